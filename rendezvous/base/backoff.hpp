@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/random.hpp"
+#include "rendezvous/base/time.hpp"
+
+namespace ddprun {
+
+/// Pauses between attempts: doubling from `first` to `longest`, each shortened by up to a half at
+/// random so that a thousand clients do not come back in one wave.
+class Backoff {
+public:
+    Backoff(Duration first, Duration longest) : first_(first), longest_(longest), next_(first) {}
+
+    Duration next(Random& random);
+    void reset() { next_ = first_; }
+
+private:
+    Duration first_;
+    Duration longest_;
+    Duration next_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/base/endpoint.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+namespace ddprun {
+namespace {
+
+Failure bad_endpoint(std::string_view text, std::string_view why) {
+    return {
+        system_code(EINVAL),
+        "endpoint '" + std::string{text} + "': " + std::string{why} +
+            "; accepted are host, host:port and [ipv6]:port"};
+}
+
+bool is_host_character(char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == ':' ||
+           c == '-' || c == '%';
+}
+
+std::string_view trimmed(std::string_view text) {
+    constexpr std::string_view blanks = " \t\r\n";
+    const auto first = text.find_first_not_of(blanks);
+    if (first == std::string_view::npos) return {};
+    return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+}  // namespace
+
+std::string Endpoint::to_string() const {
+    const bool is_v6 = host.find(':') != std::string::npos;
+    return (is_v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+Result<Endpoint> parse_endpoint(std::string_view text, std::uint16_t default_port) {
+    auto rest = trimmed(text);
+    if (rest.empty()) return Endpoint{"localhost", default_port};
+
+    std::string_view host;
+    std::string_view port;
+    bool has_port = false;
+    if (rest.front() == '[') {
+        const auto close = rest.find(']');
+        if (close == std::string_view::npos) return bad_endpoint(text, "'[' without ']'");
+        host = rest.substr(1, close - 1);
+        rest.remove_prefix(close + 1);
+        has_port = !rest.empty();
+        if (has_port && rest.front() != ':') return bad_endpoint(text, "text after ']'");
+        if (has_port) port = rest.substr(1);
+    } else if (std::count(rest.begin(), rest.end(), ':') == 1) {
+        host = rest.substr(0, rest.find(':'));
+        port = rest.substr(rest.find(':') + 1);
+        has_port = true;
+    } else {
+        host = rest;
+    }
+
+    if (host.empty() || !std::all_of(host.begin(), host.end(), is_host_character))
+        return bad_endpoint(
+            text, "the host must be a name of dot-separated labels or an IPv4 or IPv6 address");
+    Endpoint endpoint{std::string{host}, default_port};
+    if (has_port) {
+        const auto* end = port.data() + port.size();
+        const auto [stop, error] = std::from_chars(port.data(), end, endpoint.port);
+        if (port.empty() || error != std::errc{} || stop != end)
+            return bad_endpoint(text, "the port must be a number between 0 and 65535");
+    }
+    return endpoint;
+}
+
+std::string unwrap_mapped(std::string address) {
+    constexpr std::string_view prefix = "::ffff:";
+    if (address.starts_with(prefix) && address.find('.') != std::string::npos)
+        address.erase(0, prefix.size());
+    return address;
+}
+
+bool is_loopback(std::string_view address) {
+    const auto plain = unwrap_mapped(std::string{address});
+    return plain == "::1" || plain.starts_with("127.");
+}
+
+}  // namespace ddprun

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/time.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+/// How long, how many, how big: every bound of the project on something that comes from outside.
+/// Defaults a person can change by an option are in launcher/job_spec.hpp and say so there.
+namespace ddprun::limits {
+
+using namespace std::chrono_literals;
+
+// c10d store, at least as generous as PyTorch's libuv server (a smaller limit breaks users).
+inline constexpr std::size_t max_key_bytes = 8 * 1024;
+inline constexpr std::size_t max_value_bytes = 8 * 1024 * 1024;
+inline constexpr std::size_t max_key_count = 128 * 1024;
+/// Key bytes of one multi-key request together, value bytes of one MULTI_SET together.
+inline constexpr std::size_t max_request_bytes = 256 * 1024 * 1024;
+/// What one client of the store may have waiting to be read before it is dropped.
+inline constexpr std::size_t max_store_backlog_bytes = 64 * 1024 * 1024;
+/// A single reply may exceed the bound above (APPEND grows values); the client accepts this much.
+inline constexpr std::uint64_t max_reply_value_bytes = 1024ULL * 1024 * 1024;
+
+// Control protocol.
+inline constexpr std::size_t max_join_frame_bytes = 4 * 1024;
+inline constexpr std::size_t max_control_frame_bytes = 64 * 1024;
+inline constexpr int max_json_depth = 16;
+/// All free text of one message (worker output, error files), after escaping.
+inline constexpr std::size_t max_free_text_bytes = 8 * 1024;
+inline constexpr std::size_t max_control_backlog_bytes = 4 * 1024 * 1024;
+inline constexpr std::size_t max_name_bytes = 255;
+inline constexpr int max_nodes_per_job = 65'536;
+inline constexpr int max_workers_per_node = 4'096;
+inline constexpr std::size_t max_jobs_per_server = 10'000;
+
+// HTTP.
+inline constexpr std::size_t max_http_header_bytes = 8 * 1024;
+inline constexpr Duration http_timeout = 5s;
+inline constexpr std::size_t max_status_nodes = 1'000;
+
+// Connections.
+inline constexpr Duration handshake_timeout = 10s;
+inline constexpr Duration connect_attempt_timeout = 1s;
+inline constexpr std::uint16_t default_rendezvous_port = 29'400;
+/// Below the ephemeral range and Kubernetes' node ports, clear of 29400 and 29500.
+inline constexpr std::uint16_t first_store_port = 20'000;
+inline constexpr std::uint16_t last_store_port = 29'399;
+inline constexpr Duration store_reachability_timeout = 3s;
+
+// Membership (architecture section 6).
+inline constexpr Duration heartbeat_interval = 1s;
+inline constexpr Duration suspect_after = 3s;
+inline constexpr Duration disowned_after = 5s;
+inline constexpr Duration default_lease = 30s;
+inline constexpr Duration shortest_lease = 6s;
+inline constexpr Duration reconnect_grace = 500ms;
+inline constexpr Duration drain_margin = 5s;
+inline constexpr Duration late_node_quiet = 1s;
+inline constexpr Duration late_node_longest = 5s;
+/// The fence as a share of the lease: an agent that hears nobody kills its workers then.
+inline constexpr double fence_share_of_lease = 0.8;
+/// A hosted server that answers "refused" this long will not come back.
+inline constexpr Duration refused_is_gone_after = 1s;
+
+// Agent.
+inline constexpr Duration settle_window = 250ms;
+inline constexpr Duration kill_descendants_timeout = 5s;
+inline constexpr Duration partial_line_timeout = 50ms;
+inline constexpr std::size_t max_error_file_bytes = 1024 * 1024;
+inline constexpr std::size_t max_stderr_tail_bytes = 4 * 1024;
+inline constexpr std::size_t max_output_backlog_bytes = 16 * 1024 * 1024;
+
+}  // namespace ddprun::limits

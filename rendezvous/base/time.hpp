@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <ctime>
+
+namespace ddprun {
+
+/// Lengths of time and moments, everywhere in the project.
+///
+/// Moments are on the boot clock (CLOCK_BOOTTIME): it goes on while a machine is suspended, so a
+/// machine that slept does not believe that no time passed. Pure code receives moments as
+/// arguments; only the few files named in tests/rules read the clock (clock.hpp).
+using Duration = std::chrono::nanoseconds;
+
+/// The clock type of `Instant`: a tag without `now()`, so that pure code cannot ask for the time.
+struct BootTime {
+    using duration = Duration;
+    using rep = Duration::rep;
+    using period = Duration::period;
+    using time_point = std::chrono::time_point<BootTime, Duration>;
+    static constexpr bool is_steady = true;
+};
+
+using Instant = BootTime::time_point;
+
+/// Seconds as a person reads them: 2.5 for 2500 ms.
+inline double in_seconds(Duration length) {
+    return std::chrono::duration<double>(length).count();
+}
+
+/// The inverse, rounded to the nanosecond. Requires: |seconds| below 292 years.
+inline Duration from_seconds(double seconds) {
+    return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
+/// Where on the kernel's clock this moment lies, for pages shared between processes.
+inline std::int64_t nanoseconds_since_boot(Instant moment) {
+    return moment.time_since_epoch().count();
+}
+
+inline Instant from_nanoseconds_since_boot(std::int64_t nanoseconds) {
+    return Instant{Duration{nanoseconds}};
+}
+
+}  // namespace ddprun

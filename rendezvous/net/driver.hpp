@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/clock.hpp"
+#include "rendezvous/base/log.hpp"
+#include "rendezvous/base/machine.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ddprun::net {
+
+/// Runs a machine on real time: takes events, hands each effect to `perform` in order, and keeps
+/// one timer on the machine's next deadline.
+///
+/// `perform` may `post` further events; they wait until the effects at hand are done, so a machine
+/// is never re-entered. All calls belong to the thread of the `io_context`; another thread posts
+/// through `boost::asio::post`. The machine's text functions `describe(const Event&)` and
+/// `describe(const Effect&)` (found by argument-dependent lookup) write the trace.
+template <Machine M>
+class Driver {
+public:
+    using Event = typename M::Event;
+    using Effect = typename M::Effect;
+    using Perform = std::function<void(Effect&)>;
+
+    /// `name` heads the trace lines. `perform` is kept; what it captures must outlive the driver.
+    Driver(boost::asio::io_context& io, std::string name, M machine, Perform perform)
+        : name_(std::move(name)),
+          machine_(std::move(machine)),
+          perform_(std::move(perform)),
+          timer_(io) {}
+
+    Driver(const Driver&) = delete;
+    Driver& operator=(const Driver&) = delete;
+
+    const M& machine() const { return machine_; }
+
+    void post(Event event) {
+        inbox_.push_back(std::move(event));
+        if (!is_draining_) drain();
+    }
+
+private:
+    void drain() {
+        is_draining_ = true;
+        while (!inbox_.empty()) {
+            auto event = std::move(inbox_.front());
+            inbox_.pop_front();
+            if (log::is_enabled(log::Level::trace))
+                log::trace(name_ + ".event", {{"is", describe(event)}});
+            effects_.clear();
+            machine_.handle(std::move(event), Clock::now(), effects_);
+            for (auto& effect : effects_) {
+                if (log::is_enabled(log::Level::debug))
+                    log::debug(name_ + ".effect", {{"is", describe(effect)}});
+                perform_(effect);
+            }
+        }
+        is_draining_ = false;
+        rearm();
+    }
+
+    void rearm() {
+        const auto deadline = machine_.next_deadline();
+        if (deadline == armed_for_) return;
+        armed_for_ = deadline;
+        timer_.cancel();
+        if (!deadline) return;
+        timer_.expires_after(*deadline - Clock::now());
+        timer_.async_wait([this](const boost::system::error_code& ec) {
+            if (ec) return;
+            armed_for_.reset();
+            post(typename M::DeadlinePassed{});
+        });
+    }
+
+    std::string name_;
+    M machine_;
+    Perform perform_;
+    boost::asio::steady_timer timer_;
+    std::optional<Instant> armed_for_;
+    std::deque<Event> inbox_;
+    std::vector<Effect> effects_;
+    bool is_draining_ = false;
+};
+
+}  // namespace ddprun::net

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/net/tcp.hpp"
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/net/deadline.hpp"
+
+#include <boost/asio/socket_base.hpp>
+#include <boost/asio/this_coro.hpp>
+
+#include <fcntl.h>
+
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace ddprun::net {
+namespace {
+
+void close_on_exec(int descriptor) {
+    ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+}
+
+/// One attempt at one address; `is_dual` asks for the wildcard of both families.
+error_code try_listen(Tcp::acceptor& acceptor, const Tcp::endpoint& address, bool is_dual) {
+    error_code ec;
+    acceptor.open(address.protocol(), ec);
+    if (ec) return ec;
+    close_on_exec(acceptor.native_handle());
+    acceptor.set_option(Tcp::acceptor::reuse_address(true), ec);
+    if (!ec && address.protocol() == Tcp::v6())
+        acceptor.set_option(boost::asio::ip::v6_only(!is_dual), ec);
+    if (!ec) acceptor.bind(address, ec);
+    if (!ec) acceptor.listen(boost::asio::socket_base::max_listen_connections, ec);
+    if (ec) {
+        error_code ignored;
+        acceptor.close(ignored);
+    }
+    return ec;
+}
+
+std::string command_of(const std::filesystem::path& process) {
+    std::ifstream file(process / "comm");
+    std::string name;
+    std::getline(file, name);
+    return name;
+}
+
+/// The inode of the socket that listens on the port, as /proc/net/tcp prints it.
+std::string listening_inode(const char* table, std::uint16_t port) {
+    std::ifstream file(table);
+    std::string line;
+    std::getline(file, line);
+    while (std::getline(file, line)) {
+        std::istringstream words(line);
+        std::string slot, local, remote, state, queues, timer, retransmits, uid, timeout, inode;
+        words >> slot >> local >> remote >> state >> queues >> timer >> retransmits >> uid >>
+            timeout >> inode;
+        constexpr std::string_view listen_state = "0A";
+        const auto colon = local.rfind(':');
+        if (state != listen_state || colon == std::string::npos) continue;
+        unsigned number = 0;
+        std::from_chars(local.data() + colon + 1, local.data() + local.size(), number, 16);
+        if (number == port) return inode;
+    }
+    return {};
+}
+
+}  // namespace
+
+Result<Tcp::acceptor> listen(
+    boost::asio::io_context& io, const std::string& host, std::uint16_t port) {
+    Tcp::acceptor acceptor(io);
+    error_code ec;
+    if (host.empty()) {
+        ec = try_listen(acceptor, {Tcp::v6(), port}, true);
+        if (ec == boost::asio::error::address_family_not_supported)
+            ec = try_listen(acceptor, {Tcp::v4(), port}, false);
+    } else {
+        const auto address = boost::asio::ip::make_address(host, ec);
+        if (!ec) ec = try_listen(acceptor, {address, port}, false);
+    }
+    if (ec) {
+        const Endpoint wanted{host.empty() ? "*" : host, port};
+        return Failure{ec, "listen on " + wanted.to_string()};
+    }
+    return acceptor;
+}
+
+boost::asio::awaitable<Result<std::vector<Tcp::endpoint>>> resolve(Endpoint endpoint) {
+    Tcp::resolver resolver(co_await boost::asio::this_coro::executor);
+    const auto [ec, found] = co_await resolver.async_resolve(
+        endpoint.host, std::to_string(endpoint.port), Tcp::resolver::numeric_service, as_values);
+    if (ec) co_return Failure{ec, "resolve " + endpoint.host};
+    std::vector<Tcp::endpoint> addresses;
+    for (const auto& entry : found)
+        addresses.push_back(entry.endpoint());
+    co_return addresses;
+}
+
+boost::asio::awaitable<Result<Tcp::socket>> connect(std::vector<Tcp::endpoint> addresses) {
+    Failure last{boost::asio::error::host_not_found, "connect"};
+    for (const auto& address : addresses) {
+        Tcp::socket socket(co_await boost::asio::this_coro::executor);
+        error_code ec;
+        {
+            Deadline deadline(
+                socket.get_executor(), limits::connect_attempt_timeout, [&] { close(socket); });
+            std::tie(ec) = co_await socket.async_connect(address, as_values);
+            if (deadline.has_passed()) ec = boost::asio::error::timed_out;
+        }
+        if (!ec) {
+            prepare(socket);
+            co_return socket;
+        }
+        const Endpoint tried{unwrap_mapped(address.address().to_string()), address.port()};
+        last = Failure{ec, "connect to " + tried.to_string()};
+    }
+    co_return last;
+}
+
+void prepare(Tcp::socket& socket) {
+    close_on_exec(socket.native_handle());
+    error_code ignored;
+    socket.set_option(Tcp::no_delay(true), ignored);
+}
+
+std::string local_address(const Tcp::socket& socket) {
+    error_code ec;
+    const auto endpoint = socket.local_endpoint(ec);
+    return ec ? "?" : unwrap_mapped(endpoint.address().to_string());
+}
+
+std::string peer_address(const Tcp::socket& socket) {
+    error_code ec;
+    const auto endpoint = socket.remote_endpoint(ec);
+    return ec ? "?" : unwrap_mapped(endpoint.address().to_string());
+}
+
+std::string peer_name(const Tcp::socket& socket) {
+    error_code ec;
+    const auto endpoint = socket.remote_endpoint(ec);
+    if (ec) return "?";
+    return Endpoint{unwrap_mapped(endpoint.address().to_string()), endpoint.port()}.to_string();
+}
+
+void close(Tcp::socket& socket) {
+    error_code ignored;
+    socket.close(ignored);
+}
+
+std::string who_listens_on(std::uint16_t port) {
+    auto inode = listening_inode("/proc/net/tcp", port);
+    if (inode.empty()) inode = listening_inode("/proc/net/tcp6", port);
+    if (inode.empty()) return {};
+    const auto wanted = "socket:[" + inode + "]";
+    std::error_code ec;
+    for (const auto& process : std::filesystem::directory_iterator("/proc", ec)) {
+        const auto pid = process.path().filename().string();
+        if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
+        std::error_code unreadable;
+        for (const auto& link :
+             std::filesystem::directory_iterator(process.path() / "fd", unreadable)) {
+            std::error_code gone;
+            if (std::filesystem::read_symlink(link.path(), gone) == wanted)
+                return command_of(process.path()) + " (pid " + pid + ")";
+        }
+    }
+    return {};
+}
+
+}  // namespace ddprun::net

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/endpoint.hpp"
+#include "rendezvous/base/result.hpp"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// TCP as this project uses it: every socket is closed on exec and sends without delay, errors are
+/// values that name the peer, and a listener means the same thing on every kernel.
+namespace ddprun::net {
+
+using Tcp = boost::asio::ip::tcp;
+
+/// Completion token of every asynchronous call: (error, values...) instead of exceptions.
+inline constexpr auto as_values = boost::asio::as_tuple(boost::asio::use_awaitable);
+
+/// Listens on `host`:`port`. An empty host is the dual-stack wildcard (IPv4 only where the kernel
+/// has no IPv6); otherwise a numeric address. Port 0 takes a free one.
+/// SO_REUSEADDR, never SO_REUSEPORT; an address in use is reported by `listen` as well as `bind`.
+Result<Tcp::acceptor> listen(
+    boost::asio::io_context& io, const std::string& host, std::uint16_t port);
+
+/// Every address of a host name or numeric text, both families. The context of a failure says
+/// "resolve NAME". Runs in Asio's resolver thread, so the caller's thread never blocks.
+boost::asio::awaitable<Result<std::vector<Tcp::endpoint>>> resolve(Endpoint endpoint);
+
+/// Tries the addresses in order, each for `limits::connect_attempt_timeout`.
+boost::asio::awaitable<Result<Tcp::socket>> connect(std::vector<Tcp::endpoint> addresses);
+
+/// Marks an accepted or connected socket: closed on exec, TCP_NODELAY.
+void prepare(Tcp::socket& socket);
+
+/// Numeric address without brackets, IPv4-mapped unwrapped; "?" when the socket is not connected.
+std::string local_address(const Tcp::socket& socket);
+std::string peer_address(const Tcp::socket& socket);
+/// For messages: "10.0.0.2:51234".
+std::string peer_name(const Tcp::socket& socket);
+
+/// Closes without an error and without waiting.
+void close(Tcp::socket& socket);
+
+/// Name of the process that listens on this port of this machine ("python3 (pid 412)"), if /proc
+/// tells; empty otherwise. For the message about a port in use.
+std::string who_listens_on(std::uint16_t port);
+
+}  // namespace ddprun::net
