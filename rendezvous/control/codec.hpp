@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/result.hpp"
+#include "rendezvous/control/message.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+/// Control messages as bytes: frames of a u32 big-endian length and one JSON object (FORMAT.md).
+/// nlohmann/json stays inside codec.cpp. Pure: no sockets, safe on any thread.
+namespace ddprun::control {
+
+/// What the agent writes first; the server answers with a Hello frame.
+inline constexpr std::string_view preamble = "DDPRUN/1\n";
+inline constexpr int protocol_version = 1;
+
+/// One whole frame. Never throws: what is not UTF-8 is replaced, free text is cut to
+/// `limits::max_free_text_bytes` after escaping.
+std::string encode(const AgentMessage& message);
+std::string encode(const ServerMessage& message);
+
+/// Takes bytes as they come and gives whole messages out.
+///
+/// `next` has three answers: a message, nothing yet, or an error after which the connection must
+/// be closed (too long, no JSON, nested too deeply, unknown type, a field missing or out of range).
+template <class Message>
+class FrameDecoder {
+public:
+    void append(std::string_view bytes) { buffer_ += bytes; }
+    Result<std::optional<Message>> next();
+
+private:
+    std::string buffer_;
+    std::size_t consumed_ = 0;
+};
+
+using AgentMessageDecoder = FrameDecoder<AgentMessage>;    ///< the server's side
+using ServerMessageDecoder = FrameDecoder<ServerMessage>;  ///< the agent's side
+
+}  // namespace ddprun::control

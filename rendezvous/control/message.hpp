@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/ids.hpp"
+#include "rendezvous/base/time.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+/// What agents and the rendezvous server say to each other, as values. The bytes are codec.hpp's
+/// business; the meaning of each field is in FORMAT.md and architecture section 5.
+///
+/// Everything free-form in here came from a network peer: already bounded by the codec, never
+/// trusted further.
+namespace ddprun::control {
+
+/// How many nodes a job wants: `MIN:MAX+SPARES`.
+struct NodeRange {
+    int min = 1;
+    int max = 1;
+    int spares = 0;
+
+    /// Somebody asked for elasticity or spares, so a node too many waits instead of being refused.
+    bool keeps_spares() const { return min != max || spares > 0; }
+    bool operator==(const NodeRange&) const = default;
+};
+
+enum class LateNodes : std::uint8_t { restart, at_restart, never };
+
+/// Time limits and policy on which all members of a job must agree.
+struct Settings {
+    Duration join_timeout = std::chrono::seconds{600};
+    Duration last_call_timeout = std::chrono::seconds{30};
+    Duration lease = std::chrono::seconds{30};
+    /// Between the polite signal and SIGKILL, on every node the same.
+    Duration grace = std::chrono::seconds{30};
+    LateNodes late_nodes = LateNodes::restart;
+    int max_losses = 10;
+
+    bool operator==(const Settings&) const = default;
+};
+
+/// One life of one agent. The nonce is the node's identity; the rest is for people.
+struct Node {
+    Nonce nonce;
+    std::string host;
+    /// The keeper's: the process a person started.
+    int pid = 0;
+    std::uint32_t user = 0;
+
+    bool operator==(const Node&) const = default;
+};
+
+// ---- how things end -----------------------------------------------------------------------------
+
+/// The end of one worker process. `exited`: value is the code. `killed`: the signal.
+/// `not_executed`: the errno of the failed exec.
+struct WorkerEnd {
+    enum class Kind : std::uint8_t { exited, killed, not_executed };
+    Kind kind = Kind::exited;
+    int value = 0;
+    bool core_dumped = false;
+
+    bool operator==(const WorkerEnd&) const = default;
+};
+
+/// One worker's failure as its agent saw it.
+struct WorkerFailure {
+    int rank = 0;
+    int local_rank = 0;
+    int pid = 0;
+    WorkerEnd end;
+    /// One line: the exception's text, or how it died in words.
+    std::string message;
+    /// Its error file or the last lines of its standard error; may be empty.
+    std::string details;
+    /// The worker says that it died of another's death (SDK's PeerLost): judged after all others.
+    bool is_consequence = false;
+
+    bool operator==(const WorkerFailure&) const = default;
+};
+
+/// Why a round or a job ended. `reason` is always there and reads as a sentence.
+struct Cause {
+    enum class Kind : std::uint8_t {
+        worker_failed,
+        not_executable,  ///< a program that cannot be started fails the job and is never retried
+        store_unreachable,
+        node_lost,
+        node_left,
+        late_node,
+        nobody_joined,
+        crash_loop,
+        cancelled,
+        superseded,
+    };
+    Kind kind = Kind::worker_failed;
+    std::string reason;
+    std::string host;
+    int round = -1;
+    /// With `cancelled` and `node_left`: the signal that asked for it.
+    int signal = 0;
+    std::optional<WorkerFailure> worker;
+
+    bool operator==(const Cause&) const = default;
+};
+
+enum class Outcome : std::uint8_t { succeeded, failed, cancelled };
+
+// ---- agent to server ----------------------------------------------------------------------------
+
+struct Join {
+    std::string run_id;
+    /// Only when the scheduler has a job-wide one; otherwise the running job of this id is meant.
+    std::optional<std::string> incarnation;
+    Node node;
+    NodeRange nodes;
+    int nproc = 1;
+    std::string role = "default";
+    std::optional<int> node_rank;
+    /// What others should use to reach this node, if somebody said so (--local-addr); else empty.
+    std::string addr;
+    /// The agent's own end of this connection, numeric with port: tells a proxy from a direct line.
+    std::string socket_addr;
+    std::uint16_t store_port = 0;
+    std::uint16_t peer_port = 0;
+    int max_restarts = 0;
+    Settings settings;
+
+    bool operator==(const Join&) const = default;
+};
+
+struct Neighbour {
+    Nonce nonce;
+    std::string addr;
+    std::uint16_t peer_port = 0;
+
+    bool operator==(const Neighbour&) const = default;
+};
+
+/// A node's place in a round, and everything its workers' environment needs.
+struct Assignment {
+    int round = 0;
+    int restart_count = 0;
+    int group_rank = 0;
+    int group_world_size = 1;
+    int rank_base = 0;
+    int world_size = 1;
+    int role_rank_base = 0;
+    int role_world_size = 1;
+    std::string master_addr;
+    std::uint16_t master_port = 0;
+    std::vector<Neighbour> neighbours;
+
+    bool operator==(const Assignment&) const = default;
+};
+
+enum class NodeState : std::uint8_t { starting, running, stopping, ready, succeeded };
+
+/// The agent's whole truth, on every reconnect.
+struct Resume {
+    Join join;
+    std::string incarnation;
+    std::optional<Assignment> assignment;
+    /// Restarts of the job's budget spent, as far as this agent was told.
+    int spent = 0;
+    NodeState state = NodeState::ready;
+    std::optional<WorkerFailure> failure;
+
+    bool operator==(const Resume&) const = default;
+};
+
+/// All workers of round `round` are gone and a fresh store listens.
+struct Ready {
+    int round = 0;
+    std::uint16_t store_port = 0;
+    int nproc = 1;
+
+    bool operator==(const Ready&) const = default;
+};
+
+struct Started {
+    int round = 0;
+    /// How many neighbours' peer_port answered.
+    int reached = 0;
+
+    bool operator==(const Started&) const = default;
+};
+
+struct Succeeded {
+    int round = 0;
+
+    bool operator==(const Succeeded&) const = default;
+};
+
+struct Failed {
+    int round = 0;
+    /// How long ago it happened when this was written: clocks of hosts are never compared.
+    Duration age{};
+    WorkerFailure failure;
+    /// Set when no worker died but the round cannot go on (the round's store is out of reach).
+    std::optional<Cause::Kind> kind;
+
+    bool operator==(const Failed&) const = default;
+};
+
+struct Heartbeat {
+    std::uint64_t seq = 0;
+
+    bool operator==(const Heartbeat&) const = default;
+};
+
+/// Answer to `Ask`: when this node last answered a vouch of that member, or that it disowned it.
+struct NeighbourHeard {
+    Nonce node;
+    std::optional<Duration> heard_ago;
+    bool is_disowned = false;
+
+    bool operator==(const NeighbourHeard&) const = default;
+};
+
+struct Leave {
+    std::string reason;
+    /// SIGINT: a person ends the whole job. Anything else: this node goes.
+    int signal = 0;
+
+    bool operator==(const Leave&) const = default;
+};
+
+using AgentMessage =
+    std::variant<Join, Resume, Ready, Started, Succeeded, Failed, Heartbeat, NeighbourHeard, Leave>;
+
+// ---- server to agent ----------------------------------------------------------------------------
+
+/// The server's first frame on every connection.
+struct Hello {
+    std::vector<int> versions{1};
+    std::string server;
+    std::vector<std::string> auth;
+
+    bool operator==(const Hello&) const = default;
+};
+
+struct Welcome {
+    std::string incarnation;
+    int version = 1;
+    Duration lease{};
+    /// The server lives inside a `ddprun`: when it is gone nobody will start it again.
+    bool hosted = false;
+    std::vector<std::string> endpoints;
+
+    bool operator==(const Welcome&) const = default;
+};
+
+struct Refused {
+    std::string reason;
+    /// Try again after this long; never if absent.
+    std::optional<Duration> retry;
+
+    bool operator==(const Refused&) const = default;
+};
+
+struct Resumed {
+    bool operator==(const Resumed&) const = default;
+};
+
+/// The server no longer counts this node: SIGKILL to its workers, then join with a new nonce.
+struct Lost {
+    std::string reason;
+
+    bool operator==(const Lost&) const = default;
+};
+
+struct Stop {
+    int round = 0;
+    std::string reason;
+    Cause first_cause;
+    /// The signal the workers get first; SIGKILL means no grace.
+    int how = 15;
+    Duration grace{};
+
+    bool operator==(const Stop&) const = default;
+};
+
+struct Standby {
+    std::string reason;
+
+    bool operator==(const Standby&) const = default;
+};
+
+struct HeartbeatAck {
+    std::uint64_t seq = 0;
+
+    bool operator==(const HeartbeatAck&) const = default;
+};
+
+struct Ask {
+    Nonce node;
+
+    bool operator==(const Ask&) const = default;
+};
+
+struct JobResult {
+    Outcome outcome = Outcome::succeeded;
+    std::optional<Cause> first_cause;
+    int exit_code = 0;
+
+    bool operator==(const JobResult&) const = default;
+};
+
+/// Says why the connection is about to be closed.
+struct ProtocolError {
+    std::string reason;
+
+    bool operator==(const ProtocolError&) const = default;
+};
+
+using ServerMessage = std::variant<
+    Hello,
+    Welcome,
+    Refused,
+    Resumed,
+    Lost,
+    Assignment,
+    Stop,
+    Standby,
+    HeartbeatAck,
+    Ask,
+    JobResult,
+    ProtocolError>;
+
+}  // namespace ddprun::control

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/time.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+/// What a person wants to know about a job, as values; server/http_status turns them into JSON
+/// (architecture section 4).
+namespace ddprun::coordinator {
+
+struct NodeStatus {
+    std::string nonce;
+    std::string host;
+    int pid = 0;
+    std::string addr;
+    std::string role;
+    std::string state;
+    std::string reason;
+    std::optional<int> group_rank;
+    std::optional<int> first_rank;
+    std::optional<int> last_rank;
+    double heard_ago_s = 0;
+};
+
+struct JobStatus {
+    std::string run_id;
+    std::string incarnation;
+    std::string state;
+    std::string reason;
+    int round = -1;
+    int restarts_used = 0;
+    int max_restarts = 0;
+    int world_size = 0;
+    std::size_t node_count = 0;
+    std::vector<NodeStatus> nodes;
+    std::string first_cause;
+};
+
+}  // namespace ddprun::coordinator
