@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/plan/worker_spec.hpp"
+#include "rendezvous/base/endpoint.hpp"
+#include "rendezvous/control/message.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace ddprun::agent {
+
+/// How the rendezvous server is found, or becomes this process.
+struct RendezvousPlan {
+    /// Port 0: this node serves on a free port (only with max nodes 1).
+    Endpoint endpoint;
+    /// `is_host` of --rdzv-conf: force or forbid hosting. Empty: found out by looking at addresses.
+    std::optional<bool> is_host;
+    /// Numeric address to listen on instead of the wildcard (--host); empty for the usual rules.
+    std::string listen_host;
+};
+
+/// Everything one agent needs to know, resolved and checked by the launcher before the fork.
+struct AgentConfig {
+    std::string run_id;
+    /// Only from a scheduler that has a job-wide one.
+    std::optional<std::string> incarnation;
+    RendezvousPlan rendezvous;
+    control::NodeRange nodes;
+    control::Settings settings;
+    int max_restarts = 0;
+    std::optional<int> node_rank;
+    /// --local-addr as an address; empty: this node's end of its connection to the server.
+    std::string local_addr;
+    /// Every listener of ours takes its port from here (--port-range), both ends included.
+    std::uint16_t first_port = 0;
+    std::uint16_t last_port = 0;
+    /// Name of this machine, for people.
+    std::string host_name;
+    /// TORCH_DISABLE_SHARE_RDZV_TCP_STORE: MASTER_PORT is left to worker rank 0.
+    bool shares_store = true;
+    WorkerSpec worker;
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace ddprun::agent {
+
+/// What every worker of this node runs, as the person asked for it: resolved by the launcher,
+/// turned into one process per rank by worker_env and supervise/.
+struct WorkerSpec {
+    /// Program found and executable at launch time (absolute or as typed with a slash).
+    std::string program;
+    /// argv as it will be given, argv[0] included. `${local_rank}` and friends are not expanded
+    /// yet.
+    std::vector<std::string> arguments;
+    /// What the workers inherit: the launcher's environment with its own changes (OMP_NUM_THREADS).
+    std::map<std::string, std::string> environment;
+    int nproc = 1;
+    std::string role = "default";
+
+    bool operator==(const WorkerSpec&) const = default;
+};
+
+}  // namespace ddprun::agent
