@@ -44,6 +44,16 @@ inline constexpr std::size_t max_status_nodes = 1'000;
 // Connections.
 inline constexpr Duration handshake_timeout = 10s;
 inline constexpr Duration connect_attempt_timeout = 1s;
+/// How long a closed connection may take to read what was still written to it.
+inline constexpr Duration flush_timeout = 5s;
+/// A resolver that says nothing this long counts as "does not resolve" for this attempt.
+inline constexpr Duration resolve_timeout = 5s;
+/// Nobody answered at the endpoint this long: an explicit node rank 0 serves it.
+inline constexpr Duration unanswered_timeout = 2s;
+/// The control preamble, newline included.
+inline constexpr std::size_t max_preamble_bytes = 32;
+/// Peers of rejected connections that are remembered, so that each is logged once.
+inline constexpr std::size_t max_remembered_peers = 1'000;
 inline constexpr std::uint16_t default_rendezvous_port = 29'400;
 /// Below the ephemeral range and Kubernetes' node ports, clear of 29400 and 29500.
 inline constexpr std::uint16_t first_store_port = 20'000;

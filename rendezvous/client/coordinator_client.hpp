@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/endpoint.hpp"
+#include "rendezvous/control/message.hpp"
+
+#include <boost/asio/io_context.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace ddprun::client {
+
+/// One control connection of an agent to the rendezvous server: one attempt to connect and, if
+/// that succeeds, everything until its end. Trying again is another object, and two may live
+/// beside each other (a second connection while the first is silent).
+///
+/// It translates and obeys: what is sent, when to try again and what an answer means is decided by
+/// the agent machine. Used on the thread of its `io_context`; hooks are called there, never from
+/// inside one of its own functions. Destroying it (also from inside a hook) ends the connection,
+/// and no hook is called any more.
+class CoordinatorClient {
+public:
+    /// Why there is no connection (any more), as far as a person and the agent machine care.
+    enum class Trouble : std::uint8_t {
+        unresolved,      ///< the endpoint's name does not resolve
+        refused,         ///< a machine is there and nobody listens
+        no_answer,       ///< no packet, no route, or a listener that says nothing
+        wrong_protocol,  ///< somebody else lives on that port
+        wrong_version,   ///< a rendezvous server of another protocol version
+        lost,            ///< was open: end of file, reset, or a queue over its bound
+    };
+    struct Closed {
+        Trouble trouble;
+        /// One sentence with the endpoint or peer: "connect to 10.0.0.2:29400: Connection refused".
+        std::string reason;
+        bool operator==(const Closed&) const = default;
+    };
+    /// Addresses are numeric, IPv4-mapped unwrapped.
+    struct Opened {
+        control::Hello hello;
+        std::string local_addr;   ///< this end: "10.0.0.3"
+        std::string socket_addr;  ///< the same with port: "10.0.0.3:51234"
+        std::string peer_addr;    ///< the server's end
+    };
+    struct Hooks {
+        /// Connected, nothing written yet: the moment to hand the keeper a duplicate.
+        std::function<void(int descriptor)> on_connected;
+        /// The server said hello: messages may be sent.
+        std::function<void(Opened)> on_opened;
+        std::function<void(control::ServerMessage)> on_message;
+        /// Once, and the last of all. Not after `end` or destruction.
+        std::function<void(Closed)> on_closed;
+    };
+
+    /// Starts the attempt: resolve, connect, preamble, hello.
+    CoordinatorClient(boost::asio::io_context& io, Endpoint endpoint, Hooks hooks);
+    ~CoordinatorClient();
+    CoordinatorClient(const CoordinatorClient&) = delete;
+    CoordinatorClient& operator=(const CoordinatorClient&) = delete;
+
+    bool is_open() const;
+
+    /// Queues a message. Over the bound of the queue the connection is closed (`lost`).
+    /// Requires: `on_opened` was called. After the end it does nothing.
+    void send(const control::AgentMessage& message);
+
+    /// The deliberate end: what is queued is written, then shutdown(SHUT_RDWR), which the server
+    /// sees even while the keeper holds a duplicate.
+    void end();
+
+private:
+    class Session;
+    std::shared_ptr<Session> session_;
+};
+
+/// "name does not resolve", "refused", ...
+std::string_view name_of(CoordinatorClient::Trouble trouble);
+
+}  // namespace ddprun::client

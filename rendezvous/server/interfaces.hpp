@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace ddprun::server {
+
+/// Numeric addresses of all interfaces of this machine, both families, without IPv6 scopes; for
+/// `HostingFacts::own`. Empty when the system does not tell.
+std::vector<std::string> interface_addresses();
+
+}  // namespace ddprun::server

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/result.hpp"
+#include "rendezvous/server/hosting.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace ddprun::server {
+
+/// The rendezvous server on a thread of its own: accepts, sniffs, and hands each connection to the
+/// coordinator, the status pages or the shared c10d store (which has a second thread, started by
+/// its first connection).
+///
+/// Owned by the daemon or by a hosting agent, whose thread makes all calls. The two share nothing:
+/// every call is posted to the server's thread.
+class RendezvousServer {
+public:
+    struct Options {
+        ListenOn listen;
+        /// Inside a `ddprun`: serves this run id only and is told to agents as `hosted`.
+        std::optional<std::string> hosted_run_id;
+        /// Told to agents and shown in /status.
+        std::string name;
+        std::string version;
+        /// Every job has ended and every agent has closed. Called on the server's thread, at each
+        /// change from busy to idle; a server that nobody has called yet is not reported.
+        std::function<void()> on_idle;
+    };
+
+    explicit RendezvousServer(Options options);
+    /// Stops.
+    ~RendezvousServer();
+    RendezvousServer(const RendezvousServer&) = delete;
+    RendezvousServer& operator=(const RendezvousServer&) = delete;
+
+    /// Listens and starts the thread; returns the port. A port in use is a failure whose context
+    /// names the holder where the system tells. Requires: called once.
+    Result<std::uint16_t> start();
+
+    /// The hosting `ddprun` was told to stop: ends every job for everybody. The server goes on
+    /// until its agents have closed (`on_idle`).
+    void interrupt(int signal, std::string reason);
+
+    /// Closes every connection without a word and waits for the threads. Agents take it for a
+    /// server that went away: the jobs are not ended. Harmless when repeated.
+    void stop();
+
+private:
+    class Core;
+    std::unique_ptr<Core> core_;
+};
+
+}  // namespace ddprun::server

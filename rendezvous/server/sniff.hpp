@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/result.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+/// Who is calling, told from the first bytes of a connection (architecture section 4). Pure: the
+/// server reads, asks, and reads on while the answer is `need_more`, until its handshake deadline.
+namespace ddprun::server {
+
+enum class Caller : std::uint8_t {
+    need_more,        ///< the bytes so far fit more than one
+    c10d,             ///< PyTorch 2.2 or newer, or our own store client
+    control,          ///< an agent
+    http,             ///< a browser or a metrics collector
+    older_c10d,       ///< PyTorch 2.1 or older: opcodes one lower and no handshake
+    big_endian_c10d,  ///< the c10d magic in the other byte order
+    tls,              ///< a TLS client hello; nobody here speaks it yet
+    unknown,
+};
+
+/// Decides within nine bytes.
+Caller sniff(std::string_view first_bytes);
+
+/// For the log line about a caller that is turned away: "a PyTorch client older than 2.2".
+std::string_view describe(Caller caller);
+
+/// `DDPRUN/<version>\n`, the first line of a control connection.
+struct Preamble {
+    int version = 0;
+    /// Bytes of it, newline included: what follows are frames.
+    std::size_t length = 0;
+    bool operator==(const Preamble&) const = default;
+};
+
+/// The preamble, nothing yet, or an error when these bytes can never become one.
+Result<std::optional<Preamble>> read_preamble(std::string_view first_bytes);
+
+}  // namespace ddprun::server
