@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/agent_config.hpp"
+
+namespace ddprun::agent {
+
+struct AgentSide;       // keeper.hpp
+struct InheritedState;  // process/inherited_state.hpp
+
+/// Runs one node's part of a job from its first connection to its last process, in the process
+/// that the keeper forked: composes the agent machine with sockets, processes, the round's store
+/// and, where this node owns the endpoint, the rendezvous server.
+///
+/// `start` is what ddprun was started with; the workers get it back. Blocks until nothing of the
+/// job is left on this node and returns the exit code of architecture section 7. What a person
+/// should read about the end is on standard error by then. Called once, on the first thread of a
+/// process that has no other.
+int run_agent(const AgentConfig& config, const InheritedState& start, AgentSide keeper_side);
+
+}  // namespace ddprun::agent
