@@ -82,5 +82,11 @@ inline constexpr Duration partial_line_timeout = 50ms;
 inline constexpr std::size_t max_error_file_bytes = 1024 * 1024;
 inline constexpr std::size_t max_stderr_tail_bytes = 4 * 1024;
 inline constexpr std::size_t max_output_backlog_bytes = 16 * 1024 * 1024;
+/// How long the end of the program waits for a console that does not take its output.
+inline constexpr Duration console_flush_timeout = 5s;
+/// The keeper acts this much after the end of the fence: an agent that still runs comes first.
+inline constexpr Duration keeper_fence_margin = 250ms;
+/// After a second SIGINT the agent has this long to say anything.
+inline constexpr Duration second_interrupt_patience = 1s;
 
 }  // namespace ddprun::limits

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/process/inherited_state.hpp"
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/result.hpp"
+#include "rendezvous/base/time.hpp"
+
+#include <sys/types.h>
+#include <termios.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <variant>
+
+/// The process a person starts is the keeper. It forks the agent and outlives it by one kill: when
+/// the agent is gone, past its fence, or silent, everything below it is killed, and only then does
+/// the rest of the cluster see this node's connection end.
+///
+///   int main():
+///     parse options (help and errors end here)
+///     const auto start = InheritedState::capture();
+///     auto fork = fork_agent(start);
+///     if (auto* keeper = std::get_if<KeeperSide>(&fork.value())) return keep(*keeper);
+///     ... threads, sockets, the agent: AgentSide and KeeperLink (keeper_link.hpp)
+namespace ddprun::agent {
+
+/// Shared by keeper and agent. The agent writes, the keeper reads.
+struct KeeperPage {
+    /// Nanoseconds on the boot clock; 0: no fence.
+    std::atomic<std::int64_t> fence_ends_at;
+    /// Sessions of the workers by local index, 0 for none: what the keeper kills where there is no
+    /// /proc to look into.
+    std::array<std::atomic<pid_t>, limits::max_workers_per_node> sessions;
+};
+static_assert(std::atomic<std::int64_t>::is_always_lock_free);
+static_assert(std::atomic<pid_t>::is_always_lock_free);
+
+/// What the agent gets of the fork. The socket is its own until a KeeperLink takes it.
+struct AgentSide {
+    int socket = -1;
+    KeeperPage* page = nullptr;
+    pid_t keeper = 0;
+};
+
+/// Children that the process had before the fork (a shell that exec'd us left its background jobs)
+/// are not ours to kill.
+inline constexpr int max_strangers = 256;
+
+/// What the keeper gets of it.
+struct KeeperSide {
+    int socket = -1;
+    const KeeperPage* page = nullptr;
+    pid_t agent = 0;
+    int signals = -1;
+    std::array<pid_t, max_strangers> strangers{};
+    int stranger_count = 0;
+    /// The terminal whose modes are given back, -1 for none.
+    int terminal = -1;
+    termios terminal_modes{};
+};
+
+/// Makes this process a subreaper and forks. Returns in both: the keeper with its signals blocked
+/// (they are read from a descriptor), the agent in a session of its own, itself a subreaper, with
+/// TERM, INT, HUP, QUIT and TSTP ignored.
+/// Requires: no thread was ever started.
+Result<std::variant<AgentSide, KeeperSide>> fork_agent(const InheritedState& start);
+
+/// The keeper's whole life. Returns what `main` returns: the agent's exit code, or 1 after a line
+/// on stderr when the agent did not end by itself. By then nothing below this process is left,
+/// except what a line on stderr names.
+int keep(KeeperSide& side);
+
+/// Kills everything below the agent, for an agent whose keeper is gone; at most
+/// limits::kill_descendants_timeout. Names what is stuck on stderr. The caller then exits.
+void kill_own_node();
+
+}  // namespace ddprun::agent

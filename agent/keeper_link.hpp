@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/keeper.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+
+#include <functional>
+#include <optional>
+
+namespace ddprun::agent {
+
+/// The agent's end of the pair it shares with its keeper. Lives on the agent's thread; destroying
+/// it closes the pair, which the keeper takes for the agent's end.
+class KeeperLink {
+public:
+    /// `on_signal` is called for each signal sent to `ddprun`: SIGINT, SIGTERM, SIGHUP or SIGQUIT,
+    /// as often as it came. `on_keeper_gone` is called once: kill the node and leave.
+    KeeperLink(
+        boost::asio::io_context& io,
+        AgentSide side,
+        std::function<void(int signal)> on_signal,
+        std::function<void()> on_keeper_gone);
+    KeeperLink(const KeeperLink&) = delete;
+    KeeperLink& operator=(const KeeperLink&) = delete;
+
+    /// Gives the keeper a duplicate of a new control connection; it closes the one it had. Call it
+    /// before anything is written to the connection: then the server sees its end only when this
+    /// node's processes are gone. From then on a deliberate end is shutdown(SHUT_RDWR).
+    Result<> hand_up(int connection);
+
+    /// When the keeper is to kill this node (it waits limits::keeper_fence_margin longer, so that
+    /// an agent that still runs can do it itself); none: never.
+    void set_fence(std::optional<Instant> ends_at);
+
+    /// Which session the worker of this local index leads; 0 when it is gone.
+    void note_session(int local_index, pid_t session);
+
+    pid_t keeper() const { return keeper_; }
+
+private:
+    void wait();
+    void read_all();
+
+    boost::asio::posix::stream_descriptor socket_;
+    KeeperPage* page_;
+    pid_t keeper_;
+    std::uint32_t signals_read_ = 0;
+    std::function<void(int)> on_signal_;
+    std::function<void()> on_keeper_gone_;
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/supervise/worker_exit.hpp"
+#include "rendezvous/base/result.hpp"
+
+#include <boost/asio/io_context.hpp>
+
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+
+namespace ddprun::agent {
+
+/// A process we started, from its pid on: told what to do, and asked how it ended.
+///
+/// Waits for exactly this pid (Boost.Process on a pidfd) and reaps it, then calls `on_exit` once.
+/// A signal goes through the pidfd, so it can never hit a stranger that got the number later.
+/// Destroying a Child neither kills nor waits; who does it early leaves a zombie to `OrphanReaper`.
+/// Used on the agent's thread only.
+class Child {
+public:
+    using OnExit = std::function<void(WorkerExit)>;
+
+    /// Requires: `pid` is a child of this process that nobody else waits for. Fails when the kernel
+    /// gives no descriptor for it.
+    static Result<Child> watch(boost::asio::io_context& io, pid_t pid, OnExit on_exit);
+
+    Child(Child&&) noexcept;
+    Child& operator=(Child&&) noexcept;
+    ~Child();
+
+    pid_t pid() const;
+    bool has_exited() const;
+
+    /// To the process alone. False when it is gone.
+    bool signal_leader(int signal);
+    /// To every process that is in its session now, the leader gone or not, if it descends from us.
+    /// Returns how many that were.
+    int signal_session(int signal);
+
+private:
+    struct State;
+    explicit Child(std::shared_ptr<State> state);
+    std::shared_ptr<State> state_;
+};
+
+}  // namespace ddprun::agent

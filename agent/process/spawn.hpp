@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/process/inherited_state.hpp"
+#include "rendezvous/base/result.hpp"
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace ddprun::agent {
+
+/// One process to start. Text is given as the kernel wants it: nothing is expanded or searched.
+struct SpawnSpec {
+    static constexpr int inherit = -1;
+
+    /// Path for execve; see find_program.hpp.
+    std::string program;
+    /// argv, argv[0] included.
+    std::vector<std::string> arguments;
+    /// "NAME=value", the whole environment.
+    std::vector<std::string> environment;
+    /// Empty: that of the agent.
+    std::string directory;
+    /// Descriptors that become 0, 1 and 2. They stay the caller's, who keeps them open until the
+    /// outcome is known.
+    int standard_input = inherit;
+    int standard_output = inherit;
+    int standard_error = inherit;
+    /// Signal mask, dispositions and limits to begin with.
+    InheritedState start;
+};
+
+/// Starts a process: own session, killed when the *thread* that called this ends, no descriptor
+/// but 0, 1, 2.
+///
+/// Returns when the program has been executed, or why it could not be: code is the system's, the
+/// context names path and step. After a failure nothing is left, no zombie either. Takes a fraction
+/// of a millisecond however large this process is (vfork), and blocks on a slow disk: call it on
+/// the spawner's thread (spawner.hpp).
+Result<pid_t> spawn(const SpawnSpec& spec);
+
+}  // namespace ddprun::agent

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/process/spawn.hpp"
+
+#include <boost/asio/io_context.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <thread>
+#include <vector>
+
+namespace ddprun::agent {
+
+/// The thread that starts processes, so that the agent's never waits for a program start.
+///
+/// Lives as long as the agent: a process it started is killed by the kernel when this thread ends
+/// (second line behind the keeper; the first line of defence is that nobody destroys a Spawner
+/// while workers run). All calls, and all calls of `on_spawned`, belong to the agent's thread.
+class Spawner {
+public:
+    struct Outcome {
+        int index = 0;
+        Result<pid_t> pid;
+    };
+    using OnSpawned = std::function<void(Outcome)>;
+
+    /// Outcomes are posted to `agent`.
+    explicit Spawner(boost::asio::io_context& agent);
+    /// Waits for the program start at hand; what has not begun is dropped without an outcome.
+    ~Spawner();
+    Spawner(const Spawner&) = delete;
+    Spawner& operator=(const Spawner&) = delete;
+
+    /// Starts the specs in order, after the batches given before. Every one of them gets exactly
+    /// one outcome, posted as soon as it is known; `index` counts from 0 within the batch.
+    /// `on_spawned` must not refer to anything that dies before it was called for the last time.
+    void start(std::vector<SpawnSpec> batch, OnSpawned on_spawned);
+
+    /// What has not been started by now comes back as operation_canceled. Of the start at hand the
+    /// outcome still tells the pid: who cancels in order to kill must wait for all outcomes.
+    void cancel();
+
+private:
+    void start_each(
+        const std::vector<SpawnSpec>& batch, const OnSpawned& on_spawned, std::uint64_t epoch);
+
+    boost::asio::io_context& agent_;
+    boost::asio::io_context queue_;
+    boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
+    /// Batches of an epoch before this one are cancelled.
+    std::atomic<std::uint64_t> epoch_{0};
+    std::atomic<bool> is_ending_{false};
+    std::thread thread_;
+};
+
+}  // namespace ddprun::agent
