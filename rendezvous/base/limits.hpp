@@ -23,6 +23,10 @@ inline constexpr std::size_t max_request_bytes = 256 * 1024 * 1024;
 inline constexpr std::size_t max_store_backlog_bytes = 64 * 1024 * 1024;
 /// A single reply may exceed the bound above (APPEND grows values); the client accepts this much.
 inline constexpr std::uint64_t max_reply_value_bytes = 1024ULL * 1024 * 1024;
+/// What a client believes of a LIST_KEYS reply.
+inline constexpr std::uint64_t max_reply_key_count = 16ULL * 1024 * 1024;
+/// How long a woken waiter's queue element is kept for its QUEUE_POP (one round trip is needed).
+inline constexpr Duration queue_reservation = 1s;
 
 // Control protocol.
 inline constexpr std::size_t max_join_frame_bytes = 4 * 1024;

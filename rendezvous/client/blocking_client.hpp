@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/endpoint.hpp"
+#include "rendezvous/base/result.hpp"
+#include "rendezvous/base/time.hpp"
+#include "rendezvous/client/client_session.hpp"
+#include "rendezvous/wire/message.hpp"
+
+#include <memory>
+#include <string>
+
+namespace ddprun::client {
+
+/// A connection to a c10d store on a blocking thread: ours or PyTorch's (2.2 or newer). Every call
+/// has a deadline, also where PyTorch's own client waits for ever.
+///
+/// For one thread at a time. After an error other than a WAIT that timed out, the connection is
+/// closed and every further call fails with the same error: the stream has lost its place.
+/// Signals do not disturb it, and a server that is gone raises no SIGPIPE.
+class BlockingClient {
+public:
+    /// Connects and greets. Tries every address of the host, names resolved anew, again and again
+    /// until it works or `timeout` is over; the failure says what the last attempt met (name does
+    /// not resolve, refused, no answer, not a TCPStore server). Brackets around an IPv6 address are
+    /// dropped.
+    static Result<BlockingClient> connect(Endpoint endpoint, Duration timeout);
+
+    BlockingClient(BlockingClient&&) noexcept;
+    BlockingClient& operator=(BlockingClient&&) noexcept;
+    ~BlockingClient();
+
+    /// Sends a request that has no reply (SET, APPEND, MULTI_SET, QUEUE_PUSH).
+    Result<> tell(const wire::Request& request, Duration timeout);
+
+    /// Sends a request and waits for its reply. For WAIT and BARRIER: `wait`.
+    template <class Reply>
+    Result<Reply> ask(const wire::Request& request, Duration timeout) {
+        auto reply = ask_any(request, timeout);
+        if (!reply) return std::move(reply).error();
+        return std::get<Reply>(std::move(*reply));
+    }
+
+    /// Sends a WAIT or BARRIER; true if it ended, false if `timeout` was over first. Then the wait
+    /// is cancelled and the connection stays usable.
+    Result<bool> wait(const wire::Request& request, Duration timeout);
+
+    /// Where this is connected to, as numbers: for messages.
+    const Endpoint& server() const { return server_; }
+
+private:
+    class Socket;
+
+    BlockingClient(Endpoint server, std::unique_ptr<Socket> socket, ClientSession session);
+    static Result<BlockingClient> try_every_address(const Endpoint& endpoint, Instant deadline);
+    static Result<BlockingClient> greet(
+        Endpoint address,
+        std::unique_ptr<Socket> socket,
+        ClientSession::Greeting,
+        Instant deadline);
+
+    Result<wire::Reply> ask_any(const wire::Request& request, Duration timeout);
+    Result<> flush(Instant deadline);
+    /// Nothing if the deadline came first.
+    Result<std::optional<wire::Reply>> receive(Instant deadline);
+    Failure give_up(Failure failure);
+
+    Endpoint server_;
+    std::unique_ptr<Socket> socket_;
+    ClientSession session_;
+    std::optional<Failure> failure_;
+};
+
+}  // namespace ddprun::client

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/result.hpp"
+#include "rendezvous/wire/message.hpp"
+#include "rendezvous/wire/reply_decoder.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ddprun::client {
+
+/// One connection to a c10d store as its client sees it, without the socket: requests in, bytes
+/// out; bytes in, replies out in the order of the requests.
+///
+/// The first bytes are VALIDATE and, unless switched off, PING: servers before PyTorch 2.5 close
+/// the connection on PING. The pong is checked here and is not reported as a reply.
+///
+/// A WAIT that is given up needs CANCEL_WAIT, and the two cross: after both, the replies are either
+/// `StopWaiting`, `WaitCanceled` or `WaitCanceled` alone, and then nothing is awaited any more.
+class ClientSession {
+public:
+    enum class Greeting { validate_and_ping, validate };
+
+    explicit ClientSession(Greeting greeting, std::uint32_t nonce = 0);
+
+    void send(const wire::Request& request);
+
+    /// Bytes for the server. What was sent is taken away with `sent`.
+    std::string_view output() const { return std::string_view{output_}.substr(sent_); }
+    void sent(std::size_t bytes);
+
+    void receive(std::string_view bytes) { decoder_.append(bytes); }
+    /// The next reply, or nothing yet, or an error, after which the connection is of no use. Bytes
+    /// nobody asked for are an error: whoever sends them is not a store.
+    Result<std::optional<wire::Reply>> next();
+
+    /// The greeting was answered, or needs no answer.
+    bool is_greeted() const { return !pong_; }
+    /// Requests whose replies are still to come.
+    std::size_t awaited_count() const { return awaited_.size(); }
+
+private:
+    wire::ReplyDecoder decoder_;
+    std::deque<wire::Awaited> awaited_;
+    std::optional<std::uint32_t> pong_;
+    std::string output_;
+    std::size_t sent_ = 0;
+};
+
+}  // namespace ddprun::client

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/endpoint.hpp"
+#include "rendezvous/base/result.hpp"
+#include "rendezvous/base/time.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ddprun::client {
+
+struct StoreOptions {
+    Endpoint endpoint;
+    /// For connecting, and for every operation unless it is given its own.
+    Duration timeout = std::chrono::seconds{300};
+    /// Count this client in PyTorch's `init/` key, as its own clients do when they know the size of
+    /// their world.
+    bool count_as_worker = false;
+};
+
+/// A c10d store as a program uses it: what `torch.distributed.TCPStore` is to Python, with the same
+/// keys on the wire ("/" in front of every key), so both can share one store.
+///
+/// Copies and `with_prefix` share one connection and may be used from several threads; a blocking
+/// call keeps the others waiting, as in PyTorch. `clone` makes a connection of its own.
+/// Timeouts come back as `errc::timed_out` with PyTorch's words ("wait timeout after 100ms, keys:
+/// /k"); after one the store is usable unless the failure says that the server did not answer.
+class StoreClient {
+public:
+    static Result<StoreClient> connect(StoreOptions options);
+
+    /// Every key gets `prefix/` in front: PyTorch's PrefixStore. Can be nested.
+    StoreClient with_prefix(const std::string& prefix) const;
+    /// The same keys over a new connection.
+    Result<StoreClient> clone() const;
+
+    /// Returns when the value is on its way; later calls on this store come after it.
+    Result<> set(const std::string& key, std::string value);
+    /// Waits for the key.
+    Result<std::string> get(const std::string& key);
+    Result<std::string> get(const std::string& key, Duration timeout);
+    /// Adds to a decimal counter, 0 if missing; the new value. `add(key, 0)` reads it.
+    Result<std::int64_t> add(const std::string& key, std::int64_t delta);
+    /// Whether all of the keys exist.
+    Result<bool> check(const std::vector<std::string>& keys);
+    Result<> wait(const std::vector<std::string>& keys);
+    Result<> wait(const std::vector<std::string>& keys, Duration timeout);
+    /// Stores `desired` if the value is `expected` (empty: or if the key is missing). The answer is
+    /// what is stored afterwards; for a missing key with another expectation it is `expected`.
+    Result<std::string> compare_set(
+        const std::string& key, std::string expected, std::string desired);
+    Result<> append(const std::string& key, std::string value);
+    /// Waits for all of the keys. No keys: no values, and nothing is sent.
+    Result<std::vector<std::string>> multi_get(const std::vector<std::string>& keys);
+    Result<> multi_set(const std::vector<std::pair<std::string, std::string>>& pairs);
+    /// True if it was there.
+    Result<bool> delete_key(const std::string& key);
+    /// All keys of the server: other prefixes and PyTorch's `init/` are counted too.
+    Result<std::int64_t> num_keys();
+    /// Those with this store's prefix, which is taken off.
+    Result<std::vector<std::string>> list_keys();
+
+    Result<> queue_push(const std::string& key, std::string value);
+    /// Waits for an element.
+    Result<std::string> queue_pop(const std::string& key);
+    Result<std::string> queue_pop(const std::string& key, Duration timeout);
+    /// Nothing if the queue is empty.
+    Result<std::optional<std::string>> try_queue_pop(const std::string& key);
+    Result<std::int64_t> queue_len(const std::string& key);
+
+    /// Waits until `world_size` have come here with this key. One use per key. Through a prefix it
+    /// is made of ADD, SET and WAIT, as PyTorch's PrefixStore does it.
+    Result<> barrier(const std::string& key, std::int64_t world_size);
+    Result<> barrier(const std::string& key, std::int64_t world_size, Duration timeout);
+
+    Result<> ping();
+    /// Waits until that many clients are counted in `init/`.
+    Result<> wait_for_workers(std::int64_t world_size, Duration timeout);
+
+    void set_timeout(Duration timeout) { timeout_ = timeout; }
+    Duration timeout() const { return timeout_; }
+
+private:
+    struct Connection;
+
+    StoreClient(std::shared_ptr<Connection> connection, StoreOptions options);
+
+    std::string on_wire(const std::string& key) const { return prefix_ + key; }
+    std::vector<std::string> on_wire(const std::vector<std::string>& keys) const;
+
+    std::shared_ptr<Connection> connection_;
+    StoreOptions options_;
+    Duration timeout_;
+    /// "/" and every "prefix/".
+    std::string prefix_ = "/";
+};
+
+}  // namespace ddprun::client

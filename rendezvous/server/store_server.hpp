@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/ids.hpp"
+#include "rendezvous/base/time.hpp"
+#include "rendezvous/net/driver.hpp"
+#include "rendezvous/net/tcp.hpp"
+#include "rendezvous/store/store.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace ddprun::server {
+
+class Connection;
+class StoreListener;
+
+/// Serves one c10d store over TCP: the shell of store::Store. PyTorch's TCPStore clients (2.2 and
+/// newer) and ours connect to it.
+///
+/// Everything belongs to the thread of the `io_context`. Whoever owns it calls `drain` and lets the
+/// clients leave, or `stop`; the destructor is as `stop`. Nothing is called back afterwards.
+class StoreServer {
+public:
+    struct Counters {
+        std::uint64_t accepted = 0;
+        std::uint64_t refused = 0;  ///< what did not greet as a store client does
+        std::uint64_t requests = 0;
+        std::size_t open = 0;
+        std::size_t keys = 0;
+        std::size_t waits = 0;
+    };
+
+    explicit StoreServer(boost::asio::io_context& io);
+    ~StoreServer();
+    StoreServer(const StoreServer&) = delete;
+    StoreServer& operator=(const StoreServer&) = delete;
+
+    /// Accepts until `drain` or `stop`. May be called for several listeners. Goes on accepting when
+    /// the process has no descriptor left: callers are then turned away instead of left waiting.
+    void serve(net::Tcp::acceptor acceptor);
+
+    /// Takes a connection that somebody else accepted, with what was read from it already.
+    void adopt(net::Tcp::socket socket, std::string first_bytes);
+
+    /// Stops accepting, tells every client that nothing more will come (end of stream, not a
+    /// reset), and calls `done` when all have closed or `patience` is over.
+    void drain(Duration patience, std::function<void()> done);
+
+    /// Closes everything now.
+    void stop();
+
+    Counters counters() const;
+    /// Who waits for what, longest first: for the status page.
+    std::vector<store::Waiters::Waiting> waits(std::size_t longest) const;
+    /// "10.0.0.2:51234", or empty if this connection is gone.
+    std::string peer_of(ConnectionId connection) const;
+
+private:
+    friend class Connection;
+    friend class StoreListener;
+
+    // What connections and listeners tell.
+    void received(ConnectionId from, wire::Request request);
+    void refused(const Connection& connection, const Failure& failure);
+    void closed(ConnectionId connection);
+    /// Writes what the last requests left in the queues: one write per connection.
+    void flush();
+
+    void perform(store::Store::Effect& effect);
+    void close_listeners();
+
+    boost::asio::io_context& io_;
+    net::Driver<store::Store> driver_;
+    std::unordered_map<std::uint64_t, std::shared_ptr<Connection>> connections_;
+    std::vector<std::shared_ptr<StoreListener>> listeners_;
+    std::vector<std::shared_ptr<Connection>> to_flush_;
+    std::uint64_t next_id_ = 1;
+    Counters counters_;
+    /// Peers whose refusal was logged: each is worth one line.
+    std::set<std::string> refused_peers_;
+    boost::asio::steady_timer drain_timer_;
+    std::function<void()> drained_;
+};
+
+}  // namespace ddprun::server

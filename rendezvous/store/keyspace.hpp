@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/result.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace ddprun::store {
+
+/// Lets a map of strings be searched with a view.
+struct StringHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const {
+        return std::hash<std::string_view>{}(text);
+    }
+};
+
+template <class T>
+using StringMap = std::unordered_map<std::string, T, StringHash, std::equal_to<>>;
+
+/// The keys and values of one store, with PyTorch's arithmetic: a counter is decimal text.
+/// Queues are not here (queues.hpp): the two share only the names that WAIT and CHECK look at.
+class Keyspace {
+public:
+    /// Inserts or overwrites. True if the key was not there before.
+    bool put(std::string key, std::string value);
+    /// Adds at the end of the value, which is empty for a missing key. True if it was not there.
+    bool append(std::string key, std::string_view value);
+
+    struct Compared {
+        /// What COMPARE_SET answers: `desired` if it was stored, else the present value, else
+        /// (missing key) `expected`.
+        std::string answer;
+        bool is_stored = false;
+    };
+    /// Stores `desired` if the value is `expected`; a missing key counts as empty.
+    Compared compare_set(std::string key, std::string_view expected, std::string desired);
+
+    struct Added {
+        std::int64_t sum = 0;
+        bool is_new = false;
+    };
+    /// Reads the value as PyTorch does (leading blanks, a sign, what follows the digits ignored),
+    /// adds with wrap-around and stores decimal text. Nothing if the value is no such number: the
+    /// key is unchanged then.
+    std::optional<Added> add(std::string key, std::int64_t delta);
+
+    bool erase(std::string_view key);
+
+    /// Null if missing; valid until the next change.
+    const std::string* find(std::string_view key) const;
+    bool has(std::string_view key) const { return find(key) != nullptr; }
+    std::size_t size() const { return values_.size(); }
+    /// In order of their bytes.
+    std::vector<std::string> names() const;
+
+private:
+    StringMap<std::string> values_;
+};
+
+}  // namespace ddprun::store

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/ids.hpp"
+#include "rendezvous/base/time.hpp"
+#include "rendezvous/store/keyspace.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+namespace ddprun::store {
+
+/// The named FIFO queues of one store.
+///
+/// A client pops in two requests, WAIT and QUEUE_POP. So that nobody else takes the element in
+/// between, it is *reserved* for the client whose WAIT it ended: others see a queue that is shorter
+/// by one. A client holds at most one reservation; it ends with the client's next request
+/// (QUEUE_POP of that queue takes the element), its disconnection, or after
+/// `limits::queue_reservation`, because a client may also wait without wanting to pop.
+class Queues {
+public:
+    struct Popped {
+        std::int64_t length_before = 0;
+        std::optional<std::string> value;
+    };
+
+    void push(std::string name, std::string value);
+    /// Takes the first element this client may have; its own reservation is used up.
+    Popped pop(std::string_view name, ConnectionId who);
+    /// How many elements this client may have: all that are not reserved for others.
+    std::size_t length(std::string_view name, ConnectionId who) const;
+    /// How many elements nobody has reserved.
+    std::size_t free_count(std::string_view name) const;
+
+    /// Keeps one free element for this client. Requires: there is one, and the client holds none.
+    void reserve(std::string_view name, ConnectionId who, Instant until);
+    /// Ends the client's reservation; the name of the queue that has a free element again.
+    std::optional<std::string> release(ConnectionId who);
+    /// The queue this client has an element of, if any; valid until the next change.
+    const std::string* reserved_by(ConnectionId who) const;
+
+    /// The end of the oldest reservation.
+    std::optional<Instant> next_expiry() const;
+    /// Ends the oldest reservation if its time is over; the name of its queue.
+    std::optional<std::string> expire(Instant now);
+
+private:
+    struct Queue {
+        std::deque<std::string> elements;
+        std::size_t reserved_count = 0;
+    };
+    struct Reservation {
+        ConnectionId who;
+        std::string name;
+        Instant until;
+    };
+    /// Reservations by age, which is also the order in which they end.
+    using ByAge = std::map<std::uint64_t, Reservation>;
+
+    std::string forget(ByAge::iterator reservation);
+
+    /// Without empty queues: an element that is reserved is still in its queue.
+    StringMap<Queue> queues_;
+    ByAge reservations_;
+    std::unordered_map<std::uint64_t, ByAge::iterator> reservation_of_;
+    std::uint64_t next_age_ = 0;
+};
+
+}  // namespace ddprun::store

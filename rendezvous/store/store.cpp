@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/store/store.hpp"
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/machine.hpp"
+#include "rendezvous/wire/text.hpp"
+
+#include <limits>
+#include <utility>
+
+namespace ddprun::store {
+
+/// One event on its way through the store: who sent it, when, and where the answers go.
+struct Store::Step {
+    Store& store;
+    ConnectionId from;
+    Instant now;
+    std::vector<Effect>& out;
+
+    void reply(wire::Reply reply) { out.push_back(Reply{from, std::move(reply)}); }
+
+    void close(const std::string& reason) { out.push_back(CloseConnection{from, reason}); }
+
+    /// The name was written: whoever waited for it is told.
+    void wake(std::string_view name) {
+        if (store.waiters_.size() == 0) return;
+        store.completed_.clear();
+        store.waiters_.appeared(name, store.completed_);
+        stop_waiting();
+    }
+
+    void stop_waiting() {
+        for (const auto who : store.completed_)
+            out.push_back(Reply{who, wire::StopWaiting{}});
+    }
+
+    /// Hands free elements of the queue to those who wait for it, one each.
+    void serve_queue(std::string_view name) {
+        while (store.queues_.free_count(name) > 0) {
+            const auto woken = store.waiters_.wake_one(name);
+            if (!woken) return;
+            if (!woken->is_complete) continue;
+            if (woken->is_sole)
+                store.queues_.reserve(name, woken->who, now + limits::queue_reservation);
+            out.push_back(Reply{woken->who, wire::StopWaiting{}});
+        }
+    }
+
+    void release_reservation() {
+        if (const auto name = store.queues_.release(from)) serve_queue(*name);
+    }
+
+    /// A reservation is for the very next request.
+    void settle_reservation(const wire::Request& request) {
+        const auto* reserved = store.queues_.reserved_by(from);
+        if (reserved == nullptr) return;
+        const auto* pop = std::get_if<wire::QueuePop>(&request);
+        if (pop == nullptr || pop->key != *reserved) release_reservation();
+    }
+
+    // One overload per request.
+
+    /// The connection's greeting, which the decoder has judged.
+    void on(wire::Validate&&) {}
+
+    void on(wire::Set&& it) {
+        if (store.waiters_.size() == 0) {
+            store.keys_.put(std::move(it.key), std::move(it.value));
+            return;
+        }
+        store.keys_.put(it.key, std::move(it.value));
+        wake(it.key);
+    }
+
+    void on(wire::CompareSet&& it) {
+        auto compared = store.keys_.compare_set(it.key, it.expected, std::move(it.desired));
+        reply(wire::Value{std::move(compared.answer)});
+        if (compared.is_stored) wake(it.key);
+    }
+
+    /// A missing key is an empty value, as with libuv; the other server of PyTorch would close.
+    void on(wire::Get&& it) {
+        const auto* value = store.keys_.find(it.key);
+        reply(wire::Value{value != nullptr ? *value : std::string{}});
+    }
+
+    void on(wire::Add&& it) {
+        const auto added = store.keys_.add(it.key, it.delta);
+        if (!added) return close("ADD on key " + wire::quoted(it.key) + ": its value is no number");
+        reply(wire::Number{added->sum});
+        wake(it.key);
+    }
+
+    void on(wire::Check&& it) {
+        for (const auto& key : it.keys)
+            if (!store.exists(key, from)) return reply(wire::Checked{false});
+        reply(wire::Checked{true});
+    }
+
+    void on(wire::Wait&& it) {
+        store.waiters_.cancel(from);
+        const bool is_sole = it.keys.size() == 1;
+        std::vector<std::string> missing;
+        for (auto& key : it.keys)
+            if (!store.exists(key, from)) missing.push_back(std::move(key));
+        if (!missing.empty())
+            return store.waiters_.begin(from, std::move(missing), Waiters::Purpose::presence, now);
+        if (is_sole && store.queues_.free_count(it.keys.front()) > 0)
+            store.queues_.reserve(it.keys.front(), from, now + limits::queue_reservation);
+        reply(wire::StopWaiting{});
+    }
+
+    void on(wire::NumKeys&&) { reply(wire::Number{static_cast<std::int64_t>(store.keys_.size())}); }
+
+    void on(wire::DeleteKey&& it) { reply(wire::Number{store.keys_.erase(it.key) ? 1 : 0}); }
+
+    void on(wire::Append&& it) {
+        store.keys_.append(it.key, it.value);
+        wake(it.key);
+    }
+
+    void on(wire::MultiGet&& it) {
+        wire::Values values;
+        values.values.reserve(it.keys.size());
+        for (const auto& key : it.keys) {
+            const auto* value = store.keys_.find(key);
+            values.values.push_back(value != nullptr ? *value : std::string{});
+        }
+        reply(std::move(values));
+    }
+
+    /// All or nothing: whoever is woken by the first key finds the last one stored.
+    void on(wire::MultiSet&& it) {
+        for (auto& [key, value] : it.pairs)
+            store.keys_.put(key, std::move(value));
+        for (const auto& pair : it.pairs)
+            wake(pair.key);
+    }
+
+    /// Always answered, also when nothing was waited for. A StopWaiting that is already on its way
+    /// stays in front of this one.
+    void on(wire::CancelWait&&) {
+        store.waiters_.cancel(from);
+        reply(wire::WaitCanceled{});
+    }
+
+    void on(wire::Ping&& it) { reply(wire::Pong{it.nonce}); }
+
+    void on(wire::QueuePush&& it) {
+        store.queues_.push(it.key, std::move(it.value));
+        serve_queue(it.key);
+    }
+
+    void on(wire::QueuePop&& it) {
+        auto popped = store.queues_.pop(it.key, from);
+        reply(wire::Popped{popped.length_before, std::move(popped.value)});
+    }
+
+    void on(wire::QueueLen&& it) {
+        reply(wire::Number{static_cast<std::int64_t>(store.queues_.length(it.key, from))});
+    }
+
+    void on(wire::ListKeys&&) { reply(wire::Keys{store.keys_.names()}); }
+
+    /// The arrivals are counted in the key itself. Its first appearance ends waits for the key's
+    /// presence; the barriers end when it is full, or when somebody else writes the key.
+    void on(wire::Barrier&& it) {
+        store.waiters_.cancel(from);
+        const auto arrived = store.keys_.add(it.key, 1);
+        if (!arrived)
+            return close("BARRIER on key " + wire::quoted(it.key) + ": its value is no number");
+        store.completed_.clear();
+        if (arrived->sum >= it.world_size) {
+            reply(wire::StopWaiting{});
+            store.waiters_.appeared(it.key, store.completed_);
+        } else {
+            store.waiters_.appeared_to_waits(it.key, store.completed_);
+            store.waiters_.begin(from, {std::move(it.key)}, Waiters::Purpose::barrier, now);
+        }
+        stop_waiting();
+    }
+};
+
+void Store::handle(Event event, Instant now, std::vector<Effect>& out) {
+    std::visit(
+        Overloaded{
+            [&](Received& it) {
+                Step step{*this, it.from, now, out};
+                step.settle_reservation(it.request);
+                std::visit([&](auto& request) { step.on(std::move(request)); }, it.request);
+            },
+            [&](Disconnected& it) {
+                waiters_.cancel(it.from);
+                Step{*this, it.from, now, out}.release_reservation();
+            },
+            [&](DeadlinePassed&) {
+                while (const auto name = queues_.expire(now))
+                    Step{*this, {}, now, out}.serve_queue(*name);
+            },
+        },
+        event);
+}
+
+bool Store::exists(std::string_view name, ConnectionId to) const {
+    return keys_.has(name) || queues_.length(name, to) > 0;
+}
+
+}  // namespace ddprun::store

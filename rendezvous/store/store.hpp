@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/ids.hpp"
+#include "rendezvous/base/time.hpp"
+#include "rendezvous/store/keyspace.hpp"
+#include "rendezvous/store/queues.hpp"
+#include "rendezvous/store/waiters.hpp"
+#include "rendezvous/wire/message.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace ddprun::store {
+
+/// One c10d store: keys, queues, and the clients that wait for them. A machine; the store server
+/// drives it.
+///
+///   Received{from, request}   what FORMAT.md says of the request: at most one Reply to `from`,
+///   then
+///                             StopWaiting to those whose waits it ended, longest waiting first;
+///                             CloseConnection where the protocol has no other way to refuse
+///   Disconnected{from}        its wait and its reservation are dropped
+///   DeadlinePassed            queue reservations that are over end, and the next waiter is woken
+///
+/// Requires: requests of one connection come in their order, and none after its CloseConnection or
+/// Disconnected.
+class Store {
+public:
+    struct Received {
+        ConnectionId from;
+        wire::Request request;
+        bool operator==(const Received&) const = default;
+    };
+    struct Disconnected {
+        ConnectionId from;
+        bool operator==(const Disconnected&) const = default;
+    };
+    struct DeadlinePassed {
+        bool operator==(const DeadlinePassed&) const = default;
+    };
+    using Event = std::variant<Received, Disconnected, DeadlinePassed>;
+
+    struct Reply {
+        ConnectionId to;
+        wire::Reply reply;
+        bool operator==(const Reply&) const = default;
+    };
+    struct CloseConnection {
+        ConnectionId connection;
+        std::string reason;
+        bool operator==(const CloseConnection&) const = default;
+    };
+    using Effect = std::variant<Reply, CloseConnection>;
+
+    void handle(Event event, Instant now, std::vector<Effect>& out);
+    std::optional<Instant> next_deadline() const { return queues_.next_expiry(); }
+
+    // For status pages and logs.
+    std::size_t key_count() const { return keys_.size(); }
+    std::size_t wait_count() const { return waiters_.size(); }
+    std::vector<Waiters::Waiting> waits(std::size_t longest) const {
+        return waiters_.list(longest);
+    }
+
+private:
+    struct Step;
+
+    /// CHECK's and WAIT's notion: a key, or an element of a queue that this client may have.
+    bool exists(std::string_view name, ConnectionId to) const;
+
+    Keyspace keys_;
+    Queues queues_;
+    Waiters waiters_;
+    std::vector<ConnectionId> completed_;
+};
+
+}  // namespace ddprun::store

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/ids.hpp"
+#include "rendezvous/base/time.hpp"
+#include "rendezvous/store/keyspace.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace ddprun::store {
+
+/// Who waits for which names. A client has at most one wait; a new one replaces it.
+///
+/// Each missing name of a wait is one place in that name's line, linked both ways, so a wait is
+/// dropped in time proportional to its own names, however many others wait. Clients are reported in
+/// the order in which they began to wait.
+class Waiters {
+public:
+    Waiters();
+    ~Waiters();
+    Waiters(Waiters&&) noexcept;
+    Waiters& operator=(Waiters&&) noexcept;
+
+    enum class Purpose {
+        /// WAIT: ends when each name has existed once since it began.
+        presence,
+        /// BARRIER: ends when the barrier is full or its key is written by something else.
+        barrier,
+    };
+
+    /// Requires: `missing` is not empty. A name that is there twice is counted twice.
+    void begin(ConnectionId who, std::vector<std::string> missing, Purpose purpose, Instant since);
+    /// True if there was a wait to drop.
+    bool cancel(ConnectionId who);
+
+    /// The name was written: adds to `completed` whoever has now been given all of its names.
+    void appeared(std::string_view name, std::vector<ConnectionId>& completed);
+    /// The same for the waits for presence only: a barrier's own counting must not end it.
+    void appeared_to_waits(std::string_view name, std::vector<ConnectionId>& completed);
+
+    struct Woken {
+        ConnectionId who;
+        /// All names were given: the wait has ended.
+        bool is_complete = false;
+        /// It waited for this one name only.
+        bool is_sole = false;
+    };
+    /// The name's queue has an element: gives the name to the client that waits longest for it.
+    std::optional<Woken> wake_one(std::string_view name);
+
+    std::size_t size() const { return waits_.size(); }
+
+    /// A wait as a person wants to see it.
+    struct Waiting {
+        ConnectionId who;
+        std::vector<std::string> missing;
+        Instant since;
+    };
+    /// The oldest waits first.
+    std::vector<Waiting> list(std::size_t longest) const;
+
+private:
+    struct Wait;
+    struct Line;
+    struct Place;
+
+    void appeared_to(
+        std::string_view name, bool barriers_too, std::vector<ConnectionId>& completed);
+    /// Takes the place out of its line; true if it was the wait's last.
+    static bool give(Place& place);
+    static void leave_line(Place& place);
+
+    StringMap<std::unique_ptr<Line>> lines_;
+    std::unordered_map<std::uint64_t, std::unique_ptr<Wait>> waits_;
+    std::uint64_t next_age_ = 0;
+};
+
+}  // namespace ddprun::store

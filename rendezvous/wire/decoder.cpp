@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/wire/decoder.hpp"
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/wire/cursor.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun::wire {
+namespace {
+
+const std::optional<Request> nothing_yet;
+
+std::string take_key(Cursor& cursor) {
+    return cursor.string(limits::max_key_bytes, Error::key_too_long);
+}
+
+std::string take_value(Cursor& cursor) {
+    return cursor.string(limits::max_value_bytes, Error::value_too_long);
+}
+
+/// The first byte of every request that a client without VALIDATE can begin with, SET apart.
+bool is_legacy_opcode(std::uint8_t byte) {
+    constexpr std::uint8_t first_legacy = 0x01, last_legacy = 0x0b;
+    return byte >= first_legacy && byte <= last_legacy;
+}
+
+std::uint32_t byte_swapped(std::uint32_t value) {
+    return value >> 24 | (value >> 8 & 0xff00U) | (value << 8 & 0xff0000U) | value << 24;
+}
+
+}  // namespace
+
+Result<std::optional<Request>> Decoder::next() {
+    if (failure_) return *failure_;
+    if (input_.unread().size() < needed_) return nothing_yet;
+    if (!has_greeted_) return greet();
+    if (list_) return go_on_with_list();
+
+    Cursor cursor(input_.unread());
+    const auto opcode = cursor.u8();
+    if (opcode >= query_count) return fail(Error::unknown_query);
+
+    // Braced lists are evaluated from left to right, which is the order on the wire.
+    const auto read = [&]() -> Request {
+        switch (const auto query = static_cast<Query>(opcode)) {
+            case Query::validate: cursor.fail(Error::repeated_validate); return Validate{};
+            case Query::set: return Set{take_key(cursor), take_value(cursor)};
+            case Query::compare_set:
+                return CompareSet{take_key(cursor), take_value(cursor), take_value(cursor)};
+            case Query::get: return Get{take_key(cursor)};
+            case Query::add: return Add{take_key(cursor), cursor.i64()};
+            case Query::num_keys: return NumKeys{};
+            case Query::delete_key: return DeleteKey{take_key(cursor)};
+            case Query::append: return Append{take_key(cursor), take_value(cursor)};
+            case Query::cancel_wait: return CancelWait{};
+            case Query::ping: return Ping{cursor.u32()};
+            case Query::queue_push: return QueuePush{take_key(cursor), take_value(cursor)};
+            case Query::queue_pop: return QueuePop{take_key(cursor)};
+            case Query::queue_len: return QueueLen{take_key(cursor)};
+            case Query::list_keys: return ListKeys{};
+            case Query::barrier: return Barrier{take_key(cursor), cursor.i64()};
+            case Query::check:
+            case Query::wait:
+            case Query::multi_get:
+            case Query::multi_set: begin_list(query, cursor); return Validate{};
+        }
+        return Validate{};
+    };
+    auto request = read();
+    if (cursor.error()) return fail(*cursor.error());
+    if (!finish(cursor)) return nothing_yet;
+    if (list_) return go_on_with_list();
+    return std::optional<Request>{std::move(request)};
+}
+
+/// First bytes that are not VALIDATE (tcpstore-protocol, section 4).
+Result<std::optional<Request>> Decoder::greet() {
+    Cursor cursor(input_.unread());
+    const auto opcode = cursor.u8();
+    if (is_legacy_opcode(opcode)) return fail(Error::older_client);
+    if (opcode != static_cast<std::uint8_t>(Query::validate))
+        return fail(Error::not_a_store_client);
+    const auto magic = cursor.u32();
+    if (!finish(cursor)) return nothing_yet;
+    if (magic == byte_swapped(validate_magic)) return fail(Error::big_endian_client);
+    // Before VALIDATE existed 0 was SET, and these are the low bytes of the length of its key.
+    if (magic != validate_magic)
+        return fail(magic <= limits::max_key_bytes ? Error::older_client : Error::wrong_magic);
+    has_greeted_ = true;
+    return std::optional<Request>{Validate{magic}};
+}
+
+void Decoder::begin_list(Query query, Cursor& cursor) {
+    const auto count = cursor.u64();
+    if (!cursor.is_complete()) return;
+    if (count > limits::max_key_count) return cursor.fail(Error::too_many_keys);
+    list_ = List{query, count};
+}
+
+Result<std::optional<Request>> Decoder::go_on_with_list() {
+    auto& list = *list_;
+    const bool has_values = list.query == Query::multi_set;
+    while (list.missing > 0) {
+        Cursor cursor(input_.unread());
+        auto key = take_key(cursor);
+        auto value = has_values ? take_value(cursor) : std::string{};
+        if (cursor.error()) return fail(*cursor.error());
+        if (!finish(cursor)) return nothing_yet;
+
+        list.bytes += key.size() + value.size();
+        if (list.bytes > limits::max_request_bytes) return fail(Error::request_too_long);
+        if (has_values)
+            list.pairs.push_back({std::move(key), std::move(value)});
+        else
+            list.keys.push_back(std::move(key));
+        --list.missing;
+    }
+
+    auto done = std::move(*list_);
+    list_.reset();
+    if (done.query == Query::multi_set)
+        return std::optional<Request>{MultiSet{std::move(done.pairs)}};
+    if (done.query == Query::multi_get)
+        return std::optional<Request>{MultiGet{std::move(done.keys)}};
+    if (done.query == Query::wait) return std::optional<Request>{Wait{std::move(done.keys)}};
+    return std::optional<Request>{Check{std::move(done.keys)}};
+}
+
+bool Decoder::finish(const Cursor& cursor) {
+    if (!cursor.is_complete()) {
+        needed_ = cursor.needed();
+        return false;
+    }
+    input_.consume(cursor.consumed());
+    needed_ = 1;
+    return true;
+}
+
+Failure Decoder::fail(error_code code) {
+    failure_ = Failure{code, {}};
+    return *failure_;
+}
+
+}  // namespace ddprun::wire

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/result.hpp"
+#include "rendezvous/wire/input.hpp"
+#include "rendezvous/wire/message.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::wire {
+
+class Cursor;
+
+/// Turns what one client sends into requests: the server's side of the wire.
+///
+/// Bytes may come in any pieces and several requests in one piece; the work is linear in the bytes
+/// and a request is seen only when all of it is there. The first request of a connection must be
+/// VALIDATE: anything else is refused with what its first bytes give away (an older PyTorch, a
+/// big-endian host, something that is no store client). Limits are those of base/limits.hpp and
+/// are checked before the bytes they are about have arrived.
+class Decoder {
+public:
+    void append(std::string_view bytes) { input_.append(bytes); }
+
+    /// The next request, or nothing yet, or why this connection must end. An error is final.
+    Result<std::optional<Request>> next();
+
+    /// Whether a right VALIDATE was seen.
+    bool has_greeted() const { return has_greeted_; }
+    /// What has arrived and is not part of a request yet: for the log line about a stranger.
+    std::string_view unread() const { return input_.unread(); }
+
+private:
+    /// A request of many keys: what is complete of it is taken out of the input at once, so that
+    /// no byte is looked at again.
+    struct List {
+        Query query;
+        std::uint64_t missing;
+        std::size_t bytes = 0;
+        std::vector<std::string> keys = {};
+        std::vector<KeyValue> pairs = {};
+    };
+
+    Result<std::optional<Request>> greet();
+    void begin_list(Query query, Cursor& cursor);
+    Result<std::optional<Request>> go_on_with_list();
+    /// Judges the cursor after a read; true if everything was there, and then it is consumed.
+    bool finish(const Cursor& cursor);
+    Failure fail(error_code code);
+
+    Input input_;
+    /// No attempt is worth while before this many bytes are unread.
+    std::size_t needed_ = 1;
+    bool has_greeted_ = false;
+    std::optional<List> list_;
+    std::optional<Failure> failure_;
+};
+
+}  // namespace ddprun::wire

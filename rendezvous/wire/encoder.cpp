@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/wire/encoder.hpp"
+
+#include "rendezvous/base/machine.hpp"
+
+#include <array>
+#include <string_view>
+
+namespace ddprun::wire {
+namespace {
+
+template <class Unsigned>
+void put_little_endian(std::string& out, Unsigned value) {
+    std::array<char, sizeof(Unsigned)> bytes{};
+    for (auto& byte : bytes) {
+        byte = static_cast<char>(value & 0xff);
+        value = static_cast<Unsigned>(value >> 8);
+    }
+    out.append(bytes.data(), bytes.size());
+}
+
+void put(std::string& out, std::uint32_t value) {
+    put_little_endian(out, value);
+}
+void put(std::string& out, std::uint64_t value) {
+    put_little_endian(out, value);
+}
+void put(std::string& out, std::int64_t value) {
+    put_little_endian(out, static_cast<std::uint64_t>(value));
+}
+void put(std::string& out, std::string_view bytes) {
+    put_little_endian(out, static_cast<std::uint64_t>(bytes.size()));
+    out.append(bytes);
+}
+void put(std::string& out, const std::vector<std::string>& strings) {
+    for (const auto& string : strings)
+        put(out, std::string_view{string});
+}
+
+/// A key and what follows it.
+template <class... Fields>
+void put_key(std::string& out, const std::string& key, const Fields&... fields) {
+    put(out, std::string_view{key});
+    (put(out, fields), ...);
+}
+
+void put_counted(std::string& out, const std::vector<std::string>& strings) {
+    put(out, static_cast<std::uint64_t>(strings.size()));
+    put(out, strings);
+}
+
+}  // namespace
+
+void encode(const Request& request, std::string& out) {
+    out += static_cast<char>(query_of(request));
+    std::visit(
+        Overloaded{
+            [&](const Validate& it) { put(out, it.magic); },
+            [&](const Set& it) { put_key(out, it.key, it.value); },
+            [&](const CompareSet& it) { put_key(out, it.key, it.expected, it.desired); },
+            [&](const Get& it) { put_key(out, it.key); },
+            [&](const Add& it) { put_key(out, it.key, it.delta); },
+            [&](const Check& it) { put_counted(out, it.keys); },
+            [&](const Wait& it) { put_counted(out, it.keys); },
+            [&](const NumKeys&) {},
+            [&](const DeleteKey& it) { put_key(out, it.key); },
+            [&](const Append& it) { put_key(out, it.key, it.value); },
+            [&](const MultiGet& it) { put_counted(out, it.keys); },
+            [&](const MultiSet& it) {
+                put(out, static_cast<std::uint64_t>(it.pairs.size()));
+                for (const auto& [key, value] : it.pairs)
+                    put_key(out, key, value);
+            },
+            [&](const CancelWait&) {},
+            [&](const Ping& it) { put(out, it.nonce); },
+            [&](const QueuePush& it) { put_key(out, it.key, it.value); },
+            [&](const QueuePop& it) { put_key(out, it.key); },
+            [&](const QueueLen& it) { put_key(out, it.key); },
+            [&](const ListKeys&) {},
+            [&](const Barrier& it) { put_key(out, it.key, it.world_size); },
+        },
+        request);
+}
+
+void encode(const Reply& reply, std::string& out) {
+    std::visit(
+        Overloaded{
+            [&](const Value& it) { put(out, std::string_view{it.value}); },
+            [&](const Values& it) { put(out, it.values); },
+            [&](const Number& it) { put(out, it.number); },
+            [&](const Checked& it) { out += static_cast<char>(it.is_ready ? 0 : 1); },
+            [&](const StopWaiting&) { out += '\0'; },
+            [&](const WaitCanceled&) { out += '\1'; },
+            [&](const Pong& it) { put(out, it.nonce); },
+            [&](const Popped& it) {
+                put(out, it.length_before);
+                if (it.value) put(out, std::string_view{*it.value});
+            },
+            [&](const Keys& it) { put_counted(out, it.keys); },
+        },
+        reply);
+}
+
+}  // namespace ddprun::wire

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/wire/message.hpp"
+
+#include <string>
+
+namespace ddprun::wire {
+
+/// Appends a message as the bytes of FORMAT.md. Limits are not checked here: the sender of a
+/// request that is too long learns it from the server closing the connection, so clients check
+/// before (client/store_client.hpp).
+void encode(const Request& request, std::string& out);
+void encode(const Reply& reply, std::string& out);
+
+}  // namespace ddprun::wire

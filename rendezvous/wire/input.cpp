@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/wire/input.hpp"
+
+namespace ddprun::wire {
+namespace {
+
+constexpr std::size_t worth_keeping_bytes = 16 * 1024;
+
+}  // namespace
+
+void Input::append(std::string_view bytes) {
+    // At most as many bytes are moved as were consumed, so all moves together are linear.
+    if (read_ > buffer_.size() / 2) {
+        buffer_.erase(0, read_);
+        read_ = 0;
+    }
+    buffer_.append(bytes);
+}
+
+void Input::consume(std::size_t bytes) {
+    read_ += bytes;
+    if (read_ < buffer_.size()) return;
+    read_ = 0;
+    if (buffer_.capacity() > worth_keeping_bytes)
+        std::string{}.swap(buffer_);
+    else
+        buffer_.clear();
+}
+
+}  // namespace ddprun::wire

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace ddprun::wire {
+
+/// The opcodes of the c10d store protocol as PyTorch >= 2.2 numbers them: the first byte of a
+/// request. Layouts and semantics are in FORMAT.md, one row each.
+enum class Query : std::uint8_t {
+    validate = 0,
+    set = 1,
+    compare_set = 2,
+    get = 3,
+    add = 4,
+    check = 5,
+    wait = 6,
+    num_keys = 7,
+    delete_key = 8,
+    append = 9,
+    multi_get = 10,
+    multi_set = 11,
+    cancel_wait = 12,
+    ping = 13,
+    queue_push = 14,
+    queue_pop = 15,
+    queue_len = 16,
+    list_keys = 17,
+    barrier = 18,
+};
+
+inline constexpr std::size_t query_count = 19;
+
+/// The name in PyTorch's spelling: "COMPARE_SET".
+std::string_view name(Query query);
+
+/// What a client sends with VALIDATE; on a big-endian host the bytes come the other way round.
+inline constexpr std::uint32_t validate_magic = 0x3C85F7CE;
+
+}  // namespace ddprun::wire

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/wire/message.hpp"
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace ddprun::wire {
+
+/// One line for a person: `SET "/k" 12 B`, `WAIT ["/a", "/b"]`, `number 3`. For traces, test
+/// transcripts and failure messages; long keys and lists are cut.
+std::string describe(const Request& request);
+std::string describe(const Reply& reply);
+
+/// In double quotes, what is not printable as \xNN, cut after `longest` bytes.
+std::string quoted(std::string_view bytes, std::size_t longest = 120);
+
+}  // namespace ddprun::wire
