@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker_sdk/src/checkpoint/format.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+
+using namespace ddprun;
+using namespace ddprun::checkpoint;
+
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+Checkpoint a_checkpoint() {
+    Checkpoint checkpoint;
+    checkpoint.round = 3;
+    checkpoint.step = 1234;
+    checkpoint.texts = {{"empty", ""}, {"settings", "seed=1 lr=0.1"}};
+    checkpoint.add("weight", {2, 3}, std::vector<float>{1, -2, 3.5F, 0, -0.0F, 1e-30F});
+    checkpoint.add("moments", {2}, std::vector<double>{1e300, -1e-300});
+    checkpoint.add("nothing", {0, 7}, std::vector<float>{});
+    checkpoint.add("consumed", std::int64_t{-5});
+    return checkpoint;
+}
+
+Bytes encoded(const Checkpoint& checkpoint) {
+    return encode(checkpoint).value();
+}
+
+/// The same checkpoint again has the same bytes: nothing else is needed to compare two.
+Bytes there_and_back(const Bytes& bytes) {
+    return encoded(decode(bytes).value());
+}
+
+error_code refused(const Bytes& bytes) {
+    const auto decoded = decode(bytes);
+    return decoded ? error_code{} : decoded.error().code;
+}
+
+void append(Bytes& bytes, std::string_view text) {
+    for (const char c : text)
+        bytes.push_back(static_cast<std::byte>(c));
+}
+
+Bytes with_checksum(Bytes bytes) {
+    std::uint32_t crc = 0xFFFF'FFFFU;  // bit by bit, from the definition
+    for (const auto byte : bytes) {
+        crc ^= static_cast<std::uint32_t>(byte);
+        for (int bit = 0; bit < 8; ++bit)
+            crc = crc >> 1U ^ ((crc & 1U) != 0 ? 0xEDB8'8320U : 0U);
+    }
+    crc = ~crc;
+    for (int shift = 0; shift < 32; shift += 8)
+        bytes.push_back(static_cast<std::byte>(crc >> shift & 0xFFU));
+    return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("a checkpoint comes back as it was") {
+    const auto bytes = encoded(a_checkpoint());
+
+    const auto checkpoint = decode(bytes).value();
+
+    CHECK(checkpoint.round == 3);
+    CHECK(checkpoint.step == 1234);
+    CHECK(checkpoint.texts == a_checkpoint().texts);
+    REQUIRE(checkpoint.tensors.size() == 4);
+    CHECK(checkpoint.find("weight")->shape == std::vector<std::uint64_t>{2, 3});
+    CHECK(
+        checkpoint.find("moments")->values == Tensor::Values{std::vector<double>{1e300, -1e-300}});
+    CHECK(checkpoint.integer("consumed") == -5);
+    CHECK(there_and_back(bytes) == bytes);
+}
+
+TEST_CASE("NaNs and signed zeros keep their bits") {
+    Checkpoint checkpoint;
+    checkpoint.add("odd", {2}, std::vector<float>{std::nanf("7"), -0.0F});
+
+    const auto back = decode(encoded(checkpoint)).value();
+
+    const auto& values = std::get<std::vector<float>>(back.tensors[0].values);
+    const auto& original = std::get<std::vector<float>>(checkpoint.tensors[0].values);
+    CHECK(std::memcmp(values.data(), original.data(), 2 * sizeof(float)) == 0);
+}
+
+TEST_CASE("the worked example of FORMAT.md") {
+    using namespace std::string_view_literals;
+    Checkpoint checkpoint;
+    checkpoint.round = 1;
+    checkpoint.step = 2;
+    checkpoint.texts["a"] = "b";
+    checkpoint.add("w", {1}, std::vector<float>{1});
+    Bytes expected;
+    append(expected, "DDPCKPT\n\1\0\0\0\x4d\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0"sv);
+    append(expected, "\1\0\0\0\1\0\0\0\1\0\0\0a\1\0\0\0b\1\0\0\0w\1\1"sv);
+    append(expected, "\1\0\0\0\0\0\0\0\0\0\x80\x3f"sv);
+
+    CHECK(encoded(checkpoint) == with_checksum(expected));
+}
+
+TEST_CASE("a file cut at any byte is known to be cut short") {
+    const auto whole = encoded(a_checkpoint());
+
+    for (std::size_t size = 0; size < whole.size(); ++size) {
+        CAPTURE(size);
+        CHECK(
+            refused(Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size))) ==
+            Fault::cut_short);
+    }
+}
+
+TEST_CASE("any changed byte is noticed") {
+    const auto whole = encoded(a_checkpoint());
+
+    for (std::size_t place = 0; place < whole.size(); ++place)
+        for (const auto change : {std::byte{1}, std::byte{0x80}, std::byte{0xFF}}) {
+            auto bytes = whole;
+            bytes[place] ^= change;
+            CAPTURE(place);
+            CHECK(refused(bytes));
+        }
+}
+
+TEST_CASE("other files are told apart from damaged ones") {
+    auto bytes = encoded(a_checkpoint());
+    bytes.push_back(std::byte{0});
+    CHECK(refused(bytes) == Fault::malformed);
+
+    Bytes text;
+    append(text, "#!/bin/sh\necho a text that is long enough to have a header\n");
+    CHECK(refused(text) == Fault::not_a_checkpoint);
+
+    auto later = encoded(a_checkpoint());
+    later[8] = std::byte{2};
+    CHECK(refused(later) == Fault::later_version);
+}
+
+TEST_CASE("bytes with a good checksum and anything inside give a checkpoint or a reason") {
+    const auto whole = encoded(a_checkpoint());
+    std::mt19937 random{7};
+    for (int round = 0; round < 3000; ++round) {
+        Bytes bytes(whole.begin(), whole.end() - 4);
+        for (int changes = 0; changes < 3; ++changes)
+            bytes[preamble_bytes + random() % (bytes.size() - preamble_bytes)] =
+                static_cast<std::byte>(random() % 4 == 0 ? 0xFF : random() % 8);
+
+        const auto decoded = decode(with_checksum(bytes));
+
+        if (decoded)
+            CHECK(encode(*decoded).has_value());
+        else
+            CHECK(decoded.error().code == Fault::malformed);
+    }
+}
+
+TEST_CASE("what could not be read again is not written") {
+    const auto refusal = [](auto change) {
+        auto checkpoint = a_checkpoint();
+        change(checkpoint);
+        const auto bytes = encode(checkpoint);
+        return bytes ? std::string{} : bytes.error().context;
+    };
+
+    CHECK(refusal([](Checkpoint& c) { c.add("weight", 1.0); }) == "tensor 'weight' comes twice");
+    CHECK(refusal([](Checkpoint& c) {
+              c.tensors[0].shape = {7};
+          }) == "tensor 'weight' has 6 values, its shape says otherwise");
+    CHECK(refusal([](Checkpoint& c) {
+              c.tensors[0].shape = {std::uint64_t{1} << 63, 2, 0};
+          }) != "");
+    CHECK(refusal([](Checkpoint& c) {
+              c.texts["x"] = std::string(max_text_bytes + 1, 'x');
+          }) == "text 'x' is too long");
+    CHECK(refusal([](Checkpoint& c) { c.add("", 1.0); }) == "a name is empty");
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ddprun/distributed_sampler.hpp"
+
+#include "ddprun/error.hpp"
+#include "worker_sdk/src/data/permutation.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+using ddprun::DistributedSampler;
+using ddprun::data::large_permutation;
+using ddprun::data::torch_permutation;
+using Indices = std::vector<std::uint64_t>;
+using Options = DistributedSampler::Options;
+
+namespace {
+
+Indices of_rank(std::uint64_t samples, int world, int rank, Options options, std::uint64_t epoch) {
+    DistributedSampler sampler{samples, world, rank, options};
+    sampler.set_epoch(epoch);
+    return sampler.indices();
+}
+
+Indices counted(std::uint64_t samples) {
+    Indices all(samples);
+    std::iota(all.begin(), all.end(), std::uint64_t{0});
+    return all;
+}
+
+/// What a job of `world` ranks uses when each takes `steps` samples, in the order of steps.
+Indices use(DistributedSampler::State& state, std::uint64_t samples, int world, std::size_t steps) {
+    Indices used;
+    for (int rank = 0; rank < world; ++rank) {
+        DistributedSampler sampler{samples, world, rank};
+        sampler.resume(state);
+        const auto mine = sampler.indices();
+        used.insert(
+            used.end(),
+            mine.begin(),
+            mine.begin() + static_cast<std::ptrdiff_t>(std::min(steps, mine.size())));
+    }
+    state.consumed += used.size();
+    return used;
+}
+
+}  // namespace
+
+TEST_CASE("a permutation is torch.randperm's after manual_seed") {
+    CHECK(torch_permutation(10, 0) == Indices{4, 1, 7, 5, 3, 9, 0, 8, 6, 2});
+    CHECK(torch_permutation(10, 1) == Indices{5, 6, 1, 2, 0, 8, 9, 3, 7, 4});
+    CHECK(torch_permutation(10, 42) == Indices{2, 6, 1, 8, 4, 5, 0, 9, 3, 7});
+    CHECK(torch_permutation(0, 0).empty());
+    CHECK(torch_permutation(1, 7) == Indices{0});
+}
+
+TEST_CASE("only the low 32 bits of a seed count, as in PyTorch's generator") {
+    CHECK(torch_permutation(10, std::uint64_t{1} << 32) == torch_permutation(10, 0));
+}
+
+TEST_CASE("the method for hundreds of millions of samples is a permutation too") {
+    auto order = large_permutation(1000, 42);
+    CHECK(order != counted(1000));
+
+    std::sort(order.begin(), order.end());
+
+    CHECK(order == counted(1000));
+}
+
+TEST_CASE("ranks take every R-th element, and the order is repeated until R divides it") {
+    // sampler = DistributedSampler(range(10), 4, r, seed=0); list(sampler)
+    CHECK(of_rank(10, 4, 0, {}, 0) == Indices{4, 3, 6});
+    CHECK(of_rank(10, 4, 1, {}, 0) == Indices{1, 9, 2});
+    CHECK(of_rank(10, 4, 2, {}, 0) == Indices{7, 0, 4});
+    CHECK(of_rank(10, 4, 3, {}, 0) == Indices{5, 8, 1});
+}
+
+TEST_CASE("with drop_last the order is cut instead") {
+    const Options drop{.drop_last = true};
+
+    CHECK(of_rank(10, 4, 0, drop, 0) == Indices{4, 3});
+    CHECK(of_rank(10, 4, 3, drop, 0) == Indices{5, 8});
+    CHECK(of_rank(3, 5, 0, drop, 0).empty());
+}
+
+TEST_CASE("fewer samples than ranks are repeated as often as needed") {
+    const Options in_order{.shuffle = false};
+
+    CHECK(of_rank(2, 5, 0, in_order, 0) == Indices{0});
+    CHECK(of_rank(2, 5, 3, in_order, 0) == Indices{1});
+    CHECK(of_rank(2, 5, 4, in_order, 0) == Indices{0});
+    CHECK(of_rank(0, 5, 4, in_order, 0).empty());
+}
+
+TEST_CASE("an epoch is a seed of its own, and the epoch adds to it") {
+    CHECK(of_rank(10, 1, 0, {.seed = 41}, 1) == Indices{2, 6, 1, 8, 4, 5, 0, 9, 3, 7});
+    CHECK(of_rank(10, 1, 0, {.seed = 41}, 0) != of_rank(10, 1, 0, {.seed = 41}, 1));
+}
+
+TEST_CASE("a rank outside the world is refused with both numbers") {
+    for (const auto& [world, rank] : {std::pair{4, 4}, {4, -1}, {0, 0}})
+        CHECK_THROWS_AS(DistributedSampler(10, world, rank), ddprun::UsageError);
+    CHECK_THROWS_WITH(
+        DistributedSampler(10, 4, 4),
+        "DistributedSampler: rank 4 in a world of 4; the rank must lie between 0 and world_size - "
+        "1");
+}
+
+TEST_CASE("a resume with as many ranks goes on where the epoch was, padding included") {
+    for (const std::uint64_t samples : {1U, 7U, 10U, 12U, 101U})
+        for (int rank = 0; rank < 4; ++rank) {
+            DistributedSampler undisturbed{samples, 4, rank};
+            undisturbed.set_epoch(3);
+            const auto all = undisturbed.indices();
+
+            for (std::uint64_t steps = 0; steps <= all.size(); ++steps) {
+                DistributedSampler resumed{samples, 4, rank};
+                resumed.resume({0, 3, steps * 4});
+
+                const Indices rest(all.begin() + static_cast<std::ptrdiff_t>(steps), all.end());
+                CHECK(resumed.size() == rest.size());
+                CHECK(resumed.indices() == rest);
+            }
+        }
+}
+
+TEST_CASE("an epoch uses each sample once, whatever world sizes follow each other") {
+    const std::uint64_t samples = 60'001;
+    DistributedSampler::State state{42, 5, 0};
+
+    auto used = use(state, samples, 2, 1000);
+    for (const auto& more : {use(state, samples, 3, 7000), use(state, samples, 1, 100'000)})
+        used.insert(used.end(), more.begin(), more.end());
+
+    std::sort(used.begin(), used.end());
+    CHECK(used == counted(samples));
+}
+
+TEST_CASE("a resumed epoch that ends with several ranks repeats fewer samples than ranks") {
+    const std::uint64_t samples = 102;
+    DistributedSampler::State state{42, 5, 0};
+
+    auto used = use(state, samples, 3, 5);
+    for (const auto& more : {use(state, samples, 7, 2), use(state, samples, 4, 1000)})
+        used.insert(used.end(), more.begin(), more.end());
+
+    CHECK(used.size() == 105);
+    std::sort(used.begin(), used.end());
+    used.erase(std::unique(used.begin(), used.end()), used.end());
+    CHECK(used == counted(samples));
+}
+
+TEST_CASE("advance moves on, set_epoch begins anew") {
+    DistributedSampler sampler{10, 2, 0, {.seed = 9}};
+    const auto all = sampler.indices();
+
+    sampler.advance(4);
+    CHECK(sampler.state().consumed == 4);
+    CHECK(sampler.indices() == Indices(all.begin() + 2, all.end()));
+
+    sampler.set_epoch(0);
+    CHECK(sampler.indices() == all);
+}

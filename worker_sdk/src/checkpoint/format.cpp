@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker_sdk/src/checkpoint/format.hpp"
+
+#include <boost/crc.hpp>
+
+#include <bit>
+#include <cstring>
+#include <set>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace ddprun::checkpoint {
+
+// The values are copied as they lie in memory.
+static_assert(std::endian::native == std::endian::little);
+
+namespace {
+
+constexpr std::string_view magic = "DDPCKPT\n";
+constexpr std::size_t checksum_bytes = 4;
+constexpr std::size_t header_bytes = preamble_bytes + 8 + 8 + 4 + 4;
+
+enum class ValueType : std::uint8_t { float32 = 1, float64 = 2, int64 = 3 };
+
+template <class T>
+constexpr ValueType value_type_of() {
+    if constexpr (std::is_same_v<T, float>)
+        return ValueType::float32;
+    else if constexpr (std::is_same_v<T, double>)
+        return ValueType::float64;
+    else
+        return ValueType::int64;
+}
+
+std::uint32_t checksum_of(std::span<const std::byte> bytes) {
+    boost::crc_32_type crc;
+    crc.process_bytes(bytes.data(), bytes.size());
+    return crc.checksum();
+}
+
+Failure malformed(std::string what) {
+    return {Fault::malformed, std::move(what)};
+}
+
+/// Why a tensor's shape cannot be written, or nothing.
+std::string fault_of(const Tensor& tensor) {
+    if (tensor.shape.size() > max_dimension_count) return "has too many dimensions";
+    const auto count = std::visit([](const auto& values) { return values.size(); }, tensor.values);
+    if (count_of(tensor.shape) != count)
+        return "has " + std::to_string(count) + " values, its shape says otherwise";
+    return {};
+}
+
+std::string fault_of_name(const std::string& name) {
+    if (name.empty()) return "a name is empty";
+    if (name.size() > max_name_bytes) return "the name '" + name.substr(0, 40) + "...' is too long";
+    return {};
+}
+
+class Writer {
+public:
+    explicit Writer(std::size_t size_hint) { bytes_.reserve(size_hint); }
+
+    template <class T>
+    void number(T value) {
+        raw(&value, sizeof value);
+    }
+    void text(std::string_view value) {
+        number(static_cast<std::uint32_t>(value.size()));
+        raw(value.data(), value.size());
+    }
+    void raw(const void* data, std::size_t size) {
+        const auto* first = static_cast<const std::byte*>(data);
+        bytes_.insert(bytes_.end(), first, first + size);
+    }
+    void set_file_size() {
+        const std::uint64_t size = bytes_.size() + checksum_bytes;
+        std::memcpy(bytes_.data() + preamble_bytes - sizeof size, &size, sizeof size);
+    }
+    std::vector<std::byte> finish() {
+        set_file_size();
+        number(checksum_of(bytes_));
+        return std::move(bytes_);
+    }
+
+private:
+    std::vector<std::byte> bytes_;
+};
+
+/// Takes from the front. After the first thing that is not there everything is empty and `ok`
+/// false.
+class Reader {
+public:
+    explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
+
+    bool ok() const { return ok_; }
+    std::size_t left() const { return rest_.size(); }
+
+    template <class T>
+    T number() {
+        T value{};
+        copy_to(&value, sizeof value);
+        return value;
+    }
+    std::string text(std::size_t limit) {
+        const auto size = number<std::uint32_t>();
+        if (size > limit || size > rest_.size()) return fail(), std::string{};
+        std::string value(size, '\0');
+        copy_to(value.data(), size);
+        return value;
+    }
+    /// Requires: count_of(...) values of T; counts that the file cannot hold are refused before
+    /// anything is allocated.
+    template <class T>
+    std::vector<T> values(std::uint64_t count) {
+        if (count > rest_.size() / sizeof(T)) return fail(), std::vector<T>{};
+        std::vector<T> result(count);
+        copy_to(result.data(), count * sizeof(T));
+        return result;
+    }
+    void fail() {
+        ok_ = false;
+        rest_ = {};
+    }
+
+private:
+    void copy_to(void* target, std::size_t size) {
+        if (size > rest_.size()) return fail();
+        if (size != 0) std::memcpy(target, rest_.data(), size);
+        rest_ = rest_.subspan(size);
+    }
+
+    std::span<const std::byte> rest_;
+    bool ok_ = true;
+};
+
+std::size_t encoded_size(const Checkpoint& checkpoint) {
+    auto size = header_bytes + checksum_bytes;
+    for (const auto& [key, value] : checkpoint.texts)
+        size += 8 + key.size() + value.size();
+    for (const auto& tensor : checkpoint.tensors)
+        size += 6 + tensor.name.size() + 8 * tensor.shape.size() +
+                std::visit(
+                    [](const auto& values) { return values.size() * sizeof(values[0]); },
+                    tensor.values);
+    return size;
+}
+
+void write_tensor(Writer& writer, const Tensor& tensor) {
+    writer.text(tensor.name);
+    std::visit(
+        [&]<class T>(const std::vector<T>& values) {
+            writer.number(value_type_of<T>());
+            writer.number(static_cast<std::uint8_t>(tensor.shape.size()));
+            for (const auto dimension : tensor.shape)
+                writer.number(dimension);
+            writer.raw(values.data(), values.size() * sizeof(T));
+        },
+        tensor.values);
+}
+
+Result<Tensor> read_tensor(Reader& reader) {
+    Tensor tensor;
+    tensor.name = reader.text(max_name_bytes);
+    const auto type = reader.number<std::uint8_t>();
+    const auto dimension_count = reader.number<std::uint8_t>();
+    if (dimension_count > max_dimension_count)
+        return malformed("tensor '" + tensor.name + "' has too many dimensions");
+    for (int i = 0; i < dimension_count; ++i)
+        tensor.shape.push_back(reader.number<std::uint64_t>());
+    const auto count = count_of(tensor.shape);
+    if (!count) return malformed("the shape of tensor '" + tensor.name + "' is too large");
+    if (type == static_cast<std::uint8_t>(ValueType::float32))
+        tensor.values = reader.values<float>(*count);
+    else if (type == static_cast<std::uint8_t>(ValueType::float64))
+        tensor.values = reader.values<double>(*count);
+    else if (type == static_cast<std::uint8_t>(ValueType::int64))
+        tensor.values = reader.values<std::int64_t>(*count);
+    else
+        return malformed("tensor '" + tensor.name + "' is of an unknown type");
+    return tensor;
+}
+
+/// Everything between the preamble and the checksum.
+Result<Checkpoint> read_body(Reader& reader) {
+    Checkpoint checkpoint;
+    checkpoint.round = reader.number<std::uint64_t>();
+    checkpoint.step = reader.number<std::uint64_t>();
+    const auto text_count = reader.number<std::uint32_t>();
+    const auto tensor_count = reader.number<std::uint32_t>();
+    if (text_count > max_text_count || tensor_count > max_tensor_count)
+        return malformed("too many texts or tensors");
+
+    for (std::uint32_t i = 0; i < text_count && reader.ok(); ++i) {
+        auto key = reader.text(max_name_bytes);
+        auto value = reader.text(max_text_bytes);
+        if (!reader.ok()) break;
+        if (const auto fault = fault_of_name(key); !fault.empty()) return malformed(fault);
+        if (!checkpoint.texts.emplace(key, std::move(value)).second)
+            return malformed("text '" + key + "' comes twice");
+    }
+    std::set<std::string> names;
+    for (std::uint32_t i = 0; i < tensor_count && reader.ok(); ++i) {
+        auto tensor = read_tensor(reader);
+        if (!reader.ok()) break;
+        if (!tensor) return tensor.error();
+        if (const auto fault = fault_of_name(tensor->name); !fault.empty()) return malformed(fault);
+        if (!names.insert(tensor->name).second)
+            return malformed("tensor '" + tensor->name + "' comes twice");
+        checkpoint.tensors.push_back(std::move(*tensor));
+    }
+    if (!reader.ok()) return malformed("a length points past the end of the file");
+    if (reader.left() != 0) return malformed("bytes follow the last tensor");
+    return checkpoint;
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> count_of(const std::vector<std::uint64_t>& shape) {
+    std::uint64_t count = 1;
+    for (const auto dimension : shape)
+        if (__builtin_mul_overflow(count, dimension, &count)) return std::nullopt;
+    return count;
+}
+
+Result<std::vector<std::byte>> encode(const Checkpoint& checkpoint) {
+    if (checkpoint.texts.size() > max_text_count || checkpoint.tensors.size() > max_tensor_count)
+        return malformed("too many texts or tensors");
+    for (const auto& [key, value] : checkpoint.texts) {
+        if (const auto fault = fault_of_name(key); !fault.empty()) return malformed(fault);
+        if (value.size() > max_text_bytes) return malformed("text '" + key + "' is too long");
+    }
+    std::set<std::string_view> names;
+    for (const auto& tensor : checkpoint.tensors) {
+        if (const auto fault = fault_of_name(tensor.name); !fault.empty()) return malformed(fault);
+        if (!names.insert(tensor.name).second)
+            return malformed("tensor '" + tensor.name + "' comes twice");
+        if (const auto fault = fault_of(tensor); !fault.empty())
+            return malformed("tensor '" + tensor.name + "' " + fault);
+    }
+
+    Writer writer{encoded_size(checkpoint)};
+    writer.raw(magic.data(), magic.size());
+    writer.number(format_version);
+    writer.number(std::uint64_t{0});  // the size, known at the end
+    writer.number(checkpoint.round);
+    writer.number(checkpoint.step);
+    writer.number(static_cast<std::uint32_t>(checkpoint.texts.size()));
+    writer.number(static_cast<std::uint32_t>(checkpoint.tensors.size()));
+    for (const auto& [key, value] : checkpoint.texts) {
+        writer.text(key);
+        writer.text(value);
+    }
+    for (const auto& tensor : checkpoint.tensors)
+        write_tensor(writer, tensor);
+    return writer.finish();
+}
+
+Result<std::uint64_t> file_size_in(std::span<const std::byte> preamble) {
+    const auto shown = std::min(magic.size(), preamble.size());
+    if (std::memcmp(preamble.data(), magic.data(), shown) != 0)
+        return Failure{Fault::not_a_checkpoint, {}};
+    if (preamble.size() < preamble_bytes) return Failure{Fault::cut_short, {}};
+    Reader reader{preamble.subspan(magic.size())};
+    const auto version = reader.number<std::uint32_t>();
+    if (version > format_version) return Failure{Fault::later_version, {}};
+    return reader.number<std::uint64_t>();
+}
+
+Result<Checkpoint> decode(std::span<const std::byte> file) {
+    const auto size = file_size_in(file.first(std::min(file.size(), preamble_bytes)));
+    if (!size) return size.error();
+    if (file.size() < *size) return Failure{Fault::cut_short, {}};
+    if (file.size() > *size || file.size() < header_bytes + checksum_bytes)
+        return malformed("the size in the file is not the file's");
+
+    const auto body = file.first(file.size() - checksum_bytes);
+    if (Reader{file.last(checksum_bytes)}.number<std::uint32_t>() != checksum_of(body))
+        return Failure{Fault::damaged, {}};
+    Reader reader{body.subspan(preamble_bytes)};
+    return read_body(reader);
+}
+
+}  // namespace ddprun::checkpoint
