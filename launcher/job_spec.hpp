@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/agent_config.hpp"
+#include "launcher/local_address.hpp"
+#include "launcher/options.hpp"
+#include "launcher/worker_command.hpp"
+#include "rendezvous/base/ids.hpp"
+#include "rendezvous/base/log.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+/// What a command line means on this machine: every value with where it came from. Pure; the facts
+/// about the machine are gathered before (surroundings.hpp). `--explain` prints a JobSpec, the
+/// agent gets its AgentConfig.
+namespace ddprun::launcher {
+
+/// Facts about the machine and the process, read once in main.
+struct Surroundings {
+    Environment environment;
+    /// The path ddprun was started by, links not followed.
+    std::string own_path;
+    std::string host_name;
+    int cpu_count = 1;
+    /// NVIDIA devices the kernel driver knows; CUDA_VISIBLE_DEVICES is applied to it here.
+    int gpu_count = 0;
+    std::vector<InterfaceAddress> interfaces;
+    /// Fresh randomness for a job that was given no name.
+    Nonce fresh_id;
+    LookAt look_at;
+};
+
+template <class T>
+struct From {
+    T value;
+    /// "--nnodes", "PET_NNODES", "default", or a reason in words.
+    std::string origin;
+};
+
+struct PortRange {
+    std::uint16_t first = 0;
+    std::uint16_t last = 0;
+};
+
+/// What was decided for the person and should be said before the job starts.
+struct Notice {
+    log::Level level = log::Level::warning;
+    std::string event;
+    std::string reason;
+
+    bool operator==(const Notice&) const = default;
+};
+
+struct JobSpec {
+    From<std::string> run_id;
+    From<control::NodeRange> nodes;
+    From<int> nproc;
+    From<std::string> role;
+    From<std::optional<int>> node_rank;
+    From<int> max_restarts;
+    /// Port 0: this node serves on a free port and is the only one.
+    From<Endpoint> endpoint;
+    From<std::optional<bool>> is_host;
+    From<std::string> local_addr;
+    From<PortRange> ports;
+    From<Duration> join_timeout;
+    From<Duration> last_call_timeout;
+    From<Duration> lease;
+    From<Duration> grace;
+    From<bool> shares_store;
+    WorkerCommand command;
+    /// What the workers inherit, our changes included.
+    Environment environment;
+    /// Variables that we changed, and why.
+    std::vector<From<std::string>> environment_changes;
+    std::string host_name;
+    std::vector<Notice> notices;
+};
+
+/// Requires: `options` asks for neither help nor version. On error the code tells the exit code
+/// (exit_code.hpp) and the context the sentence.
+Result<JobSpec> resolve(const Options& options, const Surroundings& surroundings);
+
+agent::AgentConfig to_agent_config(const JobSpec& spec);
+
+/// The level of ddprun's own log; `notice` is set when LOGLEVEL could not be read.
+Result<log::Level> log_level(
+    const Options& options, const Environment& environment, std::vector<Notice>& notices);
+
+}  // namespace ddprun::launcher

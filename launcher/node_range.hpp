@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/result.hpp"
+#include "rendezvous/control/message.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace ddprun::launcher {
+
+/// Reads `N`, `MIN:MAX` and `MIN:MAX+SPARES` (also `N+SPARES`). On error the context is what was
+/// wrong and what is accepted, without the flag's name.
+Result<control::NodeRange> parse_node_range(std::string_view text);
+
+/// "4", "2:4", "2:4+1": what parse_node_range reads.
+std::string describe(const control::NodeRange& nodes);
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/time.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ddprun::launcher {
+
+/// The whole text as a number, as Python's int() and float() would read plain ones: blanks around
+/// it and a leading plus are allowed, anything left over is not.
+std::optional<int> parse_int(std::string_view text);
+
+/// A length of time in seconds, decimals allowed, up to ten years. Negative ones are not numbers.
+std::optional<Duration> parse_seconds(std::string_view text);
+
+/// "30", "0.5": what parse_seconds reads.
+std::string describe_seconds(Duration length);
+
+std::string_view without_blanks(std::string_view text);
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launcher/env_defaults.hpp"
+#include "rendezvous/base/result.hpp"
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// The command line as text: which option was given what, and where the worker's command begins.
+/// What the texts mean is job_spec's business. The grammar is torchrun's (argparse): dashes or
+/// underscores, `--name value` and `--name=value`, unambiguous prefixes, the last one wins, the
+/// first word that is no option starts the worker's command, which is handed through untouched;
+/// one `--` before it is dropped. Parsed by hand: README.md says why not by a library.
+namespace ddprun::launcher {
+
+/// One row of the option table; help text, parser, README and tests are all compared with it.
+struct OptionRow {
+    /// Without the leading dashes, words joined by dashes.
+    std::string_view name;
+    /// What stands for its value in the help; empty: a flag.
+    std::string_view value;
+    std::string_view group;
+    std::string_view help;
+    /// Short spelling, or 0.
+    char letter = 0;
+    /// Its default may come from PET_<NAME>.
+    bool reads_environment = true;
+
+    bool is_flag() const { return value.empty(); }
+};
+
+std::span<const OptionRow> option_table();
+
+/// What somebody said about one option. A flag's text is "1" or "0".
+struct Given {
+    std::string text;
+    /// As typed ("--nproc_per_node") or the variable's name ("PET_NPROC_PER_NODE").
+    std::string origin;
+
+    bool operator==(const Given&) const = default;
+};
+
+struct Options {
+    /// By name as in the table; absent: nobody said anything.
+    std::map<std::string, Given, std::less<>> given;
+    /// The script or program, and its arguments.
+    std::vector<std::string> command;
+
+    std::optional<Given> find(std::string_view name) const;
+    bool has_flag(std::string_view name) const;
+    bool operator==(const Options&) const = default;
+};
+
+/// `arguments` without the program's name. `--help` and `--version` end the parsing where they
+/// stand, so they work beside mistakes. On error the context reads "flag: what was given: what is
+/// accepted".
+Result<Options> parse_options(
+    std::span<const std::string> arguments, const Environment& environment);
+
+/// For an 80 column terminal.
+std::string help_text();
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/job_spec.hpp"
+
+#include "launcher/explain.hpp"
+#include "launcher/node_range.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cerrno>
+#include <chrono>
+#include <string>
+#include <vector>
+
+using namespace ddprun;
+using namespace ddprun::launcher;
+using namespace std::chrono_literals;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+Surroundings a_machine(const Environment& environment = {}) {
+    Surroundings around;
+    around.environment = environment;
+    around.environment.try_emplace("PATH", "/usr/bin");
+    around.own_path = "/usr/local/bin/ddprun";
+    around.host_name = "node1";
+    around.cpu_count = 12;
+    around.interfaces = {{"lo", "127.0.0.1"}, {"eth0", "10.0.0.7"}};
+    around.fresh_id = *Nonce::parse("00112233445566778899aabbccddeeff");
+    around.look_at = [](const std::string& path) {
+        if (path == "/usr/bin/python3") return PathLook{true, false, true, true};
+        if (path == "train.py") return PathLook{true, false, true, false};
+        return PathLook{};
+    };
+    return around;
+}
+
+Result<JobSpec> resolved(Words words, const Surroundings& around) {
+    words.emplace_back("train.py");
+    const auto options = parse_options(words, around.environment);
+    if (!options) return options.error();
+    return resolve(*options, around);
+}
+
+JobSpec spec_of(const Words& words, const Surroundings& around = a_machine()) {
+    auto spec = resolved(words, around);
+    if (spec) return *spec;
+    FAIL(spec.error().context);
+    return {};
+}
+
+std::string refusal(const Words& words, const Surroundings& around = a_machine()) {
+    const auto spec = resolved(words, around);
+    return spec ? "accepted" : spec.error().context;
+}
+
+std::vector<std::string> events(const JobSpec& spec) {
+    std::vector<std::string> names;
+    for (const auto& notice : spec.notices)
+        names.push_back(notice.event);
+    return names;
+}
+
+const std::string random_id = "00112233-4455-6677-8899-aabbccddeeff";
+
+}  // namespace
+
+TEST_CASE("with nothing said, one worker runs alone on a port of its own under a random id") {
+    const auto spec = spec_of({});
+
+    CHECK(spec.nodes.value == control::NodeRange{1, 1, 0});
+    CHECK(spec.nproc.value == 1);
+    CHECK(spec.max_restarts.value == 0);
+    CHECK(spec.endpoint.value == Endpoint{"localhost", 0});
+    CHECK(spec.is_host.value == true);
+    CHECK(spec.run_id.value == random_id);
+    CHECK(spec.lease.value == Duration{30s});
+    CHECK(spec.grace.value == Duration{30s});
+    CHECK(spec.shares_store.value);
+    CHECK(spec.environment == a_machine().environment);
+    CHECK(spec.notices.empty());
+}
+
+TEST_CASE("where the nodes meet follows from what was given") {
+    struct Row {
+        Words words;
+        std::string endpoint;
+        std::string run_id;
+    };
+    const std::vector<Row> rows{
+        {{}, "localhost:0", random_id},
+        {{"--rdzv-id=mine"}, "localhost:0", "mine"},
+        {{"--standalone"}, "localhost:0", random_id},
+        {{"--standalone", "--rdzv-id=x", "--rdzv-endpoint=h:1", "--nnodes=1:3"},
+         "localhost:0",
+         random_id},
+        {{"--rdzv-backend=c10d"}, "localhost:29400", "none"},
+        {{"--rdzv-backend=c10d", "--nnodes=2"}, "localhost:29400", "none"},
+        {{"--rdzv-endpoint=h"}, "h:29400", "none"},
+        {{"--rdzv-endpoint=h:7", "--nnodes=2:3"}, "h:7", "none"},
+        {{"--rdzv-endpoint=h:0"}, "h:0", random_id},
+        {{"--rdzv-endpoint=[::1]:7", "--rdzv-id="}, "[::1]:7", random_id},
+        {{"--rdzv-backend=static", "--rdzv-endpoint=h:7", "--nnodes=2", "--node-rank=1"},
+         "h:7",
+         "none"},
+    };
+    for (const auto& row : rows) {
+        const auto spec = spec_of(row.words);
+        CHECK(spec.endpoint.value.to_string() == row.endpoint);
+        CHECK(spec.run_id.value == row.run_id);
+    }
+}
+
+TEST_CASE("several nodes without a place to meet are refused or warned about") {
+    CHECK(
+        refusal({"--nnodes=2"}) ==
+        "--nnodes: '2': more than one node needs --rdzv-endpoint=HOST:PORT, the same on every "
+        "node, where HOST is one of them");
+    CHECK(
+        events(spec_of({"--nnodes=2", "--rdzv-backend=c10d"})) ==
+        Words{"rendezvous.endpoint_missing"});
+    CHECK(
+        events(spec_of({"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint="})) ==
+        Words{"rendezvous.endpoint_missing"});
+    CHECK(refusal({"--nnodes=2", "--rdzv-endpoint=h:0"})
+              .starts_with("--rdzv-endpoint: 'h:0': port 0"));
+    CHECK(refusal({"--nnodes=2", "--standalone"})
+              .starts_with("--standalone: '--nnodes=2': a standalone job"));
+    CHECK(
+        refusal({"--rdzv-backend=etcd"}).starts_with("--rdzv-backend: 'etcd': accepted are c10d"));
+}
+
+TEST_CASE("each wrong value is named as it was given, with what is accepted") {
+    struct Row {
+        std::string word;
+        std::string answer;
+    };
+    const std::vector<Row> rows{
+        {"--nnodes=4:2", "--nnodes: '4:2': MIN is larger than MAX; accepted are N"},
+        {"--max-restarts=-1", "--max-restarts: '-1': accepted is a whole number from 0 up"},
+        {"--max_restarts=x", "--max_restarts: 'x': accepted is"},
+        {"--nproc-per-node=0", "--nproc-per-node: '0': accepted are 1 to 4096, auto, gpu and cpu"},
+        {"--nproc-per-node=xpu", "--nproc-per-node: 'xpu': accepted are"},
+        {"--nproc-per-node=gpu", "--nproc-per-node: 'gpu': no NVIDIA GPU is visible"},
+        {"--rdzv-endpoint=h:x", "--rdzv-endpoint: endpoint 'h:x': the port must be"},
+        {"--rdzv-conf=join_timeout", "--rdzv-conf: 'join_timeout': accepted is KEY=VALUE"},
+        {"--node-rank=-1", "--node-rank: '-1': accepted is a whole number from 0 up"},
+        {"--node-rank=1", "--node-rank: '1': accepted are 0 to 0 with --nnodes=1"},
+        {"--monitor-interval=0",
+         "--monitor-interval: '0': accepted is a number of seconds above 0"},
+        {"--shutdown-timeout=-1", "--shutdown-timeout: '-1': accepted is a number of seconds"},
+        {"--port-range=5", "--port-range: '5': accepted is FIRST-LAST"},
+        {"--port-range=9-8", "--port-range: '9-8': accepted is FIRST-LAST"},
+        {"--port-range=1-65536", "--port-range: '1-65536': accepted is FIRST-LAST"},
+        {"--local-addr=10.99.0.0/16", "--local-addr: '10.99.0.0/16': no interface"},
+    };
+    for (const auto& row : rows) {
+        CHECK(refusal({row.word}).starts_with(row.answer));
+        CHECK(resolved({row.word}, a_machine()).error().code.value() == EINVAL);
+    }
+    CHECK(refusal({}, a_machine({{"PET_NNODES", "4:2"}})).starts_with("PET_NNODES: '4:2': MIN"));
+}
+
+TEST_CASE("of two mistakes torch's first is named") {
+    CHECK(refusal({"--nproc-per-node=x", "--nnodes=x"}).starts_with("--nnodes"));
+    CHECK(refusal({"--nproc-per-node=x", "--max-restarts=x"}).starts_with("--max-restarts"));
+}
+
+TEST_CASE("the number of workers is counted where it is left to us") {
+    auto around = a_machine();
+    CHECK(spec_of({"--nproc-per-node=cpu"}, around).nproc.value == 12);
+    CHECK(spec_of({"--nproc-per-node=auto"}, around).nproc.value == 12);
+    around.gpu_count = 8;
+    CHECK(spec_of({"--nproc-per-node=auto"}, around).nproc.value == 8);
+    CHECK(spec_of({"--nproc-per-node=gpu"}, around).nproc.value == 8);
+    around.environment["CUDA_VISIBLE_DEVICES"] = "3, 1";
+    CHECK(spec_of({"--nproc-per-node=gpu"}, around).nproc.value == 2);
+    around.environment["CUDA_VISIBLE_DEVICES"] = "0,-1,2";
+    CHECK(spec_of({"--nproc-per-node=gpu"}, around).nproc.value == 1);
+    around.environment["CUDA_VISIBLE_DEVICES"] = "";
+    CHECK(spec_of({"--nproc-per-node=auto"}, around).nproc.value == 12);
+}
+
+TEST_CASE("several workers get one OpenMP thread each unless somebody said otherwise") {
+    const auto several = spec_of({"--nproc-per-node=2"});
+    CHECK(several.environment.at("OMP_NUM_THREADS") == "1");
+    CHECK(events(several) == Words{"environment.defaulted"});
+
+    CHECK_FALSE(spec_of({}).environment.contains("OMP_NUM_THREADS"));
+
+    const auto said = spec_of({"--nproc-per-node=2"}, a_machine({{"OMP_NUM_THREADS", "5"}}));
+    CHECK(said.environment.at("OMP_NUM_THREADS") == "5");
+    CHECK(said.notices.empty());
+}
+
+TEST_CASE("a lease is torch's product when one of its factors is given, and never too short") {
+    const auto lease = [](const std::string& conf) {
+        return spec_of({"--rdzv-conf=" + conf}).lease.value;
+    };
+    CHECK(lease("keep_alive_interval=4") == Duration{12s});
+    CHECK(lease("keep_alive_max_attempt=8") == Duration{40s});
+    CHECK(lease("keep_alive_interval=2,keep_alive_max_attempt=5") == Duration{10s});
+    CHECK(lease("keep_alive_interval=1") == Duration{6s});
+    CHECK(events(spec_of({"--rdzv-conf=keep_alive_interval=1"})) == Words{"lease.raised"});
+}
+
+TEST_CASE("time limits come from their keys, options and variables") {
+    const auto spec = spec_of(
+        {"--rdzv-conf=join_timeout=9,last_call_timeout=0.5,is_host=0", "--rdzv-endpoint=h"});
+    CHECK(spec.join_timeout.value == Duration{9s});
+    CHECK(spec.last_call_timeout.value == Duration{500ms});
+    CHECK(spec.is_host.value == false);
+
+    const auto torch = a_machine({{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "7"}});
+    CHECK(spec_of({}, torch).grace.value == Duration{7s});
+    CHECK(spec_of({"--shutdown-timeout=2"}, torch).grace.value == Duration{2s});
+    CHECK(events(spec_of({"--monitor-interval=0.1"})) == Words{"option.unneeded"});
+}
+
+TEST_CASE("sharing of the workers' store is torch's switch") {
+    CHECK_FALSE(
+        spec_of({}, a_machine({{"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"}})).shares_store.value);
+    CHECK(spec_of({}, a_machine({{"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "0"}})).shares_store.value);
+}
+
+TEST_CASE("a module and a program exclude each other, and something must be run") {
+    CHECK(
+        refusal({"-m", "--no_python"}) ==
+        "-m: given together with --no_python: a module needs an interpreter; leave one of the two "
+        "out");
+    const auto nothing = resolve(Options{}, a_machine());
+    CHECK(
+        nothing.error().context ==
+        "no script given: accepted is ddprun [OPTION]... SCRIPT [ARGUMENT]...");
+}
+
+TEST_CASE("the agent is told everything that was resolved") {
+    const auto around = a_machine({{"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"}});
+    const auto config = to_agent_config(spec_of(
+        {"--nnodes=2:4+1",
+         "--nproc-per-node=3",
+         "--rdzv-endpoint=h:7",
+         "--rdzv-id=job",
+         "--rdzv-conf=is_host=1,join_timeout=9,last_call_timeout=8,keep_alive_interval=20",
+         "--node-rank=2",
+         "--local-addr=eth0",
+         "--port-range=3000-3010",
+         "--max-restarts=5",
+         "--shutdown-timeout=6",
+         "--role=trainer"},
+        around));
+
+    CHECK(config.run_id == "job");
+    CHECK_FALSE(config.incarnation.has_value());
+    CHECK(config.rendezvous.endpoint == Endpoint{"h", 7});
+    CHECK(config.rendezvous.is_host == true);
+    CHECK(config.nodes == control::NodeRange{2, 4, 1});
+    control::Settings settings;
+    settings.join_timeout = 9s;
+    settings.last_call_timeout = 8s;
+    settings.lease = 60s;
+    settings.grace = 6s;
+    CHECK(config.settings == settings);
+    CHECK(config.max_restarts == 5);
+    CHECK(config.node_rank == 2);
+    CHECK(config.local_addr == "10.0.0.7");
+    CHECK(config.first_port == 3000);
+    CHECK(config.last_port == 3010);
+    CHECK(config.host_name == "node1");
+    CHECK_FALSE(config.shares_store);
+    CHECK(config.worker.program == "/usr/bin/python3");
+    CHECK(config.worker.arguments == Words{"/usr/bin/python3", "-u", "train.py"});
+    CHECK(config.worker.environment.at("OMP_NUM_THREADS") == "1");
+    CHECK(config.worker.nproc == 3);
+    CHECK(config.worker.role == "trainer");
+}
+
+TEST_CASE("the log's level is the option's, else LOGLEVEL's, and a trace is a trace") {
+    const auto level = [](const Words& words, const Environment& environment) {
+        std::vector<Notice> notices;
+        const auto found = log_level(*parse_options(words, environment), environment, notices);
+        return found ? std::string{log::level_name(*found)} +
+                           (notices.empty() ? "" : ", " + notices[0].reason)
+                     : found.error().context;
+    };
+    CHECK(level({}, {}) == "warning");
+    CHECK(level({}, {{"LOGLEVEL", "INFO"}}) == "info");
+    CHECK(level({"--log-level=debug"}, {{"LOGLEVEL", "INFO"}}) == "debug");
+    CHECK(level({}, {{"PET_LOG_LEVEL", "error"}}) == "error");
+    CHECK(level({"--log-level=error"}, {{"DDPRUN_TRACE", "1"}}) == "trace");
+    CHECK(level({}, {{"DDPRUN_TRACE", "0"}}) == "warning");
+    CHECK(
+        level({"--log-level=loud"}, {}) ==
+        "--log-level: 'loud': accepted are error, warning, info, debug and trace");
+    CHECK(
+        level({}, {{"LOGLEVEL", "loud"}}) ==
+        "warning, LOGLEVEL: 'loud': accepted are error, warning, info, debug and trace");
+}
+
+TEST_CASE("an explanation shows every value and where it came from") {
+    const auto around = a_machine({{"PET_MAX_RESTARTS", "3"}});
+    const auto spec = spec_of(
+        {"--nnodes=1:2",
+         "--nproc_per_node=4",
+         "--rdzv-endpoint=node1",
+         "--rdzv-conf=keep_alive_interval=1",
+         "--local-addr=eth0"},
+        around);
+
+    CHECK(
+        explain(spec, "this node serves") ==
+        R"(  value                                         from
+  run id              none                      default
+  nodes               1:2                       --nnodes
+  workers per node    4                         --nproc_per_node
+  role                default                   default
+  node rank           any                       not given
+  max restarts        3                         PET_MAX_RESTARTS
+  endpoint            node1:29400               --rdzv-endpoint
+  local address       10.0.0.7                  --local-addr=eth0
+  ports               20000-29399               default
+  join timeout        600 s                     default
+  last call timeout   30 s                      default
+  lease               6 s                       --rdzv-conf keep_alive_interval x keep_alive_max_attempt, raised to the shortest
+  shutdown timeout    30 s                      default
+  workers' store      shared                    default
+
+rendezvous: this node serves
+command: /usr/bin/python3 -u train.py
+python: python3 on PATH
+environment: OMP_NUM_THREADS=1 (unset, and more than one worker)
+note: keep_alive_interval x keep_alive_max_attempt is 3 s; a lease lasts 6 s at least
+note: OMP_NUM_THREADS=1 in each worker because it was unset; set it to tune
+)");
+}
+
+TEST_CASE("words that a shell would take apart are quoted in an explanation") {
+    auto spec = spec_of({});
+    spec.command.arguments = {"x", "a b", "it's", "", "--lr=0.1"};
+    CHECK(
+        explain(spec, "").find(R"(command: /usr/bin/python3 'a b' 'it'\''s' '' --lr=0.1)") !=
+        std::string::npos);
+}
