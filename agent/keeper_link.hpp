@@ -2,6 +2,7 @@
 #pragma once
 
 #include "agent/keeper.hpp"
+#include "agent/keeper_message.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -41,7 +42,8 @@ public:
 
 private:
     void wait();
-    void read_all();
+    bool read_all();
+    void tell(keeper::Said what);
 
     boost::asio::posix::stream_descriptor socket_;
     KeeperPage* page_;

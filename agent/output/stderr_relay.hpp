@@ -39,7 +39,7 @@ public:
     void finish();
 
     /// The last bytes, at most limits::max_stderr_tail_bytes.
-    std::string tail() const;
+    const std::string& tail() const;
 
 private:
     struct State;

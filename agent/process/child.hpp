@@ -43,6 +43,8 @@ public:
 private:
     struct State;
     explicit Child(std::shared_ptr<State> state);
+    void release();
+
     std::shared_ptr<State> state_;
 };
 

@@ -3,11 +3,13 @@
 
 #include "agent/process/spawn.hpp"
 
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -38,13 +40,15 @@ public:
     /// `on_spawned` must not refer to anything that dies before it was called for the last time.
     void start(std::vector<SpawnSpec> batch, OnSpawned on_spawned);
 
-    /// What has not been started by now comes back as operation_canceled. Of the start at hand the
+    /// What has not been started by now comes back as operation_aborted. Of the start at hand the
     /// outcome still tells the pid: who cancels in order to kill must wait for all outcomes.
     void cancel();
 
 private:
     void start_each(
-        const std::vector<SpawnSpec>& batch, const OnSpawned& on_spawned, std::uint64_t epoch);
+        const std::vector<SpawnSpec>& batch,
+        const std::shared_ptr<const OnSpawned>& on_spawned,
+        std::uint64_t epoch);
 
     boost::asio::io_context& agent_;
     boost::asio::io_context queue_;

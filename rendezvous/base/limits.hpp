@@ -90,6 +90,8 @@ inline constexpr std::size_t max_output_backlog_bytes = 16 * 1024 * 1024;
 inline constexpr Duration console_flush_timeout = 5s;
 /// The keeper acts this much after the end of the fence: an agent that still runs comes first.
 inline constexpr Duration keeper_fence_margin = 250ms;
+/// An agent that has closed its pair with the keeper has this long to end.
+inline constexpr Duration agent_end_patience = 10s;
 /// After a second SIGINT the agent has this long to say anything.
 inline constexpr Duration second_interrupt_patience = 1s;
 

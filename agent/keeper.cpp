@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/keeper.hpp"
+
+#include "agent/keeper_message.hpp"
+#include "agent/process/descendants.hpp"
+#include "agent/supervise/worker_exit.hpp"
+#include "rendezvous/base/clock.hpp"
+#include "rendezvous/base/machine.hpp"
+
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <optional>
+#include <span>
+#include <utility>
+
+namespace ddprun::agent {
+namespace {
+
+constexpr int exit_internal_error = 1;
+constexpr int interrupts_that_insist = 2;
+constexpr std::array forwarded_signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+constexpr std::array agent_ignores{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
+
+/// The keeper's words to a person: written in one piece, without stdio.
+template <class... Values>
+void say(const char* format, Values... values) {
+    std::array<char, 512> line;
+    const int size = std::snprintf(line.data(), line.size(), format, values...);
+    if (size <= 0) return;
+    const auto length = std::min(static_cast<std::size_t>(size), line.size() - 1);
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), length);
+}
+
+void name_stuck(const Stuck& stuck) {
+    for (const auto& process : stuck.named())
+        say("ddprun: cannot be killed: %s (pid %d, state %c)\n",
+            process.command.data(),
+            process.pid,
+            process.state);
+    if (stuck.count > stuck.named().size())
+        say("ddprun: and %zu more\n", stuck.count - stuck.named().size());
+}
+
+void set_disposition(int signal, void (*handler)(int)) {
+    struct sigaction action {};
+    action.sa_handler = handler;
+    ::sigaction(signal, &action, nullptr);
+}
+
+sigset_t signals_to_read(const InheritedState& start) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    for (const int signal : forwarded_signals) {
+        // Under nohup a hang-up stays ignored. A blocked one would be read in spite of that.
+        if (signal != SIGHUP || !start.ignores(SIGHUP)) sigaddset(&set, signal);
+    }
+    return set;
+}
+
+int find_terminal() {
+    for (const int descriptor : {STDIN_FILENO, STDERR_FILENO, STDOUT_FILENO})
+        if (::isatty(descriptor) == 1) return descriptor;
+    return -1;
+}
+
+AgentSide become_agent(int socket, KeeperPage* page, pid_t keeper) {
+    ::setsid();
+    for (const int signal : agent_ignores)
+        set_disposition(signal, SIG_IGN);
+    become_subreaper();
+    sigset_t none;
+    sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    return {socket, page, keeper};
+}
+
+/// Why the keeper stopped waiting.
+enum class Verdict { ended, past_fence, silent };
+
+class Keeper {
+public:
+    explicit Keeper(KeeperSide& side) : side_(side) {}
+
+    int run() {
+        timer_ = ::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+        const auto verdict = watch();
+        ::kill(side_.agent, SIGKILL);
+        name_stuck(kill_everything());
+        // Only now does the server see this node's connection end.
+        if (connection_ >= 0) {
+            ::shutdown(connection_, SHUT_RDWR);
+            ::close(connection_);
+        }
+        restore_terminal();
+        ::close(timer_);
+        return judge(verdict);
+    }
+
+private:
+    Verdict watch() {
+        for (;;) {
+            arm_timer();
+            wait_for_anything();
+            read_signals();
+            read_agent();
+            if (has_agent_ended()) return Verdict::ended;
+            const auto now = Clock::now();
+            if (const auto fence = fence_end(); fence && now >= *fence) return Verdict::past_fence;
+            if (patience_ends_at_ && now >= *patience_ends_at_) return Verdict::silent;
+        }
+    }
+
+    /// Read anew each time: the agent moves it without waking us.
+    std::optional<Instant> fence_end() const {
+        const auto end = side_.page->fence_ends_at.load();
+        if (end == 0) return std::nullopt;
+        return from_nanoseconds_since_boot(end) + limits::keeper_fence_margin;
+    }
+
+    void arm_timer() {
+        const auto next = earliest(fence_end(), patience_ends_at_);
+        itimerspec at{};
+        if (next) {
+            // Zero would mean never.
+            const auto nanoseconds = std::max<std::int64_t>(nanoseconds_since_boot(*next), 1);
+            at.it_value.tv_sec = nanoseconds / std::nano::den;
+            at.it_value.tv_nsec = nanoseconds % std::nano::den;
+        }
+        ::timerfd_settime(timer_, TFD_TIMER_ABSTIME, &at, nullptr);
+    }
+
+    void wait_for_anything() {
+        // poll passes over a negative descriptor: the socket after the agent closed its end.
+        std::array<pollfd, 3> watched{
+            {{side_.signals, POLLIN, 0}, {side_.socket, POLLIN, 0}, {timer_, POLLIN, 0}}};
+        ::poll(watched.data(), watched.size(), -1);
+        std::uint64_t expirations = 0;
+        [[maybe_unused]] const auto size = ::read(timer_, &expirations, sizeof expirations);
+    }
+
+    void read_signals() {
+        signalfd_siginfo info{};
+        while (::read(side_.signals, &info, sizeof info) == sizeof info) {
+            const int signal = static_cast<int>(info.ssi_signo);
+            if (signal != SIGCHLD) forward(signal);
+        }
+    }
+
+    void forward(int signal) {
+        const keeper::SignalCame message{signal};
+        ::send(side_.socket, &message, sizeof message, MSG_DONTWAIT | MSG_NOSIGNAL);
+        ++signals_sent_;
+        if (signal != SIGINT || ++interrupts_ < interrupts_that_insist) return;
+        if (!patience_ends_at_)
+            patience_ends_at_ = Clock::now() + limits::second_interrupt_patience;
+    }
+
+    void read_agent() {
+        while (side_.socket >= 0) {
+            keeper::FromAgent message{};
+            iovec bytes{&message, sizeof message};
+            alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control;
+            msghdr packet{};
+            packet.msg_iov = &bytes;
+            packet.msg_iovlen = 1;
+            packet.msg_control = control.data();
+            packet.msg_controllen = control.size();
+            const auto size = ::recvmsg(side_.socket, &packet, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+            if (size < 0 && errno == EINTR) continue;
+            if (size < 0 && errno == EAGAIN) return;
+            if (size <= 0) return agent_closed();
+            take(message, descriptor_of(packet));
+        }
+    }
+
+    static int descriptor_of(const msghdr& packet) {
+        const auto* header = CMSG_FIRSTHDR(&packet);
+        if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return -1;
+        int descriptor = -1;
+        std::memcpy(&descriptor, CMSG_DATA(header), sizeof descriptor);
+        return descriptor;
+    }
+
+    void take(const keeper::FromAgent& message, int descriptor) {
+        // Whatever it says, an agent that has read the signals is not silent.
+        if (message.signals_read == signals_sent_) patience_ends_at_.reset();
+        if (message.said != keeper::Said::connection || descriptor < 0) return;
+        if (connection_ >= 0) ::close(connection_);
+        connection_ = descriptor;
+    }
+
+    /// The agent is on its way out and has only its console to flush.
+    void agent_closed() {
+        ::close(std::exchange(side_.socket, -1));
+        patience_ends_at_ = Clock::now() + limits::agent_end_patience;
+    }
+
+    bool has_agent_ended() {
+        return ::waitpid(side_.agent, &agent_status_, WNOHANG) == side_.agent;
+    }
+
+    Stuck kill_everything() {
+        std::array<pid_t, 1> any;
+        if (list_children(any) < 0) {
+            kill_noted_sessions();
+            return {};
+        }
+        const auto strangers = static_cast<std::size_t>(side_.stranger_count);
+        return kill_descendants(
+            limits::kill_descendants_timeout, std::span{side_.strangers}.first(strangers));
+    }
+
+    /// Without /proc: what the agent noted. A process that left its worker's session escapes.
+    void kill_noted_sessions() {
+        const auto give_up_at = Clock::now() + limits::kill_descendants_timeout;
+        constexpr timespec pause{0, 1'000'000};
+        while (kill_and_reap_sessions() && Clock::now() < give_up_at)
+            ::nanosleep(&pause, nullptr);
+    }
+
+    /// True while one of them has a member.
+    bool kill_and_reap_sessions() {
+        bool is_any_left = false;
+        for (const auto& noted : side_.page->sessions) {
+            const pid_t session = noted.load();
+            if (session == 0) continue;
+            if (::kill(-session, SIGKILL) == 0) is_any_left = true;
+            siginfo_t ended{};
+            while (::waitid(P_PGID, static_cast<id_t>(session), &ended, WEXITED | WNOHANG) == 0 &&
+                   ended.si_pid != 0)
+                ended.si_pid = 0;
+        }
+        return is_any_left;
+    }
+
+    void restore_terminal() {
+        if (side_.terminal < 0 || ::tcgetpgrp(side_.terminal) != ::getpgrp()) return;
+        ::tcsetattr(side_.terminal, TCSANOW, &side_.terminal_modes);
+    }
+
+    int judge(Verdict verdict) const {
+        switch (verdict) {
+            case Verdict::ended: break;
+            case Verdict::past_fence:
+                say("ddprun: the agent (pid %d) was past its fence: it and its workers were "
+                    "killed\n",
+                    side_.agent);
+                return exit_internal_error;
+            case Verdict::silent:
+                say("ddprun: the agent (pid %d) did not answer: it and its workers were killed\n",
+                    side_.agent);
+                return exit_internal_error;
+        }
+        if (WIFEXITED(agent_status_)) return WEXITSTATUS(agent_status_);
+        say("ddprun: the agent (pid %d) was killed by signal %d (%s): its workers were killed "
+            "too\n",
+            side_.agent,
+            WTERMSIG(agent_status_),
+            ::sigabbrev_np(WTERMSIG(agent_status_)));
+        return exit_internal_error;
+    }
+
+    KeeperSide& side_;
+    int timer_ = -1;
+    int connection_ = -1;
+    int agent_status_ = 0;
+    std::uint32_t signals_sent_ = 0;
+    int interrupts_ = 0;
+    std::optional<Instant> patience_ends_at_;
+};
+
+}  // namespace
+
+Result<std::variant<AgentSide, KeeperSide>> fork_agent(const InheritedState& start) {
+    const auto failed = [] { return Failure{system_code(errno), "start the agent"}; };
+    std::array<int, 2> pair{};
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair.data()) != 0) return failed();
+    void* const memory = ::mmap(
+        nullptr, sizeof(KeeperPage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return failed();
+    auto* const page = new (memory) KeeperPage{};
+
+    become_subreaper();
+    // Whoever started us may have ignored it, which would take the exit statuses from us.
+    set_disposition(SIGCHLD, SIG_DFL);
+    set_disposition(SIGPIPE, SIG_IGN);
+    const auto signals = signals_to_read(start);
+    ::sigprocmask(SIG_SETMASK, &signals, nullptr);
+
+    KeeperSide side;
+    side.socket = pair[0];
+    side.page = page;
+    side.signals = ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (side.signals < 0) return failed();
+    side.stranger_count = std::clamp(list_children(side.strangers), 0, max_strangers);
+    side.terminal = find_terminal();
+    if (side.terminal >= 0 && ::tcgetattr(side.terminal, &side.terminal_modes) != 0)
+        side.terminal = -1;
+
+    const pid_t keeper = ::getpid();
+    side.agent = ::fork();
+    if (side.agent < 0) return failed();
+    if (side.agent == 0) {
+        ::close(pair[0]);
+        ::close(side.signals);
+        return {become_agent(pair[1], page, keeper)};
+    }
+    ::close(pair[1]);
+    return {side};
+}
+
+int keep(KeeperSide& side) {
+    return Keeper(side).run();
+}
+
+void kill_own_node() {
+    name_stuck(kill_descendants(limits::kill_descendants_timeout));
+}
+
+}  // namespace ddprun::agent

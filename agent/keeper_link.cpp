@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/keeper_link.hpp"
+
+#include "agent/keeper_message.hpp"
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace ddprun::agent {
+
+using keeper::FromAgent;
+using keeper::Said;
+using keeper::SignalCame;
+
+KeeperLink::KeeperLink(
+    boost::asio::io_context& io,
+    AgentSide side,
+    std::function<void(int)> on_signal,
+    std::function<void()> on_keeper_gone)
+    : socket_(io, side.socket),
+      page_(side.page),
+      keeper_(side.keeper),
+      on_signal_(std::move(on_signal)),
+      on_keeper_gone_(std::move(on_keeper_gone)) {
+    wait();
+}
+
+void KeeperLink::wait() {
+    socket_.async_wait(
+        boost::asio::posix::stream_descriptor::wait_read,
+        [this](const boost::system::error_code& ec) {
+            if (ec) return;  // this object is gone
+            if (read_all()) wait();
+        });
+}
+
+/// False when the keeper is gone.
+bool KeeperLink::read_all() {
+    for (;;) {
+        SignalCame message{};
+        const auto size = ::recv(socket_.native_handle(), &message, sizeof message, MSG_DONTWAIT);
+        if (size < 0 && errno == EINTR) continue;
+        if (size < 0 && errno == EAGAIN) return true;
+        if (size <= 0) {
+            on_keeper_gone_();
+            return false;
+        }
+        ++signals_read_;
+        tell(Said::heard_signals);
+        on_signal_(message.signal);
+    }
+}
+
+void KeeperLink::tell(Said what) {
+    const FromAgent message{what, signals_read_};
+    // A keeper that is gone is noticed by reading; one whose queue is full knows enough.
+    ::send(socket_.native_handle(), &message, sizeof message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+Result<> KeeperLink::hand_up(int connection) {
+    FromAgent message{Said::connection, signals_read_};
+    iovec bytes{&message, sizeof message};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof connection)> control{};
+    msghdr packet{};
+    packet.msg_iov = &bytes;
+    packet.msg_iovlen = 1;
+    packet.msg_control = control.data();
+    packet.msg_controllen = control.size();
+    auto* const header = CMSG_FIRSTHDR(&packet);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof connection);
+    std::memcpy(CMSG_DATA(header), &connection, sizeof connection);
+    if (::sendmsg(socket_.native_handle(), &packet, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+        return Failure{system_code(errno), "hand the connection to the keeper"};
+    return {};
+}
+
+void KeeperLink::set_fence(std::optional<Instant> ends_at) {
+    const auto before = page_->fence_ends_at.load();
+    const auto after = ends_at ? nanoseconds_since_boot(*ends_at) : 0;
+    page_->fence_ends_at.store(after);
+    // A later fence the keeper finds by itself when it wakes for the earlier one.
+    if (after != 0 && (before == 0 || after < before)) tell(Said::fence_moved);
+}
+
+void KeeperLink::note_session(int local_index, pid_t session) {
+    page_->sessions[static_cast<std::size_t>(local_index)].store(session);
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/process/spawn.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <cstdlib>
+
+namespace ddprun::agent {
+namespace {
+
+constexpr int first_foreign_descriptor = 3;
+constexpr int child_failed = 127;
+constexpr unsigned close_range_cloexec = 4;
+constexpr rlim_t most_descriptors_tried = 1 << 20;
+
+/// What the child did when it failed, for the words of the error.
+enum class Step : int { begin, enter_directory, place_descriptors, execute };
+
+struct ChildFailure {
+    Step step;
+    int error_number;
+};
+
+/// Everything the child needs, prepared before it exists: it shares our memory and may only make
+/// system calls.
+struct ChildPlan {
+    const char* program;
+    char* const* arguments;
+    char* const* environment;
+    /// Null: stay.
+    const char* directory;
+    std::array<int, 3> stdio;
+    const InheritedState* start;
+    pid_t parent;
+    int report;
+};
+
+[[noreturn]] void give_up(const ChildPlan& plan, Step step) {
+    const ChildFailure failure{step, errno};
+    // A pipe takes these few bytes whole or, if the parent is gone, not at all.
+    [[maybe_unused]] const auto written = ::write(plan.report, &failure, sizeof failure);
+    ::_exit(child_failed);
+}
+
+/// Exec resets handlers to the default by itself, but keeps what is ignored.
+void restore_dispositions(const InheritedState& start) {
+    for (int signal = 1; signal < NSIG; ++signal) {
+        struct sigaction action {};
+        action.sa_handler = start.ignores(signal) ? SIG_IGN : SIG_DFL;
+        ::sigaction(signal, &action, nullptr);
+    }
+}
+
+bool place_descriptors(std::array<int, 3> source) {
+    // First out of the way, so that none is overwritten before it was used.
+    for (int target = 0; target < first_foreign_descriptor; ++target) {
+        auto& descriptor = source[static_cast<std::size_t>(target)];
+        const bool is_in_the_way = descriptor >= 0 && descriptor < first_foreign_descriptor;
+        if (!is_in_the_way || descriptor == target) continue;
+        descriptor = ::fcntl(descriptor, F_DUPFD_CLOEXEC, first_foreign_descriptor);
+        if (descriptor < 0) return false;
+    }
+    for (int target = 0; target < first_foreign_descriptor; ++target) {
+        const int descriptor = source[static_cast<std::size_t>(target)];
+        if (descriptor < 0) continue;
+        const int result =
+            descriptor == target ? ::fcntl(target, F_SETFD, 0) : ::dup2(descriptor, target);
+        if (result < 0) return false;
+    }
+    return true;
+}
+
+int parse_descriptor(const char* name) {
+    int number = 0;
+    for (; *name != '\0'; ++name) {
+        if (*name < '0' || *name > '9') return -1;
+        number = number * 10 + (*name - '0');
+    }
+    return number;
+}
+
+/// Marks what /proc/self/fd lists. In a vforked child this is the child's own table.
+bool mark_listed_descriptors() {
+    const int directory = ::open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0) return false;
+    alignas(dirent64) std::array<char, 2048> entries;
+    for (;;) {
+        const auto size = ::syscall(SYS_getdents64, directory, entries.data(), entries.size());
+        if (size <= 0) break;
+        for (long at = 0; at < size;) {
+            const auto* entry = reinterpret_cast<const dirent64*>(entries.data() + at);
+            const int descriptor = parse_descriptor(entry->d_name);
+            if (descriptor >= first_foreign_descriptor) ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+            at += entry->d_reclen;
+        }
+    }
+    ::close(directory);
+    return true;
+}
+
+/// Marked rather than closed: the pipe of the error report must live until exec.
+void close_the_rest_on_exec() {
+    if (::syscall(SYS_close_range, first_foreign_descriptor, ~0U, close_range_cloexec) == 0) return;
+    // A kernel before 5.11, or a container's filter.
+    if (mark_listed_descriptors()) return;
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    const auto end = static_cast<int>(std::min(limit.rlim_cur, most_descriptors_tried));
+    for (int descriptor = first_foreign_descriptor; descriptor < end; ++descriptor)
+        ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+}
+
+[[noreturn]] void become(const ChildPlan& plan) {
+    // Dispositions before the mask: no handler of ours may run in here.
+    restore_dispositions(*plan.start);
+    if (::setsid() < 0) give_up(plan, Step::begin);
+    if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) give_up(plan, Step::begin);
+    // The parent may have died before the line above. Never compare with 1: that may be the parent.
+    if (::getppid() != plan.parent) ::_exit(child_failed);
+    if (plan.directory != nullptr && ::chdir(plan.directory) != 0)
+        give_up(plan, Step::enter_directory);
+    if (!place_descriptors(plan.stdio)) give_up(plan, Step::place_descriptors);
+    close_the_rest_on_exec();
+    if (plan.start->descriptor_limit) ::setrlimit(RLIMIT_NOFILE, &*plan.start->descriptor_limit);
+    ::sigprocmask(SIG_SETMASK, &plan.start->mask, nullptr);
+    ::execve(plan.program, plan.arguments, plan.environment);
+    give_up(plan, Step::execute);
+}
+
+/// A function of its own: after vfork the parent comes back into a frame the child has used.
+[[gnu::noinline]] pid_t start_child(const ChildPlan& plan) {
+#if defined(__SANITIZE_THREAD__)
+    // ThreadSanitizer's bookkeeping does not survive a child in the same memory.
+    const pid_t pid = ::fork();
+#else
+    const pid_t pid = ::vfork();
+#endif
+    if (pid == 0) become(plan);
+    return pid;
+}
+
+std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
+    std::vector<char*> pointers;
+    pointers.reserve(texts.size() + 1);
+    for (const auto& text : texts)
+        pointers.push_back(const_cast<char*>(text.c_str()));  // execve's signature; never written
+    pointers.push_back(nullptr);
+    return pointers;
+}
+
+/// No signal may be handled while a child shares our memory.
+class AllSignalsBlocked {
+public:
+    AllSignalsBlocked() {
+        sigset_t all;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before_);
+    }
+    ~AllSignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+    AllSignalsBlocked(const AllSignalsBlocked&) = delete;
+    AllSignalsBlocked& operator=(const AllSignalsBlocked&) = delete;
+
+private:
+    sigset_t before_{};
+};
+
+/// The pipe that stays silent when exec succeeds.
+class ReportPipe {
+public:
+    ReportPipe() {
+        if (::pipe2(ends_.data(), O_CLOEXEC) != 0) return;
+        // In a process started without stdio the pipe would sit where the worker's stdio goes.
+        if (ends_[1] < first_foreign_descriptor) {
+            const int moved = ::fcntl(ends_[1], F_DUPFD_CLOEXEC, first_foreign_descriptor);
+            ::close(std::exchange(ends_[1], moved));
+        }
+    }
+    ~ReportPipe() {
+        close(ends_[0]);
+        close(ends_[1]);
+    }
+    ReportPipe(const ReportPipe&) = delete;
+    ReportPipe& operator=(const ReportPipe&) = delete;
+
+    bool is_open() const { return ends_[0] >= 0 && ends_[1] >= 0; }
+    int write_end() const { return ends_[1]; }
+
+    /// After the child was started: its failure, or none once it has executed.
+    std::optional<ChildFailure> wait() {
+        close(ends_[1]);
+        ChildFailure failure{};
+        ssize_t size = 0;
+        do {
+            size = ::read(ends_[0], &failure, sizeof failure);
+        } while (size < 0 && errno == EINTR);
+        if (size != sizeof failure) return std::nullopt;
+        return failure;
+    }
+
+private:
+    static void close(int& descriptor) {
+        if (descriptor >= 0) ::close(std::exchange(descriptor, -1));
+    }
+
+    std::array<int, 2> ends_{-1, -1};
+};
+
+std::string describe(const SpawnSpec& spec, const ChildFailure& failure) {
+    switch (failure.step) {
+        case Step::begin: return "start " + spec.program;
+        case Step::enter_directory: return "enter directory " + spec.directory;
+        case Step::place_descriptors: return "hand stdin, stdout and stderr to " + spec.program;
+        case Step::execute: break;
+    }
+    // The kernel says "no such file" also about what a file needs in order to run.
+    const bool is_there =
+        failure.error_number == ENOENT && ::access(spec.program.c_str(), F_OK) == 0;
+    return "execute " + spec.program + (is_there ? " (its interpreter or loader)" : "");
+}
+
+}  // namespace
+
+Result<pid_t> spawn(const SpawnSpec& spec) {
+    const auto arguments = pointers_to(spec.arguments);
+    const auto environment = pointers_to(spec.environment);
+    ReportPipe report;
+    if (!report.is_open()) return Failure{system_code(errno), "start " + spec.program};
+    const ChildPlan plan{
+        spec.program.c_str(),
+        arguments.data(),
+        environment.data(),
+        spec.directory.empty() ? nullptr : spec.directory.c_str(),
+        {spec.standard_input, spec.standard_output, spec.standard_error},
+        &spec.start,
+        ::getpid(),
+        report.write_end()};
+
+    pid_t pid = -1;
+    int fork_error = 0;
+    {
+        const AllSignalsBlocked blocked;
+        pid = start_child(plan);
+        fork_error = errno;
+    }
+    if (pid < 0) return Failure{system_code(fork_error), "start " + spec.program};
+    if (const auto failure = report.wait()) {
+        while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+        }
+        return Failure{system_code(failure->error_number), describe(spec, *failure)};
+    }
+    return pid;
+}
+
+}  // namespace ddprun::agent
