@@ -19,9 +19,10 @@ inline constexpr std::size_t max_value_bytes = 8 * 1024 * 1024;
 inline constexpr std::size_t max_key_count = 128 * 1024;
 /// Key bytes of one multi-key request together, value bytes of one MULTI_SET together.
 inline constexpr std::size_t max_request_bytes = 256 * 1024 * 1024;
-/// What one client of the store may have waiting to be read before it is dropped.
-inline constexpr std::size_t max_store_backlog_bytes = 64 * 1024 * 1024;
-/// A single reply may exceed the bound above (APPEND grows values); the client accepts this much.
+/// With more than this waiting to be read by one client of the store, no further request of it is
+/// handled. A single reply may be longer, since APPEND grows values.
+inline constexpr std::size_t max_store_backlog_bytes = 1024 * 1024;
+/// What a client believes of the length of one value.
 inline constexpr std::uint64_t max_reply_value_bytes = 1024ULL * 1024 * 1024;
 /// What a client believes of a LIST_KEYS reply.
 inline constexpr std::uint64_t max_reply_key_count = 16ULL * 1024 * 1024;

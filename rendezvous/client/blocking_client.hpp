@@ -4,11 +4,14 @@
 #include "rendezvous/base/endpoint.hpp"
 #include "rendezvous/base/result.hpp"
 #include "rendezvous/base/time.hpp"
+#include "rendezvous/client/blocking_socket.hpp"
 #include "rendezvous/client/client_session.hpp"
 #include "rendezvous/wire/message.hpp"
 
-#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <variant>
 
 namespace ddprun::client {
 
@@ -25,10 +28,6 @@ public:
     /// not resolve, refused, no answer, not a TCPStore server). Brackets around an IPv6 address are
     /// dropped.
     static Result<BlockingClient> connect(Endpoint endpoint, Duration timeout);
-
-    BlockingClient(BlockingClient&&) noexcept;
-    BlockingClient& operator=(BlockingClient&&) noexcept;
-    ~BlockingClient();
 
     /// Sends a request that has no reply (SET, APPEND, MULTI_SET, QUEUE_PUSH).
     Result<> tell(const wire::Request& request, Duration timeout);
@@ -49,24 +48,24 @@ public:
     const Endpoint& server() const { return server_; }
 
 private:
-    class Socket;
+    BlockingClient(Endpoint server, BlockingSocket socket, ClientSession::Greeting greeting);
 
-    BlockingClient(Endpoint server, std::unique_ptr<Socket> socket, ClientSession session);
-    static Result<BlockingClient> try_every_address(const Endpoint& endpoint, Instant deadline);
-    static Result<BlockingClient> greet(
-        Endpoint address,
-        std::unique_ptr<Socket> socket,
-        ClientSession::Greeting,
-        Instant deadline);
+    static Result<BlockingClient> try_addresses(const Endpoint& endpoint, Instant deadline);
+    static Result<BlockingClient> try_address(
+        const BlockingSocket::Address& address, Instant deadline);
+    static Result<BlockingClient> try_greeting(
+        const BlockingSocket::Address& address, ClientSession::Greeting greeting, Instant deadline);
 
     Result<wire::Reply> ask_any(const wire::Request& request, Duration timeout);
+    Result<> send(const wire::Request& request, Instant deadline);
     Result<> flush(Instant deadline);
-    /// Nothing if the deadline came first.
+    /// The next reply; nothing if the deadline came first.
     Result<std::optional<wire::Reply>> receive(Instant deadline);
-    Failure give_up(Failure failure);
+    Result<> cancel_wait();
+    Failure give_up(error_code code, const std::string& what);
 
     Endpoint server_;
-    std::unique_ptr<Socket> socket_;
+    BlockingSocket socket_;
     ClientSession session_;
     std::optional<Failure> failure_;
 };

@@ -16,6 +16,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -67,29 +68,33 @@ public:
 
 private:
     friend class Connection;
-    friend class StoreListener;
 
-    // What connections and listeners tell.
+    // What connections tell.
     void received(ConnectionId from, wire::Request request);
-    void refused(const Connection& connection, const Failure& failure);
+    void refused(const Connection& connection, const Failure& failure, std::string_view bytes);
     void closed(ConnectionId connection);
     /// Writes what the last requests left in the queues: one write per connection.
     void flush();
 
     void perform(store::Store::Effect& effect);
     void close_listeners();
+    void wait_for_drain();
+    void end_drain_if_empty();
 
-    boost::asio::io_context& io_;
     net::Driver<store::Store> driver_;
     std::unordered_map<std::uint64_t, std::shared_ptr<Connection>> connections_;
     std::vector<std::shared_ptr<StoreListener>> listeners_;
     std::vector<std::shared_ptr<Connection>> to_flush_;
+    /// Where connections read what does not fit into their own small buffers.
+    std::vector<char> big_chunk_;
     std::uint64_t next_id_ = 1;
     Counters counters_;
     /// Peers whose refusal was logged: each is worth one line.
     std::set<std::string> refused_peers_;
     boost::asio::steady_timer drain_timer_;
     std::function<void()> drained_;
+    /// Gone when the server is: a timer that has fired already asks it.
+    std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
 
 }  // namespace ddprun::server

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/result.hpp"
+
+#include <boost/system/error_category.hpp>
+
+#include <type_traits>
+
+namespace ddprun::client {
+
+/// What a store client meets besides the system's own errors and a wait that timed out (ETIMEDOUT).
+enum class Error {
+    name_not_resolved = 1,
+    /// The server ended the connection: it is gone, or it refuses a request in the only way the
+    /// protocol has.
+    server_closed,
+    /// Connected, but no reply came in time. The connection is given up.
+    no_answer,
+    /// What answers there speaks another protocol.
+    not_a_store,
+};
+
+const boost::system::error_category& error_category();
+
+inline error_code make_error_code(Error error) {
+    return {static_cast<int>(error), error_category()};
+}
+
+}  // namespace ddprun::client
+
+template <>
+struct boost::system::is_error_code_enum<ddprun::client::Error> : std::true_type {};

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/server/store_listener.hpp"
+
+#include "rendezvous/base/log.hpp"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+namespace ddprun::server {
+namespace {
+
+/// Then the other connections of this thread have their turn.
+constexpr int accepts_per_turn = 64;
+constexpr std::chrono::milliseconds pause_after_failure{100};
+
+int open_spare() {
+    return ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+net::Tcp protocol_of(const net::Tcp::acceptor& acceptor) {
+    error_code ec;
+    const auto endpoint = acceptor.local_endpoint(ec);
+    return ec ? net::Tcp::v4() : endpoint.protocol();
+}
+
+}  // namespace
+
+StoreListener::StoreListener(net::Tcp::acceptor acceptor, Take take)
+    : acceptor_(std::move(acceptor)),
+      protocol_(protocol_of(acceptor_)),
+      take_(std::move(take)),
+      pause_(acceptor_.get_executor()),
+      spare_(open_spare()) {
+    error_code ignored;
+    acceptor_.native_non_blocking(true, ignored);
+}
+
+StoreListener::~StoreListener() {
+    if (spare_ >= 0) ::close(spare_);
+}
+
+void StoreListener::close() {
+    is_closed_ = true;
+    pause_.cancel();
+    error_code ignored;
+    acceptor_.close(ignored);
+}
+
+void StoreListener::wait() {
+    acceptor_.async_wait(
+        net::Tcp::acceptor::wait_read, [self = shared_from_this()](const error_code& ec) {
+            if (ec || self->is_closed_) return;
+            self->on_ready();
+        });
+}
+
+void StoreListener::on_ready() {
+    for (int i = 0; i < accepts_per_turn; ++i) {
+        const auto accepted = accept_one();
+        if (is_closed_) return;
+        if (accepted == Accepted::later) return pause();
+        if (accepted == Accepted::none_waiting) break;
+    }
+    wait();
+}
+
+StoreListener::Accepted StoreListener::accept_one() {
+    const int descriptor =
+        ::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (descriptor >= 0) {
+        error_code ec;
+        net::Tcp::socket socket(acceptor_.get_executor());
+        socket.assign(protocol_, descriptor, ec);
+        if (ec)
+            ::close(descriptor);
+        else
+            take_(std::move(socket));
+        return Accepted::one;
+    }
+    if (errno == EAGAIN) return Accepted::none_waiting;
+    // The caller has gone again, or a signal came.
+    if (errno == ECONNABORTED || errno == EINTR || errno == EPROTO) return Accepted::one;
+    const int error = errno;
+    if (!std::exchange(has_complained_, true))
+        log::error("store.accept_failed", {{"error", system_code(error).message()}});
+    if ((error != EMFILE && error != ENFILE) || spare_ < 0) return Accepted::later;
+    turn_one_away();
+    return Accepted::one;
+}
+
+void StoreListener::turn_one_away() {
+    ::close(spare_);
+    const int descriptor = ::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC);
+    if (descriptor >= 0) ::close(descriptor);
+    spare_ = open_spare();
+}
+
+void StoreListener::pause() {
+    pause_.expires_after(pause_after_failure);
+    pause_.async_wait([self = shared_from_this()](const error_code& ec) {
+        if (ec || self->is_closed_) return;
+        if (self->spare_ < 0) self->spare_ = open_spare();
+        self->wait();
+    });
+}
+
+}  // namespace ddprun::server

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/net/tcp.hpp"
+
+#include <boost/asio/steady_timer.hpp>
+
+#include <functional>
+#include <memory>
+
+namespace ddprun::server {
+
+/// Accepts on one listening socket and hands each connection on, closed on exec from birth.
+///
+/// When the process has no descriptor left, a spare one is given up for a moment to take the caller
+/// and turn it away: it learns that at once, and the listener does not spin.
+class StoreListener : public std::enable_shared_from_this<StoreListener> {
+public:
+    using Take = std::function<void(net::Tcp::socket)>;
+
+    StoreListener(net::Tcp::acceptor acceptor, Take take);
+    ~StoreListener();
+    StoreListener(const StoreListener&) = delete;
+    StoreListener& operator=(const StoreListener&) = delete;
+
+    void start() { wait(); }
+    /// `take` is not called again.
+    void close();
+
+private:
+    enum class Accepted { one, none_waiting, later };
+
+    void wait();
+    void on_ready();
+    Accepted accept_one();
+    void turn_one_away();
+    void pause();
+
+    net::Tcp::acceptor acceptor_;
+    net::Tcp protocol_;
+    Take take_;
+    boost::asio::steady_timer pause_;
+    int spare_ = -1;
+    bool has_complained_ = false;
+    bool is_closed_ = false;
+};
+
+}  // namespace ddprun::server

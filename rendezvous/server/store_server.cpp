@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/server/store_server.hpp"
+
+#include "rendezvous/base/log.hpp"
+#include "rendezvous/base/machine.hpp"
+#include "rendezvous/server/connection.hpp"
+#include "rendezvous/server/store_listener.hpp"
+#include "rendezvous/store/store_text.hpp"
+#include "rendezvous/wire/text.hpp"
+
+#include <boost/asio/socket_base.hpp>
+
+#include <utility>
+#include <variant>
+
+namespace ddprun::server {
+namespace {
+
+constexpr std::size_t big_chunk_bytes = 256 * 1024;
+constexpr std::size_t most_remembered_peers = 1000;
+constexpr std::size_t most_logged_bytes = 16;
+
+std::string address_of(const std::string& peer) {
+    return peer.substr(0, peer.rfind(':'));
+}
+
+}  // namespace
+
+StoreServer::StoreServer(boost::asio::io_context& io)
+    : driver_(io, "store", store::Store{}, [this](auto& effect) { perform(effect); }),
+      big_chunk_(big_chunk_bytes),
+      drain_timer_(io) {}
+
+StoreServer::~StoreServer() {
+    stop();
+}
+
+void StoreServer::serve(net::Tcp::acceptor acceptor) {
+    listeners_.push_back(std::make_shared<StoreListener>(
+        std::move(acceptor), [this](net::Tcp::socket socket) { adopt(std::move(socket), {}); }));
+    listeners_.back()->start();
+}
+
+void StoreServer::adopt(net::Tcp::socket socket, std::string first_bytes) {
+    net::prepare(socket);
+    error_code ignored;
+    socket.set_option(boost::asio::socket_base::keep_alive(true), ignored);
+    const ConnectionId id{next_id_++};
+    auto connection = std::make_shared<Connection>(*this, id, std::move(socket));
+    ++counters_.accepted;
+    connections_.emplace(id.value, connection);
+    connection->start(first_bytes);
+}
+
+void StoreServer::drain(Duration patience, std::function<void()> done) {
+    close_listeners();
+    drained_ = std::move(done);
+    drain_timer_.expires_after(patience);
+    wait_for_drain();
+    const auto connections = connections_;
+    for (const auto& [id, connection] : connections)
+        connection->finish();
+    end_drain_if_empty();
+}
+
+void StoreServer::wait_for_drain() {
+    drain_timer_.async_wait([this, alive = std::weak_ptr{alive_}](const error_code& ec) {
+        if (ec || alive.expired() || !drained_) return;
+        stop();
+        std::exchange(drained_, nullptr)();
+    });
+}
+
+void StoreServer::end_drain_if_empty() {
+    if (!drained_ || !connections_.empty()) return;
+    drain_timer_.expires_after(Duration::zero());
+    wait_for_drain();
+}
+
+void StoreServer::stop() {
+    close_listeners();
+    const auto connections = std::exchange(connections_, {});
+    for (const auto& [id, connection] : connections)
+        connection->abandon();
+    to_flush_.clear();
+}
+
+void StoreServer::close_listeners() {
+    for (const auto& listener : std::exchange(listeners_, {}))
+        listener->close();
+}
+
+StoreServer::Counters StoreServer::counters() const {
+    auto counters = counters_;
+    counters.open = connections_.size();
+    counters.keys = driver_.machine().key_count();
+    counters.waits = driver_.machine().wait_count();
+    return counters;
+}
+
+std::vector<store::Waiters::Waiting> StoreServer::waits(std::size_t longest) const {
+    return driver_.machine().waits(longest);
+}
+
+std::string StoreServer::peer_of(ConnectionId connection) const {
+    const auto place = connections_.find(connection.value);
+    return place == connections_.end() ? std::string{} : place->second->peer();
+}
+
+void StoreServer::received(ConnectionId from, wire::Request request) {
+    ++counters_.requests;
+    driver_.post(store::Store::Received{from, std::move(request)});
+}
+
+void StoreServer::refused(
+    const Connection& connection, const Failure& failure, std::string_view bytes) {
+    ++counters_.refused;
+    // A port scanner comes from many ports: each address is worth one line.
+    if (refused_peers_.size() >= most_remembered_peers) return;
+    if (!refused_peers_.insert(address_of(connection.peer())).second) return;
+    log::warning(
+        "store.refused",
+        {{"peer", connection.peer()},
+         {"reason", failure.describe()},
+         {"bytes", wire::quoted(bytes, most_logged_bytes)}});
+}
+
+void StoreServer::closed(ConnectionId connection) {
+    connections_.erase(connection.value);
+    driver_.post(store::Store::Disconnected{connection});
+    end_drain_if_empty();
+}
+
+void StoreServer::flush() {
+    // Writing can close a connection, which can wake others: the list may grow meanwhile.
+    for (std::size_t i = 0; i < to_flush_.size(); ++i) {
+        const auto connection = std::move(to_flush_[i]);
+        connection->write();
+    }
+    to_flush_.clear();
+}
+
+void StoreServer::perform(store::Store::Effect& effect) {
+    std::visit(
+        Overloaded{
+            [&](const store::Store::Reply& it) {
+                const auto place = connections_.find(it.to.value);
+                if (place == connections_.end()) return;
+                if (place->second->enqueue(it.reply)) to_flush_.push_back(place->second);
+            },
+            [&](const store::Store::CloseConnection& it) {
+                const auto place = connections_.find(it.connection.value);
+                if (place == connections_.end()) return;
+                const auto connection = place->second;
+                log::warning(
+                    "store.closed_connection",
+                    {{"peer", connection->peer()}, {"reason", it.reason}});
+                connection->write();
+                connection->close();
+            },
+        },
+        effect);
+}
+
+}  // namespace ddprun::server
