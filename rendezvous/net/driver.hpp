@@ -10,6 +10,7 @@
 
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -75,11 +76,12 @@ private:
         timer_.cancel();
         if (!deadline) return;
         timer_.expires_after(*deadline - Clock::now());
-        timer_.async_wait([this](const boost::system::error_code& ec) {
-            if (ec) return;
-            armed_for_.reset();
-            post(typename M::DeadlinePassed{});
-        });
+        timer_.async_wait(
+            [this, alive = std::weak_ptr{alive_}](const boost::system::error_code& ec) {
+                if (ec || alive.expired()) return;
+                armed_for_.reset();
+                post(typename M::DeadlinePassed{});
+            });
     }
 
     std::string name_;
@@ -90,6 +92,8 @@ private:
     std::deque<Event> inbox_;
     std::vector<Effect> effects_;
     bool is_draining_ = false;
+    /// Gone when the driver is: a timer that has fired cannot be cancelled any more, and asks it.
+    std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
 
 }  // namespace ddprun::net

@@ -74,21 +74,24 @@ void Connection::read_the_rest() {
 }
 
 void Connection::handle_requests() {
+    // Closing this connection parts it from the server; what it caused for others is written still.
+    auto& server = *server_;
+    server.begin_batch();
     while (!is_closed_ && !is_finishing_) {
         is_paused_ = backlog() > limits::max_store_backlog_bytes;
         if (is_paused_) break;
         auto request = decoder_.next();
         if (!request) {
+            server.refused(*this, request.error(), decoder_.unread());
             write();
-            if (!is_closed_) server_->refused(*this, request.error(), decoder_.unread());
             close();
             break;
         }
         if (!*request) break;
         if (handshake_) handshake_.reset();
-        server_->received(id_, std::move(**request));
+        server.received(id_, std::move(**request));
     }
-    if (server_ != nullptr) server_->flush();
+    server.end_batch();
     if (!is_closed_ && !is_paused_) read();
 }
 

@@ -8,6 +8,7 @@
 #include "rendezvous/store/store_text.hpp"
 #include "rendezvous/wire/text.hpp"
 
+#include <boost/asio/post.hpp>
 #include <boost/asio/socket_base.hpp>
 
 #include <utility>
@@ -131,6 +132,21 @@ void StoreServer::closed(ConnectionId connection) {
     end_drain_if_empty();
 }
 
+void StoreServer::end_batch() {
+    is_in_batch_ = false;
+    flush();
+}
+
+/// For replies that no request of a batch caused: a reservation's end, a disconnection.
+void StoreServer::flush_soon() {
+    if (is_in_batch_ || std::exchange(will_flush_, true)) return;
+    boost::asio::post(drain_timer_.get_executor(), [this, alive = std::weak_ptr{alive_}] {
+        if (alive.expired()) return;
+        will_flush_ = false;
+        flush();
+    });
+}
+
 void StoreServer::flush() {
     // Writing can close a connection, which can wake others: the list may grow meanwhile.
     for (std::size_t i = 0; i < to_flush_.size(); ++i) {
@@ -146,7 +162,9 @@ void StoreServer::perform(store::Store::Effect& effect) {
             [&](const store::Store::Reply& it) {
                 const auto place = connections_.find(it.to.value);
                 if (place == connections_.end()) return;
-                if (place->second->enqueue(it.reply)) to_flush_.push_back(place->second);
+                if (!place->second->enqueue(it.reply)) return;
+                to_flush_.push_back(place->second);
+                flush_soon();
             },
             [&](const store::Store::CloseConnection& it) {
                 const auto place = connections_.find(it.connection.value);

@@ -73,10 +73,13 @@ private:
     void received(ConnectionId from, wire::Request request);
     void refused(const Connection& connection, const Failure& failure, std::string_view bytes);
     void closed(ConnectionId connection);
-    /// Writes what the last requests left in the queues: one write per connection.
-    void flush();
+    /// Between these two, replies are collected; then there is one write per connection.
+    void begin_batch() { is_in_batch_ = true; }
+    void end_batch();
 
     void perform(store::Store::Effect& effect);
+    void flush();
+    void flush_soon();
     void close_listeners();
     void wait_for_drain();
     void end_drain_if_empty();
@@ -85,6 +88,8 @@ private:
     std::unordered_map<std::uint64_t, std::shared_ptr<Connection>> connections_;
     std::vector<std::shared_ptr<StoreListener>> listeners_;
     std::vector<std::shared_ptr<Connection>> to_flush_;
+    bool is_in_batch_ = false;
+    bool will_flush_ = false;
     /// Where connections read what does not fit into their own small buffers.
     std::vector<char> big_chunk_;
     std::uint64_t next_id_ = 1;
