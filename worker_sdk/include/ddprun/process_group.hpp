@@ -73,7 +73,7 @@ public:
 
 private:
     friend class ProcessGroup;
-    explicit Work(std::shared_ptr<groups::Group> group, std::shared_ptr<groups::Ticket> ticket);
+    Work(std::shared_ptr<groups::Group> group, std::shared_ptr<groups::Ticket> ticket);
 
     std::shared_ptr<groups::Group> group_;
     std::shared_ptr<groups::Ticket> ticket_;

@@ -21,6 +21,7 @@ namespace ddprun {
 class Store {
 public:
     using Milliseconds = std::chrono::milliseconds;
+    class Shared;  // the SDK's own
 
     /// Connects to `world.master_addr`:`world.master_port`, trying until `timeout`. In a world that
     /// nobody launched: a store inside this process.
@@ -56,12 +57,14 @@ public:
     /// True when there was such a key.
     bool delete_key(const std::string& key);
 
+    /// Another connection to the same store, for a thread of its own.
+    Store reconnect(Milliseconds timeout) const;
+
     /// The address of this end of the connection; empty for a store inside this process.
     std::string local_address() const;
 
 private:
     friend class ProcessGroup;
-    class Shared;
     explicit Store(std::shared_ptr<Shared> shared);
 
     std::shared_ptr<Shared> shared_;

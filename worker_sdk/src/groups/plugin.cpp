@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker_sdk/src/groups/plugin.hpp"
+
+#include "ddprun/error.hpp"
+#include "worker_sdk/src/environment_names.hpp"
+
+#include <climits>
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace ddprun::groups {
+
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::duration_cast;
+using std::chrono::milliseconds;
+
+/// To one peer that has already said where it listens.
+constexpr milliseconds longest_connect = 10s;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool is_sanitized = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+constexpr bool is_sanitized = true;
+#else
+constexpr bool is_sanitized = false;
+#endif
+#else
+constexpr bool is_sanitized = false;
+#endif
+
+/// DEEPBIND: the plugin's symbols before all others, so that its Gloo calls itself and not the one
+/// in libtorch. Sanitizers replace malloc and refuse it.
+constexpr int open_flags = RTLD_NOW | RTLD_LOCAL | (is_sanitized ? 0 : RTLD_DEEPBIND);
+
+std::string folder_of_program() {
+    std::vector<char> path(PATH_MAX);
+    const auto size = ::readlink("/proc/self/exe", path.data(), path.size());
+    if (size <= 0) return {};
+    const std::string program(path.data(), static_cast<std::size_t>(size));
+    return program.substr(0, program.rfind('/'));
+}
+
+/// Paths to try in order; the last is a bare name, for the dynamic linker's own search.
+std::vector<std::string> candidates(const std::string& name) {
+    std::vector<std::string> paths;
+    if (const char* folder = ::getenv(environment::plugin_dir); folder && *folder)
+        paths.push_back(std::string{folder} + "/" + name);
+    if (const auto folder = folder_of_program(); !folder.empty()) {
+        paths.push_back(folder + "/" + name);
+        paths.push_back(folder + "/../lib/" + name);
+    }
+    paths.push_back(name);
+    return paths;
+}
+
+/// Remembers what the store threw while C code was between it and us.
+struct StoreBridge {
+    Store store;
+    std::string prefix;
+    std::chrono::steady_clock::time_point deadline;
+    std::optional<Trouble> trouble;
+
+    template <class Call>
+    int guarded(Call call) {
+        try {
+            call();
+            return 0;
+        } catch (const Timeout& error) {
+            trouble = Trouble{Trouble::Kind::timeout, error.what()};
+        } catch (const std::exception& error) {
+            trouble = Trouble{Trouble::Kind::peer_lost, error.what()};
+        }
+        return static_cast<int>(trouble->kind);
+    }
+
+    milliseconds time_left() const {
+        const auto left = deadline - std::chrono::steady_clock::now();
+        return std::max(duration_cast<milliseconds>(left), 1ms);
+    }
+};
+
+int bridge_set(void* self, const char* key, const char* data, std::size_t bytes) {
+    auto& bridge = *static_cast<StoreBridge*>(self);
+    return bridge.guarded([&] { bridge.store.set(bridge.prefix + key, {data, bytes}); });
+}
+
+int bridge_get(
+    void* self,
+    const char* key,
+    void* sink,
+    void (*take)(void* sink, const char* data, std::size_t bytes)) {
+    auto& bridge = *static_cast<StoreBridge*>(self);
+    return bridge.guarded([&] {
+        const auto value = bridge.store.get(bridge.prefix + key, bridge.time_left());
+        take(sink, value.data(), value.size());
+    });
+}
+
+Trouble trouble_from(const DdprunReport& report) {
+    return {static_cast<Trouble::Kind>(report.kind), report.text};
+}
+
+class PluginTransport : public Transport {
+public:
+    PluginTransport(const DdprunPlugin& plugin, void* handle) : plugin_(plugin), handle_(handle) {}
+    PluginTransport(const PluginTransport&) = delete;
+    PluginTransport& operator=(const PluginTransport&) = delete;
+    ~PluginTransport() override { plugin_.close(handle_); }
+
+    Outcome run(const Collective& collective, milliseconds timeout) override {
+        DdprunCollective call{};
+        call.kind = static_cast<std::uint32_t>(collective.kind);
+        call.element_type = static_cast<std::uint32_t>(collective.type);
+        call.element_bytes = size_of(collective.type);
+        call.root = collective.root;
+        call.tag = tag_of(collective);
+        call.input = collective.input;
+        call.data = collective.data;
+        call.count = collective.count;
+        call.timeout_ms = timeout.count();
+        DdprunReport report{};
+        if (plugin_.run(handle_, &call, &report) == 0) return {};
+        return trouble_from(report);
+    }
+
+    void abort() override { plugin_.abort(handle_); }
+
+private:
+    const DdprunPlugin& plugin_;
+    void* handle_;
+};
+
+}  // namespace
+
+std::variant<const DdprunPlugin*, Trouble> load_plugin(const std::string& name) {
+    std::string tried;
+    for (const auto& path : candidates(name)) {
+        void* library = ::dlopen(path.c_str(), open_flags);
+        if (!library) {
+            const char* reason = ::dlerror();
+            tried += std::string{"\n  "} + (reason ? reason : path.c_str());
+            continue;
+        }
+        const auto entry = reinterpret_cast<DdprunPluginEntry>(::dlsym(library, plugin_entry_name));
+        const auto* plugin = entry ? entry() : nullptr;
+        if (plugin && plugin->version == plugin_version) return plugin;
+        tried += "\n  " + path + ": not a plugin of this version of ddprun";
+    }
+    return Trouble{Trouble::Kind::usage, name + " cannot be opened; tried:" + tried};
+}
+
+std::variant<std::unique_ptr<Transport>, Trouble> open_plugin_transport(
+    const DdprunPlugin& plugin, PluginSettings settings) {
+    StoreBridge bridge{settings.store, settings.prefix, settings.deadline, {}};
+    DdprunOpen open{};
+    open.rank = settings.rank;
+    open.world_size = settings.world_size;
+    open.address = settings.address.c_str();
+    // Gloo takes five times what it is given.
+    open.connect_timeout_ms = (std::min(longest_connect, bridge.time_left()) / 5).count() + 1;
+    open.store = {&bridge, bridge_set, bridge_get};
+
+    DdprunReport report{};
+    if (void* handle = plugin.open(&open, &report))
+        return std::make_unique<PluginTransport>(plugin, handle);
+    auto trouble = bridge.trouble ? *bridge.trouble : trouble_from(report);
+    trouble.text = "rank " + std::to_string(settings.rank) + " at " + settings.address +
+                   " could not connect to its peers: " + trouble.text;
+    return trouble;
+}
+
+}  // namespace ddprun::groups

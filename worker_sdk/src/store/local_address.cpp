@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker_sdk/src/store/local_address.hpp"
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <memory>
+
+namespace ddprun {
+
+namespace {
+
+std::string source_address(const addrinfo& target) {
+    const int descriptor = ::socket(target.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (descriptor < 0) return {};
+    sockaddr_storage source{};
+    socklen_t size = sizeof source;
+    auto* address = reinterpret_cast<sockaddr*>(&source);
+    std::array<char, NI_MAXHOST> text{};
+    const bool known =
+        ::connect(descriptor, target.ai_addr, target.ai_addrlen) == 0 &&
+        ::getsockname(descriptor, address, &size) == 0 &&
+        ::getnameinfo(address, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) == 0;
+    ::close(descriptor);
+    return known ? unwrap_mapped(text.data()) : std::string{};
+}
+
+}  // namespace
+
+std::string local_address_towards(const Endpoint& server) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_DGRAM;
+    hints.ai_flags = AI_NUMERICSERV;
+    addrinfo* found = nullptr;
+    const auto port = std::to_string(server.port);
+    if (::getaddrinfo(server.host.c_str(), port.c_str(), &hints, &found) != 0) return {};
+    const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> targets(found, &::freeaddrinfo);
+    for (const auto* target = targets.get(); target; target = target->ai_next)
+        if (auto address = source_address(*target); !address.empty()) return address;
+    return {};
+}
+
+}  // namespace ddprun

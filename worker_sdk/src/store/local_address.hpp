@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/endpoint.hpp"
+
+#include <string>
+
+namespace ddprun {
+
+/// The numeric address of this machine from which packets to `server` leave, IPv4-mapped unwrapped.
+/// Asks the routing table; sends nothing. Empty when there is no way.
+std::string local_address_towards(const Endpoint& server);
+
+}  // namespace ddprun

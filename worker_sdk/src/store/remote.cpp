@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ddprun/error.hpp"
+#include "rendezvous/base/endpoint.hpp"
+#include "rendezvous/client/store_client.hpp"
+#include "worker_sdk/src/store/local_address.hpp"
+#include "worker_sdk/src/store/shared.hpp"
+
+#include <boost/system/errc.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun {
+
+namespace {
+
+using Milliseconds = Store::Milliseconds;
+
+[[noreturn]] void throw_failure(const Failure& failure) {
+    const auto text = "store: " + failure.describe();
+    if (failure.code == boost::system::errc::timed_out) throw Timeout(text);
+    throw PeerLost(text);
+}
+
+template <class T>
+T value_of(Result<T> result) {
+    if (!result) throw_failure(result.error());
+    if constexpr (!std::is_void_v<T>) return std::move(*result);
+}
+
+/// The round's store over one connection.
+class RemoteStore : public Store::Shared {
+public:
+    RemoteStore(client::StoreClient client, Endpoint server)
+        : client_(std::move(client)),
+          server_(std::move(server)) {}
+
+    void set(const std::string& key, const std::string& value) override {
+        value_of(client_.set(key, value));
+    }
+    std::string get(const std::string& key, Milliseconds timeout) override {
+        return value_of(client_.get(key, timeout));
+    }
+    std::int64_t add(const std::string& key, std::int64_t amount) override {
+        return value_of(client_.add(key, amount));
+    }
+    std::string compare_set(
+        const std::string& key, const std::string& expected, const std::string& desired) override {
+        return value_of(client_.compare_set(key, expected, desired));
+    }
+    void wait(const std::vector<std::string>& keys, Milliseconds timeout) override {
+        value_of(client_.wait(keys, timeout));
+    }
+    bool check(const std::vector<std::string>& keys) override {
+        return value_of(client_.check(keys));
+    }
+    bool delete_key(const std::string& key) override { return value_of(client_.delete_key(key)); }
+
+    std::string local_address() const override { return local_address_towards(server_); }
+    std::shared_ptr<Store::Shared> reconnect(Milliseconds timeout) override {
+        return connect(server_.host, server_.port, timeout);
+    }
+
+private:
+    client::StoreClient client_;
+    Endpoint server_;
+};
+
+}  // namespace
+
+std::shared_ptr<Store::Shared> Store::Shared::connect(
+    const std::string& host, std::uint16_t port, Milliseconds timeout) {
+    // A store that answers slowly is not lost: after connecting, each reply has a minute.
+    constexpr Milliseconds reply_timeout = std::chrono::minutes(1);
+    const Endpoint server{host, port};
+    auto client = client::StoreClient::connect({.endpoint = server, .timeout = timeout});
+    if (!client) throw_failure(client.error());
+    client->set_timeout(std::min(timeout, reply_timeout));
+    return std::make_shared<RemoteStore>(std::move(*client), server);
+}
+
+}  // namespace ddprun
