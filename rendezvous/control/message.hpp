@@ -105,7 +105,7 @@ struct Cause {
     int round = -1;
     /// With `cancelled` and `node_left`: the signal that asked for it.
     int signal = 0;
-    std::optional<WorkerFailure> worker;
+    std::optional<WorkerFailure> worker = std::nullopt;
 
     bool operator==(const Cause&) const = default;
 };

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ddprun::agent {
+
+/// What a worker wrote about its own failure into the file named by TORCHELASTIC_ERROR_FILE.
+struct ErrorReport {
+    /// "ValueError: bad batch". One line or several.
+    std::string message;
+    /// The call stack; may be empty.
+    std::string details;
+
+    bool operator==(const ErrorReport&) const = default;
+};
+
+/// Reads the two forms PyTorch's `@record` and its relatives write:
+///
+///   {"message": {"message": "...", "extraInfo": {"py_callstack": "...", "timestamp": "..."}}}
+///   {"message": "...", "timestamp": ...}
+///
+/// Nothing when the text is neither: a worker may die while it writes, and the report then falls
+/// back to the last lines of standard error. Never throws.
+std::optional<ErrorReport> parse_error_file(std::string_view text);
+
+}  // namespace ddprun::agent
