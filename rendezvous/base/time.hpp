@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <ctime>
 
@@ -32,7 +33,7 @@ inline double in_seconds(Duration length) {
 
 /// The inverse, rounded to the nanosecond. Requires: |seconds| below 292 years.
 inline Duration from_seconds(double seconds) {
-    return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+    return Duration{std::llround(seconds * 1e9)};
 }
 
 /// Where on the kernel's clock this moment lies, for pages shared between processes.

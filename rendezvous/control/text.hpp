@@ -4,17 +4,27 @@
 #include "rendezvous/control/message.hpp"
 
 #include <string>
+#include <string_view>
 
-/// One line per message, for traces, transcripts and test failures.
+/// One line per message, for traces, transcripts and test failures; and the words that stand for
+/// enumerators, on the wire and on the screen alike.
 namespace ddprun::control {
 
 std::string describe(const AgentMessage& message);
 std::string describe(const ServerMessage& message);
-std::string describe(const WorkerEnd& end);  ///< "killed by SIGSEGV (core dumped)"
+std::string describe(const WorkerEnd& end);          ///< "killed by SIGSEGV (core dumped)"
+std::string describe(const WorkerFailure& failure);  ///< "rank 3 (pid 411) exited with code 1"
 std::string describe(const Cause& cause);
+std::string describe(const NodeRange& range);  ///< "2", "1:4", "2+1"
 std::string_view name_of(NodeState state);
 std::string_view name_of(Outcome outcome);
 std::string_view name_of(Cause::Kind kind);
+std::string_view name_of(WorkerEnd::Kind kind);
+std::string_view name_of(LateNodes policy);
+
+/// The `type` of a message on the wire.
+std::string_view type_of(const AgentMessage& message);
+std::string_view type_of(const ServerMessage& message);
 
 /// "SIGTERM", or "signal 71".
 std::string signal_name(int signal);

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/control/text.hpp"
+
+#include "rendezvous/base/machine.hpp"
+
+#include <signal.h>
+
+#include <array>
+#include <cstdio>
+#include <cstring>
+
+namespace ddprun::control {
+namespace text {
+namespace {
+
+std::string number(double value) {
+    std::array<char, 32> digits{};
+    std::snprintf(digits.data(), digits.size(), "%.6g", value);
+    return digits.data();
+}
+
+std::string seconds(Duration length) {
+    return number(in_seconds(length)) + "s";
+}
+
+std::string error_description(int number) {
+    const char* words = ::strerrordesc_np(number);
+    return words == nullptr ? "error " + std::to_string(number) : words;
+}
+
+std::string of(std::string_view word, int value) {
+    return std::string{word} + "=" + std::to_string(value);
+}
+
+std::string describe_join(const Join& join) {
+    std::string line = join.run_id + " node=" + join.node.nonce.to_short_string() +
+                       " host=" + join.node.host + " nnodes=" + describe(join.nodes) + " " +
+                       of("nproc", join.nproc);
+    if (join.role != "default") line += " role=" + join.role;
+    if (join.node_rank) line += " " + of("node_rank", *join.node_rank);
+    return line;
+}
+
+std::string describe_assignment(const Assignment& assignment) {
+    return of("round", assignment.round) + " group_rank=" + std::to_string(assignment.group_rank) +
+           "/" + std::to_string(assignment.group_world_size) + " " +
+           of("rank_base", assignment.rank_base) + " " + of("world_size", assignment.world_size) +
+           " " + of("restarts", assignment.restart_count) + " master=" + assignment.master_addr +
+           ":" + std::to_string(assignment.master_port);
+}
+
+}  // namespace
+}  // namespace text
+
+std::string describe(const AgentMessage& message) {
+    using namespace text;
+    const auto rest = std::visit(
+        Overloaded{
+            [](const Join& join) { return describe_join(join); },
+            [](const Resume& resume) {
+                auto line =
+                    describe_join(resume.join) + " state=" + std::string{name_of(resume.state)};
+                if (resume.assignment) line += " " + of("round", resume.assignment->round);
+                return line;
+            },
+            [](const Ready& ready) { return of("round", ready.round); },
+            [](const Started& started) { return of("round", started.round); },
+            [](const Succeeded& succeeded) { return of("round", succeeded.round); },
+            [](const Failed& failed) {
+                auto line = of("round", failed.round) + " age=" + seconds(failed.age) + " ";
+                if (failed.kind) line += std::string{name_of(*failed.kind)} + " ";
+                return line + describe(failed.failure);
+            },
+            [](const Heartbeat& heartbeat) { return std::to_string(heartbeat.seq); },
+            [](const NeighbourHeard& heard) {
+                auto line = heard.node.to_short_string();
+                if (heard.heard_ago) line += " heard " + seconds(*heard.heard_ago) + " ago";
+                return line + (heard.is_disowned ? " disowned" : "");
+            },
+            [](const Leave& leave) {
+                return (leave.signal != 0 ? signal_name(leave.signal) + " " : std::string{}) +
+                       "\"" + leave.reason + "\"";
+            },
+        },
+        message);
+    return std::string{type_of(message)} + " " + rest;
+}
+
+std::string describe(const ServerMessage& message) {
+    using namespace text;
+    const auto rest = std::visit(
+        Overloaded{
+            [](const Hello& hello) { return hello.server; },
+            [](const Welcome& welcome) {
+                return "incarnation=" + welcome.incarnation.substr(0, 8) +
+                       " lease=" + seconds(welcome.lease) + (welcome.hosted ? " hosted" : "");
+            },
+            [](const Refused& refused) {
+                return "\"" + refused.reason + "\"" +
+                       (refused.retry ? " retry=" + seconds(*refused.retry) : std::string{});
+            },
+            [](const Resumed&) { return std::string{}; },
+            [](const Lost& lost) { return "\"" + lost.reason + "\""; },
+            [](const Assignment& assignment) { return describe_assignment(assignment); },
+            [](const Stop& stop) {
+                return of("round", stop.round) + " " + signal_name(stop.how) +
+                       " grace=" + seconds(stop.grace) + " \"" + stop.reason + "\"";
+            },
+            [](const Standby& standby) { return "\"" + standby.reason + "\""; },
+            [](const HeartbeatAck& ack) { return std::to_string(ack.seq); },
+            [](const Ask& ask) { return ask.node.to_short_string(); },
+            [](const JobResult& result) {
+                auto line =
+                    std::string{name_of(result.outcome)} + " " + of("exit_code", result.exit_code);
+                if (result.first_cause) line += " " + describe(*result.first_cause);
+                return line;
+            },
+            [](const ProtocolError& error) { return "\"" + error.reason + "\""; },
+        },
+        message);
+    return std::string{type_of(message)} + (rest.empty() ? "" : " ") + rest;
+}
+
+std::string describe(const WorkerEnd& end) {
+    switch (end.kind) {
+        case WorkerEnd::Kind::exited: return "exited with code " + std::to_string(end.value);
+        case WorkerEnd::Kind::killed:
+            return "killed by " + signal_name(end.value) +
+                   (end.core_dumped ? " (core dumped)" : "");
+        case WorkerEnd::Kind::not_executed:
+            return "could not be started: " + text::error_description(end.value);
+    }
+    contradiction("a worker's end of no kind", __FILE__, __LINE__);
+}
+
+std::string describe(const WorkerFailure& failure) {
+    return "rank " + std::to_string(failure.rank) +
+           (failure.pid != 0 ? " (pid " + std::to_string(failure.pid) + ")" : std::string{}) + " " +
+           describe(failure.end);
+}
+
+std::string describe(const Cause& cause) {
+    return std::string{name_of(cause.kind)} + " \"" + cause.reason + "\"" +
+           (cause.host.empty() ? std::string{} : " host=" + cause.host) +
+           (cause.round < 0 ? std::string{} : " round=" + std::to_string(cause.round));
+}
+
+std::string describe(const NodeRange& range) {
+    auto line = std::to_string(range.min);
+    if (range.max != range.min) line += ":" + std::to_string(range.max);
+    if (range.spares > 0) line += "+" + std::to_string(range.spares);
+    return line;
+}
+
+std::string_view name_of(NodeState state) {
+    switch (state) {
+        case NodeState::starting: return "starting";
+        case NodeState::running: return "running";
+        case NodeState::stopping: return "stopping";
+        case NodeState::ready: return "ready";
+        case NodeState::succeeded: return "succeeded";
+    }
+    contradiction("no node state", __FILE__, __LINE__);
+}
+
+std::string_view name_of(Outcome outcome) {
+    switch (outcome) {
+        case Outcome::succeeded: return "succeeded";
+        case Outcome::failed: return "failed";
+        case Outcome::cancelled: return "cancelled";
+    }
+    contradiction("no outcome", __FILE__, __LINE__);
+}
+
+std::string_view name_of(Cause::Kind kind) {
+    switch (kind) {
+        case Cause::Kind::worker_failed: return "worker_failed";
+        case Cause::Kind::not_executable: return "not_executable";
+        case Cause::Kind::store_unreachable: return "store_unreachable";
+        case Cause::Kind::node_lost: return "node_lost";
+        case Cause::Kind::node_left: return "node_left";
+        case Cause::Kind::late_node: return "late_node";
+        case Cause::Kind::nobody_joined: return "nobody_joined";
+        case Cause::Kind::crash_loop: return "crash_loop";
+        case Cause::Kind::cancelled: return "cancelled";
+        case Cause::Kind::superseded: return "superseded";
+    }
+    contradiction("no kind of cause", __FILE__, __LINE__);
+}
+
+std::string_view name_of(WorkerEnd::Kind kind) {
+    switch (kind) {
+        case WorkerEnd::Kind::exited: return "exited";
+        case WorkerEnd::Kind::killed: return "killed";
+        case WorkerEnd::Kind::not_executed: return "not_executed";
+    }
+    contradiction("no kind of end", __FILE__, __LINE__);
+}
+
+std::string_view name_of(LateNodes policy) {
+    switch (policy) {
+        case LateNodes::restart: return "restart";
+        case LateNodes::at_restart: return "at-restart";
+        case LateNodes::never: return "never";
+    }
+    contradiction("no policy for late nodes", __FILE__, __LINE__);
+}
+
+std::string_view type_of(const AgentMessage& message) {
+    return std::visit(
+        Overloaded{
+            [](const Join&) { return std::string_view{"join"}; },
+            [](const Resume&) { return std::string_view{"resume"}; },
+            [](const Ready&) { return std::string_view{"ready"}; },
+            [](const Started&) { return std::string_view{"started"}; },
+            [](const Succeeded&) { return std::string_view{"succeeded"}; },
+            [](const Failed&) { return std::string_view{"failed"}; },
+            [](const Heartbeat&) { return std::string_view{"heartbeat"}; },
+            [](const NeighbourHeard&) { return std::string_view{"neighbour"}; },
+            [](const Leave&) { return std::string_view{"leave"}; },
+        },
+        message);
+}
+
+std::string_view type_of(const ServerMessage& message) {
+    return std::visit(
+        Overloaded{
+            [](const Hello&) { return std::string_view{"hello"}; },
+            [](const Welcome&) { return std::string_view{"welcome"}; },
+            [](const Refused&) { return std::string_view{"refused"}; },
+            [](const Resumed&) { return std::string_view{"resumed"}; },
+            [](const Lost&) { return std::string_view{"lost"}; },
+            [](const Assignment&) { return std::string_view{"assignment"}; },
+            [](const Stop&) { return std::string_view{"stop"}; },
+            [](const Standby&) { return std::string_view{"standby"}; },
+            [](const HeartbeatAck&) { return std::string_view{"heartbeat_ack"}; },
+            [](const Ask&) { return std::string_view{"ask"}; },
+            [](const JobResult&) { return std::string_view{"result"}; },
+            [](const ProtocolError&) { return std::string_view{"error"}; },
+        },
+        message);
+}
+
+std::string signal_name(int signal) {
+    const char* name = ::sigabbrev_np(signal);
+    return name == nullptr ? "signal " + std::to_string(signal) : std::string{"SIG"} + name;
+}
+
+}  // namespace ddprun::control

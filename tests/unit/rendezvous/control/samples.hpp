@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/control/message.hpp"
+
+#include <vector>
+
+/// One message of every type with everything in it that it can hold, and the emptiest of those
+/// that can go without something. The codec's tests and the page's test walk these lists; a type
+/// without a sample fails them.
+namespace ddprun::control::samples {
+
+inline Nonce a_nonce(std::uint8_t last) {
+    std::array<std::uint8_t, 16> bytes{0xAB, 0xCD};
+    bytes[15] = last;
+    return Nonce{bytes};
+}
+
+inline WorkerFailure a_failure() {
+    return {
+        3,
+        1,
+        411,
+        {WorkerEnd::Kind::killed, 11, true},
+        "ValueError: \"quoted\" and \\ and \xC3\xBC",
+        "line 1\nline 2\t\x01\x1F",
+        true};
+}
+
+inline Join a_join() {
+    Join join;
+    join.run_id = "job-1";
+    join.incarnation = "7.0";
+    join.node = {a_nonce(1), "node2", 4242, 4'294'967'295U};
+    join.nodes = {1, 4, 2};
+    join.nproc = 8;
+    join.role = "trainer";
+    join.node_rank = 3;
+    join.addr = "10.0.0.2";
+    join.socket_addr = "[fe80::1]:51234";
+    join.store_port = 20'000;
+    join.peer_port = 65'535;
+    join.max_restarts = 5;
+    join.settings.late_nodes = LateNodes::at_restart;
+    join.settings.grace = std::chrono::milliseconds{300};
+    join.settings.lease = Duration{6'000'000'001};
+    return join;
+}
+
+inline Assignment an_assignment() {
+    return {4, 2, 1, 3, 8, 24, 0, 8, "10.0.0.1", 20'001, {{a_nonce(9), "10.0.0.3", 1234}}};
+}
+
+inline Cause a_cause() {
+    return {Cause::Kind::cancelled, "somebody pressed Ctrl-C", "node1", 4, 2, a_failure()};
+}
+
+inline std::vector<AgentMessage> agent_messages() {
+    Join bare = a_join();
+    bare.incarnation.reset();
+    bare.node_rank.reset();
+    bare.addr.clear();
+    return {
+        a_join(),
+        Resume{a_join(), "abcd", an_assignment(), 2, NodeState::stopping, a_failure()},
+        Ready{7, 20'002, 4},
+        Started{7, 3},
+        Succeeded{2'147'483'647},
+        Failed{7, std::chrono::microseconds{1500}, a_failure(), Cause::Kind::store_unreachable},
+        Heartbeat{18'446'744'073'709'551'615ULL},
+        NeighbourHeard{a_nonce(2), std::chrono::milliseconds{2500}, false},
+        Leave{"evicted", 15},
+        bare,
+        Resume{bare, "abcd", std::nullopt, 0, NodeState::ready, std::nullopt},
+        Failed{0, {}, a_failure(), std::nullopt},
+        NeighbourHeard{a_nonce(2), std::nullopt, true}};
+}
+
+inline std::vector<ServerMessage> server_messages() {
+    return {
+        Hello{{1, 2}, "ddprun-rendezvous 0.1", {"hmac"}},
+        Welcome{"abcd", 1, std::chrono::seconds{30}, true, {"node2:29400"}},
+        Refused{"differs", std::chrono::seconds{2}},
+        Resumed{},
+        Lost{"unknown job"},
+        an_assignment(),
+        Stop{4, "rank 3 died", a_cause(), 15, std::chrono::seconds{30}},
+        Standby{"full"},
+        HeartbeatAck{5},
+        Ask{a_nonce(3)},
+        JobResult{Outcome::failed, a_cause(), 255},
+        ProtocolError{"what?"},
+        Refused{"never", std::nullopt},
+        JobResult{Outcome::succeeded, std::nullopt, 0}};
+}
+
+}  // namespace ddprun::control::samples
