@@ -1,0 +1,827 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/supervise/agent.hpp"
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/machine.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <random>
+#include <utility>
+
+namespace ddprun::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int exit_server_gone = 81;
+constexpr int exit_refused = 83;
+constexpr int exit_internal_error = 1;
+constexpr int exit_by_signal_base = 128;
+
+// Attempts come close together while workers depend on it, and at the start of a job, when the
+// other side is often about to appear.
+constexpr Duration shortest_eager_pause = 100ms;
+constexpr Duration longest_eager_pause = 200ms;
+constexpr Duration eager_for = 30s;
+constexpr Duration longest_pause = 5s;
+constexpr Duration first_note_after = 3s;
+constexpr Duration note_interval = 10s;
+constexpr std::size_t silent_after_unanswered = 3;
+/// A disk that does not answer must not keep a failure secret.
+constexpr Duration explain_timeout = 1s;
+/// A node that leaves alone gets no result: it waits only for one that is already on its way.
+constexpr Duration last_words_timeout = 1s;
+
+bool is_stop_signal(int signal) {
+    return signal == SIGTERM || signal == SIGINT || signal == SIGHUP;
+}
+
+std::string seconds_text(Duration length) {
+    return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(length).count()) + " s";
+}
+
+}  // namespace
+
+Agent::Agent(AgentConfig config, control::Node node, std::uint16_t peer_port, Random& random)
+    : config_(std::move(config)),
+      node_(std::move(node)),
+      peer_port_(peer_port),
+      random_(random),
+      backoff_(longest_eager_pause, longest_pause) {}
+
+void Agent::handle(Event event, Instant now, std::vector<Effect>& out) {
+    if (phase_ == Phase::done) return;
+    std::visit(
+        Overloaded{
+            [&](Began) {
+                unreachable_since_ = now;
+                note_at_ = now + first_note_after;
+                is_opening_store_ = true;
+                out.push_back(OpenStore{});
+                connect(now, out);
+            },
+            [&](const StoreOpened& opened) {
+                require(is_opening_store_ && !fresh_store_, "a store is opened when asked for");
+                is_opening_store_ = false;
+                fresh_store_ = opened.port;
+                greet(now, out);
+                if (phase_ == Phase::joining && assignment_) facts_.is_ready = true;
+            },
+            [&](StoreFailed& failed) {
+                is_opening_store_ = false;
+                end({control::Outcome::failed, exit_internal_error, std::move(failed.reason)},
+                    now,
+                    out);
+            },
+            [&](HostingStarted) { is_hosting_ = true; },
+            [&](const LinkOpened& opened) { on_link_opened(opened, now, out); },
+            [&](const LinkClosed& closed) { on_link_closed(closed, now, out); },
+            [&](ConnectRefused& refused) {
+                attempt_.reset();
+                end({control::Outcome::failed, exit_refused, std::move(refused.reason)}, now, out);
+            },
+            [&](Received& received) {
+                // What a replaced connection still delivers means nothing.
+                if (received.link == link_) on_message(std::move(received.message), now, out);
+            },
+            [&](const WorkerSpawned& spawned) {
+                tell_group(WorkerGroup::Spawned{spawned.local_rank, spawned.pid}, now, out);
+            },
+            [&](WorkerExited& exited) { on_worker_exited(std::move(exited), now, out); },
+            [&](FailureExplained& explained) { on_explained(std::move(explained), now, out); },
+            [&](const RemainsCounted& counted) {
+                if (group_) tell_group(WorkerGroup::RemainsCounted{counted.count}, now, out);
+            },
+            [&](StoreChecked& checked) { on_store_checked(std::move(checked), now, out); },
+            [&](const Signalled& signalled) { on_signal(signalled.signal, now, out); },
+            [&](DeadlinePassed) { on_deadline(now, out); },
+        },
+        event);
+    if (phase_ != Phase::done) {
+        tell_server(now, out);
+        update_fence(out);
+    }
+    check();
+}
+
+// ---- connection to the server -------------------------------------------------------------------
+
+void Agent::connect(Instant now, std::vector<Effect>& out) {
+    connect_at_.reset();
+    attempt_ = ++last_link_;
+    out.push_back(Connect{*attempt_, unreachable_since_ ? now - *unreachable_since_ : Duration{}});
+}
+
+void Agent::on_link_opened(const LinkOpened& opened, Instant now, std::vector<Effect>& out) {
+    if (opened.link != attempt_) return;
+    attempt_.reset();
+    if (link_) out.push_back(CloseLink{*link_});
+    link_ = opened.link;
+    socket_addr_ = opened.socket_addr;
+    is_admitted_ = false;
+    greeted_at_.reset();
+    heartbeat_at_.reset();
+    unanswered_.clear();
+    refused_since_.reset();
+    greet(now, out);
+}
+
+void Agent::on_link_closed(const LinkClosed& closed, Instant now, std::vector<Effect>& out) {
+    if (closed.link == attempt_) return on_attempt_failed(closed, now, out);
+    if (closed.link != link_) return;
+    const bool was_admitted = is_admitted_;
+    link_.reset();
+    is_admitted_ = false;
+    greeted_at_.reset();
+    heartbeat_at_.reset();
+    unanswered_.clear();
+    last_trouble_ = closed.trouble;
+    last_trouble_reason_ = closed.reason;
+    // Who leaves and has nothing left to stop was waiting for a result that does not come.
+    if (result_deadline_) return finish(out);
+    if (!unreachable_since_) unreachable_since_ = now;
+    if (!note_at_) note_at_ = now + first_note_after;
+    if (was_admitted) {
+        is_known_lost_ = true;
+        out.push_back(NoteServerLost{closed.reason});
+    }
+    if (attempt_) return;
+    if (was_admitted)
+        connect(now, out);
+    else
+        connect_at_ = now + pause_before_next_attempt(now);
+}
+
+void Agent::on_attempt_failed(const LinkClosed& closed, Instant now, std::vector<Effect>& out) {
+    attempt_.reset();
+    connect_at_ = now + pause_before_next_attempt(now);
+    if (link_) return;
+    last_trouble_ = closed.trouble;
+    last_trouble_reason_ = closed.reason;
+    // Only a server that was inside a `ddprun` is known not to come back.
+    if (closed.trouble != Trouble::refused || !welcome_ || !welcome_->hosted) {
+        refused_since_.reset();
+        return;
+    }
+    if (!refused_since_) refused_since_ = now;
+    if (now - *refused_since_ < limits::refused_is_gone_after) return;
+    end(server_gone("the ddprun that hosts the rendezvous is gone"), now, out);
+}
+
+Agent::Ending Agent::server_gone(const std::string& what) const {
+    auto reason = what;
+    if (!last_trouble_reason_.empty()) reason += " (" + last_trouble_reason_ + ")";
+    return {control::Outcome::failed, exit_server_gone, std::move(reason)};
+}
+
+Duration Agent::pause_before_next_attempt(Instant now) {
+    const bool is_early = !unreachable_since_ || now - *unreachable_since_ < eager_for;
+    if (!has_workers() && !is_early) return backoff_.next(random_);
+    std::uniform_int_distribution<Duration::rep> pause(
+        shortest_eager_pause.count(), longest_eager_pause.count());
+    return Duration{pause(random_)};
+}
+
+void Agent::greet(Instant now, std::vector<Effect>& out) {
+    if (!link_ || greeted_at_) return;
+    // A lost node comes back under a new name when its workers are gone (rejoin).
+    if (is_lost_) return;
+    if (!welcome_) {
+        if (!fresh_store_) return;
+        send(join(), out);
+        told_ = {};
+        told_.is_ready = true;
+    } else {
+        send(resume(), out);
+        told_ = facts_;
+        told_.is_leaving = false;
+    }
+    greeted_at_ = now;
+}
+
+void Agent::on_admitted(std::vector<Effect>& out, Instant now) {
+    is_admitted_ = true;
+    acknowledged_at_ = *greeted_at_;
+    unreachable_since_.reset();
+    refused_since_.reset();
+    note_at_.reset();
+    backoff_.reset();
+    if (has_lease()) heartbeat_at_ = now + limits::heartbeat_interval;
+    if (!is_known_lost_) return;
+    is_known_lost_ = false;
+    out.push_back(NoteServerBack{});
+}
+
+void Agent::send(control::AgentMessage message, std::vector<Effect>& out) {
+    require(link_.has_value(), "messages go to an open link");
+    out.push_back(Send{*link_, std::move(message)});
+}
+
+void Agent::drop_links(std::vector<Effect>& out) {
+    if (link_) out.push_back(CloseLink{*link_});
+    if (attempt_) out.push_back(CloseLink{*attempt_});
+    link_.reset();
+    attempt_.reset();
+    connect_at_.reset();
+    is_admitted_ = false;
+    greeted_at_.reset();
+    heartbeat_at_.reset();
+    unanswered_.clear();
+}
+
+control::Join Agent::join() const {
+    control::Join join;
+    join.run_id = config_.run_id;
+    join.incarnation = config_.incarnation;
+    join.node = node_;
+    join.nodes = config_.nodes;
+    join.nproc = config_.worker.nproc;
+    join.role = config_.worker.role;
+    join.node_rank = config_.node_rank;
+    join.addr = config_.local_addr;
+    join.socket_addr = socket_addr_;
+    join.store_port = fresh_store_ ? *fresh_store_ : used_store_.value_or(0);
+    join.peer_port = peer_port_;
+    join.max_restarts = config_.max_restarts;
+    join.settings = config_.settings;
+    return join;
+}
+
+control::Resume Agent::resume() const {
+    control::Resume resume;
+    resume.join = join();
+    resume.incarnation = welcome_->incarnation;
+    resume.assignment = assignment_;
+    resume.spent = assignment_ ? assignment_->restart_count : 0;
+    resume.failure = failure_;
+    switch (phase_) {
+        case Phase::joining:
+            resume.state = facts_.is_ready || !assignment_ ? control::NodeState::ready
+                                                           : control::NodeState::stopping;
+            break;
+        case Phase::starting: resume.state = control::NodeState::starting; break;
+        case Phase::running: resume.state = control::NodeState::running; break;
+        case Phase::succeeded: resume.state = control::NodeState::succeeded; break;
+        case Phase::stopping:
+        case Phase::done: resume.state = control::NodeState::stopping; break;
+    }
+    return resume;
+}
+
+void Agent::tell_server(Instant now, std::vector<Effect>& out) {
+    if (!is_admitted_) return;
+    if (facts_.is_leaving && !told_.is_leaving) {
+        told_.is_leaving = true;
+        send(control::Leave{leave_reason(), *leave_signal_}, out);
+    }
+    if (!assignment_) return;
+    const int round = assignment_->round;
+    if (facts_.has_started && !told_.has_started) {
+        told_.has_started = true;
+        send(control::Started{round, 0}, out);
+    }
+    if (facts_.has_failed && !told_.has_failed) {
+        told_.has_failed = true;
+        send(control::Failed{round, now - failed_at_, *failure_, failure_kind_}, out);
+    }
+    if (phase_ == Phase::succeeded && !told_.has_succeeded) {
+        told_.has_succeeded = true;
+        send(control::Succeeded{round}, out);
+    }
+    // Ready ends this node's part of the round: a failure still being explained goes first.
+    if (facts_.is_ready && !told_.is_ready && !death_) {
+        told_.is_ready = true;
+        send(control::Ready{round, fresh_store_.value_or(0), config_.worker.nproc}, out);
+    }
+}
+
+void Agent::heartbeat(Instant now, std::vector<Effect>& out) {
+    heartbeat_at_ = now + limits::heartbeat_interval;
+    send(control::Heartbeat{++last_seq_}, out);
+    unanswered_.push_back({last_seq_, now});
+    if (unanswered_.size() >= silent_after_unanswered && !attempt_ && !connect_at_)
+        connect(now, out);
+}
+
+void Agent::on_heartbeat_ack(const control::HeartbeatAck& ack, std::vector<Effect>& out) {
+    while (!unanswered_.empty() && unanswered_.front().seq <= ack.seq) {
+        acknowledged_at_ = std::max(acknowledged_at_, unanswered_.front().at);
+        unanswered_.pop_front();
+    }
+    if (unanswered_.size() >= silent_after_unanswered) return;
+    // It speaks again: the second connection beside it is not needed.
+    if (attempt_) out.push_back(CloseLink{*attempt_});
+    attempt_.reset();
+    connect_at_.reset();
+}
+
+// ---- messages -----------------------------------------------------------------------------------
+
+void Agent::on_message(control::ServerMessage message, Instant now, std::vector<Effect>& out) {
+    std::visit(
+        Overloaded{
+            [&](const control::Hello&) { note_stale("hello", out); },
+            [&](control::Welcome& welcome) {
+                if (!greeted_at_ || is_admitted_) return note_stale("welcome", out);
+                welcome_ = std::move(welcome);
+                on_admitted(out, now);
+            },
+            [&](const control::Refused& refused) { on_refused(refused, now, out); },
+            [&](const control::Resumed&) {
+                if (!greeted_at_ || is_admitted_ || !welcome_) return note_stale("resumed", out);
+                on_admitted(out, now);
+            },
+            [&](const control::Lost& lost) { on_lost(lost, now, out); },
+            [&](control::Assignment& next) { on_assignment(std::move(next), out); },
+            [&](const control::Stop& stop) { on_stop(stop, now, out); },
+            [&](control::Standby& standby) {
+                out.push_back(NoteStandby{std::move(standby.reason)});
+            },
+            [&](const control::HeartbeatAck& ack) { on_heartbeat_ack(ack, out); },
+            [&](const control::Ask& ask) {
+                // Nobody vouches yet, and who never promised silence has not disowned.
+                send(control::NeighbourHeard{ask.node, std::nullopt, false}, out);
+            },
+            [&](control::JobResult& result) {
+                if (result_) return note_stale("result", out);
+                result_ = std::move(result);
+                const auto& cause = result_->first_cause;
+                stop_workers(
+                    cause && cause->signal != 0 ? cause->signal : SIGTERM,
+                    config_.settings.grace,
+                    now,
+                    out);
+            },
+            [&](control::ProtocolError& error) {
+                end({control::Outcome::failed,
+                     exit_refused,
+                     "the rendezvous server did not accept what this node said: " + error.reason},
+                    now,
+                    out);
+            },
+        },
+        message);
+}
+
+void Agent::on_assignment(control::Assignment next, std::vector<Effect>& out) {
+    // After a resume the server repeats what holds.
+    if (assignment_ && next == *assignment_) return;
+    const bool is_old = assignment_ && next.round <= assignment_->round;
+    if (is_old || has_workers() || leave_signal_ || ending_ || result_ || !is_admitted_)
+        return note_stale("assignment of round " + std::to_string(next.round), out);
+
+    if (used_store_) out.push_back(CloseStore{*used_store_});
+    used_store_.reset();
+    assignment_ = std::move(next);
+    facts_ = {};
+    told_ = {};
+    death_.reset();
+    failure_.reset();
+    failure_kind_.reset();
+    first_consequence_.reset();
+    explained_count_ = 0;
+    fallen_.clear();
+    stopped_count_ = 0;
+    phase_ = Phase::starting;
+    group_.emplace(config_.worker.nproc);
+    if (assignment_->group_rank == 0) {
+        used_store_ = std::exchange(fresh_store_, std::nullopt);
+        if (!config_.shares_store && used_store_) {
+            // Worker rank 0 binds this port itself.
+            out.push_back(CloseStore{*used_store_});
+            used_store_.reset();
+        }
+    }
+    out.push_back(SpawnWorkers{*assignment_, welcome_->incarnation, node_addr()});
+    if (config_.shares_store)
+        out.push_back(
+            CheckStore{assignment_->round, {assignment_->master_addr, assignment_->master_port}});
+}
+
+std::string Agent::node_addr() const {
+    if (!config_.local_addr.empty()) return config_.local_addr;
+    const auto own_end = parse_endpoint(socket_addr_, 0);
+    return own_end ? own_end->host : std::string{};
+}
+
+void Agent::on_stop(const control::Stop& stop, Instant now, std::vector<Effect>& out) {
+    if (!assignment_ || stop.round != assignment_->round || !has_workers())
+        return note_stale("stop of round " + std::to_string(stop.round), out);
+    out.push_back(NoteStopping{stop.round, stop.reason});
+    if (stop.how == SIGKILL)
+        kill_workers(now, out);
+    else
+        stop_workers(stop.how, stop.grace, now, out);
+}
+
+void Agent::on_refused(const control::Refused& refused, Instant now, std::vector<Effect>& out) {
+    if (!refused.retry)
+        return end({control::Outcome::failed, exit_refused, refused.reason}, now, out);
+    drop_links(out);
+    connect_at_ = now + *refused.retry;
+    out.push_back(NoteStandby{refused.reason});
+}
+
+void Agent::on_lost(const control::Lost& lost, Instant now, std::vector<Effect>& out) {
+    is_lost_ = true;
+    drop_links(out);
+    out.push_back(NoteStopping{assignment_ ? assignment_->round : -1, lost.reason});
+    if (has_workers())
+        kill_workers(now, out);
+    else
+        after_group(now, out);
+}
+
+void Agent::note_stale(std::string what, std::vector<Effect>& out) {
+    ++stale_count_;
+    out.push_back(NoteStale{std::move(what)});
+}
+
+// ---- workers ------------------------------------------------------------------------------------
+
+void Agent::tell_group(WorkerGroup::Event event, Instant now, std::vector<Effect>& out) {
+    require(group_.has_value(), "workers belong to a group");
+    std::vector<WorkerGroup::Effect> asked;
+    group_->handle(std::move(event), now, asked);
+    for (auto& effect : asked)
+        std::visit(
+            Overloaded{
+                [&](WorkerGroup::Started) {
+                    phase_ = Phase::running;
+                    facts_.has_started = true;
+                },
+                [&](WorkerGroup::Failed failed) { on_worker_failed(failed.local_rank, now, out); },
+                [&](WorkerGroup::Succeeded) {
+                    phase_ = Phase::succeeded;
+                    facts_.has_succeeded = true;
+                },
+                [&](WorkerGroup::FoundStuck& stuck) {
+                    out.push_back(NoteStuck{std::move(stuck.local_ranks), stuck.remains});
+                    if (result_ || ending_ || leave_signal_) finish(out);
+                },
+                [&](WorkerGroup::Ended) { after_group(now, out); },
+                [&](auto& order) { out.push_back(std::move(order)); },
+            },
+            effect);
+}
+
+void Agent::on_worker_exited(WorkerExited exited, Instant now, std::vector<Effect>& out) {
+    const bool was_stopping = phase_ == Phase::stopping;
+    const auto exit = exited.exit;
+    if (!exit.is_success()) {
+        const bool is_our_doing = was_stopping && exit.signal() &&
+                                  (is_stop_signal(*exit.signal()) || *exit.signal() == SIGKILL);
+        const auto* cancelled = std::get_if<WorkerExit::NotExecuted>(&exit.how());
+        if (is_our_doing || (was_stopping && cancelled))
+            ++stopped_count_;
+        else
+            fallen_.push_back(
+                {rank_of(exited.local_rank),
+                 exited.local_rank,
+                 group_->worker(exited.local_rank).pid(),
+                 to_worker_end(exit)});
+    }
+    tell_group(WorkerGroup::Exited{exited.local_rank, std::move(exited.exit)}, now, out);
+}
+
+void Agent::on_worker_failed(int local_rank, Instant now, std::vector<Effect>& out) {
+    // The first one decides; the others are in `fallen_`.
+    if (death_ || failure_) return;
+    failed_at_ = now;
+    const auto signal = group_->worker(local_rank).exit()->signal();
+    if (signal && is_stop_signal(*signal)) {
+        // Perhaps a scheduler that signals everybody, in any order: wait a moment for our own.
+        death_ = Death{local_rank, now + limits::settle_window, std::nullopt};
+        return;
+    }
+    explain(local_rank, now, out);
+}
+
+void Agent::explain(int local_rank, Instant now, std::vector<Effect>& out) {
+    const auto& exit = *group_->worker(local_rank).exit();
+    if (std::holds_alternative<WorkerExit::NotExecuted>(exit.how())) {
+        failure_kind_ = control::Cause::Kind::not_executable;
+        report_failure(failure_of(local_rank));
+    } else {
+        death_ = Death{local_rank, std::nullopt, now + explain_timeout};
+        out.push_back(ExplainFailure{assignment_->round, local_rank});
+    }
+    stop_workers(SIGTERM, config_.settings.grace, now, out);
+}
+
+void Agent::on_explained(FailureExplained explained, Instant now, std::vector<Effect>& out) {
+    const bool is_awaited = death_ && death_->explain_until && assignment_ &&
+                            assignment_->round == explained.round &&
+                            death_->local_rank == explained.local_rank;
+    if (!is_awaited) return;
+    auto failure = failure_of(explained.local_rank);
+    if (!explained.message.empty()) failure.message = std::move(explained.message);
+    failure.details = std::move(explained.details);
+    failure.is_consequence = explained.is_consequence;
+    if (!failure.is_consequence) return report_failure(std::move(failure));
+
+    // It says that it died of another's death: perhaps of one of its neighbours on this node.
+    if (!first_consequence_) first_consequence_ = std::move(failure);
+    ++explained_count_;
+    if (explained_count_ >= fallen_.size()) return report_failure(*first_consequence_);
+    const int next = fallen_[explained_count_].local_rank;
+    death_ = Death{next, std::nullopt, now + explain_timeout};
+    out.push_back(ExplainFailure{assignment_->round, next});
+}
+
+void Agent::report_failure(control::WorkerFailure failure) {
+    failure_ = std::move(failure);
+    facts_.has_failed = true;
+    death_.reset();
+}
+
+void Agent::on_store_checked(StoreChecked checked, Instant now, std::vector<Effect>& out) {
+    const bool is_current = assignment_ && assignment_->round == checked.round;
+    const bool is_of_use = phase_ == Phase::starting || phase_ == Phase::running;
+    if (!is_current || !is_of_use || checked.failure.empty() || death_ || failure_) return;
+    control::WorkerFailure failure;
+    failure.rank = assignment_->rank_base;
+    failure.message = std::move(checked.failure);
+    failed_at_ = now;
+    failure_kind_ = control::Cause::Kind::store_unreachable;
+    report_failure(std::move(failure));
+    stop_workers(SIGTERM, config_.settings.grace, now, out);
+}
+
+void Agent::stop_workers(int signal, Duration grace, Instant now, std::vector<Effect>& out) {
+    if (!has_workers()) return after_group(now, out);
+    phase_ = Phase::stopping;
+    // The next round must not wait for its store; a node that ends has no next round.
+    if (!fresh_store_ && !is_opening_store_ && !result_ && !ending_ && !leave_signal_) {
+        is_opening_store_ = true;
+        out.push_back(OpenStore{});
+    }
+    tell_group(WorkerGroup::StopRequested{signal, grace}, now, out);
+}
+
+void Agent::kill_workers(Instant now, std::vector<Effect>& out) {
+    if (!has_workers()) return after_group(now, out);
+    phase_ = Phase::stopping;
+    tell_group(WorkerGroup::KillRequested{}, now, out);
+}
+
+void Agent::after_group(Instant now, std::vector<Effect>& out) {
+    if (group_ && assignment_ && phase_ == Phase::stopping)
+        out.push_back(CleanUpRound{assignment_->round});
+    if (result_ || ending_) return finish(out);
+    if (is_fenced_) {
+        is_fenced_ = false;
+        if (welcome_->hosted)
+            return end(
+                server_gone("nothing was heard of the ddprun that hosts the rendezvous"), now, out);
+    }
+    if (is_lost_ && !leave_signal_) return rejoin(now, out);
+    phase_ = Phase::joining;
+    if (leave_signal_) {
+        facts_.is_ready = assignment_.has_value();
+        return wait_for_result(now, out);
+    }
+    if (fresh_store_) {
+        facts_.is_ready = assignment_.has_value();
+    } else if (!is_opening_store_) {
+        is_opening_store_ = true;
+        out.push_back(OpenStore{});
+    }
+}
+
+control::WorkerFailure Agent::failure_of(int local_rank) const {
+    const auto& worker = group_->worker(local_rank);
+    control::WorkerFailure failure;
+    failure.rank = rank_of(local_rank);
+    failure.local_rank = local_rank;
+    failure.pid = worker.pid();
+    failure.end = to_worker_end(*worker.exit());
+    failure.message = worker.exit()->describe();
+    return failure;
+}
+
+int Agent::rank_of(int local_rank) const {
+    return assignment_->rank_base + local_rank;
+}
+
+// ---- ends ---------------------------------------------------------------------------------------
+
+void Agent::on_signal(int signal, Instant now, std::vector<Effect>& out) {
+    const bool is_ending = leave_signal_ || result_ || ending_;
+    if (is_ending) {
+        // A person who asks again wants it now; a scheduler repeats itself for no reason.
+        if (signal != SIGINT) return;
+        if (has_workers()) return kill_workers(now, out);
+        return finish(out);
+    }
+    leave_signal_ = signal;
+    // The death in its settle window was this signal's doing.
+    if (death_ && death_->settle_until) death_.reset();
+    if (is_hosting_)
+        out.push_back(InterruptServer{signal, leave_reason()});
+    else
+        facts_.is_leaving = true;
+    tell_server(now, out);
+    stop_workers(signal, config_.settings.grace, now, out);
+}
+
+std::string Agent::leave_reason() const {
+    const auto who = signal_name(*leave_signal_) + " on " + node_.host;
+    return *leave_signal_ == SIGINT ? "interrupted by " + who : "stopped by " + who;
+}
+
+void Agent::wait_for_result(Instant now, std::vector<Effect>& out) {
+    if (!is_admitted_) return finish(out);
+    // Where this signal ends the whole job, the result comes when everybody has stopped.
+    const bool is_for_all = is_hosting_ || *leave_signal_ == SIGINT;
+    const auto patience = is_for_all ? config_.settings.grace + limits::drain_margin : Duration{};
+    if (!result_deadline_) result_deadline_ = now + patience + last_words_timeout;
+}
+
+void Agent::end(Ending ending, Instant now, std::vector<Effect>& out) {
+    if (ending_ || result_) return;
+    ending_ = std::move(ending);
+    stop_workers(SIGTERM, config_.settings.grace, now, out);
+}
+
+void Agent::rejoin(Instant now, std::vector<Effect>& out) {
+    is_lost_ = false;
+    node_.nonce = make_nonce(random_);
+    drop_links(out);
+    if (used_store_) out.push_back(CloseStore{*used_store_});
+    used_store_.reset();
+    assignment_.reset();
+    group_.reset();
+    welcome_.reset();
+    facts_ = {};
+    told_ = {};
+    death_.reset();
+    failure_.reset();
+    failure_kind_.reset();
+    phase_ = Phase::joining;
+    if (!unreachable_since_) unreachable_since_ = now;
+    if (!note_at_) note_at_ = now + first_note_after;
+    if (!fresh_store_ && !is_opening_store_) {
+        is_opening_store_ = true;
+        out.push_back(OpenStore{});
+    }
+    connect(now, out);
+}
+
+void Agent::finish(std::vector<Effect>& out) {
+    phase_ = Phase::done;
+    drop_links(out);
+    if (used_store_) out.push_back(CloseStore{*used_store_});
+    if (fresh_store_) out.push_back(CloseStore{*fresh_store_});
+    used_store_.reset();
+    fresh_store_.reset();
+    if (told_fence_) out.push_back(SetFence{std::nullopt});
+    told_fence_.reset();
+    out.push_back(Finish{report()});
+}
+
+JobReport Agent::report() const {
+    JobReport report;
+    report.run_id = config_.run_id;
+    report.host = node_.host;
+    report.program = config_.worker.program;
+    report.max_restarts = config_.max_restarts;
+    report.consequences = fallen_;
+    report.stopped_count = stopped_count_;
+    if (assignment_) {
+        report.group_rank = assignment_->group_rank;
+        report.world_size = assignment_->world_size;
+        report.round = assignment_->round;
+        report.restarts = assignment_->restart_count;
+    }
+    if (result_) {
+        report.outcome = result_->outcome;
+        report.exit_code = result_->exit_code;
+        report.first_cause = result_->first_cause;
+        if (const auto& cause = report.first_cause; cause && cause->worker)
+            std::erase_if(report.consequences, [&](const Consequence& fallen) {
+                return fallen.rank == cause->worker->rank;
+            });
+    } else if (ending_) {
+        report.outcome = ending_->outcome;
+        report.exit_code = ending_->exit_code;
+        report.reason = ending_->reason;
+    } else {
+        report.outcome = control::Outcome::cancelled;
+        report.exit_code = exit_by_signal_base + leave_signal_.value_or(0);
+        report.reason = leave_signal_ ? leave_reason() : "";
+    }
+    return report;
+}
+
+// ---- time ---------------------------------------------------------------------------------------
+
+bool Agent::has_lease() const {
+    return config_.nodes.max > 1 || config_.nodes.spares > 0;
+}
+
+std::optional<Instant> Agent::fence() const {
+    if (!has_lease() || !welcome_ || is_fenced_ || !has_workers()) return std::nullopt;
+    // The leaders are gone; what they left behind acts in no world.
+    if (phase_ == Phase::succeeded) return std::nullopt;
+    return acknowledged_at_ +
+           from_seconds(limits::fence_share_of_lease * in_seconds(welcome_->lease));
+}
+
+void Agent::update_fence(std::vector<Effect>& out) {
+    // Past the fence the keeper's date stands until the last process is gone.
+    if (is_fenced_) return;
+    const auto next = fence();
+    if (next == told_fence_) return;
+    told_fence_ = next;
+    out.push_back(SetFence{next});
+}
+
+std::optional<Instant> Agent::patience_ends_at() const {
+    const bool is_idle = phase_ == Phase::joining || phase_ == Phase::succeeded;
+    if (!unreachable_since_ || !is_idle || leave_signal_) return std::nullopt;
+    auto patience = config_.settings.join_timeout;
+    if (welcome_ && welcome_->hosted && welcome_->lease > Duration{})
+        patience = std::min(
+            patience, from_seconds(limits::fence_share_of_lease * in_seconds(welcome_->lease)));
+    return *unreachable_since_ + patience;
+}
+
+void Agent::on_deadline(Instant now, std::vector<Effect>& out) {
+    const auto is_due = [&](const std::optional<Instant>& moment) {
+        return moment && now >= *moment;
+    };
+    if (is_due(fence())) {
+        is_fenced_ = true;
+        drop_links(out);
+        if (!unreachable_since_) unreachable_since_ = now;
+        connect_at_ = now + pause_before_next_attempt(now);
+        out.push_back(NoteStopping{
+            assignment_->round,
+            "no answer from the rendezvous server for " + seconds_text(now - acknowledged_at_)});
+        kill_workers(now, out);
+    }
+    if (group_ && is_due(group_->next_deadline()))
+        tell_group(WorkerGroup::DeadlinePassed{}, now, out);
+    if (phase_ == Phase::done) return;
+    if (death_ && is_due(death_->settle_until)) explain(death_->local_rank, now, out);
+    if (death_ && is_due(death_->explain_until)) report_failure(failure_of(death_->local_rank));
+    if (is_due(connect_at_)) connect(now, out);
+    if (is_due(heartbeat_at_)) heartbeat(now, out);
+    if (is_due(note_at_)) {
+        note_at_ = now + note_interval;
+        if (unreachable_since_)
+            out.push_back(
+                NoteWaiting{last_trouble_, last_trouble_reason_, now - *unreachable_since_});
+    }
+    if (is_due(result_deadline_)) return finish(out);
+    if (is_due(patience_ends_at()))
+        end(server_gone(
+                std::string{describe(last_trouble_)} + " at " +
+                config_.rendezvous.endpoint.to_string() + " for " +
+                seconds_text(now - *unreachable_since_)),
+            now,
+            out);
+}
+
+std::optional<Instant> Agent::next_deadline() const {
+    if (phase_ == Phase::done) return std::nullopt;
+    auto next = earliest(connect_at_, heartbeat_at_);
+    next = earliest(next, fence());
+    next = earliest(next, note_at_);
+    next = earliest(next, patience_ends_at());
+    next = earliest(next, result_deadline_);
+    if (group_) next = earliest(next, group_->next_deadline());
+    if (death_) next = earliest(next, earliest(death_->settle_until, death_->explain_until));
+    return next;
+}
+
+void Agent::check() const {
+    require(!is_admitted_ || link_, "only a link admits");
+    require(!attempt_ || !connect_at_, "one attempt at a time");
+    require(
+        (phase_ != Phase::starting && phase_ != Phase::running) || has_workers(),
+        "a running node has workers");
+    require(phase_ != Phase::joining || !has_workers(), "a joining node has none");
+    require(!heartbeat_at_ || is_admitted_, "heartbeats need a server");
+}
+
+control::WorkerEnd to_worker_end(const WorkerExit& exit) {
+    using Kind = control::WorkerEnd::Kind;
+    return std::visit(
+        Overloaded{
+            [](const WorkerExit::Exited& e) {
+                return control::WorkerEnd{Kind::exited, e.code};
+            },
+            [](const WorkerExit::Killed& e) {
+                return control::WorkerEnd{Kind::killed, e.signal, e.core_dumped};
+            },
+            [](const WorkerExit::NotExecuted& e) {
+                return control::WorkerEnd{Kind::not_executed, e.error_number};
+            },
+        },
+        exit.how());
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/supervise/worker_exit.hpp"
+#include "rendezvous/base/time.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ddprun::agent {
+
+/// One worker process of one round: asked to start, asked to stop, killed when it does not.
+///
+///   starting --Spawned-->         running    (stop or kill wanted meanwhile: as below, at once)
+///   running  --StopRequested-->   stopping   SignalLeader(signal), deadline kill_at
+///   stopping --DeadlinePassed-->  stopping   KillSession
+///   any      --KillRequested-->   stopping   KillSession
+///   any      --Exited-->          gone       a stop was wanted: SignalSession(signal) to the rest
+///   gone     --StopRequested-->   gone       SignalSession(signal): what the leader left behind
+///
+/// Only the leader is signalled while it lives, so that it can still save with its data loaders
+/// alive. What remains of its session after `gone` is the group's business (WorkerGroup).
+class Worker {
+public:
+    enum class State : std::uint8_t { starting, running, stopping, gone };
+
+    struct Spawned {
+        int pid;
+    };
+    /// Also for a program that could not be executed.
+    struct Exited {
+        WorkerExit exit;
+    };
+    struct StopRequested {
+        int signal;
+        Instant kill_at;
+    };
+    struct KillRequested {};
+    struct DeadlinePassed {};
+    using Event = std::variant<Spawned, Exited, StopRequested, KillRequested, DeadlinePassed>;
+
+    /// With SIGCONT after it: a stopped process would not see the signal.
+    struct SignalLeader {
+        int signal;
+        bool operator==(const SignalLeader&) const = default;
+    };
+    struct SignalSession {
+        int signal;
+        bool operator==(const SignalSession&) const = default;
+    };
+    /// SIGKILL to the leader, its session and descendants.
+    struct KillSession {
+        bool operator==(const KillSession&) const = default;
+    };
+    using Effect = std::variant<SignalLeader, SignalSession, KillSession>;
+
+    void handle(Event event, Instant now, std::vector<Effect>& out);
+    std::optional<Instant> next_deadline() const;
+
+    State state() const { return state_; }
+    bool is_gone() const { return state_ == State::gone; }
+    int pid() const { return pid_; }
+    const std::optional<WorkerExit>& exit() const { return exit_; }
+
+private:
+    /// What was asked of it, whatever it does.
+    enum class Wanted : std::uint8_t { alive, stopped, killed };
+
+    void request_stop(const StopRequested& request, std::vector<Effect>& out);
+    void kill(std::vector<Effect>& out);
+    void check() const;
+
+    State state_ = State::starting;
+    Wanted wanted_ = Wanted::alive;
+    int pid_ = 0;
+    int signal_ = 0;
+    std::optional<Instant> kill_at_;
+    std::optional<WorkerExit> exit_;
+};
+
+std::string describe(const Worker::Event& event);
+std::string describe(const Worker::Effect& effect);
+
+}  // namespace ddprun::agent

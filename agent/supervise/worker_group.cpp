@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/supervise/worker_group.hpp"
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/machine.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A remaining process is usually on its way out: the first looks come quickly, later ones are rare.
+constexpr Duration first_count_pause = 500us;
+constexpr Duration longest_count_pause = 50ms;
+
+}  // namespace
+
+WorkerGroup::WorkerGroup(int worker_count) : workers_(static_cast<std::size_t>(worker_count)) {
+    require(worker_count > 0, "a group has workers");
+}
+
+const Worker& WorkerGroup::worker(int local_rank) const {
+    return workers_.at(static_cast<std::size_t>(local_rank));
+}
+
+void WorkerGroup::handle(Event event, Instant now, std::vector<Effect>& out) {
+    std::visit(
+        Overloaded{
+            [&](const Spawned& spawned) {
+                tell(spawned.local_rank, Worker::Spawned{spawned.pid}, now, out);
+                ++spawned_count_;
+                if (state_ != State::starting || spawned_count_ < size()) return;
+                state_ = State::running;
+                out.push_back(Started{});
+            },
+            [&](Exited& exited) {
+                tell(exited.local_rank, Worker::Exited{std::move(exited.exit)}, now, out);
+                ++gone_count_;
+                after_exit(exited.local_rank, now, out);
+            },
+            [&](const RemainsCounted& counted) { on_counted(counted.count, out); },
+            [&](const StopRequested& request) {
+                if (state_ == State::ended) return;
+                const auto kill_at = now + request.grace;
+                begin_stopping(kill_at, out);
+                tell_all(Worker::StopRequested{request.signal, *kill_at_}, now, out);
+                if (gone_count_ == size() && !count_at_) count(now, out);
+            },
+            [&](KillRequested) {
+                if (state_ == State::ended) return;
+                begin_stopping(now, out);
+                on_deadline(now, out);
+            },
+            [&](DeadlinePassed) { on_deadline(now, out); },
+        },
+        event);
+    check();
+}
+
+void WorkerGroup::begin_stopping(Instant kill_at, std::vector<Effect>& out) {
+    if (state_ == State::starting) out.push_back(CancelSpawns{});
+    state_ = State::stopping;
+    // Later requests can only shorten the grace.
+    if (!stuck_at_ && (!kill_at_ || kill_at < *kill_at_)) kill_at_ = kill_at;
+}
+
+void WorkerGroup::after_exit(int local_rank, Instant now, std::vector<Effect>& out) {
+    const auto is_success = [](const Worker& worker) { return worker.exit()->is_success(); };
+    if (state_ == State::stopping) {
+        if (gone_count_ == size()) count(now, out);
+        return;
+    }
+    if (!is_success(worker(local_rank))) {
+        out.push_back(Failed{local_rank});
+        return;
+    }
+    if (gone_count_ < size() || !std::all_of(workers_.begin(), workers_.end(), is_success)) return;
+    state_ = State::succeeded;
+    out.push_back(Succeeded{});
+}
+
+void WorkerGroup::count(Instant now, std::vector<Effect>& out) {
+    count_pause_ = count_pause_ == Duration{} ? first_count_pause
+                                              : std::min(2 * count_pause_, longest_count_pause);
+    count_at_ = now + count_pause_;
+    out.push_back(CountRemains{});
+}
+
+void WorkerGroup::on_counted(int count, std::vector<Effect>& out) {
+    remains_ = count;
+    // An answer to a question of before, or while a leader lives.
+    if (state_ != State::stopping || gone_count_ < size()) return;
+    if (count > 0) return;
+    state_ = State::ended;
+    kill_at_.reset();
+    count_at_.reset();
+    stuck_at_.reset();
+    out.push_back(Ended{});
+}
+
+void WorkerGroup::on_deadline(Instant now, std::vector<Effect>& out) {
+    if (kill_at_ && now >= *kill_at_) {
+        kill_at_.reset();
+        stuck_at_ = now + limits::kill_descendants_timeout;
+        tell_all(Worker::KillRequested{}, now, out);
+        if (gone_count_ == size()) {
+            out.push_back(KillRemains{});
+            count(now, out);
+        }
+        return;
+    }
+    if (stuck_at_ && now >= *stuck_at_) {
+        stuck_at_ = Instant::max();
+        out.push_back(FoundStuck{living(), remains_});
+    }
+    if (count_at_ && now >= *count_at_) {
+        // A process that is killed while it forks leaves a child that was not there to be killed.
+        if (stuck_at_) out.push_back(KillRemains{});
+        count(now, out);
+    }
+}
+
+void WorkerGroup::tell(int local_rank, Worker::Event event, Instant now, std::vector<Effect>& out) {
+    std::vector<Worker::Effect> asked;
+    workers_.at(static_cast<std::size_t>(local_rank)).handle(std::move(event), now, asked);
+    for (const auto& effect : asked)
+        std::visit(
+            Overloaded{
+                [&](const Worker::SignalLeader& e) {
+                    out.push_back(SignalLeader{local_rank, e.signal});
+                },
+                [&](const Worker::SignalSession& e) {
+                    out.push_back(SignalSession{local_rank, e.signal});
+                },
+                [&](Worker::KillSession) { out.push_back(KillSession{local_rank}); },
+            },
+            effect);
+}
+
+void WorkerGroup::tell_all(const Worker::Event& event, Instant now, std::vector<Effect>& out) {
+    for (int local_rank = 0; local_rank < size(); ++local_rank)
+        tell(local_rank, event, now, out);
+}
+
+std::vector<int> WorkerGroup::living() const {
+    std::vector<int> ranks;
+    for (int local_rank = 0; local_rank < size(); ++local_rank)
+        if (!worker(local_rank).is_gone()) ranks.push_back(local_rank);
+    return ranks;
+}
+
+std::optional<Instant> WorkerGroup::next_deadline() const {
+    auto next = earliest(kill_at_, count_at_);
+    if (stuck_at_ && *stuck_at_ != Instant::max()) next = earliest(next, stuck_at_);
+    return next;
+}
+
+void WorkerGroup::check() const {
+    require(gone_count_ <= size(), "no more workers go than there are");
+    require(state_ != State::ended || gone_count_ == size(), "a group ends after its last worker");
+    require(state_ != State::ended || !next_deadline(), "an ended group waits for nothing");
+}
+
+std::string describe(const WorkerGroup::Event& event) {
+    const auto with_rank = [](const char* what, int local_rank) {
+        return std::string{what} + " local_rank=" + std::to_string(local_rank);
+    };
+    return std::visit(
+        Overloaded{
+            [&](const WorkerGroup::Spawned& e) {
+                return with_rank("spawned", e.local_rank) + " pid=" + std::to_string(e.pid);
+            },
+            [&](const WorkerGroup::Exited& e) {
+                return with_rank("exited", e.local_rank) + ": " + e.exit.describe();
+            },
+            [](const WorkerGroup::RemainsCounted& e) {
+                return "remains counted: " + std::to_string(e.count);
+            },
+            [](const WorkerGroup::StopRequested& e) {
+                return "stop requested with " + signal_name(e.signal);
+            },
+            [](WorkerGroup::KillRequested) { return std::string{"kill requested"}; },
+            [](WorkerGroup::DeadlinePassed) { return std::string{"deadline passed"}; },
+        },
+        event);
+}
+
+std::string describe(const WorkerGroup::Effect& effect) {
+    const auto with_rank = [](const char* what, int local_rank) {
+        return std::string{what} + " local_rank=" + std::to_string(local_rank);
+    };
+    return std::visit(
+        Overloaded{
+            [&](const WorkerGroup::SignalLeader& e) {
+                return with_rank("signal leader", e.local_rank) + ' ' + signal_name(e.signal);
+            },
+            [&](const WorkerGroup::SignalSession& e) {
+                return with_rank("signal session", e.local_rank) + ' ' + signal_name(e.signal);
+            },
+            [&](const WorkerGroup::KillSession& e) {
+                return with_rank("kill session", e.local_rank);
+            },
+            [](WorkerGroup::CancelSpawns) { return std::string{"cancel spawns"}; },
+            [](WorkerGroup::CountRemains) { return std::string{"count remains"}; },
+            [](WorkerGroup::KillRemains) { return std::string{"kill remains"}; },
+            [](WorkerGroup::Started) { return std::string{"started"}; },
+            [&](const WorkerGroup::Failed& e) { return with_rank("failed", e.local_rank); },
+            [](WorkerGroup::Succeeded) { return std::string{"succeeded"}; },
+            [](const WorkerGroup::FoundStuck& e) {
+                return "found stuck: " + std::to_string(e.local_ranks.size()) + " workers, " +
+                       std::to_string(e.remains) + " others";
+            },
+            [](WorkerGroup::Ended) { return std::string{"ended"}; },
+        },
+        effect);
+}
+
+std::string_view name_of(WorkerGroup::State state) {
+    switch (state) {
+        case WorkerGroup::State::starting: return "starting";
+        case WorkerGroup::State::running: return "running";
+        case WorkerGroup::State::succeeded: return "succeeded";
+        case WorkerGroup::State::stopping: return "stopping";
+        case WorkerGroup::State::ended: return "ended";
+    }
+    return "?";
+}
+
+}  // namespace ddprun::agent

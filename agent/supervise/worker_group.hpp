@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/supervise/worker.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ddprun::agent {
+
+/// All workers of one node in one round, by local rank. Made when they are being spawned; over
+/// (`Ended`) when no process of theirs is left, whatever session it gave itself.
+///
+///   starting  --last Spawned-->            running     Started
+///   starting, running --Exited, not 0-->   same        Failed(local rank), each time
+///   running   --last Exited, all 0-->      succeeded   Succeeded
+///   any       --StopRequested-->           stopping    each worker: SignalLeader or SignalSession
+///   any       --KillRequested-->           stopping    each worker: KillSession
+///   stopping  --last leader gone-->        stopping    CountRemains, again and again
+///   stopping  --RemainsCounted 0-->        ended       Ended
+///   stopping  --grace over-->              stopping    KillSession, KillRemains
+///   stopping  --still there after limits::kill_descendants_timeout-->  FoundStuck, once
+///
+/// The group does not judge: whether a death is the round's first failure, and what follows from
+/// it, is the agent's business (Agent).
+class WorkerGroup {
+public:
+    enum class State : std::uint8_t { starting, running, succeeded, stopping, ended };
+
+    struct Spawned {
+        int local_rank;
+        int pid;
+    };
+    struct Exited {
+        int local_rank;
+        WorkerExit exit;
+    };
+    /// Answer to CountRemains, at once: living processes below this agent that are not leaders.
+    struct RemainsCounted {
+        int count;
+    };
+    struct StopRequested {
+        int signal;
+        Duration grace;
+    };
+    struct KillRequested {};
+    struct DeadlinePassed {};
+    using Event =
+        std::variant<Spawned, Exited, RemainsCounted, StopRequested, KillRequested, DeadlinePassed>;
+
+    struct SignalLeader {
+        int local_rank;
+        int signal;
+        bool operator==(const SignalLeader&) const = default;
+    };
+    struct SignalSession {
+        int local_rank;
+        int signal;
+        bool operator==(const SignalSession&) const = default;
+    };
+    struct KillSession {
+        int local_rank;
+        bool operator==(const KillSession&) const = default;
+    };
+    /// Program starts that have not begun come back as exits with ECANCELED.
+    struct CancelSpawns {
+        bool operator==(const CancelSpawns&) const = default;
+    };
+    struct CountRemains {
+        bool operator==(const CountRemains&) const = default;
+    };
+    /// SIGKILL to everything that CountRemains would count.
+    struct KillRemains {
+        bool operator==(const KillRemains&) const = default;
+    };
+    struct Started {
+        bool operator==(const Started&) const = default;
+    };
+    struct Failed {
+        int local_rank;
+        bool operator==(const Failed&) const = default;
+    };
+    struct Succeeded {
+        bool operator==(const Succeeded&) const = default;
+    };
+    /// SIGKILL has not helped: the processes hang inside the kernel.
+    struct FoundStuck {
+        std::vector<int> local_ranks;
+        int remains;
+        bool operator==(const FoundStuck&) const = default;
+    };
+    struct Ended {
+        bool operator==(const Ended&) const = default;
+    };
+    using Effect = std::variant<
+        SignalLeader,
+        SignalSession,
+        KillSession,
+        CancelSpawns,
+        CountRemains,
+        KillRemains,
+        Started,
+        Failed,
+        Succeeded,
+        FoundStuck,
+        Ended>;
+
+    explicit WorkerGroup(int worker_count);
+
+    void handle(Event event, Instant now, std::vector<Effect>& out);
+    std::optional<Instant> next_deadline() const;
+
+    State state() const { return state_; }
+    bool is_over() const { return state_ == State::ended; }
+    int size() const { return static_cast<int>(workers_.size()); }
+    const Worker& worker(int local_rank) const;
+
+private:
+    void tell(int local_rank, Worker::Event event, Instant now, std::vector<Effect>& out);
+    void tell_all(const Worker::Event& event, Instant now, std::vector<Effect>& out);
+    void begin_stopping(Instant kill_at, std::vector<Effect>& out);
+    void after_exit(int local_rank, Instant now, std::vector<Effect>& out);
+    void count(Instant now, std::vector<Effect>& out);
+    void on_counted(int count, std::vector<Effect>& out);
+    void on_deadline(Instant now, std::vector<Effect>& out);
+    std::vector<int> living() const;
+    void check() const;
+
+    State state_ = State::starting;
+    std::vector<Worker> workers_;
+    int gone_count_ = 0;
+    int spawned_count_ = 0;
+    /// Everything of this group is killed from here on.
+    std::optional<Instant> kill_at_;
+    std::optional<Instant> count_at_;
+    Duration count_pause_{};
+    /// When processes that survive SIGKILL are reported.
+    std::optional<Instant> stuck_at_;
+    int remains_ = 0;
+};
+
+std::string describe(const WorkerGroup::Event& event);
+std::string describe(const WorkerGroup::Effect& effect);
+std::string_view name_of(WorkerGroup::State state);
+
+}  // namespace ddprun::agent
