@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+# Sourced by the scripts beside it, from the repository's root: packages, PyTorch, small words.
+
+say() { printf '%s\n' "$*" >&2; }
+die() { # CODE MESSAGE...
+    local code=$1
+    shift
+    say "$@"
+    exit "$code"
+}
+
+# ---- packages -----------------------------------------------------------------------------------
+
+build_packages=(g++ cmake ninja-build nlohmann-json3-dev libeigen3-dev libgloo-dev)
+test_packages=(doctest-dev python3 iproute2)
+all_packages=(clang python3-venv)
+
+is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+
+# Boost 1.81 to 1.83, whichever this distribution has: its default may be older.
+boost_package() {
+    local version
+    for version in 1.83 1.81; do
+        is_installed "libboost$version-dev" && break
+        [ -n "$(apt-cache search --names-only "^libboost$version-dev\$" 2>/dev/null)" ] && break
+    done
+    printf 'libboost%s-dev\n' "$version"
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+apt_install() {
+    as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get install --yes --no-install-recommends --no-remove "$@" >&2
+}
+
+# Another Boost is installed and would have to go: unpack the headers under build/ instead.
+unpack_boost() { # PACKAGE
+    local into=$PWD/build/packages
+    mkdir -p "$into"
+    say "unpacking $1 into build/packages: another Boost is installed"
+    (cd "$into" && apt-get download "$1" >&2 && dpkg-deb -x "$1"_*.deb .)
+}
+
+use_unpacked_boost() {
+    if [ -d build/packages/usr ]; then
+        export CMAKE_PREFIX_PATH=$PWD/build/packages/usr${CMAKE_PREFIX_PATH:+:$CMAKE_PREFIX_PATH}
+    fi
+}
+
+# Installs what is missing of the packages given; exits 3 with their list if it may not or cannot.
+require_packages() {
+    local missing=() package boost
+    command -v dpkg-query >/dev/null || {
+        say "not a Debian system: relying on what is installed ($*, Boost 1.81 or newer)"
+        return
+    }
+    for package in "$@"; do is_installed "$package" || missing+=("$package"); done
+    boost=$(boost_package)
+    if ! is_installed "$boost" && [ ! -d build/packages/usr ]; then
+        missing+=("$boost")
+    fi
+    if [ ${#missing[@]} -gt 0 ]; then
+        say "installing: ${missing[*]}"
+        as_root true 2>/dev/null || die 3 "missing packages, and no right to install them: ${missing[*]}"
+        as_root apt-get update -qq >&2 || say "the package lists could not be refreshed"
+        # Asked again: before the first update the lists may have been empty.
+        [ "${missing[-1]}" = "$boost" ] && boost=$(boost_package) && missing[-1]=$boost
+        if ! apt_install "${missing[@]}"; then
+            local others=()
+            for package in "${missing[@]}"; do [ "$package" = "$boost" ] || others+=("$package"); done
+            { [ ${#others[@]} = 0 ] || apt_install "${others[@]}"; } && unpack_boost "$boost" ||
+                die 3 "these packages could not be installed: ${missing[*]}"
+        fi
+    fi
+    use_unpacked_boost
+}
+
+# ---- building -----------------------------------------------------------------------------------
+
+build() { # PRESET [TARGET...]
+    local preset=$1
+    shift
+    mkdir -p build
+    cmake --preset "$preset" >"build/configure-$preset.log" 2>&1 || {
+        cat "build/configure-$preset.log" >&2
+        die 1 "preset $preset could not be configured"
+    }
+    cmake --build --preset "$preset" ${1:+--target "$@"} >&2
+}
+
+# ---- PyTorch ------------------------------------------------------------------------------------
+
+torch_version=2.13.0
+torch_python=$PWD/build/torch-venv/bin/python
+
+has_torch() { # PYTHON
+    "$1" -c "import torch, sys; sys.exit(torch.__version__.split('+')[0] != '$torch_version')" \
+        >/dev/null 2>&1
+}
+
+# Installs PyTorch for the CPU under build/ and exports DDPRUN_TORCH_PYTHON; 1 if it cannot be had.
+# A DDPRUN_TORCH_PYTHON that already has this version is used as it is.
+provide_torch() {
+    if [ -n "${DDPRUN_TORCH_PYTHON:-}" ] && has_torch "$DDPRUN_TORCH_PYTHON"; then return 0; fi
+    unset DDPRUN_TORCH_PYTHON
+    if ! has_torch "$torch_python"; then
+        say "installing PyTorch $torch_version (CPU) into build/torch-venv"
+        rm -rf build/torch-venv
+        python3 -m venv build/torch-venv >&2 || return 1
+        # The CPU build first: PyPI's own has gigabytes of CUDA beside it.
+        "$torch_python" -m pip install --quiet "torch==$torch_version+cpu" numpy tqdm >&2 ||
+            "$torch_python" -m pip install --quiet "torch==$torch_version+cpu" numpy tqdm \
+                --extra-index-url https://download.pytorch.org/whl/cpu >&2 || return 1
+    fi
+    has_torch "$torch_python" || return 1
+    export DDPRUN_TORCH_PYTHON=$torch_python
+}

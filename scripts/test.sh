@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds dev and runs every test this machine can. --all: also against PyTorch, installed under
+# build/. Skips are said with their reason; the last line is "N passed, N failed, N skipped".
+# DDPRUN_REQUIRE_TORCH=1: what would be skipped for want of PyTorch or of root fails instead.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+with_torch=no
+case "${1:-}" in
+    --all) with_torch=yes ;;
+    "") ;;
+    *) die 2 "usage: scripts/test.sh [--all]" ;;
+esac
+
+if [ "$with_torch" = yes ]; then
+    require_packages "${build_packages[@]}" "${test_packages[@]}" "${all_packages[@]}"
+else
+    require_packages "${build_packages[@]}" "${test_packages[@]}"
+fi
+build dev
+
+if [ "$with_torch" = no ]; then
+    unset DDPRUN_TORCH_PYTHON
+    say "without PyTorch (--all brings it)"
+elif ! provide_torch; then
+    [ "${DDPRUN_REQUIRE_TORCH:-0}" != 1 ] || die 1 "PyTorch $torch_version cannot be installed"
+    say "PyTorch $torch_version cannot be installed: no registry that has it can be reached"
+fi
+
+report=$PWD/build/test-report.xml
+rm -f "$report"
+status=0
+ctest --preset dev --output-junit "$report" || status=$?
+[ -f "$report" ] || die 1 "ctest wrote no report"
+awk -f scripts/report.awk "$report"
+exit "$status"

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/rules/tree.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cctype>
+#include <regex>
+#include <string>
+#include <vector>
+
+using namespace ddprun::rules;
+
+namespace {
+
+/// A machine's header has an Event, an Effect and this.
+bool declares_machine(const SourceFile& file) {
+    static const std::regex handle{R"(\bvoid handle\(Event \w+, Instant now)"};
+    return file.path.ends_with(".hpp") && std::regex_search(file.code, handle);
+}
+
+std::string without_extension(const std::string& path) {
+    return path.substr(0, path.rfind('.'));
+}
+
+}  // namespace
+
+TEST_CASE("each machine has a test that walks every event in every state") {
+    // The walk itself lives with the machine's other tests; here it is missed when it is missing.
+    static const std::regex walk{
+        R"(TEST_CASE\(\s*"[^"]*\b(each|every|any|all)\b[^"]*\b(event|cell)s?\b)"};
+    const auto tests = sources({"tests/unit", "tests/sim"});
+    std::vector<std::string> missing;
+    int machines = 0;
+    for (const auto& header : sources({"rendezvous", "agent", "worker_sdk"})) {
+        if (!declares_machine(header)) continue;
+        ++machines;
+        bool is_walked = false;
+        for (const auto& test : tests)
+            is_walked |= test.path.starts_with("tests/unit/" + without_extension(header.path)) &&
+                         std::regex_search(test.text, walk);
+        if (!is_walked) missing.push_back(header.path);
+    }
+    CHECK(machines > 0);
+    CHECK_MESSAGE(missing.empty(), listed(missing));
+}
+
+TEST_CASE("no switch over our own enumerations has a default that would hide a forgotten one") {
+    // After `case 'c':` and `case 7:` it is fine: there not every value can be listed.
+    std::vector<std::string> broken;
+    for (const auto& file : sources({"rendezvous", "agent", "launcher", "worker_sdk"})) {
+        for (auto at = file.code.find("default:"); at != std::string::npos;
+             at = file.code.find("default:", at + 1)) {
+            const auto label = file.code.rfind("case ", at);
+            const bool is_listed =
+                label != std::string::npos &&
+                std::isalpha(static_cast<unsigned char>(file.code[label + 5])) != 0;
+            if (is_listed) broken.push_back(file.path);
+        }
+    }
+    CHECK_MESSAGE(broken.empty(), listed(broken));
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/rules/tree.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+using namespace ddprun::rules;
+
+namespace {
+
+/// Who may include whom: the row with the longest matching prefix of the file's path counts. A
+/// prefix that ends without a slash matches the names that begin so. A folder may include itself.
+struct Arrow {
+    std::string_view from;
+    std::vector<std::string_view> to;
+};
+
+const std::vector<Arrow> arrows{
+    {"rendezvous/base/", {}},
+    {"rendezvous/wire/", {"rendezvous/base/"}},
+    {"rendezvous/store/", {"rendezvous/base/", "rendezvous/wire/"}},
+    {"rendezvous/control/", {"rendezvous/base/"}},
+    {"rendezvous/coordinator/", {"rendezvous/base/", "rendezvous/control/"}},
+    {"rendezvous/net/", {"rendezvous/base/"}},
+    {"rendezvous/client/",
+     {"rendezvous/base/", "rendezvous/wire/", "rendezvous/control/", "rendezvous/net/"}},
+    {"rendezvous/client/client_session", {"rendezvous/base/", "rendezvous/wire/"}},
+    {"rendezvous/server/",
+     {"rendezvous/base/",
+      "rendezvous/wire/",
+      "rendezvous/store/",
+      "rendezvous/control/",
+      "rendezvous/coordinator/",
+      "rendezvous/net/"}},
+    {"agent/", {"rendezvous/"}},
+    {"agent/plan/", {"rendezvous/base/", "rendezvous/control/"}},
+    {"agent/supervise/", {"agent/plan/", "rendezvous/base/", "rendezvous/control/"}},
+    {"agent/report/",
+     {"agent/plan/", "agent/supervise/", "rendezvous/base/", "rendezvous/control/"}},
+    {"launcher/", {"agent/", "rendezvous/"}},
+    {"worker_sdk/include/", {}},
+    {"worker_sdk/src/", {"rendezvous/base/", "rendezvous/wire/", "rendezvous/client/"}},
+    {"examples/", {}},
+};
+
+/// No sockets, threads, clocks, environment.
+const std::vector<std::string_view> pure_places{
+    "rendezvous/base/",
+    "rendezvous/wire/",
+    "rendezvous/store/",
+    "rendezvous/control/",
+    "rendezvous/coordinator/",
+    "rendezvous/client/client_session",
+    "rendezvous/server/hosting",
+    "agent/plan/",
+    "agent/supervise/",
+    "launcher/",
+};
+
+const std::vector<std::string_view> shells_among_them{
+    "rendezvous/base/clock",
+    "rendezvous/base/log",
+    "rendezvous/base/random",
+    "launcher/main",
+    "launcher/run_job",
+    "launcher/surroundings",
+};
+
+bool begins_with_one_of(std::string_view path, const std::vector<std::string_view>& prefixes) {
+    return std::any_of(
+        prefixes.begin(), prefixes.end(), [&](auto prefix) { return path.starts_with(prefix); });
+}
+
+bool is_pure(const SourceFile& file) {
+    return begins_with_one_of(file.path, pure_places) &&
+           !begins_with_one_of(file.path, shells_among_them);
+}
+
+const Arrow* arrow_of(const SourceFile& file) {
+    const Arrow* longest = nullptr;
+    for (const auto& arrow : arrows)
+        if (file.path.starts_with(arrow.from) &&
+            (longest == nullptr || arrow.from.size() > longest->from.size()))
+            longest = &arrow;
+    return longest;
+}
+
+std::string_view folder_of(std::string_view path) {
+    return path.substr(0, path.rfind('/') + 1);
+}
+
+std::vector<SourceFile> product() {
+    return sources({"rendezvous", "agent", "launcher", "worker_sdk", "examples"});
+}
+
+}  // namespace
+
+TEST_CASE("includes follow the arrows of the layout") {
+    std::vector<std::string> broken;
+    for (const auto& file : product()) {
+        const auto* arrow = arrow_of(file);
+        REQUIRE_MESSAGE(arrow != nullptr, file.path);
+        for (const auto& quoted : file.includes()) {
+            if (!quoted.starts_with('"')) continue;
+            const auto target = quoted.substr(1, quoted.rfind('"') - 1);
+            const bool is_own = target.starts_with(folder_of(arrow->from)) ||
+                                target.starts_with("ddprun/") ||
+                                target.find('/') == std::string::npos;
+            if (!is_own && !begins_with_one_of(target, arrow->to))
+                broken.push_back(file.path + " includes " + target);
+        }
+    }
+    CHECK_MESSAGE(broken.empty(), listed(broken));
+}
+
+TEST_CASE("pure code has no sockets, threads or system calls to include") {
+    const std::vector<std::string_view> banned{
+        "<boost/asio",
+        "<boost/process",
+        "<thread>",
+        "<mutex>",
+        "<condition_variable>",
+        "<sys/",
+        "<unistd.h>",
+        "<iostream>",
+        "<fstream>",
+        "<filesystem>"};
+    std::vector<std::string> broken;
+    for (const auto& file : product())
+        if (is_pure(file))
+            for (const auto& include : file.includes())
+                if (begins_with_one_of(include, banned))
+                    broken.push_back(file.path + " includes " + include);
+    CHECK_MESSAGE(broken.empty(), listed(broken));
+}
+
+TEST_CASE("pure code asks neither clock nor environment, and writes no log") {
+    std::vector<std::string> broken;
+    for (const auto& file : product()) {
+        if (!is_pure(file)) continue;
+        for (const auto* word :
+             {"now(",
+              "getenv(",
+              "log::write(",
+              "log::error(",
+              "log::warning(",
+              "log::info(",
+              "log::debug(",
+              "log::trace("})
+            for (const auto& place : file.uses_of(word))
+                broken.push_back(place);
+    }
+    CHECK_MESSAGE(broken.empty(), listed(broken));
+}
+
+TEST_CASE("the public headers of the SDK name no vendor's types") {
+    std::vector<std::string> broken;
+    for (const auto& file : sources({"worker_sdk/include"}))
+        for (const auto& include : file.includes())
+            if (begins_with_one_of(
+                    include,
+                    {"<boost", "<nlohmann", "<gloo", "<nccl", "<cuda", "<sys/", "\"rendezvous"}))
+                broken.push_back(file.path + " includes " + include);
+    CHECK_MESSAGE(broken.empty(), listed(broken));
+}
+
+TEST_CASE("comments and text in quotes are not code") {
+    const SourceFile file{
+        "x.cpp",
+        "",
+        without_comments("// now(\n/* now( */ \"now(\" 'n' 1'000 R\"(now()\"\nknow(); x.now();\n")};
+    CHECK(file.uses_of("now(") == std::vector<std::string>{"x.cpp:3: now("});
+}
