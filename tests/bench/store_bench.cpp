@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// The load of the store bench: the same requests, byte for byte, against any c10d store.
+//
+//   store_bench PORT PID CASE CONNECTIONS SECONDS
+//
+// One thread, one outstanding request per connection (as a worker has), epoll. Prints operations
+// per second and the server's CPU microseconds per operation, from /proc/PID/stat.
+#include "rendezvous/wire/encoder.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+using namespace ddprun::wire;
+using Seconds = std::chrono::duration<double>;
+
+[[noreturn]] void die(const char* what) {
+    std::perror(what);
+    std::exit(1);
+}
+
+/// What one connection says again and again, and how many bytes come back each time.
+struct Load {
+    std::vector<Request> preparation;
+    std::vector<Request> requests;
+    std::size_t answer_bytes = 0;
+    /// How many operations one such exchange counts for.
+    int operations = 1;
+};
+
+constexpr int multi_get_keys = 16;
+constexpr std::size_t length_bytes = 8;
+
+/// An operation without a reply is followed by a PING, so that the next waits for it to be done.
+Load make_load(const std::string& name, int connection) {
+    const auto number = std::to_string(connection);
+    const auto key = "/default_pg/0//cuda//" + number;
+    const std::string value(64, 'v');
+    if (name == "get") return {{Set{key, value}}, {Get{key}}, length_bytes + value.size()};
+    if (name == "set") return {{}, {Set{key, value}, Ping{1}}, 4};
+    if (name == "add") return {{}, {Add{"/counter", 1}}, 8};
+    if (name == "check") return {{}, {Check{{"/exception_dump"}}}, 1};
+    if (name == "multi_get") {
+        Load load{{}, {}, multi_get_keys * (length_bytes + value.size())};
+        MultiGet request;
+        for (int i = 0; i < multi_get_keys; ++i) {
+            request.keys.push_back(key + "/" + std::to_string(i));
+            load.preparation.emplace_back(Set{request.keys.back(), value});
+        }
+        load.requests.emplace_back(std::move(request));
+        return load;
+    }
+    std::fprintf(stderr, "unknown case %s\n", name.c_str());
+    std::exit(2);
+}
+
+std::string bytes_of(const std::vector<Request>& requests) {
+    std::string bytes;
+    for (const auto& request : requests)
+        encode(request, bytes);
+    return bytes;
+}
+
+int connect_to(std::uint16_t port) {
+    const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (::connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+        die("connect");
+    const int yes = 1;
+    ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    return descriptor;
+}
+
+void send_all(int descriptor, std::string_view bytes) {
+    while (!bytes.empty()) {
+        const auto sent = ::send(descriptor, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+        if (sent <= 0) die("send");
+        bytes.remove_prefix(static_cast<std::size_t>(sent));
+    }
+}
+
+void receive_all(int descriptor, std::size_t bytes) {
+    std::array<char, 65536> buffer;
+    while (bytes > 0) {
+        const auto received = ::recv(descriptor, buffer.data(), std::min(bytes, buffer.size()), 0);
+        if (received <= 0) die("receive");
+        bytes -= static_cast<std::size_t>(received);
+    }
+}
+
+/// VALIDATE and PING, as every client of PyTorch since 2.5 begins; then what the case needs, and a
+/// PING again to know that it was done.
+int prepared_connection(std::uint16_t port, const std::vector<Request>& preparation) {
+    const int descriptor = connect_to(port);
+    send_all(descriptor, bytes_of({Validate{}}));
+    send_all(descriptor, bytes_of({Ping{1}}));
+    receive_all(descriptor, 4);
+    send_all(descriptor, bytes_of(preparation));
+    send_all(descriptor, bytes_of({Ping{1}}));
+    receive_all(descriptor, 4);
+    return descriptor;
+}
+
+/// CPU time of a process so far, in seconds.
+double cpu_seconds(const std::string& pid) {
+    std::ifstream file("/proc/" + pid + "/stat");
+    std::string text{std::istreambuf_iterator<char>(file), {}};
+    const char* rest = text.c_str() + text.rfind(')') + 2;
+    unsigned long user = 0, system = 0;
+    std::sscanf(rest, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system);
+    return static_cast<double>(user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+}
+
+struct Measured {
+    double operations = 0;
+    double seconds = 0;
+    double cpu = 0;
+};
+
+void print(const Measured& measured) {
+    std::printf(
+        "%.1f %.4f\n",
+        measured.operations / measured.seconds,
+        measured.cpu / measured.operations * 1e6);
+}
+
+class Clients {
+public:
+    Clients(std::uint16_t port, const std::string& name, int count) : epoll_(::epoll_create1(0)) {
+        for (int i = 0; i < count; ++i) {
+            const auto load = make_load(name, i);
+            clients_.push_back(
+                {prepared_connection(port, load.preparation),
+                 bytes_of(load.requests),
+                 load.answer_bytes,
+                 0});
+            operations_ = load.operations;
+        }
+        for (std::size_t i = 0; i < clients_.size(); ++i) {
+            epoll_event event{};
+            event.events = EPOLLIN;
+            event.data.u64 = i;
+            ::epoll_ctl(epoll_, EPOLL_CTL_ADD, clients_[i].descriptor, &event);
+        }
+    }
+
+    Measured run(const std::string& pid, Seconds length) {
+        for (auto& client : clients_)
+            ask(client);
+        go_on(Seconds{length / 5});  // warm
+        const auto cpu = cpu_seconds(pid);
+        auto measured = go_on(length);
+        measured.cpu = cpu_seconds(pid) - cpu;
+        return measured;
+    }
+
+private:
+    struct Client {
+        int descriptor;
+        std::string question;
+        std::size_t answer_bytes;
+        std::size_t missing;
+    };
+
+    static void ask(Client& client) {
+        client.missing = client.answer_bytes;
+        send_all(client.descriptor, client.question);
+    }
+
+    Measured go_on(Seconds length) {
+        const auto start = std::chrono::steady_clock::now();
+        Measured measured;
+        std::array<epoll_event, 64> events{};
+        std::array<char, 65536> buffer;
+        for (;;) {
+            const int count = ::epoll_wait(epoll_, events.data(), events.size(), 10'000);
+            if (count <= 0) die("epoll_wait");
+            for (int i = 0; i < count; ++i) {
+                auto& client = clients_[events[static_cast<std::size_t>(i)].data.u64];
+                const auto received =
+                    ::recv(client.descriptor, buffer.data(), buffer.size(), MSG_DONTWAIT);
+                if (received <= 0) die("receive");
+                client.missing -= static_cast<std::size_t>(received);
+                if (client.missing > 0) continue;
+                measured.operations += operations_;
+                ask(client);
+            }
+            const Seconds passed = std::chrono::steady_clock::now() - start;
+            if (passed < length) continue;
+            measured.seconds = passed.count();
+            return measured;
+        }
+    }
+
+    int epoll_;
+    int operations_ = 1;
+    std::vector<Client> clients_;
+};
+
+/// One round: all wait for a key, one more client sets it, all are woken and delete it.
+Measured wait_and_wake(std::uint16_t port, const std::string& pid, int count, Seconds length) {
+    std::vector<int> waiters;
+    for (int i = 0; i < count; ++i)
+        waiters.push_back(prepared_connection(port, {}));
+    const int setter = prepared_connection(port, {});
+    const auto wait = bytes_of({Wait{{"/default_pg/0//cuda//0"}}});
+    const auto wake = bytes_of({Set{"/default_pg/0//cuda//0", "id"}});
+    const auto forget = bytes_of({DeleteKey{"/default_pg/0//cuda//0"}});
+    // PING behind the WAIT would be answered first: it tells that the wait is registered.
+    const auto ping = bytes_of({Ping{1}});
+
+    Measured measured;
+    const auto run = [&](Seconds limit) {
+        measured = {};
+        const auto start = std::chrono::steady_clock::now();
+        while (measured.seconds < limit.count()) {
+            for (const int waiter : waiters)
+                send_all(waiter, wait + ping);
+            for (const int waiter : waiters)
+                receive_all(waiter, 4);
+            send_all(setter, wake);
+            for (const int waiter : waiters)
+                receive_all(waiter, 1);
+            send_all(setter, forget);
+            receive_all(setter, 8);
+            measured.operations += count;
+            measured.seconds = Seconds{std::chrono::steady_clock::now() - start}.count();
+        }
+    };
+    run(length / 5);
+    const auto cpu = cpu_seconds(pid);
+    run(length);
+    measured.cpu = cpu_seconds(pid) - cpu;
+    return measured;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    if (argc != 6) {
+        std::fprintf(stderr, "usage: store_bench PORT PID CASE CONNECTIONS SECONDS\n");
+        return 2;
+    }
+    const auto port = static_cast<std::uint16_t>(std::atoi(argv[1]));
+    const std::string pid = argv[2], name = argv[3];
+    const int connections = std::atoi(argv[4]);
+    const Seconds length{std::atof(argv[5])};
+    if (name == "wait_and_wake")
+        print(wait_and_wake(port, pid, connections, length));
+    else
+        print(Clients(port, name, connections).run(pid, length));
+}

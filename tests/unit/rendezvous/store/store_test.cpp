@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/store/store.hpp"
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/store/store_text.hpp"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+
+using namespace ddprun;
+using namespace ddprun::wire;
+using namespace std::chrono_literals;
+using store::Store;
+
+namespace {
+
+using Lines = std::vector<std::string>;
+
+/// A store and what it said, in the words of store_text: `value 1 B -> #2`.
+class Story {
+public:
+    /// What the store wants done because of this request.
+    Lines say(std::uint64_t from, Request request) {
+        return feed(Store::Received{{from}, std::move(request)});
+    }
+    Lines leave(std::uint64_t who) { return feed(Store::Disconnected{{who}}); }
+    Lines pass(Duration time) {
+        now_ += time;
+        return feed(Store::DeadlinePassed{});
+    }
+
+    /// The value of a key as client 99 gets it.
+    std::string value_of(const std::string& key) {
+        std::vector<Store::Effect> effects;
+        store.handle(Store::Received{{99}, Get{key}}, now_, effects);
+        return std::get<Value>(std::get<Store::Reply>(effects.at(0)).reply).value;
+    }
+
+    Store store;
+
+private:
+    Lines feed(Store::Event event) {
+        std::vector<Store::Effect> effects;
+        store.handle(std::move(event), now_, effects);
+        Lines lines;
+        for (const auto& effect : effects)
+            lines.push_back(describe(effect));
+        return lines;
+    }
+
+    Instant now_{1h};
+};
+
+const Lines nothing;
+
+}  // namespace
+
+TEST_CASE("SET stores, GET answers, a missing key is an empty value") {
+    Story story;
+
+    CHECK(story.say(1, Set{"/k", "v"}) == nothing);
+    CHECK(story.say(1, Get{"/k"}) == Lines{"value 1 B -> #1"});
+    CHECK(story.say(2, Get{"/missing"}) == Lines{"value 0 B -> #2"});
+    CHECK(story.say(1, Set{"/k", "longer"}) == nothing);
+    CHECK(story.value_of("/k") == "longer");
+}
+
+TEST_CASE("ADD counts in decimal text") {
+    Story story;
+
+    CHECK(story.say(1, Add{"/c", 2}) == Lines{"number 2 -> #1"});
+    CHECK(story.say(1, Add{"/c", -5}) == Lines{"number -3 -> #1"});
+    CHECK(story.value_of("/c") == "-3");
+}
+
+TEST_CASE("ADD reads numbers as PyTorch does") {
+    const auto sum_with_one = [](const std::string& text) {
+        Story story;
+        story.say(1, Set{"/c", text});
+        return story.say(1, Add{"/c", 1}).at(0);
+    };
+
+    for (const auto* text : {"5", " 5", "\t\n\v\f\r 5", "+5", "5abc", "5.9", "05"})
+        CHECK(sum_with_one(text) == "number 6 -> #1");
+    CHECK(sum_with_one("-5") == "number -4 -> #1");
+    CHECK(sum_with_one("9223372036854775807") == "number -9223372036854775808 -> #1");
+    for (const auto* text : {"", " ", "abc", "+", "-", "+-5", "- 5", "9223372036854775808"})
+        CHECK(sum_with_one(text).rfind("close #1: ADD on key \"/c\"", 0) == 0);
+}
+
+TEST_CASE("a refused ADD leaves the value as it was") {
+    Story story;
+    story.say(1, Set{"/c", "words"});
+
+    story.say(1, Add{"/c", 1});
+
+    CHECK(story.value_of("/c") == "words");
+}
+
+TEST_CASE("COMPARE_SET wakes a waiter only when it creates the key") {
+    Story story;
+    story.say(7, Wait{{"/k"}});
+
+    CHECK(story.say(1, CompareSet{"/k", "other", "x"}) == Lines{"value 5 B -> #1"});
+    CHECK(
+        story.say(1, CompareSet{"/k", "", "x"}) == Lines{"value 1 B -> #1", "stop waiting -> #7"});
+    CHECK(story.say(1, CompareSet{"/k", "wrong", "y"}) == Lines{"value 1 B -> #1"});
+    CHECK(story.value_of("/k") == "x");
+}
+
+TEST_CASE("a waiter is answered once, when its last missing key appears") {
+    Story story;
+
+    CHECK(story.say(1, Wait{{"/a", "/b"}}) == nothing);
+    CHECK(story.say(2, Set{"/a", "1"}) == nothing);
+    CHECK(story.say(2, Set{"/a", "2"}) == nothing);
+    CHECK(story.say(2, Set{"/b", "1"}) == Lines{"stop waiting -> #1"});
+    CHECK(story.say(2, Set{"/b", "2"}) == nothing);
+}
+
+TEST_CASE("every way of writing a key wakes its waiters, in the order in which they came") {
+    const Request writes[] = {
+        Set{"/k", "v"}, Append{"/k", "v"}, MultiSet{{{"/x", ""}, {"/k", "v"}}}};
+    for (const auto& write : writes) {
+        Story story;
+        for (const auto who : {3, 1, 2})
+            story.say(static_cast<std::uint64_t>(who), Wait{{"/k"}});
+        CHECK(
+            story.say(9, write) ==
+            Lines{"stop waiting -> #3", "stop waiting -> #1", "stop waiting -> #2"});
+    }
+    Story story;
+    story.say(1, Wait{{"/k"}});
+    CHECK(story.say(9, Add{"/k", 0}) == Lines{"number 0 -> #9", "stop waiting -> #1"});
+}
+
+TEST_CASE("a key that existed for a moment since the wait began counts") {
+    Story story;
+    story.say(1, Wait{{"/a", "/b"}});
+
+    story.say(2, Set{"/a", ""});
+    CHECK(story.say(2, DeleteKey{"/a"}) == Lines{"number 1 -> #2"});
+
+    CHECK(story.say(2, Set{"/b", ""}) == Lines{"stop waiting -> #1"});
+}
+
+TEST_CASE("a key listed twice is counted twice and given twice") {
+    Story story;
+
+    CHECK(story.say(1, Wait{{"/a", "/a"}}) == nothing);
+
+    CHECK(story.say(2, Set{"/a", ""}) == Lines{"stop waiting -> #1"});
+}
+
+TEST_CASE("waiting for keys that are there, or for none, ends at once") {
+    Story story;
+    story.say(2, Set{"/a", ""});
+
+    CHECK(story.say(1, Wait{{"/a"}}) == Lines{"stop waiting -> #1"});
+    CHECK(story.say(1, Wait{{}}) == Lines{"stop waiting -> #1"});
+    CHECK(story.say(1, Check{{}}) == Lines{"ready -> #1"});
+}
+
+TEST_CASE("CANCEL_WAIT is always answered, and nothing follows it") {
+    Story story;
+    story.say(1, Wait{{"/a"}});
+
+    CHECK(story.say(1, CancelWait{}) == Lines{"wait canceled -> #1"});
+    CHECK(story.say(2, Set{"/a", ""}) == nothing);
+    CHECK(story.say(1, CancelWait{}) == Lines{"wait canceled -> #1"});
+}
+
+TEST_CASE("when a wait ends and is cancelled at once, the end is said first") {
+    Story story;
+    story.say(1, Wait{{"/a"}});
+
+    CHECK(story.say(2, Set{"/a", ""}) == Lines{"stop waiting -> #1"});
+    CHECK(story.say(1, CancelWait{}) == Lines{"wait canceled -> #1"});
+}
+
+TEST_CASE("a second wait replaces the first") {
+    Story story;
+    story.say(1, Wait{{"/a"}});
+    story.say(1, Wait{{"/b"}});
+
+    CHECK(story.say(2, Set{"/a", ""}) == nothing);
+    CHECK(story.say(2, Set{"/b", ""}) == Lines{"stop waiting -> #1"});
+}
+
+TEST_CASE("who has left is not answered") {
+    Story story;
+    story.say(1, Wait{{"/a"}});
+    story.say(2, Wait{{"/a"}});
+
+    CHECK(story.leave(1) == nothing);
+
+    CHECK(story.say(3, Set{"/a", ""}) == Lines{"stop waiting -> #2"});
+    CHECK(story.store.wait_count() == 0);
+}
+
+TEST_CASE("MULTI_SET is stored as a whole before anybody is woken") {
+    Story story;
+    story.say(1, Wait{{"/a"}});
+
+    CHECK(story.say(2, MultiSet{{{"/a", "1"}, {"/b", "2"}}}) == Lines{"stop waiting -> #1"});
+
+    CHECK(story.say(1, MultiGet{{"/b", "/a", "/no"}}) == Lines{"3 values -> #1"});
+    CHECK(story.value_of("/b") == "2");
+}
+
+TEST_CASE("LIST_KEYS and GETNUMKEYS know keys and no queues; the names are in order") {
+    Story story;
+    for (const auto* key : {"/b", "init/", "/a"})
+        story.say(1, Set{key, ""});
+    story.say(1, QueuePush{"/q", ""});
+    std::vector<Store::Effect> effects;
+
+    story.store.handle(Store::Received{{1}, ListKeys{}}, Instant{}, effects);
+
+    CHECK(effects == std::vector<Store::Effect>{Store::Reply{{1}, Keys{{"/a", "/b", "init/"}}}});
+    CHECK(story.say(1, NumKeys{}) == Lines{"number 3 -> #1"});
+    CHECK(story.say(1, DeleteKey{"/q"}) == Lines{"number 0 -> #1"});
+}
+
+TEST_CASE("a queue gives back what was pushed, first in first out") {
+    Story story;
+    story.say(1, QueuePush{"/q", "a"});
+    story.say(1, QueuePush{"/q", ""});
+
+    CHECK(story.say(2, QueueLen{"/q"}) == Lines{"number 2 -> #2"});
+    CHECK(story.say(2, QueuePop{"/q"}) == Lines{"popped 1 B of 2 -> #2"});
+    CHECK(story.say(2, QueuePop{"/q"}) == Lines{"popped 0 B of 1 -> #2"});
+    CHECK(story.say(2, QueuePop{"/q"}) == Lines{"popped nothing of 0 -> #2"});
+    CHECK(story.say(2, Check{{"/q"}}) == Lines{"not ready -> #2"});
+}
+
+TEST_CASE("a push wakes one waiter, and its element is kept for that one") {
+    Story story;
+    story.say(1, Wait{{"/q"}});
+    story.say(2, Wait{{"/q"}});
+
+    CHECK(story.say(3, QueuePush{"/q", "a"}) == Lines{"stop waiting -> #1"});
+    CHECK(story.say(4, QueuePop{"/q"}) == Lines{"popped nothing of 0 -> #4"});
+    CHECK(story.say(4, QueueLen{"/q"}) == Lines{"number 0 -> #4"});
+    CHECK(story.say(4, Check{{"/q"}}) == Lines{"not ready -> #4"});
+
+    CHECK(story.say(1, QueuePop{"/q"}) == Lines{"popped 1 B of 1 -> #1"});
+    CHECK(story.store.wait_count() == 1);
+    CHECK(story.store.next_deadline() == std::nullopt);
+}
+
+TEST_CASE("two poppers that find one element do not both get through their wait") {
+    Story story;
+    story.say(3, QueuePush{"/q", "a"});
+
+    CHECK(story.say(1, Wait{{"/q"}}) == Lines{"stop waiting -> #1"});
+    CHECK(story.say(2, Wait{{"/q"}}) == nothing);
+
+    CHECK(story.say(1, QueuePop{"/q"}) == Lines{"popped 1 B of 1 -> #1"});
+    CHECK(story.say(3, QueuePush{"/q", "b"}) == Lines{"stop waiting -> #2"});
+}
+
+TEST_CASE(
+    "an element is given to the next waiter when the first one leaves or does something else") {
+    Story story;
+    for (const std::uint64_t who : {1, 2, 3})
+        story.say(who, Wait{{"/q"}});
+    story.say(9, QueuePush{"/q", "a"});
+
+    CHECK(story.leave(1) == Lines{"stop waiting -> #2"});
+    CHECK(story.say(2, CancelWait{}) == Lines{"stop waiting -> #3", "wait canceled -> #2"});
+    CHECK(story.say(3, QueuePop{"/q"}) == Lines{"popped 1 B of 1 -> #3"});
+}
+
+TEST_CASE("an element that is not fetched is free again after a while") {
+    Story story;
+    story.say(1, Wait{{"/q"}});
+    story.say(2, Wait{{"/q"}});
+    story.say(9, QueuePush{"/q", "a"});
+
+    CHECK(story.pass(limits::queue_reservation - 1ms) == nothing);
+    CHECK(story.pass(1ms) == Lines{"stop waiting -> #2"});
+    CHECK(story.pass(limits::queue_reservation) == nothing);
+    CHECK(story.store.next_deadline() == std::nullopt);
+    CHECK(story.say(1, QueuePop{"/q"}) == Lines{"popped 1 B of 1 -> #1"});
+}
+
+TEST_CASE("who was woken by a queue once is not woken by it again") {
+    // Upstream leaves it registered: a later push would end its wait for something else.
+    Story story;
+    story.say(1, Wait{{"/q"}});
+    story.say(2, QueuePush{"/q", "a"});
+    story.say(1, QueuePop{"/q"});
+
+    story.say(1, Wait{{"/k"}});
+
+    CHECK(story.say(2, QueuePush{"/q", "b"}) == nothing);
+    CHECK(story.say(2, Set{"/k", ""}) == Lines{"stop waiting -> #1"});
+}
+
+TEST_CASE("a queue that is not empty counts at once in a wait for several names") {
+    Story story;
+    story.say(2, QueuePush{"/q", "a"});
+
+    CHECK(story.say(1, Wait{{"/k", "/q"}}) == nothing);
+
+    CHECK(story.say(2, Set{"/k", ""}) == Lines{"stop waiting -> #1"});
+}
+
+TEST_CASE("a wait for several names takes no element away from a popper") {
+    Story story;
+    story.say(1, Wait{{"/q", "/k"}});
+    story.say(2, Wait{{"/q"}});
+
+    CHECK(story.say(9, QueuePush{"/q", "a"}) == Lines{"stop waiting -> #2"});
+    CHECK(story.say(2, QueuePop{"/q"}) == Lines{"popped 1 B of 1 -> #2"});
+    CHECK(story.say(9, Set{"/k", ""}) == Lines{"stop waiting -> #1"});
+}
+
+TEST_CASE("a barrier ends for everybody when the last one comes") {
+    Story story;
+
+    CHECK(story.say(1, Barrier{"/b", 3}) == nothing);
+    CHECK(story.say(2, Barrier{"/b", 3}) == nothing);
+    CHECK(
+        story.say(3, Barrier{"/b", 3}) ==
+        Lines{"stop waiting -> #3", "stop waiting -> #1", "stop waiting -> #2"});
+    CHECK(story.value_of("/b") == "3");
+    CHECK(story.say(4, Barrier{"/b", 3}) == Lines{"stop waiting -> #4"});
+}
+
+TEST_CASE("a barrier of one or fewer ends at once") {
+    Story story;
+    for (const int size : {1, 0, -1})
+        CHECK(
+            story.say(1, Barrier{"/b" + std::to_string(size), size}) ==
+            Lines{"stop waiting -> #1"});
+}
+
+TEST_CASE("an arrival at a barrier that is given up stays counted") {
+    Story story;
+    story.say(1, Barrier{"/b", 2});
+    story.say(1, CancelWait{});
+
+    CHECK(story.say(2, Barrier{"/b", 2}) == Lines{"stop waiting -> #2"});
+}
+
+TEST_CASE("writing a barrier's key lets its waiters through, its own counting does not") {
+    Story story;
+    story.say(9, Wait{{"/b"}});
+    CHECK(story.say(1, Barrier{"/b", 4}) == Lines{"stop waiting -> #9"});
+    CHECK(story.say(2, Barrier{"/b", 4}) == nothing);
+    CHECK(story.say(9, Wait{{"/b"}}) == Lines{"stop waiting -> #9"});
+
+    CHECK(story.say(9, Set{"/b", "0"}) == Lines{"stop waiting -> #1", "stop waiting -> #2"});
+}
+
+TEST_CASE("a push does not let anybody through a barrier") {
+    Story story;
+    story.say(1, Barrier{"/b", 2});
+
+    CHECK(story.say(2, QueuePush{"/b", "x"}) == nothing);
+}
+
+TEST_CASE("a barrier on a key that is no number is refused") {
+    Story story;
+    story.say(1, Set{"/b", "words"});
+
+    CHECK(story.say(1, Barrier{"/b", 2}).at(0).rfind("close #1: BARRIER", 0) == 0);
+}
+
+TEST_CASE("PING is echoed, and VALIDATE needs no answer") {
+    Story story;
+
+    CHECK(story.say(1, Validate{}) == nothing);
+    CHECK(story.say(1, Ping{4242}) == Lines{"pong 4242 -> #1"});
+}
+
+TEST_CASE("the store says who waits for what, longest first") {
+    Story story;
+    story.say(2, Wait{{"/a", "/b"}});
+    story.say(1, Barrier{"/bar", 2});
+    story.say(9, Set{"/a", ""});
+
+    const auto waits = story.store.waits(10);
+
+    REQUIRE(waits.size() == 2);
+    CHECK(waits[0].who == ConnectionId{2});
+    CHECK(waits[0].missing == Lines{"/b"});
+    CHECK(waits[1].who == ConnectionId{1});
+    CHECK(story.store.waits(1).size() == 1);
+}
+
+TEST_CASE("ten thousand waiters on one key are dropped and woken without looking at each other") {
+    Story story;
+    const std::uint64_t count = 10'000;
+    for (std::uint64_t who = 1; who <= 2 * count; ++who)
+        story.say(who, Wait{{"/k", "/l"}});
+    for (std::uint64_t who = 1; who <= count; ++who)
+        story.leave(who);
+
+    CHECK(story.say(99'999, Set{"/k", ""}) == nothing);
+    CHECK(story.say(99'999, Set{"/l", ""}).size() == count);
+}

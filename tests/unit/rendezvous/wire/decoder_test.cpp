@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/wire/decoder.hpp"
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/wire/encoder.hpp"
+#include "rendezvous/wire/error.hpp"
+#include "rendezvous/wire/text.hpp"
+#include "tests/support/bytes.hpp"
+#include "tests/support/samples.hpp"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+using namespace ddprun;
+using namespace ddprun::wire;
+using ddprun::test::from_hex;
+
+namespace {
+
+using Requests = std::vector<Request>;
+
+std::string encoded(const Request& request) {
+    std::string bytes;
+    encode(request, bytes);
+    return bytes;
+}
+
+std::string greeting() {
+    return encoded(Validate{});
+}
+
+/// Takes everything the decoder has now; the text of the error at the end, if any.
+std::string take(Decoder& decoder, Requests& requests) {
+    for (;;) {
+        auto request = decoder.next();
+        if (!request) return request.error().code.message();
+        if (!*request) return {};
+        requests.push_back(std::move(**request));
+    }
+}
+
+struct Decoded {
+    Requests requests;
+    std::string error;
+    bool operator==(const Decoded&) const = default;
+};
+
+Decoded decode(const std::vector<std::string>& pieces) {
+    Decoder decoder;
+    Decoded result;
+    for (const auto& piece : pieces) {
+        decoder.append(piece);
+        result.error = take(decoder, result.requests);
+    }
+    return result;
+}
+
+std::vector<std::string> one_by_one(const std::string& bytes) {
+    std::vector<std::string> pieces;
+    for (const char c : bytes)
+        pieces.emplace_back(1, c);
+    return pieces;
+}
+
+error_code error_of(const std::string& bytes) {
+    Decoder decoder;
+    decoder.append(bytes);
+    for (;;) {
+        auto request = decoder.next();
+        if (!request) return request.error().code;
+        if (!*request) return {};
+    }
+}
+
+std::string length(std::uint64_t value) {
+    std::string bytes;
+    for (int i = 0; i < 8; ++i)
+        bytes += static_cast<char>(value >> (8 * i) & 0xff);
+    return bytes;
+}
+
+std::string opcode(Query query) {
+    return std::string(1, static_cast<char>(query));
+}
+
+}  // namespace
+
+TEST_CASE("every kind of request has a sample") {
+    std::set<Query> seen{Query::validate};
+    for (const auto& request : test::sample_requests())
+        seen.insert(query_of(request));
+    CHECK(seen.size() == query_count);
+}
+
+TEST_CASE("requests come out of their own bytes, alone and one after another") {
+    std::string all = greeting();
+    Requests expected{Validate{}};
+    for (const auto& request : test::sample_requests()) {
+        CAPTURE(describe(request));
+        const auto alone = decode({greeting() + encoded(request)});
+        CHECK(alone.error == "");
+        CHECK(alone.requests == Requests{Validate{}, request});
+        all += encoded(request);
+        expected.push_back(request);
+    }
+    CHECK(decode({all}) == Decoded{expected, ""});
+    CHECK(decode(one_by_one(all)) == Decoded{expected, ""});
+}
+
+TEST_CASE("a stream may be cut at any byte") {
+    std::string all = greeting();
+    for (const auto& request : test::sample_requests())
+        all += encoded(request);
+    const auto whole = decode({all});
+
+    for (std::size_t cut = 0; cut <= all.size(); ++cut) {
+        CAPTURE(cut);
+        CHECK(decode({all.substr(0, cut), all.substr(cut)}) == whole);
+    }
+}
+
+TEST_CASE("a request is not seen before its last byte") {
+    for (const auto& request : test::sample_requests()) {
+        CAPTURE(describe(request));
+        auto bytes = greeting() + encoded(request);
+        bytes.pop_back();
+        CHECK(decode({bytes}).requests.size() == 1);
+    }
+}
+
+TEST_CASE("the first bytes of a stranger give it away") {
+    CHECK(error_of(from_hex("00 3c 85 f7 ce")) == Error::big_endian_client);
+    CHECK(error_of(from_hex("04 05")) == Error::older_client);
+    CHECK(error_of(from_hex("00 05 00 00 00 00 00 00 00 69")) == Error::older_client);
+    CHECK(error_of(from_hex("00 de ad be ef")) == Error::wrong_magic);
+    CHECK(error_of("GET / HTTP/1.1\r\n") == Error::not_a_store_client);
+    CHECK(error_of(from_hex("16 03 01")) == Error::not_a_store_client);
+    CHECK(error_of(from_hex("0d 92 10 00 00")) == Error::not_a_store_client);
+    CHECK(error_of(from_hex("00 ce f7 85")) == error_code{});
+}
+
+TEST_CASE("the greeting is said once, and later opcodes are known ones") {
+    Decoder decoder;
+    CHECK_FALSE(decoder.has_greeted());
+    decoder.append(greeting());
+    REQUIRE(decoder.next());
+    CHECK(decoder.has_greeted());
+    CHECK(error_of(greeting() + greeting()) == Error::repeated_validate);
+    CHECK(error_of(greeting() + from_hex("13")) == Error::unknown_query);
+    CHECK(error_of(greeting() + from_hex("63")) == Error::unknown_query);
+    CHECK(error_of(greeting() + from_hex("ff")) == Error::unknown_query);
+}
+
+TEST_CASE("lengths at the limit are taken, one more is an error before its bytes arrive") {
+    const Set largest{
+        std::string(limits::max_key_bytes, 'k'), std::string(limits::max_value_bytes, 'v')};
+    CHECK(decode({greeting() + encoded(largest)}).requests == Requests{Validate{}, largest});
+
+    const auto key = length(1) + "k";
+    const auto too_long_key = length(limits::max_key_bytes + 1);
+    const auto too_long_value = length(limits::max_value_bytes + 1);
+    CHECK(error_of(greeting() + opcode(Query::get) + too_long_key) == Error::key_too_long);
+    CHECK(
+        error_of(greeting() + opcode(Query::set) + key + too_long_value) == Error::value_too_long);
+    CHECK(
+        error_of(greeting() + opcode(Query::compare_set) + key + too_long_value) ==
+        Error::value_too_long);
+    CHECK(
+        error_of(greeting() + opcode(Query::wait) + length(1) + too_long_key) ==
+        Error::key_too_long);
+    CHECK(
+        error_of(greeting() + opcode(Query::check) + length(limits::max_key_count + 1)) ==
+        Error::too_many_keys);
+    CHECK(error_of(greeting() + opcode(Query::multi_set) + length(~0ULL)) == Error::too_many_keys);
+    CHECK(error_of(greeting() + opcode(Query::get) + length(~0ULL)) == Error::key_too_long);
+}
+
+TEST_CASE("a request of as many keys as are allowed is taken") {
+    Wait largest;
+    for (std::size_t i = 0; i < limits::max_key_count; ++i)
+        largest.keys.push_back(std::to_string(i));
+    CHECK(decode({greeting() + encoded(largest)}).requests == Requests{Validate{}, largest});
+}
+
+TEST_CASE("an error is final") {
+    Decoder decoder;
+    decoder.append(greeting() + from_hex("63") + encoded(Ping{1}));
+    REQUIRE(decoder.next());
+    CHECK(decoder.next().error().code == Error::unknown_query);
+    decoder.append(encoded(Ping{1}));
+    CHECK(decoder.next().error().code == Error::unknown_query);
+}
+
+TEST_CASE("a request in many pieces costs no more than its bytes") {
+    // Quadratic work over these would take minutes.
+    Decoder decoder;
+    decoder.append(greeting());
+    Requests requests;
+    take(decoder, requests);
+    Wait many;
+    for (std::size_t i = 0; i < limits::max_key_count; ++i)
+        many.keys.push_back("/key/" + std::to_string(i));
+    for (const auto& piece : one_by_one(encoded(many))) {
+        decoder.append(piece);
+        take(decoder, requests);
+    }
+    CHECK(requests == Requests{Validate{}, many});
+}
