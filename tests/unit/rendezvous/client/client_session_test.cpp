@@ -22,7 +22,7 @@ ClientSession greeted() {
     ClientSession session(ClientSession::Greeting::validate_and_ping, 7);
     session.sent(session.output().size());
     session.receive(from_hex("07 00 00 00"));
-    REQUIRE(session.next());
+    REQUIRE(session.next().has_value());
     REQUIRE(session.is_greeted());
     return session;
 }

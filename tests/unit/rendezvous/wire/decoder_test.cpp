@@ -144,7 +144,7 @@ TEST_CASE("the greeting is said once, and later opcodes are known ones") {
     Decoder decoder;
     CHECK_FALSE(decoder.has_greeted());
     decoder.append(greeting());
-    REQUIRE(decoder.next());
+    REQUIRE(decoder.next().has_value());
     CHECK(decoder.has_greeted());
     CHECK(error_of(greeting() + greeting()) == Error::repeated_validate);
     CHECK(error_of(greeting() + from_hex("13")) == Error::unknown_query);
@@ -186,7 +186,7 @@ TEST_CASE("a request of as many keys as are allowed is taken") {
 TEST_CASE("an error is final") {
     Decoder decoder;
     decoder.append(greeting() + from_hex("63") + encoded(Ping{1}));
-    REQUIRE(decoder.next());
+    REQUIRE(decoder.next().has_value());
     CHECK(decoder.next().error().code == Error::unknown_query);
     decoder.append(encoded(Ping{1}));
     CHECK(decoder.next().error().code == Error::unknown_query);

@@ -40,12 +40,12 @@ TEST_CASE("a reply comes out of its own bytes, wherever they are cut") {
             ReplyDecoder decoder;
             decoder.append(bytes.substr(0, cut));
             const auto early = decoder.next(*awaited);
-            REQUIRE(early);
+            REQUIRE(early.has_value());
             CHECK_FALSE(early->has_value());
 
             decoder.append(bytes.substr(cut));
             const auto complete = decoder.next(*awaited);
-            REQUIRE(complete);
+            REQUIRE(complete.has_value());
             REQUIRE(complete->has_value());
             CHECK(**complete == reply);
             CHECK(decoder.unread().empty());
