@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trains the classic network on handwritten digits, on as many workers as it is started with:
+//   ddprun --standalone --nproc-per-node=4 train_mnist --data digits
+#include "ddprun/error.hpp"
+#include "training.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+
+namespace {
+
+constexpr int unusable_input = 2;
+
+void add_options(CLI::App& app, mnist::TrainingOptions& options) {
+    app.add_option("--data", options.data, "folder with MNIST's four files")->required();
+    app.add_option("--epochs", options.epochs, "how often to go through the training set")
+        ->check(CLI::Range(0, 1'000'000))
+        ->capture_default_str();
+    app.add_option("--batch-size", options.batch_size, "samples per worker and step")
+        ->check(CLI::Range(1, 1'000'000))
+        ->capture_default_str();
+    app.add_option("--lr", options.learning_rate, "learning rate")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    app.add_option("--seed", options.seed, "of weights, order and dropout")->capture_default_str();
+    app.add_option("--checkpoint-dir", options.checkpoint_dir, "save there, and resume from there");
+    app.add_option(
+           "--checkpoint-every",
+           options.checkpoint_every,
+           "steps between checkpoints, beside the one after each epoch; 0: only those")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+}
+
+int train(const mnist::TrainingOptions& options) {
+    const auto world = ddprun::World::from_environment();
+    const auto train = mnist::read_dataset(options.data, mnist::Split::train);
+    const auto test = mnist::read_dataset(options.data, mnist::Split::test);
+    const auto group = ddprun::ProcessGroup::create(world);
+    mnist::Training{options, world, group, train, test}.run();
+    return 0;
+}
+
+int fail(int code, const char* what) {
+    const char* rank = std::getenv("RANK");
+    const auto who = rank == nullptr ? std::string{} : " rank " + std::string{rank} + ":";
+    std::fprintf(stderr, "train_mnist:%s %s\n", who.c_str(), what);
+    return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+    CLI::App app{"Trains a network on handwritten digits, data-parallel.", "train_mnist"};
+    mnist::TrainingOptions options;
+    add_options(app, options);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        return app.exit(error) == 0 ? 0 : unusable_input;
+    }
+    return train(options);
+} catch (const mnist::DataError& error) {
+    return fail(unusable_input, error.what());
+} catch (const ddprun::UsageError& error) {
+    return fail(unusable_input, error.what());
+} catch (const std::exception& error) {
+    return fail(1, error.what());
+}
