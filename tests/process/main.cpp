@@ -3,6 +3,7 @@
 // whatever a test started, however detached, shows up here.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include "agent/process/descendants.hpp"
+#include "rendezvous/base/limits.hpp"
 #include "tests/process/support/left_behind.hpp"
 #include "tests/process/support/skip.hpp"
 

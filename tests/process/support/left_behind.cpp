@@ -33,4 +33,15 @@ bool is_gone(int pid, std::chrono::seconds deadline) {
     });
 }
 
+bool has_pending_signal(int pid, int signal) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/status");
+    const std::string label = "ShdPnd:";
+    for (std::string line; std::getline(file, line);) {
+        if (line.rfind(label, 0) != 0) continue;
+        const auto pending = std::stoull(line.substr(label.size()), nullptr, 16);
+        return (pending >> (signal - 1) & 1U) != 0;
+    }
+    return false;
+}
+
 }  // namespace ddprun::test

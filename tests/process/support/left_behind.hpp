@@ -16,4 +16,7 @@ bool no_descendants_left(std::chrono::seconds deadline = std::chrono::seconds{30
 /// Waits until this process has ended: it is gone, or a zombie that somebody has yet to reap.
 bool is_gone(int pid, std::chrono::seconds deadline = std::chrono::seconds{30});
 
+/// Whether a signal was sent to this process that it has not taken yet.
+bool has_pending_signal(int pid, int signal);
+
 }  // namespace ddprun::test

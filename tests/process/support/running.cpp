@@ -178,26 +178,31 @@ void Running::wait_a_moment(std::chrono::steady_clock::time_point until) {
     ::poll(watched.data(), watched.size(), static_cast<int>(std::max<long>(left.count(), 0) + 1));
 }
 
-std::optional<std::string> Running::next_line(Stream& stream, const std::string& pattern) {
+std::optional<std::string> Running::take_line(const std::string& pattern) {
     const std::regex wanted(pattern);
-    for (auto at = stream.seen;;) {
-        const auto end = stream.text.find('\n', at);
-        if (end == std::string::npos) return std::nullopt;
-        auto line = stream.text.substr(at, end - at);
-        at = end + 1;
-        if (!line.empty() && line.back() == '\r') line.pop_back();
-        if (!std::regex_search(line, wanted)) continue;
-        stream.seen = at;
-        return line;
+    for (auto& stream : streams_) {
+        for (std::size_t end;
+             (end = stream.text.find('\n', stream.split_bytes)) != std::string::npos;
+             stream.split_bytes = end + 1) {
+            auto line = stream.text.substr(stream.split_bytes, end - stream.split_bytes);
+            if (!line.empty() && line.back() == '\r') line.pop_back();
+            stream.lines.push_back(std::move(line));
+        }
+        for (auto line = stream.lines.begin(); line != stream.lines.end(); ++line) {
+            if (!std::regex_search(*line, wanted)) continue;
+            auto found = std::move(*line);
+            stream.lines.erase(line);
+            return found;
+        }
     }
+    return std::nullopt;
 }
 
 std::string Running::wait_for_line(const std::string& pattern, std::chrono::milliseconds deadline) {
     const auto until = std::chrono::steady_clock::now() + deadline;
     for (;;) {
         const bool is_over = has_exited();
-        for (auto& stream : streams_)
-            if (auto line = next_line(stream, pattern)) return *line;
+        if (auto line = take_line(pattern)) return *line;
         if (is_over) complain("it ended without a line like '" + pattern + "'");
         if (std::chrono::steady_clock::now() >= until)
             complain("no line like '" + pattern + "' came in time");

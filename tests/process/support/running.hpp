@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <list>
 #include <map>
 #include <optional>
 #include <string>
@@ -57,8 +58,8 @@ public:
     /// The pseudo-terminal, for looking at its modes.
     int terminal() const { return terminal_; }
 
-    /// The next line of stdout or stderr in which the ECMAScript pattern is found: next to the one
-    /// found before on the same stream. Lines come without their end.
+    /// The first line of stdout or stderr in which the ECMAScript pattern is found and that no
+    /// call has returned before, in whatever order the lines came. Lines come without their end.
     std::string wait_for_line(
         const std::string& pattern, std::chrono::milliseconds deadline = patience);
     /// The same; the first number behind `words` (a fixed text) in that line.
@@ -77,14 +78,16 @@ private:
     struct Stream {
         int descriptor = -1;
         std::string text;
-        /// What wait_for_line has passed.
-        std::size_t seen = 0;
+        /// How much of it has become lines.
+        std::size_t split_bytes = 0;
+        /// Those that wait_for_line has not returned.
+        std::list<std::string> lines;
     };
 
     void start(std::string program, const Options& options);
     void read_available();
     void wait_a_moment(std::chrono::steady_clock::time_point until);
-    std::optional<std::string> next_line(Stream& stream, const std::string& pattern);
+    std::optional<std::string> take_line(const std::string& pattern);
     [[noreturn]] void complain(const std::string& about) const;
 
     std::string name_;

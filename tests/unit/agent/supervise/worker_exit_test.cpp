@@ -2,6 +2,7 @@
 #include "agent/supervise/worker_exit.hpp"
 
 #include <doctest/doctest.h>
+
 #include <sys/wait.h>
 
 #include <cerrno>
@@ -48,7 +49,9 @@ TEST_CASE("exit code 15 and a death by SIGTERM are two things") {
 }
 
 TEST_CASE("an end is described in words") {
-    CHECK(WorkerExit(WorkerExit::Killed{SIGSEGV, true}).describe() == "killed by SIGSEGV (core dumped)");
+    CHECK(
+        WorkerExit(WorkerExit::Killed{SIGSEGV, true}).describe() ==
+        "killed by SIGSEGV (core dumped)");
     CHECK(
         WorkerExit(WorkerExit::NotExecuted{ENOENT, "/no/such"}).describe() ==
         "not executed: /no/such: No such file or directory");
