@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/agent_runner.hpp"
+
+#include "agent/keeper_link.hpp"
+#include "agent/output/console_writer.hpp"
+#include "agent/process/inherited_state.hpp"
+#include "agent/report/failure_summary.hpp"
+#include "agent/runner/error_file_reader.hpp"
+#include "agent/runner/rendezvous_access.hpp"
+#include "agent/runner/round_stores.hpp"
+#include "agent/runner/store_check.hpp"
+#include "agent/runner/worker_processes.hpp"
+#include "agent/supervise/agent.hpp"
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/log.hpp"
+#include "rendezvous/base/machine.hpp"
+#include "rendezvous/net/driver.hpp"
+#include "rendezvous/net/tcp.hpp"
+#include "rendezvous/server/store_listener.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace ddprun::agent {
+namespace {
+
+constexpr int exit_broken = 1;
+
+/// One full report per job, not one per node: where the first worker failed, and on the first node,
+/// where people look. Elsewhere its first line.
+std::string screen_of(const JobReport& report) {
+    auto text = failure_summary(report);
+    const bool is_elsewhere = report.group_rank.value_or(0) > 0 && report.first_cause &&
+                              report.first_cause->worker && report.first_cause->host != report.host;
+    if (is_elsewhere) text.resize(std::min(text.find('\n'), text.size() - 1) + 1);
+    return text;
+}
+
+/// The shell of one Agent machine: performs its effects on the agent's thread and tells it what
+/// came of them.
+class AgentRunner {
+public:
+    AgentRunner(const AgentConfig& config, const InheritedState& start, AgentSide keeper_side);
+    ~AgentRunner();
+    AgentRunner(const AgentRunner&) = delete;
+    AgentRunner& operator=(const AgentRunner&) = delete;
+
+    int run();
+
+private:
+    Result<std::uint16_t> listen_for_peers();
+    control::Node own_node(const AgentSide& keeper_side);
+    void post(Agent::Event event) { driver_->post(std::move(event)); }
+
+    void perform(Agent::Effect& effect);
+    void spawn(const Agent::SpawnWorkers& order);
+    void explain(const Agent::ExplainFailure& order);
+    void clean_up(int round);
+    void note(const Agent::Effect& effect);
+    void tell_worker_event(Agent::Event event);
+    void on_signal(int signal);
+    void finish(const JobReport& report);
+    void leave();
+    std::string address_towards(const control::Assignment& assignment, std::string own) const;
+
+    const AgentConfig& config_;
+    boost::asio::io_context io_{1};
+    Random random_;
+    // The keeper takes its end for ours: only the console's last bytes come after everything else.
+    KeeperLink keeper_;
+    ConsoleWriter console_;
+    RoundStores stores_;
+    ErrorFileReader error_files_;
+    WorkerProcesses workers_;
+    std::shared_ptr<server::StoreListener> peers_;
+    RendezvousAccess rendezvous_;
+    std::unique_ptr<net::Driver<Agent>> driver_;
+    control::Node node_;
+    /// Of the current round.
+    std::optional<RoundPlan> plan_;
+    boost::asio::steady_timer patience_;
+    bool is_finished_ = false;
+    bool is_server_idle_ = false;
+    int exit_code_ = exit_broken;
+};
+
+AgentRunner::AgentRunner(
+    const AgentConfig& config, const InheritedState& start, AgentSide keeper_side)
+    : config_(config),
+      random_(seeded_by_the_system()),
+      keeper_(
+          io_,
+          keeper_side,
+          [this](int signal) { on_signal(signal); },
+          [] {
+              kill_own_node();
+              std::_Exit(exit_broken);
+          }),
+      console_(io_, [this] { workers_.resume_output(); }),
+      stores_(io_, {config.first_port, config.last_port}),
+      error_files_(io_),
+      workers_(
+          io_,
+          config.worker,
+          start,
+          console_,
+          keeper_,
+          [this](Agent::Event event) { tell_worker_event(std::move(event)); }),
+      rendezvous_(
+          io_,
+          config,
+          {[this](int connection) {
+               if (const auto handed = keeper_.hand_up(connection); !handed)
+                   log::warning("keeper.not_told", {{"reason", handed.error().describe()}});
+           },
+           [this](Agent::Event event) { post(std::move(event)); },
+           [this] {
+               is_server_idle_ = true;
+               if (is_finished_) leave();
+           }}),
+      node_(own_node(keeper_side)),
+      patience_(io_) {
+    // Whatever thread logs, nobody waits for the console.
+    log::set_sink([this](std::string line) { console_.write(STDERR_FILENO, std::move(line)); });
+}
+
+AgentRunner::~AgentRunner() {
+    // The threads that could still log end before the console does.
+    log::set_sink(nullptr);
+}
+
+control::Node AgentRunner::own_node(const AgentSide& keeper_side) {
+    control::Node node;
+    node.nonce = make_nonce(random_);
+    node.host = config_.host_name;
+    node.pid = keeper_side.keeper;
+    node.user = ::getuid();
+    return node;
+}
+
+int AgentRunner::run() {
+    const auto peer_port = listen_for_peers();
+    if (!peer_port) {
+        log::error("peers.not_listening", {{"reason", peer_port.error().describe()}});
+        return exit_broken;
+    }
+    driver_ = std::make_unique<net::Driver<Agent>>(
+        io_, "agent", Agent{config_, node_, *peer_port, random_}, [this](Agent::Effect& effect) {
+            perform(effect);
+        });
+    post(Agent::Began{});
+    io_.run();
+    // What is being written to the server goes out with what the loop still has at hand.
+    io_.restart();
+    io_.poll();
+    return exit_code_;
+}
+
+/// Neighbours will ask here for each other one day; until then whoever calls is closed.
+Result<std::uint16_t> AgentRunner::listen_for_peers() {
+    auto acceptor = listen_in_range(io_, {config_.first_port, config_.last_port}, random_);
+    if (!acceptor) return acceptor.error();
+    error_code ec;
+    const auto port = acceptor->local_endpoint(ec).port();
+    peers_ = std::make_shared<server::StoreListener>(
+        std::move(*acceptor), [](net::Tcp::socket socket) { net::close(socket); });
+    peers_->start();
+    return port;
+}
+
+void AgentRunner::perform(Agent::Effect& effect) {
+    std::visit(
+        Overloaded{
+            [&](Agent::OpenStore) {
+                stores_.open([this](Result<std::uint16_t> port) {
+                    if (port)
+                        post(Agent::StoreOpened{*port});
+                    else
+                        post(Agent::StoreFailed{port.error().describe()});
+                });
+            },
+            [&](const Agent::CloseStore& e) { stores_.close(e.port); },
+            [&](const Agent::Connect& e) { rendezvous_.connect(e.link, e.unanswered_for); },
+            [&](const Agent::Send& e) { rendezvous_.send(e.link, e.message); },
+            [&](const Agent::CloseLink& e) { rendezvous_.close(e.link); },
+            [&](const Agent::SpawnWorkers& e) { spawn(e); },
+            [&](const Agent::CheckStore& e) {
+                check_store(io_, e.store, [this, round = e.round](std::string failure) {
+                    post(Agent::StoreChecked{round, std::move(failure)});
+                });
+            },
+            [&](const Agent::ExplainFailure& e) { explain(e); },
+            [&](const Agent::CleanUpRound& e) { clean_up(e.round); },
+            [&](const Agent::SetFence& e) { keeper_.set_fence(e.ends_at); },
+            [&](const Agent::InterruptServer& e) {
+                rendezvous_.interrupt_server(e.signal, e.reason);
+            },
+            [&](const Agent::Finish& e) { finish(e.report); },
+            [&](const WorkerGroup::SignalLeader& e) {
+                workers_.signal_leader(e.local_rank, e.signal);
+            },
+            [&](const WorkerGroup::SignalSession& e) {
+                workers_.signal_session(e.local_rank, e.signal);
+            },
+            [&](const WorkerGroup::KillSession& e) { workers_.kill_session(e.local_rank); },
+            [&](WorkerGroup::CancelSpawns) { workers_.cancel_spawns(); },
+            [&](WorkerGroup::CountRemains) {
+                post(Agent::RemainsCounted{workers_.count_remains()});
+            },
+            [&](WorkerGroup::KillRemains) { workers_.kill_remains(); },
+            [&](const auto&) { note(effect); },
+        },
+        effect);
+}
+
+void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
+    const auto& assignment = order.assignment;
+    plan_ = RoundPlan{
+        assignment,
+        config_.run_id,
+        order.incarnation,
+        driver_->machine().node().nonce,
+        address_towards(assignment, order.node_addr),
+        config_.max_restarts,
+        config_.shares_store};
+    workers_.spawn(*plan_);
+    const auto level = assignment.restart_count > 0 ? log::Level::warning : log::Level::info;
+    log::write(
+        level,
+        "round.started",
+        {{"round", assignment.round},
+         {"nodes", assignment.group_world_size},
+         {"ranks", assignment.world_size},
+         {"restart",
+          std::to_string(assignment.restart_count) + " of " + std::to_string(config_.max_restarts)},
+         {"first_rank", assignment.rank_base}});
+}
+
+/// Where other nodes reach this one. A node that hosts the server talks to it over the loopback:
+/// the way to a neighbour tells which of its addresses the others know.
+std::string AgentRunner::address_towards(
+    const control::Assignment& assignment, std::string own) const {
+    if (!is_loopback(own) || assignment.neighbours.empty()) return own;
+    error_code ec;
+    const auto neighbour = boost::asio::ip::make_address(assignment.neighbours.front().addr, ec);
+    if (ec) return own;
+    // Connecting a datagram socket sends nothing; it only chooses the way.
+    boost::asio::io_context unused;
+    boost::asio::ip::udp::socket socket(unused);
+    const boost::asio::ip::udp::endpoint there(neighbour, limits::default_rendezvous_port);
+    socket.open(there.protocol(), ec);
+    if (!ec) socket.connect(there, ec);
+    const auto here = socket.local_endpoint(ec);
+    return ec ? own : unwrap_mapped(here.address().to_string());
+}
+
+void AgentRunner::tell_worker_event(Agent::Event event) {
+    if (const auto* exited = std::get_if<Agent::WorkerExited>(&event)) {
+        const bool is_expected =
+            exited->exit.is_success() || driver_->machine().phase() == Agent::Phase::stopping;
+        log::write(
+            is_expected ? log::Level::info : log::Level::warning,
+            "worker.exited",
+            {{"rank", plan_->assignment.rank_base + exited->local_rank},
+             {"local_rank", exited->local_rank},
+             {"exit", exited->exit.describe()}});
+    }
+    post(std::move(event));
+}
+
+void AgentRunner::explain(const Agent::ExplainFailure& order) {
+    error_files_.read(
+        error_file_path(config_.worker, *plan_, order.local_rank),
+        [this, order](std::optional<ErrorReport> report) {
+            Agent::FailureExplained explained{order.round, order.local_rank, "", "", false};
+            if (report) {
+                explained.message = std::move(report->message);
+                explained.details = std::move(report->details);
+            }
+            if (explained.details.empty() && plan_ && plan_->assignment.round == order.round)
+                explained.details = workers_.last_words(order.local_rank);
+            post(std::move(explained));
+        });
+}
+
+void AgentRunner::clean_up(int round) {
+    workers_.forget();
+    if (!plan_ || plan_->assignment.round != round) return;
+    std::vector<std::string> paths;
+    for (int local_rank = 0; local_rank < config_.worker.nproc; ++local_rank)
+        paths.push_back(error_file_path(config_.worker, *plan_, local_rank));
+    error_files_.remove(std::move(paths));
+}
+
+void AgentRunner::note(const Agent::Effect& effect) {
+    std::visit(
+        Overloaded{
+            [&](const Agent::NoteWaiting& e) {
+                log::warning(
+                    "rendezvous.waiting",
+                    {{"endpoint", config_.rendezvous.endpoint.to_string()},
+                     {"problem", describe(e.trouble)},
+                     {"waited_s", static_cast<int>(in_seconds(e.waited))},
+                     {"timeout_s", static_cast<int>(in_seconds(config_.settings.join_timeout))},
+                     {"detail", e.reason}});
+            },
+            [&](const Agent::NoteStandby& e) {
+                log::warning("node.standing_by", {{"reason", e.reason}});
+            },
+            [&](const Agent::NoteStopping& e) {
+                log::warning("round.stopped", {{"round", e.round}, {"reason", e.reason}});
+            },
+            [&](const Agent::NoteServerLost& e) {
+                log::warning("rendezvous.lost", {{"reason", e.reason}});
+            },
+            [&](Agent::NoteServerBack) { log::warning("rendezvous.resumed"); },
+            [&](const Agent::NoteStale& e) {
+                log::debug("message.dropped", {{"what", e.what}});
+            },
+            [&](const Agent::NoteStuck& e) {
+                log::error(
+                    "workers.stuck",
+                    {{"workers", e.local_ranks.size()},
+                     {"others", e.remains},
+                     {"reason", "SIGKILL has no effect: they hang inside the kernel"}});
+            },
+            [](const auto&) {},
+        },
+        effect);
+}
+
+void AgentRunner::on_signal(int signal) {
+    if (!is_finished_) return post(Agent::Signalled{signal});
+    // Only the server is left, waiting for other nodes.
+    if (signal == SIGINT) leave();
+}
+
+void AgentRunner::finish(const JobReport& report) {
+    is_finished_ = true;
+    exit_code_ = report.exit_code;
+    console_.write(STDERR_FILENO, screen_of(report));
+    if (!rendezvous_.is_hosting() || is_server_idle_) return leave();
+    // The server outlives the job by the last agent's goodbye, or by its lease.
+    patience_.expires_after(config_.settings.lease + limits::drain_margin);
+    patience_.async_wait([this](const boost::system::error_code& ec) {
+        if (!ec) leave();
+    });
+}
+
+void AgentRunner::leave() {
+    io_.stop();
+}
+
+}  // namespace
+
+int run_agent(const AgentConfig& config, const InheritedState& start, AgentSide keeper_side) {
+    AgentRunner runner(config, start, keeper_side);
+    return runner.run();
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/plan/worker_env.hpp"
+
+#include <array>
+#include <cctype>
+#include <map>
+#include <utility>
+
+namespace ddprun::agent {
+namespace {
+
+/// One worker's place, as the table below sees it.
+struct Place {
+    const WorkerSpec& spec;
+    const RoundPlan& plan;
+    int local_rank;
+
+    const control::Assignment& in() const { return plan.assignment; }
+};
+
+struct Variable {
+    std::string_view name;
+    std::string (*value)(const Place&);
+};
+
+std::string text(int number) {
+    return std::to_string(number);
+}
+
+constexpr std::array variables{
+    Variable{"LOCAL_RANK", [](const Place& p) { return text(p.local_rank); }},
+    Variable{"RANK", [](const Place& p) { return text(p.in().rank_base + p.local_rank); }},
+    Variable{"GROUP_RANK", [](const Place& p) { return text(p.in().group_rank); }},
+    Variable{
+        "ROLE_RANK", [](const Place& p) { return text(p.in().role_rank_base + p.local_rank); }},
+    Variable{"ROLE_NAME", [](const Place& p) { return p.spec.role; }},
+    Variable{"LOCAL_WORLD_SIZE", [](const Place& p) { return text(p.spec.nproc); }},
+    Variable{"WORLD_SIZE", [](const Place& p) { return text(p.in().world_size); }},
+    Variable{"GROUP_WORLD_SIZE", [](const Place& p) { return text(p.in().group_world_size); }},
+    Variable{"ROLE_WORLD_SIZE", [](const Place& p) { return text(p.in().role_world_size); }},
+    Variable{"MASTER_ADDR", [](const Place& p) { return p.in().master_addr; }},
+    Variable{"MASTER_PORT", [](const Place& p) { return text(p.in().master_port); }},
+    Variable{
+        "TORCHELASTIC_RESTART_COUNT", [](const Place& p) { return text(p.in().restart_count); }},
+    Variable{"TORCHELASTIC_MAX_RESTARTS", [](const Place& p) { return text(p.plan.max_restarts); }},
+    Variable{"TORCHELASTIC_RUN_ID", [](const Place& p) { return p.plan.run_id; }},
+    Variable{
+        "TORCHELASTIC_USE_AGENT_STORE",
+        [](const Place& p) { return std::string{p.plan.shares_store ? "True" : "False"}; }},
+    Variable{
+        "TORCHELASTIC_ERROR_FILE",
+        [](const Place& p) { return error_file_path(p.spec, p.plan, p.local_rank); }},
+    Variable{"DDPRUN_ROUND", [](const Place& p) { return text(p.in().round); }},
+    Variable{"DDPRUN_INCARNATION", [](const Place& p) { return p.plan.incarnation; }},
+    Variable{"DDPRUN_NODE_ADDR", [](const Place& p) { return p.plan.node_addr; }},
+};
+
+/// Set only where the launcher's environment has no word of its own.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 2> defaults{{
+    {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+    {"TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT"},
+}};
+
+bool begins_name(char c) {
+    return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+
+bool continues_name(char c) {
+    return begins_name(c) || std::isdigit(static_cast<unsigned char>(c)) != 0;
+}
+
+std::string_view name_at(std::string_view text) {
+    std::size_t length = 0;
+    if (!text.empty() && begins_name(text.front()))
+        while (length < text.size() && continues_name(text[length]))
+            ++length;
+    return text.substr(0, length);
+}
+
+}  // namespace
+
+std::vector<std::string> worker_environment(
+    const WorkerSpec& spec, const RoundPlan& plan, int local_rank) {
+    auto environment = spec.environment;
+    for (const auto& [name, value] : defaults)
+        environment.emplace(name, value);
+    const Place place{spec, plan, local_rank};
+    for (const auto& variable : variables)
+        environment.insert_or_assign(std::string{variable.name}, variable.value(place));
+
+    std::vector<std::string> lines;
+    lines.reserve(environment.size());
+    for (const auto& [name, value] : environment)
+        lines.push_back(name + '=' + value);
+    return lines;
+}
+
+std::vector<std::string> worker_arguments(const WorkerSpec& spec, int local_rank) {
+    auto arguments = spec.arguments;
+    for (std::size_t i = 1; i < arguments.size(); ++i)
+        arguments[i] = expand_local_rank(arguments[i], local_rank);
+    return arguments;
+}
+
+std::string expand_local_rank(std::string_view text, int local_rank) {
+    constexpr std::string_view known = "local_rank";
+    std::string result;
+    while (!text.empty()) {
+        const auto dollar = text.find('$');
+        result += text.substr(0, dollar);
+        if (dollar == std::string_view::npos) break;
+        text.remove_prefix(dollar + 1);
+
+        const bool is_braced = text.starts_with('{');
+        const auto name = name_at(text.substr(is_braced ? 1 : 0));
+        const bool is_closed = !is_braced || text.substr(name.size() + 1).starts_with('}');
+        if (text.starts_with('$')) {
+            result += '$';
+            text.remove_prefix(1);
+        } else if (name == known && is_closed) {
+            result += std::to_string(local_rank);
+            text.remove_prefix(name.size() + (is_braced ? 2 : 0));
+        } else {
+            result += '$';
+        }
+    }
+    return result;
+}
+
+std::string error_file_path(const WorkerSpec& spec, const RoundPlan& plan, int local_rank) {
+    const auto found = spec.environment.find("TMPDIR");
+    std::string path =
+        found != spec.environment.end() && !found->second.empty() ? found->second : "/tmp";
+    if (path.back() != '/') path += '/';
+    return path + "ddprun-" + plan.nonce.to_short_string() + '-' +
+           std::to_string(plan.assignment.round) + '-' + std::to_string(local_rank) + ".json";
+}
+
+}  // namespace ddprun::agent

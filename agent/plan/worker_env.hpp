@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/plan/worker_spec.hpp"
+#include "rendezvous/base/ids.hpp"
+#include "rendezvous/control/message.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// What a worker is told: its environment and its arguments. Names, spellings and values are
+/// torchrun's, exactly, with two differences: the restart count is the job's, not this node's, and
+/// the error file is not created beforehand.
+namespace ddprun::agent {
+
+/// Everything about one round on one node that workers are told.
+struct RoundPlan {
+    control::Assignment assignment;
+    std::string run_id;
+    std::string incarnation;
+    Nonce nonce;
+    /// Numeric, where other nodes reach this one.
+    std::string node_addr;
+    int max_restarts = 0;
+    bool shares_store = true;
+
+    bool operator==(const RoundPlan&) const = default;
+};
+
+/// The whole environment of one worker as "NAME=value", sorted by name: what was inherited, under
+/// what we set.
+std::vector<std::string> worker_environment(
+    const WorkerSpec& spec, const RoundPlan& plan, int local_rank);
+
+/// argv of one worker: every argument after the program's name goes through torchrun's template.
+std::vector<std::string> worker_arguments(const WorkerSpec& spec, int local_rank);
+
+/// `$local_rank` and `${local_rank}` become the number, `$$` becomes `$`, any other `$` stays.
+std::string expand_local_rank(std::string_view text, int local_rank);
+
+/// TORCHELASTIC_ERROR_FILE: in the TMPDIR that the worker sees, else /tmp.
+std::string error_file_path(const WorkerSpec& spec, const RoundPlan& plan, int local_rank);
+
+}  // namespace ddprun::agent

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/runner/rendezvous_access.hpp"
+
+#include "rendezvous/base/log.hpp"
+#include "rendezvous/base/machine.hpp"
+#include "rendezvous/net/tcp.hpp"
+#include "rendezvous/server/interfaces.hpp"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+
+#include <utility>
+
+namespace ddprun::agent {
+namespace {
+
+Agent::Trouble trouble_of(client::CoordinatorClient::Trouble trouble) {
+    using Trouble = client::CoordinatorClient::Trouble;
+    switch (trouble) {
+        case Trouble::unresolved: return Agent::Trouble::unresolved;
+        case Trouble::refused: return Agent::Trouble::refused;
+        case Trouble::no_answer: return Agent::Trouble::no_answer;
+        case Trouble::wrong_protocol: return Agent::Trouble::wrong_protocol;
+        case Trouble::wrong_version: return Agent::Trouble::wrong_version;
+        case Trouble::lost: return Agent::Trouble::lost;
+    }
+    return Agent::Trouble::no_answer;
+}
+
+/// Where this node reaches the server that it has just begun to host.
+Endpoint own_end(const server::ListenOn& on, std::uint16_t port) {
+    const bool is_one_address = on.scope == server::ListenOn::Scope::address;
+    return {is_one_address ? on.address : "127.0.0.1", port};
+}
+
+}  // namespace
+
+RendezvousAccess::RendezvousAccess(
+    boost::asio::io_context& io, const AgentConfig& config, Hooks hooks)
+    : io_(io),
+      config_(config),
+      hooks_(std::move(hooks)) {}
+
+RendezvousAccess::~RendezvousAccess() {
+    if (server_) server_->stop();
+}
+
+void RendezvousAccess::connect(int link, Duration unanswered_for) {
+    links_.emplace(link, nullptr);
+    if (server_) return open(link, own_server_);
+    boost::asio::co_spawn(io_, attempt(link, unanswered_for), boost::asio::detached);
+}
+
+boost::asio::awaitable<void> RendezvousAccess::attempt(int link, Duration unanswered_for) {
+    const auto& plan = config_.rendezvous;
+    server::HostingFacts facts;
+    facts.endpoint = plan.endpoint;
+    facts.listen_address = plan.listen_host;
+    facts.is_host = plan.is_host;
+    facts.max_nodes = config_.nodes.max;
+    facts.node_rank = config_.node_rank;
+    facts.resolved = co_await resolve();
+    facts.own = server::interface_addresses();
+    facts.unanswered_for = unanswered_for;
+    if (!links_.contains(link)) co_return;
+
+    const auto hosting = settle(std::move(facts));
+    if (const auto* refuse = std::get_if<server::Refuse>(&hosting)) {
+        links_.erase(link);
+        hooks_.on_event(Agent::ConnectRefused{refuse->reason});
+    } else if (server_) {
+        hooks_.on_event(Agent::HostingStarted{});
+        open(link, own_server_);
+    } else {
+        open(link, plan.endpoint);
+    }
+}
+
+boost::asio::awaitable<std::vector<std::string>> RendezvousAccess::resolve() {
+    // The resolver is a thread and three files away; the usual names need neither.
+    const auto& endpoint = config_.rendezvous.endpoint;
+    if (endpoint.host == "localhost") co_return std::vector<std::string>{"127.0.0.1"};
+    error_code ec;
+    const auto numeric = boost::asio::ip::make_address(endpoint.host, ec);
+    if (!ec) co_return std::vector<std::string>{unwrap_mapped(numeric.to_string())};
+
+    std::vector<std::string> addresses;
+    const auto found = co_await net::resolve(endpoint);
+    if (found)
+        for (const auto& each : *found)
+            addresses.push_back(unwrap_mapped(each.address().to_string()));
+    co_return addresses;
+}
+
+server::Hosting RendezvousAccess::settle(server::HostingFacts facts) {
+    auto hosting = server::decide(facts);
+    // A taken port is a new fact; with it the answer is another port, another role or a refusal.
+    for (int tries = 0; tries < 2; ++tries) {
+        const auto* listen = std::get_if<server::Listen>(&hosting);
+        if (listen == nullptr) break;
+        const auto failed = host(*listen);
+        if (!failed) break;
+        if (failed->code != boost::asio::error::address_in_use)
+            return server::Refuse{failed->describe()};
+        facts.is_port_in_use = true;
+        facts.held_by = net::who_listens_on(listen->on.port);
+        hosting = server::decide(facts);
+    }
+    return hosting;
+}
+
+std::optional<Failure> RendezvousAccess::host(const server::Listen& listen) {
+    server::RendezvousServer::Options options;
+    options.listen = listen.on;
+    options.hosted_run_id = config_.run_id;
+    options.name = config_.host_name;
+    options.version = DDPRUN_VERSION;
+    options.on_idle = [this] { boost::asio::post(io_, [this] { hooks_.on_server_idle(); }); };
+    auto server = std::make_unique<server::RendezvousServer>(std::move(options));
+    const auto port = server->start();
+    if (!port) return port.error();
+    log::debug("rendezvous.hosted", {{"port", *port}, {"reason", listen.reason}});
+    server_ = std::move(server);
+    own_server_ = own_end(listen.on, *port);
+    return std::nullopt;
+}
+
+void RendezvousAccess::open(int link, Endpoint endpoint) {
+    client::CoordinatorClient::Hooks hooks;
+    hooks.on_connected = hooks_.on_connected;
+    hooks.on_opened = [this, link](const client::CoordinatorClient::Opened& opened) {
+        hooks_.on_event(Agent::LinkOpened{link, opened.socket_addr});
+    };
+    hooks.on_message = [this, link](control::ServerMessage message) {
+        hooks_.on_event(Agent::Received{link, std::move(message)});
+    };
+    hooks.on_closed = [this, link](client::CoordinatorClient::Closed closed) {
+        links_.erase(link);
+        hooks_.on_event(
+            Agent::LinkClosed{link, trouble_of(closed.trouble), std::move(closed.reason)});
+    };
+    links_[link] =
+        std::make_unique<client::CoordinatorClient>(io_, std::move(endpoint), std::move(hooks));
+}
+
+void RendezvousAccess::send(int link, const control::AgentMessage& message) {
+    const auto found = links_.find(link);
+    if (found != links_.end() && found->second) found->second->send(message);
+}
+
+void RendezvousAccess::close(int link) {
+    const auto found = links_.find(link);
+    if (found == links_.end()) return;
+    auto client = std::move(found->second);
+    links_.erase(found);
+    // Its destructor may run inside one of its own hooks, which it allows.
+    if (client) client->end();
+}
+
+void RendezvousAccess::interrupt_server(int signal, std::string reason) {
+    if (server_) server_->interrupt(signal, std::move(reason));
+}
+
+}  // namespace ddprun::agent

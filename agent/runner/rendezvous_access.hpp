@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/agent_config.hpp"
+#include "agent/supervise/agent.hpp"
+#include "rendezvous/client/coordinator_client.hpp"
+#include "rendezvous/server/hosting.hpp"
+#include "rendezvous/server/rendezvous_server.hpp"
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+namespace ddprun::agent {
+
+/// This node's way to the rendezvous server: asks at every attempt who hosts, becomes the host
+/// where the answer is this node, and connects (to itself over the loopback, like everybody else).
+///
+/// Lives on the agent's thread; the server it may host has threads of its own.
+class RendezvousAccess {
+public:
+    struct Hooks {
+        /// Connected, nothing written yet.
+        std::function<void(int descriptor)> on_connected;
+        /// What the machine should know. Never called from inside a function of this class.
+        std::function<void(Agent::Event)> on_event;
+        /// The hosted server has no agent and no job any more.
+        std::function<void()> on_server_idle;
+    };
+
+    RendezvousAccess(boost::asio::io_context& io, const AgentConfig& config, Hooks hooks);
+    ~RendezvousAccess();
+    RendezvousAccess(const RendezvousAccess&) = delete;
+    RendezvousAccess& operator=(const RendezvousAccess&) = delete;
+
+    void connect(int link, Duration unanswered_for);
+    void send(int link, const control::AgentMessage& message);
+    void close(int link);
+
+    bool is_hosting() const { return server_ != nullptr; }
+    void interrupt_server(int signal, std::string reason);
+
+private:
+    boost::asio::awaitable<void> attempt(int link, Duration unanswered_for);
+    boost::asio::awaitable<std::vector<std::string>> resolve();
+    /// What to do after all, once listening was tried where that was the answer.
+    server::Hosting settle(server::HostingFacts facts);
+    std::optional<Failure> host(const server::Listen& listen);
+    void open(int link, Endpoint endpoint);
+
+    boost::asio::io_context& io_;
+    const AgentConfig& config_;
+    Hooks hooks_;
+    std::unique_ptr<server::RendezvousServer> server_;
+    Endpoint own_server_;
+    /// Empty while it is being found out who hosts.
+    std::map<int, std::unique_ptr<client::CoordinatorClient>> links_;
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/random.hpp"
+#include "rendezvous/base/result.hpp"
+#include "rendezvous/net/tcp.hpp"
+#include "rendezvous/server/store_server.hpp"
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace ddprun::agent {
+
+/// Ports that listeners of ours may take, both ends included; 0 and 0: any free one.
+struct PortRange {
+    std::uint16_t first = 0;
+    std::uint16_t last = 0;
+};
+
+/// Listens on a random port of the range whose successor is free too: programs bind MASTER_PORT+1
+/// for purposes of their own.
+Result<net::Tcp::acceptor> listen_in_range(
+    boost::asio::io_context& io, PortRange range, Random& random);
+
+/// The worker stores of this node on one thread of their own: each round gets a fresh keyspace on
+/// a port of its own, so that nobody ever reads what an earlier round wrote.
+class RoundStores {
+public:
+    using OnOpened = std::function<void(Result<std::uint16_t>)>;
+
+    /// Answers are posted to `agent`.
+    RoundStores(boost::asio::io_context& agent, PortRange range);
+    /// Closes all that are open.
+    ~RoundStores();
+    RoundStores(const RoundStores&) = delete;
+    RoundStores& operator=(const RoundStores&) = delete;
+
+    void open(OnOpened on_opened);
+    /// Its clients read what was sent to them before they see its end.
+    void close(std::uint16_t port);
+
+private:
+    Result<std::uint16_t> open_now();
+
+    boost::asio::io_context& agent_;
+    // Everything below belongs to the store thread.
+    boost::asio::io_context io_{1};
+    boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
+    PortRange range_;
+    Random random_;
+    std::map<std::uint16_t, std::unique_ptr<server::StoreServer>> stores_;
+    std::vector<std::unique_ptr<server::StoreServer>> draining_;
+    std::thread thread_;
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/runner/worker_processes.hpp"
+
+#include "agent/process/descendants.hpp"
+#include "rendezvous/base/log.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+namespace ddprun::agent {
+namespace {
+
+/// No child at all, dead or alive: then nothing of a round can be left.
+bool has_no_child() {
+    siginfo_t info{};
+    return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD;
+}
+
+}  // namespace
+
+WorkerProcesses::WorkerProcesses(
+    boost::asio::io_context& io,
+    const WorkerSpec& spec,
+    const InheritedState& start,
+    ConsoleWriter& console,
+    KeeperLink& keeper,
+    OnEvent on_event)
+    : io_(io),
+      spec_(spec),
+      start_(start),
+      console_(console),
+      keeper_(keeper),
+      on_event_(std::move(on_event)),
+      is_relaying_(::isatty(STDERR_FILENO) == 0),
+      reaper_(io, [this] { return living_leaders(); }),
+      spawner_(io) {}
+
+void WorkerProcesses::spawn(const RoundPlan& plan) {
+    processes_.clear();
+    processes_.resize(static_cast<std::size_t>(spec_.nproc));
+    std::vector<SpawnSpec> batch;
+    batch.reserve(processes_.size());
+    for (int local_rank = 0; local_rank < spec_.nproc; ++local_rank)
+        batch.push_back(spawn_spec(plan, local_rank));
+    spawner_.start(
+        std::move(batch), [this](const Spawner::Outcome& outcome) { on_spawned(outcome); });
+}
+
+SpawnSpec WorkerProcesses::spawn_spec(const RoundPlan& plan, int local_rank) {
+    SpawnSpec spec;
+    spec.program = spec_.program;
+    spec.arguments = worker_arguments(spec_, local_rank);
+    spec.environment = worker_environment(spec_, plan, local_rank);
+    spec.start = start_;
+    if (!is_relaying_) return spec;
+    auto relay = StderrRelay::open(io_, console_);
+    if (relay) {
+        spec.standard_error = relay->worker_end();
+        processes_[static_cast<std::size_t>(local_rank)].relay = std::move(*relay);
+    } else {
+        // It then writes to our standard error itself; only the report is poorer.
+        log::warning("stderr.inherited", {{"reason", relay.error().describe()}});
+    }
+    return spec;
+}
+
+void WorkerProcesses::on_spawned(const Spawner::Outcome& outcome) {
+    const int local_rank = outcome.index;
+    auto& process = processes_.at(static_cast<std::size_t>(local_rank));
+    if (process.relay) process.relay->close_worker_end();
+    if (!outcome.pid) {
+        log::debug("worker.not_started", {{"reason", outcome.pid.error().describe()}});
+        return on_event_(Agent::WorkerExited{
+            local_rank,
+            WorkerExit{WorkerExit::NotExecuted{outcome.pid.error().code.value(), spec_.program}}});
+    }
+    const pid_t pid = *outcome.pid;
+    auto child = Child::watch(
+        io_, pid, [this, local_rank](WorkerExit exit) { on_exited(local_rank, std::move(exit)); });
+    if (!child) {
+        // Nobody could tell when it ends: better no worker than a lost one.
+        ::kill(pid, SIGKILL);
+        log::error("worker.not_watched", {{"reason", child.error().describe()}});
+        return on_event_(Agent::WorkerExited{
+            local_rank,
+            WorkerExit{WorkerExit::NotExecuted{child.error().code.value(), spec_.program}}});
+    }
+    process.child = std::move(*child);
+    keeper_.note_session(local_rank, pid);
+    on_event_(Agent::WorkerSpawned{local_rank, pid});
+}
+
+void WorkerProcesses::on_exited(int local_rank, WorkerExit exit) {
+    auto& process = processes_.at(static_cast<std::size_t>(local_rank));
+    if (process.relay) process.relay->finish();
+    on_event_(Agent::WorkerExited{local_rank, std::move(exit)});
+}
+
+void WorkerProcesses::signal_leader(int local_rank, int signal) {
+    auto& child = processes_.at(static_cast<std::size_t>(local_rank)).child;
+    if (!child) return;
+    child->signal_leader(signal);
+    child->signal_leader(SIGCONT);
+}
+
+void WorkerProcesses::signal_session(int local_rank, int signal) {
+    auto& child = processes_.at(static_cast<std::size_t>(local_rank)).child;
+    // Walking through all processes for each of many workers would take longer than to stop them.
+    if (!child || !has_orphans()) return;
+    child->signal_session(signal);
+    child->signal_session(SIGCONT);
+}
+
+void WorkerProcesses::kill_session(int local_rank) {
+    auto& child = processes_.at(static_cast<std::size_t>(local_rank)).child;
+    if (!child) return;
+    // What is below the leader first: when it dies they move, and are then among the remains.
+    child->signal_session(SIGKILL);
+    child->signal_leader(SIGKILL);
+}
+
+int WorkerProcesses::count_remains() {
+    const auto leaders = living_leaders();
+    reap_orphans(leaders);
+    if (leaders.empty() && has_no_child()) return 0;
+    const int count = signal_descendants(0, leaders);
+    // The list of children may miss one that moves while it is read: none is believed twice.
+    return count > 0 ? count : signal_descendants(0, leaders);
+}
+
+void WorkerProcesses::kill_remains() {
+    signal_descendants(SIGKILL, living_leaders());
+}
+
+void WorkerProcesses::forget() {
+    for (int local_rank = 0; local_rank < spec_.nproc; ++local_rank)
+        keeper_.note_session(local_rank, 0);
+}
+
+void WorkerProcesses::resume_output() {
+    for (auto& process : processes_)
+        if (process.relay) process.relay->resume();
+}
+
+std::string WorkerProcesses::last_words(int local_rank) const {
+    const auto& relay = processes_.at(static_cast<std::size_t>(local_rank)).relay;
+    return relay ? relay->tail() : std::string{};
+}
+
+std::vector<pid_t> WorkerProcesses::living_leaders() const {
+    std::vector<pid_t> pids;
+    for (const auto& process : processes_)
+        if (process.child && !process.child->has_exited()) pids.push_back(process.child->pid());
+    return pids;
+}
+
+bool WorkerProcesses::has_orphans() const {
+    std::vector<pid_t> children(processes_.size() + 1);
+    const auto leaders = living_leaders();
+    const int count = list_children(children);
+    if (count < 0 || static_cast<std::size_t>(count) > children.size()) return true;
+    children.resize(static_cast<std::size_t>(count));
+    return std::any_of(children.begin(), children.end(), [&](pid_t pid) {
+        return std::find(leaders.begin(), leaders.end(), pid) == leaders.end();
+    });
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/keeper_link.hpp"
+#include "agent/output/console_writer.hpp"
+#include "agent/output/stderr_relay.hpp"
+#include "agent/plan/worker_env.hpp"
+#include "agent/process/child.hpp"
+#include "agent/process/orphan_reaper.hpp"
+#include "agent/process/spawner.hpp"
+#include "agent/supervise/agent.hpp"
+
+#include <boost/asio/io_context.hpp>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun::agent {
+
+/// The processes of this node's current round: starts them, watches them, signals them as told.
+/// Lives on the agent's thread. Knows nothing of why.
+class WorkerProcesses {
+public:
+    using OnEvent = std::function<void(Agent::Event)>;
+
+    WorkerProcesses(
+        boost::asio::io_context& io,
+        const WorkerSpec& spec,
+        const InheritedState& start,
+        ConsoleWriter& console,
+        KeeperLink& keeper,
+        OnEvent on_event);
+    WorkerProcesses(const WorkerProcesses&) = delete;
+    WorkerProcesses& operator=(const WorkerProcesses&) = delete;
+
+    /// Every worker of a round. Requires: nothing is left of the one before.
+    void spawn(const RoundPlan& plan);
+    void cancel_spawns() { spawner_.cancel(); }
+
+    void signal_leader(int local_rank, int signal);
+    void signal_session(int local_rank, int signal);
+    void kill_session(int local_rank);
+    /// Living processes below this one that are not leaders.
+    int count_remains();
+    void kill_remains();
+    /// The round's last process is gone.
+    void forget();
+
+    /// The console has room again.
+    void resume_output();
+    /// The last lines of its standard error; empty where that is a terminal.
+    std::string last_words(int local_rank) const;
+
+private:
+    struct Process {
+        std::optional<Child> child;
+        std::optional<StderrRelay> relay;
+    };
+
+    SpawnSpec spawn_spec(const RoundPlan& plan, int local_rank);
+    void on_spawned(const Spawner::Outcome& outcome);
+    void on_exited(int local_rank, WorkerExit exit);
+    std::vector<pid_t> living_leaders() const;
+    bool has_orphans() const;
+
+    boost::asio::io_context& io_;
+    const WorkerSpec& spec_;
+    const InheritedState& start_;
+    ConsoleWriter& console_;
+    KeeperLink& keeper_;
+    OnEvent on_event_;
+    bool is_relaying_;
+    std::vector<Process> processes_;
+    OrphanReaper reaper_;
+    // Last: its thread ends first, and with it what it started.
+    Spawner spawner_;
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/plan/worker_env.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+using namespace ddprun;
+using namespace ddprun::agent;
+
+namespace {
+
+WorkerSpec a_spec() {
+    WorkerSpec spec;
+    spec.program = "/usr/bin/python3";
+    spec.arguments = {"/usr/bin/python3", "-u", "train.py", "--log=${local_rank}.txt"};
+    spec.environment = {{"HOME", "/root"}, {"OMP_NUM_THREADS", "1"}, {"RANK", "stale"}};
+    spec.nproc = 2;
+    spec.role = "trainer";
+    return spec;
+}
+
+RoundPlan a_plan() {
+    RoundPlan plan;
+    plan.assignment.round = 3;
+    plan.assignment.restart_count = 2;
+    plan.assignment.group_rank = 1;
+    plan.assignment.group_world_size = 2;
+    plan.assignment.rank_base = 4;
+    plan.assignment.world_size = 6;
+    plan.assignment.role_rank_base = 1;
+    plan.assignment.role_world_size = 3;
+    plan.assignment.master_addr = "10.0.0.2";
+    plan.assignment.master_port = 20'011;
+    plan.run_id = "job7";
+    plan.incarnation = "abc";
+    plan.nonce = *Nonce::parse("0123456789abcdef0123456789abcdef");
+    plan.node_addr = "10.0.0.3";
+    plan.max_restarts = 5;
+    return plan;
+}
+
+}  // namespace
+
+TEST_CASE("a worker's environment is torchrun's, name by name") {
+    const auto environment = worker_environment(a_spec(), a_plan(), 1);
+
+    const std::vector<std::string> expected{
+        "DDPRUN_INCARNATION=abc",
+        "DDPRUN_NODE_ADDR=10.0.0.3",
+        "DDPRUN_ROUND=3",
+        "GROUP_RANK=1",
+        "GROUP_WORLD_SIZE=2",
+        "HOME=/root",
+        "LOCAL_RANK=1",
+        "LOCAL_WORLD_SIZE=2",
+        "MASTER_ADDR=10.0.0.2",
+        "MASTER_PORT=20011",
+        "OMP_NUM_THREADS=1",
+        "RANK=5",
+        "ROLE_NAME=trainer",
+        "ROLE_RANK=2",
+        "ROLE_WORLD_SIZE=3",
+        "TORCHELASTIC_ERROR_FILE=/tmp/ddprun-01234567-3-1.json",
+        "TORCHELASTIC_MAX_RESTARTS=5",
+        "TORCHELASTIC_RESTART_COUNT=2",
+        "TORCHELASTIC_RUN_ID=job7",
+        "TORCHELASTIC_SIGNALS_TO_HANDLE=SIGTERM,SIGINT,SIGHUP,SIGQUIT",
+        "TORCHELASTIC_USE_AGENT_STORE=True",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING=1",
+        "WORLD_SIZE=6",
+    };
+    CHECK(environment == expected);
+}
+
+TEST_CASE("what a person set for NCCL and signals stays") {
+    auto spec = a_spec();
+    spec.environment["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "3";
+    spec.environment["TORCHELASTIC_SIGNALS_TO_HANDLE"] = "SIGUSR2";
+    const auto environment = worker_environment(spec, a_plan(), 0);
+
+    const auto has = [&](const std::string& line) {
+        return std::find(environment.begin(), environment.end(), line) != environment.end();
+    };
+    CHECK(has("TORCH_NCCL_ASYNC_ERROR_HANDLING=3"));
+    CHECK(has("TORCHELASTIC_SIGNALS_TO_HANDLE=SIGUSR2"));
+}
+
+TEST_CASE("without the shared store the workers are told to make their own") {
+    auto plan = a_plan();
+    plan.shares_store = false;
+    const auto environment = worker_environment(a_spec(), plan, 0);
+
+    CHECK(
+        std::find(environment.begin(), environment.end(), "TORCHELASTIC_USE_AGENT_STORE=False") !=
+        environment.end());
+}
+
+TEST_CASE("the error file lies where the worker's own temporary files do") {
+    auto spec = a_spec();
+    spec.environment["TMPDIR"] = "/scratch/";
+    CHECK(error_file_path(spec, a_plan(), 0) == "/scratch/ddprun-01234567-3-0.json");
+    spec.environment["TMPDIR"] = "";
+    CHECK(error_file_path(spec, a_plan(), 0) == "/tmp/ddprun-01234567-3-0.json");
+}
+
+TEST_CASE("arguments go through torchrun's template, the program's name does not") {
+    auto spec = a_spec();
+    spec.arguments[0] = "$local_rank";
+    CHECK(
+        worker_arguments(spec, 1) ==
+        std::vector<std::string>{"$local_rank", "-u", "train.py", "--log=1.txt"});
+}
+
+TEST_CASE("only the local rank and the doubled dollar are replaced") {
+    const auto expanded = [](const char* text) { return expand_local_rank(text, 7); };
+    CHECK(expanded("$local_rank") == "7");
+    CHECK(expanded("a${local_rank}b$local_rank.txt") == "a7b7.txt");
+    CHECK(expanded("$$local_rank") == "$local_rank");
+    CHECK(expanded("$$$local_rank") == "$7");
+    CHECK(expanded("$local_rankx") == "$local_rankx");
+    CHECK(expanded("${local_rank") == "${local_rank");
+    CHECK(expanded("${other} $other $ $1 ${}") == "${other} $other $ $1 ${}");
+    CHECK(expanded("cost: 5$") == "cost: 5$");
+    CHECK(expanded("") == "");
+}
