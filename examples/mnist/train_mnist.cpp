@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -14,6 +15,11 @@
 namespace {
 
 constexpr int unusable_input = 2;
+
+std::string above_zero(const std::string& text) {
+    const double number = std::strtod(text.c_str(), nullptr);
+    return number > 0 && number < HUGE_VAL ? "" : "'" + text + "': must be a number above 0";
+}
 
 void add_options(CLI::App& app, mnist::TrainingOptions& options) {
     app.add_option("--data", options.data, "folder with MNIST's four files")->required();
@@ -24,7 +30,7 @@ void add_options(CLI::App& app, mnist::TrainingOptions& options) {
         ->check(CLI::Range(1, 1'000'000))
         ->capture_default_str();
     app.add_option("--lr", options.learning_rate, "learning rate")
-        ->check(CLI::PositiveNumber)
+        ->check(above_zero)
         ->capture_default_str();
     app.add_option("--seed", options.seed, "of weights, order and dropout")->capture_default_str();
     app.add_option("--checkpoint-dir", options.checkpoint_dir, "save there, and resume from there");
@@ -32,7 +38,7 @@ void add_options(CLI::App& app, mnist::TrainingOptions& options) {
            "--checkpoint-every",
            options.checkpoint_every,
            "steps between checkpoints, beside the one after each epoch; 0: only those")
-        ->check(CLI::NonNegativeNumber)
+        ->check(CLI::Range(0, 1'000'000'000))
         ->capture_default_str();
 }
 

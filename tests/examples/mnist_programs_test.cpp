@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// The programs of examples/mnist, each alone, as a person would first try them.
+#include "tests/examples/temporary_folder.hpp"
+
+#include <doctest/doctest.h>
+
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <string>
+#include <vector>
+
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Outcome {
+    int exit_code = -1;
+    std::string output;  // both streams
+};
+
+/// Runs `program arguments...` of this build, without a launcher's variables.
+Outcome run(const std::string& program, const std::string& arguments) {
+    const auto command = "env -u RANK -u WORLD_SIZE -u MASTER_ADDR -u MASTER_PORT " DDPRUN_BIN_DIR
+                         "/" +
+                         program + " " + arguments + " 2>&1";
+    FILE* pipe = ::popen(command.c_str(), "r");
+    REQUIRE(pipe != nullptr);
+    Outcome outcome;
+    std::array<char, 4096> chunk{};
+    while (const auto size = std::fread(chunk.data(), 1, chunk.size(), pipe))
+        outcome.output.append(chunk.data(), size);
+    const int status = ::pclose(pipe);
+    REQUIRE(WIFEXITED(status));
+    outcome.exit_code = WEXITSTATUS(status);
+    return outcome;
+}
+
+std::string last_line(const std::string& text) {
+    const auto end = text.find_last_not_of('\n');
+    const auto start = text.find_last_of('\n', end);
+    return text.substr(start + 1, end - start);
+}
+
+bool matches(const std::string& text, const char* pattern) {
+    return std::regex_search(
+        text, std::regex{pattern, std::regex::ECMAScript | std::regex::multiline});
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator{folder})
+        names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+}
+
+/// A few digits, made once for all tests of this file.
+const std::string& digits() {
+    static const TemporaryFolder folder;
+    static const auto made =
+        run("make_digits", "--out " + folder.path + " --train 2000 --test 300");
+    REQUIRE(made.exit_code == 0);
+    return folder.path;
+}
+
+}  // namespace
+
+TEST_CASE("train_mnist alone trains, saves, and says what the README says it does") {
+    const TemporaryFolder folder;
+
+    const auto trained =
+        run("train_mnist",
+            "--data " + digits() + " --epochs 2 --checkpoint-every 10 --checkpoint-dir " +
+                folder.in("saved"));
+    CAPTURE(trained.output);
+
+    CHECK(trained.exit_code == 0);
+    CHECK(matches(trained.output, "^rank 0 of 1: 2000 samples$"));
+    CHECK(matches(
+        trained.output,
+        R"(^epoch 2/2 loss [0-9]+\.[0-9]{4} accuracy [0-9]+\.[0-9]{2} % [0-9]+ samples/s$)"));
+    CHECK(matches(last_line(trained.output), R"(^test accuracy [0-9]+\.[0-9]{2} %$)"));
+    CHECK(
+        names_in(folder.in("saved")) == std::vector<std::string>{
+                                            "checkpoint-0000000000-000000000050.ddp",
+                                            "checkpoint-0000000000-000000000060.ddp",
+                                            "checkpoint-0000000000-000000000064.ddp"});
+}
+
+TEST_CASE("a run that is resumed, also in the middle of an epoch, ends with the same bits") {
+    const TemporaryFolder folder;
+    const auto train = [&](const std::string& saved, const std::string& more) {
+        return run(
+            "train_mnist",
+            "--data " + digits() + " --checkpoint-every 10 --checkpoint-dir " + folder.in(saved) +
+                " " + more);
+    };
+    REQUIRE(train("undisturbed", "--epochs 3").exit_code == 0);
+    REQUIRE(train("resumed", "--epochs 2").exit_code == 0);
+    // Step 60 is within the second epoch; what came after it is torn.
+    const auto torn = folder.in("resumed") + "/checkpoint-0000000000-000000000064.ddp";
+    fs::resize_file(torn, fs::file_size(torn) / 2);
+
+    const auto resumed = train("resumed", "--epochs 3");
+    CAPTURE(resumed.output);
+
+    CHECK(resumed.exit_code == 0);
+    CHECK(matches(
+        resumed.output, R"(^checkpoint passed over: .*000064\.ddp: the file is cut short$)"));
+    CHECK(matches(resumed.output, "^resumed from step 60 of round 0: "));
+    CHECK(names_in(folder.in("resumed")).back() == "checkpoint-0000000001-000000000096.ddp");
+    const auto compared =
+        run("compare_checkpoints", folder.in("undisturbed") + " " + folder.in("resumed"));
+    CAPTURE(compared.output);
+    CHECK(compared.exit_code == 0);
+    CHECK(last_line(compared.output) == "same parameters");
+
+    const auto earlier =
+        run("compare_checkpoints",
+            folder.in("undisturbed") + " " + folder.in("undisturbed") +
+                "/checkpoint-0000000000-000000000090.ddp");
+    CAPTURE(earlier.output);
+    CHECK(earlier.exit_code == 1);
+    CHECK(matches(earlier.output, "^parameter hidden1.weight differs$"));
+    CHECK(matches(last_line(earlier.output), "^largest difference [0-9.e-]+, in [a-z0-9.]+$"));
+}
+
+TEST_CASE("a checkpoint of another seed is refused with what to do") {
+    const TemporaryFolder folder;
+    const auto options =
+        "--data " + digits() + " --epochs 1 --checkpoint-dir " + folder.in("saved");
+    REQUIRE(run("train_mnist", options).exit_code == 0);
+
+    const auto refused = run("train_mnist", options + " --seed 2");
+    CAPTURE(refused.output);
+
+    CHECK(refused.exit_code == 2);
+    CHECK(matches(refused.output, "was written with --seed 1, this run has --seed 2"));
+    CHECK(last_line(refused.output) == "give the same seed, or another --checkpoint-dir");
+}
+
+TEST_CASE("bad data ends train_mnist with 2 and two lines") {
+    const TemporaryFolder folder;
+    const auto missing = run("train_mnist", "--data " + folder.in("nowhere"));
+    CAPTURE(missing.output);
+    CHECK(missing.exit_code == 2);
+    CHECK(matches(missing.output, "train_mnist: .*/train-images-idx3-ubyte: is missing$"));
+    CHECK(matches(last_line(missing.output), "^make_digits --out DIR writes a data set"));
+
+    fs::copy(digits(), folder.in("cut"));
+    fs::resize_file(folder.in("cut/t10k-images-idx3-ubyte"), 5000);
+    const auto cut = run("train_mnist", "--data " + folder.in("cut"));
+    CAPTURE(cut.output);
+    CHECK(cut.exit_code == 2);
+    CHECK(matches(cut.output, "t10k-images-idx3-ubyte: is cut short: 5000 bytes, its header"));
+}
+
+TEST_CASE("wrong options end each program with 2, and help with 0") {
+    for (const auto* program : {"make_digits", "train_mnist", "compare_checkpoints"}) {
+        CHECK(run(program, "--nonsense").exit_code == 2);
+        CHECK(run(program, "").exit_code == 2);
+        CHECK(run(program, "--help").exit_code == 0);
+    }
+    CHECK(run("train_mnist", "--data x --batch-size 0").exit_code == 2);
+    CHECK(run("train_mnist", "--data x --lr=-1").exit_code == 2);
+    CHECK(run("make_digits", "--out x --train 0").exit_code == 2);
+}
+
+TEST_CASE("compare_checkpoints ends with 2 when one of them cannot be read") {
+    const TemporaryFolder folder;
+    std::ofstream{folder.in("text")} << "no checkpoint, but a text of some length";
+    fs::create_directory(folder.in("empty"));
+
+    for (const auto* name : {"text", "empty", "missing"}) {
+        const auto compared = run("compare_checkpoints", folder.in(name) + " " + folder.in("text"));
+        CHECK(compared.exit_code == 2);
+        CHECK(matches(compared.output, "^compare_checkpoints: "));
+        CHECK(compared.output.find(folder.in(name)) != std::string::npos);
+    }
+}
+
+TEST_CASE("make_digits into a place that cannot be written says so") {
+    const TemporaryFolder folder;
+    std::ofstream{folder.in("file")} << "";
+
+    const auto made =
+        run("make_digits", "--out " + folder.in("file/digits") + " --train 1 --test 1");
+    CAPTURE(made.output);
+
+    CHECK(made.exit_code == 2);
+    CHECK(matches(made.output, "^make_digits: cannot make the folder .*: Not a directory$"));
+}
