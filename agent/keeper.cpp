@@ -154,7 +154,10 @@ private:
         signalfd_siginfo info{};
         while (::read(side_.signals, &info, sizeof info) == sizeof info) {
             const int signal = static_cast<int>(info.ssi_signo);
-            if (signal != SIGCHLD) forward(signal);
+            if (signal == SIGCHLD)
+                reap_orphans({&side_.agent, 1});
+            else
+                forward(signal);
         }
     }
 

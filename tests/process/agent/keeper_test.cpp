@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/process/descendants.hpp"
+#include "rendezvous/base/limits.hpp"
+#include "tests/process/support/left_behind.hpp"
+#include "tests/process/support/running.hpp"
+#include "tests/process/support/skip.hpp"
+#include "tests/process/support/wait.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/streambuf.hpp>
+#include <doctest/doctest.h>
+
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+using namespace ddprun::agent;
+using namespace ddprun::test;
+
+namespace {
+
+/// A keeper, its agent, and a worker whose grandchild has left for a session of its own.
+struct Node {
+    explicit Node(std::vector<std::string> options = {}, Running::Options how = {})
+        : keeper(start(std::move(options), std::move(how))) {
+        agent = keeper.wait_for_number("agent ");
+        worker = keeper.wait_for_number("worker ");
+        grandchild = keeper.wait_for_number("grandchild ");
+    }
+
+    static Running start(std::vector<std::string> options, Running::Options how) {
+        for (const auto& word : {std::string{"--"}, stub("fork_and_leave"), std::string{"stay"}})
+            options.push_back(word);
+        how.arguments = std::move(options);
+        return Running(stub("kept_node"), std::move(how));
+    }
+
+    Running keeper;
+    int agent;
+    int worker;
+    int grandchild;
+};
+
+bool contains(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
+
+bool is_alive(pid_t pid) {
+    return ::kill(pid, 0) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("the keeper passes the agent's exit code on") {
+    for (const int code : {0, 1, 42, 255}) {
+        Running node(stub("kept_node"), {"--exit", std::to_string(code), "--"});
+        node.wait_for_line("agent ");
+
+        node.signal(SIGTERM);
+
+        CHECK(node.wait_for_code() == code);
+        CHECK(node.err().empty());
+    }
+}
+
+TEST_CASE("every signal sent to ddprun reaches the agent, in order") {
+    Running node(stub("kept_node"), {"--exit", "0", "--"});
+    node.wait_for_line("agent ");
+
+    for (const auto& [signal, name] :
+         {std::pair{SIGHUP, "SIGHUP"}, {SIGQUIT, "SIGQUIT"}, {SIGINT, "SIGINT"}}) {
+        node.signal(signal);
+        CHECK(node.wait_for_line("signal") == std::string{"signal "} + name);
+    }
+
+    node.signal(SIGTERM);
+    CHECK(node.wait_for_code() == 0);
+}
+
+TEST_CASE("a signal sent to the agent itself, as a scheduler does to every process, is ignored") {
+    Running node(stub("kept_node"), {"--exit", "5", "--"});
+    const int agent = node.wait_for_number("agent ");
+
+    for (const int signal : {SIGHUP, SIGQUIT, SIGINT, SIGTERM, SIGTSTP})
+        ::kill(agent, signal);
+    node.signal(SIGINT);
+
+    CHECK(node.wait_for_line("signal") == "signal SIGINT");
+    node.signal(SIGTERM);
+    CHECK(node.wait_for_code() == 5);
+}
+
+TEST_CASE("under nohup a hang-up stays ignored") {
+    Running::Options options;
+    options.arguments = {"--exit", "0", "--"};
+    options.ignored_signals = {SIGHUP};
+    Running node(stub("kept_node"), options);
+    node.wait_for_line("agent ");
+
+    node.signal(SIGHUP);
+    node.signal(SIGINT);
+
+    CHECK(node.wait_for_line("signal") == "signal SIGINT");
+    node.signal(SIGTERM);
+    CHECK(node.wait_for_code() == 0);
+}
+
+TEST_CASE("a SIGKILLed agent leaves nothing, and its keeper says so") {
+    Node node;
+
+    ::kill(node.agent, SIGKILL);
+
+    CHECK(node.keeper.wait_for_code() == 1);
+    // At the moment the keeper is gone, not some time after it.
+    CHECK(left_behind().empty());
+    CHECK(contains(
+        node.keeper.err(),
+        "ddprun: the agent (pid " + std::to_string(node.agent) +
+            ") was killed by signal 9 (KILL)"));
+}
+
+TEST_CASE("what an agent left behind when it ended by itself is killed") {
+    Node node({"--exit", "3"});
+
+    node.keeper.signal(SIGTERM);
+
+    CHECK(node.keeper.wait_for_code() == 3);
+    CHECK(left_behind().empty());
+    CHECK(node.keeper.err().empty());
+}
+
+TEST_CASE("an agent that is stopped is killed at the end of its fence") {
+    Node node({"--fence", "300"});
+
+    ::kill(node.agent, SIGSTOP);
+
+    CHECK(node.keeper.wait_for_code() == 1);
+    CHECK(left_behind().empty());
+    CHECK(contains(node.keeper.err(), "past its fence"));
+}
+
+TEST_CASE("a SIGKILLed keeper takes its node with it") {
+    Node node;
+
+    node.keeper.signal(SIGKILL);
+
+    CHECK(node.keeper.wait_for_exit() == WorkerExit(WorkerExit::Killed{SIGKILL, false}));
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("a second SIGINT kills an agent that is silent") {
+    Node node({"--deaf"});
+
+    node.keeper.signal(SIGINT);
+    // The first alone is waited for as long as it takes: two of them pending would be one.
+    REQUIRE(holds_within(patience, [&] { return !has_pending_signal(node.keeper.pid(), SIGINT); }));
+    node.keeper.signal(SIGINT);
+
+    CHECK(node.keeper.wait_for_code() == 1);
+    CHECK(left_behind().empty());
+    CHECK(contains(node.keeper.err(), "did not answer"));
+}
+
+TEST_CASE("a second SIGINT leaves an agent alone that answers") {
+    Node node({"--exit", "130"});
+
+    node.keeper.signal(SIGINT);
+    node.keeper.wait_for_line("signal SIGINT");
+    node.keeper.signal(SIGINT);
+    node.keeper.wait_for_line("signal SIGINT");
+    // Longer than the keeper's patience with a silent one.
+    std::this_thread::sleep_for(ddprun::limits::second_interrupt_patience * 1.5);
+
+    CHECK(is_alive(node.agent));
+    node.keeper.signal(SIGTERM);
+    CHECK(node.keeper.wait_for_code() == 130);
+}
+
+TEST_CASE("the node's connection ends only when all its processes are gone") {
+    boost::asio::io_context io;
+    using Tcp = boost::asio::ip::tcp;
+    Tcp::acceptor server(io, Tcp::endpoint(boost::asio::ip::address_v4::loopback(), 0));
+    Node node({"--connect", std::to_string(server.local_endpoint().port())});
+    auto connection = server.accept();
+    boost::asio::streambuf heard;
+    boost::asio::read_until(connection, heard, '\n');
+
+    ::kill(node.agent, SIGKILL);
+    boost::system::error_code ec;
+    boost::asio::read(connection, heard, ec);
+
+    CHECK(ec == boost::asio::error::eof);
+    CHECK(is_gone(node.worker, std::chrono::seconds{0}));
+    CHECK(is_gone(node.grandchild, std::chrono::seconds{0}));
+    CHECK(node.keeper.wait_for_code() == 1);
+}
+
+TEST_CASE("children that a shell had before it became ddprun are left alone") {
+    Running node(
+        "/bin/sh",
+        {"-c",
+         "sleep 1000 & echo stranger $!; exec \"$0\" --exit 0 -- \"$1\"",
+         stub("kept_node"),
+         stub("ignore_term")});
+    const int stranger = node.wait_for_number("stranger ");
+    const int worker = node.wait_for_number("worker ");
+    node.wait_for_line("ready");
+
+    node.signal(SIGTERM);
+
+    CHECK(node.wait_for_code() == 0);
+    CHECK_FALSE(is_alive(worker));
+    CHECK(is_alive(stranger));
+    CHECK(kill_descendants(patience).empty());
+}
+
+TEST_CASE("the modes of the terminal are given back") {
+    Running::Options options;
+    options.has_terminal = true;
+    Node node({"--raw-terminal"}, options);
+    node.keeper.wait_for_line("raw");
+    termios raw{};
+    REQUIRE(::tcgetattr(node.keeper.terminal(), &raw) == 0);
+    REQUIRE((raw.c_lflag & ICANON) == 0U);
+
+    ::kill(node.agent, SIGKILL);
+
+    CHECK(node.keeper.wait_for_code() == 1);
+    termios restored{};
+    REQUIRE(::tcgetattr(node.keeper.terminal(), &restored) == 0);
+    CHECK((restored.c_lflag & ICANON) != 0U);
+    CHECK((restored.c_lflag & ECHO) != 0U);
+}
+
+TEST_CASE("an ignored SIGCHLD does not take the exit statuses from us") {
+    Running::Options options;
+    options.arguments = {"--exit", "9", "--", stub("print_state")};
+    options.ignored_signals = {SIGCHLD};
+    Running node(stub("kept_node"), options);
+    // Workers see what ddprun was started with.
+    node.wait_for_line("ignored: 17$");
+    node.wait_for_line("descriptors");
+
+    node.signal(SIGTERM);
+
+    CHECK(node.wait_for_code() == 9);
+}
+
+TEST_CASE("without /proc the workers' sessions are killed") {
+    if (::geteuid() != 0) return skip("hiding /proc needs root");
+    // The shell's child has no parent-death signal: only the keeper can end it.
+    Running node(
+        "unshare",
+        {"--mount",
+         "/bin/sh",
+         "-c",
+         "mount -t tmpfs none /proc && exec \"$0\" -- /bin/sh -c 'sleep 1000 & echo child $!; "
+         "wait'",
+         stub("kept_node")});
+    const int agent = node.wait_for_number("agent ");
+    const int child = node.wait_for_number("child ");
+
+    ::kill(agent, SIGKILL);
+
+    CHECK(node.wait_for_code() == 1);
+    CHECK_FALSE(is_alive(child));
+    CHECK(left_behind().empty());
+}
+
+TEST_CASE("where close_range is refused workers still see no descriptor of ours") {
+    boost::asio::io_context io;
+    using Tcp = boost::asio::ip::tcp;
+    Tcp::acceptor server(io, Tcp::endpoint(boost::asio::ip::address_v4::loopback(), 0));
+    const auto port = std::to_string(server.local_endpoint().port());
+    const std::vector<std::string> refusing{
+        "close_range", stub("kept_node"), "--connect", port, "--", stub("print_fds")};
+    SUBCASE("/proc lists the descriptors") {
+        Running node(stub("refuse"), refusing);
+        CHECK(node.wait_for_line("^[0-9 ]+$") == "0 1 2");
+        node.signal(SIGTERM);
+        CHECK(node.wait_for_code() == 0);
+    }
+    SUBCASE("nothing lists them") {
+        if (::geteuid() != 0) return skip("hiding /proc needs root");
+        std::vector<std::string> hiding{
+            "--mount",
+            "/bin/sh",
+            "-c",
+            "mount -t tmpfs none /proc && exec \"$0\" \"$@\"",
+            stub("refuse")};
+        hiding.insert(hiding.end(), refusing.begin(), refusing.end());
+        Running node("unshare", hiding);
+        CHECK(node.wait_for_line("^[0-9 ]+$") == "0 1 2");
+        node.signal(SIGTERM);
+        CHECK(node.wait_for_code() == 0);
+    }
+}
