@@ -11,7 +11,7 @@ die() { # CODE MESSAGE...
 
 # ---- packages -----------------------------------------------------------------------------------
 
-build_packages=(g++ cmake ninja-build nlohmann-json3-dev libeigen3-dev libgloo-dev)
+build_packages=(g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libeigen3-dev libgloo-dev)
 test_packages=(doctest-dev python3 iproute2)
 all_packages=(clang python3-venv)
 

@@ -212,6 +212,14 @@ int list_children(std::span<pid_t> pids) {
     return is_known ? static_cast<int>(count) : -1;
 }
 
+std::vector<ProcessEntry> list_descendants() {
+    std::vector<ProcessEntry> found;
+    walk_all({}, [&](pid_t pid) {
+        if (const auto entry = read_entry(pid)) found.push_back(*entry);
+    });
+    return found;
+}
+
 int signal_descendants(int signal, Pids excluded) {
     int reached = 0;
     walk_all(excluded, [&](pid_t pid) {

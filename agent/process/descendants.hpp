@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <vector>
 
 /// The processes below this one, whatever session, group or environment they gave themselves: the
 /// caller is a child subreaper, so who loses its parent becomes the caller's child.
@@ -50,6 +51,9 @@ void become_subreaper();
 /// Fills `pids` with the direct children of this process, zombies included; returns how many there
 /// are, which may be more than fit. -1 when /proc does not tell.
 int list_children(std::span<pid_t> pids);
+
+/// Every descendant, zombies included. Allocates.
+std::vector<ProcessEntry> list_descendants();
 
 /// Sends `signal` to every descendant but `excluded` and what is below those. Returns how many
 /// living ones it reached.

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/output/console_writer.hpp"
+#include "agent/output/stderr_relay.hpp"
+#include "agent/process/descendants.hpp"
+#include "agent/process/spawn.hpp"
+#include "rendezvous/base/limits.hpp"
+#include "tests/process/support/pipe.hpp"
+#include "tests/process/support/running.hpp"
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <doctest/doctest.h>
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+using namespace ddprun;
+using namespace ddprun::agent;
+using namespace ddprun::test;
+
+namespace {
+
+/// Our own stderr, replaced by a pipe for the length of a test.
+class CapturedStderr {
+public:
+    CapturedStderr() : saved_(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)) {
+        ::dup2(pipe_.write_end(), STDERR_FILENO);
+        pipe_.close_write_end();
+    }
+    ~CapturedStderr() { restore(); }
+    CapturedStderr(const CapturedStderr&) = delete;
+    CapturedStderr& operator=(const CapturedStderr&) = delete;
+
+    /// Everything that was written, after giving the real one back.
+    std::string text() {
+        restore();
+        return pipe_.read_all();
+    }
+    std::string read_some() const {
+        std::string bytes(65536, '\0');
+        const auto size = ::read(pipe_.read_end(), bytes.data(), bytes.size());
+        bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+        return bytes;
+    }
+
+private:
+    void restore() {
+        if (saved_ < 0) return;
+        ::dup2(saved_, STDERR_FILENO);
+        ::close(std::exchange(saved_, -1));
+    }
+
+    Pipe pipe_;
+    int saved_;
+};
+
+std::string lines(long count) {
+    std::string text;
+    for (long i = 0; i < count; ++i)
+        text += "line " + std::to_string(i) + "\n";
+    return text;
+}
+
+pid_t start(StderrRelay& relay, std::vector<std::string> arguments) {
+    SpawnSpec spec;
+    spec.program = stub("write_stderr");
+    spec.arguments = {spec.program};
+    spec.arguments.insert(spec.arguments.end(), arguments.begin(), arguments.end());
+    spec.standard_output = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+    spec.standard_error = relay.worker_end();
+    const auto pid = spawn(spec);
+    ::close(spec.standard_output);
+    relay.close_worker_end();
+    REQUIRE(pid.has_value());
+    return *pid;
+}
+
+bool has_ended(pid_t pid) {
+    return ::waitpid(pid, nullptr, WNOHANG) == pid;
+}
+
+template <class Fact>
+bool run_until(boost::asio::io_context& io, Fact fact) {
+    const auto give_up_at = std::chrono::steady_clock::now() + patience;
+    // The facts of these tests are not the loop's: it waits, and looks again soon.
+    const auto work = boost::asio::make_work_guard(io);
+    io.restart();
+    bool holds = false;
+    while (!(holds = fact()) && std::chrono::steady_clock::now() < give_up_at)
+        io.run_one_for(std::chrono::milliseconds{5});
+    return holds;
+}
+
+}  // namespace
+
+TEST_CASE("a worker's stderr passes through byte for byte and its end is kept") {
+    CapturedStderr captured;
+    std::string tail;
+    {
+        boost::asio::io_context io;
+        ConsoleWriter console(io, [] {});
+        auto relay = StderrRelay::open(io, console);
+        REQUIRE(relay.has_value());
+        const auto pid = start(*relay, {"2000"});
+        REQUIRE(run_until(io, [&] { return has_ended(pid); }));
+        relay->finish();
+        tail = relay->tail();
+    }
+
+    const auto whole = lines(2000);
+    CHECK(captured.text() == whole);
+    CHECK(tail == whole.substr(whole.size() - limits::max_stderr_tail_bytes));
+}
+
+TEST_CASE("a worker's stderr ends at its exit although a grandchild holds the pipe") {
+    CapturedStderr captured;
+    std::string tail;
+    {
+        boost::asio::io_context io;
+        ConsoleWriter console(io, [] {});
+        auto relay = StderrRelay::open(io, console);
+        REQUIRE(relay.has_value());
+        const auto pid = start(*relay, {"3", "leave"});
+        REQUIRE(run_until(io, [&] { return has_ended(pid); }));
+        relay->finish();
+        tail = relay->tail();
+    }
+    // Every copy of our own stderr goes with the grandchild.
+    CHECK(kill_descendants(patience).empty());
+
+    CHECK(tail == "line 0\nline 1\nline 2\n");
+    CHECK(captured.text() == tail);
+}
+
+TEST_CASE("output nobody reads stops the worker, not the agent, and is complete in the end") {
+    CapturedStderr captured;
+    boost::asio::io_context io;
+    std::optional<StderrRelay> relay;
+    ConsoleWriter console(io, [&] { relay->resume(); });
+    auto opened = StderrRelay::open(io, console);
+    REQUIRE(opened.has_value());
+    relay.emplace(std::move(*opened));
+    // More than pipes and backlog hold together.
+    constexpr long line_count = 2'000'000;
+    const auto pid = start(*relay, {std::to_string(line_count)});
+
+    REQUIRE(run_until(io, [&] { return console.is_full(); }));
+    CHECK_FALSE(has_ended(pid));
+
+    std::string text;
+    const auto whole_size = lines(line_count).size();
+    bool is_over = false;
+    std::thread reader([&] {
+        while (text.size() < whole_size)
+            text += captured.read_some();
+    });
+    REQUIRE(run_until(io, [&] { return is_over = is_over || has_ended(pid); }));
+    relay->finish();
+    reader.join();
+    CHECK(text == lines(line_count));
+}
+
+TEST_CASE("a console that takes nothing more does not keep the agent from ending") {
+    CapturedStderr captured;
+    constexpr std::size_t more_than_a_pipe_holds = 1 << 20;
+
+    {
+        boost::asio::io_context io;
+        ConsoleWriter console(io, [] {});
+        console.write(STDERR_FILENO, std::string(more_than_a_pipe_holds, 'x'));
+    }
+
+    // Here we are. The thread that is stuck in its write is let go.
+    std::size_t size = 0;
+    while (size < more_than_a_pipe_holds)
+        size += captured.read_some().size();
+    CHECK(size == more_than_a_pipe_holds);
+}

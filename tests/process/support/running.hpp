@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/supervise/worker_exit.hpp"
+#include "tests/process/support/wait.hpp"
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <list>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun::test {
+
+/// Paths of the programs of this build: stubs/NAME, and `ddprun` or `ddprun-rendezvous`.
+std::string stub(const std::string& name);
+std::string program(const std::string& name);
+
+/// A program that a test has started, in a session of its own.
+///
+/// Nothing is read unless the test waits for something; a program that writes more than a pipe
+/// holds before that waits too. A wait that takes longer than its deadline throws, with
+/// everything the program has said. Who is still running at the end of the scope is killed (the
+/// program itself; what it leaves behind is the test's finding).
+class Running {
+public:
+    struct Options {
+        std::vector<std::string> arguments;
+        /// Added to, or instead of, the test's own variables.
+        std::map<std::string, std::string> environment;
+        bool has_clean_environment = false;
+        /// Empty: the test's own.
+        std::string directory;
+        /// Name of a network namespace to run in (network_pair.hpp).
+        std::string network_namespace;
+        /// stdin, stdout and stderr are a new pseudo-terminal, which is also the controlling one;
+        /// all that appears on it is `out`.
+        bool has_terminal = false;
+        /// Signals the program begins with ignored, as under nohup.
+        std::vector<int> ignored_signals;
+    };
+
+    explicit Running(std::string program, Options options);
+    explicit Running(std::string program, std::vector<std::string> arguments = {});
+    ~Running();
+    Running(Running&& other) noexcept;
+    Running& operator=(Running&&) = delete;
+
+    pid_t pid() const { return pid_; }
+
+    /// To the program alone, as `kill PID` would.
+    void signal(int number) const;
+    /// Types on the pseudo-terminal.
+    void type(const std::string& text) const;
+    /// The pseudo-terminal, for looking at its modes.
+    int terminal() const { return terminal_; }
+
+    /// The first line of stdout or stderr in which the ECMAScript pattern is found and that no
+    /// call has returned before, in whatever order the lines came. Lines come without their end.
+    std::string wait_for_line(
+        const std::string& pattern, std::chrono::milliseconds deadline = patience);
+    /// The same; the first number behind `words` (a fixed text) in that line.
+    int wait_for_number(const std::string& words, std::chrono::milliseconds deadline = patience);
+
+    agent::WorkerExit wait_for_exit(std::chrono::milliseconds deadline = patience);
+    /// What a shell would say in $?.
+    int wait_for_code(std::chrono::milliseconds deadline = patience);
+    bool has_exited();
+
+    /// All that was read so far; after `wait_for_exit` all there is.
+    const std::string& out() const { return streams_[0].text; }
+    const std::string& err() const { return streams_[1].text; }
+
+private:
+    struct Stream {
+        int descriptor = -1;
+        std::string text;
+        /// How much of it has become lines.
+        std::size_t split_bytes = 0;
+        /// Those that wait_for_line has not returned.
+        std::list<std::string> lines;
+    };
+
+    void start(std::string program, const Options& options);
+    void read_available();
+    void wait_a_moment(std::chrono::steady_clock::time_point until);
+    std::optional<std::string> take_line(const std::string& pattern);
+    [[noreturn]] void complain(const std::string& about) const;
+
+    std::string name_;
+    pid_t pid_ = -1;
+    int pidfd_ = -1;
+    int terminal_ = -1;
+    std::vector<Stream> streams_;
+    std::optional<agent::WorkerExit> exit_;
+};
+
+}  // namespace ddprun::test

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <thread>
+
+namespace ddprun::test {
+
+/// How long a test waits for a fact that a healthy program makes true in milliseconds: only a hang
+/// ever takes this long, however busy the machine.
+inline constexpr std::chrono::seconds patience{30};
+
+/// For facts nobody announces (a process is gone, a file has appeared): looks again and again.
+template <class Fact>
+bool holds_within(std::chrono::milliseconds deadline, Fact fact) {
+    const auto give_up_at = std::chrono::steady_clock::now() + deadline;
+    while (!fact()) {
+        if (std::chrono::steady_clock::now() >= give_up_at) return false;
+        std::this_thread::sleep_for(std::chrono::milliseconds{2});
+    }
+    return true;
+}
+
+}  // namespace ddprun::test
