@@ -75,6 +75,12 @@ inline constexpr Duration reconnect_grace = 500ms;
 inline constexpr Duration drain_margin = 5s;
 inline constexpr Duration late_node_quiet = 1s;
 inline constexpr Duration late_node_longest = 5s;
+/// Rounds lost within this long count towards a crash loop.
+inline constexpr Duration crash_loop_window = 1h;
+/// How often a node too many asks whether all members are heard, before it is refused.
+inline constexpr Duration surplus_check_interval = 1s;
+/// Members of a round that are asked about one that is silent.
+inline constexpr std::size_t max_neighbours = 3;
 /// The fence as a share of the lease: an agent that hears nobody kills its workers then.
 inline constexpr double fence_share_of_lease = 0.8;
 /// A hosted server that answers "refused" this long will not come back.

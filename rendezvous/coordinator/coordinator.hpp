@@ -2,14 +2,18 @@
 #pragma once
 
 #include "rendezvous/base/ids.hpp"
-#include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/random.hpp"
 #include "rendezvous/control/message.hpp"
+#include "rendezvous/coordinator/effects.hpp"
+#include "rendezvous/coordinator/job.hpp"
 #include "rendezvous/coordinator/status.hpp"
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -31,13 +35,7 @@ public:
         std::string server_name;
     };
 
-    /// A connection that spoke the preamble. Addresses are numeric, IPv4-mapped unwrapped.
-    struct Connected {
-        ConnectionId connection;
-        std::string peer_addr;    ///< what the server sees: "10.0.0.2"
-        std::string peer_socket;  ///< the same with port: "10.0.0.2:51234"
-        std::string local_addr;   ///< the server's own end of it
-    };
+    using Connected = coordinator::Connected;
     struct Received {
         ConnectionId connection;
         control::AgentMessage message;
@@ -54,40 +52,68 @@ public:
     struct DeadlinePassed {};
     using Event = std::variant<Connected, Received, Disconnected, Interrupted, DeadlinePassed>;
 
-    struct Send {
-        ConnectionId connection;
-        control::ServerMessage message;
-        bool operator==(const Send&) const = default;
-    };
-    /// Flush what was sent, then close.
-    struct Close {
-        ConnectionId connection;
-        std::string reason;
-        bool operator==(const Close&) const = default;
-    };
-    /// A job's state or its reason changed: for the log and metrics; nothing else depends on it.
-    struct Changed {
-        std::string run_id;
-        std::string state;
-        std::string reason;
-        bool operator==(const Changed&) const = default;
-    };
-    using Effect = std::variant<Send, Close, Changed>;
+    using Send = coordinator::Send;
+    using Close = coordinator::Close;
+    using Changed = coordinator::Changed;
+    using Effect = coordinator::Effect;
 
-    Coordinator(Options options, Random& random);
-    ~Coordinator();
-    Coordinator(Coordinator&&) noexcept;
+    Coordinator(Options options, Random&) : options_(std::move(options)) {}
 
     void handle(Event event, Instant now, std::vector<Effect>& out);
     std::optional<Instant> next_deadline() const;
 
     /// No job is running and nobody is connected any more: a hosting `ddprun` may exit.
-    bool is_idle() const;
+    bool is_idle() const { return unsettled_.empty(); }
     /// For /status: every job, at most `limits::max_status_nodes` nodes of each from `first_node`.
     std::vector<JobStatus> status(Instant now, std::size_t first_node = 0) const;
+    /// Messages that meant nothing any more: of other rounds, of replaced connections.
+    std::uint64_t stale_count() const;
+
+private:
+    /// In order of birth; a job that is over stays for those who come back for its result.
+    using JobId = std::uint64_t;
+    struct Peer {
+        Connected connected;
+        /// Of whom it speaks, once its join or resume was taken.
+        std::optional<JobId> job;
+        Nonce nonce;
+    };
+
+    void on_received(Received received, Instant now, std::vector<Effect>& out);
+    void on_join(Peer& peer, control::Join join, Instant now, std::vector<Effect>& out);
+    void on_resume(Peer& peer, control::Resume resume, Instant now, std::vector<Effect>& out);
+    void on_disconnected(ConnectionId connection, Instant now, std::vector<Effect>& out);
+    void on_interrupted(const Interrupted& interrupted, Instant now, std::vector<Effect>& out);
+    void on_deadline(Instant now, std::vector<Effect>& out);
+
+    /// Why no job may be begun for this join: a sentence, and when to ask again. Empty: it may.
+    std::optional<control::Refused> objection_to_new_job(const control::Join& join) const;
+    /// A job that runs under this id but is not the one that is meant.
+    std::optional<control::Refused> objection_to_incarnation(
+        JobId id, const control::Join& join, Instant now, std::vector<Effect>& out);
+    JobId begin_job(const control::Join& join, Instant now);
+    void tell(JobId id, Job::Event event, Instant now, std::vector<Effect>& out);
+    void forget(JobId id);
+    static void refuse(ConnectionId connection, control::Refused refused, std::vector<Effect>& out);
+    static void complain(ConnectionId connection, std::string reason, std::vector<Effect>& out);
+    void check() const;
+
+    Options options_;
+    std::map<ConnectionId, Peer> peers_;
+    std::map<JobId, Job> jobs_;
+    JobId next_job_ = 1;
+    /// The newest of each run id, over or not.
+    std::map<std::string, JobId> newest_;
+    std::map<std::pair<std::string, std::string>, JobId> by_incarnation_;
+    /// Jobs that run, or whose members have not all closed.
+    std::set<JobId> unsettled_;
+    /// Soonest first; one entry for each job that wants to be woken.
+    std::set<std::pair<Instant, JobId>> deadlines_;
+    std::map<JobId, Instant> deadline_of_;
+    std::optional<Interrupted> interrupted_;
 };
 
 std::string describe(const Coordinator::Event& event);
-std::string describe(const Coordinator::Effect& effect);
+std::string describe(const Effect& effect);
 
 }  // namespace ddprun::coordinator

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/coordinator/coordinator.hpp"
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/machine.hpp"
+#include "rendezvous/coordinator/rank_order.hpp"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun::coordinator {
+namespace coordinating {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// torch's default for --rdzv-id: everybody who gives none has it.
+constexpr std::string_view default_run_id = "none";
+constexpr Duration retry_when_over = 1s;
+
+}  // namespace
+}  // namespace coordinating
+
+void Coordinator::handle(Event event, Instant now, std::vector<Effect>& out) {
+    std::visit(
+        Overloaded{
+            [&](Connected& connected) {
+                const auto id = connected.connection;
+                peers_.emplace(id, Peer{std::move(connected), std::nullopt, {}});
+            },
+            [&](Received& received) { on_received(std::move(received), now, out); },
+            [&](const Disconnected& gone) { on_disconnected(gone.connection, now, out); },
+            [&](const Interrupted& interrupted) { on_interrupted(interrupted, now, out); },
+            [&](DeadlinePassed) { on_deadline(now, out); },
+        },
+        event);
+    check();
+}
+
+std::optional<Instant> Coordinator::next_deadline() const {
+    if (deadlines_.empty()) return std::nullopt;
+    return deadlines_.begin()->first;
+}
+
+void Coordinator::on_received(Received received, Instant now, std::vector<Effect>& out) {
+    const auto found = peers_.find(received.connection);
+    if (found == peers_.end()) return;  // what was read before it was closed
+    auto& peer = found->second;
+    const bool is_known = peer.job.has_value();
+    if (auto* join = std::get_if<control::Join>(&received.message)) {
+        if (is_known) return complain(received.connection, "a second join", out);
+        return on_join(peer, std::move(*join), now, out);
+    }
+    if (auto* resume = std::get_if<control::Resume>(&received.message)) {
+        if (is_known) return complain(received.connection, "a second resume", out);
+        return on_resume(peer, std::move(*resume), now, out);
+    }
+    if (!is_known)
+        return complain(received.connection, "the first message must be join or resume", out);
+    tell(
+        *peer.job,
+        Job::Said{received.connection, peer.nonce, std::move(received.message)},
+        now,
+        out);
+}
+
+void Coordinator::on_join(Peer& peer, control::Join join, Instant now, std::vector<Effect>& out) {
+    const auto connection = peer.connected.connection;
+    if (options_.hosted_run_id && join.run_id != *options_.hosted_run_id)
+        return refuse(
+            connection,
+            {"the ddprun that serves here does so for job '" + *options_.hosted_run_id +
+                 "' only, not for '" + join.run_id + "'",
+             std::nullopt},
+            out);
+    if (interrupted_)
+        return refuse(connection, {"the server ends: " + interrupted_->reason, std::nullopt}, out);
+
+    const auto newest = newest_.find(join.run_id);
+    std::optional<JobId> id;
+    if (newest != newest_.end()) {
+        const auto& job = jobs_.at(newest->second);
+        const bool runs = !job.is_over() && !job.is_replaceable();
+        if (runs) id = newest->second;
+    }
+    if (id) {
+        if (auto objection = objection_to_incarnation(*id, join, now, out))
+            return refuse(connection, std::move(*objection), out);
+    } else {
+        if (auto objection = objection_to_new_job(join))
+            return refuse(connection, std::move(*objection), out);
+        id = begin_job(join, now);
+    }
+    const auto nonce = join.node.nonce;
+    tell(*id, Job::Joined{peer.connected, std::move(join)}, now, out);
+    if (!jobs_.at(*id).is_spoken_for(nonce, connection)) return;
+    peer.job = id;
+    peer.nonce = nonce;
+}
+
+std::optional<control::Refused> Coordinator::objection_to_incarnation(
+    JobId id, const control::Join& join, Instant now, std::vector<Effect>& out) {
+    using namespace coordinating;
+    const auto& job = jobs_.at(id);
+    const auto& identity = job.identity();
+    const bool is_somebody_elses =
+        join.run_id == default_run_id && !options_.hosted_run_id && job.user() != join.node.user;
+    if (is_somebody_elses)
+        return control::Refused{
+            "job 'none' here belongs to user id " + std::to_string(job.user()) +
+                ", not to user id " + std::to_string(join.node.user) + ": give --rdzv-id a name",
+            std::nullopt};
+    // Without one it means the job that runs.
+    if (!join.incarnation || *join.incarnation == identity.incarnation) return std::nullopt;
+    if (!identity.has_given_incarnation)
+        return control::Refused{
+            "job '" + join.run_id + "' runs without an incarnation, this node brings '" +
+                *join.incarnation + "': start all nodes alike",
+            std::nullopt};
+    if (comes_before_naturally(*join.incarnation, identity.incarnation))
+        return control::Refused{
+            "job '" + join.run_id + "' has been started again since: its incarnation is " +
+                identity.incarnation + ", this node belongs to " + *join.incarnation,
+            std::nullopt};
+    const auto reason = "superseded by incarnation " + *join.incarnation;
+    tell(id, Job::Interrupted{control::Cause::Kind::superseded, SIGTERM, reason}, now, out);
+    return control::Refused{
+        "the job's earlier incarnation " + identity.incarnation + " is being ended",
+        retry_when_over};
+}
+
+std::optional<control::Refused> Coordinator::objection_to_new_job(const control::Join& join) const {
+    using namespace coordinating;
+    const auto newest = newest_.find(join.run_id);
+    if (options_.hosted_run_id && newest != newest_.end() && jobs_.at(newest->second).is_over())
+        // This process is about to exit; whoever comes then finds the port free.
+        return control::Refused{
+            "job '" + join.run_id + "' of this ddprun " + jobs_.at(newest->second).ending(),
+            retry_when_over};
+    if (newest != newest_.end() && join.incarnation) {
+        const auto& job = jobs_.at(newest->second);
+        if (job.is_over() && job.identity().has_given_incarnation) {
+            // A straggler of the job that just ended is not the beginning of another.
+            if (*join.incarnation == job.identity().incarnation ||
+                comes_before_naturally(*join.incarnation, job.identity().incarnation))
+                return control::Refused{
+                    "incarnation " + *join.incarnation + " of job '" + join.run_id + "' is over; " +
+                        "the last one " + job.ending(),
+                    std::nullopt};
+            if (!job.is_settled())
+                return control::Refused{
+                    "nodes of the job's earlier incarnation are still there", retry_when_over};
+        }
+    }
+    if (jobs_.size() >= limits::max_jobs_per_server)
+        return control::Refused{"this server has too many jobs", std::nullopt};
+    return std::nullopt;
+}
+
+Coordinator::JobId Coordinator::begin_job(const control::Join& join, Instant now) {
+    Job::Identity identity;
+    identity.run_id = join.run_id;
+    identity.incarnation = join.incarnation.value_or(join.node.nonce.to_string());
+    identity.has_given_incarnation = join.incarnation.has_value();
+    identity.is_hosted = options_.hosted_run_id.has_value();
+    if (const auto previous = newest_.find(join.run_id); previous != newest_.end()) {
+        const auto& job = jobs_.at(previous->second);
+        if (job.is_over())
+            identity.previous_end = job.ending();
+        else
+            forget(previous->second);
+    }
+    const auto id = next_job_++;
+    newest_[join.run_id] = id;
+    by_incarnation_[{identity.run_id, identity.incarnation}] = id;
+    jobs_.emplace(id, Job{std::move(identity), join, now});
+    return id;
+}
+
+void Coordinator::on_resume(
+    Peer& peer, control::Resume resume, Instant now, std::vector<Effect>& out) {
+    const auto connection = peer.connected.connection;
+    const auto found = by_incarnation_.find({resume.join.run_id, resume.incarnation});
+    if (found == by_incarnation_.end()) {
+        // A server that was started again knows nobody; taking jobs up from what their members
+        // tell comes later.
+        out.push_back(Send{
+            connection,
+            control::Lost{"the server does not know this job (it was started again, or the job "
+                          "ended long ago)"}});
+        out.push_back(Close{connection, "resumed an unknown job"});
+        return;
+    }
+    const auto id = found->second;
+    const auto nonce = resume.join.node.nonce;
+    tell(id, Job::Resumed{peer.connected, std::move(resume)}, now, out);
+    if (!jobs_.at(id).is_spoken_for(nonce, connection)) return;
+    peer.job = id;
+    peer.nonce = nonce;
+}
+
+void Coordinator::on_disconnected(ConnectionId connection, Instant now, std::vector<Effect>& out) {
+    const auto found = peers_.find(connection);
+    if (found == peers_.end()) return;
+    const auto job = found->second.job;
+    const auto nonce = found->second.nonce;
+    peers_.erase(found);
+    if (job) tell(*job, Job::Dropped{connection, nonce}, now, out);
+}
+
+void Coordinator::on_interrupted(
+    const Interrupted& interrupted, Instant now, std::vector<Effect>& out) {
+    if (interrupted_) return;
+    interrupted_ = interrupted;
+    std::vector<JobId> all;
+    for (const auto& [id, job] : jobs_)
+        all.push_back(id);
+    for (const auto id : all)
+        tell(
+            id,
+            Job::Interrupted{
+                control::Cause::Kind::cancelled, interrupted.signal, interrupted.reason},
+            now,
+            out);
+}
+
+void Coordinator::on_deadline(Instant now, std::vector<Effect>& out) {
+    std::vector<JobId> due;
+    for (const auto& [at, id] : deadlines_) {
+        if (at > now) break;
+        due.push_back(id);
+    }
+    for (const auto id : due) {
+        if (jobs_.at(id).is_forgettable(now))
+            forget(id);
+        else
+            tell(id, Job::DeadlinePassed{}, now, out);
+    }
+}
+
+void Coordinator::tell(JobId id, Job::Event event, Instant now, std::vector<Effect>& out) {
+    const auto found = jobs_.find(id);
+    if (found == jobs_.end()) return;  // forgotten, and this connection was not told
+    auto& job = found->second;
+    job.handle(std::move(event), now, out);
+
+    if (job.is_settled())
+        unsettled_.erase(id);
+    else
+        unsettled_.insert(id);
+    const auto deadline = job.next_deadline();
+    const auto before = deadline_of_.find(id);
+    const bool is_same =
+        before == deadline_of_.end() ? !deadline : deadline && *deadline == before->second;
+    if (is_same) return;
+    if (before != deadline_of_.end()) {
+        deadlines_.erase({before->second, id});
+        deadline_of_.erase(before);
+    }
+    if (!deadline) return;
+    deadlines_.emplace(*deadline, id);
+    deadline_of_.emplace(id, *deadline);
+}
+
+void Coordinator::forget(JobId id) {
+    const auto found = jobs_.find(id);
+    const auto& identity = found->second.identity();
+    by_incarnation_.erase({identity.run_id, identity.incarnation});
+    if (const auto newest = newest_.find(identity.run_id);
+        newest != newest_.end() && newest->second == id)
+        newest_.erase(newest);
+    if (const auto deadline = deadline_of_.find(id); deadline != deadline_of_.end()) {
+        deadlines_.erase({deadline->second, id});
+        deadline_of_.erase(deadline);
+    }
+    unsettled_.erase(id);
+    jobs_.erase(found);
+}
+
+void Coordinator::refuse(
+    ConnectionId connection, control::Refused refused, std::vector<Effect>& out) {
+    auto reason = "refused: " + refused.reason;
+    out.push_back(Send{connection, std::move(refused)});
+    out.push_back(Close{connection, std::move(reason)});
+}
+
+void Coordinator::complain(ConnectionId connection, std::string reason, std::vector<Effect>& out) {
+    out.push_back(Send{connection, control::ProtocolError{reason}});
+    out.push_back(Close{connection, std::move(reason)});
+}
+
+std::vector<JobStatus> Coordinator::status(Instant now, std::size_t first_node) const {
+    std::vector<JobStatus> all;
+    all.reserve(jobs_.size());
+    for (const auto& [id, job] : jobs_)
+        all.push_back(job.status(now, first_node));
+    return all;
+}
+
+std::uint64_t Coordinator::stale_count() const {
+    std::uint64_t count = 0;
+    for (const auto& [id, job] : jobs_)
+        count += job.stale_count();
+    return count;
+}
+
+void Coordinator::check() const {
+    require(deadlines_.size() == deadline_of_.size(), "each job wants to be woken once");
+    require(unsettled_.size() <= jobs_.size(), "only jobs are unsettled");
+}
+
+}  // namespace ddprun::coordinator

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/ids.hpp"
+#include "rendezvous/control/message.hpp"
+
+#include <string>
+#include <variant>
+
+/// What the coordinator and its jobs see of a connection, and what they want done.
+namespace ddprun::coordinator {
+
+/// A connection that spoke the preamble. Addresses are numeric, IPv4-mapped unwrapped.
+struct Connected {
+    ConnectionId connection;
+    std::string peer_addr;    ///< what the server sees: "10.0.0.2"
+    std::string peer_socket;  ///< the same with port: "10.0.0.2:51234"
+    std::string local_addr;   ///< the server's own end of it
+};
+
+struct Send {
+    ConnectionId connection;
+    control::ServerMessage message;
+    bool operator==(const Send&) const = default;
+};
+
+/// Flush what was sent, then close.
+struct Close {
+    ConnectionId connection;
+    std::string reason;
+    bool operator==(const Close&) const = default;
+};
+
+/// A job's state or its reason changed: for the log and metrics; nothing else depends on it.
+struct Changed {
+    std::string run_id;
+    std::string state;
+    std::string reason;
+    bool operator==(const Changed&) const = default;
+};
+
+using Effect = std::variant<Send, Close, Changed>;
+
+}  // namespace ddprun::coordinator

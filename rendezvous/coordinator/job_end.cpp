@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/control/text.hpp"
+#include "rendezvous/coordinator/job.hpp"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <tuple>
+#include <utility>
+
+/// The part of `Job` that judges: why a round ended, whether there is another, how the job ends.
+namespace ddprun::coordinator {
+namespace job_end {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int exit_failed = 1;
+constexpr int exit_not_executable = 126;
+constexpr int exit_not_found = 127;
+constexpr int exit_nobody_joined = 80;
+constexpr int exit_node_lost = 82;
+constexpr int exit_crash_loop = 84;
+constexpr int exit_by_signal = 128;
+/// At least this long somebody may come back for the result.
+constexpr Duration shortest_memory = 30s;
+
+int exit_code_of(const control::WorkerEnd& end) {
+    switch (end.kind) {
+        case control::WorkerEnd::Kind::exited:
+            return end.value > 0 && end.value <= 255 ? end.value : exit_failed;
+        case control::WorkerEnd::Kind::killed: return std::min(exit_by_signal + end.value, 255);
+        case control::WorkerEnd::Kind::not_executed:
+            return end.value == ENOENT ? exit_not_found : exit_not_executable;
+    }
+    contradiction("a worker's end of no kind", __FILE__, __LINE__);
+}
+
+int exit_code_of(const control::Cause& cause) {
+    if (cause.kind == control::Cause::Kind::store_unreachable || !cause.worker) return exit_failed;
+    return exit_code_of(cause.worker->end);
+}
+
+int exit_code_of_signal(int signal) {
+    return exit_by_signal + (signal > 0 ? signal : SIGTERM);
+}
+
+std::string seconds_text(Duration length) {
+    return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(length).count()) + " s";
+}
+
+}  // namespace
+}  // namespace job_end
+
+control::Cause Job::cause_of(const Member& member, const control::Failed& failed) const {
+    const auto& failure = failed.failure;
+    control::Cause cause;
+    if (failed.kind == control::Cause::Kind::store_unreachable)
+        cause.kind = control::Cause::Kind::store_unreachable;
+    else if (failure.end.kind == control::WorkerEnd::Kind::not_executed)
+        cause.kind = control::Cause::Kind::not_executable;
+    else
+        cause.kind = control::Cause::Kind::worker_failed;
+    const auto how = failure.message.empty() ? control::describe(failure.end) : failure.message;
+    cause.reason =
+        cause.kind == control::Cause::Kind::store_unreachable
+            ? "node " + member.name() + ": " + how
+            : "rank " + std::to_string(failure.rank) + " on " + member.host() + ": " + how;
+    cause.host = member.host();
+    cause.round = failed.round;
+    cause.worker = failure;
+    return cause;
+}
+
+/// The earliest; those that say they died of another's death come after all others.
+const Job::Failure* Job::first_failure() const {
+    const auto first = std::min_element(
+        failures_.begin(), failures_.end(), [](const Failure& a, const Failure& b) {
+            return std::tuple{a.cause.worker->is_consequence, a.at} <
+                   std::tuple{b.cause.worker->is_consequence, b.at};
+        });
+    return first == failures_.end() ? nullptr : &*first;
+}
+
+const Job::Failure* Job::first_not_executable() const {
+    const auto first = std::find_if(failures_.begin(), failures_.end(), [](const Failure& failure) {
+        return failure.cause.kind == control::Cause::Kind::not_executable;
+    });
+    return first == failures_.end() ? nullptr : &*first;
+}
+
+/// Nobody has workers any more: what was it, and what comes next?
+void Job::judge(Instant now, std::vector<Effect>& out) {
+    using namespace job_end;
+    if (cancel_)
+        return end(
+            control::Outcome::cancelled, *cancel_, exit_code_of_signal(cancel_->signal), now, out);
+    if (const auto* failure = first_not_executable())
+        return end(
+            control::Outcome::failed, failure->cause, exit_code_of(failure->cause), now, out);
+    if (left_ && !members_.has_somebody_staying()) {
+        auto cause = *left_;
+        cause.kind = control::Cause::Kind::cancelled;
+        cause.reason = "every node left; first: " + left_->reason;
+        const int exit_code = exit_code_of_signal(cause.signal);
+        return end(control::Outcome::cancelled, std::move(cause), exit_code, now, out);
+    }
+    if (departure_) return judge_departure(now, out);
+    if (!failures_.empty()) return judge_failure(now, out);
+    form(last_cause_ ? last_cause_->reason : std::string{}, now, out);
+}
+
+/// The loss explains what failed around it: a peer's error usually arrives before the end of the
+/// connection that caused it.
+void Job::judge_departure(Instant now, std::vector<Effect>& out) {
+    last_cause_ = departure_;
+    if (departure_->kind == control::Cause::Kind::node_lost) {
+        losses_.add(now);
+        if (losses_.is_crash_loop()) {
+            auto cause = *departure_;
+            cause.kind = control::Cause::Kind::crash_loop;
+            cause.reason = "nodes were lost in more than " + std::to_string(losses_.max_losses()) +
+                           " rounds within an hour; last: " + departure_->reason;
+            return end(
+                control::Outcome::failed, std::move(cause), job_end::exit_crash_loop, now, out);
+        }
+    }
+    form(departure_->reason, now, out);
+}
+
+void Job::judge_failure(Instant now, std::vector<Effect>& out) {
+    const auto& cause = first_failure()->cause;
+    last_cause_ = cause;
+    if (budget_.is_spent())
+        return end(control::Outcome::failed, cause, job_end::exit_code_of(cause), now, out);
+    budget_.spend();
+    form(
+        "restart " + std::to_string(budget_.used()) + " of " + std::to_string(budget_.max()) +
+            ": " + cause.reason,
+        now,
+        out);
+}
+
+void Job::give_up_forming(Instant now, std::vector<Effect>& out) {
+    using namespace job_end;
+    const auto ready = std::to_string(members_.candidate_count()) + " of " +
+                       (terms_.nodes.min == terms_.nodes.max ? "" : "at least ") +
+                       std::to_string(terms_.nodes.min) + " nodes";
+    const auto waited = seconds_text(terms_.settings.join_timeout);
+    control::Cause cause;
+    if (!round_) {
+        cause.kind = control::Cause::Kind::nobody_joined;
+        cause.reason = ready + " joined within " + waited;
+        return end(control::Outcome::failed, std::move(cause), exit_nobody_joined, now, out);
+    }
+    if (last_cause_) cause = *last_cause_;
+    cause.kind = control::Cause::Kind::node_lost;
+    cause.worker.reset();
+    cause.reason = (last_cause_ ? last_cause_->reason + "; " : std::string{}) +
+                   "no replacement came within " + waited + " (" + ready + ")";
+    end(control::Outcome::failed, std::move(cause), exit_node_lost, now, out);
+}
+
+void Job::end(
+    control::Outcome outcome,
+    std::optional<control::Cause> cause,
+    int exit_code,
+    Instant now,
+    std::vector<Effect>& out) {
+    require(!result_, "a job ends once");
+    result_ = control::JobResult{outcome, std::move(cause), exit_code};
+    state_ = State::over;
+    stop_.reset();
+    drain_ends_.reset();
+    join_ends_.reset();
+    last_call_ends_.reset();
+    first_late_at_.reset();
+    admit_at_.reset();
+    surplus_check_at_.reset();
+    forget_at_ = now + std::max(lease(), job_end::shortest_memory);
+    say(control::name_of(outcome),
+        result_->first_cause ? result_->first_cause->reason : "every node succeeded",
+        out);
+    // Who is cut off at the moment gets it when it resumes.
+    for (const auto* member : members_.by_arrival())
+        send(*member, *result_, out);
+}
+
+std::string Job::ending() const {
+    if (!result_) return "is not over";
+    return std::string{control::name_of(result_->outcome)} + " (" + reason_ + ", exit code " +
+           std::to_string(result_->exit_code) + ")";
+}
+
+}  // namespace ddprun::coordinator

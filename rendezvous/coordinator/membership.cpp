@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/coordinator/membership.hpp"
+
+#include "rendezvous/base/machine.hpp"
+#include "rendezvous/control/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <limits>
+#include <utility>
+
+namespace ddprun::coordinator {
+namespace membership {
+namespace {
+
+std::string seconds_text(Duration length) {
+    std::array<char, 32> digits{};
+    std::snprintf(digits.data(), digits.size(), "%g s", in_seconds(length));
+    return digits.data();
+}
+
+/// Newcomers after everybody else.
+int previous_place(const Member& member) {
+    return member.group_rank.value_or(std::numeric_limits<int>::max());
+}
+
+std::string nodes_text(int count) {
+    return std::to_string(count) + (count == 1 ? " node" : " nodes");
+}
+
+}  // namespace
+}  // namespace membership
+
+std::string Member::name() const {
+    return host() + " (pid " + std::to_string(join.node.pid) + ")";
+}
+
+std::string_view name_of(Member::State state) {
+    switch (state) {
+        case Member::State::ready: return "ready";
+        case Member::State::starting: return "starting";
+        case Member::State::running: return "running";
+        case Member::State::succeeded: return "succeeded";
+        case Member::State::stopping: return "stopping";
+        case Member::State::out: return "out";
+    }
+    contradiction("a member in no state", __FILE__, __LINE__);
+}
+
+Member& Membership::add(Member member) {
+    member.arrival = next_arrival_++;
+    const auto nonce = member.nonce();
+    const auto [place, is_new] = by_nonce_.emplace(nonce, std::move(member));
+    require(is_new, "a node is added once");
+    by_arrival_.emplace(place->second.arrival, &place->second);
+    return place->second;
+}
+
+void Membership::remove(const Nonce& nonce) {
+    const auto place = by_nonce_.find(nonce);
+    require(place != by_nonce_.end(), "only a member is removed");
+    by_arrival_.erase(place->second.arrival);
+    by_nonce_.erase(place);
+}
+
+Member* Membership::find(const Nonce& nonce) {
+    const auto place = by_nonce_.find(nonce);
+    return place == by_nonce_.end() ? nullptr : &place->second;
+}
+
+const Member* Membership::find(const Nonce& nonce) const {
+    const auto place = by_nonce_.find(nonce);
+    return place == by_nonce_.end() ? nullptr : &place->second;
+}
+
+std::size_t Membership::candidate_count() const {
+    return static_cast<std::size_t>(
+        std::count_if(by_nonce_.begin(), by_nonce_.end(), [](const auto& entry) {
+            return entry.second.is_candidate();
+        }));
+}
+
+bool Membership::has_somebody_staying() const {
+    return std::any_of(by_nonce_.begin(), by_nonce_.end(), [](const auto& entry) {
+        return !entry.second.is_leaving();
+    });
+}
+
+std::vector<Member*> Membership::by_arrival() {
+    std::vector<Member*> members;
+    members.reserve(by_arrival_.size());
+    for (const auto& [arrival, member] : by_arrival_)
+        members.push_back(member);
+    return members;
+}
+
+std::vector<const Member*> Membership::by_arrival() const {
+    std::vector<const Member*> members;
+    members.reserve(by_arrival_.size());
+    for (const auto& [arrival, member] : by_arrival_)
+        members.push_back(member);
+    return members;
+}
+
+FormingDecision decide_round(const FormingFacts& facts) {
+    using namespace membership;
+    const auto have = std::to_string(facts.ready_count) + " of ";
+    if (facts.ready_count >= facts.most) return {true, "max nodes reached"};
+    if (facts.ready_count < facts.min)
+        return {
+            false,
+            "waiting for " + nodes_text(facts.min - facts.ready_count) + " (" + have +
+                (facts.min == facts.most ? "" : "at least ") + std::to_string(facts.min) +
+                " ready)"};
+    if (facts.is_previous_round_settled) return {true, "everybody left of the last round is ready"};
+    if (facts.last_call_ends && facts.now >= *facts.last_call_ends)
+        return {true, "last call is over"};
+    return {false, "last call: " + have + "at most " + nodes_text(facts.most) + " ready"};
+}
+
+std::vector<Member*> choose_members(Membership& members, std::size_t most) {
+    std::vector<Member*> chosen;
+    for (auto* member : members.by_arrival())
+        if (member->is_candidate()) chosen.push_back(member);
+    std::stable_sort(chosen.begin(), chosen.end(), [](const Member* a, const Member* b) {
+        return membership::previous_place(*a) < membership::previous_place(*b);
+    });
+    if (chosen.size() > most) chosen.resize(most);
+    return chosen;
+}
+
+std::string disagreement(const control::Join& job, const control::Join& node) {
+    using namespace membership;
+    const auto differs = [&](const char* what, const std::string& ours, const std::string& theirs) {
+        return std::string{what} + " is " + theirs + " here and " + ours +
+               " in the job started on " + job.node.host;
+    };
+    const auto& ours = job.settings;
+    const auto& theirs = node.settings;
+    if (job.node.user != node.node.user)
+        return differs(
+            "the user id", std::to_string(job.node.user), std::to_string(node.node.user));
+    if (job.nodes != node.nodes)
+        return differs("--nnodes", control::describe(job.nodes), control::describe(node.nodes));
+    if (job.max_restarts != node.max_restarts)
+        return differs(
+            "--max-restarts", std::to_string(job.max_restarts), std::to_string(node.max_restarts));
+    const std::array limits{
+        std::pair{"join_timeout", &control::Settings::join_timeout},
+        std::pair{"last_call_timeout", &control::Settings::last_call_timeout},
+        std::pair{"the lease", &control::Settings::lease},
+        std::pair{"--shutdown-timeout", &control::Settings::grace}};
+    for (const auto& [name, limit] : limits)
+        if (ours.*limit != theirs.*limit)
+            return differs(name, seconds_text(ours.*limit), seconds_text(theirs.*limit));
+    if (ours.late_nodes != theirs.late_nodes)
+        return differs(
+            "--late-nodes",
+            std::string{control::name_of(ours.late_nodes)},
+            std::string{control::name_of(theirs.late_nodes)});
+    if (ours.max_losses != theirs.max_losses)
+        return differs(
+            "--max-losses", std::to_string(ours.max_losses), std::to_string(theirs.max_losses));
+    return {};
+}
+
+}  // namespace ddprun::coordinator

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/coordinator/rank_order.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace ddprun::coordinator {
+namespace rank_order_detail {
+namespace {
+
+bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+/// The run of digits at the start of `text`, which is shortened by it; leading zeros dropped.
+std::string_view take_number(std::string_view& text) {
+    std::size_t end = 0;
+    while (end < text.size() && is_digit(text[end]))
+        ++end;
+    auto number = text.substr(0, end);
+    text.remove_prefix(end);
+    number.remove_prefix(std::min(number.find_first_not_of('0'), number.size()));
+    return number;
+}
+
+int compare_naturally(std::string_view a, std::string_view b) {
+    while (!a.empty() && !b.empty()) {
+        if (is_digit(a.front()) && is_digit(b.front())) {
+            const auto left = take_number(a);
+            const auto right = take_number(b);
+            if (left.size() != right.size()) return left.size() < right.size() ? -1 : 1;
+            if (const int order = left.compare(right); order != 0) return order;
+            continue;
+        }
+        if (a.front() != b.front()) return a.front() < b.front() ? -1 : 1;
+        a.remove_prefix(1);
+        b.remove_prefix(1);
+    }
+    if (a.empty() && b.empty()) return 0;
+    return a.empty() ? -1 : 1;
+}
+
+bool comes_before(const Candidate& a, const Candidate& b) {
+    if (a.node_rank.has_value() != b.node_rank.has_value()) return a.node_rank.has_value();
+    if (a.node_rank) {
+        if (*a.node_rank != *b.node_rank) return *a.node_rank < *b.node_rank;
+        return a.arrival < b.arrival;
+    }
+    if (a.previous_rank.has_value() != b.previous_rank.has_value())
+        return a.previous_rank.has_value();
+    if (a.previous_rank && *a.previous_rank != *b.previous_rank)
+        return *a.previous_rank < *b.previous_rank;
+    if (a.is_endpoint_host != b.is_endpoint_host) return a.is_endpoint_host;
+    if (const int order = compare_naturally(a.host, b.host); order != 0) return order < 0;
+    return a.arrival < b.arrival;
+}
+
+std::string reason_of(const Candidate& candidate) {
+    if (candidate.node_rank)
+        return "node rank " + std::to_string(*candidate.node_rank) + " was asked for";
+    if (candidate.previous_rank)
+        return "had group rank " + std::to_string(*candidate.previous_rank) + " before";
+    if (candidate.is_endpoint_host) return "is the endpoint's host";
+    return "by host name and arrival";
+}
+
+}  // namespace
+}  // namespace rank_order_detail
+
+RankOrder rank_order(const std::vector<Candidate>& candidates) {
+    using namespace rank_order_detail;
+    std::vector<std::size_t> order(candidates.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+        return comes_before(candidates[a], candidates[b]);
+    });
+
+    RankOrder result;
+    const Candidate* before = nullptr;
+    for (const auto index : order) {
+        const auto& candidate = candidates[index];
+        const bool is_repeated =
+            before != nullptr && candidate.node_rank && before->node_rank == candidate.node_rank;
+        if (is_repeated && result.warning.empty())
+            result.warning = "node rank " + std::to_string(*candidate.node_rank) +
+                             " was asked for by " + std::string{before->host} + " and by " +
+                             std::string{candidate.host} + ": the earlier one comes first";
+        result.places.push_back({index, reason_of(candidate)});
+        before = &candidate;
+    }
+    return result;
+}
+
+bool comes_before_naturally(std::string_view a, std::string_view b) {
+    return rank_order_detail::compare_naturally(a, b) < 0;
+}
+
+}  // namespace ddprun::coordinator

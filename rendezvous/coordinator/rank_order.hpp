@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// In which order the members of a round get their group ranks (architecture section 6). Pure: the
+/// same candidates give the same order, whatever order they are listed in.
+namespace ddprun::coordinator {
+
+struct Candidate {
+    std::optional<int> node_rank;
+    /// Its group rank in the previous round, if it was there.
+    std::optional<int> previous_rank;
+    /// It runs on the machine that the endpoint names.
+    bool is_endpoint_host = false;
+    std::string_view host;
+    /// Order of joining; unique.
+    std::uint64_t arrival = 0;
+};
+
+struct Placement {
+    std::size_t candidate = 0;
+    /// Why here: "node rank 3 was asked for".
+    std::string reason;
+
+    bool operator==(const Placement&) const = default;
+};
+
+struct RankOrder {
+    std::vector<Placement> places;
+    /// About a node rank that several asked for; mostly empty.
+    std::string warning;
+};
+
+/// Explicit node ranks first, then members of the previous round in their order (holes closed),
+/// then newcomers: the endpoint's host, natural order of host names, arrival.
+RankOrder rank_order(const std::vector<Candidate>& candidates);
+
+/// Whether host name `a` comes before `b`: digits count as numbers (node2 before node10).
+bool comes_before_naturally(std::string_view a, std::string_view b);
+
+}  // namespace ddprun::coordinator

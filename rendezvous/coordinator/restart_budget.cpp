@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/coordinator/restart_budget.hpp"
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/machine.hpp"
+
+namespace ddprun::coordinator {
+
+void RestartBudget::spend() {
+    require(!is_spent(), "a spent budget is not spent again");
+    ++used_;
+}
+
+void LossRecord::add(Instant now) {
+    while (!lost_at_.empty() && now - lost_at_.front() > limits::crash_loop_window)
+        lost_at_.pop_front();
+    lost_at_.push_back(now);
+}
+
+}  // namespace ddprun::coordinator

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/control/text.hpp"
+
+#include "rendezvous/base/machine.hpp"
+#include "rendezvous/coordinator/coordinator.hpp"
+
+namespace ddprun::coordinator {
+namespace text {
+namespace {
+
+std::string name(ConnectionId connection) {
+    return "#" + std::to_string(connection.value);
+}
+
+}  // namespace
+}  // namespace text
+
+std::string describe(const Coordinator::Event& event) {
+    return std::visit(
+        Overloaded{
+            [](const Coordinator::Connected& connected) {
+                return text::name(connected.connection) + " connected from " +
+                       connected.peer_socket;
+            },
+            [](const Coordinator::Received& received) {
+                return text::name(received.connection) + " " + control::describe(received.message);
+            },
+            [](const Coordinator::Disconnected& gone) {
+                return text::name(gone.connection) + " disconnected";
+            },
+            [](const Coordinator::Interrupted& interrupted) {
+                return "interrupted by " + control::signal_name(interrupted.signal) + " \"" +
+                       interrupted.reason + "\"";
+            },
+            [](const Coordinator::DeadlinePassed&) { return std::string{"deadline passed"}; },
+        },
+        event);
+}
+
+std::string describe(const Effect& effect) {
+    return std::visit(
+        Overloaded{
+            [](const Send& send) {
+                return "to " + text::name(send.connection) + " " + control::describe(send.message);
+            },
+            [](const Close& close) {
+                return "close " + text::name(close.connection) + " \"" + close.reason + "\"";
+            },
+            [](const Changed& changed) {
+                return "job " + changed.run_id + " " + changed.state + " \"" + changed.reason +
+                       "\"";
+            },
+        },
+        effect);
+}
+
+}  // namespace ddprun::coordinator

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/coordinator/coordinator.hpp"
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+/// A coordinator and nodes that are only names: what they say goes in, everything it wants done
+/// comes out as lines. Time is a number; `pass` stops at every deadline on the way.
+namespace ddprun::coordinator {
+
+using Lines = std::vector<std::string>;
+using std::chrono_literals::operator""s;
+using std::chrono_literals::operator""ms;
+
+class Story {
+public:
+    using Tweak = std::function<void(control::Join&)>;
+
+    /// `terms` is what all nodes of the story join with.
+    explicit Story(std::string nnodes, int restarts = 3, Tweak terms = {});
+
+    /// The server lives inside a `ddprun` of the story's job.
+    void is_hosted();
+
+    // What nodes do. A node has one connection at a time, made by `join` or `resume`.
+    void join(const std::string& node, const Tweak& tweak = {});
+    void resume(
+        const std::string& node,
+        control::NodeState state,
+        const std::function<void(control::Resume&)>& tweak = {});
+    void say(const std::string& node, control::AgentMessage message);
+    void drop(const std::string& node);
+    /// All its connections from now on look like this to the server.
+    void lives_at(const std::string& node, std::string peer_addr, std::string server_addr);
+    void interrupt(int signal);
+
+    // The same for several, in short.
+    void started(const std::string& nodes, int round = 0);
+    void succeeded(const std::string& nodes, int round = 0);
+    void ready(const std::string& nodes, int round = 0);
+    void failed(const std::string& node, int round = 0, const Tweak& = {});
+    void failed_with(
+        const std::string& node,
+        int round,
+        Duration age,
+        const std::function<void(control::WorkerFailure&)>& tweak);
+    void leave(const std::string& node, int signal);
+    /// Joined, assigned, started; nothing of it is told.
+    void run(const std::string& nodes);
+
+    /// Time passes; those of `alive` send a heartbeat each second.
+    void pass(Duration length, const std::string& alive = {});
+    /// Time passes and the server does not run.
+    void sleep(Duration length);
+
+    /// Everything wanted since the last call, heartbeat acks apart.
+    Lines told();
+    /// The last assignment of a node.
+    const control::Assignment& assignment(const std::string& node) const;
+    /// The last result of a node, in words; "" if none.
+    std::string result(const std::string& node) const;
+    JobStatus status() const;
+
+    Coordinator& coordinator() { return *coordinator_; }
+    ConnectionId connection(const std::string& node) const { return connections_.at(node); }
+    void post(Coordinator::Event event);
+
+    control::Join join_of(const std::string& node, const Tweak& tweak = {}) const;
+
+private:
+    struct Place {
+        std::string peer_addr;
+        std::string server_addr;
+    };
+    ConnectionId connect(const std::string& node);
+    Place place_of(const std::string& node) const;
+    std::string name_of(ConnectionId connection) const;
+    void note(const Coordinator::Effect& effect);
+
+    control::Join terms_;
+    Random random_{1};
+    Coordinator::Options options_;
+    std::optional<Coordinator> coordinator_;
+    Instant now_{};
+    std::uint64_t next_connection_ = 1;
+    std::map<std::string, ConnectionId> connections_;
+    std::map<ConnectionId, std::string> names_;
+    std::map<std::string, Place> places_;
+    std::map<std::string, control::Assignment> assignments_;
+    std::map<std::string, control::JobResult> results_;
+    std::uint64_t next_seq_ = 0;
+    Lines lines_;
+};
+
+/// "a b c" as words.
+std::vector<std::string> words(const std::string& text);
+/// A node's nonce is made of its name.
+Nonce nonce_of(const std::string& node);
+
+}  // namespace ddprun::coordinator
