@@ -46,9 +46,10 @@ unpack_boost() { # PACKAGE
 
 use_unpacked_boost() {
     if [ -d build/packages/usr ]; then
-        export CMAKE_PREFIX_PATH=$PWD/build/packages/usr${CMAKE_PREFIX_PATH:+:$CMAKE_PREFIX_PATH}
+        export CMAKE_PREFIX_PATH=$PWD/build/packages/usr
     fi
 }
+use_unpacked_boost
 
 # Installs what is missing of the packages given; exits 3 with their list if it may not or cannot.
 require_packages() {
