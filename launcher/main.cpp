@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "agent/process/inherited_state.hpp"
 #include "launcher/run_job.hpp"
 
 #include <nss.h>
@@ -10,8 +11,9 @@
 int main(int argc, char** argv) {
     // Other name modules would be loaded into the static program and crash it.
     __nss_configure_lookup("hosts", "files dns");
+    const auto start = ddprun::agent::InheritedState::capture();
     try {
-        return ddprun::launcher::run(argc, argv, environ);
+        return ddprun::launcher::run(argc, argv, environ, start);
     } catch (const std::exception& error) {
         std::fprintf(stderr, "ddprun: internal error: %s\n", error.what());
         return 1;

@@ -1,19 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/run_job.hpp"
 
+#include "agent/agent_runner.hpp"
+#include "agent/keeper.hpp"
+#include "agent/process/inherited_state.hpp"
 #include "launcher/exit_code.hpp"
 #include "launcher/explain.hpp"
+#include "launcher/job_spec.hpp"
 #include "launcher/options.hpp"
 #include "launcher/surroundings.hpp"
+#include "launcher/who_serves.hpp"
 
 #include <cstdio>
+#include <string>
+#include <variant>
+#include <vector>
 
 namespace ddprun::launcher {
 namespace {
 
-void print(std::FILE* stream, const std::string& text) {
-    std::fwrite(text.data(), 1, text.size(), stream);
-    std::fflush(stream);
+int show(const std::string& text) {
+    const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+    return std::fflush(stdout) == 0 && is_written ? 0 : 1;
 }
 
 /// Two lines at most: what is wrong, and what to do.
@@ -21,19 +29,33 @@ int refuse(const Failure& failure) {
     const int exit_code = exit_code_before_start(failure);
     auto text = "ddprun: " + failure.context + "\n";
     if (exit_code == 2) text += "try 'ddprun --help'\n";
-    print(stderr, text);
+    std::fwrite(text.data(), 1, text.size(), stderr);
     return exit_code;
+}
+
+int fork_and_run(const agent::AgentConfig& config, const agent::InheritedState& start) {
+    auto fork = agent::fork_agent(start);
+    if (!fork) {
+        std::fprintf(stderr, "ddprun: %s\n", fork.error().describe().c_str());
+        return 1;
+    }
+    if (auto* keeper = std::get_if<agent::KeeperSide>(&*fork)) return agent::keep(*keeper);
+    return agent::run_agent(config, start, std::get<agent::AgentSide>(*fork));
 }
 
 }  // namespace
 
-int run(int argc, const char* const* argv, const char* const* environment) {
+int run(
+    int argc,
+    const char* const* argv,
+    const char* const* environment,
+    const agent::InheritedState& start) {
     const auto surroundings = look_around(environment);
     const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
     const auto options = parse_options(arguments, surroundings.environment);
     if (!options) return refuse(options.error());
-    if (options->has_flag("help")) return print(stdout, help_text()), 0;
-    if (options->has_flag("version")) return print(stdout, "ddprun " DDPRUN_VERSION "\n"), 0;
+    if (options->has_flag("help")) return show(help_text());
+    if (options->has_flag("version")) return show("ddprun " DDPRUN_VERSION "\n");
 
     std::vector<Notice> notices;
     const auto level = log_level(*options, surroundings.environment, notices);
@@ -41,12 +63,12 @@ int run(int argc, const char* const* argv, const char* const* environment) {
     auto spec = resolve(*options, surroundings);
     if (!spec) return refuse(spec.error());
     spec->notices.insert(spec->notices.begin(), notices.begin(), notices.end());
-    if (options->has_flag("explain")) return print(stdout, explain(*spec, "")), 0;
+    if (options->has_flag("explain")) return show(explain(*spec, who_serves(*spec, surroundings)));
 
     log::set_level(*level);
     for (const auto& notice : spec->notices)
         log::write(notice.level, notice.event, {{"reason", notice.reason}});
-    return 1;
+    return fork_and_run(to_agent_config(*spec), start);
 }
 
 }  // namespace ddprun::launcher

@@ -73,6 +73,7 @@ const std::vector<std::string_view> shells_among_them{
     "launcher/main",
     "launcher/run_job",
     "launcher/surroundings",
+    "launcher/who_serves",
 };
 
 bool begins_with_one_of(std::string_view path, const std::vector<std::string_view>& prefixes) {
