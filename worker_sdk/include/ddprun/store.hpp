@@ -25,7 +25,7 @@ public:
 
     /// Connects to `world.master_addr`:`world.master_port`, trying until `timeout`. In a world that
     /// nobody launched: a store inside this process.
-    static Store connect(const World& world, Milliseconds timeout = std::chrono::minutes(5));
+    static Store connect(const World& world, Milliseconds timeout = std::chrono::minutes(1));
 
     Store(const Store&);
     Store(Store&&) noexcept;

@@ -11,11 +11,16 @@
 #include <gloo/rendezvous/store.h>
 #include <gloo/transport/tcp/device.h>
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -67,6 +72,27 @@ private:
     DdprunStore store_;
 };
 
+/// The sockets of this process, by descriptor. Empty without /proc.
+std::set<int> open_sockets() {
+    std::set<int> sockets;
+    const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc/self/fd"), &::closedir);
+    if (!folder) return sockets;
+    while (const auto* entry = ::readdir(folder.get())) {
+        const int descriptor = ::atoi(entry->d_name);
+        struct stat about {};
+        if (::fstat(descriptor, &about) == 0 && S_ISSOCK(about.st_mode)) sockets.insert(descriptor);
+    }
+    return sockets;
+}
+
+/// Gloo's sockets would be inherited by programs that the worker starts, and while one of them
+/// lives the peers would not see the worker's death. (A socket without the flag that another thread
+/// opens in the same moment gets it too.)
+void close_on_exec_all_but(const std::set<int>& sockets_before) {
+    for (const int descriptor : open_sockets())
+        if (sockets_before.count(descriptor) == 0) ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+}
+
 template <class T>
 void add(void* sum, const void* a, const void* b, std::size_t count) {
     auto* into = static_cast<T*>(sum);
@@ -79,13 +105,14 @@ void add(void* sum, const void* a, const void* b, std::size_t count) {
 class Gloo {
 public:
     explicit Gloo(const DdprunOpen& settings) : rank_(settings.rank) {
-        gloo::transport::tcp::attr where(settings.address);
-        std::shared_ptr<gloo::transport::Device> device = gloo::transport::tcp::CreateDevice(where);
+        const auto sockets_before = open_sockets();
+        auto device = device_at(settings.address);
         context_ = std::make_shared<gloo::rendezvous::Context>(settings.rank, settings.world_size);
         // Gloo allows five times this for each connection.
         context_->setTimeout(Milliseconds(std::max<std::int64_t>(settings.connect_timeout_ms, 1)));
         Rendezvous store(settings.store);
         context_->connectFullMesh(store, device);
+        close_on_exec_all_but(sockets_before);
     }
 
     void run(const DdprunCollective& collective) {
@@ -133,10 +160,22 @@ public:
     /// "[./gloo/transport/tcp/pair.cc:589] Read error ..." -> "Read error ..."
     static std::string without_place(const std::string& text) {
         const auto end = text.find("] ");
-        return text.rfind("[", 0) == 0 && end != std::string::npos ? text.substr(end + 2) : text;
+        const bool has_place = text.rfind('[', 0) == 0 && end != std::string::npos;
+        auto words = has_place ? text.substr(end + 2) : text;
+        while (!words.empty() && (words.back() == '\n' || words.back() == ' '))
+            words.pop_back();
+        return words;
     }
 
 private:
+    static std::shared_ptr<gloo::transport::Device> device_at(const char* address) {
+        try {
+            return gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(address));
+        } catch (const std::exception& error) {
+            throw std::invalid_argument(error.what());  // the only mistake there is to make
+        }
+    }
+
     template <class Options>
     static void prepare(Options& options, const DdprunCollective& collective) {
         options.setTag(collective.tag);
@@ -213,6 +252,8 @@ void* open_gloo(const DdprunOpen* settings, DdprunReport* report) {
         const auto text = Gloo::without_place(error.what());
         report_trouble(
             report, is_timeout(text) ? Trouble::Kind::timeout : Trouble::Kind::peer_lost, text);
+    } catch (const std::invalid_argument& error) {
+        report_trouble(report, Trouble::Kind::usage, Gloo::without_place(error.what()));
     } catch (const std::exception& error) {
         report_trouble(report, Trouble::Kind::other, Gloo::without_place(error.what()));
     }

@@ -83,8 +83,7 @@ Outcome Loopback::run(int rank, const Collective& collective, std::chrono::milli
     if (!over)
         dead_ = Trouble{
             Trouble::Kind::timeout,
-            describe(collective) + ": not all ranks came within " +
-                std::to_string(timeout.count()) + " ms"};
+            "not all ranks came within " + std::to_string(timeout.count()) + " ms"};
     changed_.notify_all();
     return dead_;
 }

@@ -131,8 +131,7 @@ ProcessGroup ProcessGroup::create(const World& world, const Store& store) {
 }
 
 ProcessGroup ProcessGroup::create(const World& world) {
-    const Options options;
-    return create(world, Store::connect(world, options.timeout), options);
+    return create(world, Store::connect(world), Options{});
 }
 
 ProcessGroup::ProcessGroup(std::shared_ptr<groups::Group> group) : group_(std::move(group)) {}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/process/sdk/workers.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace ddprun::tests;
+
+namespace {
+
+/// Runs a scenario at this world size and expects nothing but success.
+void run(int count, const std::string& scenario) {
+    CAPTURE(count);
+    CAPTURE(scenario);
+    Workers workers(count, {scenario});
+    for (int rank = 0; rank < count; ++rank) {
+        const int code = workers.exit_code(rank);
+        CAPTURE(workers.output(rank));
+        CHECK(code == 0);
+    }
+}
+
+std::string digest_of(Workers& workers, int rank) {
+    CHECK(workers.exit_code(rank) == 0);
+    return workers.output(rank);
+}
+
+}  // namespace
+
+TEST_CASE("sdk: collectives give the right numbers at every small world size") {
+    for (const int count : {1, 2, 3, 4})
+        run(count, "collectives");
+}
+
+TEST_CASE("sdk: collectives in flight together all end well") {
+    for (const int count : {1, 2, 3})
+        run(count, "pipelined");
+}
+
+TEST_CASE("sdk: several groups of one world do not disturb each other") {
+    run(3, "several_groups");
+}
+
+TEST_CASE("sdk: a reducer averages gradients over real processes, with and without no_sync") {
+    for (const int count : {1, 2, 3, 4})
+        run(count, "reducer");
+}
+
+TEST_CASE("sdk: results are the same bits on all ranks and in every run") {
+    for (const int count : {2, 3, 4}) {
+        Workers first(count, {"digest"});
+        const auto bits = digest_of(first, 0);
+        for (int rank = 1; rank < count; ++rank)
+            CHECK(digest_of(first, rank) == bits);
+        Workers second(count, {"digest"});
+        for (int rank = 0; rank < count; ++rank)
+            CHECK(digest_of(second, rank) == bits);
+    }
+}
+
+TEST_CASE("sdk: a process that nobody launched is a world of one and says so") {
+    Workers alone(
+        1,
+        {"collectives"},
+        {{"RANK", ""}, {"WORLD_SIZE", ""}, {"MASTER_ADDR", ""}, {"MASTER_PORT", ""}});
+
+    CHECK(alone.exit_code(0) == 0);
+    CHECK(
+        alone.output(0) ==
+        "ddprun: RANK is not set, so this process runs alone, as a world of one; to run several: "
+        "ddprun --nproc-per-node=N PROGRAM\n");
+}
+
+TEST_CASE("sdk: a program that a rank starts inherits none of its connections") {
+    run(3, "inherited_sockets");
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/process/sdk/workers.hpp"
+
+#include <doctest/doctest.h>
+
+#include <signal.h>
+
+#include <chrono>
+#include <string>
+
+using namespace ddprun::tests;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Exit codes of ranks as `Workers::exit_codes` writes them.
+template <class... Codes>
+std::string these(Codes... codes) {
+    std::string text;
+    ((text += (text.empty() ? "" : " ") + std::to_string(codes)), ...);
+    return text;
+}
+
+constexpr int killed = 128 + SIGKILL;
+
+bool mentions(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
+
+/// All ranks end with Mismatch, and each of them reads what the two sides were at.
+void check_mismatch(
+    const std::string& scenario, const std::string& one_side, const std::string& other_side) {
+    Workers workers(3, {scenario});
+    CHECK(workers.exit_codes() == these(mismatched, mismatched, mismatched));
+    for (int rank = 0; rank < 3; ++rank) {
+        CHECK(mentions(workers.output(rank), one_side));
+        CHECK(mentions(workers.output(rank), other_side));
+    }
+}
+
+}  // namespace
+
+TEST_CASE("sdk: the others learn at once that a peer was killed, and which") {
+    for (const int count : {2, 4}) {
+        Workers workers(count, {"endless"});
+        workers.await_line("ready");
+
+        const auto before = std::chrono::steady_clock::now();
+        workers.kill(1, SIGKILL);
+        const auto codes = workers.exit_codes();
+
+        // Measured: a few milliseconds. The group's timeout is ten minutes.
+        CHECK(std::chrono::steady_clock::now() - before < 10s);
+        CHECK(
+            codes == (count == 2 ? these(peer_lost, killed)
+                                 : these(peer_lost, killed, peer_lost, peer_lost)));
+        for (int rank = 0; rank < count; ++rank)
+            if (rank != 1) CHECK(mentions(workers.output(rank), "PeerLost: call "));
+        CHECK(mentions(workers.output(0), "rank 1"));
+    }
+}
+
+TEST_CASE("sdk: who waits for a peer that does nothing learns of its death as well") {
+    Workers workers(3, {"last_one_idle"});
+    workers.await_line("ready");
+
+    workers.kill(2, SIGKILL);
+
+    CHECK(workers.exit_codes() == these(peer_lost, peer_lost, killed));
+    CHECK(mentions(workers.output(0), "lost rank 2"));
+    CHECK(mentions(workers.output(1), "lost rank 2"));
+}
+
+TEST_CASE("sdk: a peer that never comes is a timeout while joining") {
+    Workers workers(2, {"killed_while_joining"});
+    workers.await_line("ready");
+
+    workers.kill(0, SIGKILL);
+
+    CHECK(workers.exit_codes() == these(killed, timed_out));
+    CHECK(mentions(
+        workers.output(1), "Timeout: rank 1 at 127.0.0.1 could not connect to its peers: store: "));
+}
+
+TEST_CASE("sdk: a collective that takes longer than the group allows ends with Timeout, for good") {
+    Workers workers(3, {"late_and_dead"});
+
+    // One of them gives up first, and the other may see that before its own time is over.
+    CHECK((workers.exit_code(0) == timed_out || workers.exit_code(2) == timed_out));
+    for (const int rank : {0, 2})
+        if (workers.exit_code(rank) == timed_out) CHECK(mentions(workers.output(rank), "again\n"));
+}
+
+TEST_CASE("sdk: a deadline of one's own aborts the group and lets go of the buffer") {
+    Workers workers(2, {"own_deadline"});
+
+    CHECK(workers.exit_codes() == these(timed_out, timed_out));
+    CHECK(mentions(
+        workers.output(0),
+        "Timeout: call 2: all_reduce (sum) of 1000 float32: not done when its deadline passed"));
+}
+
+TEST_CASE("sdk: after an abort on one rank all ranks see the group end") {
+    Workers workers(3, {"aborted"});
+
+    CHECK(workers.exit_codes() == these(peer_lost, peer_lost, peer_lost));
+    CHECK(mentions(workers.output(0), "aborted on this rank"));
+}
+
+TEST_CASE("sdk: ranks that disagree on size, type or order get Mismatch with both sides named") {
+    check_mismatch(
+        "other_count",
+        "call 1: all_reduce (sum) of 1000 float32",
+        "rank 1 is at call 1: all_reduce (sum) of 500 float32");
+    check_mismatch(
+        "other_type",
+        "call 1: all_reduce (sum) of 10 float64",
+        "rank 1 is at call 1: all_reduce (sum) of 10 int64");
+    check_mismatch(
+        "other_order", "call 1: all_reduce (sum) of 1 float32", "rank 1 is at call 1: barrier");
+}
+
+TEST_CASE("sdk: a store that is not there is PeerLost, with its address") {
+    Workers workers(
+        1,
+        {"killed_while_joining"},
+        {{"WORLD_SIZE", "2"},
+         {"RANK", "1"},
+         {"LOCAL_RANK", "1"},
+         {"LOCAL_WORLD_SIZE", "2"},
+         {"MASTER_PORT", "1"}});
+
+    CHECK(workers.exit_code(0) == peer_lost);
+    CHECK(mentions(workers.output(0), "127.0.0.1:1"));
+}
+
+TEST_CASE("sdk: an address that is not this machine's is an error that names it") {
+    Workers workers(2, {"collectives"}, {{"DDPRUN_NODE_ADDR", "192.0.2.7"}});
+
+    CHECK(workers.exit_codes() == these(misused, misused));
+    CHECK(mentions(workers.output(0), "192.0.2.7"));
+}
+
+TEST_CASE("sdk: a launcher's environment with a hole names the missing variable") {
+    Workers workers(1, {"collectives"}, {{"MASTER_PORT", ""}});
+
+    CHECK(workers.exit_code(0) == misused);
+    CHECK(mentions(workers.output(0), "UsageError: MASTER_PORT is not set, although RANK is"));
+}

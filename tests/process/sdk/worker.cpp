@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank of the SDK's process tests: `sdk_worker SCENARIO`, see `scenarios` at the end. Exits 0
+// when all went as it should, 1 with a complaint, or with the code of the exception (workers.hpp).
+#include "ddprun/process_group.hpp"
+#include "ddprun/reducer.hpp"
+#include "ddprun/world.hpp"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+using ddprun::Op;
+using ddprun::ProcessGroup;
+using ddprun::World;
+
+void say(const std::string& line) {
+    std::printf("%s\n", line.c_str());
+    std::fflush(stdout);
+}
+
+void expect(bool holds, const std::string& what) {
+    if (holds) return;
+    say("not as expected: " + what);
+    std::exit(1);
+}
+
+ProcessGroup join(const World& world, std::chrono::milliseconds timeout = 10min) {
+    ProcessGroup::Options options;
+    options.timeout = timeout;
+    return ProcessGroup::create(world, ddprun::Store::connect(world, timeout), options);
+}
+
+template <class T>
+void check_all_reduce(const ProcessGroup& group, std::size_t count, Op op) {
+    std::vector<T> values(count);
+    std::vector<T> expected(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        for (int rank = 0; rank < group.size(); ++rank)
+            expected[i] += static_cast<T>(static_cast<std::size_t>(rank) * 3 + i % 1000);
+        if (op == Op::average) expected[i] /= static_cast<T>(group.size());
+        values[i] = static_cast<T>(static_cast<std::size_t>(group.rank()) * 3 + i % 1000);
+    }
+    group.all_reduce(values.data(), count, op).wait();
+    expect(values == expected, "all_reduce of " + std::to_string(count));
+}
+
+template <class T>
+void check_broadcast(const ProcessGroup& group, std::size_t count, int root) {
+    std::vector<T> values(count, static_cast<T>(group.rank()));
+    group.broadcast(values.data(), count, root).wait();
+    expect(
+        values == std::vector<T>(count, static_cast<T>(root)),
+        "broadcast of " + std::to_string(count) + " from " + std::to_string(root));
+}
+
+template <class T>
+void check_all_gather(const ProcessGroup& group, std::size_t count) {
+    std::vector<T> mine(count, static_cast<T>(group.rank() + 1));
+    std::vector<T> all(count * static_cast<std::size_t>(group.size()));
+    std::vector<T> expected;
+    for (int rank = 0; rank < group.size(); ++rank)
+        expected.insert(expected.end(), count, static_cast<T>(rank + 1));
+    group.all_gather(mine.data(), all.data(), count).wait();
+    expect(all == expected, "all_gather of " + std::to_string(count));
+}
+
+template <class T>
+void check_type(const ProcessGroup& group) {
+    for (const std::size_t count : {0, 1, 2, 3, 7, 1000, 300'001}) {
+        check_all_reduce<T>(group, count, Op::sum);
+        check_all_reduce<T>(group, count, Op::average);
+        check_all_gather<T>(group, count);
+        for (int root = 0; root < group.size(); ++root)
+            check_broadcast<T>(group, count, root);
+    }
+}
+
+int collectives(const World& world) {
+    const auto group = join(world);
+    expect(group.rank() == world.rank && group.size() == world.world_size, "rank and size");
+    check_type<float>(group);
+    check_type<double>(group);
+    check_type<std::int64_t>(group);
+    check_broadcast<std::byte>(group, 5, world.world_size - 1);
+    check_all_gather<std::byte>(group, 5);
+    group.barrier().wait();
+    return 0;
+}
+
+/// Works in flight at the same time, in memory of the group's, waited for in another order.
+int pipelined(const World& world) {
+    const auto group = join(world);
+    constexpr std::size_t count = 50'000;
+    const auto memory = group.allocate(8 * count * sizeof(float));
+    auto* values = static_cast<float*>(memory.data());
+    std::vector<ddprun::Work> works;
+    for (std::size_t i = 0; i < 8; ++i) {
+        std::fill_n(values + i * count, count, static_cast<float>(i));
+        works.push_back(group.all_reduce(values + i * count, count));
+    }
+    for (std::size_t i = 8; i-- > 0;) {
+        works[i].wait();
+        expect(works[i].is_done(), "a Work that was waited for is done");
+        const auto sum = static_cast<float>(i) * static_cast<float>(group.size());
+        expect(values[i * count] == sum && values[(i + 1) * count - 1] == sum, "all sums");
+    }
+    return 0;
+}
+
+int several_groups(const World& world) {
+    auto store = ddprun::Store::connect(world);
+    for (int i = 0; i < 3; ++i) {
+        const auto first = ProcessGroup::create(world, store);
+        const auto second = ProcessGroup::create(world);
+        check_all_reduce<float>(second, 10, Op::sum);
+        check_all_reduce<float>(first, 10, Op::sum);
+    }
+    return 0;
+}
+
+/// Sums that depend on the order of additions, as one number.
+int digest(const World& world) {
+    const auto group = join(world);
+    std::uint64_t hash = 0;
+    for (const std::size_t count : {5, 1000, 700'000}) {
+        std::mt19937 random(static_cast<unsigned>(world.rank) * 1000 + 17);
+        std::normal_distribution<float> draw(0, 1000);
+        std::vector<float> values(count);
+        for (auto& value : values)
+            value = draw(random);
+        group.all_reduce(values.data(), count, Op::average).wait();
+        for (const float value : values) {
+            std::uint32_t bits = 0;
+            static_assert(sizeof bits == sizeof value);
+            std::copy_n(
+                reinterpret_cast<const char*>(&value),
+                sizeof value,
+                reinterpret_cast<char*>(&bits));
+            hash = (hash ^ bits) * 0x100000001b3;
+        }
+    }
+    say("digest " + std::to_string(hash));
+    return 0;
+}
+
+/// Reduces until somebody dies.
+int endless(const World& world) {
+    const auto group = join(world);
+    std::vector<float> values(100'000);
+    group.barrier().wait();
+    say("ready");
+    for (;;)
+        group.all_reduce(values.data(), values.size()).wait();
+}
+
+/// All but the last rank wait in a barrier that the last never enters.
+int last_one_idle(const World& world) {
+    const auto group = join(world);
+    group.barrier().wait();
+    if (world.rank == world.world_size - 1) {
+        say("ready");
+        for (;;)
+            ::pause();
+    }
+    auto work = group.barrier();
+    say("ready");
+    work.wait();
+    return 0;
+}
+
+int killed_while_joining(const World& world) {
+    say("ready");
+    if (world.rank == 0) ::pause();
+    join(world, 3s);
+    return 0;
+}
+
+int late_and_dead(const World& world) {
+    const auto group = join(world, 1500ms);
+    group.barrier().wait();
+    if (world.rank == 1) {
+        // Long enough for all others to give up; ends with the pipe of its output.
+        pollfd closed{STDOUT_FILENO, 0, 0};
+        ::poll(&closed, 1, 20'000);
+        return 0;
+    }
+    float value = 1;
+    try {
+        group.all_reduce(&value, 1).wait();
+    } catch (const ddprun::Timeout&) {
+        try {
+            auto again = group.barrier();
+        } catch (const ddprun::Timeout& same) {
+            say("again");
+            throw;
+        }
+    }
+    return 0;
+}
+
+int own_deadline(const World& world) {
+    const auto group = join(world);
+    group.barrier().wait();
+    std::vector<float> values(1000, 1.0F);
+    if (world.rank == 0) {
+        auto work = group.all_reduce(values.data(), values.size());
+        work.wait(ddprun::Work::Clock::now() + 300ms);
+        return 1;
+    }
+    // Never calls; learns from the next call that rank 0 has gone.
+    auto store = ddprun::Store::connect(world);
+    store.get("never", 1s);
+    return 1;
+}
+
+int other_count(const World& world) {
+    const auto group = join(world);
+    std::vector<float> values(1000);
+    group.all_reduce(values.data(), world.rank == 1 ? 500 : 1000).wait();
+    return 0;
+}
+
+int other_type(const World& world) {
+    const auto group = join(world);
+    std::vector<double> doubles(10);
+    std::vector<std::int64_t> integers(10);
+    if (world.rank == 1)
+        group.all_reduce(integers.data(), 10).wait();
+    else
+        group.all_reduce(doubles.data(), 10).wait();
+    return 0;
+}
+
+int other_order(const World& world) {
+    const auto group = join(world);
+    float value = 0;
+    if (world.rank == 1) group.barrier().wait();
+    group.all_reduce(&value, 1).wait();
+    group.barrier().wait();
+    return 0;
+}
+
+int aborted(const World& world) {
+    const auto group = join(world);
+    group.barrier().wait();
+    if (world.rank == 0) group.abort();
+    group.barrier().wait();
+    return 0;
+}
+
+float gradient(std::size_t step, std::size_t parameter, int rank) {
+    return static_cast<float>(step * 16 + parameter * 4 + static_cast<std::size_t>(rank));
+}
+
+/// Steps of a model with many small buckets, every other one in two halves under no_sync.
+int reducer(const World& world) {
+    const auto group = join(world);
+    ddprun::Reducer::Options options;
+    options.first_bucket_bytes = 256;
+    options.bucket_bytes = 4096;
+    std::vector<ddprun::ParameterSpec> specs;
+    for (std::size_t i = 0; i < 30; ++i)
+        specs.push_back({"p" + std::to_string(i), i * i + 1});
+    ddprun::Reducer model(group, specs, options);
+
+    model.param(29)[0] = static_cast<float>(world.rank);
+    model.broadcast_parameters(world.world_size - 1);
+    expect(model.param(29)[0] == static_cast<float>(world.world_size - 1), "broadcast_parameters");
+    model.verify_parameters();
+
+    for (std::size_t step = 0; step < 20; ++step) {
+        model.zero_gradients();
+        const int halves = step % 2 == 0 ? 1 : 2;
+        const auto backward = [&] {
+            for (std::size_t i = specs.size(); i-- > 0;) {
+                for (std::size_t k = 0; k < specs[i].count; ++k)
+                    model.grad(i)[k] += gradient(step, i, world.rank);
+                model.mark_ready(i);
+            }
+            model.finish();
+        };
+        if (halves == 2) {
+            const auto quiet = model.no_sync();
+            backward();
+        }
+        backward();
+        for (std::size_t i = 0; i < specs.size(); ++i) {
+            float sum = 0;
+            for (int rank = 0; rank < world.world_size; ++rank)
+                sum += static_cast<float>(halves) * gradient(step, i, rank);
+            const float average = sum / static_cast<float>(world.world_size);
+            expect(
+                model.grad(i)[0] == average && model.grad(i)[specs[i].count - 1] == average,
+                "gradient " + std::to_string(i) + " of step " + std::to_string(step));
+        }
+    }
+    return 0;
+}
+
+int inherited_sockets(const World& world) {
+    const auto group = join(world);
+    group.barrier().wait();
+    // Whoever starts a program now (a data loader, a shell) hands it this process's standard
+    // streams and nothing else, or a peer's death would go unseen while that program lives.
+    const int sockets = std::system("exit $(ls -l /proc/self/fd | grep -c 'socket:')");
+    expect(sockets == 0, "a program started by a rank inherits sockets");
+    group.barrier().wait();
+    return 0;
+}
+
+const std::map<std::string, std::function<int(const World&)>> scenarios{
+    {"collectives", collectives},
+    {"pipelined", pipelined},
+    {"several_groups", several_groups},
+    {"digest", digest},
+    {"endless", endless},
+    {"last_one_idle", last_one_idle},
+    {"killed_while_joining", killed_while_joining},
+    {"late_and_dead", late_and_dead},
+    {"own_deadline", own_deadline},
+    {"other_count", other_count},
+    {"other_type", other_type},
+    {"other_order", other_order},
+    {"aborted", aborted},
+    {"reducer", reducer},
+    {"inherited_sockets", inherited_sockets},
+};
+
+}  // namespace
+
+int main(int, char** arguments) {
+    try {
+        return scenarios.at(arguments[1])(World::from_environment());
+    } catch (const ddprun::PeerLost& error) {
+        say(std::string{"PeerLost: "} + error.what());
+        return 10;
+    } catch (const ddprun::Timeout& error) {
+        say(std::string{"Timeout: "} + error.what());
+        return 11;
+    } catch (const ddprun::Mismatch& error) {
+        say(std::string{"Mismatch: "} + error.what());
+        return 12;
+    } catch (const ddprun::UsageError& error) {
+        say(std::string{"UsageError: "} + error.what());
+        return 13;
+    } catch (const std::exception& error) {
+        say(std::string{"exception: "} + error.what());
+        return 1;
+    }
+}
