@@ -1,0 +1,932 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/supervise/agent.hpp"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <memory>
+#include <string>
+#include <vector>
+
+using namespace ddprun;
+using namespace ddprun::agent;
+using namespace std::chrono_literals;
+namespace ctl = ddprun::control;
+
+namespace {
+
+using A = Agent;
+using G = WorkerGroup;
+using Effects = std::vector<Agent::Effect>;
+using Phase = Agent::Phase;
+
+const WorkerExit success{WorkerExit::Exited{0}};
+const WorkerExit crash{WorkerExit::Exited{3}};
+const WorkerExit by_sigterm{WorkerExit::Killed{SIGTERM}};
+constexpr std::uint16_t first_store = 20'001;
+constexpr std::uint16_t second_store = 20'003;
+
+AgentConfig a_config(int max_nodes = 1) {
+    AgentConfig config;
+    config.run_id = "job";
+    config.rendezvous.endpoint = {"node1", 29'400};
+    config.nodes = {1, max_nodes, 0};
+    config.host_name = "here";
+    config.max_restarts = 3;
+    config.worker.program = "/bin/train";
+    config.worker.nproc = 2;
+    return config;
+}
+
+ctl::Node a_node() {
+    ctl::Node node;
+    node.nonce = *Nonce::parse("00000000000000000000000000000001");
+    node.host = "here";
+    node.pid = 50;
+    return node;
+}
+
+ctl::Welcome a_welcome(bool is_hosted = true) {
+    return {"inc", 1, 30s, is_hosted, {}};
+}
+
+ctl::Assignment an_assignment(int round = 0) {
+    ctl::Assignment assignment;
+    assignment.round = round;
+    assignment.restart_count = round;
+    assignment.world_size = 2;
+    assignment.role_world_size = 2;
+    assignment.master_addr = "10.0.0.1";
+    assignment.master_port = first_store;
+    return assignment;
+}
+
+ctl::Stop a_stop(int round = 0) {
+    return {round, "rank 7 on there exited with code 1", {}, SIGTERM, 30s};
+}
+
+/// One agent, what it asked for, and the verbs of its world.
+struct Story {
+    explicit Story(AgentConfig config = a_config())
+        : agent(std::move(config), a_node(), 20'009, random) {}
+
+    Random random{7};
+    Agent agent;
+    Instant clock{};
+    int link = 0;
+
+    void is(Agent::Event event) { agent.handle(std::move(event), clock, asked_); }
+    void is_after(Duration later, Agent::Event event) {
+        pass(later);
+        is(std::move(event));
+    }
+    /// Time goes by; every deadline on the way is kept.
+    void pass(Duration length) {
+        const auto end = clock + length;
+        while (agent.next_deadline() && *agent.next_deadline() <= end) {
+            clock = std::max(clock, *agent.next_deadline());
+            is(A::DeadlinePassed{});
+        }
+        clock = end;
+    }
+    void hears(ctl::ServerMessage message) { is(A::Received{link, std::move(message)}); }
+
+    /// The next connection is there.
+    void gets_through() {
+        for (const auto& effect : asked_)
+            if (const auto* connect = std::get_if<A::Connect>(&effect)) link = connect->link;
+        is(A::LinkOpened{link, "10.0.0.2:40000"});
+    }
+    void loses_server() { is(A::LinkClosed{link, A::Trouble::lost, "closed"}); }
+    /// Every attempt fails in this way for as long as it takes.
+    void is_turned_away(A::Trouble trouble, Duration length) {
+        const auto end = clock + length;
+        while (clock <= end && agent.phase() != Phase::done) {
+            const auto effects = asked();
+            for (const auto& effect : effects)
+                if (const auto* connect = std::get_if<A::Connect>(&effect))
+                    is(A::LinkClosed{connect->link, trouble, "connect to node1:29400"});
+            all_.insert(all_.end(), effects.begin(), effects.end());
+            if (!agent.next_deadline()) break;
+            clock = std::max(clock, *agent.next_deadline());
+            if (clock <= end) is(A::DeadlinePassed{});
+        }
+        clock = end;
+        asked_.insert(asked_.begin(), all_.begin(), all_.end());
+        all_.clear();
+    }
+
+    Story& joined() {
+        is(A::Began{});
+        is(A::StoreOpened{first_store});
+        gets_through();
+        hears(a_welcome());
+        return *this;
+    }
+    Story& running(ctl::Assignment assignment = an_assignment()) {
+        joined();
+        hears(std::move(assignment));
+        is(A::WorkerSpawned{0, 100});
+        is(A::WorkerSpawned{1, 101});
+        asked();
+        REQUIRE(agent.phase() == Phase::running);
+        return *this;
+    }
+    void all_exit(const WorkerExit& exit) {
+        for (int rank = 0; rank < 2; ++rank)
+            if (!agent.group()->worker(rank).is_gone()) is(A::WorkerExited{rank, exit});
+    }
+    void nothing_remains() { is(A::RemainsCounted{0}); }
+
+    /// What was asked since the last look.
+    Effects asked() {
+        Effects news;
+        std::swap(news, asked_);
+        return news;
+    }
+    template <class T>
+    std::vector<T> asked_for() const {
+        std::vector<T> found;
+        for (const auto& effect : asked_)
+            if (const auto* one = std::get_if<T>(&effect)) found.push_back(*one);
+        return found;
+    }
+    template <class T>
+    std::vector<T> said() const {
+        std::vector<T> found;
+        for (const auto& send : asked_for<A::Send>())
+            if (const auto* one = std::get_if<T>(&send.message)) found.push_back(*one);
+        return found;
+    }
+    JobReport report() const {
+        const auto ends = asked_for<A::Finish>();
+        REQUIRE(ends.size() == 1);
+        REQUIRE(agent.phase() == Phase::done);
+        return ends.front().report;
+    }
+
+private:
+    Effects asked_;
+    Effects all_;
+};
+
+ctl::WorkerFailure failure_of_rank(int rank, const WorkerExit& exit, std::string message) {
+    ctl::WorkerFailure failure;
+    failure.rank = rank;
+    failure.local_rank = rank;
+    failure.pid = 100 + rank;
+    failure.end = to_worker_end(exit);
+    failure.message = std::move(message);
+    return failure;
+}
+
+}  // namespace
+
+namespace ddprun::agent {
+doctest::String toString(const std::vector<Agent::Effect>& effects) {
+    std::string text;
+    for (const auto& effect : effects)
+        text += describe(effect) + "; ";
+    return text.c_str();
+}
+}  // namespace ddprun::agent
+
+TEST_CASE("an agent opens a store, connects, and joins when it has both") {
+    Story story;
+
+    story.is(A::Began{});
+    CHECK(story.asked() == Effects{A::OpenStore{}, A::Connect{1, 0s}});
+    story.is(A::LinkOpened{1, "10.0.0.2:40000"});
+    CHECK(story.asked().empty());
+    story.is(A::StoreOpened{first_store});
+
+    REQUIRE(story.said<ctl::Join>().size() == 1);
+    const auto join = story.said<ctl::Join>().front();
+    CHECK(join.run_id == "job");
+    CHECK(join.store_port == first_store);
+    CHECK(join.peer_port == 20'009);
+    CHECK(join.socket_addr == "10.0.0.2:40000");
+    CHECK(join.nproc == 2);
+}
+
+TEST_CASE("a healthy job of one node: joined, started, succeeded, result, end") {
+    Story story;
+    story.joined();
+    story.asked();
+
+    story.hears(an_assignment());
+    CHECK(
+        story.asked() == Effects{
+                             A::SpawnWorkers{an_assignment(), "inc", "10.0.0.2"},
+                             A::CheckStore{0, {"10.0.0.1", first_store}}});
+    story.is(A::WorkerSpawned{0, 100});
+    CHECK(story.asked().empty());
+    story.is(A::WorkerSpawned{1, 101});
+    CHECK(story.asked() == Effects{A::Send{1, ctl::Started{0, 0}}});
+
+    story.all_exit(success);
+    CHECK(story.asked() == Effects{A::Send{1, ctl::Succeeded{0}}});
+    CHECK(story.agent.phase() == Phase::succeeded);
+
+    story.hears(ctl::JobResult{ctl::Outcome::succeeded, std::nullopt, 0});
+    CHECK(
+        story.asked() ==
+        Effects{G::SignalSession{0, SIGTERM}, G::SignalSession{1, SIGTERM}, G::CountRemains{}});
+    story.nothing_remains();
+    CHECK(story.report().exit_code == 0);
+    CHECK(story.report().outcome == ctl::Outcome::succeeded);
+    const Effects end{
+        A::CleanUpRound{0}, A::CloseLink{1}, A::CloseStore{first_store}, A::Finish{story.report()}};
+    CHECK(story.asked() == end);
+    CHECK_FALSE(story.agent.next_deadline());
+}
+
+TEST_CASE("a worker's death stops the others at once and is told with its age and its words") {
+    Story story;
+    story.running();
+
+    story.is(A::WorkerExited{1, crash});
+    CHECK(
+        story.asked() == Effects{
+                             A::ExplainFailure{0, 1},
+                             A::OpenStore{},
+                             G::SignalLeader{0, SIGTERM},
+                             G::SignalSession{1, SIGTERM}});
+
+    story.is_after(10ms, A::FailureExplained{0, 1, "ValueError: x", "Traceback", false});
+    auto failure = failure_of_rank(1, crash, "ValueError: x");
+    failure.details = "Traceback";
+    CHECK(story.asked() == Effects{A::Send{1, ctl::Failed{0, 10ms, failure, std::nullopt}}});
+}
+
+TEST_CASE("a failed round ends with ready, a fresh store, and then the next round") {
+    Story story;
+    story.running();
+    story.is(A::WorkerExited{1, crash});
+    story.is(A::FailureExplained{0, 1, "", "", false});
+    story.is(A::StoreOpened{second_store});
+    story.hears(a_stop());
+    story.asked();
+
+    story.is(A::WorkerExited{0, by_sigterm});
+    story.nothing_remains();
+    CHECK(
+        story.asked() == Effects{
+                             G::SignalSession{0, SIGTERM},
+                             G::CountRemains{},
+                             A::CleanUpRound{0},
+                             A::Send{1, ctl::Ready{0, second_store, 2}}});
+    CHECK(story.agent.phase() == Phase::joining);
+
+    story.hears(an_assignment(1));
+    CHECK(
+        story.asked() == Effects{
+                             A::CloseStore{first_store},
+                             A::SpawnWorkers{an_assignment(1), "inc", "10.0.0.2"},
+                             A::CheckStore{1, {"10.0.0.1", first_store}}});
+}
+
+TEST_CASE("ready waits for the store and for the failure's words") {
+    Story story;
+    story.running();
+    story.is(A::WorkerExited{1, crash});
+    story.is(A::WorkerExited{0, by_sigterm});
+    story.nothing_remains();
+    CHECK(story.said<ctl::Ready>().empty());
+
+    story.is(A::StoreOpened{second_store});
+    CHECK(story.said<ctl::Ready>().empty());
+    story.asked();
+    story.is(A::FailureExplained{0, 1, "", "", false});
+
+    CHECK(story.said<ctl::Failed>().size() == 1);
+    CHECK(story.said<ctl::Ready>().size() == 1);
+    CHECK(story.said<ctl::Failed>().front().failure.message == "exited with code 3");
+}
+
+TEST_CASE("a disk that does not answer cannot keep a failure secret") {
+    Story story;
+    story.running();
+    story.is(A::WorkerExited{1, crash});
+
+    story.pass(1s);
+
+    REQUIRE(story.said<ctl::Failed>().size() == 1);
+    CHECK(story.said<ctl::Failed>().front().age == 1s);
+}
+
+TEST_CASE("a worker that died of its neighbour's death is not the first cause") {
+    Story story;
+    story.running();
+    story.is(A::WorkerExited{0, crash});
+    story.is(A::WorkerExited{1, WorkerExit{WorkerExit::Killed{SIGSEGV, true}}});
+    story.asked();
+
+    story.is(A::FailureExplained{0, 0, "PeerLost: rank 1", "", true});
+    CHECK(story.asked() == Effects{A::ExplainFailure{0, 1}});
+    story.is(A::FailureExplained{0, 1, "", "", false});
+
+    REQUIRE(story.said<ctl::Failed>().size() == 1);
+    CHECK(story.said<ctl::Failed>().front().failure.rank == 1);
+}
+
+TEST_CASE("when all say that they died of another's death, the first one is told") {
+    Story story;
+    story.running();
+    story.is(A::WorkerExited{0, crash});
+
+    story.is(A::FailureExplained{0, 0, "PeerLost: rank 9", "", true});
+
+    REQUIRE(story.said<ctl::Failed>().size() == 1);
+    CHECK(story.said<ctl::Failed>().front().failure.is_consequence);
+}
+
+TEST_CASE("a program that cannot be executed is told as such, with no file to read") {
+    Story story;
+    story.joined();
+    story.hears(an_assignment());
+    story.asked();
+
+    story.is(A::WorkerExited{0, WorkerExit{WorkerExit::NotExecuted{2, "/bin/train"}}});
+
+    REQUIRE(story.said<ctl::Failed>().size() == 1);
+    CHECK(story.said<ctl::Failed>().front().kind == ctl::Cause::Kind::not_executable);
+    CHECK(story.asked_for<A::ExplainFailure>().empty());
+    CHECK(story.asked_for<G::CancelSpawns>().size() == 1);
+}
+
+TEST_CASE("a round's store that is out of reach fails the round with that reason") {
+    Story story;
+    story.running();
+
+    story.is(A::StoreChecked{0, "connect to 10.0.0.1:20001: timed out"});
+
+    REQUIRE(story.said<ctl::Failed>().size() == 1);
+    const auto failed = story.said<ctl::Failed>().front();
+    CHECK(failed.kind == ctl::Cause::Kind::store_unreachable);
+    CHECK(failed.failure.message == "connect to 10.0.0.1:20001: timed out");
+    CHECK(story.agent.phase() == Phase::stopping);
+}
+
+TEST_CASE("a store that answers, and an answer about an old round, change nothing") {
+    Story story;
+    story.running(an_assignment(4));
+
+    story.is(A::StoreChecked{4, ""});
+    story.is(A::StoreChecked{3, "refused"});
+
+    CHECK(story.asked().empty());
+}
+
+TEST_CASE("without a shared store the port is left to worker rank 0 and nobody checks it") {
+    auto config = a_config();
+    config.shares_store = false;
+    Story story(config);
+    story.joined();
+    story.asked();
+
+    story.hears(an_assignment());
+
+    CHECK(
+        story.asked() ==
+        Effects{A::CloseStore{first_store}, A::SpawnWorkers{an_assignment(), "inc", "10.0.0.2"}});
+}
+
+TEST_CASE("a node that is not the first keeps its unused store for the next round") {
+    Story story(a_config(2));
+    auto assignment = an_assignment();
+    assignment.group_rank = 1;
+    story.running(assignment);
+
+    story.hears(a_stop());
+    CHECK(story.asked_for<A::OpenStore>().empty());
+    story.all_exit(by_sigterm);
+    story.nothing_remains();
+
+    REQUIRE(story.said<ctl::Ready>().size() == 1);
+    CHECK(story.said<ctl::Ready>().front().store_port == first_store);
+}
+
+TEST_CASE("a stop ends the round with its signal and its grace") {
+    Story story;
+    story.running();
+    auto stop = a_stop();
+    stop.how = SIGINT;
+    stop.grace = 5s;
+
+    story.hears(stop);
+    CHECK(
+        story.asked() == Effects{
+                             A::NoteStopping{0, stop.reason},
+                             A::OpenStore{},
+                             G::SignalLeader{0, SIGINT},
+                             G::SignalLeader{1, SIGINT}});
+    story.pass(5s);
+    CHECK(story.asked() == Effects{G::KillSession{0}, G::KillSession{1}});
+}
+
+TEST_CASE("a stop with SIGKILL gives no grace") {
+    Story story;
+    story.running();
+    auto stop = a_stop();
+    stop.how = SIGKILL;
+
+    story.hears(stop);
+
+    CHECK(story.asked_for<G::KillSession>().size() == 2);
+    CHECK(story.asked_for<G::SignalLeader>().empty());
+}
+
+TEST_CASE("messages about another round are dropped and counted") {
+    Story story;
+    story.running(an_assignment(4));
+
+    story.hears(a_stop(3));
+    story.hears(an_assignment(3));
+    story.hears(an_assignment(5));
+    story.hears(an_assignment(4));  // after a resume the server repeats itself: not counted
+
+    CHECK(story.agent.stale_count() == 3);
+    CHECK(story.asked_for<G::SignalLeader>().empty());
+    CHECK(story.asked_for<A::SpawnWorkers>().empty());
+    CHECK(story.agent.phase() == Phase::running);
+}
+
+TEST_CASE("what an earlier connection still delivers means nothing") {
+    Story story;
+    story.running();
+
+    story.is(A::Received{story.link + 7, a_stop()});
+
+    CHECK(story.asked().empty());
+}
+
+// ---- signals ------------------------------------------------------------------------------------
+
+TEST_CASE("SIGINT: the workers get it, the server learns that a person ended the job") {
+    Story story;
+    story.running();
+
+    story.is(A::Signalled{SIGINT});
+    CHECK(
+        story.asked() == Effects{
+                             A::Send{1, ctl::Leave{"interrupted by SIGINT on here", SIGINT}},
+                             G::SignalLeader{0, SIGINT},
+                             G::SignalLeader{1, SIGINT}});
+    story.all_exit(WorkerExit{WorkerExit::Killed{SIGINT}});
+    story.nothing_remains();
+    CHECK(story.said<ctl::Ready>().size() == 1);
+
+    story.hears(ctl::JobResult{ctl::Outcome::cancelled, std::nullopt, 130});
+    CHECK(story.report().exit_code == 130);
+}
+
+TEST_CASE("a second SIGINT kills now, a repeated SIGTERM changes nothing") {
+    Story story;
+    story.running();
+    story.is(A::Signalled{SIGTERM});
+    story.asked();
+
+    story.is(A::Signalled{SIGTERM});
+    story.is(A::Signalled{SIGHUP});
+    CHECK(story.asked().empty());
+
+    story.is(A::Signalled{SIGINT});
+    CHECK(story.asked() == Effects{G::KillSession{0}, G::KillSession{1}});
+}
+
+TEST_CASE("a node that is told to leave goes when its workers are gone, with 128 + the signal") {
+    Story story(a_config(2));
+    story.running();
+    story.is(A::Signalled{SIGTERM});
+    story.all_exit(by_sigterm);
+    story.nothing_remains();
+    CHECK(story.agent.phase() == Phase::joining);
+
+    story.pass(2s);
+
+    CHECK(story.report().exit_code == 143);
+    CHECK(story.report().outcome == ctl::Outcome::cancelled);
+}
+
+TEST_CASE("a server that closes on a node that has left is not waited for") {
+    Story story(a_config(2));
+    story.running();
+    story.is(A::Signalled{SIGTERM});
+    story.all_exit(by_sigterm);
+    story.nothing_remains();
+
+    story.loses_server();
+
+    CHECK(story.report().exit_code == 143);
+}
+
+TEST_CASE("a hosting node that is told to stop ends the job for everybody") {
+    Story story(a_config(2));
+    story.is(A::HostingStarted{});
+    story.running();
+
+    story.is(A::Signalled{SIGTERM});
+
+    CHECK(story.asked_for<A::InterruptServer>().size() == 1);
+    CHECK(story.said<ctl::Leave>().empty());
+    CHECK(story.asked_for<G::SignalLeader>().size() == 2);
+}
+
+TEST_CASE("a signal before anybody answered ends the node at once") {
+    Story story;
+    story.is(A::Began{});
+
+    story.is(A::Signalled{SIGTERM});
+
+    CHECK(story.report().exit_code == 143);
+}
+
+TEST_CASE("a scheduler that signals everybody, workers first, makes no failure") {
+    Story story;
+    story.running();
+
+    story.is(A::WorkerExited{0, by_sigterm});
+    CHECK(story.asked().empty());
+    story.is_after(200ms, A::Signalled{SIGTERM});
+    story.is(A::WorkerExited{1, by_sigterm});
+    story.nothing_remains();
+
+    CHECK(story.said<ctl::Failed>().empty());
+    CHECK(story.said<ctl::Leave>().size() == 1);
+}
+
+TEST_CASE("a worker that somebody ended with SIGTERM has failed, a moment later") {
+    Story story;
+    story.running();
+    story.is(A::WorkerExited{0, by_sigterm});
+
+    story.pass(250ms);
+    CHECK(story.asked_for<A::ExplainFailure>().size() == 1);
+    CHECK(story.asked_for<G::SignalLeader>().size() == 1);
+    story.is(A::FailureExplained{0, 0, "", "", false});
+
+    REQUIRE(story.said<ctl::Failed>().size() == 1);
+    CHECK(story.said<ctl::Failed>().front().age == 250ms);
+}
+
+// ---- server lost --------------------------------------------------------------------------------
+
+TEST_CASE("a lost server: the workers go on and the agent resumes with its whole truth") {
+    Story story(a_config(2));
+    story.running();
+
+    story.loses_server();
+    CHECK(story.agent.phase() == Phase::running);
+    CHECK(story.asked_for<A::Connect>().size() == 1);
+    story.gets_through();
+    REQUIRE(story.said<ctl::Resume>().size() == 1);
+    const auto resume = story.said<ctl::Resume>().front();
+    CHECK(resume.incarnation == "inc");
+    CHECK(resume.assignment == an_assignment());
+    CHECK(resume.state == ctl::NodeState::running);
+    story.asked();
+
+    story.hears(ctl::Resumed{});
+    story.hears(an_assignment());
+    CHECK(story.asked_for<A::Send>().empty());
+    CHECK(story.agent.phase() == Phase::running);
+}
+
+TEST_CASE("what happened while nobody listened is told after the resume") {
+    Story story(a_config(2));
+    story.running();
+    story.loses_server();
+    story.gets_through();
+    story.asked();
+
+    story.all_exit(success);
+    CHECK(story.asked_for<A::Send>().empty());
+    story.hears(ctl::Resumed{});
+
+    CHECK(story.said<ctl::Succeeded>().size() == 1);
+}
+
+TEST_CASE("a resume that already says it is not followed by the same again") {
+    Story story(a_config(2));
+    story.running();
+    story.loses_server();
+    story.all_exit(success);
+    story.gets_through();
+    REQUIRE(story.said<ctl::Resume>().size() == 1);
+    CHECK(story.said<ctl::Resume>().front().state == ctl::NodeState::succeeded);
+
+    story.hears(ctl::Resumed{});
+
+    CHECK(story.said<ctl::Succeeded>().empty());
+}
+
+TEST_CASE("a hosted server that refuses for a second is gone: exit 81") {
+    Story story(a_config(2));
+    story.running();
+    story.loses_server();
+
+    story.is_turned_away(A::Trouble::refused, 2s);
+    CHECK(story.asked_for<G::SignalLeader>().size() == 2);
+    story.all_exit(by_sigterm);
+    story.nothing_remains();
+
+    CHECK(story.report().exit_code == 81);
+    CHECK(story.clock <= Instant{} + 3s);
+}
+
+TEST_CASE("a daemon that refuses may come back: the workers go on until the fence") {
+    Story story(a_config(2));
+    story.is(A::Began{});
+    story.is(A::StoreOpened{first_store});
+    story.gets_through();
+    story.hears(a_welcome(false));
+    story.hears(an_assignment());
+    story.is(A::WorkerSpawned{0, 100});
+    story.is(A::WorkerSpawned{1, 101});
+    story.loses_server();
+
+    story.is_turned_away(A::Trouble::refused, 23s);
+    CHECK(story.agent.phase() == Phase::running);
+    CHECK(story.asked_for<G::KillSession>().empty());
+    story.is_turned_away(A::Trouble::refused, 2s);
+
+    CHECK(story.agent.phase() == Phase::stopping);
+    CHECK(story.asked_for<G::KillSession>().size() == 2);
+    CHECK(story.asked_for<G::SignalLeader>().empty());
+}
+
+TEST_CASE("after the fence a daemon is waited for, and resumed as ready") {
+    Story story(a_config(2));
+    story.is(A::Began{});
+    story.is(A::StoreOpened{first_store});
+    story.gets_through();
+    story.hears(a_welcome(false));
+    story.hears(an_assignment());
+    story.is(A::WorkerSpawned{0, 100});
+    story.is(A::WorkerSpawned{1, 101});
+    story.loses_server();
+    story.is_turned_away(A::Trouble::refused, 25s);
+    story.all_exit(WorkerExit{WorkerExit::Killed{SIGKILL}});
+    story.nothing_remains();
+    story.is(A::StoreOpened{second_store});
+    CHECK(story.agent.phase() == Phase::joining);
+    story.asked();
+
+    story.pass(5s);
+    story.gets_through();
+
+    REQUIRE(story.said<ctl::Resume>().size() == 1);
+    CHECK(story.said<ctl::Resume>().front().state == ctl::NodeState::ready);
+    CHECK(story.said<ctl::Resume>().front().join.store_port == second_store);
+}
+
+TEST_CASE("the fence follows the last acknowledged heartbeat, and is told to the keeper") {
+    Story story(a_config(2));
+    story.running();
+
+    story.pass(1s);
+    REQUIRE(story.said<ctl::Heartbeat>().size() == 1);
+    story.asked();
+    story.is_after(100ms, A::Received{story.link, ctl::HeartbeatAck{1}});
+
+    // Counted from when the heartbeat was sent, not from when it was answered.
+    CHECK(story.asked() == Effects{A::SetFence{Instant{} + 1s + 24s}});
+}
+
+TEST_CASE("a job of one node has no heartbeats and no fence") {
+    Story story;
+    story.running();
+
+    story.pass(600s);
+
+    CHECK(story.asked().empty());
+}
+
+TEST_CASE("a silent connection gets a second one beside it, which replaces it") {
+    Story story(a_config(2));
+    story.running();
+
+    story.pass(4s);
+    REQUIRE(story.asked_for<A::Connect>().size() == 1);
+    CHECK(story.asked_for<A::CloseLink>().empty());
+    story.gets_through();
+
+    CHECK(story.asked_for<A::CloseLink>() == std::vector<A::CloseLink>{{1}});
+    CHECK(story.said<ctl::Resume>().size() == 1);
+    CHECK(story.agent.phase() == Phase::running);
+}
+
+TEST_CASE("a connection that speaks again needs no second one") {
+    Story story(a_config(2));
+    story.running();
+    story.pass(4s);
+    REQUIRE(story.asked_for<A::Connect>().size() == 1);
+    story.asked();
+
+    story.hears(ctl::HeartbeatAck{4});
+
+    CHECK(story.asked_for<A::CloseLink>() == std::vector<A::CloseLink>{{2}});
+}
+
+TEST_CASE("a node that was given up kills its workers and joins under a new name") {
+    Story story(a_config(2));
+    story.running();
+    const auto old_nonce = story.agent.node().nonce;
+
+    story.hears(ctl::Lost{"silent for 30 s"});
+    CHECK(story.asked_for<G::KillSession>().size() == 2);
+    story.all_exit(WorkerExit{WorkerExit::Killed{SIGKILL}});
+    story.nothing_remains();
+    story.is(A::StoreOpened{second_store});
+    story.gets_through();
+
+    CHECK(story.agent.node().nonce != old_nonce);
+    REQUIRE(story.said<ctl::Join>().size() == 1);
+    CHECK(story.said<ctl::Join>().front().node.nonce == story.agent.node().nonce);
+    CHECK(story.said<ctl::Join>().front().store_port == second_store);
+}
+
+TEST_CASE("a node that is refused ends with 83 and the reason") {
+    Story story;
+    story.is(A::Began{});
+    story.is(A::StoreOpened{first_store});
+    story.gets_through();
+
+    story.hears(ctl::Refused{"nnodes differ", std::nullopt});
+
+    CHECK(story.report().exit_code == 83);
+    CHECK(story.report().reason == "nnodes differ");
+}
+
+TEST_CASE("a node that is refused for now tries again when it was told to") {
+    Story story;
+    story.is(A::Began{});
+    story.is(A::StoreOpened{first_store});
+    story.gets_through();
+    story.asked();
+
+    story.hears(ctl::Refused{"the earlier run is ending", 2s});
+    story.pass(1999ms);
+    CHECK(story.asked_for<A::Connect>().empty());
+    story.pass(1ms);
+
+    CHECK(story.asked_for<A::Connect>().size() == 1);
+}
+
+TEST_CASE("nobody answers: it is said every ten seconds, and the end names what was tried") {
+    Story story(a_config(2));
+    story.is(A::Began{});
+    story.is(A::StoreOpened{first_store});
+
+    story.is_turned_away(A::Trouble::unresolved, 601s);
+
+    CHECK(story.asked_for<A::NoteWaiting>().size() == 60);
+    CHECK(story.report().exit_code == 81);
+    CHECK(
+        story.report().reason ==
+        "name does not resolve at node1:29400 for 600 s (connect to node1:29400)");
+}
+
+TEST_CASE("attempts come close together at first and at most five seconds apart later") {
+    Story story(a_config(2));
+    story.is(A::Began{});
+    story.is(A::StoreOpened{first_store});
+
+    story.is_turned_away(A::Trouble::refused, 10s);
+    const auto early = story.asked_for<A::Connect>().size();
+    story.asked();
+    story.is_turned_away(A::Trouble::refused, 500s);
+    const auto late = story.asked_for<A::Connect>().size();
+
+    CHECK(early >= 50);
+    CHECK(late >= 100);
+    CHECK(late <= 500);
+}
+
+TEST_CASE("a port that cannot be served ends the node with the reason") {
+    Story story;
+    story.is(A::Began{});
+
+    story.is(A::ConnectRefused{"port 29400 is in use by nginx (pid 7)"});
+
+    CHECK(story.report().exit_code == 83);
+    CHECK(story.report().reason == "port 29400 is in use by nginx (pid 7)");
+}
+
+TEST_CASE("a result in the middle of a round stops what still runs before the end") {
+    Story story;
+    story.running();
+
+    story.hears(ctl::JobResult{ctl::Outcome::failed, std::nullopt, 84});
+    CHECK(story.asked_for<A::Finish>().empty());
+    story.all_exit(by_sigterm);
+    story.nothing_remains();
+
+    CHECK(story.report().exit_code == 84);
+    CHECK(story.report().stopped_count == 2);
+}
+
+TEST_CASE("workers stuck in the kernel are named and not waited for when the job is over") {
+    Story story;
+    story.running();
+    story.is(A::Signalled{SIGINT});
+    story.is(A::Signalled{SIGINT});
+
+    story.pass(6s);
+
+    CHECK(story.asked_for<A::NoteStuck>().size() == 1);
+    CHECK(story.report().exit_code == 130);
+}
+
+TEST_CASE("the report folds what fell after the first cause") {
+    Story story;
+    story.running();
+    story.is(A::WorkerExited{1, crash});
+    story.is(A::WorkerExited{0, WorkerExit{WorkerExit::Exited{1}}});
+    story.nothing_remains();
+    story.is(A::FailureExplained{0, 1, "boom", "", false});
+
+    ctl::Cause cause;
+    cause.worker = failure_of_rank(1, crash, "boom");
+    story.hears(ctl::JobResult{ctl::Outcome::failed, cause, 3});
+
+    REQUIRE(story.report().consequences.size() == 1);
+    CHECK(story.report().consequences.front().rank == 0);
+    CHECK(story.report().first_cause == cause);
+}
+
+TEST_CASE("every event has an answer in every phase of an agent") {
+    const auto in_phase = [](Phase phase) {
+        auto story = std::make_unique<Story>(a_config(2));
+        if (phase == Phase::joining) story->joined();
+        if (phase == Phase::starting) story->joined().hears(an_assignment());
+        if (phase == Phase::running) story->running();
+        if (phase == Phase::succeeded) story->running().all_exit(success);
+        if (phase == Phase::stopping) story->running().hears(a_stop());
+        if (phase == Phase::done) {
+            story->joined();
+            story->is(A::Signalled{SIGINT});
+            story->is(A::Signalled{SIGINT});
+        }
+        REQUIRE(story->agent.phase() == phase);
+        story->asked();
+        return story;
+    };
+    // StoreOpened, WorkerSpawned and WorkerExited answer an order and are tried where it was given.
+    const auto events = [](const Story& story) {
+        const int link = story.link;
+        return std::vector<Agent::Event>{
+            A::HostingStarted{},
+            A::LinkOpened{link + 1, "10.0.0.2:1"},
+            A::LinkClosed{link, A::Trouble::lost, "reset"},
+            A::LinkClosed{link + 1, A::Trouble::refused, "refused"},
+            A::ConnectRefused{"port in use"},
+            A::StoreFailed{"no port"},
+            A::Received{link, ctl::Hello{}},
+            A::Received{link, a_welcome()},
+            A::Received{link, ctl::Resumed{}},
+            A::Received{link, ctl::Refused{"no", std::nullopt}},
+            A::Received{link, ctl::Refused{"later", 1s}},
+            A::Received{link, ctl::Lost{"silent"}},
+            A::Received{link, an_assignment(0)},
+            A::Received{link, an_assignment(1)},
+            A::Received{link, a_stop(0)},
+            A::Received{link, a_stop(9)},
+            A::Received{link, ctl::Standby{"full"}},
+            A::Received{link, ctl::HeartbeatAck{1}},
+            A::Received{link, ctl::Ask{}},
+            A::Received{link, ctl::JobResult{}},
+            A::Received{link, ctl::ProtocolError{"what?"}},
+            A::FailureExplained{0, 0, "", "", false},
+            A::RemainsCounted{0},
+            A::RemainsCounted{2},
+            A::StoreChecked{0, ""},
+            A::StoreChecked{0, "refused"},
+            A::Signalled{SIGINT},
+            A::Signalled{SIGTERM},
+            A::DeadlinePassed{}};
+    };
+    for (const auto phase :
+         {Phase::joining,
+          Phase::starting,
+          Phase::running,
+          Phase::succeeded,
+          Phase::stopping,
+          Phase::done}) {
+        const auto count = events(*in_phase(phase)).size();
+        for (std::size_t first = 0; first < count; ++first)
+            for (std::size_t second = 0; second < count; ++second) {
+                auto story = in_phase(phase);
+                const auto possible = events(*story);
+                CAPTURE(name_of(phase));
+                CAPTURE(describe(possible[first]));
+                CAPTURE(describe(possible[second]));
+                story->is(possible[first]);
+                story->is(possible[second]);
+                for (const auto& effect : story->asked())
+                    CHECK_FALSE(describe(effect).empty());
+                story->pass(40s);
+            }
+    }
+}

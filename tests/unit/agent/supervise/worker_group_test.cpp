@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/supervise/worker_group.hpp"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+using namespace ddprun;
+using namespace ddprun::agent;
+using namespace std::chrono_literals;
+
+namespace {
+
+using G = WorkerGroup;
+using Effects = std::vector<G::Effect>;
+
+const WorkerExit success{WorkerExit::Exited{0}};
+const WorkerExit crash{WorkerExit::Killed{SIGSEGV}};
+const WorkerExit by_sigterm{WorkerExit::Killed{SIGTERM}};
+
+struct Story {
+    explicit Story(int worker_count) : group(worker_count) {}
+
+    WorkerGroup group;
+    Effects asked;
+
+    void at(Duration when, G::Event event) {
+        group.handle(std::move(event), Instant{} + when, asked);
+    }
+    void spawn_all() {
+        for (int rank = 0; rank < group.size(); ++rank)
+            at(0s, G::Spawned{rank, 100 + rank});
+    }
+    /// What was asked since the last look.
+    Effects since() {
+        Effects news;
+        std::swap(news, asked);
+        return news;
+    }
+    /// Passes every deadline until `end`.
+    void wait_until(Duration end) {
+        while (group.next_deadline() && *group.next_deadline() <= Instant{} + end)
+            at(*group.next_deadline() - Instant{}, G::DeadlinePassed{});
+    }
+    int count_of(const G::Effect& effect) const {
+        int count = 0;
+        for (const auto& each : asked)
+            if (each == effect) ++count;
+        return count;
+    }
+};
+
+}  // namespace
+
+namespace ddprun::agent {
+// doctest prints what differs.
+doctest::String toString(const std::vector<WorkerGroup::Effect>& effects) {
+    std::string text;
+    for (const auto& effect : effects)
+        text += describe(effect) + "; ";
+    return text.c_str();
+}
+}  // namespace ddprun::agent
+
+TEST_CASE("a group has started when its last worker has, and succeeds when all exited with 0") {
+    Story story(2);
+
+    story.at(0s, G::Spawned{0, 100});
+    CHECK(story.since().empty());
+    story.at(0s, G::Spawned{1, 101});
+    CHECK(story.since() == Effects{G::Started{}});
+    story.at(1s, G::Exited{1, success});
+    CHECK(story.since().empty());
+    story.at(2s, G::Exited{0, success});
+    CHECK(story.since() == Effects{G::Succeeded{}});
+
+    CHECK(story.group.state() == G::State::succeeded);
+    CHECK_FALSE(story.group.next_deadline());
+}
+
+TEST_CASE("a worker may exit before the others have started") {
+    Story story(2);
+
+    story.at(0s, G::Spawned{0, 100});
+    story.at(0s, G::Exited{0, success});
+    story.at(0s, G::Spawned{1, 101});
+    story.at(0s, G::Exited{1, success});
+
+    CHECK(story.asked == Effects{G::Started{}, G::Succeeded{}});
+}
+
+TEST_CASE("a failure is told and the rest is left alone until somebody decides") {
+    Story story(3);
+    story.spawn_all();
+    story.since();
+
+    story.at(1s, G::Exited{1, crash});
+
+    CHECK(story.since() == Effects{G::Failed{1}});
+    CHECK(story.group.state() == G::State::running);
+}
+
+TEST_CASE("a group with a failure never succeeds") {
+    Story story(2);
+    story.spawn_all();
+    story.since();
+
+    story.at(1s, G::Exited{0, crash});
+    story.at(1s, G::Exited{1, success});
+
+    CHECK(story.since() == Effects{G::Failed{0}});
+}
+
+TEST_CASE("stopping asks living leaders, and what the dead ones left behind") {
+    Story story(3);
+    story.spawn_all();
+    story.at(1s, G::Exited{1, crash});
+    story.since();
+
+    story.at(1s, G::StopRequested{SIGTERM, 30s});
+    CHECK(
+        story.since() == Effects{
+                             G::SignalLeader{0, SIGTERM},
+                             G::SignalSession{1, SIGTERM},
+                             G::SignalLeader{2, SIGTERM}});
+
+    story.at(2s, G::Exited{0, by_sigterm});
+    CHECK(story.since() == Effects{G::SignalSession{0, SIGTERM}});
+    story.at(2s, G::Exited{2, by_sigterm});
+    CHECK(story.since() == Effects{G::SignalSession{2, SIGTERM}, G::CountRemains{}});
+    story.at(2s, G::RemainsCounted{0});
+    CHECK(story.since() == Effects{G::Ended{}});
+    CHECK(story.group.is_over());
+}
+
+TEST_CASE("a group is not over while a grandchild lives, which is killed when the grace is over") {
+    Story story(1);
+    story.spawn_all();
+    story.at(0s, G::StopRequested{SIGTERM, 30s});
+    story.at(1s, G::Exited{0, by_sigterm});
+    story.at(1s, G::RemainsCounted{1});
+
+    story.wait_until(29s);
+    CHECK(story.count_of(G::KillRemains{}) == 0);
+    CHECK(story.count_of(G::CountRemains{}) > 10);
+    CHECK(story.group.state() == G::State::stopping);
+
+    story.since();
+    story.wait_until(30s);
+    CHECK(story.count_of(G::KillRemains{}) == 1);
+    story.at(30s, G::RemainsCounted{0});
+    CHECK(story.group.is_over());
+}
+
+TEST_CASE("who ignores SIGTERM is killed at the end of the grace, leader by leader") {
+    Story story(2);
+    story.spawn_all();
+    story.at(0s, G::StopRequested{SIGTERM, 5s});
+    story.at(1s, G::Exited{0, by_sigterm});
+    story.since();
+
+    story.at(5s, G::DeadlinePassed{});
+
+    CHECK(story.since() == Effects{G::KillSession{1}});
+}
+
+TEST_CASE("what survives SIGKILL is reported once and waited for") {
+    Story story(2);
+    story.spawn_all();
+    story.at(0s, G::KillRequested{});
+    CHECK(story.since() == Effects{G::Started{}, G::KillSession{0}, G::KillSession{1}});
+    story.at(0s, G::Exited{0, crash});
+    story.since();
+
+    story.wait_until(60s);
+    CHECK(story.since() == Effects{G::FoundStuck{{1}, 0}});
+
+    story.at(61s, G::Exited{1, crash});
+    story.at(61s, G::RemainsCounted{0});
+    CHECK(story.since() == Effects{G::CountRemains{}, G::Ended{}});
+}
+
+TEST_CASE("a stop during the start cancels what has not begun") {
+    Story story(2);
+    story.at(0s, G::Spawned{0, 100});
+
+    story.at(0s, G::StopRequested{SIGTERM, 30s});
+    CHECK(story.since() == Effects{G::CancelSpawns{}, G::SignalLeader{0, SIGTERM}});
+
+    story.at(0s, G::Exited{1, WorkerExit{WorkerExit::NotExecuted{125, "x"}}});
+    story.at(0s, G::Exited{0, by_sigterm});
+    story.at(0s, G::RemainsCounted{0});
+    CHECK(story.since() == Effects{G::SignalSession{0, SIGTERM}, G::CountRemains{}, G::Ended{}});
+}
+
+TEST_CASE("a group that succeeded ends when it is told to stop") {
+    Story story(1);
+    story.spawn_all();
+    story.at(1s, G::Exited{0, success});
+    story.since();
+
+    story.at(2s, G::StopRequested{SIGTERM, 30s});
+    CHECK(story.since() == Effects{G::SignalSession{0, SIGTERM}, G::CountRemains{}});
+    story.at(2s, G::RemainsCounted{0});
+    CHECK(story.since() == Effects{G::Ended{}});
+}
+
+TEST_CASE("an answer to a question nobody asks any more changes nothing") {
+    Story story(1);
+    story.at(0s, G::RemainsCounted{0});
+    story.spawn_all();
+    story.at(0s, G::RemainsCounted{0});
+
+    CHECK(story.asked == Effects{G::Started{}});
+}
+
+TEST_CASE("after the end of a group nothing happens to it") {
+    Story story(1);
+    story.spawn_all();
+    story.at(0s, G::KillRequested{});
+    story.at(0s, G::Exited{0, crash});
+    story.at(0s, G::RemainsCounted{0});
+    REQUIRE(story.group.is_over());
+    story.since();
+
+    story.at(1s, G::StopRequested{SIGTERM, 1s});
+    story.at(1s, G::KillRequested{});
+    story.at(1s, G::RemainsCounted{3});
+    story.at(9s, G::DeadlinePassed{});
+
+    CHECK(story.since().empty());
+    CHECK_FALSE(story.group.next_deadline());
+}

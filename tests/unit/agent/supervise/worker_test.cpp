@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/supervise/worker.hpp"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+using namespace ddprun;
+using namespace ddprun::agent;
+using namespace std::chrono_literals;
+
+namespace {
+
+using Effects = std::vector<Worker::Effect>;
+
+const WorkerExit success{WorkerExit::Exited{0}};
+const WorkerExit by_sigterm{WorkerExit::Killed{SIGTERM}};
+
+/// A worker on a clock that is only a number, and everything it asked for.
+struct Story {
+    Worker worker;
+    Effects asked;
+
+    Instant moment(Duration since_start) const { return Instant{} + since_start; }
+    void at(Duration when, Worker::Event event) {
+        worker.handle(std::move(event), moment(when), asked);
+    }
+    Worker::StopRequested stop(Duration kill_at, int signal = SIGTERM) const {
+        return {signal, moment(kill_at)};
+    }
+};
+
+}  // namespace
+
+TEST_CASE("a worker that obeys is asked once and never killed") {
+    Story story;
+
+    story.at(0s, Worker::Spawned{100});
+    story.at(1s, story.stop(31s));
+    story.at(2s, Worker::Exited{by_sigterm});
+    story.at(40s, Worker::DeadlinePassed{});
+
+    CHECK(story.asked == Effects{Worker::SignalLeader{SIGTERM}, Worker::SignalSession{SIGTERM}});
+    CHECK(story.worker.is_gone());
+    CHECK_FALSE(story.worker.next_deadline());
+}
+
+TEST_CASE("a worker that ignores SIGTERM is killed when its grace is over") {
+    Story story;
+    story.at(0s, Worker::Spawned{100});
+    story.at(0s, story.stop(30s));
+
+    story.at(29s, Worker::DeadlinePassed{});
+    CHECK(story.asked == Effects{Worker::SignalLeader{SIGTERM}});
+    CHECK(story.worker.next_deadline() == story.moment(30s));
+
+    story.at(30s, Worker::DeadlinePassed{});
+    CHECK(story.asked == Effects{Worker::SignalLeader{SIGTERM}, Worker::KillSession{}});
+    CHECK_FALSE(story.worker.next_deadline());
+}
+
+TEST_CASE("a stop that comes before the process is there reaches it as soon as it is") {
+    Story story;
+
+    story.at(0s, story.stop(30s, SIGINT));
+    CHECK(story.asked.empty());
+    story.at(1s, Worker::Spawned{100});
+
+    CHECK(story.asked == Effects{Worker::SignalLeader{SIGINT}});
+    CHECK(story.worker.state() == Worker::State::stopping);
+}
+
+TEST_CASE("a kill that comes before the process is there reaches it as soon as it is") {
+    Story story;
+
+    story.at(0s, Worker::KillRequested{});
+    story.at(1s, Worker::Spawned{100});
+
+    CHECK(story.asked == Effects{Worker::KillSession{}});
+}
+
+TEST_CASE("what a dead worker left behind is asked to stop as well") {
+    Story story;
+    story.at(0s, Worker::Spawned{100});
+    story.at(1s, Worker::Exited{success});
+    CHECK(story.asked.empty());
+
+    story.at(2s, story.stop(30s));
+
+    CHECK(story.asked == Effects{Worker::SignalSession{SIGTERM}});
+    CHECK_FALSE(story.worker.next_deadline());
+}
+
+TEST_CASE("a program that could not be executed left nothing behind") {
+    Story story;
+    story.at(0s, Worker::Exited{WorkerExit{WorkerExit::NotExecuted{2, "/no/such"}}});
+
+    story.at(1s, story.stop(30s));
+    story.at(1s, Worker::KillRequested{});
+
+    CHECK(story.asked.empty());
+}
+
+TEST_CASE("a second stop shortens the grace and does not signal again") {
+    Story story;
+    story.at(0s, Worker::Spawned{100});
+    story.at(0s, story.stop(30s));
+
+    story.at(1s, story.stop(6s, SIGINT));
+    CHECK(story.worker.next_deadline() == story.moment(6s));
+    story.at(2s, story.stop(60s));
+    CHECK(story.worker.next_deadline() == story.moment(6s));
+
+    CHECK(story.asked == Effects{Worker::SignalLeader{SIGTERM}});
+}
+
+TEST_CASE("every event has an answer in every state of a worker") {
+    const auto in_state = [](Worker::State state) {
+        Story story;
+        if (state != Worker::State::starting) story.at(0s, Worker::Spawned{100});
+        if (state == Worker::State::stopping) story.at(0s, story.stop(30s));
+        if (state == Worker::State::gone) story.at(0s, Worker::Exited{success});
+        REQUIRE(story.worker.state() == state);
+        return story;
+    };
+    const std::vector<Worker::Event> always_possible{
+        Worker::StopRequested{SIGTERM, Instant{} + 30s},
+        Worker::KillRequested{},
+        Worker::DeadlinePassed{}};
+    for (const auto state :
+         {Worker::State::starting,
+          Worker::State::running,
+          Worker::State::stopping,
+          Worker::State::gone})
+        for (const auto& event : always_possible) {
+            CAPTURE(describe(event));
+            auto story = in_state(state);
+            story.at(1s, event);
+            story.at(1s, event);
+            CHECK(story.asked.size() <= 2);
+            for (const auto& effect : story.asked)
+                CHECK_FALSE(describe(effect).empty());
+        }
+}
