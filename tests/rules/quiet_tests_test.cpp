@@ -16,7 +16,7 @@ TEST_CASE("unit tests and the simulation never sleep, open a socket or start a p
               "sleep_until(",
               "usleep(",
               "nanosleep(",
-              "sleep(",
+              "::sleep(",
               "socket(",
               "socketpair(",
               "fork(",
