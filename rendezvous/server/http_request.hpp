@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <variant>
+
+/// The little HTTP/1.1 that a status page needs: the head of one request, read whole or not at
+/// all. Pure; http_connection.hpp feeds it.
+namespace ddprun::server {
+
+struct HttpRequest {
+    enum class Method : std::uint8_t { get, head };
+    Method method = Method::get;
+    /// Without the query, not decoded: "/status".
+    std::string path;
+    /// Decoded names and values; of two with one name the first counts.
+    std::map<std::string, std::string> query;
+
+    bool operator==(const HttpRequest&) const = default;
+};
+
+/// Answered with this status code and reason, then closed.
+struct HttpRefusal {
+    int status = 400;
+    std::string reason;
+
+    bool operator==(const HttpRefusal&) const = default;
+};
+
+/// The head is not complete yet.
+struct HttpNeedsMore {
+    bool operator==(const HttpNeedsMore&) const = default;
+};
+
+using HttpHead = std::variant<HttpNeedsMore, HttpRequest, HttpRefusal>;
+
+/// Reads the head of a request out of everything received so far. Bodies are not read: who sends
+/// one is closed with the answer.
+HttpHead read_http_head(std::string_view bytes);
+
+}  // namespace ddprun::server
