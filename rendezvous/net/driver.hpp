@@ -31,18 +31,29 @@ public:
     using Event = typename M::Event;
     using Effect = typename M::Effect;
     using Perform = std::function<void(Effect&)>;
+    using Settled = std::function<void()>;
 
     /// `name` heads the trace lines. `perform` is kept; what it captures must outlive the driver.
-    Driver(boost::asio::io_context& io, std::string name, M machine, Perform perform)
+    /// `settled`, if any, is called whenever the inbox is empty again: the machine may be asked
+    /// then, and posted to.
+    Driver(
+        boost::asio::io_context& io,
+        std::string name,
+        M machine,
+        Perform perform,
+        Settled settled = {})
         : name_(std::move(name)),
           machine_(std::move(machine)),
           perform_(std::move(perform)),
+          settled_(std::move(settled)),
           timer_(io) {}
 
     Driver(const Driver&) = delete;
     Driver& operator=(const Driver&) = delete;
 
     const M& machine() const { return machine_; }
+    /// The time by which this driver runs its machine, for questions to it.
+    Instant now() const { return Clock::now(); }
 
     void post(Event event) {
         inbox_.push_back(std::move(event));
@@ -67,6 +78,7 @@ private:
         }
         is_draining_ = false;
         rearm();
+        if (settled_) settled_();
     }
 
     void rearm() {
@@ -87,6 +99,7 @@ private:
     std::string name_;
     M machine_;
     Perform perform_;
+    Settled settled_;
     boost::asio::steady_timer timer_;
     std::optional<Instant> armed_for_;
     std::deque<Event> inbox_;
