@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/server/control_connection.hpp"
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/server/sniff.hpp"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace ddprun::server {
+namespace control_connection {
+namespace {
+
+/// Frames handed to the kernel in one call.
+constexpr std::size_t most_frames_at_once = 16;
+
+ControlConnection::Frame frame_of(const control::ServerMessage& message) {
+    return std::make_shared<const std::string>(control::encode(message));
+}
+
+std::string other_version(int version) {
+    return "this server speaks version " + std::to_string(control::protocol_version) +
+           " of the control protocol and the agent version " + std::to_string(version) +
+           ": run the same ddprun on all nodes";
+}
+
+}  // namespace
+}  // namespace control_connection
+
+ControlConnection::ControlConnection(net::Tcp::socket socket, control::Hello hello)
+    : socket_(std::move(socket)),
+      hello_(std::move(hello)),
+      peer_(net::peer_name(socket_)) {}
+
+void ControlConnection::start(std::string first_bytes, Hooks hooks) {
+    hooks_ = std::move(hooks);
+    handshake_.emplace(socket_.get_executor(), limits::handshake_timeout, [this] {
+        abort("no join within the handshake deadline");
+    });
+    boost::asio::co_spawn(
+        socket_.get_executor(),
+        [self = shared_from_this(), bytes = std::move(first_bytes)]() mutable {
+            return self->serve(std::move(bytes));
+        },
+        boost::asio::detached);
+}
+
+boost::asio::awaitable<void> ControlConnection::serve(std::string first_bytes) {
+    const auto self = shared_from_this();
+    understand(first_bytes);
+    std::array<char, 4096> chunk{};
+    for (;;) {
+        const auto [ec, size] =
+            co_await socket_.async_read_some(boost::asio::buffer(chunk), net::as_values);
+        if (ec) {
+            ended_by_peer(ec);
+            co_return;
+        }
+        understand({chunk.data(), size});
+    }
+}
+
+void ControlConnection::understand(std::string_view bytes) {
+    if (is_finishing_) return;
+    if (is_greeted_)
+        decoder_.append(bytes);
+    else
+        greet(bytes);
+    while (is_greeted_ && !is_finishing_ && !is_concluded_) {
+        auto message = decoder_.next();
+        if (!message) {
+            const auto reason = message.error().describe();
+            send(control_connection::frame_of(control::ProtocolError{reason}));
+            finish(reason);
+            return;
+        }
+        if (!*message) return;
+        handshake_.reset();
+        hooks_.on_message(std::move(**message));
+    }
+}
+
+void ControlConnection::greet(std::string_view bytes) {
+    greeting_ += bytes;
+    const auto preamble = read_preamble(greeting_);
+    if (!preamble) return abort(preamble.error().describe());
+    if (!*preamble) return;
+    if ((*preamble)->version != control::protocol_version) {
+        const auto reason = control_connection::other_version((*preamble)->version);
+        send(control_connection::frame_of(control::Refused{reason, {}}));
+        return finish(reason);
+    }
+    is_greeted_ = true;
+    decoder_.append(std::string_view{greeting_}.substr((*preamble)->length));
+    greeting_.clear();
+    send(control_connection::frame_of(hello_));
+    hooks_.on_greeted();
+}
+
+void ControlConnection::send(Frame frame) {
+    if (is_finishing_ || is_concluded_) return;
+    queued_bytes_ += frame->size();
+    queue_.push_back(std::move(frame));
+    if (queued_bytes_ > limits::max_control_backlog_bytes)
+        return abort("it does not read what is sent to it");
+    write();
+}
+
+void ControlConnection::finish(std::string reason) {
+    if (is_finishing_ || is_concluded_) return;
+    is_finishing_ = true;
+    remember(std::move(reason));
+    handshake_.reset();
+    flush_.emplace(socket_.get_executor(), limits::flush_timeout, [this] { conclude(); });
+    if (!is_writing_) wrote({}, 0);
+}
+
+void ControlConnection::abort(std::string reason) {
+    remember(std::move(reason));
+    conclude();
+}
+
+void ControlConnection::ended_by_peer(const error_code& ec) {
+    remember(ec == boost::asio::error::eof ? "closed by the agent" : ec.message());
+    if (!is_writing_ || !is_finishing_) conclude();
+}
+
+void ControlConnection::write() {
+    if (is_writing_ || is_concluded_) return;
+    is_writing_ = true;
+    std::vector<boost::asio::const_buffer> buffers;
+    const auto count = std::min(queue_.size(), control_connection::most_frames_at_once);
+    for (std::size_t i = 0; i < count; ++i)
+        buffers.push_back(boost::asio::buffer(*queue_[i]));
+    boost::asio::async_write(
+        socket_,
+        std::move(buffers),
+        [self = shared_from_this(), count](const error_code& ec, std::size_t) {
+            self->is_writing_ = false;
+            self->wrote(ec, count);
+        });
+}
+
+void ControlConnection::wrote(const error_code& ec, std::size_t frame_count) {
+    if (is_concluded_) return;
+    if (ec) return abort(ec.message());
+    for (; frame_count > 0; --frame_count) {
+        queued_bytes_ -= queue_.front()->size();
+        queue_.pop_front();
+    }
+    if (!queue_.empty()) return write();
+    if (!is_finishing_) return;
+    // The agent reads to our end and closes; a close here could be a reset that overtakes the last
+    // frame. `serve` sees its end, or `flush_` runs out.
+    error_code is_gone;
+    socket_.shutdown(net::Tcp::socket::shutdown_send, is_gone);
+    if (is_gone) conclude();
+}
+
+void ControlConnection::conclude() {
+    if (is_concluded_) return;
+    is_concluded_ = true;
+    handshake_.reset();
+    flush_.reset();
+    net::close(socket_);
+    // Later, because this may run inside one of the owner's calls.
+    boost::asio::post(socket_.get_executor(), [self = shared_from_this()] {
+        const auto hooks = std::exchange(self->hooks_, {});
+        if (hooks.on_ended) hooks.on_ended(self->is_greeted_, self->reason_);
+    });
+}
+
+void ControlConnection::remember(std::string reason) {
+    if (reason_.empty()) reason_ = std::move(reason);
+}
+
+}  // namespace ddprun::server

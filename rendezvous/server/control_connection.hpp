@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/ids.hpp"
+#include "rendezvous/control/codec.hpp"
+#include "rendezvous/net/deadline.hpp"
+#include "rendezvous/net/tcp.hpp"
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ddprun::server {
+
+/// One agent's control connection at the server: preamble, hello, then frames both ways.
+///
+/// Bytes and sequence only; what a message means is the coordinator's business. Bounded both ways:
+/// a frame too long or not understood is answered with `error` and the end, a queue over its bound
+/// ends the connection (the agent comes back and resumes), and preamble and first frame have
+/// `limits::handshake_timeout`. Used on the thread of its socket.
+class ControlConnection : public std::enable_shared_from_this<ControlConnection> {
+public:
+    /// A frame, shared by everybody it is sent to.
+    using Frame = std::shared_ptr<const std::string>;
+
+    struct Hooks {
+        /// The preamble was understood and hello queued.
+        std::function<void()> on_greeted;
+        std::function<void(control::AgentMessage)> on_message;
+        /// The last of all, once; the reason is for the log. `was_greeted`: on_greeted came before.
+        std::function<void(bool was_greeted, std::string reason)> on_ended;
+    };
+
+    ControlConnection(net::Tcp::socket socket, control::Hello hello);
+
+    /// `first_bytes` were read already. Requires: called once.
+    void start(std::string first_bytes, Hooks hooks);
+
+    void send(Frame frame);
+    /// Nothing more will be sent: the queue is written, then the connection ends. What still
+    /// arrives is thrown away.
+    void finish(std::string reason);
+    /// Ends it now.
+    void abort(std::string reason);
+
+    const std::string& peer() const { return peer_; }
+    const net::Tcp::socket& socket() const { return socket_; }
+
+private:
+    boost::asio::awaitable<void> serve(std::string first_bytes);
+    void understand(std::string_view bytes);
+    void greet(std::string_view bytes);
+    /// The peer closed its side: what is still queued for it after `finish` is written all the same.
+    void ended_by_peer(const error_code& ec);
+    void write();
+    void wrote(const error_code& ec, std::size_t frame_count);
+    void conclude();
+    void remember(std::string reason);
+
+    net::Tcp::socket socket_;
+    control::Hello hello_;
+    std::string peer_;
+    Hooks hooks_;
+    std::string greeting_;
+    control::AgentMessageDecoder decoder_;
+    /// Until the first message is understood.
+    std::optional<net::Deadline> handshake_;
+    /// From `finish` on.
+    std::optional<net::Deadline> flush_;
+
+    std::deque<Frame> queue_;
+    std::size_t queued_bytes_ = 0;
+    bool is_writing_ = false;
+    bool is_greeted_ = false;
+    bool is_finishing_ = false;
+    bool is_concluded_ = false;
+    /// Why it ends: the first reason given counts.
+    std::string reason_;
+};
+
+}  // namespace ddprun::server

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/server/control_server.hpp"
+
+#include "rendezvous/base/log.hpp"
+
+#include <utility>
+
+namespace ddprun::server {
+
+ControlServer::ControlServer(
+    boost::asio::io_context& io, coordinator::Coordinator::Options options, Hooks hooks)
+    : random_(seeded_by_the_system()),
+      hello_{{control::protocol_version}, options.server_name, {}},
+      hooks_(std::move(hooks)),
+      driver_(
+          io,
+          "coordinator",
+          Machine(std::move(options), random_),
+          [this](Machine::Effect& effect) { perform(effect); },
+          [this] { settled(); }) {}
+
+void ControlServer::adopt(net::Tcp::socket socket, std::string first_bytes) {
+    const ConnectionId id{next_connection_++};
+    const auto connection = std::make_shared<ControlConnection>(std::move(socket), hello_);
+    connections_.emplace(id, connection);
+    connection->start(
+        std::move(first_bytes),
+        {[this, id] { greeted(id); },
+         [this, id](control::AgentMessage message) {
+             driver_.post(Machine::Received{id, std::move(message)});
+         },
+         [this, id](bool was_greeted, const std::string& reason) {
+             ended(id, was_greeted, reason);
+         }});
+}
+
+void ControlServer::interrupt(int signal, std::string reason) {
+    driver_.post(Machine::Interrupted{signal, std::move(reason)});
+}
+
+std::vector<coordinator::JobStatus> ControlServer::status(std::size_t first_node) const {
+    return driver_.machine().status(driver_.now(), first_node);
+}
+
+void ControlServer::greeted(ConnectionId id) {
+    const auto& connection = *connections_.at(id);
+    driver_.post(Machine::Connected{
+        id,
+        net::peer_address(connection.socket()),
+        connection.peer(),
+        net::local_address(connection.socket())});
+}
+
+void ControlServer::ended(ConnectionId id, bool was_greeted, const std::string& reason) {
+    const auto connection = connections_.extract(id);
+    const auto& peer = connection.mapped()->peer();
+    log::debug("rendezvous.agent_disconnected", {{"peer", peer}, {"reason", reason}});
+    if (!was_greeted) return hooks_.on_rejected(peer, reason);
+    driver_.post(Machine::Disconnected{id});
+}
+
+void ControlServer::perform(Machine::Effect& effect) {
+    const auto connection_of = [this](ConnectionId id) {
+        const auto found = connections_.find(id);
+        return found == connections_.end() ? nullptr : found->second;
+    };
+    std::visit(
+        Overloaded{
+            [&](const Machine::Send& send) {
+                if (const auto connection = connection_of(send.connection))
+                    connection->send(encoded(send.message));
+            },
+            [&](Machine::Close& close) {
+                if (const auto connection = connection_of(close.connection))
+                    connection->finish(std::move(close.reason));
+            },
+            [](const Machine::Changed& changed) {
+                log::info(
+                    "rendezvous.job_changed",
+                    {{"job", changed.run_id},
+                     {"state", changed.state},
+                     {"reason", changed.reason}});
+            },
+        },
+        effect);
+}
+
+const ControlConnection::Frame& ControlServer::encoded(const control::ServerMessage& message) {
+    if (encoded_message_ != message) {
+        encoded_frame_ = std::make_shared<const std::string>(control::encode(message));
+        encoded_message_ = message;
+    }
+    return encoded_frame_;
+}
+
+void ControlServer::settled() {
+    const bool was_idle = std::exchange(is_idle_, driver_.machine().is_idle());
+    if (is_idle_ && !was_idle && hooks_.on_idle) hooks_.on_idle();
+}
+
+}  // namespace ddprun::server

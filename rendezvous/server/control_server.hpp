@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/random.hpp"
+#include "rendezvous/coordinator/coordinator.hpp"
+#include "rendezvous/net/driver.hpp"
+#include "rendezvous/server/control_connection.hpp"
+
+#include <boost/asio/io_context.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun::server {
+
+/// The coordinator with sockets: connections become events, effects become frames. Everything
+/// about jobs is decided in coordinator/.
+///
+/// Used on the thread of its `io_context`; connections are handed over by the rendezvous server
+/// after sniffing.
+class ControlServer {
+public:
+    struct Hooks {
+        /// See RendezvousServer::Options.
+        std::function<void()> on_idle;
+        /// A connection that never got as far as the preamble.
+        std::function<void(std::string peer, std::string reason)> on_rejected;
+    };
+
+    ControlServer(
+        boost::asio::io_context& io, coordinator::Coordinator::Options options, Hooks hooks);
+
+    void adopt(net::Tcp::socket socket, std::string first_bytes);
+    void interrupt(int signal, std::string reason);
+
+    std::vector<coordinator::JobStatus> status(std::size_t first_node) const;
+    std::size_t agent_count() const { return connections_.size(); }
+    Instant now() const { return driver_.now(); }
+
+private:
+    using Machine = coordinator::Coordinator;
+
+    void greeted(ConnectionId id);
+    void ended(ConnectionId id, bool was_greeted, const std::string& reason);
+    void perform(Machine::Effect& effect);
+    /// The same message goes to every member of a round: encoded once.
+    const ControlConnection::Frame& encoded(const control::ServerMessage& message);
+    void settled();
+
+    Random random_;
+    control::Hello hello_;
+    Hooks hooks_;
+    std::map<ConnectionId, std::shared_ptr<ControlConnection>> connections_;
+    std::uint64_t next_connection_ = 1;
+    std::optional<control::ServerMessage> encoded_message_;
+    ControlConnection::Frame encoded_frame_;
+    bool is_idle_ = true;
+    net::Driver<Machine> driver_;
+};
+
+}  // namespace ddprun::server
