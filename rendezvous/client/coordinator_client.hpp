@@ -20,8 +20,7 @@ namespace ddprun::client {
 ///
 /// It translates and obeys: what is sent, when to try again and what an answer means is decided by
 /// the agent machine. Used on the thread of its `io_context`; hooks are called there, never from
-/// inside one of its own functions. Destroying it (also from inside a hook) ends the connection,
-/// and no hook is called any more.
+/// inside one of its own functions. Destroying it (also from inside a hook) is as `end`.
 class CoordinatorClient {
 public:
     /// Why there is no connection (any more), as far as a person and the agent machine care.
@@ -48,6 +47,7 @@ public:
     };
     struct Hooks {
         /// Connected, nothing written yet: the moment to hand the keeper a duplicate.
+        /// Only to be duplicated.
         std::function<void(int descriptor)> on_connected;
         /// The server said hello: messages may be sent.
         std::function<void(Opened)> on_opened;
@@ -56,7 +56,7 @@ public:
         std::function<void(Closed)> on_closed;
     };
 
-    /// Starts the attempt: resolve, connect, preamble, hello.
+    /// Starts the attempt: resolve, connect, preamble, hello. Requires: every hook is set.
     CoordinatorClient(boost::asio::io_context& io, Endpoint endpoint, Hooks hooks);
     ~CoordinatorClient();
     CoordinatorClient(const CoordinatorClient&) = delete;
@@ -69,7 +69,7 @@ public:
     void send(const control::AgentMessage& message);
 
     /// The deliberate end: what is queued is written, then shutdown(SHUT_RDWR), which the server
-    /// sees even while the keeper holds a duplicate.
+    /// sees even while the keeper holds a duplicate. No hook is called any more.
     void end();
 
 private:

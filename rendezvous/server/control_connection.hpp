@@ -54,7 +54,8 @@ private:
     boost::asio::awaitable<void> serve(std::string first_bytes);
     void understand(std::string_view bytes);
     void greet(std::string_view bytes);
-    /// The peer closed its side: what is still queued for it after `finish` is written all the same.
+    /// The peer closed its side: what is still queued for it after `finish` is written all the
+    /// same.
     void ended_by_peer(const error_code& ec);
     void write();
     void wrote(const error_code& ec, std::size_t frame_count);

@@ -16,7 +16,8 @@ namespace http_connection {
 namespace {
 
 std::string reply_to(const HttpHead& head, const AskStatus& ask) {
-    if (const auto* refusal = std::get_if<HttpRefusal>(&head)) return encode(answer(*refusal), true);
+    if (const auto* refusal = std::get_if<HttpRefusal>(&head))
+        return encode(answer(*refusal), true);
     const auto& request = std::get<HttpRequest>(head);
     const auto response = answer(request, ask(status_query(request)));
     return encode(response, request.method == HttpRequest::Method::get);

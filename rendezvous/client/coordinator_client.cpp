@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/client/coordinator_client.hpp"
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/control/codec.hpp"
+#include "rendezvous/net/deadline.hpp"
+#include "rendezvous/net/tcp.hpp"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace ddprun::client {
+namespace coordinator_client {
+namespace {
+
+using Trouble = CoordinatorClient::Trouble;
+using Closed = CoordinatorClient::Closed;
+
+constexpr std::size_t most_frames_at_once = 16;
+
+Trouble trouble_of(const error_code& ec) {
+    return ec == boost::asio::error::connection_refused ? Trouble::refused : Trouble::no_answer;
+}
+
+/// Of the failures at several addresses the one that says most: a machine that refused is there.
+Closed more_telling(const std::optional<Closed>& earlier, Closed later) {
+    return earlier && earlier->trouble == Trouble::refused ? *earlier : later;
+}
+
+std::string local_socket_name(const net::Tcp::socket& socket) {
+    error_code ec;
+    const auto endpoint = socket.local_endpoint(ec);
+    return Endpoint{net::local_address(socket), ec ? std::uint16_t{0} : endpoint.port()}
+        .to_string();
+}
+
+}  // namespace
+}  // namespace coordinator_client
+
+/// The connection itself; alive as long as one of its asynchronous steps is.
+class CoordinatorClient::Session : public std::enable_shared_from_this<Session> {
+public:
+    Session(boost::asio::io_context& io, Endpoint endpoint, Hooks hooks)
+        : endpoint_(std::move(endpoint)),
+          hooks_(std::move(hooks)),
+          socket_(io) {}
+
+    void start();
+    void send(const control::AgentMessage& message);
+    /// Nothing is called back any more; what is queued is still written.
+    void end();
+    bool is_open() const { return is_open_ && !is_over_ && !is_ending_; }
+
+private:
+    boost::asio::awaitable<void> run();
+    boost::asio::awaitable<std::optional<Closed>> connect(
+        std::vector<net::Tcp::endpoint> addresses);
+    boost::asio::awaitable<void> talk();
+    void understand(std::string_view bytes);
+    /// The first frame: hello, or why not.
+    void greeted(control::ServerMessage message);
+    void no_hello(Trouble trouble, const std::string& why);
+    void write();
+    void wrote(const error_code& ec, std::size_t frame_count);
+    /// Ends it and tells the owner why.
+    void close(Trouble trouble, std::string reason);
+    /// Ends it: `shutdown` first, since the keeper's duplicate keeps a closed socket open.
+    void shut();
+
+    Endpoint endpoint_;
+    Hooks hooks_;
+    net::Tcp::socket socket_;
+    std::string peer_;
+    control::ServerMessageDecoder decoder_;
+    /// Resolving, then waiting for hello, at last writing what is queued at the end.
+    std::optional<net::Deadline> patience_;
+
+    std::deque<std::string> queue_;
+    std::size_t queued_bytes_ = 0;
+    bool is_writing_ = false;
+    /// Hello was read.
+    bool is_open_ = false;
+    /// The owner ended it or is gone: no hook is called any more.
+    bool is_ending_ = false;
+    /// The socket is closed.
+    bool is_over_ = false;
+};
+
+void CoordinatorClient::Session::start() {
+    boost::asio::co_spawn(
+        socket_.get_executor(),
+        [self = shared_from_this()] { return self->run(); },
+        boost::asio::detached);
+}
+
+boost::asio::awaitable<void> CoordinatorClient::Session::run() {
+    const auto self = shared_from_this();
+    const auto where = endpoint_.to_string();
+    // The resolver cannot be interrupted: its answer may come when nobody waits for it any more.
+    patience_.emplace(socket_.get_executor(), limits::resolve_timeout, [this, where] {
+        close(Trouble::unresolved, "resolve " + where + ": the resolver does not answer");
+    });
+    auto addresses = co_await net::resolve(endpoint_);
+    patience_.reset();
+    if (is_over_) co_return;
+    if (!addresses) co_return close(Trouble::unresolved, addresses.error().describe());
+
+    if (const auto failed = co_await connect(std::move(*addresses)))
+        co_return close(failed->trouble, failed->reason);
+    if (is_over_) co_return;
+    co_await talk();
+}
+
+boost::asio::awaitable<std::optional<CoordinatorClient::Closed>>
+CoordinatorClient::Session::connect(std::vector<net::Tcp::endpoint> addresses) {
+    using namespace coordinator_client;
+    std::optional<Closed> failed;
+    for (const auto& address : addresses) {
+        std::vector<net::Tcp::endpoint> one{address};
+        auto connected = co_await net::connect(std::move(one));
+        if (is_over_) co_return failed;
+        if (connected) {
+            socket_ = std::move(*connected);
+            co_return std::nullopt;
+        }
+        const auto& failure = connected.error();
+        failed = more_telling(failed, {trouble_of(failure.code), failure.describe()});
+    }
+    co_return failed;
+}
+
+boost::asio::awaitable<void> CoordinatorClient::Session::talk() {
+    peer_ = net::peer_name(socket_);
+    patience_.emplace(socket_.get_executor(), limits::connect_attempt_timeout, [this] {
+        no_hello(Trouble::no_answer, "it accepts connections but says nothing");
+    });
+    hooks_.on_connected(socket_.native_handle());
+    if (is_ending_) co_return;
+    queue_.emplace_back(control::preamble);
+    write();
+
+    std::array<char, 4096> chunk{};
+    while (!is_over_) {
+        const auto [ec, size] =
+            co_await socket_.async_read_some(boost::asio::buffer(chunk), net::as_values);
+        if (is_over_) co_return;
+        if (!ec) {
+            if (!is_ending_) understand({chunk.data(), size});
+        } else if (is_ending_) {
+            shut();
+        } else if (is_open_) {
+            close(
+                Trouble::lost,
+                ec == boost::asio::error::eof
+                    ? "the rendezvous server at " + peer_ + " closed the connection"
+                    : "connection to the rendezvous server at " + peer_ + ": " + ec.message());
+        } else {
+            no_hello(Trouble::wrong_protocol, "it closed the connection without a greeting");
+        }
+    }
+}
+
+void CoordinatorClient::Session::understand(std::string_view bytes) {
+    decoder_.append(bytes);
+    // A hook may end the connection, or destroy its owner.
+    while (!is_over_ && !is_ending_) {
+        auto message = decoder_.next();
+        if (!message) {
+            const auto why = message.error().describe();
+            if (!is_open_) return no_hello(Trouble::wrong_protocol, "it answers " + why);
+            return close(Trouble::lost, "the rendezvous server at " + peer_ + " sent " + why);
+        }
+        if (!*message) return;
+        if (!is_open_) {
+            greeted(std::move(**message));
+        } else {
+            hooks_.on_message(std::move(**message));
+        }
+    }
+}
+
+void CoordinatorClient::Session::greeted(control::ServerMessage message) {
+    if (const auto* refused = std::get_if<control::Refused>(&message))
+        return close(Trouble::wrong_version, refused->reason);
+    auto* hello = std::get_if<control::Hello>(&message);
+    if (hello == nullptr) return no_hello(Trouble::wrong_protocol, "it does not greet");
+    const auto& versions = hello->versions;
+    if (std::find(versions.begin(), versions.end(), control::protocol_version) == versions.end())
+        return no_hello(
+            Trouble::wrong_version,
+            "it does not speak version " + std::to_string(control::protocol_version));
+    patience_.reset();
+    is_open_ = true;
+    hooks_.on_opened(
+        {std::move(*hello),
+         net::local_address(socket_),
+         coordinator_client::local_socket_name(socket_),
+         net::peer_address(socket_)});
+}
+
+void CoordinatorClient::Session::no_hello(Trouble trouble, const std::string& why) {
+    close(trouble, "no ddprun rendezvous server at " + peer_ + ": " + why);
+}
+
+void CoordinatorClient::Session::send(const control::AgentMessage& message) {
+    if (is_over_ || is_ending_) return;
+    queue_.push_back(control::encode(message));
+    queued_bytes_ += queue_.back().size();
+    if (queued_bytes_ > limits::max_control_backlog_bytes)
+        return close(
+            Trouble::lost, "the rendezvous server at " + peer_ + " does not read what it is sent");
+    write();
+}
+
+void CoordinatorClient::Session::write() {
+    if (is_writing_ || is_over_) return;
+    is_writing_ = true;
+    std::vector<boost::asio::const_buffer> buffers;
+    const auto count = std::min(queue_.size(), coordinator_client::most_frames_at_once);
+    for (std::size_t i = 0; i < count; ++i)
+        buffers.push_back(boost::asio::buffer(queue_[i]));
+    boost::asio::async_write(
+        socket_,
+        std::move(buffers),
+        [self = shared_from_this(), count](const error_code& ec, std::size_t) {
+            self->is_writing_ = false;
+            self->wrote(ec, count);
+        });
+}
+
+void CoordinatorClient::Session::wrote(const error_code& ec, std::size_t frame_count) {
+    if (is_over_) return;
+    // A failed write is followed by a failed read, which also brings what came before the end.
+    if (ec) return is_ending_ ? shut() : void();
+    for (; frame_count > 0; --frame_count)
+        queue_.pop_front();
+    queued_bytes_ = 0;
+    for (const auto& frame : queue_)
+        queued_bytes_ += frame.size();
+    if (!queue_.empty()) return write();
+    if (is_ending_) shut();
+}
+
+void CoordinatorClient::Session::end() {
+    if (is_ending_) return;
+    is_ending_ = true;
+    if (is_over_) return;
+    if (queue_.empty()) return shut();
+    patience_.emplace(socket_.get_executor(), limits::flush_timeout, [this] { shut(); });
+}
+
+void CoordinatorClient::Session::close(Trouble trouble, std::string reason) {
+    if (is_over_) return;
+    shut();
+    // Later, because this may run inside a call of the owner's.
+    boost::asio::post(
+        socket_.get_executor(),
+        [self = shared_from_this(), closed = Closed{trouble, std::move(reason)}]() mutable {
+            if (!self->is_ending_) self->hooks_.on_closed(std::move(closed));
+        });
+}
+
+void CoordinatorClient::Session::shut() {
+    is_over_ = true;
+    patience_.reset();
+    error_code ignored;
+    socket_.shutdown(net::Tcp::socket::shutdown_both, ignored);
+    net::close(socket_);
+}
+
+CoordinatorClient::CoordinatorClient(boost::asio::io_context& io, Endpoint endpoint, Hooks hooks)
+    : session_(std::make_shared<Session>(io, std::move(endpoint), std::move(hooks))) {
+    session_->start();
+}
+
+CoordinatorClient::~CoordinatorClient() {
+    session_->end();
+}
+
+bool CoordinatorClient::is_open() const {
+    return session_->is_open();
+}
+
+void CoordinatorClient::send(const control::AgentMessage& message) {
+    session_->send(message);
+}
+
+void CoordinatorClient::end() {
+    session_->end();
+}
+
+std::string_view name_of(CoordinatorClient::Trouble trouble) {
+    switch (trouble) {
+        case CoordinatorClient::Trouble::unresolved: return "name does not resolve";
+        case CoordinatorClient::Trouble::refused: return "refused";
+        case CoordinatorClient::Trouble::no_answer: return "no answer";
+        case CoordinatorClient::Trouble::wrong_protocol: return "wrong protocol";
+        case CoordinatorClient::Trouble::wrong_version: return "wrong version";
+        case CoordinatorClient::Trouble::lost: return "connection lost";
+    }
+    return "?";
+}
+
+}  // namespace ddprun::client

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/server/daemon.hpp"
+
+#include "rendezvous/base/endpoint.hpp"
+#include "rendezvous/base/log.hpp"
+#include "rendezvous/server/daemon_options.hpp"
+#include "rendezvous/server/rendezvous_server.hpp"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <string>
+
+namespace ddprun::server {
+namespace daemon {
+namespace {
+
+/// Each agent is a descriptor: take as many as the administrator allows.
+void raise_descriptor_limit() {
+    rlimit limit{};
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/// The signals that end the daemon, kept back until `sigwait`. One that was ignored when we were
+/// started (nohup) stays ignored.
+sigset_t hold_back_signals() {
+    sigset_t awaited;
+    sigemptyset(&awaited);
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+        struct sigaction found {};
+        sigaction(signal, nullptr, &found);
+        if (found.sa_handler != SIG_IGN) sigaddset(&awaited, signal);
+    }
+    pthread_sigmask(SIG_BLOCK, &awaited, nullptr);
+    ::signal(SIGPIPE, SIG_IGN);
+    return awaited;
+}
+
+std::string host_name() {
+    std::array<char, 256> name{};
+    return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+}  // namespace
+}  // namespace daemon
+
+int run_daemon(int argc, const char* const* argv) {
+    const auto parsed = parse_daemon_options(argc, argv);
+    if (const auto* exit = std::get_if<ExitNow>(&parsed)) {
+        std::fputs(exit->text.c_str(), exit->code == 0 ? stdout : stderr);
+        return exit->code;
+    }
+    const auto& options = std::get<DaemonOptions>(parsed);
+    log::set_level(options.log_level);
+    daemon::raise_descriptor_limit();
+    const auto awaited = daemon::hold_back_signals();
+
+    RendezvousServer::Options server_options;
+    server_options.listen = listen_on("", options.host, options.port);
+    server_options.name = daemon::host_name();
+    server_options.version = DDPRUN_VERSION;
+    RendezvousServer server(std::move(server_options));
+    if (const auto port = server.start(); !port) {
+        std::fprintf(stderr, "ddprun-rendezvous: %s\n", port.error().describe().c_str());
+        return 1;
+    }
+    int signal = 0;
+    sigwait(&awaited, &signal);
+    log::info("rendezvous.detached", {{"signal", signal}});
+    server.stop();
+    return 0;
+}
+
+}  // namespace ddprun::server

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/server/daemon_options.hpp"
+
+#include <CLI/CLI.hpp>
+
+namespace ddprun::server {
+
+std::variant<DaemonOptions, ExitNow> parse_daemon_options(int argc, const char* const* argv) {
+    DaemonOptions options;
+    std::string level{log::level_name(options.log_level)};
+    CLI::App app{
+        "Rendezvous server for ddprun jobs, and c10d store for torchrun ones, on one port.\n"
+        "SIGTERM detaches: jobs go on and find the next server at the same endpoint.\n",
+        "ddprun-rendezvous"};
+    app.add_option("--host", options.host, "address to listen on, or localhost (default: all)");
+    app.add_option("--port", options.port, "port to listen on; 0 takes a free one")
+        ->check(CLI::Range(0, 65535))
+        ->capture_default_str();
+    app.add_option("--log-level", level, "trace, debug, info, warning or error")
+        ->capture_default_str();
+    app.set_version_flag("--version", "ddprun-rendezvous " DDPRUN_VERSION);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::CallForHelp&) {
+        return ExitNow{0, app.help()};
+    } catch (const CLI::CallForVersion& version) {
+        return ExitNow{0, std::string{version.what()} + "\n"};
+    } catch (const CLI::ParseError& error) {
+        return ExitNow{2, "ddprun-rendezvous: " + std::string{error.what()} + "\n"};
+    }
+    const auto known = log::parse_level(level);
+    if (!known)
+        return ExitNow{
+            2,
+            "ddprun-rendezvous: --log-level: " + level +
+                ": trace, debug, info, warning or error\n"};
+    options.log_level = *known;
+    return options;
+}
+
+}  // namespace ddprun::server

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/log.hpp"
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+namespace ddprun::server {
+
+/// What `ddprun-rendezvous` was asked for.
+struct DaemonOptions {
+    /// Address to listen on; empty: all.
+    std::string host;
+    std::uint16_t port = limits::default_rendezvous_port;
+    log::Level log_level = log::Level::info;
+
+    bool operator==(const DaemonOptions&) const = default;
+};
+
+/// Print this and exit: help and version (0, standard output) or a mistake (2, standard error).
+struct ExitNow {
+    int code = 0;
+    std::string text;
+
+    bool operator==(const ExitNow&) const = default;
+};
+
+std::variant<DaemonOptions, ExitNow> parse_daemon_options(int argc, const char* const* argv);
+
+}  // namespace ddprun::server

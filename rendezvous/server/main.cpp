@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/server/daemon.hpp"
+
+#include <nss.h>
+
+#include <cstdio>
+#include <exception>
+
+int main(int argc, char** argv) {
+    // Other name modules would be loaded into the static program and crash it.
+    __nss_configure_lookup("hosts", "files dns");
+    try {
+        return ddprun::server::run_daemon(argc, argv);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "ddprun-rendezvous: internal error: %s\n", error.what());
+        return 1;
+    }
+}

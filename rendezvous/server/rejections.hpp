@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace ddprun::server {
+
+/// Counts the connections that were turned away and says which of them deserve a log line: the
+/// first of each peer address, so that a port scanner costs one line. Pure.
+class Rejections {
+public:
+    /// `peer` is "10.0.0.2:51234". True: the first of its address, and not yet
+    /// `limits::max_remembered_peers` others: log it.
+    bool add(std::string_view peer);
+    std::uint64_t count() const { return count_; }
+
+private:
+    std::uint64_t count_ = 0;
+    std::set<std::string, std::less<>> addresses_;
+};
+
+}  // namespace ddprun::server

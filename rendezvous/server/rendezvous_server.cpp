@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/server/rendezvous_server.hpp"
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/log.hpp"
+#include "rendezvous/net/deadline.hpp"
+#include "rendezvous/net/tcp.hpp"
+#include "rendezvous/server/control_server.hpp"
+#include "rendezvous/server/http_connection.hpp"
+#include "rendezvous/server/rejections.hpp"
+#include "rendezvous/server/sniff.hpp"
+#include "rendezvous/server/store_listener.hpp"
+#include "rendezvous/server/store_thread.hpp"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+
+#include <array>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace ddprun::server {
+
+/// Everything on the server's thread. Made and destroyed by the owner while that thread does not
+/// run.
+class RendezvousServer::Core {
+public:
+    explicit Core(Options options);
+    ~Core();
+
+    Result<std::uint16_t> start();
+    void interrupt(int signal, std::string reason);
+
+private:
+    Result<std::uint16_t> listen_at(const std::string& address, std::uint16_t port);
+    boost::asio::awaitable<void> receive(net::Tcp::socket socket);
+    void dispatch(net::Tcp::socket socket, Caller caller, std::string first_bytes);
+    void reject(const std::string& peer, std::string_view reason);
+    ServerStatus status(const StatusQuery& query) const;
+
+    Options options_;
+    boost::asio::io_context io_{1};
+    ControlServer control_;
+    /// Started by the first c10d connection: most servers never see one.
+    std::unique_ptr<StoreThread> store_;
+    std::vector<std::shared_ptr<StoreListener>> listeners_;
+    Rejections rejections_;
+    std::uint64_t control_count_ = 0;
+    std::uint64_t store_count_ = 0;
+    std::uint64_t http_count_ = 0;
+    Instant started_at_;
+    std::thread thread_;
+};
+
+RendezvousServer::Core::Core(Options options)
+    : options_(std::move(options)),
+      control_(
+          io_,
+          {options_.hosted_run_id, options_.name},
+          {options_.on_idle,
+           [this](const std::string& peer, const std::string& reason) { reject(peer, reason); }}),
+      started_at_(control_.now()) {}
+
+RendezvousServer::Core::~Core() {
+    io_.stop();
+    if (thread_.joinable()) thread_.join();
+}
+
+Result<std::uint16_t> RendezvousServer::Core::start() {
+    const auto& on = options_.listen;
+    Result<std::uint16_t> port = on.port;
+    switch (on.scope) {
+        case ListenOn::Scope::everywhere: port = listen_at("", on.port); break;
+        case ListenOn::Scope::address: port = listen_at(on.address, on.port); break;
+        case ListenOn::Scope::loopback:
+            port = listen_at("127.0.0.1", on.port);
+            // Whoever has 127.0.0.1 is the server; ::1 is a courtesy that may be missing.
+            if (port) std::ignore = listen_at("::1", *port);
+            break;
+    }
+    if (!port) return port;
+    thread_ = start_quiet_thread([this] { io_.run(); });
+    log::info("rendezvous.listening", {{"port", *port}});
+    return port;
+}
+
+Result<std::uint16_t> RendezvousServer::Core::listen_at(
+    const std::string& address, std::uint16_t port) {
+    auto acceptor = net::listen(io_, address, port);
+    if (!acceptor) {
+        auto failure = acceptor.error();
+        if (failure.code == boost::asio::error::address_in_use) {
+            const auto holder = net::who_listens_on(port);
+            if (!holder.empty()) failure.context += " (held by " + holder + ")";
+        }
+        return failure;
+    }
+    error_code ec;
+    const auto bound = acceptor->local_endpoint(ec);
+    if (ec) return Failure{ec, "listen"};
+    listeners_.push_back(
+        std::make_shared<StoreListener>(std::move(*acceptor), [this](net::Tcp::socket socket) {
+            net::prepare(socket);
+            boost::asio::co_spawn(io_, receive(std::move(socket)), boost::asio::detached);
+        }));
+    listeners_.back()->start();
+    return bound.port();
+}
+
+void RendezvousServer::Core::interrupt(int signal, std::string reason) {
+    boost::asio::post(io_, [this, signal, reason = std::move(reason)]() mutable {
+        control_.interrupt(signal, std::move(reason));
+    });
+}
+
+boost::asio::awaitable<void> RendezvousServer::Core::receive(net::Tcp::socket socket) {
+    const auto peer = net::peer_name(socket);
+    std::string bytes;
+    auto caller = Caller::need_more;
+    {
+        net::Deadline deadline(
+            socket.get_executor(), limits::handshake_timeout, [&socket] { net::close(socket); });
+        std::array<char, 4096> chunk{};
+        while (caller == Caller::need_more) {
+            const auto [ec, size] =
+                co_await socket.async_read_some(boost::asio::buffer(chunk), net::as_values);
+            if (ec) {
+                // Load balancers and health checks connect and go: not worth a word.
+                if (bytes.empty() && !deadline.has_passed()) co_return;
+                co_return reject(peer, describe(caller));
+            }
+            bytes.append(chunk.data(), size);
+            caller = sniff(bytes);
+        }
+    }
+    dispatch(std::move(socket), caller, std::move(bytes));
+}
+
+void RendezvousServer::Core::dispatch(
+    net::Tcp::socket socket, Caller caller, std::string first_bytes) {
+    switch (caller) {
+        case Caller::control:
+            ++control_count_;
+            return control_.adopt(std::move(socket), std::move(first_bytes));
+        case Caller::c10d:
+            ++store_count_;
+            if (!store_) store_ = std::make_unique<StoreThread>();
+            return store_->adopt(std::move(socket), std::move(first_bytes));
+        case Caller::http:
+            ++http_count_;
+            return boost::asio::co_spawn(
+                io_,
+                serve_http(
+                    std::move(socket),
+                    std::move(first_bytes),
+                    [this](const StatusQuery& query) { return status(query); }),
+                boost::asio::detached);
+        case Caller::need_more:
+        case Caller::older_c10d:
+        case Caller::big_endian_c10d:
+        case Caller::tls:
+        case Caller::unknown: return reject(net::peer_name(socket), describe(caller));
+    }
+}
+
+void RendezvousServer::Core::reject(const std::string& peer, std::string_view reason) {
+    if (rejections_.add(peer))
+        log::warning("rendezvous.rejected", {{"peer", peer}, {"reason", reason}});
+}
+
+ServerStatus RendezvousServer::Core::status(const StatusQuery& query) const {
+    ServerStatus status;
+    status.version = options_.version;
+    status.uptime_s = in_seconds(control_.now() - started_at_);
+    status.jobs = control_.status(query.first_node);
+    status.control_connections = control_count_;
+    status.store_connections = store_count_;
+    status.http_connections = http_count_;
+    status.rejected_connections = rejections_.count();
+    status.agents = control_.agent_count();
+    return status;
+}
+
+RendezvousServer::RendezvousServer(Options options)
+    : core_(std::make_unique<Core>(std::move(options))) {}
+
+RendezvousServer::~RendezvousServer() = default;
+
+Result<std::uint16_t> RendezvousServer::start() {
+    return core_->start();
+}
+
+void RendezvousServer::interrupt(int signal, std::string reason) {
+    if (core_) core_->interrupt(signal, std::move(reason));
+}
+
+void RendezvousServer::stop() {
+    core_.reset();
+}
+
+}  // namespace ddprun::server

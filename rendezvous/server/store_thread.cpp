@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/server/store_thread.hpp"
+
+#include <boost/asio/post.hpp>
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <utility>
+
+namespace ddprun::server {
+
+std::thread start_quiet_thread(std::function<void()> body) {
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    std::thread thread(std::move(body));
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return thread;
+}
+
+StoreThread::StoreThread()
+    : work_(boost::asio::make_work_guard(io_)),
+      store_(io_),
+      thread_(start_quiet_thread([this] { io_.run(); })) {}
+
+StoreThread::~StoreThread() {
+    io_.stop();
+    thread_.join();
+}
+
+void StoreThread::adopt(net::Tcp::socket socket, std::string first_bytes) {
+    error_code ec;
+    const auto protocol = socket.local_endpoint(ec).protocol();
+    if (ec) return;
+    // A socket belongs to one io_context: the descriptor moves, nothing else does.
+    const int descriptor = socket.release(ec);
+    if (ec) return;
+    boost::asio::post(io_, [this, protocol, descriptor, bytes = std::move(first_bytes)]() mutable {
+        net::Tcp::socket moved(io_);
+        error_code refused;
+        moved.assign(protocol, descriptor, refused);
+        if (refused)
+            ::close(descriptor);
+        else
+            store_.adopt(std::move(moved), std::move(bytes));
+    });
+}
+
+}  // namespace ddprun::server

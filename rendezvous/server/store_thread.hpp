@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/net/tcp.hpp"
+#include "rendezvous/server/store_server.hpp"
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include <string>
+#include <thread>
+
+namespace ddprun::server {
+
+/// A thread with all signals blocked, so that they reach the program's own thread.
+std::thread start_quiet_thread(std::function<void()> body);
+
+/// The shared c10d store on a thread of its own, so that a busy store does not delay a heartbeat.
+/// Calls come from the server's thread.
+class StoreThread {
+public:
+    StoreThread();
+    /// Closes every connection and waits for the thread.
+    ~StoreThread();
+    StoreThread(const StoreThread&) = delete;
+    StoreThread& operator=(const StoreThread&) = delete;
+
+    /// Takes over a connection of another thread, with what was read from it already.
+    void adopt(net::Tcp::socket socket, std::string first_bytes);
+
+private:
+    boost::asio::io_context io_{1};
+    boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
+    StoreServer store_;
+    std::thread thread_;
+};
+
+}  // namespace ddprun::server
