@@ -3,7 +3,18 @@
 
 #include <CLI/CLI.hpp>
 
+#include <arpa/inet.h>
+
 namespace ddprun::server {
+namespace {
+
+bool is_listenable(const std::string& host) {
+    in6_addr ignored{};
+    return host.empty() || host == "localhost" || inet_pton(AF_INET, host.c_str(), &ignored) == 1 ||
+           inet_pton(AF_INET6, host.c_str(), &ignored) == 1;
+}
+
+}  // namespace
 
 std::variant<DaemonOptions, ExitNow> parse_daemon_options(int argc, const char* const* argv) {
     DaemonOptions options;
@@ -12,7 +23,8 @@ std::variant<DaemonOptions, ExitNow> parse_daemon_options(int argc, const char* 
         "Rendezvous server for ddprun jobs, and c10d store for torchrun ones, on one port.\n"
         "SIGTERM detaches: jobs go on and find the next server at the same endpoint.\n",
         "ddprun-rendezvous"};
-    app.add_option("--host", options.host, "address to listen on, or localhost (default: all)");
+    app.add_option(
+        "--host", options.host, "numeric address to listen on, or localhost (default: all)");
     app.add_option("--port", options.port, "port to listen on; 0 takes a free one")
         ->check(CLI::Range(0, 65535))
         ->capture_default_str();
@@ -28,6 +40,11 @@ std::variant<DaemonOptions, ExitNow> parse_daemon_options(int argc, const char* 
     } catch (const CLI::ParseError& error) {
         return ExitNow{2, "ddprun-rendezvous: " + std::string{error.what()} + "\n"};
     }
+    if (!is_listenable(options.host))
+        return ExitNow{
+            2,
+            "ddprun-rendezvous: --host: " + options.host +
+                ": a numeric address of this machine, or localhost\n"};
     const auto known = log::parse_level(level);
     if (!known)
         return ExitNow{

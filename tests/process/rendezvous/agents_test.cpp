@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Agents made of raw frames, and a real server with its coordinator in this process.
+#include "rendezvous/server/rendezvous_server.hpp"
+#include "tests/process/support/raw_client.hpp"
+#include "tests/process/support/wait.hpp"
+
+#include <doctest/doctest.h>
+
+#include <signal.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace ddprun::test {
+namespace {
+
+using namespace std::chrono_literals;
+using server::ListenOn;
+using server::RendezvousServer;
+
+struct Served {
+    explicit Served(std::optional<std::string> hosted_run_id = {})
+        : server(
+              {{ListenOn::Scope::loopback, "", 0},
+               std::move(hosted_run_id),
+               "here",
+               "1.2.3",
+               [this] { ++idle_count; }}),
+          port(*server.start()) {}
+
+    std::string status() const {
+        return RawClient(port).say("GET /status HTTP/1.1\r\n\r\n").hear_to_the_end();
+    }
+
+    std::atomic<int> idle_count{0};
+    RendezvousServer server;
+    std::uint16_t port;
+};
+
+/// An agent of job "train" that has said its preamble and heard hello.
+class FakeAgent {
+public:
+    FakeAgent(const Served& served, std::uint8_t number, int node_count)
+        : client_(std::make_unique<RawClient>(served.port)) {
+        client_->say("DDPRUN/1\n");
+        hear<control::Hello>();
+        join_.run_id = "train";
+        join_.node.nonce = Nonce{{number}};
+        join_.node.host = "node" + std::to_string(number);
+        join_.node.pid = 1000 + number;
+        join_.nodes = {node_count, node_count, 0};
+        join_.nproc = 2;
+        join_.socket_addr = client_->socket_addr();
+        join_.store_port = static_cast<std::uint16_t>(20000 + number);
+        join_.peer_port = static_cast<std::uint16_t>(21000 + number);
+        join_.settings.join_timeout = 600s;
+    }
+
+    control::Join& join() { return join_; }
+    void say_join() { client_->tell(join_); }
+    void tell(const control::AgentMessage& message) { client_->tell(message); }
+
+    /// The next message of this kind; others before it are passed over.
+    template <class Message>
+    Message hear() {
+        for (;;) {
+            auto message = client_->hear_message();
+            if (auto* wanted = std::get_if<Message>(&message)) return std::move(*wanted);
+        }
+    }
+
+    void hang_up() { client_.reset(); }
+    std::string hear_to_the_end() { return client_->hear_to_the_end(); }
+
+private:
+    std::unique_ptr<RawClient> client_;
+    control::Join join_;
+};
+
+}  // namespace
+
+TEST_CASE("two agents join and are told one world") {
+    Served served;
+    FakeAgent first(served, 1, 2);
+    FakeAgent second(served, 2, 2);
+
+    first.say_join();
+    const auto welcome = first.hear<control::Welcome>();
+    second.say_join();
+    second.hear<control::Welcome>();
+    const auto a = first.hear<control::Assignment>();
+    const auto b = second.hear<control::Assignment>();
+
+    CHECK_FALSE(welcome.hosted);
+    CHECK(a.group_rank == 0);
+    CHECK(b.group_rank == 1);
+    CHECK(a.rank_base == 0);
+    CHECK(b.rank_base == 2);
+    CHECK(a.world_size == 4);
+    CHECK(b.world_size == 4);
+    CHECK(a.master_port == 20001);
+    CHECK(b.master_port == 20001);
+    CHECK(a.round == b.round);
+
+    const auto status = served.status();
+    for (const auto* part : {"\"run_id\": \"train\"", "\"host\": \"node1\"", "\"host\": \"node2\""})
+        CHECK(status.find(part) != std::string::npos);
+}
+
+TEST_CASE("a heartbeat is acknowledged with its number") {
+    Served served;
+    FakeAgent agent(served, 1, 2);
+    agent.say_join();
+
+    agent.tell(control::Heartbeat{41});
+
+    CHECK(agent.hear<control::HeartbeatAck>().seq == 41);
+}
+
+TEST_CASE("a failed worker stops the round for every agent") {
+    Served served;
+    FakeAgent first(served, 1, 2);
+    FakeAgent second(served, 2, 2);
+    first.say_join();
+    second.say_join();
+    const auto assignment = first.hear<control::Assignment>();
+    second.hear<control::Assignment>();
+    first.tell(control::Started{assignment.round, 0});
+    second.tell(control::Started{assignment.round, 0});
+
+    control::WorkerFailure failure;
+    failure.rank = 3;
+    failure.end = {control::WorkerEnd::Kind::killed, SIGSEGV, false};
+    second.tell(control::Failed{assignment.round, 0s, failure, {}});
+
+    for (auto* agent : {&first, &second}) {
+        const auto stop = agent->hear<control::Stop>();
+        CHECK(stop.round == assignment.round);
+        REQUIRE(stop.first_cause.worker.has_value());
+        CHECK(stop.first_cause.worker->rank == 3);
+    }
+}
+
+TEST_CASE("a job that succeeds is told to all, and the server is idle when they have closed") {
+    Served served{"train"};
+    FakeAgent first(served, 1, 2);
+    FakeAgent second(served, 2, 2);
+    first.say_join();
+    second.say_join();
+    CHECK(first.hear<control::Welcome>().hosted);
+    const auto assignment = first.hear<control::Assignment>();
+    second.hear<control::Assignment>();
+
+    for (auto* agent : {&first, &second}) {
+        agent->tell(control::Started{assignment.round, 0});
+        agent->tell(control::Succeeded{assignment.round});
+    }
+
+    CHECK(first.hear<control::JobResult>().outcome == control::Outcome::succeeded);
+    CHECK(second.hear<control::JobResult>().outcome == control::Outcome::succeeded);
+    CHECK(served.idle_count == 0);
+    first.hang_up();
+    second.hang_up();
+    CHECK(holds_within(patience, [&] { return served.idle_count == 1; }));
+}
+
+TEST_CASE("an interrupted server ends the job for every agent") {
+    Served served{"train"};
+    FakeAgent first(served, 1, 2);
+    FakeAgent second(served, 2, 2);
+    first.say_join();
+    second.say_join();
+    first.hear<control::Assignment>();
+    second.hear<control::Assignment>();
+
+    served.server.interrupt(SIGTERM, "told to stop");
+
+    for (auto* agent : {&first, &second}) {
+        const auto stop = agent->hear<control::Stop>();
+        CHECK(stop.first_cause.kind == control::Cause::Kind::cancelled);
+        agent->tell(control::Ready{stop.round, 20009, 2});
+    }
+    CHECK(first.hear<control::JobResult>().exit_code == 128 + SIGTERM);
+    CHECK(second.hear<control::JobResult>().exit_code == 128 + SIGTERM);
+}
+
+TEST_CASE("a hosting server refuses other run ids and says why") {
+    Served served{"other"};
+    FakeAgent agent(served, 1, 2);
+
+    agent.say_join();
+
+    CHECK(agent.hear<control::Refused>().reason != "");
+}
+
+TEST_CASE("a detached server says nothing about stopping") {
+    Served served;
+    FakeAgent agent(served, 1, 1);
+    agent.say_join();
+    agent.hear<control::Assignment>();
+
+    served.server.stop();
+
+    CHECK(agent.hear_to_the_end() == "");
+}
+
+}  // namespace ddprun::test

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent's end of the control connection against real and false servers.
+#include "rendezvous/client/coordinator_client.hpp"
+
+#include "rendezvous/control/codec.hpp"
+#include "rendezvous/net/tcp.hpp"
+#include "rendezvous/server/rendezvous_server.hpp"
+#include "tests/process/support/raw_client.hpp"
+#include "tests/process/support/wait.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <doctest/doctest.h>
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace ddprun::test {
+namespace {
+
+using client::CoordinatorClient;
+using server::ListenOn;
+using server::RendezvousServer;
+using Trouble = CoordinatorClient::Trouble;
+
+/// One connection and everything its hooks were told, on an io_context that runs only inside
+/// `until`.
+struct Caller {
+    explicit Caller(const std::string& host, std::uint16_t port)
+        : connection(std::make_unique<CoordinatorClient>(
+              io,
+              Endpoint{host, port},
+              CoordinatorClient::Hooks{
+                  [this](int descriptor) { duplicate = ::dup(descriptor); },
+                  [this](CoordinatorClient::Opened value) { opened = std::move(value); },
+                  [this](control::ServerMessage message) {
+                      messages.push_back(std::move(message));
+                      if (ends_at_message) connection.reset();
+                  },
+                  [this](CoordinatorClient::Closed value) { closed = std::move(value); }})) {}
+    ~Caller() {
+        if (duplicate >= 0) ::close(duplicate);
+    }
+
+    template <class Fact>
+    bool until(Fact fact) {
+        return holds_within(patience, [&] {
+            io.restart();
+            io.run_for(std::chrono::milliseconds{5});
+            return fact();
+        });
+    }
+    bool until_opened() {
+        return until([&] { return opened || closed; }) && opened;
+    }
+    std::optional<Trouble> trouble() {
+        until([&] { return closed.has_value(); });
+        return closed ? std::optional{closed->trouble} : std::nullopt;
+    }
+
+    boost::asio::io_context io;
+    bool ends_at_message = false;
+    int duplicate = -1;
+    std::optional<CoordinatorClient::Opened> opened;
+    std::optional<CoordinatorClient::Closed> closed;
+    std::vector<control::ServerMessage> messages;
+    std::unique_ptr<CoordinatorClient> connection;
+};
+
+/// A server of one connection that says `answer` and then reads to the end, or hangs up.
+struct FalseServer {
+    enum class Then { listens, hangs_up };
+
+    explicit FalseServer(std::string answer, Then then = Then::listens)
+        : acceptor(*net::listen(io, "127.0.0.1", 0)),
+          port(acceptor.local_endpoint().port()),
+          thread([this, answer = std::move(answer), then] { serve(answer, then); }) {}
+    ~FalseServer() { thread.join(); }
+
+    void serve(const std::string& answer, Then then) {
+        const auto socket = acceptor.accept();
+        const int descriptor = const_cast<net::Tcp::socket&>(socket).native_handle();
+        char bytes[256];
+        // The preamble first, so that hanging up is no reset.
+        auto size = ::recv(descriptor, bytes, sizeof bytes, 0);
+        heard.assign(bytes, static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+        std::ignore = ::send(descriptor, answer.data(), answer.size(), MSG_NOSIGNAL);
+        if (then == Then::hangs_up) return;
+        while ((size = ::recv(descriptor, bytes, sizeof bytes, 0)) > 0)
+            heard.append(bytes, static_cast<std::size_t>(size));
+    }
+
+    boost::asio::io_context io;
+    net::Tcp::acceptor acceptor;
+    std::uint16_t port;
+    std::string heard;
+    std::thread thread;
+};
+
+RendezvousServer::Options a_server() {
+    return {{ListenOn::Scope::loopback, "", 0}, {}, "here", "", {}};
+}
+
+std::string hello() {
+    return control::encode(control::ServerMessage{control::Hello{{1}, "false", {}}});
+}
+
+}  // namespace
+
+TEST_CASE("an agent connects by name, is greeted, and knows both ends") {
+    RendezvousServer server(a_server());
+    const auto port = *server.start();
+    Caller caller("localhost", port);
+
+    REQUIRE(caller.until_opened());
+
+    CHECK(caller.opened->hello.server == "here");
+    CHECK(is_loopback(caller.opened->local_addr));
+    CHECK(is_loopback(caller.opened->peer_addr));
+    CHECK(caller.opened->socket_addr.rfind(':') != std::string::npos);
+    CHECK(caller.duplicate >= 0);
+    CHECK(caller.connection->is_open());
+
+    caller.connection->send(control::Heartbeat{7});
+    CHECK_FALSE(caller.closed.has_value());
+}
+
+TEST_CASE("the duplicate is taken before the first byte is written") {
+    FalseServer server(hello());
+    Caller caller("127.0.0.1", server.port);
+    REQUIRE(caller.until_opened());
+
+    // Whoever holds the duplicate ends the connection for both.
+    ::shutdown(caller.duplicate, SHUT_RDWR);
+
+    CHECK(caller.trouble() == Trouble::lost);
+    CHECK(caller.connection->is_open() == false);
+}
+
+TEST_CASE("the deliberate end is seen by the server although a duplicate is open") {
+    auto server = std::make_unique<FalseServer>(hello());
+    Caller caller("127.0.0.1", server->port);
+    REQUIRE(caller.until_opened());
+
+    caller.connection->send(control::Leave{"done", 0});
+    caller.connection->end();
+    caller.until([&] { return server->thread.joinable(); });
+    server->thread.join();
+    server->thread = std::thread([] {});
+
+    CHECK(server->heard.starts_with("DDPRUN/1\n"));
+    CHECK(server->heard.find("done") != std::string::npos);
+    CHECK_FALSE(caller.closed.has_value());
+}
+
+TEST_CASE("what is told in one packet arrives in order, and a hook may end the connection") {
+    std::string answer = hello();
+    for (std::uint64_t seq = 1; seq <= 3; ++seq)
+        answer += control::encode(control::ServerMessage{control::HeartbeatAck{seq}});
+
+    FalseServer patient(answer);
+    Caller listening("127.0.0.1", patient.port);
+    CHECK(listening.until([&] { return listening.messages.size() == 3; }));
+    CHECK(listening.messages.back() == control::ServerMessage{control::HeartbeatAck{3}});
+    listening.connection.reset();
+
+    FalseServer brief(answer);
+    Caller leaving("127.0.0.1", brief.port);
+    leaving.ends_at_message = true;
+    CHECK(leaving.until([&] { return !leaving.messages.empty(); }));
+    CHECK(leaving.messages.size() == 1);
+    CHECK(leaving.connection == nullptr);
+}
+
+TEST_CASE("why there is no connection is told in one word and one sentence") {
+    SUBCASE("nobody listens") {
+        std::uint16_t port = 0;
+        {
+            boost::asio::io_context io;
+            port = net::listen(io, "127.0.0.1", 0)->local_endpoint().port();
+        }
+        Caller caller("127.0.0.1", port);
+        CHECK(caller.trouble() == Trouble::refused);
+        CHECK(caller.closed->reason.find(std::to_string(port)) != std::string::npos);
+        CHECK(caller.duplicate == -1);
+    }
+    SUBCASE("no such name") {
+        Caller caller("no-such-name.invalid", 29400);
+        CHECK(caller.trouble() == Trouble::unresolved);
+        CHECK(caller.closed->reason.find("no-such-name.invalid") != std::string::npos);
+    }
+    SUBCASE("a listener that says nothing") {
+        FalseServer server("");
+        Caller caller("127.0.0.1", server.port);
+        CHECK(caller.trouble() == Trouble::no_answer);
+    }
+    SUBCASE("somebody else's server") {
+        FalseServer server("SSH-2.0-OpenSSH_9.2\r\n");
+        Caller caller("127.0.0.1", server.port);
+        CHECK(caller.trouble() == Trouble::wrong_protocol);
+    }
+    SUBCASE("somebody who hangs up on strangers") {
+        FalseServer server("", FalseServer::Then::hangs_up);
+        Caller caller("127.0.0.1", server.port);
+        CHECK(caller.trouble() == Trouble::wrong_protocol);
+    }
+    SUBCASE("a server of another version") {
+        FalseServer server(
+            control::encode(control::ServerMessage{control::Refused{"version 9 only", {}}}));
+        Caller caller("127.0.0.1", server.port);
+        CHECK(caller.trouble() == Trouble::wrong_version);
+        CHECK(caller.closed->reason == "version 9 only");
+    }
+    SUBCASE("a server whose greeting lacks our version") {
+        FalseServer server(
+            control::encode(control::ServerMessage{control::Hello{{2, 3}, "new", {}}}));
+        Caller caller("127.0.0.1", server.port);
+        CHECK(caller.trouble() == Trouble::wrong_version);
+    }
+    SUBCASE("an open connection that ends") {
+        FalseServer server(hello(), FalseServer::Then::hangs_up);
+        Caller caller("127.0.0.1", server.port);
+        CHECK(caller.trouble() == Trouble::lost);
+        CHECK(caller.opened.has_value());
+    }
+}
+
+TEST_CASE("ending an attempt that has not succeeded calls nobody back") {
+    FalseServer server("", FalseServer::Then::hangs_up);
+    {
+        Caller never("no-such-name.invalid", 29400);
+        never.connection.reset();
+        never.io.run();
+        CHECK_FALSE(never.closed.has_value());
+    }
+    RawClient(server.port).end_of_speech();
+}
+
+}  // namespace ddprun::test

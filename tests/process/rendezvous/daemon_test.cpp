@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/process/support/descendants.hpp"
+#include "tests/process/support/raw_client.hpp"
+#include "tests/process/support/running.hpp"
+
+#include <doctest/doctest.h>
+
+#include <signal.h>
+
+#include <string>
+
+namespace ddprun::test {
+namespace {
+
+/// `ddprun-rendezvous` on a free loopback port, told from its log.
+struct Daemon {
+    Daemon() : process(program("ddprun-rendezvous"), {"--host", "localhost", "--port", "0"}) {
+        port = static_cast<std::uint16_t>(process.wait_for_number("rendezvous.listening port="));
+    }
+
+    Running process;
+    std::uint16_t port = 0;
+};
+
+/// What one run with these arguments says and how it ends.
+struct Said {
+    explicit Said(std::vector<std::string> arguments) {
+        Running process(program("ddprun-rendezvous"), std::move(arguments));
+        code = process.wait_for_code();
+        out = process.out();
+        err = process.err();
+    }
+    int code;
+    std::string out;
+    std::string err;
+};
+
+bool has(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("the daemon says its port, answers, and detaches on SIGTERM and SIGINT") {
+    for (const int signal : {SIGTERM, SIGINT}) {
+        Daemon daemon;
+        CHECK(has(
+            RawClient(daemon.port).say("GET /healthz HTTP/1.1\r\n\r\n").hear_to_the_end(), "ok"));
+        RawClient agent(daemon.port);
+        agent.say("DDPRUN/1\n");
+        agent.hear_message();
+
+        daemon.process.signal(signal);
+
+        CHECK(daemon.process.wait_for_code() == 0);
+        CHECK(agent.hear_to_the_end() == "");
+    }
+    CHECK(left_behind() == "");
+}
+
+TEST_CASE("the daemon says once who spoke garbage and goes on") {
+    Daemon daemon;
+    RawClient(daemon.port).say("garbage\n").hear_to_the_end();
+
+    CHECK(has(daemon.process.wait_for_line("rendezvous.rejected"), "peer=127.0.0.1:"));
+    CHECK_FALSE(daemon.process.has_exited());
+}
+
+TEST_CASE("a second daemon on the same port names the first and ends with 1") {
+    Daemon daemon;
+
+    const Said second({"--host", "localhost", "--port", std::to_string(daemon.port)});
+
+    CHECK(second.code == 1);
+    CHECK(has(second.err, "127.0.0.1:" + std::to_string(daemon.port)));
+    CHECK(has(second.err, "(pid " + std::to_string(daemon.process.pid()) + ")"));
+    CHECK(has(second.err, "Address already in use"));
+}
+
+TEST_CASE("an address of another machine cannot be listened on, in one line") {
+    const Said said({"--host", "192.0.2.1", "--port", "0"});
+
+    CHECK(said.code == 1);
+    CHECK(has(said.err, "192.0.2.1"));
+    CHECK(said.err.find('\n') == said.err.size() - 1);
+}
+
+TEST_CASE("wrong options are named and end with 2") {
+    CHECK(has(Said({"--port", "70000"}).err, "--port"));
+    CHECK(Said({"--port", "70000"}).code == 2);
+    CHECK(Said({"--port", "x"}).code == 2);
+    CHECK(Said({"--log-level", "loud"}).code == 2);
+    CHECK(Said({"--host", "no.such.name"}).code == 2);
+    CHECK(Said({"--prot", "1"}).code == 2);
+    CHECK(Said({"surplus"}).code == 2);
+}
+
+TEST_CASE("help and version go to standard output and end with 0") {
+    const Said version({"--version"});
+    const Said help({"--help"});
+
+    CHECK(version.code == 0);
+    CHECK(has(version.out, "ddprun-rendezvous "));
+    CHECK(help.code == 0);
+    for (const auto* option : {"--host", "--port", "--log-level", "--version"})
+        CHECK(has(help.out, option));
+    CHECK(version.err + help.err == "");
+}
+
+}  // namespace ddprun::test

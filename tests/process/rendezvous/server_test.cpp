@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// What callers of all kinds meet on the rendezvous port. The server runs in this process.
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/server/interfaces.hpp"
+#include "rendezvous/server/rendezvous_server.hpp"
+#include "tests/process/support/raw_client.hpp"
+#include "tests/process/support/wait.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <thread>
+
+namespace ddprun::test {
+namespace {
+
+using namespace std::string_view_literals;
+using server::ListenOn;
+using server::RendezvousServer;
+
+/// A server on a free loopback port.
+struct Served {
+    explicit Served(std::optional<std::string> hosted_run_id = {})
+        : server(
+              {{ListenOn::Scope::loopback, "", 0},
+               std::move(hosted_run_id),
+               "here",
+               "1.2.3",
+               [this] { ++idle_count; }}),
+          port(*server.start()) {}
+
+    std::string get(const std::string& target) const {
+        return RawClient(port).say("GET " + target + " HTTP/1.1\r\n\r\n").hear_to_the_end();
+    }
+    /// The value of a metric, read from outside.
+    std::string metric(const std::string& name) const {
+        const auto text = get("/metrics");
+        const auto at = text.find("\n" + name + " ");
+        if (at == std::string::npos) return "";
+        const auto begin = at + name.size() + 2;
+        return text.substr(begin, text.find('\n', begin) - begin);
+    }
+
+    std::atomic<int> idle_count{0};
+    RendezvousServer server;
+    std::uint16_t port;
+};
+
+std::string frame(std::string_view json) {
+    const auto size = static_cast<std::uint32_t>(json.size());
+    std::string bytes;
+    for (const int shift : {24, 16, 8, 0})
+        bytes += static_cast<char>(size >> shift & 0xff);
+    return bytes += json;
+}
+
+template <class Message>
+bool is(const control::ServerMessage& message) {
+    return std::holds_alternative<Message>(message);
+}
+
+std::string error_of(RawClient& client) {
+    const auto message = client.hear_message();
+    const auto* error = std::get_if<control::ProtocolError>(&message);
+    return error == nullptr ? "" : error->reason;
+}
+
+}  // namespace
+
+TEST_CASE("garbage on the rendezvous port is closed and counted, and nothing else changes") {
+    Served served;
+    const auto garbage = {
+        "SSH-2.0-OpenSSH_9.2\r\n"sv,
+        "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"sv,
+        "\xff\xff\xff\xff"sv,
+        "\x03\x05\0\0\0\0\0\0\0init/\x01\0\0\0\0\0\0\0"sv,
+        "\0\x3C\x85\xF7\xCE"sv,
+        "DDPRUN/no number\n"sv,
+    };
+
+    for (const auto bytes : garbage)
+        CHECK(RawClient(served.port).say(bytes).hear_to_the_end() == "");
+
+    CHECK(served.metric("ddprun_rejected_total") == std::to_string(garbage.size()));
+    CHECK(served.get("/healthz").starts_with("HTTP/1.1 200 OK\r\n"));
+}
+
+TEST_CASE("a caller that goes before it has said anything is no event") {
+    Served served;
+
+    { RawClient client(served.port); }
+    RawClient(served.port).end_of_speech();
+
+    CHECK(served.metric("ddprun_rejected_total") == "0");
+}
+
+TEST_CASE("hello comes at once, also to a preamble in pieces") {
+    Served served;
+    RawClient client(served.port);
+
+    for (const char byte : "DDPRUN/1\n"sv)
+        client.say({&byte, 1});
+
+    CHECK(client.hear_message() == control::ServerMessage{control::Hello{{1}, "here", {}}});
+}
+
+TEST_CASE("another protocol version is refused with both numbers") {
+    Served served;
+    RawClient client(served.port);
+
+    client.say("DDPRUN/7\n");
+    const auto answer = client.hear_message();
+
+    REQUIRE(is<control::Refused>(answer));
+    const auto& reason = std::get<control::Refused>(answer).reason;
+    CHECK(reason.find("version 1") != std::string::npos);
+    CHECK(reason.find("version 7") != std::string::npos);
+    CHECK(client.hear_to_the_end() == "");
+}
+
+TEST_CASE("a frame that is not understood is answered with the reason and the end") {
+    Served served;
+    const std::string too_long{"\x00\x01\x00\x01{", 5};
+    const auto deep =
+        "{\"type\":\"leave\",\"reason\":" + std::string(20, '[') + std::string(20, ']') + "}";
+    const auto big_join =
+        "{\"type\":\"join\",\"run_id\":\"" + std::string(limits::max_join_frame_bytes, 'x') + "\"}";
+    const std::vector<std::string> frames = {
+        too_long,
+        frame("no json"),
+        frame("{}"),
+        frame("{\"type\":\"dance\"}"),
+        frame("{\"type\":\"join\"}"),
+        frame(deep),
+        frame(big_join),
+        frame(""),
+    };
+
+    for (const auto& bytes : frames) {
+        CAPTURE(bytes.substr(0, 40));
+        RawClient client(served.port);
+        client.say("DDPRUN/1\n").say(bytes).say("and more that nobody reads");
+        REQUIRE(is<control::Hello>(client.hear_message()));
+        CHECK(error_of(client) != "");
+        CHECK(client.hear_to_the_end() == "");
+    }
+    CHECK(served.metric("ddprun_agents") == "0");
+}
+
+TEST_CASE("an error is also told to an agent that has stopped speaking") {
+    Served served;
+    RawClient client(served.port);
+
+    client.say("DDPRUN/1\n" + frame("no json"));
+    client.end_of_speech();
+
+    CHECK(is<control::Hello>(client.hear_message()));
+    CHECK(error_of(client) != "");
+}
+
+TEST_CASE("the status pages answer a browser") {
+    Served served;
+
+    CHECK(served.get("/healthz").ends_with("\r\n\r\nok\n"));
+    const auto status = served.get("/status");
+    CHECK(status.find("Content-Type: application/json\r\n") != std::string::npos);
+    CHECK(status.find("\"version\": \"1.2.3\"") != std::string::npos);
+    CHECK(status.find("\"jobs\": []") != std::string::npos);
+    CHECK(served.get("/nothing").starts_with("HTTP/1.1 404 "));
+    CHECK(served.get("/status?job=nobody").starts_with("HTTP/1.1 404 "));
+}
+
+TEST_CASE("HTTP that no page answers gets its status code and the end") {
+    Served served;
+    const auto ask = [&](std::string_view bytes) {
+        return RawClient(served.port).say(bytes).hear_to_the_end();
+    };
+
+    CHECK(
+        ask("POST /status HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello").starts_with("HTTP/1.1 405"));
+    CHECK(ask("GET /status\r\n\r\n").starts_with("HTTP/1.1 400"));
+    CHECK(ask("GET / HTTP/1.1\r\n" + std::string(limits::max_http_header_bytes, 'x'))
+              .starts_with("HTTP/1.1 400"));
+    const auto head = ask("HEAD /healthz HTTP/1.1\r\n\r\n");
+    CHECK(head.starts_with("HTTP/1.1 200"));
+    CHECK(head.ends_with("\r\n\r\n"));
+    CHECK(head.find("Content-Length: 3\r\n") != std::string::npos);
+}
+
+TEST_CASE("one answer per connection, however many requests come at once") {
+    Served served;
+
+    const auto text = RawClient(served.port)
+                          .say("GET /healthz HTTP/1.1\r\n\r\nGET /healthz HTTP/1.1\r\n\r\n")
+                          .hear_to_the_end();
+
+    CHECK(text.find("HTTP/1.1", 1) == std::string::npos);
+}
+
+TEST_CASE("a PyTorch store client is served on the same port, byte by byte too") {
+    Served served;
+    const auto validate_and_ping = "\0\xCE\xF7\x85\x3C\x0D\x01\x02\x03\x04"sv;
+    const auto set_a = "\x01\x01\0\0\0\0\0\0\0a\x01\0\0\0\0\0\0\0v"sv;
+    const auto get_a = "\x03\x01\0\0\0\0\0\0\0a"sv;
+
+    RawClient writer(served.port);
+    writer.say(validate_and_ping);
+    CHECK(writer.hear(4) == "\x01\x02\x03\x04");
+    writer.say(set_a).say(validate_and_ping.substr(5));
+    CHECK(writer.hear(4) == "\x01\x02\x03\x04");
+
+    RawClient reader(served.port);
+    for (const char byte : std::string{validate_and_ping} + std::string{get_a})
+        reader.say({&byte, 1});
+    CHECK(reader.hear(4) == "\x01\x02\x03\x04");
+    CHECK(reader.hear(9) == "\x01\0\0\0\0\0\0\0v"sv);
+}
+
+TEST_CASE("the loopback rule listens on both loopback addresses and nowhere else") {
+    Served served;
+
+    CHECK(RawClient::can_connect(served.port, "127.0.0.1"));
+    CHECK_FALSE(RawClient::can_connect(served.port, "127.0.0.2"));
+    const auto own = server::interface_addresses();
+    CHECK(std::find(own.begin(), own.end(), "127.0.0.1") != own.end());
+    if (std::find(own.begin(), own.end(), "::1") != own.end())
+        CHECK(RawClient::can_connect(served.port, "::1"));
+}
+
+TEST_CASE("a literal loopback address is listened on alone") {
+    RendezvousServer server({server::listen_on("127.0.0.3", "", 0), {}, "", "", {}});
+
+    const auto port = server.start();
+
+    REQUIRE(port.has_value());
+    CHECK(RawClient::can_connect(*port, "127.0.0.3"));
+    CHECK_FALSE(RawClient::can_connect(*port, "127.0.0.1"));
+}
+
+TEST_CASE("a port in use is a failure that names the holder") {
+    Served first;
+    RendezvousServer second({{ListenOn::Scope::loopback, "", first.port}, {}, "", "", {}});
+
+    const auto port = second.start();
+
+    REQUIRE(port.has_error());
+    CHECK(port.error().code == boost::system::errc::address_in_use);
+    const auto text = port.error().describe();
+    CHECK(text.find(std::to_string(first.port)) != std::string::npos);
+    CHECK(text.find("(pid " + std::to_string(::getpid()) + ")") != std::string::npos);
+}
+
+TEST_CASE("a stopped server is gone from its port and its callers see the end") {
+    Served served;
+    RawClient client(served.port);
+    client.say("DDPRUN/1\n");
+    REQUIRE(is<control::Hello>(client.hear_message()));
+    RawClient store(served.port);
+    store.say("\0\xCE\xF7\x85\x3C\x0D\x01\x02\x03\x04"sv);
+    REQUIRE(store.hear(4).size() == 4);
+
+    served.server.stop();
+    served.server.stop();
+
+    CHECK(client.hear_to_the_end() == "");
+    CHECK(store.hear_to_the_end() == "");
+    CHECK_FALSE(RawClient::can_connect(served.port));
+}
+
+}  // namespace ddprun::test

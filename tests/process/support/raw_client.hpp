@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/control/codec.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace ddprun::test {
+
+/// A TCP client that says what it is told, well-behaved or not. Blocking; whatever takes longer
+/// than `patience` throws.
+class RawClient {
+public:
+    explicit RawClient(std::uint16_t port, const std::string& address = "127.0.0.1");
+    ~RawClient();
+    RawClient(const RawClient&) = delete;
+    RawClient& operator=(const RawClient&) = delete;
+
+    static bool can_connect(std::uint16_t port, const std::string& address = "127.0.0.1");
+
+    RawClient& say(std::string_view bytes);
+    /// Exactly so many bytes; fewer if the server ends the connection first.
+    std::string hear(std::size_t bytes);
+    /// Everything until the server ends the connection.
+    std::string hear_to_the_end();
+    /// Nothing more will be said; the other direction stays open.
+    void end_of_speech();
+
+    /// One control frame.
+    RawClient& tell(const control::AgentMessage& message);
+    /// The next control frame. Throws if there is none.
+    control::ServerMessage hear_message();
+
+    /// This end, as an agent reports it: "127.0.0.1:51234".
+    std::string socket_addr() const;
+
+private:
+    /// False at the end.
+    bool hear_more();
+
+    int socket_ = -1;
+    std::string heard_;
+    control::ServerMessageDecoder decoder_;
+};
+
+}  // namespace ddprun::test
