@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/process/support/descendants.hpp"
+#include "tests/process/support/left_behind.hpp"
 #include "tests/process/support/raw_client.hpp"
 #include "tests/process/support/running.hpp"
 
