@@ -292,7 +292,9 @@ void Agent::tell_server(Instant now, std::vector<Effect>& out) {
     // Ready ends this node's part of the round: a failure still being explained goes first.
     if (facts_.is_ready && !told_.is_ready && !death_) {
         told_.is_ready = true;
-        send(control::Ready{round, fresh_store_.value_or(0), config_.worker.nproc}, out);
+        // Who leaves has no store to offer; the field still wants a port.
+        const auto port = fresh_store_.value_or(assignment_->master_port);
+        send(control::Ready{round, port, config_.worker.nproc}, out);
     }
 }
 
@@ -470,8 +472,8 @@ void Agent::on_worker_exited(WorkerExited exited, Instant now, std::vector<Effec
     const bool was_stopping = phase_ == Phase::stopping;
     const auto exit = exited.exit;
     if (!exit.is_success()) {
-        const bool is_our_doing = was_stopping && exit.signal() &&
-                                  (is_stop_signal(*exit.signal()) || *exit.signal() == SIGKILL);
+        const bool is_our_doing =
+            was_stopping && (exit.signal() == stop_signal_ || exit.signal() == SIGKILL);
         const auto* cancelled = std::get_if<WorkerExit::NotExecuted>(&exit.how());
         if (is_our_doing || (was_stopping && cancelled))
             ++stopped_count_;
@@ -551,6 +553,7 @@ void Agent::on_store_checked(StoreChecked checked, Instant now, std::vector<Effe
 
 void Agent::stop_workers(int signal, Duration grace, Instant now, std::vector<Effect>& out) {
     if (!has_workers()) return after_group(now, out);
+    if (phase_ != Phase::stopping) stop_signal_ = signal;
     phase_ = Phase::stopping;
     // The next round must not wait for its store; a node that ends has no next round.
     if (!fresh_store_ && !is_opening_store_ && !result_ && !ending_ && !leave_signal_) {
@@ -562,6 +565,7 @@ void Agent::stop_workers(int signal, Duration grace, Instant now, std::vector<Ef
 
 void Agent::kill_workers(Instant now, std::vector<Effect>& out) {
     if (!has_workers()) return after_group(now, out);
+    if (phase_ != Phase::stopping) stop_signal_ = SIGKILL;
     phase_ = Phase::stopping;
     tell_group(WorkerGroup::KillRequested{}, now, out);
 }

@@ -406,6 +406,7 @@ private:
     std::optional<control::WorkerFailure> first_consequence_;
     std::size_t explained_count_ = 0;
     int stopped_count_ = 0;
+    int stop_signal_ = 0;  ///< what the workers of this round were first stopped with
 
     // Why it ends.
     std::optional<control::JobResult> result_;
