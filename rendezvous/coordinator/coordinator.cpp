@@ -80,11 +80,7 @@ void Coordinator::on_join(Peer& peer, control::Join join, Instant now, std::vect
 
     const auto newest = newest_.find(join.run_id);
     std::optional<JobId> id;
-    if (newest != newest_.end()) {
-        const auto& job = jobs_.at(newest->second);
-        const bool runs = !job.is_over() && !job.is_replaceable();
-        if (runs) id = newest->second;
-    }
+    if (newest != newest_.end() && !jobs_.at(newest->second).is_over()) id = newest->second;
     if (id) {
         if (auto objection = objection_to_incarnation(*id, join, now, out))
             return refuse(connection, std::move(*objection), out);
@@ -95,9 +91,7 @@ void Coordinator::on_join(Peer& peer, control::Join join, Instant now, std::vect
     }
     const auto nonce = join.node.nonce;
     tell(*id, Job::Joined{peer.connected, std::move(join)}, now, out);
-    if (!jobs_.at(*id).is_spoken_for(nonce, connection)) return;
-    peer.job = id;
-    peer.nonce = nonce;
+    bind(peer, *id, nonce);
 }
 
 std::optional<control::Refused> Coordinator::objection_to_incarnation(
@@ -165,13 +159,8 @@ Coordinator::JobId Coordinator::begin_job(const control::Join& join, Instant now
     identity.incarnation = join.incarnation.value_or(join.node.nonce.to_string());
     identity.has_given_incarnation = join.incarnation.has_value();
     identity.is_hosted = options_.hosted_run_id.has_value();
-    if (const auto previous = newest_.find(join.run_id); previous != newest_.end()) {
-        const auto& job = jobs_.at(previous->second);
-        if (job.is_over())
-            identity.previous_end = job.ending();
-        else
-            forget(previous->second);
-    }
+    if (const auto previous = newest_.find(join.run_id); previous != newest_.end())
+        identity.previous_end = jobs_.at(previous->second).ending();
     const auto id = next_job_++;
     newest_[join.run_id] = id;
     by_incarnation_[{identity.run_id, identity.incarnation}] = id;
@@ -196,7 +185,13 @@ void Coordinator::on_resume(
     const auto id = found->second;
     const auto nonce = resume.join.node.nonce;
     tell(id, Job::Resumed{peer.connected, std::move(resume)}, now, out);
-    if (!jobs_.at(id).is_spoken_for(nonce, connection)) return;
+    bind(peer, id, nonce);
+}
+
+/// The connection speaks for the node from here on, if the job took it.
+void Coordinator::bind(Peer& peer, JobId id, const Nonce& nonce) {
+    const auto job = jobs_.find(id);
+    if (job == jobs_.end() || !job->second.is_spoken_for(nonce, peer.connected.connection)) return;
     peer.job = id;
     peer.nonce = nonce;
 }
@@ -246,6 +241,7 @@ void Coordinator::tell(JobId id, Job::Event event, Instant now, std::vector<Effe
     auto& job = found->second;
     job.handle(std::move(event), now, out);
 
+    if (job.is_empty()) return forget(id);
     if (job.is_settled())
         unsettled_.erase(id);
     else

@@ -473,6 +473,7 @@ void Job::form(std::string why, Instant now, std::vector<Effect>& out) {
 }
 
 void Job::update_forming(Instant now, std::vector<Effect>& out) {
+    if (is_empty()) return;
     if (members_.size() > 0 && !members_.has_somebody_staying()) return judge(now, out);
     const auto ready = static_cast<int>(members_.candidate_count());
     if (ready < terms_.nodes.min)

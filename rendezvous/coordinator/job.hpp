@@ -90,10 +90,8 @@ public:
     bool is_settled() const { return is_over() && members_.size() == 0; }
     /// Over for so long that nobody comes back for the result.
     bool is_forgettable(Instant now) const { return is_settled() && now >= forget_at_.value(); }
-    /// Nothing was ever agreed and everybody has gone: the next node may bring other terms.
-    bool is_replaceable() const {
-        return state_ == State::forming && !round_ && members_.size() == 0;
-    }
+    /// Nothing was ever agreed and nobody is there: as if it had never been.
+    bool is_empty() const { return state_ == State::forming && !round_ && members_.size() == 0; }
     std::uint32_t user() const { return terms_.node.user; }
     /// Whether this connection speaks for this node.
     bool is_spoken_for(const Nonce& nonce, ConnectionId connection) const;

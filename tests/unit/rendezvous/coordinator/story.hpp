@@ -3,6 +3,8 @@
 
 #include "rendezvous/coordinator/coordinator.hpp"
 
+#include <doctest/doctest.h>
+
 #include <functional>
 #include <map>
 #include <string>
@@ -102,3 +104,15 @@ std::vector<std::string> words(const std::string& text);
 Nonce nonce_of(const std::string& node);
 
 }  // namespace ddprun::coordinator
+
+namespace doctest {
+template <>
+struct StringMaker<ddprun::coordinator::Lines> {
+    static String convert(const ddprun::coordinator::Lines& lines) {
+        std::string text;
+        for (const auto& line : lines)
+            text += "\n  " + line;
+        return text.c_str();
+    }
+};
+}  // namespace doctest

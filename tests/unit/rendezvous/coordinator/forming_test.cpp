@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/coordinator/rank_order.hpp"
+#include "tests/unit/rendezvous/coordinator/story.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace ddprun;
+using namespace ddprun::coordinator;
+
+namespace {
+
+/// "a=0 b=2": group ranks after a round has closed.
+std::string ranks_of(const Story& job, const std::string& nodes) {
+    std::string text;
+    for (const auto& node : words(nodes))
+        text += (text.empty() ? "" : " ") + node + "=" +
+                std::to_string(job.assignment(node).group_rank);
+    return text;
+}
+
+}  // namespace
+
+TEST_CASE("a one-node job has its round at once, no lease and no timer") {
+    Story job{"1"};
+
+    job.join("a");
+
+    CHECK(
+        job.told() == Lines{
+                          "a welcome incarnation=61000000 lease=0s",
+                          "running: round 0 complete: 1 node, 2 workers (max nodes reached)",
+                          "a assignment round=0 group_rank=0/1 rank_base=0 world_size=2 restarts=0 "
+                          "master=10.0.0.97:20097"});
+    CHECK(job.coordinator().next_deadline() == std::nullopt);
+    job.started("a");
+    job.failed("a");
+    CHECK(job.coordinator().next_deadline() == std::nullopt);
+}
+
+TEST_CASE("an elastic job waits for the last call, started again when the count falls below MIN") {
+    Story job{"2:4"};
+    job.join("a");
+    job.join("b");
+    job.told();
+
+    job.pass(29s, "a b");
+    CHECK(job.told() == Lines{});
+    job.drop("b");
+    job.pass(1s, "a");
+    CHECK(job.status().reason == "waiting for 1 node (1 of at least 2 ready)");
+    job.join("c");
+    job.told();
+    job.pass(29s, "a c");
+    CHECK(job.told() == Lines{});
+    job.pass(1s, "a c");
+    CHECK(ranks_of(job, "a c") == "a=0 c=1");
+    CHECK(job.status().reason == "round 0 complete: 2 nodes, 4 workers (last call is over)");
+}
+
+TEST_CASE("after a round the next one does not wait for a last call") {
+    Story job{"2:4"};
+    for (const auto* node : {"a", "b", "c"})
+        job.join(node);
+    job.pass(30s, "a b c");
+    job.started("a b c");
+    job.failed("a");
+
+    job.ready("a b");
+    job.told();
+    job.drop("c");
+    job.pass(500ms);
+
+    CHECK(ranks_of(job, "a b") == "a=0 b=1");
+    CHECK(job.assignment("a").round == 1);
+}
+
+TEST_CASE("too few nodes within join_timeout end the job with 80 and who is missing") {
+    Story job{"3"};
+    job.join("a");
+    job.join("b");
+    job.told();
+
+    job.pass(600s, "a b");
+
+    const std::string why =
+        "result failed exit_code=80 nobody_joined \"2 of 3 nodes joined within 600 s\"";
+    CHECK(job.told() == Lines{"failed: 2 of 3 nodes joined within 600 s", "a " + why, "b " + why});
+}
+
+TEST_CASE("group ranks follow node ranks, then the endpoint's host, then natural host names") {
+    Story job{"5"};
+    job.lives_at("node1", "10.0.0.1", "10.0.0.1");
+    job.join("node10");
+    job.join("node2");
+    job.join("late", [](control::Join& join) { join.node_rank = 1; });
+    job.join("node1");
+    job.join("early", [](control::Join& join) { join.node_rank = 0; });
+
+    CHECK(
+        ranks_of(job, "early late node1 node2 node10") ==
+        "early=0 late=1 node1=2 node2=3 node10=4");
+}
+
+TEST_CASE("a node rank that two ask for is said once and arrival decides") {
+    Story job{"2"};
+    job.join("b", [](control::Join& join) { join.node_rank = 0; });
+    job.join("a", [](control::Join& join) { join.node_rank = 0; });
+
+    CHECK(ranks_of(job, "a b") == "a=1 b=0");
+    CHECK(
+        job.status().reason ==
+        "round 0 complete: 2 nodes, 4 workers (max nodes reached); node rank 0 was asked for by b "
+        "and by a: the earlier one comes first");
+}
+
+TEST_CASE("members keep their order over rounds, holes are closed, newcomers come last") {
+    Story job{"2:4"};
+    for (const auto* node : {"b", "c", "d"})
+        job.join(node);
+    job.pass(30s, "b c d");
+    CHECK(ranks_of(job, "b c d") == "b=0 c=1 d=2");
+    job.started("b c d");
+
+    job.drop("c");
+    job.pass(500ms);
+    job.join("a");
+    job.ready("b d");
+
+    CHECK(ranks_of(job, "b d a") == "b=0 d=1 a=2");
+}
+
+TEST_CASE("ranks are prefix sums over unequal nodes, per world and per role") {
+    Story job{"3"};
+    const auto shape = [](int nproc, std::string role) {
+        return [=](control::Join& join) {
+            join.nproc = nproc;
+            join.role = role;
+        };
+    };
+    job.join("a", shape(3, "trainer"));
+    job.join("b", shape(1, "reader"));
+    job.join("c", shape(2, "trainer"));
+
+    const auto& a = job.assignment("a");
+    const auto& b = job.assignment("b");
+    const auto& c = job.assignment("c");
+    CHECK(a.rank_base == 0);
+    CHECK(b.rank_base == 3);
+    CHECK(c.rank_base == 4);
+    for (const auto* node : {&a, &b, &c})
+        CHECK(node->world_size == 6);
+    CHECK(a.role_rank_base == 0);
+    CHECK(b.role_rank_base == 0);
+    CHECK(c.role_rank_base == 3);
+    CHECK(a.role_world_size == 5);
+    CHECK(b.role_world_size == 1);
+    CHECK(c.role_world_size == 5);
+}
+
+TEST_CASE("each member is given up to three neighbours, never itself") {
+    Story job{"5"};
+    for (const auto* node : {"a", "b", "c", "d", "e"})
+        job.join(node);
+
+    CHECK(job.assignment("d").neighbours.size() == 3);
+    CHECK(job.assignment("d").neighbours[0].nonce == nonce_of("e"));
+    CHECK(job.assignment("d").neighbours[1].nonce == nonce_of("a"));
+    CHECK(job.assignment("d").neighbours[2].nonce == nonce_of("b"));
+
+    Story pair{"2"};
+    pair.join("a");
+    pair.join("b");
+    CHECK(pair.assignment("a").neighbours.size() == 1);
+    CHECK(pair.assignment("a").neighbours[0].nonce == nonce_of("b"));
+}
+
+TEST_CASE("a host that speaks through the loopback is told to others as they reach the server") {
+    Story job{"2"};
+    job.lives_at("a", "127.0.0.1", "127.0.0.1");
+    job.lives_at("b", "10.0.0.2", "10.0.0.1");
+    job.join("a");
+    job.join("b");
+
+    CHECK(job.assignment("a").master_addr == "127.0.0.1");
+    CHECK(job.assignment("b").master_addr == "10.0.0.1");
+    CHECK(job.assignment("b").neighbours[0].addr == "10.0.0.1");
+}
+
+TEST_CASE("a node behind a proxy on its own machine is refused unless it says where it is") {
+    Story job{"2"};
+    const auto tunnelled = [](control::Join& join) { join.socket_addr = "127.0.0.1:999"; };
+
+    job.join("a", tunnelled);
+    CHECK(
+        job.told() ==
+        Lines{
+            "a refused \"this node reaches the rendezvous through 127.0.0.1:999, which the server "
+            "sees as 10.0.0.97:5000: other nodes cannot be told where it is; give "
+            "--local-addr=ADDRESS\"",
+            "a closed: refused: this node reaches the rendezvous through 127.0.0.1:999, which the "
+            "server sees as 10.0.0.97:5000: other nodes cannot be told where it is; give "
+            "--local-addr=ADDRESS"});
+
+    job.join("b", [&](control::Join& join) {
+        tunnelled(join);
+        join.addr = "192.168.1.2";
+    });
+    job.join("c");
+    CHECK(job.assignment("c").master_addr == "192.168.1.2");
+}
+
+TEST_CASE("a node that was started otherwise is refused with both values") {
+    const auto refusal = [](const Story::Tweak& tweak) {
+        Story job{"2"};
+        job.join("a");
+        job.told();
+        job.join("b", tweak);
+        const auto told = job.told();
+        return told.empty() ? std::string{} : told.front();
+    };
+
+    CHECK(
+        refusal([](control::Join& join) { join.nodes.max = 4; }) ==
+        "b refused \"job 'job': --nnodes is 2:4 here and 2 in the job started on a; all nodes must "
+        "be started alike\"");
+    CHECK(
+        refusal([](control::Join& join) { join.max_restarts = 9; }) ==
+        "b refused \"job 'job': --max-restarts is 9 here and 3 in the job started on a; all nodes "
+        "must be started alike\"");
+    CHECK(
+        refusal([](control::Join& join) { join.node.user = 1000; }) ==
+        "b refused \"job 'job': the user id is 1000 here and 0 in the job started on a; all nodes "
+        "must be started alike\"");
+    CHECK(
+        refusal([](control::Join& join) { join.settings.grace = 5s; }) ==
+        "b refused \"job 'job': --shutdown-timeout is 5 s here and 30 s in the job started on a; "
+        "all nodes must be started alike\"");
+    for (const auto& tweak : std::vector<Story::Tweak>{
+             [](control::Join& join) { join.settings.join_timeout = 1s; },
+             [](control::Join& join) { join.settings.last_call_timeout = 1s; },
+             [](control::Join& join) { join.settings.lease = 1s; },
+             [](control::Join& join) { join.settings.late_nodes = control::LateNodes::never; },
+             [](control::Join& join) { join.settings.max_losses = 1; }})
+        CHECK(refusal(tweak).starts_with("b refused"));
+    // What may differ.
+    CHECK(refusal([](control::Join& join) {
+              join.nproc = 7;
+              join.role = "reader";
+          }) == "b welcome incarnation=61000000 lease=30s");
+}
+
+TEST_CASE("a first node that went before anything was agreed binds nobody to its terms") {
+    Story job{"2"};
+    job.join("a", [](control::Join& join) { join.nodes = {3, 3, 0}; });
+    job.drop("a");
+    job.pass(500ms);
+
+    job.join("b");
+    job.join("c");
+
+    CHECK(job.assignment("c").group_world_size == 2);
+}
+
+TEST_CASE("four thousand nodes form a round quickly") {
+    Story job{"4000"};
+    for (int i = 0; i < 4000; ++i) {
+        const auto name = "n" + std::to_string(i);
+        job.lives_at(name, "10.1.2.3", "10.0.0.1");
+        job.join(name);
+    }
+
+    CHECK(job.assignment("n3999").group_rank == 3999);
+    CHECK(job.assignment("n0").world_size == 8000);
+    job.told();
+    job.failed("n17");
+    for (int i = 0; i < 4000; ++i)
+        job.ready("n" + std::to_string(i));
+    CHECK(job.assignment("n0").round == 1);
+}
+
+TEST_CASE("rank order says why each is where it is") {
+    const std::vector<Candidate> candidates{
+        {std::nullopt, std::nullopt, false, "node10", 0},
+        {std::nullopt, 5, false, "z", 1},
+        {2, std::nullopt, false, "y", 2},
+        {std::nullopt, std::nullopt, true, "x", 3},
+        {std::nullopt, std::nullopt, false, "node2", 4}};
+
+    const auto order = rank_order(candidates);
+
+    const std::vector<Placement> expected{
+        {2, "node rank 2 was asked for"},
+        {1, "had group rank 5 before"},
+        {3, "is the endpoint's host"},
+        {4, "by host name and arrival"},
+        {0, "by host name and arrival"}};
+    CHECK(order.places == expected);
+    CHECK(order.warning.empty());
+}
+
+TEST_CASE("host names are compared as people count") {
+    CHECK(comes_before_naturally("node2", "node10"));
+    CHECK_FALSE(comes_before_naturally("node10", "node2"));
+    CHECK(comes_before_naturally("r1n10", "r2n1"));
+    CHECK(comes_before_naturally("node", "node1"));
+    CHECK_FALSE(comes_before_naturally("node02", "node2"));
+    CHECK_FALSE(comes_before_naturally("node2", "node02"));
+    CHECK(comes_before_naturally("7.9", "7.10"));
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/rendezvous/coordinator/story.hpp"
+
+using namespace ddprun;
+using namespace ddprun::coordinator;
+
+namespace {
+
+/// `a` and `b` run a round of a job for two to four nodes.
+Story two_of_four(control::LateNodes policy) {
+    Story job{"2:4", 3, [=](control::Join& join) { join.settings.late_nodes = policy; }};
+    job.join("a");
+    job.join("b");
+    job.pass(30s, "a b");
+    job.started("a b");
+    job.told();
+    return job;
+}
+
+}  // namespace
+
+TEST_CASE("a late node is let in by a restart one second after the last arrival") {
+    auto job = two_of_four(control::LateNodes::restart);
+
+    job.join("c");
+    CHECK(
+        job.told() == Lines{
+                          "c welcome incarnation=61000000 lease=30s",
+                          "c standby \"the job restarts in a moment to let this node in\""});
+    job.pass(900ms);
+    job.join("d");
+    job.pass(900ms);
+    CHECK(job.told().size() == 2);
+    job.pass(100ms);
+    const std::string why = "restart to let in c (pid 100) and 1 other node";
+    CHECK(
+        job.told() == Lines{
+                          "draining: " + why,
+                          "a stop round=0 SIGTERM grace=30s \"" + why + "\"",
+                          "b stop round=0 SIGTERM grace=30s \"" + why + "\""});
+    job.ready("a b");
+    CHECK(job.assignment("d").group_world_size == 4);
+    CHECK(job.status().restarts_used == 0);
+}
+
+TEST_CASE("nodes that keep arriving put the restart off for five seconds at most") {
+    Story job{"1:9"};
+    job.join("a");
+    job.pass(30s, "a");
+    job.started("a");
+    for (const auto* node : {"b", "c", "d", "e", "f", "g"}) {
+        CHECK(job.status().state == "running");
+        job.join(node);
+        job.pass(900ms, "a");
+    }
+    CHECK(job.status().state == "draining");
+}
+
+TEST_CASE("a late node that goes again before the restart changes nothing") {
+    auto job = two_of_four(control::LateNodes::restart);
+    job.join("c");
+    job.pass(400ms);
+    job.drop("c");
+    job.told();
+    job.pass(2s, "a b");
+    CHECK(job.told() == Lines{});
+}
+
+TEST_CASE("with at-restart a late node waits for the next restart") {
+    auto job = two_of_four(control::LateNodes::at_restart);
+    job.join("c");
+    CHECK(
+        job.told().back() ==
+        "c standby \"the job runs with 2 nodes; this one gets in at the next restart\"");
+    job.pass(20s, "a b c");
+    CHECK(job.told() == Lines{});
+    job.failed("a");
+    job.ready("a b");
+    CHECK(job.assignment("c").group_world_size == 3);
+}
+
+TEST_CASE("with never a late node only takes the place of a lost one") {
+    auto job = two_of_four(control::LateNodes::never);
+    job.join("c");
+    job.failed("a");
+    job.ready("a b");
+    CHECK(job.assignment("a").group_world_size == 2);
+
+    job.drop("a");
+    job.pass(500ms, "b c");
+    job.ready("b", 1);
+    CHECK(job.assignment("b").group_rank == 0);
+    CHECK(job.assignment("c").group_rank == 1);
+}
+
+TEST_CASE("when the first workers are done no restart is made for a late node") {
+    auto job = two_of_four(control::LateNodes::restart);
+    job.succeeded("a");
+    job.join("c");
+    CHECK(
+        job.told().back() ==
+        "c standby \"the first workers have finished: the job does not restart for one more\"");
+    job.pass(10s, "a b c");
+    CHECK(job.told() == Lines{});
+    job.succeeded("b");
+    CHECK(job.result("c") == "result succeeded exit_code=0");
+}
+
+TEST_CASE("a node too many for a fixed size is refused with the members and the way out") {
+    Story job{"2"};
+    job.run("a b");
+
+    job.join("c");
+
+    const std::string why =
+        "job 'job' is complete with 2 nodes (a, b); for one more start all with --nnodes=3";
+    CHECK(job.told() == Lines{"c refused \"" + why + "\"", "c closed: refused: " + why});
+}
+
+TEST_CASE("it stands by while a member may be lost, and takes its place or is refused then") {
+    Story job{"2"};
+    job.run("a b");
+    job.drop("b");
+    job.join("c");
+    CHECK(
+        job.told().back() ==
+        "c standby \"the job is full with 2 nodes; waiting to know that all of them are there\"");
+
+    SUBCASE("the member is lost") {
+        job.pass(500ms, "a c");
+        job.ready("a");
+        CHECK(job.assignment("c").group_rank == 1);
+    }
+    SUBCASE("the member comes back") {
+        job.resume("b", control::NodeState::running);
+        CHECK(job.told().back().starts_with("c closed: refused"));
+    }
+    SUBCASE("the member was silent and speaks again") {
+        job.resume("b", control::NodeState::running);
+        job.pass(5s, "a");
+        job.told();
+        job.join("d");
+        CHECK(job.told().back().starts_with("d standby"));
+        job.pass(3s, "a b d");
+        CHECK(job.told().back().starts_with("d closed: refused"));
+    }
+}
+
+TEST_CASE("a node that comes between two rounds is in the next one") {
+    Story job{"1:2"};
+    job.join("a");
+    job.pass(30s, "a");
+    job.failed("a");
+    job.told();
+    job.join("b");
+    CHECK(job.told().back() == "b standby \"between two rounds: rank 0 on a: exited with code 7\"");
+    job.ready("a");
+    CHECK(job.assignment("b").group_world_size == 2);
+}

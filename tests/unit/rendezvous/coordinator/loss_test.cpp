@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/rendezvous/coordinator/story.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace ddprun;
+using namespace ddprun::coordinator;
+using control::NodeState;
+
+namespace {
+
+/// Words of the first line that begins so, or "".
+std::string line_with(const Lines& lines, const std::string& start) {
+    for (const auto& line : lines)
+        if (line.starts_with(start)) return line;
+    return {};
+}
+
+}  // namespace
+
+TEST_CASE("a node whose connection ends is lost half a second later, and no budget is spent") {
+    Story job{"1:2"};
+    job.run("a b");
+
+    job.drop("b");
+    job.pass(499ms);
+    CHECK(job.told() == Lines{});
+    job.pass(1ms);
+    CHECK(
+        job.told() ==
+        Lines{
+            "draining: node b (pid 100) was lost: its connection ended",
+            "a stop round=0 SIGTERM grace=30s \"node b (pid 100) was lost: its connection "
+            "ended\""});
+    job.ready("a");
+    CHECK(
+        job.told() ==
+        Lines{
+            "forming: node b (pid 100) was lost: its connection ended",
+            "running: round 1 complete: 1 node, 2 workers (everybody left of the last round is "
+            "ready)",
+            "a assignment round=1 group_rank=0/1 rank_base=0 world_size=2 restarts=0 "
+            "master=10.0.0.97:21097"});
+}
+
+TEST_CASE("a node that resumes in time was never away") {
+    Story job{"2"};
+    job.run("a b");
+    job.drop("b");
+    job.pass(400ms);
+
+    job.resume("b", NodeState::running);
+
+    CHECK(
+        job.told() == Lines{
+                          "b resumed",
+                          "b assignment round=0 group_rank=1/2 rank_base=2 world_size=4 restarts=0 "
+                          "master=10.0.0.97:20097"});
+    job.pass(10s, "a b");
+    CHECK(job.told() == Lines{});
+}
+
+TEST_CASE("what a replaced connection still delivers means nothing, its end included") {
+    Story job{"2"};
+    job.run("a b");
+    const auto old = job.connection("b");
+
+    job.resume("b", NodeState::running);
+    CHECK(
+        job.told() == Lines{
+                          "b closed: replaced by a newer connection",
+                          "b resumed",
+                          "b assignment round=0 group_rank=1/2 rank_base=2 world_size=4 restarts=0 "
+                          "master=10.0.0.97:20097"});
+
+    job.post(Coordinator::Received{old, control::Succeeded{0}});
+    job.post(Coordinator::Disconnected{old});
+    job.pass(5s, "a b");
+    CHECK(job.told() == Lines{});
+    job.succeeded("a b");
+    CHECK(job.result("a") == "result succeeded exit_code=0");
+}
+
+TEST_CASE("a silent node is lost when its lease ends, and told so") {
+    Story job{"1:2"};
+    job.run("a b");
+
+    job.pass(29s, "a");
+    CHECK(job.told() == Lines{});
+    CHECK(job.status().nodes[1].reason == "silent; last heard 29.0 s ago");
+    job.pass(1s, "a");
+    const std::string why = "node b (pid 100) was lost: nothing was heard of it for 30 s";
+    CHECK(
+        job.told() == Lines{
+                          "b lost \"" + why + "\"",
+                          "b closed: " + why,
+                          "draining: " + why,
+                          "a stop round=0 SIGTERM grace=30s \"" + why + "\""});
+}
+
+TEST_CASE("a node behind a proxy is not lost by the end of its connection") {
+    Story job{"1:2"};
+    job.join("a");
+    job.join("b", [](control::Join& join) { join.socket_addr = "192.168.0.7:1234"; });
+    job.told();
+
+    job.drop("b");
+    job.pass(29s, "a");
+    CHECK(job.told() == Lines{});
+    job.pass(1s, "a");
+    CHECK(job.status().state == "draining");
+}
+
+TEST_CASE("a lost node is the first cause even when a peer's error arrives before it") {
+    Story job{"1:2", 0};
+    job.run("a b");
+
+    job.failed("a");
+    job.drop("b");
+    job.ready("a");
+    CHECK(job.status().state == "draining");
+    job.pass(500ms, "a");
+
+    CHECK(job.status().state == "running");
+    CHECK(job.status().restarts_used == 0);
+    CHECK(job.assignment("a").round == 1);
+}
+
+TEST_CASE("nodes of a fixed size wait for a replacement, then fail with 82") {
+    Story job{"2"};
+    job.run("a b");
+    job.drop("b");
+    job.pass(500ms, "a");
+    job.ready("a");
+    CHECK(
+        job.status().reason ==
+        "node b (pid 100) was lost: its connection ended; waiting for 1 node (1 of 2 ready)");
+
+    SUBCASE("it comes") {
+        job.join("c");
+        CHECK(job.assignment("c").group_rank == 1);
+        CHECK(job.assignment("c").round == 1);
+    }
+    SUBCASE("it does not") {
+        job.told();
+        job.pass(600s, "a");
+        CHECK(
+            job.result("a") ==
+            "result failed exit_code=82 node_lost \"node b (pid 100) was lost: its connection "
+            "ended; no replacement came within 600 s (1 of 2 nodes)\" host=b round=0");
+    }
+}
+
+TEST_CASE("a spare fills the hole in the same step") {
+    Story job{"2:2+1"};
+    job.run("a b");
+    job.join("c");
+    CHECK(
+        line_with(job.told(), "c standby") ==
+        "c standby \"spare: the job is full with 2 nodes, this one takes the next free place\"");
+
+    job.drop("a");
+    job.pass(500ms, "b c");
+    job.ready("b");
+
+    CHECK(job.assignment("b").group_rank == 0);
+    CHECK(job.assignment("c").group_rank == 1);
+    CHECK(job.assignment("c").master_port == 21098);
+    job.succeeded("b c", 1);
+    CHECK(job.result("c") == "result succeeded exit_code=0");
+}
+
+TEST_CASE("more lost rounds than allowed within an hour are a crash loop, 84") {
+    Story job{"1:2", 0, [](control::Join& join) { join.settings.max_losses = 2; }};
+    job.run("a");
+    job.pass(30s, "a");
+    for (int round = 0; round < 3; ++round) {
+        job.join("b", [&](control::Join& join) {
+            join.node.nonce = nonce_of("b" + std::to_string(round));
+        });
+        job.pass(1s, "a b");
+        job.ready("a", 2 * round);
+        const int joint = job.assignment("a").round;
+        job.started("a b", joint);
+        job.drop("b");
+        job.pass(500ms, "a");
+        job.ready("a", joint);
+    }
+    CHECK(
+        job.result("a").starts_with("result failed exit_code=84 crash_loop \"nodes were lost in "
+                                    "more than 2 rounds within an hour; last: node b"));
+}
+
+TEST_CASE("who is not ready when the drain is over is out of the round until it is") {
+    Story job{"1:2"};
+    job.run("a b");
+    job.failed("a");
+    job.ready("a");
+    job.told();
+
+    job.pass(34s, "a b");
+    CHECK(job.told() == Lines{});
+    job.pass(1s, "a b");
+    CHECK(job.assignment("a").group_world_size == 1);
+    CHECK(
+        line_with(job.told(), "b standby") ==
+        "b standby \"its workers of an earlier round are not gone\"");
+    CHECK(job.status().nodes[1].state == "out");
+
+    // Then it is a late node like any other.
+    job.ready("b");
+    job.pass(1s, "a b");
+    job.ready("a", 1);
+    CHECK(job.assignment("b").round == 2);
+    CHECK(job.assignment("b").group_world_size == 2);
+}
+
+TEST_CASE("a server that slept starts all leases again") {
+    Story job{"2"};
+    job.run("a b");
+
+    job.sleep(100s);
+    CHECK(job.told() == Lines{});
+    job.pass(29s, "a");
+    CHECK(job.told() == Lines{});
+    job.pass(1s, "a");
+    CHECK(job.status().state == "draining");
+}
+
+TEST_CASE("a node that succeeded and is then lost is not missed") {
+    Story job{"2"};
+    job.run("a b");
+    job.succeeded("b");
+    job.drop("b");
+    job.pass(500ms, "a");
+    CHECK(job.told() == Lines{});
+
+    job.succeeded("a");
+    CHECK(job.result("a") == "result succeeded exit_code=0");
+}
+
+TEST_CASE("it is missed when it hosts the store of those who still run") {
+    Story job{"2"};
+    job.run("a b");
+    job.succeeded("a");
+    job.drop("a");
+    job.pass(500ms, "b");
+
+    CHECK(job.status().state == "draining");
+    job.ready("b");
+    CHECK(job.status().state == "forming");
+}
+
+TEST_CASE("a node that was counted as lost must begin again under a new name") {
+    Story job{"1:2"};
+    job.run("a b");
+    job.drop("b");
+    job.pass(500ms, "a");
+    job.told();
+
+    job.resume("b", NodeState::running);
+
+    CHECK(
+        job.told() ==
+        Lines{
+            "b lost \"the job went on without this node\"", "b closed: resumed after it was lost"});
+}
+
+TEST_CASE("an unknown job answers lost") {
+    Story job{"2"};
+    job.resume("a", NodeState::running);
+    CHECK(
+        job.told() == Lines{
+                          "a lost \"the server does not know this job (it was started again, or "
+                          "the job ended long ago)\"",
+                          "a closed: resumed an unknown job"});
+}
+
+TEST_CASE("an assignment that got lost with its connection is given again") {
+    Story job{"2"};
+    job.run("a b");
+    job.failed("a");
+    job.ready("a b");
+    job.told();
+
+    job.resume(
+        "b", NodeState::ready, [](control::Resume& resume) { resume.assignment->round = 0; });
+
+    CHECK(
+        job.told() == Lines{
+                          "b closed: replaced by a newer connection",
+                          "b resumed",
+                          "b assignment round=1 group_rank=1/2 rank_base=2 world_size=4 restarts=1 "
+                          "master=10.0.0.97:21097"});
+}
+
+TEST_CASE("a resume while draining brings the stop, a failure or the end of the workers") {
+    Story job{"2"};
+    job.run("a b");
+
+    job.failed("a");
+    job.told();
+    job.resume("b", NodeState::running);
+    const auto told = job.told();
+    CHECK(told.size() == 3);
+    CHECK(told.back().starts_with("b stop round=0 SIGTERM"));
+
+    job.ready("a");
+    job.resume("b", NodeState::ready);
+    CHECK(job.assignment("b").round == 1);
+}
+
+TEST_CASE("a resume that tells of a failure counts like the failure") {
+    Story job{"2"};
+    job.run("a b");
+    job.drop("b");
+
+    job.resume("b", NodeState::stopping, [](control::Resume& resume) {
+        resume.failure = control::WorkerFailure{
+            3, 1, 5, {control::WorkerEnd::Kind::killed, 9, false}, "killed by SIGKILL", "", false};
+    });
+
+    CHECK(job.status().reason == "rank 3 on b: killed by SIGKILL");
+    job.ready("a b");
+    CHECK(job.status().restarts_used == 1);
+}
+
+TEST_CASE("a node that killed its own workers ends the round without spending the budget") {
+    Story job{"2"};
+    job.run("a b");
+    job.drop("b");
+
+    job.resume("b", NodeState::ready);
+    CHECK(job.status().reason == "node b (pid 100) stopped its workers on its own");
+    job.ready("a");
+
+    CHECK(job.assignment("b").round == 1);
+    CHECK(job.status().restarts_used == 0);
+}
+
+TEST_CASE("a node whose first answer got lost joins again and is told everything") {
+    Story job{"2"};
+    job.join("a");
+    job.join("b");
+    job.told();
+
+    job.join("b");
+
+    CHECK(
+        job.told() == Lines{
+                          "b closed: replaced by a newer connection",
+                          "b welcome incarnation=61000000 lease=30s",
+                          "b assignment round=0 group_rank=1/2 rank_base=2 world_size=4 restarts=0 "
+                          "master=10.0.0.97:20097"});
+}
