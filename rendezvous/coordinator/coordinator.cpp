@@ -24,6 +24,7 @@ constexpr Duration retry_when_over = 1s;
 }  // namespace coordinating
 
 void Coordinator::handle(Event event, Instant now, std::vector<Effect>& out) {
+    const auto first_effect = static_cast<std::ptrdiff_t>(out.size());
     std::visit(
         Overloaded{
             [&](Connected& connected) {
@@ -36,6 +37,10 @@ void Coordinator::handle(Event event, Instant now, std::vector<Effect>& out) {
             [&](DeadlinePassed) { on_deadline(now, out); },
         },
         event);
+    // Who is being closed has nothing more to say.
+    std::for_each(out.begin() + first_effect, out.end(), [&](const Effect& effect) {
+        if (const auto* close = std::get_if<Close>(&effect)) peers_.erase(close->connection);
+    });
     check();
 }
 

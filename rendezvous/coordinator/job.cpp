@@ -183,7 +183,7 @@ void Job::take_up(
     if (has_place)
         take_up_in_round(member, resume, now, out);
     else
-        take_up_outside(member, resume, now, out);
+        take_up_outside(member, resume, out);
 }
 
 void Job::take_up_in_round(
@@ -201,7 +201,7 @@ void Job::take_up_in_round(
     }
     if (state_ == State::running)
         send(member, assignment_for(member), out);
-    else if (member.state == Member::State::stopping)
+    else if (member.state == Member::State::stopping && resume.state != control::NodeState::ready)
         send(member, *stop_, out);
     if (resume.failure) on_failed(member, {told, {}, *resume.failure, std::nullopt}, now, out);
     switch (resume.state) {
@@ -216,8 +216,7 @@ void Job::take_up_in_round(
     }
 }
 
-void Job::take_up_outside(
-    Member& member, const control::Resume& resume, Instant now, std::vector<Effect>& out) {
+void Job::take_up_outside(Member& member, const control::Resume& resume, std::vector<Effect>& out) {
     send(member, control::Resumed{}, out);
     if (resume.state == control::NodeState::ready) {
         set_state(member, Member::State::ready);
@@ -226,13 +225,12 @@ void Job::take_up_outside(
     }
     set_state(member, Member::State::out);
     if (!resume.assignment) return;
-    const std::string why = "the round is over";
+    const int round = resume.assignment->round;
     control::Cause cause;
     cause.kind = control::Cause::Kind::node_lost;
-    cause.reason = why;
-    cause.round = resume.assignment->round;
-    send(member, control::Stop{resume.assignment->round, why, cause, SIGKILL, {}}, out);
-    (void)now;
+    cause.reason = "round " + std::to_string(round) + " went on without this node";
+    cause.round = round;
+    send(member, control::Stop{round, cause.reason, cause, SIGKILL, {}}, out);
 }
 
 void Job::on_dropped(const Dropped& dropped, Instant now) {

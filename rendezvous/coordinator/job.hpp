@@ -159,7 +159,7 @@ private:
     void take_up_in_round(
         Member& member, const control::Resume& resume, Instant now, std::vector<Effect>& out);
     void take_up_outside(
-        Member& member, const control::Resume& resume, Instant now, std::vector<Effect>& out);
+        Member& member, const control::Resume& resume, std::vector<Effect>& out);
     void lose(Member& member, const std::string& how, Instant now, std::vector<Effect>& out);
     void lose_the_silent(Instant now, std::vector<Effect>& out);
     void depart(const Member& member, control::Cause cause, Instant now, std::vector<Effect>& out);

@@ -59,3 +59,78 @@ TEST_CASE("two nodes join, a worker fails, all restart, and both succeed") {
     job.drop("b");
     CHECK(job.coordinator().is_idle());
 }
+
+TEST_CASE("every event of every kind of connection has its answer") {
+    const auto answers = [](const std::function<void(Story&, ConnectionId)>& tell) {
+        Lines lines;
+        for (const std::string kind : {"unknown", "silent", "member", "replaced", "refused"}) {
+            Story job{"2"};
+            job.join("a");
+            ConnectionId id{99};
+            if (kind == "silent")
+                job.post(Coordinator::Connected{id, "10.0.0.9", "10.0.0.9:1", "10.0.0.1"});
+            if (kind == "member" || kind == "replaced") id = job.connection("a");
+            if (kind == "replaced") job.join("a");
+            if (kind == "refused") {
+                job.join("b", [](control::Join& join) { join.max_restarts = 99; });
+                id = job.connection("b");
+            }
+            job.told();
+            tell(job, id);
+            auto line = kind + ":";
+            for (const auto& told : job.told())
+                line += " " + words(told)[0] + " " + words(told)[1];
+            lines.push_back(line);
+        }
+        return lines;
+    };
+    const auto received = [&](const control::AgentMessage& message) {
+        return answers([&](Story& job, ConnectionId id) {
+            job.post(Coordinator::Received{id, message});
+        });
+    };
+    const Lines told_off{
+        "unknown:", "silent: ? error ? closed:", "member:", "replaced:", "refused:"};
+    control::Join join;
+    join.run_id = "elsewhere";
+    join.socket_addr = "10.0.0.9:1";
+    control::Resume resume;
+    resume.join = join;
+
+    CHECK(
+        received(join) == Lines{
+                              "unknown:",
+                              "silent: ? welcome running: round ? assignment",
+                              "member: a error a closed:",
+                              "replaced:",
+                              "refused:"});
+    CHECK(
+        received(resume) == Lines{
+                                "unknown:",
+                                "silent: ? lost ? closed:",
+                                "member: a error a closed:",
+                                "replaced:",
+                                "refused:"});
+    for (const control::AgentMessage& message : std::vector<control::AgentMessage>{
+             control::Ready{},
+             control::Started{},
+             control::Succeeded{},
+             control::Failed{},
+             control::Heartbeat{},
+             control::NeighbourHeard{}})
+        CHECK(received(message) == told_off);
+    CHECK(
+        received(control::Leave{"", 15}) == Lines{
+                                                "unknown:",
+                                                "silent: ? error ? closed:",
+                                                "member: cancelled: every a result",
+                                                "replaced:",
+                                                "refused:"});
+    const Lines nothing{"unknown:", "silent:", "member:", "replaced:", "refused:"};
+    CHECK(answers([](Story& job, ConnectionId id) {
+              job.post(Coordinator::Disconnected{id});
+          }) == Lines{"unknown:", "silent:", "member: forming: waiting", "replaced:", "refused:"});
+    CHECK(answers([](Story& job, ConnectionId) {
+              job.post(Coordinator::DeadlinePassed{});
+          }) == nothing);
+}

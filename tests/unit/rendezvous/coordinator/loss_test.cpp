@@ -219,7 +219,7 @@ TEST_CASE("a server that slept starts all leases again") {
     Story job{"2"};
     job.run("a b");
 
-    job.sleep(100s);
+    job.doze(100s);
     CHECK(job.told() == Lines{});
     job.pass(29s, "a");
     CHECK(job.told() == Lines{});

@@ -216,7 +216,7 @@ void Story::pass(Duration length, const std::string& alive) {
     }
 }
 
-void Story::sleep(Duration length) {
+void Story::doze(Duration length) {
     now_ += length;
     post(Coordinator::DeadlinePassed{});
 }

@@ -57,7 +57,7 @@ public:
     /// Time passes; those of `alive` send a heartbeat each second.
     void pass(Duration length, const std::string& alive = {});
     /// Time passes and the server does not run.
-    void sleep(Duration length);
+    void doze(Duration length);
 
     /// Everything wanted since the last call, heartbeat acks apart.
     Lines told();
