@@ -16,7 +16,7 @@
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/net/driver.hpp"
 #include "rendezvous/net/tcp.hpp"
-#include "rendezvous/server/store_listener.hpp"
+#include "rendezvous/server/listener.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -82,7 +82,7 @@ private:
     RoundStores stores_;
     ErrorFileReader error_files_;
     WorkerProcesses workers_;
-    std::shared_ptr<server::StoreListener> peers_;
+    std::shared_ptr<server::Listener> peers_;
     RendezvousAccess rendezvous_;
     std::unique_ptr<net::Driver<Agent>> driver_;
     control::Node node_;
@@ -172,7 +172,7 @@ Result<std::uint16_t> AgentRunner::listen_for_peers() {
     if (!acceptor) return acceptor.error();
     error_code ec;
     const auto port = acceptor->local_endpoint(ec).port();
-    peers_ = std::make_shared<server::StoreListener>(
+    peers_ = std::make_shared<server::Listener>(
         std::move(*acceptor), [](net::Tcp::socket socket) { net::close(socket); });
     peers_->start();
     return port;

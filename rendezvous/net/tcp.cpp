@@ -40,10 +40,15 @@ error_code try_listen(Tcp::acceptor& acceptor, const Tcp::endpoint& address, boo
 }
 
 std::string command_of(const std::filesystem::path& process) {
-    std::ifstream file(process / "comm");
     std::string name;
-    std::getline(file, name);
-    return name;
+    std::getline(std::ifstream(process / "comm"), name);
+    // The kernel keeps 15 bytes of a name; a longer one is whole on the command line.
+    constexpr std::size_t kept_bytes = 15;
+    if (name.size() < kept_bytes) return name;
+    std::string argument;
+    std::getline(std::ifstream(process / "cmdline"), argument, '\0');
+    const auto program = std::filesystem::path(argument).filename().string();
+    return program.starts_with(name) ? program : name;
 }
 
 /// The inode of the socket that listens on the port, as /proc/net/tcp prints it.
@@ -88,6 +93,10 @@ Result<Tcp::acceptor> listen(
 }
 
 boost::asio::awaitable<Result<std::vector<Tcp::endpoint>>> resolve(Endpoint endpoint) {
+    // Asio's resolver is a thread of its own; a numeric address needs none.
+    error_code is_name;
+    const auto numeric = boost::asio::ip::make_address(endpoint.host, is_name);
+    if (!is_name) co_return std::vector<Tcp::endpoint>{{numeric, endpoint.port}};
     Tcp::resolver resolver(co_await boost::asio::this_coro::executor);
     const auto [ec, found] = co_await resolver.async_resolve(
         endpoint.host, std::to_string(endpoint.port), Tcp::resolver::numeric_service, as_values);

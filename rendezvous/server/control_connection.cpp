@@ -38,9 +38,9 @@ ControlConnection::ControlConnection(net::Tcp::socket socket, control::Hello hel
       hello_(std::move(hello)),
       peer_(net::peer_name(socket_)) {}
 
-void ControlConnection::start(std::string first_bytes, Hooks hooks) {
+void ControlConnection::start(std::string first_bytes, Duration handshake_timeout, Hooks hooks) {
     hooks_ = std::move(hooks);
-    handshake_.emplace(socket_.get_executor(), limits::handshake_timeout, [this] {
+    handshake_.emplace(socket_.get_executor(), handshake_timeout, [this] {
         abort("no join within the handshake deadline");
     });
     boost::asio::co_spawn(

@@ -20,8 +20,8 @@ namespace ddprun::server {
 ///
 /// Bytes and sequence only; what a message means is the coordinator's business. Bounded both ways:
 /// a frame too long or not understood is answered with `error` and the end, a queue over its bound
-/// ends the connection (the agent comes back and resumes), and preamble and first frame have
-/// `limits::handshake_timeout`. Used on the thread of its socket.
+/// ends the connection (the agent comes back and resumes), and preamble and first frame have a
+/// deadline. Used on the thread of its socket.
 class ControlConnection : public std::enable_shared_from_this<ControlConnection> {
 public:
     /// A frame, shared by everybody it is sent to.
@@ -38,7 +38,7 @@ public:
     ControlConnection(net::Tcp::socket socket, control::Hello hello);
 
     /// `first_bytes` were read already. Requires: called once.
-    void start(std::string first_bytes, Hooks hooks);
+    void start(std::string first_bytes, Duration handshake_timeout, Hooks hooks);
 
     void send(Frame frame);
     /// Nothing more will be sent: the queue is written, then the connection ends. What still

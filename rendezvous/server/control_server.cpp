@@ -8,9 +8,13 @@
 namespace ddprun::server {
 
 ControlServer::ControlServer(
-    boost::asio::io_context& io, coordinator::Coordinator::Options options, Hooks hooks)
+    boost::asio::io_context& io,
+    coordinator::Coordinator::Options options,
+    Duration handshake_timeout,
+    Hooks hooks)
     : random_(seeded_by_the_system()),
       hello_{{control::protocol_version}, options.server_name, {}},
+      handshake_timeout_(handshake_timeout),
       hooks_(std::move(hooks)),
       driver_(
           io,
@@ -25,6 +29,7 @@ void ControlServer::adopt(net::Tcp::socket socket, std::string first_bytes) {
     connections_.emplace(id, connection);
     connection->start(
         std::move(first_bytes),
+        handshake_timeout_,
         {[this, id] { greeted(id); },
          [this, id](control::AgentMessage message) {
              driver_.post(Machine::Received{id, std::move(message)});

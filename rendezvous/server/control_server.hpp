@@ -33,7 +33,10 @@ public:
     };
 
     ControlServer(
-        boost::asio::io_context& io, coordinator::Coordinator::Options options, Hooks hooks);
+        boost::asio::io_context& io,
+        coordinator::Coordinator::Options options,
+        Duration handshake_timeout,
+        Hooks hooks);
 
     void adopt(net::Tcp::socket socket, std::string first_bytes);
     void interrupt(int signal, std::string reason);
@@ -54,6 +57,7 @@ private:
 
     Random random_;
     control::Hello hello_;
+    Duration handshake_timeout_;
     Hooks hooks_;
     std::map<ConnectionId, std::shared_ptr<ControlConnection>> connections_;
     std::uint64_t next_connection_ = 1;

@@ -7,9 +7,9 @@
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/server/control_server.hpp"
 #include "rendezvous/server/http_connection.hpp"
+#include "rendezvous/server/listener.hpp"
 #include "rendezvous/server/rejections.hpp"
 #include "rendezvous/server/sniff.hpp"
-#include "rendezvous/server/store_listener.hpp"
 #include "rendezvous/server/store_thread.hpp"
 
 #include <boost/asio/co_spawn.hpp>
@@ -46,7 +46,7 @@ private:
     ControlServer control_;
     /// Started by the first c10d connection: most servers never see one.
     std::unique_ptr<StoreThread> store_;
-    std::vector<std::shared_ptr<StoreListener>> listeners_;
+    std::vector<std::shared_ptr<Listener>> listeners_;
     Rejections rejections_;
     std::uint64_t control_count_ = 0;
     std::uint64_t store_count_ = 0;
@@ -60,6 +60,7 @@ RendezvousServer::Core::Core(Options options)
       control_(
           io_,
           {options_.hosted_run_id, options_.name},
+          options_.handshake_timeout,
           {options_.on_idle,
            [this](const std::string& peer, const std::string& reason) { reject(peer, reason); }}),
       started_at_(control_.now()) {}
@@ -102,7 +103,7 @@ Result<std::uint16_t> RendezvousServer::Core::listen_at(
     const auto bound = acceptor->local_endpoint(ec);
     if (ec) return Failure{ec, "listen"};
     listeners_.push_back(
-        std::make_shared<StoreListener>(std::move(*acceptor), [this](net::Tcp::socket socket) {
+        std::make_shared<Listener>(std::move(*acceptor), [this](net::Tcp::socket socket) {
             net::prepare(socket);
             boost::asio::co_spawn(io_, receive(std::move(socket)), boost::asio::detached);
         }));
@@ -122,7 +123,7 @@ boost::asio::awaitable<void> RendezvousServer::Core::receive(net::Tcp::socket so
     auto caller = Caller::need_more;
     {
         net::Deadline deadline(
-            socket.get_executor(), limits::handshake_timeout, [&socket] { net::close(socket); });
+            socket.get_executor(), options_.handshake_timeout, [&socket] { net::close(socket); });
         std::array<char, 4096> chunk{};
         while (caller == Caller::need_more) {
             const auto [ec, size] =

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/result.hpp"
+#include "rendezvous/base/time.hpp"
 #include "rendezvous/server/hosting.hpp"
 
 #include <cstdint>
@@ -29,7 +31,9 @@ public:
         std::string version;
         /// Every job has ended and every agent has closed. Called on the server's thread, at each
         /// change from busy to idle; a server that nobody has called yet is not reported.
-        std::function<void()> on_idle;
+        std::function<void()> on_idle = {};
+        /// How long a caller may take to say who it is, and an agent then to join.
+        Duration handshake_timeout = limits::handshake_timeout;
     };
 
     explicit RendezvousServer(Options options);

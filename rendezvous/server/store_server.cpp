@@ -4,7 +4,7 @@
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/server/connection.hpp"
-#include "rendezvous/server/store_listener.hpp"
+#include "rendezvous/server/listener.hpp"
 #include "rendezvous/store/store_text.hpp"
 #include "rendezvous/wire/text.hpp"
 
@@ -37,7 +37,7 @@ StoreServer::~StoreServer() {
 }
 
 void StoreServer::serve(net::Tcp::acceptor acceptor) {
-    listeners_.push_back(std::make_shared<StoreListener>(
+    listeners_.push_back(std::make_shared<Listener>(
         std::move(acceptor), [this](net::Tcp::socket socket) { adopt(std::move(socket), {}); }));
     listeners_.back()->start();
 }

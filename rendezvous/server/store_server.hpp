@@ -23,7 +23,7 @@
 namespace ddprun::server {
 
 class Connection;
-class StoreListener;
+class Listener;
 
 /// Serves one c10d store over TCP: the shell of store::Store. PyTorch's TCPStore clients (2.2 and
 /// newer) and ours connect to it.
@@ -86,7 +86,7 @@ private:
 
     net::Driver<store::Store> driver_;
     std::unordered_map<std::uint64_t, std::shared_ptr<Connection>> connections_;
-    std::vector<std::shared_ptr<StoreListener>> listeners_;
+    std::vector<std::shared_ptr<Listener>> listeners_;
     std::vector<std::shared_ptr<Connection>> to_flush_;
     bool is_in_batch_ = false;
     bool will_flush_ = false;

@@ -2,12 +2,15 @@
 #include "tests/process/support/left_behind.hpp"
 #include "tests/process/support/raw_client.hpp"
 #include "tests/process/support/running.hpp"
+#include "tests/process/support/wait.hpp"
 
 #include <doctest/doctest.h>
 
 #include <signal.h>
 
+#include <memory>
 #include <string>
+#include <vector>
 
 namespace ddprun::test {
 namespace {
@@ -66,6 +69,31 @@ TEST_CASE("the daemon says once who spoke garbage and goes on") {
     CHECK_FALSE(daemon.process.has_exited());
 }
 
+TEST_CASE("at the end of descriptors callers are turned away, and served again afterwards") {
+    Running process(
+        "/bin/sh",
+        {"-c",
+         "ulimit -n 40; exec \"$0\" --host 127.0.0.1 --port 0",
+         program("ddprun-rendezvous")});
+    const auto port =
+        static_cast<std::uint16_t>(process.wait_for_number("rendezvous.listening port="));
+    {
+        std::vector<std::unique_ptr<RawClient>> crowd;
+        for (int i = 0; i < 40; ++i)
+            crowd.push_back(std::make_unique<RawClient>(port));
+        process.wait_for_line("listener.accept_failed");
+
+        CHECK(RawClient(port).hear_to_the_end() == "");
+    }
+
+    const auto is_served = [&] {
+        const auto text = RawClient(port).say("GET /healthz HTTP/1.1\r\n\r\n").hear_to_the_end();
+        return has(text, "200 OK");
+    };
+    CHECK(holds_within(patience, is_served));
+    CHECK_FALSE(process.has_exited());
+}
+
 TEST_CASE("a second daemon on the same port names the first and ends with 1") {
     Daemon daemon;
 
@@ -73,7 +101,7 @@ TEST_CASE("a second daemon on the same port names the first and ends with 1") {
 
     CHECK(second.code == 1);
     CHECK(has(second.err, "127.0.0.1:" + std::to_string(daemon.port)));
-    CHECK(has(second.err, "(pid " + std::to_string(daemon.process.pid()) + ")"));
+    CHECK(has(second.err, "ddprun-rendezvous (pid " + std::to_string(daemon.process.pid()) + ")"));
     CHECK(has(second.err, "Address already in use"));
 }
 

@@ -9,8 +9,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <atomic>
-#include <deque>
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -45,7 +44,6 @@ struct Served {
         return text.substr(begin, text.find('\n', begin) - begin);
     }
 
-    std::atomic<int> idle_count{0};
     RendezvousServer server;
     std::uint16_t port;
 };
@@ -96,6 +94,25 @@ TEST_CASE("a caller that goes before it has said anything is no event") {
     RawClient(served.port).end_of_speech();
 
     CHECK(served.metric("ddprun_rejected_total") == "0");
+}
+
+TEST_CASE("who does not say what it wants within the handshake deadline is closed") {
+    using namespace std::chrono_literals;
+    Served served(50ms);
+    RawClient silent(served.port);
+    RawClient half_c10d(served.port);
+    half_c10d.say("\0\xCE"sv);
+    RawClient half_preamble(served.port);
+    half_preamble.say("DDPRUN/");
+    RawClient no_join(served.port);
+    no_join.say("DDPRUN/1\n");
+
+    CHECK(silent.hear_to_the_end() == "");
+    CHECK(half_c10d.hear_to_the_end() == "");
+    CHECK(half_preamble.hear_to_the_end() == "");
+    CHECK(is<control::Hello>(no_join.hear_message()));
+    CHECK(no_join.hear_to_the_end() == "");
+    CHECK(served.metric("ddprun_rejected_total") == "3");
 }
 
 TEST_CASE("hello comes at once, also to a preamble in pieces") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/server/store_listener.hpp"
+#include "rendezvous/server/listener.hpp"
 
 #include "rendezvous/base/log.hpp"
 
@@ -30,7 +30,7 @@ net::Tcp protocol_of(const net::Tcp::acceptor& acceptor) {
 
 }  // namespace
 
-StoreListener::StoreListener(net::Tcp::acceptor acceptor, Take take)
+Listener::Listener(net::Tcp::acceptor acceptor, Take take)
     : acceptor_(std::move(acceptor)),
       protocol_(protocol_of(acceptor_)),
       take_(std::move(take)),
@@ -40,18 +40,18 @@ StoreListener::StoreListener(net::Tcp::acceptor acceptor, Take take)
     acceptor_.native_non_blocking(true, ignored);
 }
 
-StoreListener::~StoreListener() {
+Listener::~Listener() {
     if (spare_ >= 0) ::close(spare_);
 }
 
-void StoreListener::close() {
+void Listener::close() {
     is_closed_ = true;
     pause_.cancel();
     error_code ignored;
     acceptor_.close(ignored);
 }
 
-void StoreListener::wait() {
+void Listener::wait() {
     acceptor_.async_wait(
         net::Tcp::acceptor::wait_read, [self = shared_from_this()](const error_code& ec) {
             if (ec || self->is_closed_) return;
@@ -59,7 +59,7 @@ void StoreListener::wait() {
         });
 }
 
-void StoreListener::on_ready() {
+void Listener::on_ready() {
     for (int i = 0; i < accepts_per_turn; ++i) {
         const auto accepted = accept_one();
         if (is_closed_) return;
@@ -69,7 +69,7 @@ void StoreListener::on_ready() {
     wait();
 }
 
-StoreListener::Accepted StoreListener::accept_one() {
+Listener::Accepted Listener::accept_one() {
     const int descriptor =
         ::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (descriptor >= 0) {
@@ -87,20 +87,20 @@ StoreListener::Accepted StoreListener::accept_one() {
     if (errno == ECONNABORTED || errno == EINTR || errno == EPROTO) return Accepted::one;
     const int error = errno;
     if (!std::exchange(has_complained_, true))
-        log::error("store.accept_failed", {{"error", system_code(error).message()}});
+        log::error("listener.accept_failed", {{"error", system_code(error).message()}});
     if ((error != EMFILE && error != ENFILE) || spare_ < 0) return Accepted::later;
     turn_one_away();
     return Accepted::one;
 }
 
-void StoreListener::turn_one_away() {
+void Listener::turn_one_away() {
     ::close(spare_);
     const int descriptor = ::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC);
     if (descriptor >= 0) ::close(descriptor);
     spare_ = open_spare();
 }
 
-void StoreListener::pause() {
+void Listener::pause() {
     pause_.expires_after(pause_after_failure);
     pause_.async_wait([self = shared_from_this()](const error_code& ec) {
         if (ec || self->is_closed_) return;

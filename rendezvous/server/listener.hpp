@@ -14,14 +14,14 @@ namespace ddprun::server {
 ///
 /// When the process has no descriptor left, a spare one is given up for a moment to take the caller
 /// and turn it away: it learns that at once, and the listener does not spin.
-class StoreListener : public std::enable_shared_from_this<StoreListener> {
+class Listener : public std::enable_shared_from_this<Listener> {
 public:
     using Take = std::function<void(net::Tcp::socket)>;
 
-    StoreListener(net::Tcp::acceptor acceptor, Take take);
-    ~StoreListener();
-    StoreListener(const StoreListener&) = delete;
-    StoreListener& operator=(const StoreListener&) = delete;
+    Listener(net::Tcp::acceptor acceptor, Take take);
+    ~Listener();
+    Listener(const Listener&) = delete;
+    Listener& operator=(const Listener&) = delete;
 
     void start() { wait(); }
     /// `take` is not called again.

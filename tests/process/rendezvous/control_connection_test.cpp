@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// The server's end of one control connection, with a peer that this test plays.
+#include "rendezvous/server/control_connection.hpp"
+
+#include "rendezvous/base/limits.hpp"
+#include "tests/process/support/raw_client.hpp"
+#include "tests/process/support/wait.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun::test {
+namespace {
+
+using server::ControlConnection;
+
+/// Both ends; the server's runs only inside `until`.
+struct Pair {
+    Pair() : acceptor(*net::listen(io, "127.0.0.1", 0)) {
+        client = std::make_unique<RawClient>(acceptor.local_endpoint().port());
+        connection =
+            std::make_shared<ControlConnection>(acceptor.accept(), control::Hello{{1}, "s", {}});
+        connection->start(
+            "",
+            limits::handshake_timeout,
+            {[this] { is_greeted = true; },
+             [this](control::AgentMessage message) { messages.push_back(std::move(message)); },
+             [this](bool, const std::string& reason) { ended = reason; }});
+    }
+
+    template <class Fact>
+    bool until(Fact fact) {
+        return holds_within(patience, [&] {
+            io.restart();
+            io.run_for(std::chrono::milliseconds{2});
+            return fact();
+        });
+    }
+    void greet() {
+        client->say("DDPRUN/1\n");
+        until([&] { return is_greeted; });
+    }
+
+    boost::asio::io_context io;
+    net::Tcp::acceptor acceptor;
+    std::unique_ptr<RawClient> client;
+    std::shared_ptr<ControlConnection> connection;
+    bool is_greeted = false;
+    std::vector<control::AgentMessage> messages;
+    std::optional<std::string> ended;
+};
+
+ControlConnection::Frame frame_of(std::size_t bytes) {
+    return std::make_shared<const std::string>(bytes, 'x');
+}
+
+}  // namespace
+
+TEST_CASE("a peer that does not read is ended when its queue is over the bound") {
+    Pair pair;
+    pair.greet();
+    const auto frame = frame_of(1024 * 1024);
+
+    int sent = 0;
+    while (!pair.ended && sent < 100) {
+        pair.connection->send(frame);
+        ++sent;
+        pair.io.restart();
+        pair.io.poll();
+    }
+
+    REQUIRE(pair.ended.has_value());
+    CHECK(*pair.ended == "it does not read what is sent to it");
+    // Shared, not copied: what is over the bound was never in memory twice.
+    CHECK(frame.use_count() == 1);
+}
+
+TEST_CASE("what was sent before the finish arrives, although the peer speaks on") {
+    Pair pair;
+    pair.greet();
+
+    pair.client->say(control::encode(control::AgentMessage{control::Heartbeat{1}}));
+    REQUIRE(pair.until([&] { return pair.messages.size() == 1; }));
+    pair.client->say(control::encode(control::AgentMessage{control::Heartbeat{2}}));
+    pair.connection->send(std::make_shared<const std::string>(
+        control::encode(control::ServerMessage{control::JobResult{}})));
+    pair.connection->finish("job over");
+    pair.connection->send(frame_of(10));
+    pair.client->say(control::encode(control::AgentMessage{control::Heartbeat{3}}));
+    pair.until([&] { return pair.io.poll() == 0; });
+
+    CHECK(std::holds_alternative<control::Hello>(pair.client->hear_message()));
+    CHECK(std::holds_alternative<control::JobResult>(pair.client->hear_message()));
+    CHECK(pair.client->hear_to_the_end() == "");
+    CHECK_FALSE(pair.ended.has_value());
+    pair.client.reset();
+    CHECK(pair.until([&] { return pair.ended.has_value(); }));
+    CHECK(*pair.ended == "job over");
+    CHECK(pair.messages.size() == 1);
+}
+
+TEST_CASE("the end of a connection is told once, with its first reason") {
+    Pair pair;
+    pair.greet();
+
+    pair.connection->abort("first");
+    pair.connection->abort("second");
+    pair.connection->finish("third");
+    pair.connection->send(frame_of(10));
+
+    CHECK_FALSE(pair.ended.has_value());
+    CHECK(pair.until([&] { return pair.ended.has_value(); }));
+    CHECK(*pair.ended == "first");
+}
+
+}  // namespace ddprun::test
