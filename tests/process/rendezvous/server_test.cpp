@@ -23,13 +23,8 @@ using server::RendezvousServer;
 
 /// A server on a free loopback port.
 struct Served {
-    explicit Served(std::optional<std::string> hosted_run_id = {})
-        : server(
-              {{ListenOn::Scope::loopback, "", 0},
-               std::move(hosted_run_id),
-               "here",
-               "1.2.3",
-               [this] { ++idle_count; }}),
+    explicit Served(Duration handshake_timeout = limits::handshake_timeout)
+        : server({{ListenOn::Scope::loopback, "", 0}, {}, "here", "1.2.3", {}, handshake_timeout}),
           port(*server.start()) {}
 
     std::string get(const std::string& target) const {
