@@ -190,7 +190,7 @@ void AgentRunner::perform(Agent::Effect& effect) {
                 });
             },
             [&](const Agent::CloseStore& e) { stores_.close(e.port); },
-            [&](const Agent::Connect& e) { rendezvous_.connect(e.link, e.unanswered_for); },
+            [&](const Agent::Connect& e) { rendezvous_.connect(e.link, e.may_host, e.unanswered_for); },
             [&](const Agent::Send& e) { rendezvous_.send(e.link, e.message); },
             [&](const Agent::CloseLink& e) { rendezvous_.close(e.link); },
             [&](const Agent::SpawnWorkers& e) { spawn(e); },

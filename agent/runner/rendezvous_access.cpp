@@ -46,9 +46,10 @@ RendezvousAccess::~RendezvousAccess() {
     if (server_) server_->stop();
 }
 
-void RendezvousAccess::connect(int link, Duration unanswered_for) {
+void RendezvousAccess::connect(int link, bool may_host, Duration unanswered_for) {
     links_.emplace(link, nullptr);
     if (server_) return open(link, own_server_);
+    if (!may_host) return open(link, config_.rendezvous.endpoint);
     boost::asio::co_spawn(io_, attempt(link, unanswered_for), boost::asio::detached);
 }
 

@@ -17,8 +17,9 @@
 
 namespace ddprun::agent {
 
-/// This node's way to the rendezvous server: asks at every attempt who hosts, becomes the host
-/// where the answer is this node, and connects (to itself over the loopback, like everybody else).
+/// This node's way to the rendezvous server: asks at every attempt who hosts until a server has
+/// answered, becomes the host where the answer is this node, and connects (to itself over the
+/// loopback, like everybody else).
 ///
 /// Lives on the agent's thread; the server it may host has threads of its own.
 class RendezvousAccess {
@@ -37,7 +38,7 @@ public:
     RendezvousAccess(const RendezvousAccess&) = delete;
     RendezvousAccess& operator=(const RendezvousAccess&) = delete;
 
-    void connect(int link, Duration unanswered_for);
+    void connect(int link, bool may_host, Duration unanswered_for);
     void send(int link, const control::AgentMessage& message);
     void close(int link);
 

@@ -110,7 +110,8 @@ void Agent::handle(Event event, Instant now, std::vector<Effect>& out) {
 void Agent::connect(Instant now, std::vector<Effect>& out) {
     connect_at_.reset();
     attempt_ = ++last_link_;
-    out.push_back(Connect{*attempt_, unreachable_since_ ? now - *unreachable_since_ : Duration{}});
+    const auto unanswered_for = unreachable_since_ ? now - *unreachable_since_ : Duration{};
+    out.push_back(Connect{*attempt_, !was_welcomed_, unanswered_for});
 }
 
 void Agent::on_link_opened(const LinkOpened& opened, Instant now, std::vector<Effect>& out) {
@@ -327,6 +328,7 @@ void Agent::on_message(control::ServerMessage message, Instant now, std::vector<
             [&](control::Welcome& welcome) {
                 if (!greeted_at_ || is_admitted_) return note_stale("welcome", out);
                 welcome_ = std::move(welcome);
+                was_welcomed_ = true;
                 on_admitted(out, now);
             },
             [&](const control::Refused& refused) { on_refused(refused, now, out); },

@@ -139,10 +139,12 @@ public:
         std::uint16_t port;
         bool operator==(const CloseStore&) const = default;
     };
-    /// One attempt (and the question who hosts, asked anew). Answered by LinkOpened, LinkClosed or
-    /// ConnectRefused.
+    /// One attempt. Answered by LinkOpened, LinkClosed or ConnectRefused.
     struct Connect {
         int link;
+        /// The question who hosts is asked anew: no server has ever welcomed this node. Afterwards
+        /// a server of its own would know nothing of the job.
+        bool may_host;
         /// How long nobody has answered at the endpoint.
         Duration unanswered_for;
         bool operator==(const Connect&) const = default;
@@ -374,6 +376,7 @@ private:
     std::string last_trouble_reason_;
     std::optional<Instant> note_at_;
     bool is_hosting_ = false;
+    bool was_welcomed_ = false;
     bool is_known_lost_ = false;  ///< NoteServerLost was said
 
     // Lease.

@@ -195,7 +195,7 @@ TEST_CASE("an agent opens a store, connects, and joins when it has both") {
     Story story;
 
     story.is(A::Began{});
-    CHECK(story.asked() == Effects{A::OpenStore{}, A::Connect{1, 0s}});
+    CHECK(story.asked() == Effects{A::OpenStore{}, A::Connect{1, true, 0s}});
     story.is(A::LinkOpened{1, "10.0.0.2:40000"});
     CHECK(story.asked().empty());
     story.is(A::StoreOpened{first_store});
@@ -578,7 +578,8 @@ TEST_CASE("a lost server: the workers go on and the agent resumes with its whole
 
     story.loses_server();
     CHECK(story.agent.phase() == Phase::running);
-    CHECK(story.asked_for<A::Connect>().size() == 1);
+    REQUIRE(story.asked_for<A::Connect>().size() == 1);
+    CHECK_FALSE(story.asked_for<A::Connect>().front().may_host);
     story.gets_through();
     REQUIRE(story.said<ctl::Resume>().size() == 1);
     const auto resume = story.said<ctl::Resume>().front();
