@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "tests/support/conversation.hpp"
+#include "tests/support/raw_client.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+namespace ddprun::test {
+
+inline std::vector<Conversation> recorded_conversations() {
+    return read_conversations(DDPRUN_SOURCE_DIR "/tests/interop/conversations");
+}
+
+inline std::string sorted(std::string bytes) {
+    std::sort(bytes.begin(), bytes.end());
+    return bytes;
+}
+
+/// Plays one recorded conversation to the server of that port, step by step.
+inline void replay(const Conversation& conversation, std::uint16_t port) {
+    CAPTURE(conversation.name);
+    RawClient client(port);
+    for (const auto& step : conversation.steps) {
+        CAPTURE(step.name);
+        client.say(step.sent);
+        const auto answer = client.hear(step.answered.size());
+        if (step.is_in_any_order)
+            CHECK(to_hex(sorted(answer)) == to_hex(sorted(step.answered)));
+        else
+            CHECK(to_hex(answer) == to_hex(step.answered));
+    }
+    if (conversation.is_closed_by_server) CHECK(client.hears_the_end());
+}
+
+}  // namespace ddprun::test
