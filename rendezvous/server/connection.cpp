@@ -7,6 +7,7 @@
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
 
 #include <sys/socket.h>
 
@@ -92,7 +93,16 @@ void Connection::handle_requests() {
         server.received(id_, std::move(**request));
     }
     server.end_batch();
-    if (!is_closed_ && !is_paused_) read();
+    if (is_closed_) return;
+    if (!is_paused_) return read();
+    // The socket has taken it all at once: the others' turn, then this one goes on.
+    if (backlog() <= limits::max_store_backlog_bytes) go_on_soon();
+}
+
+void Connection::go_on_soon() {
+    boost::asio::post(socket_.get_executor(), [self = shared_from_this()] {
+        if (!self->is_closed_ && self->is_paused_) self->handle_requests();
+    });
 }
 
 void Connection::on_silence() {

@@ -53,6 +53,7 @@ private:
     /// What a read that filled its buffer left in the socket.
     void read_the_rest();
     void handle_requests();
+    void go_on_soon();
     void on_silence();
     void wait_until_writable();
     void on_all_written();
