@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TCPStore server of PyTorch: prints its port, serves until its standard input ends."""
+"""TCPStore servers of PyTorch, as many as asked for (one): prints their ports, a line each, and serves
+until its standard input ends."""
 import sys
 from datetime import timedelta
 
 import torch.distributed as dist
 
-store = dist.TCPStore(
-    "127.0.0.1",
-    0,
-    is_master=True,
-    wait_for_workers=False,
-    timeout=timedelta(seconds=60),
-    use_libuv="--no-libuv" not in sys.argv,
-)
-print(store.port, flush=True)
+stores = [
+    dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=60))
+    for _ in range(int(sys.argv[1]) if len(sys.argv) > 1 else 1)
+]
+for store in stores:
+    print(store.port, flush=True)
 sys.stdin.read()

@@ -117,9 +117,10 @@ TEST_CASE("our client does everything with PyTorch's server") {
 TEST_CASE("PyTorch's server gives the recorded answers") {
     const auto python = torch_python();
     if (!python) return;
-    for (const auto& conversation : recorded_conversations()) {
-        // A store of its own for each: the conversations begin with an empty one.
-        Script server(*python, "torch_server.py", {});
+    // A store of its own for each: the conversations begin with an empty one.
+    const auto conversations = recorded_conversations();
+    Script server(*python, "torch_server.py", {std::to_string(conversations.size())});
+    for (const auto& conversation : conversations) {
         const auto port = static_cast<std::uint16_t>(std::stoi("0" + server.read_line()));
         REQUIRE(port != 0);
         replay(conversation, port);

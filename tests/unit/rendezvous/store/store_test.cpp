@@ -3,6 +3,9 @@
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/store/store_text.hpp"
+#include "rendezvous/wire/reply_decoder.hpp"
+#include "rendezvous/wire/text.hpp"
+#include "tests/support/samples.hpp"
 
 #include <doctest/doctest.h>
 
@@ -402,4 +405,46 @@ TEST_CASE("ten thousand waiters on one key are dropped and woken without looking
 
     CHECK(story.say(99'999, Set{"/k", ""}) == nothing);
     CHECK(story.say(99'999, Set{"/l", ""}).size() == count);
+}
+
+TEST_CASE("every event is answered in every state of a client") {
+    // States: fresh, waiting for a key, waiting for a queue, in a barrier, holding a queue element.
+    const std::vector<std::vector<Request>> ways_there{
+        {},
+        {Wait{{"/a", "/b"}}},
+        {Wait{{"/q"}}},
+        {Barrier{"/bar", 3}},
+        {QueuePush{"/q", "x"}, Wait{{"/q"}}},
+    };
+    for (const auto& way : ways_there) {
+        for (auto request : test::sample_requests()) {
+            CAPTURE(wire::describe(request));
+            Story story;
+            for (const auto& step : way)
+                story.say(1, step);
+            const bool is_waiting = story.store.wait_count() > 0;
+
+            const auto said = story.say(1, request);
+
+            // At most one answer of its own; what else is said ends a wait of this one client.
+            const bool has_reply = wire::awaited_reply(request).has_value();
+            const bool may_wait =
+                std::holds_alternative<Wait>(request) || std::holds_alternative<Barrier>(request);
+            CHECK(said.size() <= (has_reply ? 1U : 0U) + (is_waiting ? 1U : 0U));
+            if (has_reply && !may_wait) CHECK(said.size() >= 1);
+            for (const auto& line : said)
+                CHECK(line.find("#1") != std::string::npos);
+
+            story.leave(1);
+            story.pass(limits::queue_reservation);
+            CHECK(story.store.wait_count() == 0);
+            CHECK(story.store.next_deadline() == std::nullopt);
+        }
+        Story story;
+        for (const auto& step : way)
+            story.say(1, step);
+        CHECK(story.pass(0s) == nothing);
+        CHECK(story.leave(1) == nothing);
+        CHECK(story.leave(1) == nothing);
+    }
 }
