@@ -217,6 +217,7 @@ void AgentRunner::perform(Agent::Effect& effect) {
             [&](WorkerGroup::CountRemains) {
                 post(Agent::RemainsCounted{workers_.count_remains()});
             },
+            [&](const WorkerGroup::SignalRemains& e) { workers_.signal_remains(e.signal); },
             [&](WorkerGroup::KillRemains) { workers_.kill_remains(); },
             [&](const auto&) { note(effect); },
         },

@@ -134,6 +134,11 @@ int WorkerProcesses::count_remains() {
     return count > 0 ? count : signal_descendants(0, leaders);
 }
 
+void WorkerProcesses::signal_remains(int signal) {
+    signal_descendants(signal, living_leaders());
+    signal_descendants(SIGCONT, living_leaders());
+}
+
 void WorkerProcesses::kill_remains() {
     signal_descendants(SIGKILL, living_leaders());
 }

@@ -44,6 +44,7 @@ public:
     void kill_session(int local_rank);
     /// Living processes below this one that are not leaders.
     int count_remains();
+    void signal_remains(int signal);
     void kill_remains();
     /// The round's last process is gone.
     void forget();

@@ -258,6 +258,7 @@ public:
         WorkerGroup::KillSession,
         WorkerGroup::CancelSpawns,
         WorkerGroup::CountRemains,
+        WorkerGroup::SignalRemains,
         WorkerGroup::KillRemains>;
 
     /// `random` is used for pauses and new nonces and must outlive the machine.

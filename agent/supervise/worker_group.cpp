@@ -46,6 +46,7 @@ void WorkerGroup::handle(Event event, Instant now, std::vector<Effect>& out) {
                 if (state_ == State::ended) return;
                 const auto kill_at = now + request.grace;
                 begin_stopping(kill_at, out);
+                if (!stuck_at_) signal_for_remains_ = request.signal;
                 tell_all(Worker::StopRequested{request.signal, *kill_at_}, now, out);
                 if (gone_count_ == size() && !count_at_) count(now, out);
             },
@@ -93,8 +94,13 @@ void WorkerGroup::on_counted(int count, std::vector<Effect>& out) {
     remains_ = count;
     // An answer to a question of before, or while a leader lives.
     if (state_ != State::stopping || gone_count_ < size()) return;
-    if (count > 0) return;
+    if (count > 0) {
+        if (signal_for_remains_) out.push_back(SignalRemains{*signal_for_remains_});
+        signal_for_remains_.reset();
+        return;
+    }
     state_ = State::ended;
+    signal_for_remains_.reset();
     kill_at_.reset();
     count_at_.reset();
     stuck_at_.reset();
@@ -105,6 +111,7 @@ void WorkerGroup::on_deadline(Instant now, std::vector<Effect>& out) {
     if (kill_at_ && now >= *kill_at_) {
         kill_at_.reset();
         stuck_at_ = now + limits::kill_descendants_timeout;
+        signal_for_remains_.reset();
         tell_all(Worker::KillRequested{}, now, out);
         if (gone_count_ == size()) {
             out.push_back(KillRemains{});
@@ -205,6 +212,9 @@ std::string describe(const WorkerGroup::Effect& effect) {
             },
             [](WorkerGroup::CancelSpawns) { return std::string{"cancel spawns"}; },
             [](WorkerGroup::CountRemains) { return std::string{"count remains"}; },
+            [](const WorkerGroup::SignalRemains& e) {
+                return "signal remains " + signal_name(e.signal);
+            },
             [](WorkerGroup::KillRemains) { return std::string{"kill remains"}; },
             [](WorkerGroup::Started) { return std::string{"started"}; },
             [&](const WorkerGroup::Failed& e) { return with_rank("failed", e.local_rank); },

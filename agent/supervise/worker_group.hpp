@@ -20,6 +20,7 @@ namespace ddprun::agent {
 ///   any       --StopRequested-->           stopping    each worker: SignalLeader or SignalSession
 ///   any       --KillRequested-->           stopping    each worker: KillSession
 ///   stopping  --last leader gone-->        stopping    CountRemains, again and again
+///   stopping  --RemainsCounted > 0-->      stopping    SignalRemains, once
 ///   stopping  --RemainsCounted 0-->        ended       Ended
 ///   stopping  --grace over-->              stopping    KillSession, KillRemains
 ///   stopping  --still there after limits::kill_descendants_timeout-->  FoundStuck, once
@@ -72,6 +73,11 @@ public:
     struct CountRemains {
         bool operator==(const CountRemains&) const = default;
     };
+    /// The polite signal to everything that CountRemains would count: it outlived its leader.
+    struct SignalRemains {
+        int signal;
+        bool operator==(const SignalRemains&) const = default;
+    };
     /// SIGKILL to everything that CountRemains would count.
     struct KillRemains {
         bool operator==(const KillRemains&) const = default;
@@ -101,6 +107,7 @@ public:
         KillSession,
         CancelSpawns,
         CountRemains,
+        SignalRemains,
         KillRemains,
         Started,
         Failed,
@@ -140,6 +147,8 @@ private:
     /// When processes that survive SIGKILL are reported.
     std::optional<Instant> stuck_at_;
     int remains_ = 0;
+    /// What remains of the workers gets this once, when their last leader is gone.
+    std::optional<int> signal_for_remains_;
 };
 
 std::string describe(const WorkerGroup::Event& event);

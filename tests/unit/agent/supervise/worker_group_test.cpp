@@ -135,12 +135,16 @@ TEST_CASE("stopping asks living leaders, and what the dead ones left behind") {
     CHECK(story.group.is_over());
 }
 
-TEST_CASE("a group is not over while a grandchild lives, which is killed when the grace is over") {
+TEST_CASE("a group is not over while a grandchild lives, which is asked, then killed") {
     Story story(1);
     story.spawn_all();
     story.at(0s, G::StopRequested{SIGTERM, 30s});
     story.at(1s, G::Exited{0, by_sigterm});
+    story.since();
     story.at(1s, G::RemainsCounted{1});
+    CHECK(story.since() == Effects{G::SignalRemains{SIGTERM}});
+    story.at(1s, G::RemainsCounted{1});
+    CHECK(story.since() == Effects{});
 
     story.wait_until(29s);
     CHECK(story.count_of(G::KillRemains{}) == 0);

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/process/ddprun/http_get.hpp"
+#include "tests/process/ddprun/job.hpp"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+
+using namespace ddprun::test;
+
+namespace {
+
+struct Complaint {
+    int code;
+    std::string text;
+};
+
+Complaint complaint(const Words& arguments) {
+    Running job{program("ddprun"), arguments};
+    const int code = job.wait_for_code();
+    return {code, job.err()};
+}
+
+void check_complaint(const Words& arguments, int code, const Words& words) {
+    const auto seen = complaint(arguments);
+    CAPTURE(seen.text);
+    CHECK(seen.code == code);
+    for (const auto& word : words)
+        CHECK_MESSAGE(contains(seen.text, word), word);
+    const auto lines = sorted_lines(seen.text);
+    CHECK(lines.size() >= 1);
+    CHECK(lines.size() <= 3);
+    CHECK(no_descendants_left());
+}
+
+}  // namespace
+
+TEST_CASE("an unknown option is named, with 2") {
+    check_complaint({"--nproc_per_nod_e=2", "x.py"}, 2, {"--nproc_per_nod_e"});
+}
+
+TEST_CASE("an impossible node range is named with what is accepted, with 2") {
+    check_complaint({"--nnodes=4:2", "x.py"}, 2, {"nnodes", "4:2", "MIN"});
+}
+
+TEST_CASE("without a script ddprun says what is missing, with 2") {
+    check_complaint({"--standalone"}, 2, {"script"});
+}
+
+TEST_CASE("a script that is not there is found before anything starts, with 127") {
+    check_complaint({"--standalone", "/nowhere/train.py"}, 127, {"/nowhere/train.py"});
+    check_complaint({"--standalone", "--no-python", "no-such-program"}, 127, {"no-such-program"});
+}
+
+TEST_CASE("a program that may not be executed is named, with 126") {
+    const TempDir dir;
+    const auto path = dir.write("data", "hello\n");
+
+    check_complaint({"--standalone", "--no-python", path}, 126, {path});
+}
+
+TEST_CASE("a name that does not resolve is named when the time to join is over") {
+    const TempDir dir;
+    const auto script = dir.write_script("x", "#!/bin/sh\n");
+
+    check_complaint(
+        {"--nnodes=2",
+         "--rdzv-backend=c10d",
+         "--rdzv-endpoint=no-such-host.invalid:29400",
+         "--rdzv-conf=join_timeout=1",
+         "--no-python",
+         script},
+        81,
+        {"no-such-host.invalid", "resolve"});
+}
+
+TEST_CASE("an endpoint where nobody listens is named when the time to join is over") {
+    const TempDir dir;
+    const auto script = dir.write_script("x", "#!/bin/sh\n");
+    const auto port = std::to_string(free_port());
+
+    check_complaint(
+        {"--nnodes=2",
+         "--rdzv-backend=c10d",
+         "--rdzv-endpoint=127.0.0.1:" + port,
+         "--rdzv-conf=join_timeout=1,is_host=0",
+         "--no-python",
+         script},
+        81,
+        {"127.0.0.1:" + port, "refused"});
+}
+
+TEST_CASE("a node that nobody joins gives up with 80") {
+    const TempDir dir;
+    const Meeting meeting;
+    const auto script = dir.write_script("x", "#!/bin/sh\n");
+
+    check_complaint(
+        meeting.options({"--nnodes=2", "--rdzv-conf=join_timeout=1", "--no-python", script}),
+        80,
+        {"1 of 2"});
+}
+
+TEST_CASE("garbage on the port changes nothing") {
+    const TempDir dir;
+    const Meeting meeting;
+    const auto go = (dir / "go").string();
+    auto job = start_job(
+        dir,
+        meeting.options({"--nnodes=1"}),
+        "echo up\nwhile [ ! -e " + go + " ]; do sleep 0.05; done");
+    job.wait_for_line("up");
+
+    CHECK(say(meeting.endpoint, "\x16\x03\x01 hello") == "");
+    CHECK(say(meeting.endpoint, std::string(100'000, 'x')) == "");
+    CHECK(contains(say(meeting.endpoint, "GET /nothing HTTP/1.1\r\n\r\n"), "404"));
+    say(meeting.endpoint, "DDPRUN/9\n");
+    say(meeting.endpoint, std::string{"DDPRUN/1\n\xff\xff\xff\xff{}", 15});
+
+    dir.write("go", "");
+    CHECK(job.wait_for_code() == 0);
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("a worker that dies before it joined the store is the first cause") {
+    const TempDir dir;
+    auto job = one_node(
+        dir, {"--nproc-per-node=2"}, "if [ $RANK = 0 ]; then exit 5; fi\n" + wait_for_ever);
+
+    CHECK(job.wait_for_code() == 5);
+    CHECK(contains(job.err(), "rank 0"));
+}

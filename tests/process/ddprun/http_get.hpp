@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+namespace ddprun::test {
+
+/// The whole answer of `GET path`, header included; connects, reads to the end, bounded by the
+/// usual patience.
+std::string http_get(const std::string& endpoint, const std::string& path);
+
+/// Connects, writes the bytes, and reads until the other side closes.
+std::string say(const std::string& endpoint, const std::string& bytes);
+
+}  // namespace ddprun::test

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/process/ddprun/http_get.hpp"
+#include "tests/process/ddprun/job.hpp"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+
+using namespace ddprun::test;
+
+namespace {
+
+int agent_of(const Running& keeper) {
+    // The keeper has one child: the agent it forked.
+    const auto children = read_file(
+        "/proc/" + std::to_string(keeper.pid()) + "/task/" + std::to_string(keeper.pid()) +
+        "/children");
+    return std::stoi(children);
+}
+
+/// Says its place once, and a world of one is enough to finish.
+const std::string finish_alone =
+    "echo world $WORLD_SIZE round $DDPRUN_ROUND\nif [ $WORLD_SIZE = 1 ]; then exit 0; fi\n" +
+    wait_for_ever;
+
+}  // namespace
+
+TEST_CASE("two nodes form one world with one store") {
+    const TempDir dir;
+    const Meeting meeting;
+    const auto options = meeting.options({"--nnodes=2", "--nproc-per-node=2"});
+    const std::string script = "echo $RANK $WORLD_SIZE $GROUP_RANK $LOCAL_RANK $MASTER_PORT";
+
+    auto a = start_job(dir, options, script);
+    auto b = start_job(dir, options, script);
+
+    CHECK(a.wait_for_code() == 0);
+    CHECK(b.wait_for_code() == 0);
+    const auto lines = sorted_lines(a.out() + b.out());
+    REQUIRE(lines.size() == 4);
+    const auto port = lines[0].substr(8);
+    CHECK(
+        lines == Words{"0 4 0 0 " + port, "1 4 0 1 " + port, "2 4 1 0 " + port, "3 4 1 1 " + port});
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("node ranks decide the order of the nodes, and unequal nodes are normal") {
+    const TempDir dir;
+    const Meeting meeting;
+    const std::string script = "echo $RANK of $WORLD_SIZE";
+
+    auto a = start_job(
+        dir, meeting.options({"--nnodes=2", "--nproc-per-node=1", "--node-rank=1"}), script);
+    auto b = start_job(
+        dir, meeting.options({"--nnodes=2", "--nproc-per-node=2", "--node-rank=0"}), script);
+
+    CHECK(a.wait_for_code() == 0);
+    CHECK(b.wait_for_code() == 0);
+    CHECK(a.out() == "2 of 3\n");
+    CHECK(sorted_lines(b.out()) == Words{"0 of 3", "1 of 3"});
+}
+
+TEST_CASE("a worker that fails on one node restarts both, on one budget") {
+    const TempDir dir;
+    const Meeting meeting;
+    const auto options = meeting.options({"--nnodes=2", "--max-restarts=1"});
+    const std::string script =
+        "if [ $TORCHELASTIC_RESTART_COUNT = 1 ]; then echo again $RANK; exit 0; fi\n"
+        "if [ $RANK = 1 ]; then exit 3; fi\n" +
+        wait_for_ever;
+
+    auto a = start_job(dir, options, script);
+    auto b = start_job(dir, options, script);
+
+    CHECK(a.wait_for_code() == 0);
+    CHECK(b.wait_for_code() == 0);
+    CHECK(sorted_lines(a.out() + b.out()) == Words{"again 0", "again 1"});
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("when the budget is spent every node tells the same first cause and code") {
+    const TempDir dir;
+    const Meeting meeting;
+    const auto options = meeting.options({"--nnodes=2"});
+    const std::string script = "if [ $RANK = 1 ]; then exit 9; fi\n" + wait_for_ever;
+
+    auto a = start_job(dir, options, script);
+    auto b = start_job(dir, options, script);
+
+    CHECK(a.wait_for_code() == 9);
+    CHECK(b.wait_for_code() == 9);
+    for (const auto* node : {&a, &b}) {
+        CHECK(contains(node->err(), "rank 1"));
+        CHECK(contains(node->err(), "exited with code 9"));
+    }
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("Ctrl-C on one node ends the job on both") {
+    const TempDir dir;
+    const Meeting meeting;
+    const auto options = meeting.options({"--nnodes=2"});
+    const auto script = "echo up\n" + wait_for_ever;
+    auto a = start_job(dir, options, script);
+    auto b = start_job(dir, options, script);
+    a.wait_for_line("up");
+    b.wait_for_line("up");
+
+    b.signal(SIGINT);
+
+    CHECK(a.wait_for_code() == 130);
+    CHECK(b.wait_for_code() == 130);
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("a node lost with all its processes leaves a world of one that finishes") {
+    for (const bool kills_agent : {false, true}) {
+        CAPTURE(kills_agent);
+        const TempDir dir;
+        const Meeting meeting;
+        const auto options = meeting.options({"--nnodes=1:2"});
+        const auto script = "(echo wrapped; exec tail -f /dev/null) &\n" + finish_alone;
+        auto host =
+            start_job(dir, options + Words{"--rdzv-conf=is_host=1,last_call_timeout=60"}, script);
+        auto other =
+            start_job(dir, options + Words{"--rdzv-conf=is_host=0,last_call_timeout=60"}, script);
+        host.wait_for_line("world 2");
+        other.wait_for_line("world 2");
+
+        const int agent = agent_of(other);
+        ::kill(kills_agent ? agent : other.pid(), SIGKILL);
+
+        host.wait_for_line("world 1");
+        CHECK(host.wait_for_code() == 0);
+        CHECK(other.wait_for_code() == (kills_agent ? 1 : 128 + SIGKILL));
+        CHECK(is_gone(agent));
+        CHECK(no_descendants_left());
+    }
+}
+
+TEST_CASE("losing the node that hosts the rendezvous ends the job elsewhere with 81") {
+    for (const bool kills_agent : {false, true}) {
+        CAPTURE(kills_agent);
+        const TempDir dir;
+        const Meeting meeting;
+        const auto options = meeting.options({"--nnodes=1:2"});
+        auto host = start_job(
+            dir, options + Words{"--rdzv-conf=is_host=1,last_call_timeout=60"}, finish_alone);
+        auto other = start_job(
+            dir, options + Words{"--rdzv-conf=is_host=0,last_call_timeout=60"}, finish_alone);
+        host.wait_for_line("world 2");
+        other.wait_for_line("world 2");
+
+        ::kill(kills_agent ? agent_of(host) : host.pid(), SIGKILL);
+
+        CHECK(other.wait_for_code() == 81);
+        CHECK(contains(other.err(), "rendezvous"));
+        CHECK(host.wait_for_code() == (kills_agent ? 1 : 128 + SIGKILL));
+        CHECK(no_descendants_left());
+    }
+}
+
+TEST_CASE("a node that comes late to an elastic job is let in by a restart") {
+    const TempDir dir;
+    const Meeting meeting;
+    const auto options = meeting.options({"--nnodes=1:2", "--rdzv-conf=last_call_timeout=1"});
+    const std::string script =
+        "echo world $WORLD_SIZE round $DDPRUN_ROUND\nif [ $WORLD_SIZE = 2 ]; then exit 0; fi\n" +
+        wait_for_ever;
+    auto first = start_job(dir, options, script);
+    first.wait_for_line("world 1 round 0");
+
+    auto late = start_job(dir, options, script);
+
+    CHECK(first.wait_for_code() == 0);
+    CHECK(late.wait_for_code() == 0);
+    CHECK(contains(first.out(), "world 2 round 1\n"));
+    CHECK(late.out() == "world 2 round 1\n");
+}
+
+TEST_CASE("a node too many is refused with the way out") {
+    const TempDir dir;
+    const Meeting meeting;
+    const auto options = meeting.options({"--nnodes=2"});
+    const auto script = "echo up\n" + wait_for_ever;
+    auto a = start_job(dir, options, script);
+    auto b = start_job(dir, options, script);
+    a.wait_for_line("up");
+    b.wait_for_line("up");
+
+    auto c = start_job(dir, options, script);
+
+    CHECK(c.wait_for_code() == 83);
+    CHECK(contains(c.err(), "--nnodes=3"));
+    a.signal(SIGINT);
+    CHECK(a.wait_for_code() == 130);
+    CHECK(b.wait_for_code() == 130);
+}
+
+TEST_CASE("/status tells the job, its round, nodes and ranks while it runs") {
+    const TempDir dir;
+    const Meeting meeting;
+    auto a = start_job(
+        dir, meeting.options({"--nnodes=1", "--nproc-per-node=2"}), "echo up\n" + wait_for_ever);
+    a.wait_for_line("up");
+    a.wait_for_line("up");
+
+    const auto status = http_get(meeting.endpoint, "/status");
+
+    for (const auto* words :
+         {"200 OK",
+          "\"run_id\": \"tested\"",
+          "\"state\": \"running\"",
+          "\"round\": 0",
+          "\"world_size\": 2",
+          "\"group_rank\": 0"}) {
+        CAPTURE(status);
+        CHECK_MESSAGE(contains(status, words), words);
+    }
+    CHECK(contains(http_get(meeting.endpoint, "/healthz"), "200 OK"));
+    a.signal(SIGINT);
+    CHECK(a.wait_for_code() == 130);
+}
+
+TEST_CASE("one daemon serves several jobs, and they never meet") {
+    const TempDir dir;
+    Running daemon{
+        program("ddprun-rendezvous"), {"--host=127.0.0.1", "--port=0", "--log-level=info"}};
+    const auto endpoint =
+        "--rdzv-endpoint=127.0.0.1:" + std::to_string(daemon.wait_for_number("port="));
+    const auto start = [&](const std::string& id) {
+        return start_job(
+            dir,
+            {"--rdzv-backend=c10d", endpoint, "--rdzv-id=" + id, "--nnodes=2"},
+            "echo $TORCHELASTIC_RUN_ID $RANK $WORLD_SIZE");
+    };
+
+    auto x0 = start("x");
+    auto y0 = start("y");
+    auto x1 = start("x");
+    auto y1 = start("y");
+
+    for (auto* node : {&x0, &y0, &x1, &y1})
+        CHECK(node->wait_for_code() == 0);
+    CHECK(sorted_lines(x0.out() + x1.out()) == Words{"x 0 2", "x 1 2"});
+    CHECK(sorted_lines(y0.out() + y1.out()) == Words{"y 0 2", "y 1 2"});
+    daemon.signal(SIGTERM);
+    CHECK(daemon.wait_for_code() == 0);
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("workers go on while a daemon is gone") {
+    const TempDir dir;
+    const auto port = std::to_string(free_port());
+    Running daemon{
+        program("ddprun-rendezvous"), {"--host=127.0.0.1", "--port=" + port, "--log-level=info"}};
+    daemon.wait_for_line("listening");
+    const auto go = (dir / "go").string();
+    auto job = start_job(
+        dir,
+        {"--rdzv-backend=c10d",
+         "--rdzv-endpoint=127.0.0.1:" + port,
+         "--rdzv-id=x",
+         "--nnodes=1:2",
+         "--rdzv-conf=last_call_timeout=1"},
+        "echo up $DDPRUN_ROUND\nwhile [ ! -e " + go + " ]; do sleep 0.05; done");
+    job.wait_for_line("up 0");
+
+    daemon.signal(SIGTERM);
+
+    CHECK(daemon.wait_for_code() == 0);
+    job.wait_for_line("rendezvous.lost");
+    CHECK_FALSE(job.has_exited());
+    job.signal(SIGINT);
+    CHECK(job.wait_for_code() == 130);
+    CHECK(no_descendants_left());
+}
