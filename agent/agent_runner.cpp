@@ -308,7 +308,7 @@ void AgentRunner::note(const Agent::Effect& effect) {
         Overloaded{
             [&](const Agent::NoteWaiting& e) {
                 log::warning(
-                    "rendezvous.waiting",
+                    "rendezvous.waited",
                     {{"endpoint", config_.rendezvous.endpoint.to_string()},
                      {"problem", describe(e.trouble)},
                      {"waited_s", static_cast<int>(in_seconds(e.waited))},
@@ -316,7 +316,7 @@ void AgentRunner::note(const Agent::Effect& effect) {
                      {"detail", e.reason}});
             },
             [&](const Agent::NoteStandby& e) {
-                log::warning("node.standing_by", {{"reason", e.reason}});
+                log::warning("node.stood_by", {{"reason", e.reason}});
             },
             [&](const Agent::NoteStopping& e) {
                 log::warning("round.stopped", {{"round", e.round}, {"reason", e.reason}});
