@@ -273,6 +273,7 @@ TEST_CASE("a step before exec that fails is an error and not a worker that exits
     CHECK(has_no_child());
 }
 
+#if !defined(__SANITIZE_THREAD__)  // whose _exit writes out every buffer
 TEST_CASE("a failed exec neither writes our buffered output twice nor runs our exit handlers") {
     TempDir directory;
     const auto file = (directory / "out").string();
@@ -299,6 +300,7 @@ TEST_CASE("a failed exec neither writes our buffered output twice nor runs our e
     CHECK(read_file(file) == "once\n");
     CHECK(read_file(mark) == "x");
 }
+#endif
 
 TEST_CASE("a worker is killed when the thread that started it ends") {
     Result<pid_t> pid{0};
