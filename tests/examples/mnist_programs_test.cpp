@@ -1,55 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The programs of examples/mnist, each alone, as a person would first try them.
+#include "tests/examples/run_program.hpp"
 #include "tests/examples/temporary_folder.hpp"
 
 #include <doctest/doctest.h>
 
-#include <sys/wait.h>
-
-#include <array>
-#include <cstdio>
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <regex>
 #include <string>
 #include <vector>
 
 namespace fs = std::filesystem;
 
 namespace {
-
-struct Outcome {
-    int exit_code = -1;
-    std::string output;  // both streams
-};
-
-/// Runs `program arguments...` of this build, without a launcher's variables.
-Outcome run(const std::string& program, const std::string& arguments) {
-    const auto command = "env -u RANK -u WORLD_SIZE -u MASTER_ADDR -u MASTER_PORT " DDPRUN_BIN_DIR
-                         "/" +
-                         program + " " + arguments + " 2>&1";
-    FILE* pipe = ::popen(command.c_str(), "r");
-    REQUIRE(pipe != nullptr);
-    Outcome outcome;
-    std::array<char, 4096> chunk{};
-    while (const auto size = std::fread(chunk.data(), 1, chunk.size(), pipe))
-        outcome.output.append(chunk.data(), size);
-    const int status = ::pclose(pipe);
-    REQUIRE(WIFEXITED(status));
-    outcome.exit_code = WEXITSTATUS(status);
-    return outcome;
-}
-
-std::string last_line(const std::string& text) {
-    const auto end = text.find_last_not_of('\n');
-    const auto start = text.find_last_of('\n', end);
-    return text.substr(start + 1, end - start);
-}
-
-bool matches(const std::string& text, const char* pattern) {
-    return std::regex_search(
-        text, std::regex{pattern, std::regex::ECMAScript | std::regex::multiline});
-}
 
 std::vector<std::string> names_in(const std::string& folder) {
     std::vector<std::string> names;
