@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any bytes from a client: a decoder gives requests or an error, the same however the bytes are
+// cut, and what it accepts encodes to the bytes it came from.
+#include "rendezvous/wire/decoder.hpp"
+#include "rendezvous/wire/encoder.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+using namespace ddprun;
+using namespace ddprun::wire;
+
+namespace {
+
+struct Outcome {
+    std::vector<Request> requests;
+    error_code error;
+    std::string unread;
+};
+
+void take_all(Decoder& decoder, Outcome& outcome) {
+    while (!outcome.error) {
+        auto request = decoder.next();
+        if (!request)
+            outcome.error = request.error().code;
+        else if (*request)
+            outcome.requests.push_back(std::move(**request));
+        else
+            break;
+    }
+    outcome.unread = decoder.unread();
+}
+
+void must(bool holds) {
+    if (!holds) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    const std::string bytes(reinterpret_cast<const char*>(data), size);
+    Outcome whole;
+    Decoder at_once;
+    at_once.append(bytes);
+    take_all(at_once, whole);
+
+    Outcome pieces;
+    Decoder by_piece;
+    const std::size_t piece = size == 0 ? 1 : 1 + data[0] % 7;
+    for (std::size_t i = 0; i < size; i += piece) {
+        by_piece.append(bytes.substr(i, piece));
+        take_all(by_piece, pieces);
+    }
+    must(pieces.requests == whole.requests);
+    must(pieces.error == whole.error);
+
+    std::string again;
+    for (const auto& request : whole.requests)
+        encode(request, again);
+    must(bytes.compare(0, again.size(), again) == 0);
+    return 0;
+}
