@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/process/support/free_port.hpp"
+#include "tests/process/support/left_behind.hpp"
+#include "tests/process/support/network_pair.hpp"
+#include "tests/process/support/running.hpp"
+#include "tests/process/support/skip.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+using namespace ddprun::test;
+
+namespace {
+
+// Importing PyTorch takes seconds, and these machines are small.
+constexpr std::chrono::seconds torch_patience{120};
+
+using Words = std::vector<std::string>;
+
+/// The environment that has PyTorch, or empty after a skip (a failure where PyTorch is required).
+std::filesystem::path torch_environment() {
+    const char* const python = std::getenv("DDPRUN_TORCH_PYTHON");
+    if (python != nullptr) return std::filesystem::path{python}.parent_path().parent_path();
+    const char* const required = std::getenv("DDPRUN_REQUIRE_TORCH");
+    if (required != nullptr && std::string_view{required} == "1")
+        FAIL("PyTorch is required and DDPRUN_TORCH_PYTHON names none");
+    std::cout << "SKIP unmodified PyTorch jobs: DDPRUN_TORCH_PYTHON names no Python with PyTorch"
+              << std::endl;
+    return {};
+}
+
+/// As `source bin/activate` leaves it; a python3 without PyTorch is further down the PATH.
+Running::Options activated(const std::filesystem::path& environment, Words arguments) {
+    Running::Options options;
+    options.arguments = std::move(arguments);
+    options.environment = {
+        {"VIRTUAL_ENV", environment.string()},
+        {"PATH", (environment / "bin").string() + ":/usr/local/bin:/usr/bin:/bin"}};
+    return options;
+}
+
+Words example(Words options) {
+    options.insert(
+        options.end(),
+        {DDPRUN_SOURCE_DIR "/examples/pytorch/train.py", "--samples=512", "--epochs=2"});
+    return options;
+}
+
+/// What rank 0 says about the training: the losses, digit by digit.
+Words epochs(const std::string& text) {
+    std::istringstream stream(text);
+    Words lines;
+    for (std::string line; std::getline(stream, line);)
+        if (line.starts_with("epoch")) lines.push_back(line);
+    return lines;
+}
+
+Words losses_under_torchrun(const std::filesystem::path& environment) {
+    Running job{
+        (environment / "bin" / "torchrun").string(),
+        activated(environment, example({"--standalone", "--nproc_per_node=2"}))};
+    REQUIRE(job.wait_for_code(torch_patience) == 0);
+    return epochs(job.out());
+}
+
+}  // namespace
+
+TEST_CASE("an unmodified PyTorch script has the same losses as under torchrun") {
+    const auto environment = torch_environment();
+    if (environment.empty()) return;
+
+    Running job{
+        program("ddprun"), activated(environment, example({"--standalone", "--nproc_per_node=2"}))};
+    const int code = job.wait_for_code(torch_patience);
+
+    CAPTURE(job.err());
+    CHECK(code == 0);
+    const auto losses = epochs(job.out());
+    CHECK(losses.size() == 2);
+    CHECK(losses == losses_under_torchrun(environment));
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("two nodes in two networks train an unmodified PyTorch script to the same losses") {
+    const auto environment = torch_environment();
+    if (environment.empty()) return;
+    if (const auto reason = NetworkPair::why_not(); !reason.empty()) return skip(reason);
+    const NetworkPair network;
+    const auto start = [&](const NetworkPair::Host& host) {
+        auto options = activated(
+            environment,
+            example(
+                {"--nnodes=2",
+                 "--rdzv-backend=c10d",
+                 "--rdzv-id=two",
+                 "--rdzv-endpoint=" + network.a().address + ":29400"}));
+        options.network_namespace = host.name;
+        // PyTorch's gloo advertises the address of the host name, which these networks do not know.
+        options.environment["GLOO_SOCKET_IFNAME"] = host.name;
+        return Running{program("ddprun"), options};
+    };
+
+    auto a = start(network.a());
+    auto b = start(network.b());
+    const int code_of_a = a.wait_for_code(torch_patience);
+    const int code_of_b = b.wait_for_code(torch_patience);
+
+    CAPTURE(a.err());
+    CAPTURE(b.err());
+    CHECK(code_of_a == 0);
+    CHECK(code_of_b == 0);
+    const auto losses = epochs(a.out() + b.out());
+    CHECK(losses.size() == 2);
+    CHECK(losses == losses_under_torchrun(environment));
+    CHECK(no_descendants_left());
+}
