@@ -180,4 +180,5 @@ TEST_CASE("comments and text in quotes are not code") {
         "",
         without_comments("// now(\n/* now( */ \"now(\" 'n' 1'000 R\"(now()\"\nknow(); x.now();\n")};
     CHECK(file.uses_of("now(") == std::vector<std::string>{"x.cpp:3: now("});
+    CHECK(file.uses_of("::now(").empty());
 }

@@ -79,7 +79,8 @@ std::vector<std::string> SourceFile::uses_of(std::string_view word) const {
     std::vector<std::string> places;
     for (auto at = code.find(word); at != std::string::npos; at = code.find(word, at + 1)) {
         const auto end = at + word.size();
-        if (at > 0 && is_word_character(word.front()) && is_word_character(code[at - 1])) continue;
+        const bool must_begin = is_word_character(word.front()) || word.starts_with("::");
+        if (at > 0 && must_begin && is_word_character(code[at - 1])) continue;
         if (end < code.size() && is_word_character(word.back()) && is_word_character(code[end]))
             continue;
         const auto line =

@@ -20,7 +20,7 @@ struct SourceFile {
     /// What stands between the quotes or brackets of each #include, quotes or brackets kept.
     std::vector<std::string> includes() const;
     /// "path:line" of each place where `word` stands as a word of its own, a following "(" or other
-    /// punctuation being part of it.
+    /// punctuation being part of it. With "::" in front: the global one, not a class's.
     std::vector<std::string> uses_of(std::string_view word) const;
 };
 
