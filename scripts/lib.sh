@@ -111,10 +111,10 @@ provide_torch() {
         say "installing PyTorch $torch_version (CPU) into build/torch-venv"
         rm -rf build/torch-venv
         python3 -m venv build/torch-venv >&2 || return 1
-        # The CPU build first: PyPI's own has gigabytes of CUDA beside it.
+        # The CPU build where the registry has it: the plain one brings gigabytes of CUDA along.
         "$torch_python" -m pip install --quiet "torch==$torch_version+cpu" numpy tqdm >&2 ||
-            "$torch_python" -m pip install --quiet "torch==$torch_version+cpu" numpy tqdm \
-                --extra-index-url https://download.pytorch.org/whl/cpu >&2 || return 1
+            "$torch_python" -m pip install --quiet "torch==$torch_version" numpy tqdm >&2 ||
+            return 1
     fi
     has_torch "$torch_python" || return 1
     export DDPRUN_TORCH_PYTHON=$torch_python
