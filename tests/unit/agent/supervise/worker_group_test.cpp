@@ -237,3 +237,45 @@ TEST_CASE("after the end of a group nothing happens to it") {
     CHECK(story.since().empty());
     CHECK_FALSE(story.group.next_deadline());
 }
+
+TEST_CASE("every event has an answer in every state of a group") {
+    const auto in_state = [](G::State state) {
+        Story story(1);
+        if (state != G::State::starting) story.at(0s, G::Spawned{0, 100});
+        if (state == G::State::succeeded) story.at(0s, G::Exited{0, success});
+        if (state == G::State::stopping || state == G::State::ended)
+            story.at(0s, G::StopRequested{SIGTERM, 30s});
+        if (state == G::State::ended) {
+            story.at(0s, G::Exited{0, by_sigterm});
+            story.at(0s, G::RemainsCounted{0});
+        }
+        REQUIRE(story.group.state() == state);
+        story.since();
+        return story;
+    };
+    // Spawned and Exited come once per worker, in that order: the shell's promise.
+    const std::vector<G::Event> always_possible{
+        G::RemainsCounted{0},
+        G::RemainsCounted{1},
+        G::StopRequested{SIGTERM, 30s},
+        G::KillRequested{},
+        G::DeadlinePassed{}};
+    for (const auto state :
+         {G::State::starting,
+          G::State::running,
+          G::State::succeeded,
+          G::State::stopping,
+          G::State::ended})
+        for (const auto& event : always_possible) {
+            CAPTURE(describe(event));
+            auto story = in_state(state);
+            story.at(1s, event);
+            story.at(1s, event);
+            CHECK((state != G::State::ended || story.asked.empty()));
+            CHECK(
+                story.group.is_over() ==
+                (story.count_of(G::Ended{}) == 1 || state == G::State::ended));
+            for (const auto& effect : story.asked)
+                CHECK_FALSE(describe(effect).empty());
+        }
+}
