@@ -106,7 +106,8 @@ class Gloo {
 public:
     explicit Gloo(const DdprunOpen& settings) : rank_(settings.rank) {
         const auto sockets_before = open_sockets();
-        auto device = device_at(settings.address);
+        const gloo::transport::tcp::attr where(settings.address);
+        auto device = gloo::transport::tcp::CreateDevice(where);
         context_ = std::make_shared<gloo::rendezvous::Context>(settings.rank, settings.world_size);
         // Gloo allows five times this for each connection.
         context_->setTimeout(Milliseconds(std::max<std::int64_t>(settings.connect_timeout_ms, 1)));
@@ -168,14 +169,6 @@ public:
     }
 
 private:
-    static std::shared_ptr<gloo::transport::Device> device_at(const char* address) {
-        try {
-            return gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(address));
-        } catch (const std::exception& error) {
-            throw std::invalid_argument(error.what());  // the only mistake there is to make
-        }
-    }
-
     template <class Options>
     static void prepare(Options& options, const DdprunCollective& collective) {
         options.setTag(collective.tag);
@@ -252,8 +245,6 @@ void* open_gloo(const DdprunOpen* settings, DdprunReport* report) {
         const auto text = Gloo::without_place(error.what());
         report_trouble(
             report, is_timeout(text) ? Trouble::Kind::timeout : Trouble::Kind::peer_lost, text);
-    } catch (const std::invalid_argument& error) {
-        report_trouble(report, Trouble::Kind::usage, Gloo::without_place(error.what()));
     } catch (const std::exception& error) {
         report_trouble(report, Trouble::Kind::other, Gloo::without_place(error.what()));
     }

@@ -4,8 +4,8 @@
 #include "worker_sdk/src/environment_names.hpp"
 #include "worker_sdk/src/groups/group.hpp"
 #include "worker_sdk/src/groups/plugin.hpp"
+#include "worker_sdk/src/store/local_address.hpp"
 
-#include <stdlib.h>
 #include <sys/mman.h>
 
 #include <new>
@@ -33,6 +33,10 @@ std::string address_of(const World& world, const Store& store) {
         throw UsageError(
             std::string{"cannot tell under which address the peers reach this machine: set "} +
             environment::node_addr);
+    if (!is_address_of_this_machine(address))
+        throw UsageError(
+            std::string{environment::node_addr} + "=" + address +
+            " is not an address of this machine (ddprun --local-addr sets it)");
     return address;
 }
 

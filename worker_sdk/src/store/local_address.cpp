@@ -27,19 +27,39 @@ std::string source_address(const addrinfo& target) {
     return known ? unwrap_mapped(text.data()) : std::string{};
 }
 
-}  // namespace
+bool can_bind(const addrinfo& address) {
+    const int descriptor = ::socket(address.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (descriptor < 0) return false;
+    const bool is_bound = ::bind(descriptor, address.ai_addr, address.ai_addrlen) == 0;
+    ::close(descriptor);
+    return is_bound;
+}
 
-std::string local_address_towards(const Endpoint& server) {
+/// Null when the name means nothing.
+std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> resolve(
+    const std::string& host, const std::string& port) {
     addrinfo hints{};
     hints.ai_socktype = SOCK_DGRAM;
     hints.ai_flags = AI_NUMERICSERV;
     addrinfo* found = nullptr;
-    const auto port = std::to_string(server.port);
-    if (::getaddrinfo(server.host.c_str(), port.c_str(), &hints, &found) != 0) return {};
-    const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> targets(found, &::freeaddrinfo);
+    if (::getaddrinfo(host.c_str(), port.c_str(), &hints, &found) != 0) found = nullptr;
+    return {found, &::freeaddrinfo};
+}
+
+}  // namespace
+
+std::string local_address_towards(const Endpoint& server) {
+    const auto targets = resolve(server.host, std::to_string(server.port));
     for (const auto* target = targets.get(); target; target = target->ai_next)
         if (auto address = source_address(*target); !address.empty()) return address;
     return {};
+}
+
+bool is_address_of_this_machine(const std::string& address) {
+    const auto found = resolve(address, "0");
+    for (const auto* one = found.get(); one; one = one->ai_next)
+        if (can_bind(*one)) return true;
+    return false;
 }
 
 }  // namespace ddprun

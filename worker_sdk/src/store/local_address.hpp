@@ -11,4 +11,7 @@ namespace ddprun {
 /// Asks the routing table; sends nothing. Empty when there is no way.
 std::string local_address_towards(const Endpoint& server);
 
+/// True when sockets can be bound to it here.
+bool is_address_of_this_machine(const std::string& address);
+
 }  // namespace ddprun
