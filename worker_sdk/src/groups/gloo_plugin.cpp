@@ -13,16 +13,22 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 /// The cpu transport between processes: Gloo over TCP. The only file that sees Gloo's headers; it
@@ -72,25 +78,48 @@ private:
     DdprunStore store_;
 };
 
-/// The sockets of this process, by descriptor. Empty without /proc.
-std::set<int> open_sockets() {
-    std::set<int> sockets;
+/// Descriptors of sockets, and which sockets they are (inode).
+using Sockets = std::map<int, ino_t>;
+
+/// Those of this process. Empty without /proc.
+Sockets open_sockets() {
+    Sockets sockets;
     const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc/self/fd"), &::closedir);
     if (!folder) return sockets;
     while (const auto* entry = ::readdir(folder.get())) {
         const int descriptor = ::atoi(entry->d_name);
         struct stat about {};
-        if (::fstat(descriptor, &about) == 0 && S_ISSOCK(about.st_mode)) sockets.insert(descriptor);
+        if (::fstat(descriptor, &about) == 0 && S_ISSOCK(about.st_mode))
+            sockets[descriptor] = about.st_ino;
     }
     return sockets;
 }
 
+bool is_connected_tcp(int descriptor) {
+    int type = 0;
+    socklen_t size = sizeof type;
+    sockaddr_storage peer{};
+    socklen_t peer_size = sizeof peer;
+    return ::getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size) == 0 &&
+           type == SOCK_STREAM &&
+           ::getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &peer_size) == 0 &&
+           (peer.ss_family == AF_INET || peer.ss_family == AF_INET6);
+}
+
 /// Gloo's sockets would be inherited by programs that the worker starts, and while one of them
-/// lives the peers would not see the worker's death. (A socket without the flag that another thread
-/// opens in the same moment gets it too.)
-void close_on_exec_all_but(const std::set<int>& sockets_before) {
-    for (const int descriptor : open_sockets())
-        if (sockets_before.count(descriptor) == 0) ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+/// lives the peers would not see the worker's death. Returns them: all that came since `before`.
+Sockets close_on_exec_all_but(const Sockets& before) {
+    Sockets ours;
+    for (const auto& [descriptor, inode] : open_sockets()) {
+        const auto known = before.find(descriptor);
+        if (known != before.end() && known->second == inode) continue;
+        const int flags = ::fcntl(descriptor, F_GETFD);
+        // Whoever opens sockets closed on exec in another thread of this moment is not Gloo.
+        if (!is_connected_tcp(descriptor) || flags < 0 || (flags & FD_CLOEXEC) != 0) continue;
+        ::fcntl(descriptor, F_SETFD, flags | FD_CLOEXEC);
+        ours[descriptor] = inode;
+    }
+    return ours;
 }
 
 template <class T>
@@ -102,18 +131,123 @@ void add(void* sum, const void* a, const void* b, std::size_t count) {
         into[i] = left[i] + right[i];
 }
 
+/// A buffer whose waits can be ended from another thread. Gloo forgets to wake those whose message
+/// was half sent or half received when the connection broke; they would sit out their timeout.
+class AbortableBuffer : public gloo::transport::UnboundBuffer {
+public:
+    using Live = std::set<AbortableBuffer*>;
+
+    AbortableBuffer(
+        std::unique_ptr<gloo::transport::UnboundBuffer> inner, std::mutex& mutex, Live& live)
+        : UnboundBuffer(inner->ptr, inner->size),
+          inner_(std::move(inner)),
+          mutex_(mutex),
+          live_(live) {
+        const std::lock_guard lock(mutex_);
+        live_.insert(this);
+    }
+    ~AbortableBuffer() override {
+        const std::lock_guard lock(mutex_);
+        live_.erase(this);
+    }
+
+    bool waitRecv(int* rank, Milliseconds timeout) override {
+        return inner_->waitRecv(rank, timeout) || aborted();
+    }
+    bool waitSend(int* rank, Milliseconds timeout) override {
+        return inner_->waitSend(rank, timeout) || aborted();
+    }
+    void abortWaitRecv() override { inner_->abortWaitRecv(); }
+    void abortWaitSend() override { inner_->abortWaitSend(); }
+    void send(int to, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
+        inner_->send(to, slot, offset, bytes);
+    }
+    void recv(int from, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
+        inner_->recv(from, slot, offset, bytes);
+    }
+    void recv(
+        std::vector<int> from, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
+        inner_->recv(std::move(from), slot, offset, bytes);
+    }
+
+private:
+    [[noreturn]] static bool aborted() { throw gloo::IoException("aborted"); }
+
+    std::unique_ptr<gloo::transport::UnboundBuffer> inner_;
+    std::mutex& mutex_;
+    Live& live_;
+};
+
+/// Gloo's transport with abortable buffers; everything else is the real one's.
+class AbortableTransport : public gloo::transport::Context {
+public:
+    explicit AbortableTransport(std::shared_ptr<gloo::transport::Context> inner)
+        : Context(inner->rank, inner->size),
+          inner_(std::move(inner)) {
+        setTimeout(inner_->getTimeout());
+    }
+
+    gloo::transport::Context& inner() { return *inner_; }
+
+    std::unique_ptr<gloo::transport::Pair>& getPair(int peer) override {
+        return inner_->getPair(peer);
+    }
+    std::unique_ptr<gloo::transport::Pair>& createPair(int peer) override {
+        return inner_->createPair(peer);
+    }
+    std::unique_ptr<gloo::transport::UnboundBuffer> createUnboundBuffer(
+        void* data, std::size_t bytes) override {
+        auto buffer = std::make_unique<AbortableBuffer>(
+            inner_->createUnboundBuffer(data, bytes), buffers_mutex_, buffers_);
+        const std::lock_guard lock(buffers_mutex_);
+        if (is_aborted_) wake(*buffer);
+        return buffer;
+    }
+
+    void wake_all() {
+        const std::lock_guard lock(buffers_mutex_);
+        is_aborted_ = true;
+        for (auto* buffer : buffers_)
+            wake(*buffer);
+    }
+
+private:
+    static void wake(AbortableBuffer& buffer) {
+        buffer.abortWaitRecv();
+        buffer.abortWaitSend();
+    }
+
+    std::shared_ptr<gloo::transport::Context> inner_;
+    std::mutex buffers_mutex_;
+    AbortableBuffer::Live buffers_;
+    bool is_aborted_ = false;
+};
+
+class AbortableContext : public gloo::rendezvous::Context {
+public:
+    using Context::Context;
+
+    /// Requires: connected.
+    std::shared_ptr<AbortableTransport> make_abortable() {
+        auto transport = std::make_shared<AbortableTransport>(transportContext_);
+        transportContext_ = transport;
+        return transport;
+    }
+};
+
 class Gloo {
 public:
     explicit Gloo(const DdprunOpen& settings) : rank_(settings.rank) {
         const auto sockets_before = open_sockets();
         const gloo::transport::tcp::attr where(settings.address);
         auto device = gloo::transport::tcp::CreateDevice(where);
-        context_ = std::make_shared<gloo::rendezvous::Context>(settings.rank, settings.world_size);
+        context_ = std::make_shared<AbortableContext>(settings.rank, settings.world_size);
         // Gloo allows five times this for each connection.
         context_->setTimeout(Milliseconds(std::max<std::int64_t>(settings.connect_timeout_ms, 1)));
         Rendezvous store(settings.store);
         context_->connectFullMesh(store, device);
-        close_on_exec_all_but(sockets_before);
+        transport_ = context_->make_abortable();
+        sockets_ = close_on_exec_all_but(sockets_before);
     }
 
     void run(const DdprunCollective& collective) {
@@ -127,15 +261,35 @@ public:
         }
     }
 
-    /// Gloo closes all connections of a context when one wait on it runs out of time, and that
-    /// wakes whoever waits on another thread; nothing else in its interface does.
+    /// Gloo closes all connections of a context when one wait on it runs out of time; nothing else
+    /// in its interface does so and wakes whoever waits.
     void abort() {
+        {
+            const std::lock_guard lock(abort_mutex_);
+            // Before we break the rest.
+            if (!aborted_) aborted_ = broken_connections();
+        }
         try {
             char nothing = 0;
-            auto buffer = context_->createUnboundBuffer(&nothing, sizeof nothing);
+            auto buffer = transport_->inner().createUnboundBuffer(&nothing, sizeof nothing);
             buffer->waitRecv(Milliseconds(1));
         } catch (const std::exception&) {
         }
+        transport_->wake_all();
+    }
+
+    /// Which connections were broken when `abort` was first called; nothing before.
+    std::optional<std::string> aborted() {
+        const std::lock_guard lock(abort_mutex_);
+        return aborted_;
+    }
+
+    /// Gloo closes the socket of a connection that broke; its number may be somebody else's by now.
+    bool is_broken() const {
+        return std::any_of(sockets_.begin(), sockets_.end(), [](const auto& socket) {
+            struct stat about {};
+            return ::fstat(socket.first, &about) != 0 || about.st_ino != socket.second;
+        });
     }
 
     /// The peers whose connection is broken, with Gloo's words for it.
@@ -146,7 +300,7 @@ public:
             if (peer == rank_) continue;
             try {
                 char nothing = 0;
-                auto buffer = context_->createUnboundBuffer(&nothing, sizeof nothing);
+                auto buffer = transport_->inner().createUnboundBuffer(&nothing, sizeof nothing);
                 // Posted on a broken connection it throws; on a healthy one it is forgotten with
                 // the buffer.
                 buffer->recv(peer, 0, 0, sizeof nothing);
@@ -222,7 +376,11 @@ private:
     }
 
     int rank_;
-    std::shared_ptr<gloo::rendezvous::Context> context_;
+    std::shared_ptr<AbortableContext> context_;
+    std::shared_ptr<AbortableTransport> transport_;
+    Sockets sockets_;
+    std::mutex abort_mutex_;
+    std::optional<std::string> aborted_;
 };
 
 void report_trouble(DdprunReport* report, Trouble::Kind kind, const std::string& text) {
@@ -258,7 +416,10 @@ int run_gloo(void* transport, const DdprunCollective* collective, DdprunReport* 
         report->kind = 0;
     } catch (const gloo::IoException& error) {
         const auto text = Gloo::without_place(error.what());
-        if (is_timeout(text)) {
+        if (const auto aborted = self.aborted()) {
+            report_trouble(
+                report, Trouble::Kind::peer_lost, aborted->empty() ? "aborted" : *aborted);
+        } else if (is_timeout(text)) {
             report_trouble(report, Trouble::Kind::timeout, text);
         } else {
             const auto broken = self.broken_connections();
@@ -274,6 +435,10 @@ void abort_gloo(void* transport) {
     static_cast<Gloo*>(transport)->abort();
 }
 
+int is_gloo_broken(void* transport) {
+    return static_cast<Gloo*>(transport)->is_broken() ? 1 : 0;
+}
+
 void close_gloo(void* transport) {
     delete static_cast<Gloo*>(transport);
 }
@@ -282,6 +447,11 @@ void close_gloo(void* transport) {
 
 extern "C" [[gnu::visibility("default")]] const DdprunPlugin* ddprun_transport_plugin() {
     static const DdprunPlugin plugin{
-        ddprun::groups::plugin_version, open_gloo, run_gloo, abort_gloo, close_gloo};
+        ddprun::groups::plugin_version,
+        open_gloo,
+        run_gloo,
+        abort_gloo,
+        is_gloo_broken,
+        close_gloo};
     return &plugin;
 }

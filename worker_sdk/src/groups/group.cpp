@@ -19,6 +19,10 @@ using namespace std::chrono_literals;
 /// How long a collective takes before somebody asks whether all ranks are in the same one.
 constexpr auto first_look_after = 1s;
 constexpr auto longest_between_looks = 8s;
+/// A collective that a peer has left is still going on when all its bytes are under way. If it has
+/// not ended after this, it never will: the transport has lost track of one of its messages.
+constexpr auto patience_after_a_break = 2s;
+constexpr auto between_checks = 200ms;
 
 /// Starts a thread on which no signal is delivered, but those that the thread causes itself.
 template <class Body>
@@ -101,10 +105,12 @@ void Group::wait(const Ticket& ticket, std::optional<Clock::time_point> deadline
     Clock::duration between_looks = first_look_after;
     auto look_at = Clock::now() + between_looks;
     while (!ticket.is_done) {
-        work_done_.wait_until(lock, deadline ? std::min(*deadline, look_at) : look_at, [&] {
+        const auto check_at = std::min<Clock::time_point>(look_at, Clock::now() + between_checks);
+        work_done_.wait_until(lock, deadline ? std::min(*deadline, check_at) : check_at, [&] {
             return ticket.is_done;
         });
         if (ticket.is_done) break;
+        look_for_broken_connections(lock);
         const auto now = Clock::now();
         if (deadline && now >= *deadline) {
             deadline.reset();
@@ -162,6 +168,7 @@ std::shared_ptr<Ticket> Group::next_ticket() {
     auto ticket = std::move(queue_.front());
     queue_.pop_front();
     current_ = ticket->collective;
+    broken_since_.reset();
     return ticket;
 }
 
@@ -202,6 +209,18 @@ Trouble Group::explain(const Collective& collective, Trouble trouble) {
     if (trouble.kind != Trouble::Kind::mismatch)
         trouble.text = describe(collective) + ": " + trouble.text;
     return trouble;
+}
+
+void Group::look_for_broken_connections(std::unique_lock<std::mutex>& lock) {
+    if (!current_ || !transport_ || !transport_->is_broken()) return;
+    const auto now = Clock::now();
+    if (!broken_since_) broken_since_ = now;
+    if (now - *broken_since_ < patience_after_a_break) return;
+    broken_since_ = now;
+    const auto transport = transport_;
+    lock.unlock();
+    transport->abort();  // `run` now fails, and says which peers are gone
+    lock.lock();
 }
 
 void Group::look_for_mismatch(std::unique_lock<std::mutex>& lock) {

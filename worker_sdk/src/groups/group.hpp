@@ -72,6 +72,7 @@ private:
     Outcome run(const Collective& collective);
     Trouble explain(const Collective& collective, Trouble trouble);
     void look_for_mismatch(std::unique_lock<std::mutex>& lock);
+    void look_for_broken_connections(std::unique_lock<std::mutex>& lock);
 
     const Settings settings_;
     std::unique_ptr<MismatchWatch> watch_;
@@ -81,6 +82,8 @@ private:
     std::condition_variable work_done_;
     std::deque<std::shared_ptr<Ticket>> queue_;
     std::optional<Collective> current_;
+    /// When a connection was first seen broken during `current_`.
+    std::optional<Clock::time_point> broken_since_;
     std::uint64_t launched_count_ = 0;
     std::shared_ptr<Transport> transport_;
     std::optional<Trouble> dead_;

@@ -42,6 +42,7 @@ public:
         return meeting_->run(rank_, collective, timeout);
     }
     void abort() override { meeting_->fail(lost()); }
+    bool is_broken() override { return false; }  // `run` learns of it at once
 
 private:
     Trouble lost() const {

@@ -134,6 +134,7 @@ public:
     }
 
     void abort() override { plugin_.abort(handle_); }
+    bool is_broken() override { return plugin_.is_broken(handle_) != 0; }
 
 private:
     const DdprunPlugin& plugin_;

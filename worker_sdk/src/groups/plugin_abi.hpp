@@ -56,6 +56,7 @@ struct DdprunPlugin {
     /// Contracts of groups::Transport. `run` returns report->kind.
     int (*run)(void* transport, const DdprunCollective* collective, DdprunReport* report);
     void (*abort)(void* transport);
+    int (*is_broken)(void* transport);
     void (*close)(void* transport);
 };
 

@@ -10,7 +10,8 @@ namespace ddprun::groups {
 /// How the ranks of one group exchange bytes: Gloo between processes, memory within one.
 ///
 /// Driven by `Group`: `run` on the group's own thread, one collective at a time, in the order of
-/// `Collective::sequence`; `abort` from any thread. Averages arrive here as sums (`Group` divides).
+/// `Collective::sequence`; `abort` and `is_broken` from any thread. Averages arrive here as sums
+/// (`Group` divides).
 class Transport {
 public:
     virtual ~Transport() = default;
@@ -21,6 +22,10 @@ public:
 
     /// Makes a `run` in progress, and the peers, fail soon. Harmless when there is none.
     virtual void abort() = 0;
+
+    /// True when a connection to some peer has ended. That is no trouble by itself: a peer that was
+    /// done with the last collective may have left. Any thread.
+    virtual bool is_broken() = 0;
 };
 
 }  // namespace ddprun::groups
