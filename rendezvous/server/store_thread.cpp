@@ -37,15 +37,16 @@ void StoreThread::adopt(net::Tcp::socket socket, std::string first_bytes) {
     // A socket belongs to one io_context: the descriptor moves, nothing else does.
     const int descriptor = socket.release(ec);
     if (ec) return;
-    boost::asio::post(io_, [this, protocol, descriptor, bytes = std::move(first_bytes)]() mutable {
-        net::Tcp::socket moved(io_);
-        error_code refused;
-        moved.assign(protocol, descriptor, refused);
-        if (refused)
-            ::close(descriptor);
-        else
+    net::Tcp::socket moved(io_);
+    moved.assign(protocol, descriptor, ec);
+    if (ec) {
+        ::close(descriptor);
+        return;
+    }
+    boost::asio::post(
+        io_, [this, moved = std::move(moved), bytes = std::move(first_bytes)]() mutable {
             store_.adopt(std::move(moved), std::move(bytes));
-    });
+        });
 }
 
 }  // namespace ddprun::server
