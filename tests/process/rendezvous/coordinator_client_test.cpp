@@ -2,6 +2,7 @@
 // The agent's end of the control connection against real and false servers.
 #include "rendezvous/client/coordinator_client.hpp"
 
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/control/codec.hpp"
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
@@ -175,6 +176,22 @@ TEST_CASE("what is told in one packet arrives in order, and a hook may end the c
     CHECK(leaving.until([&] { return !leaving.messages.empty(); }));
     CHECK(leaving.messages.size() == 1);
     CHECK(leaving.connection == nullptr);
+}
+
+TEST_CASE("a server that does not keep up is given up when the queue is over its bound") {
+    RendezvousServer server(a_server());
+    Caller caller("127.0.0.1", *server.start());
+    REQUIRE(caller.until_opened());
+    control::Failed failed;
+    failed.failure.details = std::string(limits::max_free_text_bytes, 'x');
+
+    const auto enough = limits::max_control_backlog_bytes / limits::max_free_text_bytes + 64;
+    for (std::size_t i = 0; i < enough; ++i)
+        caller.connection->send(failed);
+
+    CHECK_FALSE(caller.closed.has_value());  // told later, never from inside `send`
+    CHECK_FALSE(caller.connection->is_open());
+    CHECK(caller.trouble() == Trouble::lost);
 }
 
 TEST_CASE("why there is no connection is told in one word and one sentence") {
