@@ -166,6 +166,7 @@ std::vector<pid_t> WorkerProcesses::living_leaders() const {
 }
 
 bool WorkerProcesses::has_orphans() const {
+    if (has_no_child()) return false;
     std::vector<pid_t> children(processes_.size() + 1);
     const auto leaders = living_leaders();
     const int count = list_children(children);
