@@ -73,6 +73,17 @@ void wait_for_the_end(net::Tcp::socket& socket) {
         socket.read_some(boost::asio::buffer(bytes), ec);
 }
 
+/// A port that is ours and refuses everybody, because nothing listens on it yet.
+net::Tcp::acceptor bound(boost::asio::io_context& io) {
+    net::Tcp::acceptor acceptor(io, net::Tcp::v4());
+    acceptor.bind({boost::asio::ip::address_v4::loopback(), 0});
+    return acceptor;
+}
+
+Endpoint endpoint_of(const net::Tcp::acceptor& acceptor) {
+    return {"127.0.0.1", acceptor.local_endpoint().port()};
+}
+
 /// VALIDATE and PING, answered.
 void greet(net::Tcp::socket& socket) {
     const auto greeting = read_exactly(socket, 10);
@@ -161,12 +172,9 @@ TEST_CASE("a server that has gone is an error and not a signal") {
 }
 
 TEST_CASE("nobody there, and a name that does not resolve, are told apart") {
-    std::uint16_t port = 0;
-    {
-        boost::asio::io_context io;
-        port = net::listen(io, "127.0.0.1", 0).value().local_endpoint().port();
-    }
-    const auto refused = StoreClient::connect({{"127.0.0.1", port}, 100ms, false});
+    boost::asio::io_context io;
+    const auto reserved = bound(io);
+    const auto refused = StoreClient::connect({endpoint_of(reserved), 100ms, false});
     CHECK(refused.error().describe().find("Connection refused") != std::string::npos);
 
     const auto unknown = StoreClient::connect({{"no-such-host.invalid", 1}, 100ms, false});
@@ -176,12 +184,11 @@ TEST_CASE("nobody there, and a name that does not resolve, are told apart") {
 
 TEST_CASE("a server that comes late is waited for") {
     boost::asio::io_context io;
-    net::Tcp::acceptor reserved = net::listen(io, "127.0.0.1", 0).value();
-    const Endpoint endpoint{"127.0.0.1", reserved.local_endpoint().port()};
-    reserved.close();
+    auto acceptor = bound(io);
+    const auto endpoint = endpoint_of(acceptor);
     std::thread late([&] {
         std::this_thread::sleep_for(100ms);
-        auto acceptor = net::listen(io, "127.0.0.1", endpoint.port).value();
+        acceptor.listen();
         net::Tcp::socket socket(io);
         acceptor.accept(socket);
         greet(socket);

@@ -264,7 +264,7 @@ TEST_CASE("without a free descriptor callers are turned away, and later ones ser
         ::close(descriptor);
     ::setrlimit(RLIMIT_NOFILE, &before);
 
-    CHECK(log.count("store.accept_failed") == 1);
+    CHECK(log.count("listener.accept_failed") == 1);
     auto again = greeted(store.port());
     served.say(encoded({Ping{7}}));
     CHECK(served.hear(4) == pong);

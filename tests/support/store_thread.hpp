@@ -56,8 +56,10 @@ public:
     /// Waits until the counters are as wanted; false if they are not after a generous time.
     bool becomes(const std::function<bool(const server::StoreServer::Counters&)>& is_wanted) {
         const auto until = std::chrono::steady_clock::now() + std::chrono::seconds{30};
-        while (!is_wanted(counters()))
+        while (!is_wanted(counters())) {
             if (std::chrono::steady_clock::now() > until) return false;
+            std::this_thread::sleep_for(std::chrono::milliseconds{1});
+        }
         return true;
     }
 
