@@ -49,7 +49,7 @@ public:
         ConnectionId who;
         /// All names were given: the wait has ended.
         bool is_complete = false;
-        /// It waited for this one name only.
+        /// No other name was missing when it began to wait.
         bool is_sole = false;
     };
     /// The name's queue has an element: gives the name to the client that waits longest for it.

@@ -112,7 +112,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             store.handle(Store::Received{{who}, request}, now, effects);
             const bool is_refused =
                 !effects.empty() && std::holds_alternative<Store::CloseConnection>(effects.back());
-            if (is_refused) is_waiting[who] = false;
+            // The server closes the connection and says so: the store's contract.
+            if (is_refused) {
+                store.handle(Store::Disconnected{{who}}, now, effects);
+                is_waiting[who] = false;
+            }
             reference.apply(request, is_refused);
         }
         for (const auto& effect : effects) {
