@@ -132,6 +132,10 @@ void Agent::on_link_closed(const LinkClosed& closed, Instant now, std::vector<Ef
     if (closed.link == attempt_) return on_attempt_failed(closed, now, out);
     if (closed.link != link_) return;
     const bool was_admitted = is_admitted_;
+    if (greeted_at_ && !welcome_) {
+        discard_fresh_store(out);
+        open_store(out);
+    }
     link_.reset();
     is_admitted_ = false;
     greeted_at_.reset();
@@ -168,6 +172,18 @@ void Agent::on_attempt_failed(const LinkClosed& closed, Instant now, std::vector
     if (!refused_since_) refused_since_ = now;
     if (now - *refused_since_ < limits::refused_is_gone_after) return;
     end(server_gone("the ddprun that hosts the rendezvous is gone"), now, out);
+}
+
+/// The server may have named it to others in a round of which this node never heard.
+void Agent::discard_fresh_store(std::vector<Effect>& out) {
+    if (fresh_store_) out.push_back(CloseStore{*fresh_store_});
+    fresh_store_.reset();
+}
+
+void Agent::open_store(std::vector<Effect>& out) {
+    if (fresh_store_ || is_opening_store_) return;
+    is_opening_store_ = true;
+    out.push_back(OpenStore{});
 }
 
 Agent::Ending Agent::server_gone(const std::string& what) const {
@@ -657,6 +673,7 @@ void Agent::rejoin(Instant now, std::vector<Effect>& out) {
     drop_links(out);
     if (used_store_) out.push_back(CloseStore{*used_store_});
     used_store_.reset();
+    discard_fresh_store(out);
     assignment_.reset();
     group_.reset();
     welcome_.reset();
@@ -668,10 +685,7 @@ void Agent::rejoin(Instant now, std::vector<Effect>& out) {
     phase_ = Phase::joining;
     if (!unreachable_since_) unreachable_since_ = now;
     if (!note_at_) note_at_ = now + first_note_after;
-    if (!fresh_store_ && !is_opening_store_) {
-        is_opening_store_ = true;
-        out.push_back(OpenStore{});
-    }
+    open_store(out);
     connect(now, out);
 }
 

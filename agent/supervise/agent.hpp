@@ -310,6 +310,8 @@ private:
     void send(control::AgentMessage message, std::vector<Effect>& out);
     void drop_links(std::vector<Effect>& out);
     void heartbeat(Instant now, std::vector<Effect>& out);
+    void discard_fresh_store(std::vector<Effect>& out);
+    void open_store(std::vector<Effect>& out);
     std::string node_addr() const;
     Duration pause_before_next_attempt(Instant now);
     control::Join join() const;

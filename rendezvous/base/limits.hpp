@@ -77,8 +77,8 @@ inline constexpr Duration late_node_quiet = 1s;
 inline constexpr Duration late_node_longest = 5s;
 /// Rounds lost within this long count towards a crash loop.
 inline constexpr Duration crash_loop_window = 1h;
-/// How often a node too many asks whether all members are heard, before it is refused.
-inline constexpr Duration surplus_check_interval = 1s;
+/// How often somebody who waits for a silent member looks whether it is heard again.
+inline constexpr Duration silent_check_interval = 1s;
 /// Members of a round that are asked about one that is silent.
 inline constexpr std::size_t max_neighbours = 3;
 /// The fence as a share of the lease: an agent that hears nobody kills its workers then.

@@ -450,7 +450,7 @@ Join read_join(const Fields& in) {
         join.node_rank = in.integer("node_rank", 0, limits::max_nodes_per_job - 1);
     join.addr = in.name("addr");
     join.socket_addr = in.name("socket_addr");
-    join.store_port = in.port("store_port", 1);
+    join.store_port = in.port("store_port");
     join.peer_port = in.port("peer_port");
     join.max_restarts = in.integer("max_restarts", 0, biggest_count);
     join.settings = read_settings(in.object("settings"));

@@ -62,7 +62,7 @@ void Job::handle(Event event, Instant now, std::vector<Effect>& out) {
 }
 
 void Job::settle(Instant now, std::vector<Effect>& out) {
-    if (state_ == State::draining && stopping_count_ == 0) finish_drain(now, out);
+    if (state_ == State::draining && stopping_count_ == 0) judge(now, out);
     if (state_ == State::forming) update_forming(now, out);
     if (state_ == State::running) refuse_surplus(now, out);
 }
@@ -132,11 +132,21 @@ void Job::rejoin(Member& member, const Joined& joined, Instant now, std::vector<
                 send(member, control::Standby{standby_reason(member)}, out);
             break;
         case State::draining:
-            set_state(member, Member::State::ready);
-            send(member, control::Standby{standby_reason(member)}, out);
+            if (member.group_rank) stop_untold(member, now, out);
+            if (member.state == Member::State::ready)
+                send(member, control::Standby{standby_reason(member)}, out);
             break;
         case State::over: send(member, *result_, out); break;
     }
+}
+
+/// A member of the draining round that never heard of it has no workers to wait for. But if it is
+/// the first, others have used its store, and only a round that it takes up and stops makes it
+/// open another.
+void Job::stop_untold(Member& member, Instant now, std::vector<Effect>& out) {
+    if (*member.group_rank > 0) return set_state(member, Member::State::ready);
+    send(member, assignment_for(member), out);
+    stop_member(member, now, out);
 }
 
 void Job::on_resumed(Resumed resumed, Instant now, std::vector<Effect>& out) {
@@ -197,12 +207,12 @@ void Job::take_up_in_round(
     if (told < round_->number) {
         // What told it of this round was lost with the connection.
         if (state_ == State::running) return send(member, assignment_for(member), out);
-        return on_ready(member, {told, member.join.store_port, member.join.nproc}, now, out);
+        return stop_untold(member, now, out);
     }
     if (state_ == State::running)
         send(member, assignment_for(member), out);
     else if (member.state == Member::State::stopping && resume.state != control::NodeState::ready)
-        send(member, *stop_, out);
+        stop_member(member, now, out);
     if (resume.failure) on_failed(member, {told, {}, *resume.failure, std::nullopt}, now, out);
     switch (resume.state) {
         case control::NodeState::starting: break;
@@ -462,7 +472,7 @@ void Job::form(std::string why, Instant now, std::vector<Effect>& out) {
     state_ = State::forming;
     forming_why_ = std::move(why);
     stop_.reset();
-    drain_ends_.reset();
+    drain_look_at_.reset();
     departure_.reset();
     failures_.clear();
     last_call_ends_.reset();
@@ -590,8 +600,6 @@ void Job::drain(const control::Cause& cause, int signal, Instant now, std::vecto
     first_late_at_.reset();
     admit_at_.reset();
     surplus_check_at_.reset();
-    // With one node there is nobody to go on without it.
-    if (has_lease()) drain_ends_ = now + terms_.settings.grace + limits::drain_margin;
     auto told_cause = cause;
     // These are long and come with the result.
     if (told_cause.worker) told_cause.worker->details.clear();
@@ -600,16 +608,35 @@ void Job::drain(const control::Cause& cause, int signal, Instant now, std::vecto
     say("draining", cause.reason, out);
     for (const auto& place : round_->places) {
         auto* member = members_.find(place.nonce);
-        if (member == nullptr || !member->is_active()) continue;
-        set_state(*member, Member::State::stopping);
-        send(*member, *stop_, out);
+        if (member != nullptr && member->is_active()) stop_member(*member, now, out);
     }
 }
 
-void Job::finish_drain(Instant now, std::vector<Effect>& out) {
-    for (auto* member : members_.by_arrival())
-        if (member->state == Member::State::stopping) set_state(*member, Member::State::out);
-    judge(now, out);
+void Job::stop_member(Member& member, Instant now, std::vector<Effect>& out) {
+    set_state(member, Member::State::stopping);
+    send(member, *stop_, out);
+    // With one node there is nobody to go on without it.
+    if (!has_lease()) return;
+    member.ready_by = now + terms_.settings.grace + limits::drain_margin;
+    drain_look_at_ = earliest(drain_look_at_, member.ready_by);
+}
+
+/// The round goes on without those whose workers do not die. Somebody who is silent is another
+/// case: its workers may live on, untold, until its fence falls, so it is waited for until it is
+/// lost or heard again, and then has all its time again.
+void Job::put_out_the_stuck(Instant now) {
+    drain_look_at_.reset();
+    for (auto* member : members_.by_arrival()) {
+        if (member->state != Member::State::stopping) continue;
+        if (!is_heard(*member, now)) {
+            member->ready_by = now + terms_.settings.grace + limits::drain_margin;
+            drain_look_at_ = earliest(drain_look_at_, now + limits::silent_check_interval);
+        } else if (now >= member->ready_by.value()) {
+            set_state(*member, Member::State::out);
+        } else {
+            drain_look_at_ = earliest(drain_look_at_, member->ready_by);
+        }
+    }
 }
 
 void Job::consider_late_node(const Member& member, Instant now, std::vector<Effect>& out) {
@@ -647,7 +674,7 @@ void Job::refuse_surplus(Instant now, std::vector<Effect>& out) {
         if (member->is_candidate()) surplus.push_back(member);
     if (surplus.empty()) return;
     if (!is_everybody_heard(now)) {
-        surplus_check_at_ = now + limits::surplus_check_interval;
+        surplus_check_at_ = now + limits::silent_check_interval;
         return;
     }
     for (auto* member : surplus) {
@@ -668,7 +695,7 @@ void Job::on_deadline(Instant now, std::vector<Effect>& out) {
     has_changed_ = true;
     if (is_due(look_at_)) lose_the_silent(now, out);
     if (is_due(admit_at_)) admit_late_nodes(now, out);
-    if (state_ == State::draining && is_due(drain_ends_)) finish_drain(now, out);
+    if (state_ == State::draining && is_due(drain_look_at_)) put_out_the_stuck(now);
 }
 
 /// The server did not run for a while: what it did not hear meanwhile says nothing.
@@ -679,8 +706,9 @@ void Job::on_woken_late(Instant now) {
         if (member->lost_at) member->lost_at = now + limits::reconnect_grace;
         if (member->lost_at) look_at(*member->lost_at);
         if (has_lease()) look_at(now + lease());
+        if (member->state == Member::State::stopping && has_lease())
+            member->ready_by = now + terms_.settings.grace + limits::drain_margin;
     }
-    if (drain_ends_) drain_ends_ = now + terms_.settings.grace + limits::drain_margin;
 }
 
 std::optional<Instant> Job::next_deadline() const {
@@ -688,7 +716,7 @@ std::optional<Instant> Job::next_deadline() const {
     switch (state_) {
         case State::forming: return earliest(next, last_call_ends_ ? last_call_ends_ : join_ends_);
         case State::running: return earliest(next, earliest(admit_at_, surplus_check_at_));
-        case State::draining: return earliest(next, drain_ends_);
+        case State::draining: return earliest(next, drain_look_at_);
         case State::over: return is_settled() ? forget_at_ : next;
     }
     contradiction("a job in no state", __FILE__, __LINE__);
@@ -723,10 +751,13 @@ bool Job::is_previous_round_settled() const {
 bool Job::is_everybody_heard(Instant now) const {
     return std::all_of(round_->places.begin(), round_->places.end(), [&](const Place& place) {
         const auto* member = members_.find(place.nonce);
-        if (member == nullptr) return place.is_gone;
-        if (!member->is_connected) return false;
-        return !has_lease() || now - member->heard_at < limits::suspect_after;
+        return member == nullptr ? place.is_gone : is_heard(*member, now);
     });
+}
+
+bool Job::is_heard(const Member& member, Instant now) const {
+    if (!member.is_connected) return false;
+    return !has_lease() || now - member.heard_at < limits::suspect_after;
 }
 
 /// The round cannot go on without it.
@@ -840,7 +871,7 @@ void Job::check() const {
     require(state_ == State::draining || stopping_count_ == 0 || is_over(), "only a drain stops");
     require(state_ != State::forming || join_ends_, "a job that forms does not wait for ever");
     require(
-        state_ != State::draining || !has_lease() || drain_ends_,
+        state_ != State::draining || !has_lease() || drain_look_at_,
         "a drain of several nodes does not wait for ever");
     require(state_ != State::running || round_, "a running job has a round");
 }

@@ -23,8 +23,8 @@ namespace ddprun::coordinator {
 ///   running  --failed, lost, leave,
 ///              late node, interrupted-->   draining   Send Stop to each member
 ///   running  --all succeeded-->            over       Send JobResult to everybody
-///   draining --all ready or lost, or
-///              grace + 5 s over-->         forming    judged: a cause that allows another round
+///   draining --all ready, lost or
+///              stuck (grace + 5 s)-->      forming    judged: a cause that allows another round
 ///                                  or      over       Send JobResult to everybody
 ///   forming  --join_timeout, everybody
 ///              left, interrupted-->        over       Send JobResult to everybody
@@ -158,8 +158,7 @@ private:
         Member& member, const control::Resume& resume, Instant now, std::vector<Effect>& out);
     void take_up_in_round(
         Member& member, const control::Resume& resume, Instant now, std::vector<Effect>& out);
-    void take_up_outside(
-        Member& member, const control::Resume& resume, std::vector<Effect>& out);
+    void take_up_outside(Member& member, const control::Resume& resume, std::vector<Effect>& out);
     void lose(Member& member, const std::string& how, Instant now, std::vector<Effect>& out);
     void lose_the_silent(Instant now, std::vector<Effect>& out);
     void depart(const Member& member, control::Cause cause, Instant now, std::vector<Effect>& out);
@@ -171,7 +170,9 @@ private:
     void close_round(const std::string& why, Instant now, std::vector<Effect>& out);
     std::string give_places(const std::vector<Member*>& chosen);
     void drain(const control::Cause& cause, int signal, Instant now, std::vector<Effect>& out);
-    void finish_drain(Instant now, std::vector<Effect>& out);
+    void stop_untold(Member& member, Instant now, std::vector<Effect>& out);
+    void stop_member(Member& member, Instant now, std::vector<Effect>& out);
+    void put_out_the_stuck(Instant now);
     void consider_late_node(const Member& member, Instant now, std::vector<Effect>& out);
     void admit_late_nodes(Instant now, std::vector<Effect>& out);
     void refuse_surplus(Instant now, std::vector<Effect>& out);
@@ -199,6 +200,7 @@ private:
     bool is_anybody_done() const { return round_ && round_->succeeded_count > 0; }
     bool is_previous_round_settled() const;
     bool is_everybody_heard(Instant now) const;
+    bool is_heard(const Member& member, Instant now) const;
     bool is_needed(const Member& member) const;
     Place& place_of(const Member& member);
     const Place& place_of(const Member& member) const;
@@ -260,7 +262,8 @@ private:
 
     // Draining.
     std::optional<control::Stop> stop_;
-    std::optional<Instant> drain_ends_;
+    /// When those who are not ready are looked at.
+    std::optional<Instant> drain_look_at_;
     /// The first member lost or left in this round.
     std::optional<control::Cause> departure_;
     /// The first that left since the round began, or since there is none.

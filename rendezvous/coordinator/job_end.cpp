@@ -173,7 +173,7 @@ void Job::end(
     result_ = control::JobResult{outcome, std::move(cause), exit_code};
     state_ = State::over;
     stop_.reset();
-    drain_ends_.reset();
+    drain_look_at_.reset();
     join_ends_.reset();
     last_call_ends_.reset();
     first_late_at_.reset();

@@ -42,6 +42,8 @@ struct Member {
     Instant heard_at{};
     /// When it counts as lost because its connection ended.
     std::optional<Instant> lost_at;
+    /// While stopping: when it is no longer waited for, if it is heard then.
+    std::optional<Instant> ready_by;
 
     const Nonce& nonce() const { return join.node.nonce; }
     const std::string& host() const { return join.node.host; }
@@ -49,7 +51,9 @@ struct Member {
     std::string name() const;
     bool is_leaving() const { return leave_signal.has_value(); }
     /// May be given a place in the next round.
-    bool is_candidate() const { return state == State::ready && is_connected && !is_leaving(); }
+    bool is_candidate() const {
+        return state == State::ready && is_connected && !is_leaving() && join.store_port != 0;
+    }
     /// It has, or may have, workers of the round at hand.
     bool is_active() const {
         return state == State::starting || state == State::running || state == State::succeeded ||

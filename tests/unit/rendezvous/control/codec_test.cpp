@@ -164,7 +164,8 @@ TEST_CASE("a field that is missing, of another kind or out of range is named") {
     names(join_with(R"("late_nodes":"at-restart")", R"("late_nodes":"x")"), "join.settings.late");
     names(
         join_with(R"("role":"trainer")", R"("role":")" + std::string(256, 'x') + '"'), "join.role");
-    names(join_with(R"("store_port":20000)", R"("store_port":0)"), "join.store_port");
+    names(join_with(R"("store_port":20000)", R"("store_port":65536)"), "join.store_port");
+    names(R"({"type":"ready","round":0,"store_port":0,"nproc":1})", "ready.store_port");
     names(R"({"type":"leave","reason":1,"signal":0})", "leave.reason");
     names(R"({"type":"heartbeat","seq":-1})", "heartbeat.seq");
 }

@@ -94,6 +94,7 @@ TEST_CASE("every event of every kind of connection has its answer") {
     control::Join join;
     join.run_id = "elsewhere";
     join.socket_addr = "10.0.0.9:1";
+    join.store_port = 20'000;
     control::Resume resume;
     resume.join = join;
 
@@ -112,7 +113,7 @@ TEST_CASE("every event of every kind of connection has its answer") {
                                 "replaced:",
                                 "refused:"});
     for (const control::AgentMessage& message : std::vector<control::AgentMessage>{
-             control::Ready{},
+             control::Ready{0, 20'000, 1},
              control::Started{},
              control::Succeeded{},
              control::Failed{},

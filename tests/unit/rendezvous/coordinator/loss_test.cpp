@@ -353,3 +353,44 @@ TEST_CASE("a node whose first answer got lost joins again and is told everything
                           "b assignment round=0 group_rank=1/2 rank_base=2 world_size=4 restarts=0 "
                           "master=10.0.0.97:20097"});
 }
+
+TEST_CASE("a node that may not have heard the stop is waited for until it is lost or has had it") {
+    Story job{"1:3", 1, [](control::Join& join) { join.settings.grace = 1s; }};
+    job.run("a b c");
+    job.failed("a");
+    job.ready("a b");
+
+    SUBCASE("it stays silent: its fence falls before anybody takes its ranks") {
+        job.pass(29s, "a b");
+        CHECK(job.status().state == "draining");
+        job.pass(1s, "a b");
+        CHECK(job.assignment("a").group_world_size == 2);
+    }
+    SUBCASE("it is heard again: it has all its time again, and then it is out") {
+        job.pass(10s, "a b");
+        job.pass(5s, "a b c");
+        CHECK(job.status().state == "draining");
+        job.pass(3s, "a b c");
+        CHECK(job.assignment("a").group_world_size == 2);
+        CHECK(job.status().nodes[2].state == "out");
+    }
+}
+
+TEST_CASE(
+    "a first node that never heard of the round takes it up and stops it: its store is used") {
+    Story job{"2"};
+    job.run("a b");
+    job.failed("b");
+    job.told();
+
+    job.resume("a", NodeState::ready, [](control::Resume& resume) { resume.assignment.reset(); });
+
+    const auto told = job.told();
+    REQUIRE(told.size() == 4);
+    CHECK(told[1] == "a resumed");
+    CHECK(told[2].starts_with("a assignment round=0 group_rank=0/2"));
+    CHECK(told[3].starts_with("a stop round=0"));
+    job.ready("a b");
+    CHECK(job.assignment("b").round == 1);
+    CHECK(job.assignment("b").master_port == 21097);
+}

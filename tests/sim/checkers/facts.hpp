@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/time.hpp"
+#include "rendezvous/control/message.hpp"
+
+#include <string>
+#include <vector>
+
+/// What the checkers see: facts from outside the machines. Each checker keeps its own little model
+/// and complains when a fact does not fit it; none of them asks the code under test.
+namespace ddprun::sim {
+
+struct WorkerStarted {
+    std::string host;
+    std::string incarnation;
+    control::Assignment assignment;
+    int local_rank = 0;
+    int pid = 0;
+    Instant at;
+
+    int rank() const { return assignment.rank_base + local_rank; }
+    int round() const { return assignment.round; }
+};
+
+using Complaints = std::vector<std::string>;
+
+}  // namespace ddprun::sim

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/cluster.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun::sim {
+
+Cluster::Cluster(std::uint64_t seed, Options options)
+    : world_(seed),
+      options_(std::move(options)),
+      checkers_(options_.restarts) {
+    const bool is_hosted = !options_.hosted_by.empty();
+    server_ = std::make_unique<Server>(
+        world_,
+        is_hosted ? "10.0.0.1" : "10.0.0.250",
+        is_hosted ? std::optional<std::string>{"job"} : std::nullopt);
+}
+
+Host& Cluster::start(const std::string& name) {
+    agent::AgentConfig config;
+    config.run_id = "job";
+    config.rendezvous.endpoint = {"rendezvous", 29'400};
+    config.nodes = options_.nodes;
+    config.settings = options_.settings;
+    config.max_restarts = options_.restarts;
+    config.host_name = name;
+    config.worker.nproc = options_.workers;
+    config.worker.program = "trainer";
+    const auto number = static_cast<int>(in_order_.size()) + 1;
+    const auto addr = "10.0.0." + std::to_string(number);
+    auto host = std::make_unique<Host>(*this, name, addr, std::move(config), 1000 * number);
+    auto& started = *host;
+    in_order_.push_back(&started);
+    by_addr_[addr] = &started;
+    hosts_[name] = std::move(host);
+    if (name == options_.hosted_by) started.host_server();
+    started.begin();
+    return started;
+}
+
+std::vector<Host*> Cluster::hosts() {
+    return in_order_;
+}
+
+RoundStore* Cluster::store_at(const std::string& addr, std::uint16_t port) {
+    const auto found = by_addr_.find(addr);
+    return found == by_addr_.end() ? nullptr : found->second->store(port);
+}
+
+std::shared_ptr<Link> Cluster::make_link() {
+    const auto latency = std::chrono::milliseconds{world_.any(1, options_.most_latency_ms)};
+    return std::make_shared<Link>(world_, latency);
+}
+
+std::string Cluster::job_state() const {
+    const auto jobs = server_->coordinator().status(world_.now());
+    return jobs.empty() ? std::string{} : jobs.back().state;
+}
+
+int Cluster::round() const {
+    const auto jobs = server_->coordinator().status(world_.now());
+    return jobs.empty() ? -1 : jobs.back().round;
+}
+
+bool Cluster::is_training() {
+    if (job_state() != "running") return false;
+    bool is_any = false;
+    for (const auto* host : in_order_) {
+        if (!host->is_alive() || host->machine().group() == nullptr) continue;
+        const auto phase = host->machine().phase();
+        if (phase == agent::Agent::Phase::starting || phase == agent::Agent::Phase::stopping)
+            return false;
+        if (phase != agent::Agent::Phase::running) continue;
+        if (!host->is_training()) return false;
+        is_any = true;
+    }
+    return is_any;
+}
+
+bool Cluster::is_done() {
+    return std::all_of(in_order_.begin(), in_order_.end(), [](const Host* host) {
+        return !host->is_alive() || host->report().has_value();
+    });
+}
+
+void Cluster::finish_workers() {
+    for (auto* host : in_order_)
+        for (int local_rank = 0; local_rank < options_.workers; ++local_rank)
+            if (host->is_alive())
+                host->end_worker(local_rank, agent::WorkerExit{agent::WorkerExit::Exited{0}});
+}
+
+bool Cluster::until(const std::function<bool()>& condition, Duration longest) {
+    const auto end = world_.now() + longest;
+    while (!condition()) {
+        const auto next = world_.next();
+        if (!next || *next > end) return false;
+        world_.step();
+    }
+    return true;
+}
+
+void Cluster::pass(Duration length) {
+    const auto end = world_.now() + length;
+    while (world_.next() && *world_.next() <= end)
+        world_.step();
+    world_.advance_to(end);
+}
+
+}  // namespace ddprun::sim

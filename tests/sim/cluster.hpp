@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "tests/sim/checkers/checkers.hpp"
+#include "tests/sim/host.hpp"
+#include "tests/sim/server.hpp"
+#include "tests/sim/world.hpp"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun::sim {
+
+/// Machines with a `ddprun` each, a rendezvous server, and the network between them.
+class Cluster {
+public:
+    struct Options {
+        control::NodeRange nodes;
+        int workers = 1;
+        int restarts = 0;
+        control::Settings settings;
+        /// Which host serves the rendezvous; empty: a daemon elsewhere.
+        std::string hosted_by;
+        /// Every message takes between 1 ms and this long.
+        int most_latency_ms = 1;
+    };
+
+    Cluster(std::uint64_t seed, Options options);
+
+    World& world() { return world_; }
+    Server& server() { return *server_; }
+    Checkers& checkers() { return checkers_; }
+    const Options& options() const { return options_; }
+
+    /// A machine joins the cluster and its `ddprun` is started.
+    Host& start(const std::string& name);
+    Host& host(const std::string& name) { return *hosts_.at(name); }
+    std::vector<Host*> hosts();
+    RoundStore* store_at(const std::string& addr, std::uint16_t port);
+    std::shared_ptr<Link> make_link();
+
+    /// The newest job's state, as /status tells it; empty: no job yet.
+    std::string job_state() const;
+    int round() const;
+    /// The round runs and every one of its workers has met the others.
+    bool is_training();
+    /// Every `ddprun` that was not killed has ended.
+    bool is_done();
+    /// All workers end well.
+    void finish_workers();
+
+    /// Things happen until this is so. False: it is not within `longest`.
+    bool until(const std::function<bool()>& condition, Duration longest);
+    void pass(Duration length);
+
+private:
+    World world_;
+    Options options_;
+    Checkers checkers_;
+    std::unique_ptr<Server> server_;
+    /// In order of their start: names may repeat no name.
+    std::map<std::string, std::unique_ptr<Host>> hosts_;
+    std::vector<Host*> in_order_;
+    std::map<std::string, Host*> by_addr_;
+};
+
+}  // namespace ddprun::sim

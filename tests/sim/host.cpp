@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/sim/host.hpp"
+
+#include "rendezvous/base/machine.hpp"
+#include "rendezvous/control/text.hpp"
+#include "rendezvous/wire/encoder.hpp"
+#include "tests/sim/cluster.hpp"
+
+#include <signal.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace ddprun::sim {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration spawn_time = 1ms;
+constexpr Duration death_time = 2ms;
+/// What init_process_group's timeout is.
+constexpr Duration meeting_timeout = 60s;
+constexpr int control_port_of_peers = 7;
+
+control::Node node_of(const std::string& name, int pid, Random& random) {
+    control::Node node;
+    node.nonce = make_nonce(random);
+    node.host = name;
+    node.pid = pid;
+    return node;
+}
+
+}  // namespace
+
+// ---- the worker store ---------------------------------------------------------------------------
+
+RoundStore::RoundStore(World& world)
+    : driven_(world, store::Store{}, [this](store::Store::Effect& effect) { perform(effect); }) {}
+
+void RoundStore::accept(const std::shared_ptr<Link>& link) {
+    const ConnectionId id{next_client_++};
+    clients_[id].link = link;
+    link->attach(
+        Link::server,
+        {[this, id](const std::string& bytes) { received(id, bytes); },
+         [this, id] {
+             clients_.erase(id);
+             driven_.post(store::Store::Disconnected{id});
+         }});
+}
+
+void RoundStore::received(ConnectionId id, const std::string& bytes) {
+    const auto found = clients_.find(id);
+    if (found == clients_.end()) return;
+    found->second.decoder.append(bytes);
+    for (;;) {
+        auto request = found->second.decoder.next();
+        require(request.has_value(), "workers speak the protocol");
+        if (!*request) return;
+        driven_.post(store::Store::Received{id, std::move(**request)});
+    }
+}
+
+void RoundStore::perform(store::Store::Effect& effect) {
+    std::visit(
+        Overloaded{
+            [&](const store::Store::Reply& reply) {
+                const auto found = clients_.find(reply.to);
+                if (found == clients_.end()) return;
+                std::string bytes;
+                wire::encode(reply.reply, bytes);
+                found->second.link->send(Link::server, std::move(bytes));
+            },
+            [&](const store::Store::CloseConnection&) {
+                contradiction("workers ask for nothing odd", __FILE__, __LINE__);
+            },
+        },
+        effect);
+}
+
+void RoundStore::close() {
+    for (const auto& [id, client] : clients_)
+        client.link->close(Link::server);
+    clients_.clear();
+}
+
+// ---- the host -----------------------------------------------------------------------------------
+
+Host::Host(Cluster& cluster, std::string name, std::string addr, agent::AgentConfig config, int pid)
+    : cluster_(cluster),
+      world_(cluster.world()),
+      name_(std::move(name)),
+      addr_(std::move(addr)),
+      next_pid_(pid + 1),
+      agent_(
+          world_,
+          Agent{
+              std::move(config),
+              node_of(name_, pid, world_.random()),
+              control_port_of_peers,
+              world_.random()},
+          [this](Agent::Effect& effect) { perform(effect); }) {}
+
+Host::~Host() = default;
+
+void Host::note(const std::string& what) {
+    world_.note(name_ + " " + what);
+}
+
+void Host::begin() {
+    if (is_hosting_) agent_.post(Agent::HostingStarted{});
+    agent_.post(Agent::Began{});
+}
+
+bool Host::is_training() const {
+    const auto* group = machine().group();
+    if (group == nullptr || static_cast<int>(workers_.size()) != group->size()) return false;
+    for (const auto& [local_rank, worker] : workers_)
+        if (!worker.is_training) return false;
+    return true;
+}
+
+void Host::finish_training() {
+    std::vector<int> done;
+    for (const auto& [local_rank, worker] : workers_)
+        if (worker.is_training) done.push_back(local_rank);
+    for (const int local_rank : done)
+        die(local_rank, agent::WorkerExit{agent::WorkerExit::Exited{0}});
+}
+
+RoundStore* Host::store(std::uint16_t port) {
+    const auto found = stores_.find(port);
+    return found == stores_.end() ? nullptr : found->second.get();
+}
+
+void Host::perform(Agent::Effect& effect) {
+    std::visit(
+        Overloaded{
+            [&](Agent::OpenStore) {
+                const auto port = next_port_++;
+                stores_[port] = std::make_unique<RoundStore>(world_);
+                agent_.post(Agent::StoreOpened{port});
+            },
+            [&](const Agent::CloseStore& e) {
+                if (const auto found = stores_.find(e.port); found != stores_.end()) {
+                    found->second->close();
+                    // Its callbacks may be on the way down.
+                    world_.after(0s, [gone = std::shared_ptr(std::move(found->second))] {});
+                    stores_.erase(found);
+                }
+            },
+            [&](const Agent::Connect& e) { connect(e.link); },
+            [&](const Agent::Send& e) {
+                const auto found = links_.find(e.link);
+                require(found != links_.end(), "an agent sends on open links");
+                if (const auto* join = std::get_if<control::Join>(&e.message))
+                    note("joins nproc=" + std::to_string(join->nproc));
+                if (const auto* resume = std::get_if<control::Resume>(&e.message))
+                    note("resumes " + std::string{control::name_of(resume->state)});
+                if (const auto* ready = std::get_if<control::Ready>(&e.message))
+                    note("ready round=" + std::to_string(ready->round));
+                found->second.link->send(Link::client, control::encode(e.message));
+            },
+            [&](const Agent::CloseLink& e) {
+                const auto found = links_.find(e.link);
+                if (found == links_.end()) return;
+                if (found->second.link) found->second.link->close(Link::client);
+                links_.erase(found);
+            },
+            [&](const Agent::SpawnWorkers& e) { spawn(e); },
+            [&](const Agent::CheckStore& e) { check_store(e); },
+            [&](const Agent::ExplainFailure& e) {
+                world_.after(1ms, [this, e] {
+                    agent_.post(Agent::FailureExplained{e.round, e.local_rank, "", "", false});
+                });
+            },
+            [&](const Agent::InterruptServer& e) {
+                cluster_.server().interrupt(e.signal, e.reason);
+            },
+            [&](const Agent::NoteStandby& e) { note("stands by: " + e.reason); },
+            [&](const Agent::NoteStopping& e) { note("stops: " + e.reason); },
+            [&](const Agent::NoteServerLost& e) { note("lost the server: " + e.reason); },
+            [&](Agent::NoteServerBack) { note("has the server back"); },
+            [&](const Agent::Finish& e) {
+                report_ = e.report;
+                note(
+                    "ends " + std::string{control::name_of(e.report.outcome)} +
+                    " exit_code=" + std::to_string(e.report.exit_code));
+            },
+            [&](const agent::WorkerGroup::SignalLeader& e) {
+                const auto found = workers_.find(e.local_rank);
+                if (found == workers_.end() || found->second.is_stubborn) return;
+                const int pid = found->second.pid;
+                world_.after(death_time, [this, e, pid] {
+                    const auto worker = workers_.find(e.local_rank);
+                    if (worker != workers_.end() && worker->second.pid == pid)
+                        die(e.local_rank,
+                            agent::WorkerExit{agent::WorkerExit::Killed{e.signal, false}});
+                });
+            },
+            [&](const agent::WorkerGroup::KillSession& e) {
+                const auto found = workers_.find(e.local_rank);
+                if (found == workers_.end()) return;
+                const int pid = found->second.pid;
+                world_.after(0s, [this, e, pid] {
+                    const auto worker = workers_.find(e.local_rank);
+                    if (worker != workers_.end() && worker->second.pid == pid)
+                        die(e.local_rank,
+                            agent::WorkerExit{agent::WorkerExit::Killed{SIGKILL, false}});
+                });
+            },
+            [&](agent::WorkerGroup::CancelSpawns) {
+                for (const int local_rank : std::exchange(unspawned_, {}))
+                    agent_.post(Agent::WorkerExited{
+                        local_rank,
+                        agent::WorkerExit{agent::WorkerExit::NotExecuted{ECANCELED, "trainer"}}});
+            },
+            [&](agent::WorkerGroup::CountRemains) { agent_.post(Agent::RemainsCounted{0}); },
+            // The keeper is not needed where agents do not get stuck; leaders have no children; and
+            // the rest is not worth a line.
+            [](const Agent::SetFence&) {},
+            [](const agent::WorkerGroup::SignalSession&) {},
+            [](const agent::WorkerGroup::SignalRemains&) {},
+            [](agent::WorkerGroup::KillRemains) {},
+            [](const Agent::CleanUpRound&) {},
+            [](const Agent::NoteWaiting&) {},
+            [](const Agent::NoteStale&) {},
+            [](const Agent::NoteStuck&) {},
+        },
+        effect);
+}
+
+// ---- control connections ------------------------------------------------------------------------
+
+void Host::connect(int number) {
+    auto& control = links_[number];
+    control.port = next_client_port_++;
+    auto& server = cluster_.server();
+    if (is_cut_ || !server.is_up()) {
+        const auto trouble = is_cut_ ? Agent::Trouble::no_answer : Agent::Trouble::refused;
+        world_.after(is_cut_ ? 1s : 1ms, [this, number, trouble] {
+            if (links_.erase(number) == 0 || !is_alive_) return;
+            agent_.post(Agent::LinkClosed{number, trouble, "made-up network"});
+        });
+        return;
+    }
+    control.link = cluster_.make_link();
+    control.link->attach(
+        Link::client,
+        {[this, number](const std::string& bytes) { received(number, bytes); },
+         [this, number] {
+             if (links_.erase(number) == 0) return;
+             agent_.post(Agent::LinkClosed{number, Agent::Trouble::lost, "end of file"});
+         }});
+    server.accept(control.link, addr_, control.port);
+}
+
+void Host::received(int number, const std::string& bytes) {
+    links_.at(number).decoder.append(bytes);
+    for (;;) {
+        const auto found = links_.find(number);
+        if (found == links_.end()) return;
+        auto message = found->second.decoder.next();
+        require(message.has_value(), "the server speaks the protocol");
+        if (!*message) return;
+        if (std::holds_alternative<control::Hello>(**message)) {
+            agent_.post(
+                Agent::LinkOpened{number, addr_ + ":" + std::to_string(found->second.port)});
+            continue;
+        }
+        if (const auto* welcome = std::get_if<control::Welcome>(&**message))
+            incarnation_ = welcome->incarnation;
+        if (const auto* result = std::get_if<control::JobResult>(&**message))
+            cluster_.checkers().on_result(name_, incarnation_, *result);
+        agent_.post(Agent::Received{number, std::move(**message)});
+    }
+}
+
+// ---- processes ----------------------------------------------------------------------------------
+
+void Host::spawn(const Agent::SpawnWorkers& order) {
+    spawning_round_ = order.assignment.round;
+    const int count = machine().group()->size();
+    for (int local_rank = 0; local_rank < count; ++local_rank)
+        unspawned_.insert(local_rank);
+    world_.after(spawn_time, [this, order, count] {
+        for (int local_rank = 0; local_rank < count; ++local_rank) {
+            const bool is_wanted =
+                spawning_round_ == order.assignment.round && unspawned_.erase(local_rank) == 1;
+            if (is_wanted && is_alive_) start_worker(order, local_rank);
+        }
+    });
+}
+
+void Host::start_worker(const Agent::SpawnWorkers& order, int local_rank) {
+    WorkerProcess worker;
+    worker.local_rank = local_rank;
+    worker.rank = order.assignment.rank_base + local_rank;
+    worker.pid = next_pid_++;
+    worker.assignment = order.assignment;
+    const int pid = worker.pid;
+    workers_[local_rank] = std::move(worker);
+    note(
+        "started rank=" + std::to_string(order.assignment.rank_base + local_rank) +
+        " round=" + std::to_string(order.assignment.round));
+    cluster_.checkers().on_worker_started(
+        {name_, order.incarnation, order.assignment, local_rank, pid, world_.now()});
+    agent_.post(Agent::WorkerSpawned{local_rank, pid});
+    const auto if_alive = [this, local_rank, pid](auto action) {
+        return [this, local_rank, pid, action] {
+            const auto found = workers_.find(local_rank);
+            if (found != workers_.end() && found->second.pid == pid) action(found->second);
+        };
+    };
+    world_.after(5ms, if_alive([this, local_rank](WorkerProcess&) { meet_others(local_rank); }));
+    world_.after(meeting_timeout, if_alive([this, local_rank](WorkerProcess& process) {
+                     if (!process.is_training)
+                         die(local_rank, agent::WorkerExit{agent::WorkerExit::Exited{1}});
+                 }));
+}
+
+/// What init_process_group comes down to: say that one is there, wait for everybody.
+void Host::meet_others(int local_rank) {
+    auto& worker = workers_.at(local_rank);
+    const auto& assignment = worker.assignment;
+    auto* store = cluster_.store_at(assignment.master_addr, assignment.master_port);
+    if (store == nullptr || is_cut_) {
+        const int pid = worker.pid;
+        // Like a client that tries again until its timeout.
+        world_.after(500ms, [this, local_rank, pid] {
+            const auto found = workers_.find(local_rank);
+            if (found != workers_.end() && found->second.pid == pid) meet_others(local_rank);
+        });
+        return;
+    }
+    worker.link = cluster_.make_link();
+    const int pid = worker.pid;
+    worker.link->attach(
+        Link::client,
+        {[this, local_rank, pid](const std::string& bytes) {
+             continue_meeting(local_rank, pid, bytes);
+         },
+         [this, local_rank, pid] {
+             const auto found = workers_.find(local_rank);
+             if (found == workers_.end() || found->second.pid != pid) return;
+             if (!found->second.is_training)
+                 die(local_rank, agent::WorkerExit{agent::WorkerExit::Exited{1}});
+         }});
+    store->accept(worker.link);
+    worker.session = std::make_unique<client::ClientSession>(
+        client::ClientSession::Greeting::validate_and_ping, 7);
+    worker.session->send(wire::Add{"arrived", 1});
+    worker.session->send(wire::Barrier{"all", worker.assignment.world_size});
+    worker.link->send(Link::client, std::string{worker.session->output()});
+    worker.session->sent(worker.session->output().size());
+}
+
+void Host::continue_meeting(int local_rank, int pid, const std::string& bytes) {
+    const auto found = workers_.find(local_rank);
+    if (found == workers_.end() || found->second.pid != pid) return;
+    auto& worker = found->second;
+    worker.session->receive(bytes);
+    for (;;) {
+        const auto reply = worker.session->next();
+        require(reply.has_value(), "the store speaks the protocol");
+        if (!*reply) return;
+        if (const auto* arrived = std::get_if<wire::Number>(&**reply))
+            cluster_.checkers().on_arrived(worker.assignment, arrived->number);
+        if (std::holds_alternative<wire::StopWaiting>(**reply)) worker.is_training = true;
+    }
+}
+
+void Host::die(int local_rank, agent::WorkerExit exit) {
+    const auto found = workers_.find(local_rank);
+    if (found == workers_.end()) return;
+    if (found->second.link) found->second.link->close(Link::client);
+    const int pid = found->second.pid;
+    workers_.erase(found);
+    world_.note(worker_name(local_rank) + " " + exit.describe());
+    cluster_.checkers().on_worker_ended(name_, pid);
+    if (is_alive_) agent_.post(Agent::WorkerExited{local_rank, std::move(exit)});
+}
+
+void Host::check_store(const Agent::CheckStore& order) {
+    const bool is_there = cluster_.store_at(order.store.host, order.store.port) != nullptr;
+    const bool is_reached = is_there && !is_cut_;
+    world_.after(is_reached ? 1ms : 3s, [this, order, is_reached] {
+        if (!is_alive_) return;
+        agent_.post(Agent::StoreChecked{
+            order.round, is_reached ? std::string{} : "no answer from " + order.store.to_string()});
+    });
+}
+
+// ---- what can happen to it ----------------------------------------------------------------------
+
+void Host::end_worker(int local_rank, agent::WorkerExit exit) {
+    die(local_rank, std::move(exit));
+}
+
+void Host::make_stubborn(int local_rank) {
+    if (const auto found = workers_.find(local_rank); found != workers_.end())
+        found->second.is_stubborn = true;
+}
+
+void Host::signal(int signal) {
+    note("gets " + control::signal_name(signal));
+    agent_.post(Agent::Signalled{signal});
+}
+
+void Host::kill() {
+    if (!is_alive_) return;
+    note("is killed");
+    is_alive_ = false;
+    agent_.freeze();
+    while (!workers_.empty())
+        die(workers_.begin()->first, agent::WorkerExit{agent::WorkerExit::Killed{SIGKILL, false}});
+    for (const auto& [port, store] : stores_)
+        store->close();
+    for (const auto& [number, control] : links_)
+        if (control.link) control.link->close(Link::client);
+    links_.clear();
+    if (is_hosting_) cluster_.server().kill();
+}
+
+void Host::cut() {
+    note("is cut off");
+    is_cut_ = true;
+    for (const auto& [number, control] : links_)
+        if (control.link) control.link->cut();
+}
+
+void Host::heal() {
+    if (!is_cut_) return;
+    note("is reachable again");
+    is_cut_ = false;
+    const auto links = links_;
+    for (const auto& [number, control] : links)
+        if (control.link) control.link->heal();
+}
+
+void Host::break_connection() {
+    note("loses its connection");
+    const auto links = std::exchange(links_, {});
+    for (const auto& [number, control] : links) {
+        if (control.link) control.link->close(Link::client);
+        agent_.post(Agent::LinkClosed{number, Agent::Trouble::lost, "reset"});
+    }
+}
+
+}  // namespace ddprun::sim

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/random.hpp"
+#include "rendezvous/base/time.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ddprun::sim {
+
+/// Time and order of everything in a simulated cluster. Time jumps to the next thing that happens;
+/// what happens at the same moment happens in the order in which it was asked for. One seed gives
+/// one history.
+class World {
+public:
+    explicit World(std::uint64_t seed) : random_(seed) {}
+    World(const World&) = delete;
+    World& operator=(const World&) = delete;
+
+    Instant now() const { return now_; }
+    Random& random() { return random_; }
+    /// Whole numbers from `low` to `high`.
+    int any(int low, int high) { return std::uniform_int_distribution<int>{low, high}(random_); }
+
+    void after(Duration delay, std::function<void()> action) {
+        at(now_ + delay, std::move(action));
+    }
+    void at(Instant moment, std::function<void()> action);
+    /// The next thing happens. False: nothing is left to happen.
+    bool step();
+    /// When the next thing happens.
+    std::optional<Instant> next() const;
+    void advance_to(Instant moment);
+
+    /// A line of the record, with the time in front.
+    void note(const std::string& line);
+    std::vector<std::string> take_record() { return std::exchange(record_, {}); }
+    /// The last lines, for the message of a failure.
+    std::string tail(std::size_t count) const;
+
+private:
+    Random random_;
+    Instant now_{};
+    std::uint64_t next_number_ = 0;
+    std::map<std::pair<Instant, std::uint64_t>, std::function<void()>> actions_;
+    std::vector<std::string> record_;
+};
+
+/// What net::Driver is for real programs: hands events to a machine and obeys its effects, and
+/// wakes it at its deadlines.
+template <Machine M>
+class Driven {
+public:
+    using Perform = std::function<void(typename M::Effect&)>;
+
+    Driven(World& world, M machine, Perform perform)
+        : world_(world),
+          machine_(std::move(machine)),
+          perform_(std::move(perform)) {}
+    Driven(const Driven&) = delete;
+    Driven& operator=(const Driven&) = delete;
+
+    const M& machine() const { return machine_; }
+    /// From here on it does nothing, like a process that was killed or stopped.
+    void freeze() { is_frozen_ = true; }
+
+    void post(typename M::Event event) {
+        inbox_.push_back(std::move(event));
+        if (is_draining_) return;
+        is_draining_ = true;
+        while (!inbox_.empty() && !is_frozen_) {
+            auto next = std::move(inbox_.front());
+            inbox_.erase(inbox_.begin());
+            std::vector<typename M::Effect> effects;
+            machine_.handle(std::move(next), world_.now(), effects);
+            for (auto& effect : effects)
+                perform_(effect);
+        }
+        is_draining_ = false;
+        rearm();
+    }
+
+private:
+    void rearm() {
+        const auto deadline = machine_.next_deadline();
+        if (deadline == armed_for_) return;
+        armed_for_ = deadline;
+        if (!deadline) return;
+        world_.at(
+            std::max(*deadline, world_.now()), [this, deadline, alive = std::weak_ptr{life_}] {
+                if (alive.expired() || is_frozen_ || armed_for_ != deadline) return;
+                armed_for_.reset();
+                post(typename M::DeadlinePassed{});
+            });
+    }
+
+    World& world_;
+    M machine_;
+    Perform perform_;
+    std::optional<Instant> armed_for_;
+    std::vector<typename M::Event> inbox_;
+    bool is_draining_ = false;
+    bool is_frozen_ = false;
+    std::shared_ptr<int> life_ = std::make_shared<int>(0);
+};
+
+}  // namespace ddprun::sim
