@@ -2,7 +2,6 @@
 #pragma once
 
 #include "rendezvous/base/ids.hpp"
-#include "rendezvous/base/random.hpp"
 #include "rendezvous/control/message.hpp"
 #include "rendezvous/coordinator/effects.hpp"
 #include "rendezvous/coordinator/job.hpp"
@@ -57,7 +56,7 @@ public:
     using Changed = coordinator::Changed;
     using Effect = coordinator::Effect;
 
-    Coordinator(Options options, Random&) : options_(std::move(options)) {}
+    explicit Coordinator(Options options) : options_(std::move(options)) {}
 
     void handle(Event event, Instant now, std::vector<Effect>& out);
     std::optional<Instant> next_deadline() const;

@@ -468,7 +468,7 @@ void Job::on_interrupted(const Interrupted& interrupted, Instant now, std::vecto
 
 // ---- rounds -------------------------------------------------------------------------------------
 
-void Job::form(std::string why, Instant now, std::vector<Effect>& out) {
+void Job::form(std::string why, Instant now) {
     state_ = State::forming;
     forming_why_ = std::move(why);
     stop_.reset();
@@ -477,7 +477,6 @@ void Job::form(std::string why, Instant now, std::vector<Effect>& out) {
     failures_.clear();
     last_call_ends_.reset();
     join_ends_ = now + terms_.settings.join_timeout;
-    say("forming", forming_why_, out);
 }
 
 void Job::update_forming(Instant now, std::vector<Effect>& out) {
@@ -495,14 +494,18 @@ void Job::update_forming(Instant now, std::vector<Effect>& out) {
          ready >= terms_.nodes.min && is_previous_round_settled(),
          last_call_ends_,
          now});
-    if (decision.closes) return close_round(decision.reason, now, out);
+    if (decision.closes) {
+        // Why there is a new round is worth a line even when nobody has to be waited for.
+        if (!forming_why_.empty()) say("forming", forming_why_, out);
+        return close_round(decision.reason, out);
+    }
     if (!last_call_ends_ && now >= *join_ends_) return give_up_forming(now, out);
     say("forming",
         forming_why_.empty() ? decision.reason : forming_why_ + "; " + decision.reason,
         out);
 }
 
-void Job::close_round(const std::string& why, Instant, std::vector<Effect>& out) {
+void Job::close_round(const std::string& why, std::vector<Effect>& out) {
     const auto chosen = choose_members(members_, most_nodes());
     const auto warning = give_places(chosen);
     state_ = State::running;
@@ -524,7 +527,7 @@ void Job::close_round(const std::string& why, Instant, std::vector<Effect>& out)
         send(member, assignment_for(member), out);
     }
     for (const auto* member : standbys())
-        send(*member, control::Standby{standby_reason(*member)}, out);
+        if (!member->is_leaving()) send(*member, control::Standby{standby_reason(*member)}, out);
 }
 
 /// Makes `round_` of those chosen; everybody else has no place from here on. Returns a warning.

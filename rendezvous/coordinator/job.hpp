@@ -165,9 +165,9 @@ private:
     void remove(Member& member);
 
     // Rounds.
-    void form(std::string why, Instant now, std::vector<Effect>& out);
+    void form(std::string why, Instant now);
     void update_forming(Instant now, std::vector<Effect>& out);
-    void close_round(const std::string& why, Instant now, std::vector<Effect>& out);
+    void close_round(const std::string& why, std::vector<Effect>& out);
     std::string give_places(const std::vector<Member*>& chosen);
     void drain(const control::Cause& cause, int signal, Instant now, std::vector<Effect>& out);
     void stop_untold(Member& member, Instant now, std::vector<Effect>& out);

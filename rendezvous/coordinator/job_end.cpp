@@ -109,7 +109,7 @@ void Job::judge(Instant now, std::vector<Effect>& out) {
     }
     if (departure_) return judge_departure(now, out);
     if (!failures_.empty()) return judge_failure(now, out);
-    form(last_cause_ ? last_cause_->reason : std::string{}, now, out);
+    form(last_cause_ ? last_cause_->reason : std::string{}, now);
 }
 
 /// The loss explains what failed around it: a peer's error usually arrives before the end of the
@@ -127,7 +127,7 @@ void Job::judge_departure(Instant now, std::vector<Effect>& out) {
                 control::Outcome::failed, std::move(cause), job_end::exit_crash_loop, now, out);
         }
     }
-    form(departure_->reason, now, out);
+    form(departure_->reason, now);
 }
 
 void Job::judge_failure(Instant now, std::vector<Effect>& out) {
@@ -139,8 +139,7 @@ void Job::judge_failure(Instant now, std::vector<Effect>& out) {
     form(
         "restart " + std::to_string(budget_.used()) + " of " + std::to_string(budget_.max()) +
             ": " + cause.reason,
-        now,
-        out);
+        now);
 }
 
 void Job::give_up_forming(Instant now, std::vector<Effect>& out) {

@@ -12,14 +12,13 @@ ControlServer::ControlServer(
     coordinator::Coordinator::Options options,
     Duration handshake_timeout,
     Hooks hooks)
-    : random_(seeded_by_the_system()),
-      hello_{{control::protocol_version}, options.server_name, {}},
+    : hello_{{control::protocol_version}, options.server_name, {}},
       handshake_timeout_(handshake_timeout),
       hooks_(std::move(hooks)),
       driver_(
           io,
           "coordinator",
-          Machine(std::move(options), random_),
+          Machine(std::move(options)),
           [this](Machine::Effect& effect) { perform(effect); },
           [this] { settled(); }) {}
 

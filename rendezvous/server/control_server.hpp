@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "rendezvous/base/random.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
 #include "rendezvous/net/driver.hpp"
 #include "rendezvous/server/control_connection.hpp"
@@ -55,7 +54,6 @@ private:
     const ControlConnection::Frame& encoded(const control::ServerMessage& message);
     void settled();
 
-    Random random_;
     control::Hello hello_;
     Duration handshake_timeout_;
     Hooks hooks_;

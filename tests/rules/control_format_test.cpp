@@ -99,7 +99,9 @@ bool is_accepted(const Json& body) {
 template <class Message>
 void check_optional(
     const Json& whole, const Json::json_pointer& at, const std::string& name, const Table& page) {
-    for (const auto& [field, value] : whole.at(at).items()) {
+    for (const auto& entry : whole.at(at).items()) {
+        const auto& field = entry.key();
+        const auto& value = entry.value();
         if (field == "type") continue;
         auto without = whole;
         without.at(at).erase(field);
@@ -148,13 +150,13 @@ TEST_CASE("the page of the control protocol lists what the codec writes, no more
     check_direction(samples::agent_messages(), page, found);
     check_direction(samples::server_messages(), page, found);
 
-    for (const auto& [name, fields] : found.all) {
-        CAPTURE(name);
-        REQUIRE(page.count(name) == 1);
-        CHECK(joined(without_marks(page.at(name))) == joined(fields));
+    for (const auto& entry : found.all) {
+        CAPTURE(entry.first);
+        REQUIRE(page.count(entry.first) == 1);
+        CHECK(joined(without_marks(page.at(entry.first))) == joined(entry.second));
     }
-    for (const auto& [name, fields] : page) {
-        CAPTURE(name);
-        CHECK(found.all.count(name) == 1);
+    for (const auto& entry : page) {
+        CAPTURE(entry.first);
+        CHECK(found.all.count(entry.first) == 1);
     }
 }

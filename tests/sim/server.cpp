@@ -12,7 +12,7 @@ Server::Server(World& world, std::string addr, std::optional<std::string> hosted
       addr_(std::move(addr)),
       driven_(
           world,
-          Coordinator{{std::move(hosted_run_id), "sim"}, world.random()},
+          Coordinator{{std::move(hosted_run_id), "sim"}},
           [this](coordinator::Effect& effect) { perform(effect); }) {}
 
 void Server::accept(

@@ -35,12 +35,12 @@ Story::Story(std::string nnodes, int restarts, Tweak terms) {
     terms_.max_restarts = restarts;
     terms_.nproc = 2;
     if (terms) terms(terms_);
-    coordinator_.emplace(options_, random_);
+    coordinator_.emplace(options_);
 }
 
 void Story::is_hosted() {
     options_.hosted_run_id = "job";
-    coordinator_.emplace(options_, random_);
+    coordinator_.emplace(options_);
 }
 
 void Story::post(Coordinator::Event event) {

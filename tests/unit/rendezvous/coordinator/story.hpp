@@ -84,7 +84,6 @@ private:
     void note(const Coordinator::Effect& effect);
 
     control::Join terms_;
-    Random random_{1};
     Coordinator::Options options_;
     std::optional<Coordinator> coordinator_;
     Instant now_{};
