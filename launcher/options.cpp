@@ -4,9 +4,14 @@
 #include "launcher/nearest.hpp"
 #include "launcher/number.hpp"
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <memory>
+#include <sstream>
+#include <utility>
 
 namespace ddprun::launcher {
 namespace {
@@ -108,7 +113,7 @@ Failure misuse(const std::string& flag, const std::string& given, const std::str
     return {system_code(EINVAL), flag + ": " + given + (accepted.empty() ? "" : ": " + accepted)};
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
     return "'" + std::string{text} + "'";
 }
 
@@ -132,21 +137,26 @@ Failure unknown_option(const std::string& typed, const std::string& name) {
         typed, "unknown option", meant ? "did you mean --" + std::string{*meant} + "?" : "");
 }
 
-/// The row that `typed` ("--nproc", "-m") names, exactly or as the only one it is a prefix of.
-Result<const OptionRow*> find_row(const std::string& typed) {
-    if (!typed.starts_with("--")) {
-        for (const auto& row : option_rows)
-            if (row.letter != 0 && typed.substr(1) == std::string_view{&row.letter, 1}) return &row;
-        return unknown_option(typed, typed.substr(1));
-    }
-    const auto name = with_dashes(std::string_view{typed}.substr(2));
+/// Without the leading dashes, in the spelling of the table.
+std::string name_in(const std::string& typed) {
+    return with_dashes(std::string_view{typed}.substr(typed.starts_with("--") ? 2 : 1));
+}
+
+/// The rows that `typed` ("--nproc", "-m") may mean: the one of that name, else all that begin so.
+std::vector<const OptionRow*> rows_named(const std::string& typed) {
+    const bool is_short = !typed.starts_with("--");
+    const auto name = name_in(typed);
     std::vector<const OptionRow*> fitting;
     for (const auto& row : option_rows) {
-        if (row.name == name) return &row;
-        if (row.name.starts_with(name)) fitting.push_back(&row);
+        if (is_short ? name == std::string_view{&row.letter, 1} : row.name == name) return {&row};
+        if (!is_short && row.name.starts_with(name)) fitting.push_back(&row);
     }
-    if (fitting.size() == 1) return fitting.front();
-    if (fitting.empty()) return unknown_option(typed, name);
+    return fitting;
+}
+
+Failure not_understood(const std::string& typed) {
+    const auto fitting = rows_named(typed);
+    if (fitting.empty()) return unknown_option(typed, name_in(typed));
     std::string candidates;
     for (const auto* row : fitting)
         candidates += (candidates.empty() ? "--" : ", --") + std::string{row->name};
@@ -157,6 +167,96 @@ Result<const OptionRow*> find_row(const std::string& typed) {
 bool looks_like_option(const std::string& word) {
     return word.size() > 1 && word[0] == '-' &&
            std::isdigit(static_cast<unsigned char>(word[1])) == 0;
+}
+
+template <class T>
+using PerRow = std::array<T, option_rows.size()>;
+
+std::size_t index_of(const OptionRow& row) {
+    return static_cast<std::size_t>(&row - option_rows.data());
+}
+
+/// The command line in the one spelling that CLI11 is told, and the spelling that was typed.
+struct Respelled {
+    std::vector<std::string> words;
+    /// For each row the option typed last; a flag with the value that it should not have.
+    PerRow<std::string> typed;
+};
+
+/// What CLI11 cannot do: underscores, prefixes, and values it would misread ("--name=" takes the
+/// next word, "--name --other" takes the option, "--flag=" is "--flag"). Judges nothing: what it
+/// does not know it leaves.
+Respelled respell(std::span<const std::string> arguments) {
+    Respelled result;
+    auto& words = result.words;
+    auto next = arguments.begin();
+    while (next != arguments.end() && looks_like_option(*next) && *next != "--") {
+        const auto& word = *next++;
+        const auto equals = word.find('=');
+        const auto typed = word.substr(0, equals);
+        const auto rows = rows_named(typed);
+        if (rows.size() != 1) {
+            words.push_back(word);
+            continue;
+        }
+        const auto& row = *rows.front();
+        result.typed[index_of(row)] = row.is_flag() ? word : typed;
+        words.push_back("--" + std::string{row.name});
+        if (row.is_flag()) continue;
+        if (equals != std::string::npos) {
+            words.push_back(word.substr(equals + 1));
+            continue;
+        }
+        // CLI11 is to miss the value, so nothing may follow.
+        if (next == arguments.end() || looks_like_option(*next)) return result;
+        words.push_back(*next++);
+    }
+    words.insert(words.end(), next, arguments.end());
+    return result;
+}
+
+PerRow<CLI::Option*> define_options(CLI::App& app) {
+    // Help is a flag like the others: it works beside mistakes that CLI11 would report first.
+    app.set_help_flag();
+    app.prefix_command();
+    PerRow<CLI::Option*> defined{};
+    for (const auto& row : option_rows) {
+        auto names = row.letter != 0 ? std::string{'-', row.letter, ','} : std::string{};
+        names.append("--").append(row.name);
+        auto* option = row.is_flag() ? app.add_flag(names) : app.add_option(names);
+        option->take_last();
+        option->group(std::string{row.group});
+        option->description(std::string{row.help});
+        option->option_text(std::string{row.value});
+        defined[index_of(row)] = option;
+    }
+    return defined;
+}
+
+/// The script and its arguments: what CLI11 left over, which begins with any option unknown to it.
+Result<std::vector<std::string>> worker_command(std::vector<std::string> left_over) {
+    if (left_over.empty()) return left_over;
+    const auto& first = left_over.front();
+    if (first == "--")
+        left_over.erase(left_over.begin());
+    else if (first.size() > 1 && first[0] == '-')
+        return not_understood(first.substr(0, first.find('=')));
+    return left_over;
+}
+
+/// What CLI11 read about one option; nothing was said about it without results.
+Result<> add_given(
+    Options& options, const OptionRow& row, const CLI::Option& read, const std::string& typed) {
+    if (read.count() == 0) return {};
+    // Letters run together ("-mh") are CLI11's own reading.
+    const auto origin = typed.empty() ? "--" + std::string{row.name} : typed;
+    const auto equals = origin.find('=');
+    if (equals != std::string::npos)
+        return misuse(
+            origin.substr(0, equals), in_quotes(origin.substr(equals + 1)), "takes no value");
+    options.given[std::string{row.name}] =
+        Given{row.is_flag() ? "1" : read.results().back(), origin};
+    return {};
 }
 
 Result<> add_environment(Options& options, const Environment& environment) {
@@ -170,32 +270,43 @@ Result<> add_environment(Options& options, const Environment& environment) {
             continue;
         }
         const auto number = parse_int(*value);
-        if (!number) return misuse(variable, quoted(*value), "accepted are 0 (off) and 1 (on)");
+        if (!number) return misuse(variable, in_quotes(*value), "accepted are 0 (off) and 1 (on)");
         options.given[std::string{row.name}] = Given{*number != 0 ? "1" : "0", variable};
     }
     return {};
 }
 
-/// Appends `text` word by word, each new line under the column where the text began.
-void append_wrapped(std::string& out, std::string_view text, std::size_t column) {
-    constexpr std::size_t width = 79;
-    auto at = column;
-    while (!text.empty()) {
-        const auto word = text.substr(0, text.find(' '));
-        text.remove_prefix(std::min(text.size(), word.size() + 1));
-        if (at > column && at + 1 + word.size() > width) {
-            out += '\n';
-            out.append(column, ' ');
-            at = column;
-        } else if (at > column) {
-            out += ' ';
-            ++at;
-        }
-        out += word;
-        at += word.size();
+/// CLI11's help with lines that end where an 80 column terminal does, and with what it cannot know.
+class HelpFormat : public CLI::Formatter {
+public:
+    std::string make_usage(const CLI::App*, std::string) const override {
+        return "usage: ddprun [OPTION]... SCRIPT [ARGUMENT]...\n\n"
+               "  ddprun --standalone --nproc-per-node=4 train.py --lr 0.1\n"
+               "  ddprun --nnodes=2 --rdzv-endpoint=node1:29400 --nproc-per-node=8 train.py\n\n";
     }
-    out += '\n';
-}
+
+    /// One blank line between groups is enough.
+    std::string make_group(
+        std::string group,
+        bool is_positional,
+        std::vector<const CLI::Option*> options) const override {
+        return Formatter::make_group(std::move(group), is_positional, std::move(options)).substr(1);
+    }
+
+    std::string make_option_desc(const CLI::Option* option) const override {
+        std::istringstream words{option->get_description()};
+        const auto width = 79 - get_column_width();
+        std::string text;
+        std::size_t at = 0;
+        for (std::string word; words >> word;) {
+            const bool fits = at == 0 || at + 1 + word.size() <= width;
+            if (at > 0) text += fits ? ' ' : '\n';
+            at = fits && at > 0 ? at + 1 + word.size() : word.size();
+            text += word;
+        }
+        return text;
+    }
+};
 
 }  // namespace
 
@@ -216,76 +327,55 @@ bool Options::has_flag(std::string_view name) const {
 
 Result<Options> parse_options(
     std::span<const std::string> arguments, const Environment& environment) {
+    auto [words, typed] = respell(arguments);
+    CLI::App app;
+    const auto read = define_options(app);
+    const auto last_word = words.empty() ? std::string{} : words.back();
+    bool is_value_missing = false;
+    try {
+        std::reverse(words.begin(), words.end());
+        app.parse(std::move(words));
+    } catch (const CLI::ArgumentMismatch&) {
+        is_value_missing = true;
+    } catch (const CLI::ParseError& error) {
+        return misuse("ddprun", error.what(), "");
+    }
+
     Options options;
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-        const auto& word = arguments[i];
-        if (word.size() < 2 || word[0] != '-') {
-            options.command.assign(
-                arguments.begin() + static_cast<std::ptrdiff_t>(i), arguments.end());
-            break;
-        }
-        if (word == "--") {
-            options.command.assign(
-                arguments.begin() + static_cast<std::ptrdiff_t>(i) + 1, arguments.end());
-            break;
-        }
-        const auto equals = word.find('=');
-        const auto typed = word.substr(0, equals);
-        const auto row = find_row(typed);
-        if (!row) return row.error();
-        const std::string name{(*row)->name};
-        if ((*row)->is_flag()) {
-            if (equals != std::string::npos)
-                return misuse(typed, quoted(word.substr(equals + 1)), "takes no value");
-            options.given[name] = Given{"1", typed};
-            if (name == "help" || name == "version") return options;
-            continue;
-        }
-        if (equals != std::string::npos) {
-            options.given[name] = Given{word.substr(equals + 1), typed};
-            continue;
-        }
-        if (i + 1 == arguments.size() || looks_like_option(arguments[i + 1]))
-            return misuse(typed, "no value given", "accepted is " + std::string{(*row)->value});
-        options.given[name] = Given{arguments[++i], typed};
+    for (const auto* name : {"--help", "--version"}) {
+        const auto& row = *rows_named(name).front();
+        if (read[index_of(row)]->count() == 0) continue;
+        options.given[std::string{row.name}] = Given{"1", typed[index_of(row)]};
+        return options;
+    }
+    auto command = worker_command(app.remaining());
+    if (!command) return command.error();
+    options.command = std::move(*command);
+    for (const auto& row : option_rows) {
+        const auto index = index_of(row);
+        if (is_value_missing && last_word == read[index]->get_name())
+            return misuse(typed[index], "no value given", "accepted is " + std::string{row.value});
+        if (auto added = add_given(options, row, *read[index], typed[index]); !added)
+            return added.error();
     }
     if (auto added = add_environment(options, environment); !added) return added.error();
     return options;
 }
 
 std::string help_text() {
-    std::string text =
-        "usage: ddprun [OPTION]... SCRIPT [ARGUMENT]...\n\n"
+    CLI::App app{
         "Starts SCRIPT as the workers of a distributed job and keeps the job alive.\n"
-        "Everything after SCRIPT is handed to it untouched.\n\n"
-        "  ddprun --standalone --nproc-per-node=4 train.py --lr 0.1\n"
-        "  ddprun --nnodes=2 --rdzv-endpoint=node1:29400 --nproc-per-node=8 train.py\n";
-    std::string_view group;
-    for (const auto& row : option_rows) {
-        if (row.group != group) {
-            group = row.group;
-            text += "\n" + std::string{group} + ":\n";
-        }
-        constexpr std::size_t column = 30;
-        std::string left = row.letter != 0 ? std::string{"  -"} + row.letter + ", --" : "  --";
-        left += row.name;
-        if (!row.is_flag()) left += " " + std::string{row.value};
-        if (left.size() + 2 > column) {
-            text += left + "\n";
-            left.clear();
-        }
-        text += left;
-        text.append(column - left.size(), ' ');
-        append_wrapped(text, row.help, column);
-    }
-    text +=
-        "\nEach option may be spelled with dashes or underscores and be shortened while\n"
+        "Everything after SCRIPT is handed to it untouched.\n"};
+    app.formatter(std::make_shared<HelpFormat>());
+    app.footer(
+        "Each option may be spelled with dashes or underscores and be shortened while\n"
         "it stays unambiguous. Unless given, its value is read from PET_<NAME>, for\n"
         "example PET_NPROC_PER_NODE.\n"
         "Exit codes: 0 success; a failed worker's own code, 128+n for a signal; 2 usage;\n"
         "126/127 not executable/not found; 80 nobody joined in time; 81 server gone;\n"
-        "82 node lost; 83 refused; 84 crash loop; 129..143 stopped by a signal.\n";
-    return text;
+        "82 node lost; 83 refused; 84 crash loop; 129..143 stopped by a signal.");
+    define_options(app);
+    return app.help();
 }
 
 }  // namespace ddprun::launcher

@@ -15,7 +15,7 @@
 /// What the texts mean is job_spec's business. The grammar is torchrun's (argparse): dashes or
 /// underscores, `--name value` and `--name=value`, unambiguous prefixes, the last one wins, the
 /// first word that is no option starts the worker's command, which is handed through untouched;
-/// one `--` before it is dropped. Parsed by hand: README.md says why not by a library.
+/// one `--` before it is dropped. CLI11 parses; the .cpp alone includes it.
 namespace ddprun::launcher {
 
 /// One row of the option table; help text, parser, README and tests are all compared with it.
@@ -56,9 +56,8 @@ struct Options {
     bool operator==(const Options&) const = default;
 };
 
-/// `arguments` without the program's name. `--help` and `--version` end the parsing where they
-/// stand, so they work beside mistakes. On error the context reads "flag: what was given: what is
-/// accepted".
+/// `arguments` without the program's name. `--help` and `--version` work beside mistakes. On error
+/// the context reads "flag: what was given: what is accepted".
 Result<Options> parse_options(
     std::span<const std::string> arguments, const Environment& environment);
 

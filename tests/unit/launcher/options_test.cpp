@@ -115,6 +115,22 @@ TEST_CASE("a negative number is a value, another option is not") {
         "--rdzv-endpoint: no value given: accepted is HOST[:PORT]");
 }
 
+TEST_CASE("the text after an equals sign is the value, whatever it looks like") {
+    for (const std::string value :
+         {"", "-x", "--nnodes", "--", "[a,b]", "[]", "{}", "a=b", "'q'"}) {
+        CAPTURE(value);
+        const Options wanted{{{"rdzv-id", {value, "--rdzv-id"}}}, {"s.py"}};
+        CHECK(parsed({"--rdzv-id=" + value, "s.py"}) == wanted);
+    }
+    CHECK(refusal({"--standalone=true", "s.py"}) == "--standalone: 'true': takes no value");
+    CHECK(refusal({"--standalone=", "s.py"}) == "--standalone: '': takes no value");
+}
+
+TEST_CASE("words of nothing but dashes are unknown options") {
+    CHECK(refusal({"---", "s.py"}) == "---: unknown option");
+    CHECK(refusal({"-=x", "s.py"}) == "-: unknown option");
+}
+
 TEST_CASE("an unknown option is named with the nearest known one") {
     CHECK(
         refusal({"--nproc-pre-node=2", "s.py"}) ==
