@@ -267,7 +267,7 @@ TEST_CASE("two poppers that find one element do not both get through their wait"
 TEST_CASE(
     "an element is given to the next waiter when the first one leaves or does something else") {
     Story story;
-    for (const std::uint64_t who : {1, 2, 3})
+    for (const std::uint64_t who : {1U, 2U, 3U})
         story.say(who, Wait{{"/q"}});
     story.say(9, QueuePush{"/q", "a"});
 
