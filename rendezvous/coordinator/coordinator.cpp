@@ -161,7 +161,7 @@ std::optional<control::Refused> Coordinator::objection_to_new_job(const control:
 Coordinator::JobId Coordinator::begin_job(const control::Join& join, Instant now) {
     Job::Identity identity;
     identity.run_id = join.run_id;
-    identity.incarnation = join.incarnation.value_or(join.node.nonce.to_string());
+    identity.incarnation = join.incarnation.value_or(unused_incarnation(join));
     identity.has_given_incarnation = join.incarnation.has_value();
     identity.is_hosted = options_.hosted_run_id.has_value();
     if (const auto previous = newest_.find(join.run_id); previous != newest_.end())
@@ -171,6 +171,15 @@ Coordinator::JobId Coordinator::begin_job(const control::Join& join, Instant now
     by_incarnation_[{identity.run_id, identity.incarnation}] = id;
     jobs_.emplace(id, Job{std::move(identity), join, now});
     return id;
+}
+
+/// The first node's nonce. A node whose join was never answered joins again under the same one,
+/// and the job that it began the first time may be over by then.
+std::string Coordinator::unused_incarnation(const control::Join& join) const {
+    auto incarnation = join.node.nonce.to_string();
+    for (int life = 2; by_incarnation_.count({join.run_id, incarnation}) > 0; ++life)
+        incarnation = join.node.nonce.to_string() + "-" + std::to_string(life);
+    return incarnation;
 }
 
 void Coordinator::on_resume(

@@ -91,6 +91,7 @@ private:
     std::optional<control::Refused> objection_to_incarnation(
         JobId id, const control::Join& join, Instant now, std::vector<Effect>& out);
     void bind(Peer& peer, JobId id, const Nonce& nonce);
+    std::string unused_incarnation(const control::Join& join) const;
     JobId begin_job(const control::Join& join, Instant now);
     void tell(JobId id, Job::Event event, Instant now, std::vector<Effect>& out);
     void forget(JobId id);

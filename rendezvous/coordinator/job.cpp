@@ -337,7 +337,10 @@ void Job::on_said(Said said, Instant now, std::vector<Effect>& out) {
         ++stale_count_;
         return;
     }
+    // What was sent to it while it was silent arrives about now, the stop too.
+    const bool was_silent = !is_heard(*member, now);
     member->heard_at = now;
+    if (was_silent && member->ready_by) member->ready_by = ready_by(now);
     std::visit(
         Overloaded{
             // The coordinator takes these two for itself.
@@ -620,7 +623,7 @@ void Job::stop_member(Member& member, Instant now, std::vector<Effect>& out) {
     send(member, *stop_, out);
     // With one node there is nobody to go on without it.
     if (!has_lease()) return;
-    member.ready_by = now + terms_.settings.grace + limits::drain_margin;
+    member.ready_by = ready_by(now);
     drain_look_at_ = earliest(drain_look_at_, member.ready_by);
 }
 
@@ -632,7 +635,6 @@ void Job::put_out_the_stuck(Instant now) {
     for (auto* member : members_.by_arrival()) {
         if (member->state != Member::State::stopping) continue;
         if (!is_heard(*member, now)) {
-            member->ready_by = now + terms_.settings.grace + limits::drain_margin;
             drain_look_at_ = earliest(drain_look_at_, now + limits::silent_check_interval);
         } else if (now >= member->ready_by.value()) {
             set_state(*member, Member::State::out);
@@ -709,8 +711,7 @@ void Job::on_woken_late(Instant now) {
         if (member->lost_at) member->lost_at = now + limits::reconnect_grace;
         if (member->lost_at) look_at(*member->lost_at);
         if (has_lease()) look_at(now + lease());
-        if (member->state == Member::State::stopping && has_lease())
-            member->ready_by = now + terms_.settings.grace + limits::drain_margin;
+        if (member->ready_by) member->ready_by = ready_by(now);
     }
 }
 
@@ -729,6 +730,11 @@ std::optional<Instant> Job::next_deadline() const {
 
 Duration Job::lease() const {
     return std::max(terms_.settings.lease, limits::shortest_lease);
+}
+
+/// When somebody who is told to stop now is no longer waited for.
+Instant Job::ready_by(Instant now) const {
+    return now + terms_.settings.grace + limits::drain_margin;
 }
 
 std::size_t Job::most_nodes() const {
@@ -834,6 +840,7 @@ std::string Job::surplus_reason() const {
 void Job::set_state(Member& member, Member::State state) {
     if (member.state == Member::State::stopping) --stopping_count_;
     member.state = state;
+    member.ready_by.reset();
     if (member.state == Member::State::stopping) ++stopping_count_;
 }
 

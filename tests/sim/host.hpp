@@ -119,6 +119,7 @@ private:
     bool is_alive_ = true;
     bool is_cut_ = false;
     bool is_hosting_ = false;
+    std::optional<Instant> broken_at_;
     int next_pid_ = 0;
     std::uint16_t next_port_ = 20'000;
     int next_client_port_ = 40'000;

@@ -293,3 +293,13 @@ TEST_CASE("a hosting ddprun whose job is over begins no other") {
         "b refused \"job 'job' of this ddprun succeeded (every node succeeded, exit code 0)\" "
         "retry=1s");
 }
+
+TEST_CASE("a node that begins two jobs under one nonce gives them two incarnations") {
+    Story job{"1", 0};
+    job.run("a");
+    job.succeeded("a");
+    job.told();
+    job.join("a");
+    CHECK(job.told().front() == "a welcome incarnation=61000000 lease=0s");
+    CHECK(job.status().incarnation == nonce_of("a").to_string() + "-2");
+}

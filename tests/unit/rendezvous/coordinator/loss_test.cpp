@@ -366,6 +366,13 @@ TEST_CASE("a node that may not have heard the stop is waited for until it is los
         job.pass(1s, "a b");
         CHECK(job.assignment("a").group_world_size == 2);
     }
+    SUBCASE("it is heard again before anybody looked: it has all its time from then on") {
+        job.pass(5s, "a b");
+        job.pass(5s, "a b c");
+        CHECK(job.status().state == "draining");
+        job.pass(3s, "a b c");
+        CHECK(job.status().nodes[2].state == "out");
+    }
     SUBCASE("it is heard again: it has all its time again, and then it is out") {
         job.pass(10s, "a b");
         job.pass(5s, "a b c");
