@@ -213,6 +213,7 @@ void Agent::greet(Instant now, std::vector<Effect>& out) {
         send(resume(), out);
         told_ = facts_;
         told_.is_leaving = false;
+        told_.is_ready = facts_.is_ready && !death_;
     }
     greeted_at_ = now;
 }
@@ -274,8 +275,10 @@ control::Resume Agent::resume() const {
     resume.failure = failure_;
     switch (phase_) {
         case Phase::joining:
-            resume.state = facts_.is_ready || !assignment_ ? control::NodeState::ready
-                                                           : control::NodeState::stopping;
+            // As in tell_server: a failure still being explained is told before ready.
+            resume.state = (facts_.is_ready && !death_) || !assignment_
+                               ? control::NodeState::ready
+                               : control::NodeState::stopping;
             break;
         case Phase::starting: resume.state = control::NodeState::starting; break;
         case Phase::running: resume.state = control::NodeState::running; break;

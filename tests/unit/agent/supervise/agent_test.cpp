@@ -622,6 +622,29 @@ TEST_CASE("a resume that already says it is not followed by the same again") {
     CHECK(story.said<ctl::Succeeded>().empty());
 }
 
+TEST_CASE("a resume does not say ready while a failure is still being explained") {
+    Story story;
+    story.running();
+    story.is(A::WorkerExited{1, crash});
+    story.is(A::StoreOpened{second_store});
+    story.is(A::WorkerExited{0, by_sigterm});
+    story.nothing_remains();
+    story.loses_server();
+    story.gets_through();
+    REQUIRE(story.said<ctl::Resume>().size() == 1);
+    CHECK(story.said<ctl::Resume>().front().state == ctl::NodeState::stopping);
+    story.hears(ctl::Resumed{});
+    story.asked();
+
+    story.is(A::FailureExplained{0, 1, "boom", "", false});
+
+    REQUIRE(story.asked_for<A::Send>().size() == 2);
+    CHECK(story.said<ctl::Failed>().size() == 1);
+    CHECK(
+        story.asked_for<A::Send>().back() ==
+        A::Send{story.link, ctl::Ready{0, second_store, 2}});
+}
+
 TEST_CASE("a hosted server that refuses for a second is gone: exit 81") {
     Story story(a_config(2));
     story.running();
