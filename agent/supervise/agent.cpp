@@ -99,6 +99,7 @@ void Agent::handle(Event event, Instant now, std::vector<Effect>& out) {
         },
         event);
     if (phase_ != Phase::done) {
+        if (!death_) clean_up_round(out);
         tell_server(now, out);
         update_fence(out);
     }
@@ -592,8 +593,8 @@ void Agent::kill_workers(Instant now, std::vector<Effect>& out) {
 }
 
 void Agent::after_group(Instant now, std::vector<Effect>& out) {
-    if (group_ && assignment_ && phase_ == Phase::stopping)
-        out.push_back(CleanUpRound{assignment_->round});
+    if (group_ && assignment_ && phase_ == Phase::stopping) round_to_clean_ = assignment_->round;
+    if (!death_) clean_up_round(out);
     if (result_ || ending_) return finish(out);
     if (is_fenced_) {
         is_fenced_ = false;
@@ -613,6 +614,11 @@ void Agent::after_group(Instant now, std::vector<Effect>& out) {
         is_opening_store_ = true;
         out.push_back(OpenStore{});
     }
+}
+
+void Agent::clean_up_round(std::vector<Effect>& out) {
+    if (round_to_clean_) out.push_back(CleanUpRound{*round_to_clean_});
+    round_to_clean_.reset();
 }
 
 control::WorkerFailure Agent::failure_of(int local_rank) const {
@@ -685,6 +691,7 @@ void Agent::rejoin(Instant now, std::vector<Effect>& out) {
     death_.reset();
     failure_.reset();
     failure_kind_.reset();
+    clean_up_round(out);
     phase_ = Phase::joining;
     if (!unreachable_since_) unreachable_since_ = now;
     if (!note_at_) note_at_ = now + first_note_after;
@@ -694,6 +701,7 @@ void Agent::rejoin(Instant now, std::vector<Effect>& out) {
 
 void Agent::finish(std::vector<Effect>& out) {
     phase_ = Phase::done;
+    clean_up_round(out);
     drop_links(out);
     if (used_store_) out.push_back(CloseStore{*used_store_});
     if (fresh_store_) out.push_back(CloseStore{*fresh_store_});

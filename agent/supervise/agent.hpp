@@ -178,7 +178,8 @@ public:
         int local_rank;
         bool operator==(const ExplainFailure&) const = default;
     };
-    /// The round's last process is gone: its error files are of no use any more.
+    /// The round's last process is gone and its failure explained: its error files are of no use
+    /// any more.
     struct CleanUpRound {
         int round;
         bool operator==(const CleanUpRound&) const = default;
@@ -336,6 +337,7 @@ private:
     void stop_workers(int signal, Duration grace, Instant now, std::vector<Effect>& out);
     void kill_workers(Instant now, std::vector<Effect>& out);
     void after_group(Instant now, std::vector<Effect>& out);
+    void clean_up_round(std::vector<Effect>& out);
     control::WorkerFailure failure_of(int local_rank) const;
     int rank_of(int local_rank) const;
 
@@ -409,6 +411,8 @@ private:
     Instant failed_at_{};
     /// Every worker of the round that ended badly, the first failure first.
     std::vector<Consequence> fallen_;
+    /// It has ended; its error files may still be needed for the explanation.
+    std::optional<int> round_to_clean_;
     std::optional<control::WorkerFailure> first_consequence_;
     std::size_t explained_count_ = 0;
     int stopped_count_ = 0;

@@ -304,6 +304,34 @@ TEST_CASE("ready waits for the store and for the failure's words") {
     CHECK(story.said<ctl::Failed>().front().failure.message == "exited with code 3");
 }
 
+TEST_CASE("the error files stay until the failure is explained") {
+    Story story;
+    story.running();
+    story.is(A::WorkerExited{1, crash});
+    story.is(A::WorkerExited{0, by_sigterm});
+    story.nothing_remains();
+    CHECK(story.asked_for<A::CleanUpRound>().empty());
+
+    story.is(A::FailureExplained{0, 1, "boom", "", false});
+
+    CHECK(story.asked_for<A::CleanUpRound>() == std::vector<A::CleanUpRound>{{0}});
+}
+
+TEST_CASE("a death in its settle window keeps its error file when a stop ends the round") {
+    Story story;
+    story.running();
+    story.is(A::WorkerExited{1, by_sigterm});
+    story.hears(a_stop());
+    story.is(A::WorkerExited{0, by_sigterm});
+    story.nothing_remains();
+    CHECK(story.asked_for<A::CleanUpRound>().empty());
+
+    story.pass(2s);
+
+    REQUIRE(story.asked_for<A::ExplainFailure>().size() == 1);
+    CHECK(story.asked_for<A::CleanUpRound>().size() == 1);
+}
+
 TEST_CASE("a disk that does not answer cannot keep a failure secret") {
     Story story;
     story.running();
@@ -640,9 +668,7 @@ TEST_CASE("a resume does not say ready while a failure is still being explained"
 
     REQUIRE(story.asked_for<A::Send>().size() == 2);
     CHECK(story.said<ctl::Failed>().size() == 1);
-    CHECK(
-        story.asked_for<A::Send>().back() ==
-        A::Send{story.link, ctl::Ready{0, second_store, 2}});
+    CHECK(story.asked_for<A::Send>().back() == A::Send{story.link, ctl::Ready{0, second_store, 2}});
 }
 
 TEST_CASE("a hosted server that refuses for a second is gone: exit 81") {
