@@ -468,7 +468,9 @@ void Agent::tell_group(WorkerGroup::Event event, Instant now, std::vector<Effect
     require(group_.has_value(), "workers belong to a group");
     std::vector<WorkerGroup::Effect> asked;
     group_->handle(std::move(event), now, asked);
-    for (auto& effect : asked)
+    for (auto& effect : asked) {
+        // Nothing follows Finish.
+        if (phase_ == Phase::done) return;
         std::visit(
             Overloaded{
                 [&](WorkerGroup::Started) {
@@ -488,6 +490,7 @@ void Agent::tell_group(WorkerGroup::Event event, Instant now, std::vector<Effect
                 [&](auto& order) { out.push_back(std::move(order)); },
             },
             effect);
+    }
 }
 
 void Agent::on_worker_exited(WorkerExited exited, Instant now, std::vector<Effect>& out) {
@@ -700,6 +703,7 @@ void Agent::rejoin(Instant now, std::vector<Effect>& out) {
 }
 
 void Agent::finish(std::vector<Effect>& out) {
+    if (phase_ == Phase::done) return;
     phase_ = Phase::done;
     clean_up_round(out);
     drop_links(out);
@@ -793,10 +797,12 @@ void Agent::on_deadline(Instant now, std::vector<Effect>& out) {
             "no answer from the rendezvous server for " + seconds_text(now - acknowledged_at_)});
         kill_workers(now, out);
     }
+    if (phase_ == Phase::done) return;
     if (group_ && is_due(group_->next_deadline()))
         tell_group(WorkerGroup::DeadlinePassed{}, now, out);
     if (phase_ == Phase::done) return;
     if (death_ && is_due(death_->settle_until)) explain(death_->local_rank, now, out);
+    if (phase_ == Phase::done) return;
     if (death_ && is_due(death_->explain_until)) report_failure(failure_of(death_->local_rank));
     if (is_due(connect_at_)) connect(now, out);
     if (is_due(heartbeat_at_)) heartbeat(now, out);

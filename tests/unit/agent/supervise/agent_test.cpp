@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <memory>
 #include <string>
@@ -887,6 +888,29 @@ TEST_CASE("workers stuck in the kernel are named and not waited for when the job
 
     CHECK(story.asked_for<A::NoteStuck>().size() == 1);
     CHECK(story.report().exit_code == 130);
+}
+
+TEST_CASE("nothing follows the end, also when something else was due at that moment") {
+    Story story(a_config(2));
+    story.running();
+    story.is(A::Signalled{SIGINT});
+    story.all_exit(by_sigterm);
+    // A grandchild does not go; counting it again falls due with the end of the patience.
+    story.is(A::RemainsCounted{1});
+    story.is(A::Signalled{SIGINT});
+    story.asked();
+
+    story.clock += 60s;
+    story.is(A::DeadlinePassed{});
+    story.is(A::DeadlinePassed{});
+
+    const auto effects = story.asked();
+    REQUIRE_FALSE(effects.empty());
+    CHECK(std::holds_alternative<A::Finish>(effects.back()));
+    const auto is_end = [](const Agent::Effect& effect) {
+        return std::holds_alternative<A::Finish>(effect);
+    };
+    CHECK(std::count_if(effects.begin(), effects.end(), is_end) == 1);
 }
 
 TEST_CASE("the report folds what fell after the first cause") {
