@@ -142,6 +142,7 @@ void Agent::on_link_closed(const LinkClosed& closed, Instant now, std::vector<Ef
     greeted_at_.reset();
     heartbeat_at_.reset();
     unanswered_.clear();
+    refusal_.reset();
     last_trouble_ = closed.trouble;
     last_trouble_reason_ = closed.reason;
     // Who leaves and has nothing left to stop was waiting for a result that does not come.
@@ -163,6 +164,7 @@ void Agent::on_attempt_failed(const LinkClosed& closed, Instant now, std::vector
     attempt_.reset();
     connect_at_ = now + pause_before_next_attempt(now);
     if (link_) return;
+    refusal_.reset();
     last_trouble_ = closed.trouble;
     last_trouble_reason_ = closed.reason;
     // Only a server that was inside a `ddprun` is known not to come back.
@@ -224,6 +226,7 @@ void Agent::on_admitted(std::vector<Effect>& out, Instant now) {
     acknowledged_at_ = *greeted_at_;
     unreachable_since_.reset();
     refused_since_.reset();
+    refusal_.reset();
     note_at_.reset();
     backoff_.reset();
     if (has_lease()) heartbeat_at_ = now + limits::heartbeat_interval;
@@ -443,6 +446,8 @@ void Agent::on_refused(const control::Refused& refused, Instant now, std::vector
     if (!refused.retry)
         return end({control::Outcome::failed, exit_refused, refused.reason}, now, out);
     drop_links(out);
+    refusal_ = refused.reason;
+    if (!unreachable_since_) unreachable_since_ = now;
     connect_at_ = now + *refused.retry;
     out.push_back(NoteStandby{refused.reason});
 }
@@ -813,13 +818,15 @@ void Agent::on_deadline(Instant now, std::vector<Effect>& out) {
                 NoteWaiting{last_trouble_, last_trouble_reason_, now - *unreachable_since_});
     }
     if (is_due(result_deadline_)) return finish(out);
-    if (is_due(patience_ends_at()))
+    if (is_due(patience_ends_at())) {
+        if (refusal_) return end({control::Outcome::failed, exit_refused, *refusal_}, now, out);
         end(server_gone(
                 std::string{describe(last_trouble_)} + " at " +
                 config_.rendezvous.endpoint.to_string() + " for " +
                 seconds_text(now - *unreachable_since_)),
             now,
             out);
+    }
 }
 
 std::optional<Instant> Agent::next_deadline() const {

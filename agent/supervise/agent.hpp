@@ -377,6 +377,8 @@ private:
     std::optional<Instant> greeted_at_;
     std::optional<Instant> unreachable_since_;
     std::optional<Instant> refused_since_;
+    /// Why the server lets this node wait, as long as nothing else has been heard.
+    std::optional<std::string> refusal_;
     Trouble last_trouble_ = Trouble::no_answer;
     std::string last_trouble_reason_;
     std::optional<Instant> note_at_;

@@ -825,6 +825,21 @@ TEST_CASE("a node that is refused for now tries again when it was told to") {
     CHECK(story.asked_for<A::Connect>().size() == 1);
 }
 
+TEST_CASE("a node that is refused until its patience ends is told why: exit 83") {
+    Story story;
+    story.is(A::Began{});
+    story.is(A::StoreOpened{first_store});
+
+    for (int tries = 0; tries < 400 && story.agent.phase() != Phase::done; ++tries) {
+        story.gets_through();
+        story.hears(ctl::Refused{"the earlier run is ending", 2s});
+        story.pass(2s);
+    }
+
+    CHECK(story.report().exit_code == 83);
+    CHECK(story.report().reason == "the earlier run is ending");
+}
+
 TEST_CASE("nobody answers: it is said every ten seconds, and the end names what was tried") {
     Story story(a_config(2));
     story.is(A::Began{});
