@@ -28,6 +28,8 @@ constexpr Duration longest_pause = 5s;
 constexpr Duration first_note_after = 3s;
 constexpr Duration note_interval = 10s;
 constexpr std::size_t silent_after_unanswered = 3;
+/// Of a server that is silent for long only the latest heartbeats are remembered.
+constexpr std::size_t most_unanswered = 100;
 /// A disk that does not answer must not keep a failure secret.
 constexpr Duration explain_timeout = 1s;
 /// A node that leaves alone gets no result: it waits only for one that is already on its way.
@@ -326,8 +328,16 @@ void Agent::heartbeat(Instant now, std::vector<Effect>& out) {
     heartbeat_at_ = now + limits::heartbeat_interval;
     send(control::Heartbeat{++last_seq_}, out);
     unanswered_.push_back({last_seq_, now});
-    if (unanswered_.size() >= silent_after_unanswered && !attempt_ && !connect_at_)
-        connect(now, out);
+    if (unanswered_.size() > most_unanswered) unanswered_.pop_front();
+    if (unanswered_.size() < silent_after_unanswered) return;
+    // An open connection on which nothing is heard is none: patience counts.
+    if (!unreachable_since_) {
+        unreachable_since_ = acknowledged_at_;
+        last_trouble_ = Trouble::no_answer;
+        last_trouble_reason_ = "the connection is silent";
+    }
+    if (!note_at_) note_at_ = now + first_note_after;
+    if (!attempt_ && !connect_at_) connect(now, out);
 }
 
 void Agent::on_heartbeat_ack(const control::HeartbeatAck& ack, std::vector<Effect>& out) {
@@ -335,7 +345,9 @@ void Agent::on_heartbeat_ack(const control::HeartbeatAck& ack, std::vector<Effec
         acknowledged_at_ = std::max(acknowledged_at_, unanswered_.front().at);
         unanswered_.pop_front();
     }
-    if (unanswered_.size() >= silent_after_unanswered) return;
+    if (unanswered_.size() >= silent_after_unanswered || !is_admitted_) return;
+    unreachable_since_.reset();
+    note_at_.reset();
     // It speaks again: the second connection beside it is not needed.
     if (attempt_) out.push_back(CloseLink{*attempt_});
     attempt_.reset();

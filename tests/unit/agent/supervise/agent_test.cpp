@@ -768,6 +768,45 @@ TEST_CASE("a silent connection gets a second one beside it, which replaces it") 
     CHECK(story.agent.phase() == Phase::running);
 }
 
+TEST_CASE("a server that falls silent while nothing runs is waited for only so long") {
+    for (const bool has_succeeded : {false, true}) {
+        Story story(a_config(2));
+        if (has_succeeded)
+            story.running().all_exit(success);
+        else
+            story.joined();
+
+        // The second connection gets no answer either: nobody closes or refuses anything.
+        story.pass(25s);
+        if (has_succeeded) story.nothing_remains();
+
+        CHECK(story.report().exit_code == 81);
+    }
+}
+
+TEST_CASE("a resume that is never answered is waited for only so long") {
+    Story story;
+    story.running();
+    story.loses_server();
+    story.gets_through();
+    story.all_exit(success);
+
+    story.pass(25s);
+    story.nothing_remains();
+
+    CHECK(story.report().exit_code == 81);
+}
+
+TEST_CASE("a silence that ends in time is forgotten") {
+    Story story(a_config(2));
+    story.joined();
+    story.pass(20s);
+    story.hears(ctl::HeartbeatAck{20});
+    story.pass(20s);
+
+    CHECK(story.agent.phase() == Phase::joining);
+}
+
 TEST_CASE("a connection that speaks again needs no second one") {
     Story story(a_config(2));
     story.running();
