@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdlib>
+#include <string_view>
 
 namespace ddprun::agent {
 namespace {
@@ -22,6 +23,7 @@ constexpr int first_foreign_descriptor = 3;
 constexpr int child_failed = 127;
 constexpr unsigned close_range_cloexec = 4;
 constexpr rlim_t most_descriptors_tried = 1 << 20;
+constexpr std::string_view execute_step = "execute ";
 
 /// What the child did when it failed, for the words of the error.
 enum class Step : int { begin, enter_directory, place_descriptors, execute };
@@ -225,7 +227,8 @@ std::string describe(const SpawnSpec& spec, const ChildFailure& failure) {
     // The kernel says "no such file" also about what a file needs in order to run.
     const bool is_there =
         failure.error_number == ENOENT && ::access(spec.program.c_str(), F_OK) == 0;
-    return "execute " + spec.program + (is_there ? " (its interpreter or loader)" : "");
+    return std::string{execute_step} + spec.program +
+           (is_there ? " (its interpreter or loader)" : "");
 }
 
 }  // namespace
@@ -259,6 +262,14 @@ Result<pid_t> spawn(const SpawnSpec& spec) {
         return Failure{system_code(failure->error_number), describe(spec, *failure)};
     }
     return pid;
+}
+
+bool is_about_program(const Failure& failure) {
+    // Exec, too, needs memory, descriptors and a place among the user's processes.
+    const int error = failure.code.value();
+    const bool is_shortage =
+        error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE;
+    return failure.context.starts_with(execute_step) && !is_shortage;
 }
 
 }  // namespace ddprun::agent

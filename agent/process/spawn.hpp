@@ -41,4 +41,8 @@ struct SpawnSpec {
 /// the spawner's thread (spawner.hpp).
 Result<pid_t> spawn(const SpawnSpec& spec);
 
+/// Whether a failure of `spawn` is about the program, so that another attempt would end the same
+/// way; else the system could not start any process at that moment.
+bool is_about_program(const Failure& failure);
+
 }  // namespace ddprun::agent

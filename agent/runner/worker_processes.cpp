@@ -22,6 +22,12 @@ bool has_no_child() {
     return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD;
 }
 
+WorkerExit exit_of_unstarted(const Failure& failure, const std::string& program) {
+    if (is_about_program(failure))
+        return WorkerExit{WorkerExit::NotExecuted{failure.code.value(), program}};
+    return WorkerExit{WorkerExit::NotStarted{failure.describe()}};
+}
+
 }  // namespace
 
 WorkerProcesses::WorkerProcesses(
@@ -76,9 +82,8 @@ void WorkerProcesses::on_spawned(const Spawner::Outcome& outcome) {
     if (process.relay) process.relay->close_worker_end();
     if (!outcome.pid) {
         log::debug("worker.not_started", {{"reason", outcome.pid.error().describe()}});
-        return on_event_(Agent::WorkerExited{
-            local_rank,
-            WorkerExit{WorkerExit::NotExecuted{outcome.pid.error().code.value(), spec_.program}}});
+        return on_event_(
+            Agent::WorkerExited{local_rank, exit_of_unstarted(outcome.pid.error(), spec_.program)});
     }
     const pid_t pid = *outcome.pid;
     auto child = Child::watch(
@@ -88,8 +93,7 @@ void WorkerProcesses::on_spawned(const Spawner::Outcome& outcome) {
         ::kill(pid, SIGKILL);
         log::error("worker.not_watched", {{"reason", child.error().describe()}});
         return on_event_(Agent::WorkerExited{
-            local_rank,
-            WorkerExit{WorkerExit::NotExecuted{child.error().code.value(), spec_.program}}});
+            local_rank, WorkerExit{WorkerExit::NotStarted{child.error().describe()}}});
     }
     process.child = std::move(*child);
     keeper_.note_session(local_rank, pid);

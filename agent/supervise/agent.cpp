@@ -516,8 +516,9 @@ void Agent::on_worker_exited(WorkerExited exited, Instant now, std::vector<Effec
     if (!exit.is_success()) {
         const bool is_our_doing =
             was_stopping && (exit.signal() == stop_signal_ || exit.signal() == SIGKILL);
-        const auto* cancelled = std::get_if<WorkerExit::NotExecuted>(&exit.how());
-        if (is_our_doing || (was_stopping && cancelled))
+        const bool has_not_run = std::holds_alternative<WorkerExit::NotExecuted>(exit.how()) ||
+                                 std::holds_alternative<WorkerExit::NotStarted>(exit.how());
+        if (is_our_doing || (was_stopping && has_not_run))
             ++stopped_count_;
         else
             fallen_.push_back(
@@ -875,6 +876,10 @@ control::WorkerEnd to_worker_end(const WorkerExit& exit) {
             },
             [](const WorkerExit::NotExecuted& e) {
                 return control::WorkerEnd{Kind::not_executed, e.error_number};
+            },
+            // An ordinary failure, with a message of its own: it may be restarted.
+            [&](const WorkerExit::NotStarted&) {
+                return control::WorkerEnd{Kind::exited, exit.shell_code()};
             },
         },
         exit.how());

@@ -20,6 +20,7 @@ constexpr int code_bits = 0xff;
 constexpr int shell_signal_base = 128;
 constexpr int shell_not_executable = 126;
 constexpr int shell_not_found = 127;
+constexpr int code_not_started = 1;
 
 }  // namespace
 
@@ -57,6 +58,7 @@ std::string WorkerExit::describe() const {
                 return "not executed: " + attempt.path + ": " +
                        std::generic_category().message(attempt.error_number);
             },
+            [](const NotStarted& attempt) { return "not started: " + attempt.reason; },
         },
         how_);
 }
@@ -69,6 +71,7 @@ int WorkerExit::shell_code() const {
             [](const NotExecuted& attempt) {
                 return attempt.error_number == ENOENT ? shell_not_found : shell_not_executable;
             },
+            [](const NotStarted&) { return code_not_started; },
         },
         how_);
 }

@@ -27,7 +27,13 @@ public:
         std::string path;
         bool operator==(const NotExecuted&) const = default;
     };
-    using How = std::variant<Exited, Killed, NotExecuted>;
+    /// The system could not start a process just now (no memory, too many processes, ...): this
+    /// says nothing about the program, and the next attempt may succeed.
+    struct NotStarted {
+        std::string reason;
+        bool operator==(const NotStarted&) const = default;
+    };
+    using How = std::variant<Exited, Killed, NotExecuted, NotStarted>;
 
     explicit(false) WorkerExit(How how) : how_(std::move(how)) {}
 
@@ -40,10 +46,12 @@ public:
     std::optional<int> signal() const;
 
     /// "exited with code 1", "killed by SIGSEGV (core dumped)",
-    /// "not executed: /bin/nothing: No such file or directory".
+    /// "not executed: /bin/nothing: No such file or directory",
+    /// "not started: start /bin/train: Resource temporarily unavailable".
     std::string describe() const;
 
-    /// What a shell would say in `$?`: the code, 128 + signal, 127 not found, 126 not executable.
+    /// What a shell would say in `$?`: the code, 128 + signal, 127 not found, 126 not executable;
+    /// 1 when the system could not start it.
     int shell_code() const;
 
     bool operator==(const WorkerExit&) const = default;

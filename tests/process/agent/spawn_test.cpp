@@ -245,6 +245,7 @@ TEST_CASE("a program that cannot be executed is an error that names it, and no z
     CHECK(absent.error().describe() == "execute /no/such/program: No such file or directory");
     REQUIRE(forbidden.has_error());
     CHECK(forbidden.error().describe() == "execute /etc/passwd: Permission denied");
+    CHECK(is_about_program(forbidden.error()));
     REQUIRE(text.has_error());
     CHECK(text.error().code == system_code(ENOEXEC));
     REQUIRE(half.has_error());
@@ -270,6 +271,8 @@ TEST_CASE("a step before exec that fails is an error and not a worker that exits
         "enter directory /no/such/directory: No such file or directory");
     REQUIRE(no_descriptor.has_error());
     CHECK(no_descriptor.error().code == system_code(EBADF));
+    CHECK_FALSE(is_about_program(no_descriptor.error()));
+    CHECK_FALSE(is_about_program(Failure{system_code(EAGAIN), "execute /bin/true"}));
     CHECK(has_no_child());
 }
 

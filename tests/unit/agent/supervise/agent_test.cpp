@@ -384,6 +384,22 @@ TEST_CASE("a program that cannot be executed is told as such, with no file to re
     CHECK(story.asked_for<G::CancelSpawns>().size() == 1);
 }
 
+TEST_CASE("a worker that the system could not start is an ordinary failure with its reason") {
+    Story story;
+    story.joined();
+    story.hears(an_assignment());
+    story.asked();
+
+    story.is(A::WorkerExited{0, WorkerExit{WorkerExit::NotStarted{"start /bin/train: no memory"}}});
+    story.is(A::FailureExplained{0, 0, "", "", false});
+
+    REQUIRE(story.said<ctl::Failed>().size() == 1);
+    const auto failed = story.said<ctl::Failed>().front();
+    CHECK(failed.kind == std::nullopt);
+    CHECK(failed.failure.end == ctl::WorkerEnd{ctl::WorkerEnd::Kind::exited, 1});
+    CHECK(failed.failure.message == "not started: start /bin/train: no memory");
+}
+
 TEST_CASE("a round's store that is out of reach fails the round with that reason") {
     Story story;
     story.running();

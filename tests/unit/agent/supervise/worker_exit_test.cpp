@@ -74,5 +74,6 @@ TEST_CASE("an end is described in words") {
 TEST_CASE("a program that never ran has the code a shell gives it") {
     CHECK(WorkerExit(WorkerExit::NotExecuted{ENOENT, "/no/such"}).shell_code() == 127);
     CHECK(WorkerExit(WorkerExit::NotExecuted{EACCES, "/etc/passwd"}).shell_code() == 126);
+    CHECK(WorkerExit(WorkerExit::NotStarted{"start /bin/x: no memory"}).shell_code() == 1);
     CHECK_FALSE(WorkerExit(WorkerExit::NotExecuted{EACCES, "/etc/passwd"}).is_success());
 }
