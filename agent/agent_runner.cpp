@@ -190,7 +190,9 @@ void AgentRunner::perform(Agent::Effect& effect) {
                 });
             },
             [&](const Agent::CloseStore& e) { stores_.close(e.port); },
-            [&](const Agent::Connect& e) { rendezvous_.connect(e.link, e.may_host, e.unanswered_for); },
+            [&](const Agent::Connect& e) {
+                rendezvous_.connect(e.link, e.may_host, e.unanswered_for);
+            },
             [&](const Agent::Send& e) { rendezvous_.send(e.link, e.message); },
             [&](const Agent::CloseLink& e) { rendezvous_.close(e.link); },
             [&](const Agent::SpawnWorkers& e) { spawn(e); },
@@ -287,6 +289,7 @@ void AgentRunner::explain(const Agent::ExplainFailure& order) {
             if (report) {
                 explained.message = std::move(report->message);
                 explained.details = std::move(report->details);
+                explained.is_consequence = report->is_consequence;
             }
             if (explained.details.empty() && plan_ && plan_->assignment.round == order.round)
                 explained.details = workers_.last_words(order.local_rank);

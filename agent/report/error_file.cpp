@@ -10,6 +10,9 @@ namespace {
 
 using nlohmann::json;
 
+/// How a message begins when the error was the SDK's PeerLost (ddprun/error.hpp).
+constexpr std::string_view peer_lost = "PeerLost";
+
 /// The parser recurses into what it builds, so a worker's file must not be arbitrarily deep.
 bool is_too_deep(std::string_view text) {
     int depth = 0;
@@ -44,9 +47,11 @@ std::optional<ErrorReport> parse_error_file(std::string_view text) {
     if (!document.is_object() || !document.contains("message")) return std::nullopt;
 
     const auto& message = document.at("message");
-    if (message.is_string()) return ErrorReport{message.get<std::string>(), {}};
-    if (!message.is_object()) return std::nullopt;
-    ErrorReport report{text_at(message, "message"), {}};
+    if (!message.is_string() && !message.is_object()) return std::nullopt;
+    ErrorReport report;
+    report.message = message.is_string() ? message.get<std::string>() : text_at(message, "message");
+    report.is_consequence = report.message.starts_with(peer_lost);
+    if (message.is_string()) return report;
     const auto extra = message.find("extraInfo");
     if (extra != message.end() && extra->is_object())
         report.details = text_at(*extra, "py_callstack");

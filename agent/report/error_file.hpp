@@ -13,6 +13,8 @@ struct ErrorReport {
     std::string message;
     /// The call stack; may be empty.
     std::string details;
+    /// By its own words it died of another's death: the SDK's PeerLost.
+    bool is_consequence = false;
 
     bool operator==(const ErrorReport&) const = default;
 };

@@ -22,6 +22,17 @@ TEST_CASE("an error file may carry the message as plain text") {
         ErrorReport{"it broke", ""});
 }
 
+TEST_CASE("an error that begins with PeerLost is another worker's fault") {
+    const auto report = parse_error_file(
+        R"({"message": {"message": "PeerLost: rank 3 is gone", "extraInfo": {}}})");
+    const auto plain = parse_error_file(R"({"message": "PeerLost: rank 3 is gone"})");
+    const auto own = parse_error_file(R"({"message": "ValueError: after PeerLost"})");
+
+    CHECK(report == ErrorReport{"PeerLost: rank 3 is gone", "", true});
+    CHECK(plain == ErrorReport{"PeerLost: rank 3 is gone", "", true});
+    CHECK(own == ErrorReport{"ValueError: after PeerLost", "", false});
+}
+
 TEST_CASE("a malformed error file is no report and no error") {
     const std::string deep = R"({"message": )" + std::string(100'000, '[');
     for (const std::string& text :
