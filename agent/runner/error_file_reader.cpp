@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/limits.hpp"
 
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 
 #include <fcntl.h>
@@ -11,10 +12,39 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <future>
+#include <mutex>
+#include <thread>
 #include <utility>
 
 namespace ddprun::agent {
+
+/// Shared with the thread, which may outlive the reader inside a call that never returns.
+struct ErrorFileReader::State {
+    explicit State(boost::asio::io_context& io) : agent(&io) {}
+
+    void answer(OnRead on_read, std::optional<ErrorReport> report) {
+        const std::scoped_lock lock(mutex);
+        if (agent == nullptr) return;
+        boost::asio::post(
+            *agent, [on_read = std::move(on_read), report = std::move(report)]() mutable {
+                on_read(std::move(report));
+            });
+    }
+
+    std::mutex mutex;
+    /// Null when nobody waits for answers any more.
+    boost::asio::io_context* agent;
+    boost::asio::io_context queue;
+    std::promise<void> done;
+    std::thread thread;
+};
+
 namespace {
+
+/// For the removals of the last round.
+constexpr std::chrono::seconds last_files_timeout{1};
 
 /// The first `limits::max_error_file_bytes` of a regular file; a pipe of that name is not waited
 /// for.
@@ -37,21 +67,43 @@ std::optional<std::string> read_file(const std::string& path) {
 
 }  // namespace
 
+ErrorFileReader::ErrorFileReader(boost::asio::io_context& agent)
+    : state_(std::make_shared<State>(agent)) {
+    state_->thread = std::thread([state = state_] {
+        const auto work = boost::asio::make_work_guard(state->queue);
+        state->queue.run();
+    });
+}
+
+ErrorFileReader::~ErrorFileReader() {
+    {
+        const std::scoped_lock lock(state_->mutex);
+        state_->agent = nullptr;
+    }
+    auto done = state_->done.get_future();
+    boost::asio::post(state_->queue, [state = state_.get()] {
+        state->done.set_value();
+        state->queue.stop();
+    });
+    if (done.wait_for(last_files_timeout) == std::future_status::ready)
+        state_->thread.join();
+    else
+        state_->thread.detach();
+}
+
 void ErrorFileReader::read(std::string path, OnRead on_read) {
     boost::asio::post(
-        thread_, [this, path = std::move(path), on_read = std::move(on_read)]() mutable {
+        state_->queue,
+        [state = state_.get(), path = std::move(path), on_read = std::move(on_read)]() mutable {
             auto text = read_file(path);
             auto report = text ? parse_error_file(*text) : std::nullopt;
             if (text) ::unlink(path.c_str());
-            boost::asio::post(
-                agent_, [on_read = std::move(on_read), report = std::move(report)]() mutable {
-                    on_read(std::move(report));
-                });
+            state->answer(std::move(on_read), std::move(report));
         });
 }
 
 void ErrorFileReader::remove(std::vector<std::string> paths) {
-    boost::asio::post(thread_, [paths = std::move(paths)] {
+    boost::asio::post(state_->queue, [paths = std::move(paths)] {
         for (const auto& path : paths)
             ::unlink(path.c_str());
     });
