@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/runner/rendezvous_access.hpp"
 
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/net/tcp.hpp"
@@ -9,6 +10,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include <utility>
 
@@ -36,6 +38,25 @@ Endpoint own_end(const server::ListenOn& on, std::uint16_t port) {
 
 }  // namespace
 
+/// The resolver cannot be interrupted: its answer may come when nobody waits for it any more.
+struct RendezvousAccess::Lookup {
+    explicit Lookup(boost::asio::io_context& io) : patience(io) {}
+
+    boost::asio::steady_timer patience;
+    std::vector<std::string> addresses;
+    bool is_done = false;
+};
+
+boost::asio::awaitable<void> RendezvousAccess::look_up(
+    Endpoint endpoint, std::shared_ptr<Lookup> lookup) {
+    const auto found = co_await net::resolve(std::move(endpoint));
+    if (found)
+        for (const auto& each : *found)
+            lookup->addresses.push_back(unwrap_mapped(each.address().to_string()));
+    lookup->is_done = true;
+    lookup->patience.cancel();
+}
+
 RendezvousAccess::RendezvousAccess(
     boost::asio::io_context& io, const AgentConfig& config, Hooks hooks)
     : io_(io),
@@ -61,7 +82,8 @@ boost::asio::awaitable<void> RendezvousAccess::attempt(int link, Duration unansw
     facts.is_host = plan.is_host;
     facts.max_nodes = config_.nodes.max;
     facts.node_rank = config_.node_rank;
-    facts.resolved = co_await resolve();
+    const bool is_settled_without = plan.is_host || plan.endpoint.port == 0;
+    if (!is_settled_without) facts.resolved = co_await resolve();
     facts.own = server::interface_addresses();
     facts.unanswered_for = unanswered_for;
     if (!links_.contains(link)) co_return;
@@ -86,12 +108,11 @@ boost::asio::awaitable<std::vector<std::string>> RendezvousAccess::resolve() {
     const auto numeric = boost::asio::ip::make_address(endpoint.host, ec);
     if (!ec) co_return std::vector<std::string>{unwrap_mapped(numeric.to_string())};
 
-    std::vector<std::string> addresses;
-    const auto found = co_await net::resolve(endpoint);
-    if (found)
-        for (const auto& each : *found)
-            addresses.push_back(unwrap_mapped(each.address().to_string()));
-    co_return addresses;
+    const auto lookup = std::make_shared<Lookup>(io_);
+    lookup->patience.expires_after(limits::resolve_timeout);
+    boost::asio::co_spawn(io_, look_up(endpoint, lookup), boost::asio::detached);
+    if (!lookup->is_done) co_await lookup->patience.async_wait(net::as_values);
+    co_return lookup->addresses;
 }
 
 server::Hosting RendezvousAccess::settle(server::HostingFacts facts) {
@@ -105,7 +126,11 @@ server::Hosting RendezvousAccess::settle(server::HostingFacts facts) {
         if (failed->code != boost::asio::error::address_in_use)
             return server::Refuse{failed->describe()};
         facts.is_port_in_use = true;
-        facts.held_by = net::who_listens_on(listen->on.port);
+        const auto port = listen->on.port;
+        hosting = server::decide(facts);
+        // Finding the holder means a walk through all processes: only for a person's last word.
+        if (!std::holds_alternative<server::Refuse>(hosting)) continue;
+        facts.held_by = net::who_listens_on(port);
         hosting = server::decide(facts);
     }
     return hosting;

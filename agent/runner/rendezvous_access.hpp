@@ -46,6 +46,9 @@ public:
     void interrupt_server(int signal, std::string reason);
 
 private:
+    struct Lookup;
+
+    static boost::asio::awaitable<void> look_up(Endpoint endpoint, std::shared_ptr<Lookup> lookup);
     boost::asio::awaitable<void> attempt(int link, Duration unanswered_for);
     boost::asio::awaitable<std::vector<std::string>> resolve();
     /// What to do after all, once listening was tried where that was the answer.
