@@ -79,7 +79,7 @@ std::optional<std::string> own_environment_bin(const std::string& own_path, cons
     return std::nullopt;
 }
 
-/// The order of architecture section 7: somebody's word, then what is nearest.
+/// The order of launcher/README.md: somebody's word, then what is nearest.
 Result<FoundPython> find_python(
     const CommandRequest& request, const Environment& environment, const LookAt& look_at) {
     const Search search(environment, look_at);

@@ -19,7 +19,7 @@
 namespace ddprun::agent {
 
 /// One node of one job: joins, runs its workers of each round, tells what becomes of them, and
-/// obeys (architecture sections 5 to 7). Driven by agent_runner (sockets, processes) and tests/sim.
+/// obeys (agent/README.md). Driven by agent_runner (sockets, processes) and tests/sim.
 ///
 ///   joining  --Assignment-->             starting   SpawnWorkers, CheckStore
 ///   starting --all spawned-->            running    Send Started
