@@ -55,15 +55,14 @@ void Coordinator::on_received(Received received, Instant now, std::vector<Effect
     auto& peer = found->second;
     const bool is_known = peer.job.has_value();
     if (auto* join = std::get_if<control::Join>(&received.message)) {
-        if (is_known) return complain(received.connection, "a second join", out);
+        if (is_known) return complain(peer, "a second join", now, out);
         return on_join(peer, std::move(*join), now, out);
     }
     if (auto* resume = std::get_if<control::Resume>(&received.message)) {
-        if (is_known) return complain(received.connection, "a second resume", out);
+        if (is_known) return complain(peer, "a second resume", now, out);
         return on_resume(peer, std::move(*resume), now, out);
     }
-    if (!is_known)
-        return complain(received.connection, "the first message must be join or resume", out);
+    if (!is_known) return complain(peer, "the first message must be join or resume", now, out);
     tell(
         *peer.job,
         Job::Said{received.connection, peer.nonce, std::move(received.message)},
@@ -296,9 +295,13 @@ void Coordinator::refuse(
     out.push_back(Close{connection, std::move(reason)});
 }
 
-void Coordinator::complain(ConnectionId connection, std::string reason, std::vector<Effect>& out) {
+/// The end of the connection will not be seen any more: its job is told here.
+void Coordinator::complain(
+    const Peer& peer, std::string reason, Instant now, std::vector<Effect>& out) {
+    const auto connection = peer.connected.connection;
     out.push_back(Send{connection, control::ProtocolError{reason}});
     out.push_back(Close{connection, std::move(reason)});
+    if (peer.job) tell(*peer.job, Job::Dropped{connection, peer.nonce}, now, out);
 }
 
 std::vector<JobStatus> Coordinator::status(Instant now, std::size_t first_node) const {

@@ -96,7 +96,7 @@ private:
     void tell(JobId id, Job::Event event, Instant now, std::vector<Effect>& out);
     void forget(JobId id);
     static void refuse(ConnectionId connection, control::Refused refused, std::vector<Effect>& out);
-    static void complain(ConnectionId connection, std::string reason, std::vector<Effect>& out);
+    void complain(const Peer& peer, std::string reason, Instant now, std::vector<Effect>& out);
     void check() const;
 
     Options options_;

@@ -102,14 +102,14 @@ TEST_CASE("every event of every kind of connection has its answer") {
         received(join) == Lines{
                               "unknown:",
                               "silent: ? welcome running: round ? assignment",
-                              "member: a error a closed:",
+                              "member: a error a closed: forming: waiting",
                               "replaced:",
                               "refused:"});
     CHECK(
         received(resume) == Lines{
                                 "unknown:",
                                 "silent: ? lost ? closed:",
-                                "member: a error a closed:",
+                                "member: a error a closed: forming: waiting",
                                 "replaced:",
                                 "refused:"});
     for (const control::AgentMessage& message : std::vector<control::AgentMessage>{

@@ -401,3 +401,30 @@ TEST_CASE(
     CHECK(job.assignment("b").round == 1);
     CHECK(job.assignment("b").master_port == 21097);
 }
+
+TEST_CASE("who joins or resumes twice on one connection is closed, and missed like anybody else") {
+    control::Resume resume;
+    for (const control::AgentMessage& second :
+         std::vector<control::AgentMessage>{control::Join{}, resume}) {
+        Story job{"1"};
+        job.run("a");
+
+        job.say("a", second);
+        job.pass(500ms);
+
+        CHECK_FALSE(
+            line_with(job.told(), "forming: node a (pid 100) was lost: its connection ended")
+                .empty());
+    }
+}
+
+TEST_CASE("a server is idle when the last one was closed for joining twice") {
+    Story job{"1"};
+    job.run("a");
+    job.succeeded("a");
+    CHECK_FALSE(job.coordinator().is_idle());
+
+    job.say("a", control::Join{});
+
+    CHECK(job.coordinator().is_idle());
+}
