@@ -423,7 +423,7 @@ void Job::on_failed(Member& member, control::Failed failed, Instant now, std::ve
     const bool is_round_at_hand = (state_ == State::running || state_ == State::draining) &&
                                   member.group_rank && failed.round == round_->number;
     const bool can_fail = member.is_active() && member.state != Member::State::succeeded;
-    if (!is_round_at_hand || !can_fail) {
+    if (!is_round_at_hand || !can_fail || std::exchange(place_of(member).has_failed, true)) {
         ++stale_count_;
         return;
     }

@@ -116,6 +116,8 @@ private:
         std::uint16_t store_port = 0;
         std::uint16_t peer_port = 0;
         bool has_succeeded = false;
+        /// One failure of a node counts in a round: the agent tells its first.
+        bool has_failed = false;
         /// Lost or left after it had succeeded: not missed.
         bool is_gone = false;
     };

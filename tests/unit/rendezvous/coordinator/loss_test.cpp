@@ -428,3 +428,18 @@ TEST_CASE("a server is idle when the last one was closed for joining twice") {
 
     CHECK(job.coordinator().is_idle());
 }
+
+TEST_CASE("a node has one failure in a round, and the next ones mean nothing") {
+    Story job{"2"};
+    job.run("a b");
+    job.failed("b");
+
+    job.failed_with("b", 0, 5s, [](control::WorkerFailure& failure) { failure.message = "older"; });
+
+    CHECK(job.coordinator().stale_count() == 1);
+    job.told();
+    job.ready("a b");
+    CHECK(
+        line_with(job.told(), "forming:") ==
+        "forming: restart 1 of 3: rank 2 on b: exited with code 7");
+}
