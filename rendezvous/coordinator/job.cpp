@@ -123,21 +123,40 @@ void Job::rejoin(Member& member, const Joined& joined, Instant now, std::vector<
     member.join.store_port = joined.join.store_port;
     member.join.socket_addr = joined.join.socket_addr;
     welcome(member, out);
+    const bool has_new_store = member.group_rank && *member.group_rank == 0 &&
+                               place_of(member).store_port != joined.join.store_port;
     switch (state_) {
         case State::forming: break;
         case State::running:
-            if (member.group_rank)
+            if (has_new_store)
+                give_up_store(member, now, out);
+            else if (member.group_rank)
                 send(member, assignment_for(member), out);
             else
                 send(member, control::Standby{standby_reason(member)}, out);
             break;
         case State::draining:
-            if (member.group_rank) stop_untold(member, now, out);
+            if (has_new_store)
+                set_state(member, Member::State::ready);
+            else if (member.group_rank)
+                stop_untold(member, now, out);
             if (member.state == Member::State::ready)
                 send(member, control::Standby{standby_reason(member)}, out);
             break;
         case State::over: send(member, *result_, out); break;
     }
+}
+
+/// The store that everybody was told of is closed, and no worker of this node ever ran.
+void Job::give_up_store(Member& member, Instant now, std::vector<Effect>& out) {
+    set_state(member, Member::State::ready);
+    control::Cause cause;
+    cause.kind = control::Cause::Kind::node_lost;
+    cause.reason = "node " + member.name() + " joined again with another store";
+    cause.host = member.host();
+    cause.round = round_->number;
+    depart(member, std::move(cause), now, out);
+    send(member, control::Standby{standby_reason(member)}, out);
 }
 
 /// A member of the draining round that never heard of it has no workers to wait for. But if it is

@@ -156,6 +156,7 @@ private:
     // Connections.
     void attach(Member& member, const Connected& connection, Instant now, std::vector<Effect>& out);
     void rejoin(Member& member, const Joined& joined, Instant now, std::vector<Effect>& out);
+    void give_up_store(Member& member, Instant now, std::vector<Effect>& out);
     void take_up(
         Member& member, const control::Resume& resume, Instant now, std::vector<Effect>& out);
     void take_up_in_round(

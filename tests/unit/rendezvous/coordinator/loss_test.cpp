@@ -443,3 +443,57 @@ TEST_CASE("a node has one failure in a round, and the next ones mean nothing") {
         line_with(job.told(), "forming:") ==
         "forming: restart 1 of 3: rank 2 on b: exited with code 7");
 }
+
+TEST_CASE(
+    "when the first node joins again with another store, the round that has its old one ends") {
+    Story job{"2"};
+    job.join("a");
+    job.join("b");
+    job.told();
+
+    job.join("a", [](control::Join& join) { join.store_port = 22'000; });
+    CHECK(
+        job.told() ==
+        Lines{
+            "a closed: replaced by a newer connection",
+            "a welcome incarnation=61000000 lease=30s",
+            "draining: node a (pid 100) joined again with another store",
+            "b stop round=0 SIGTERM grace=30s \"node a (pid 100) joined again with another "
+            "store\"",
+            "a standby \"between two rounds: node a (pid 100) joined again with another store\""});
+
+    job.ready("b");
+    CHECK(job.assignment("a").round == 1);
+    CHECK(job.assignment("a").group_rank == 0);
+    CHECK(job.assignment("b").master_port == 22'000);
+}
+
+TEST_CASE("another store of a node that is not the first changes nothing in the round") {
+    Story job{"2"};
+    job.join("a");
+    job.join("b");
+    job.told();
+
+    job.join("b", [](control::Join& join) { join.store_port = 22'000; });
+
+    CHECK(
+        job.told() == Lines{
+                          "b closed: replaced by a newer connection",
+                          "b welcome incarnation=61000000 lease=30s",
+                          "b assignment round=0 group_rank=1/2 rank_base=2 world_size=4 restarts=0 "
+                          "master=10.0.0.97:20097"});
+}
+
+TEST_CASE("a new store that comes while the round drains is waited for no longer") {
+    Story job{"2"};
+    job.join("a");
+    job.join("b");
+    job.failed("b");
+    job.ready("b");
+    job.told();
+
+    job.join("a", [](control::Join& join) { join.store_port = 22'000; });
+
+    CHECK(job.assignment("b").round == 1);
+    CHECK(job.assignment("b").master_port == 22'000);
+}
