@@ -99,6 +99,7 @@ void Job::on_joined(Joined joined, Instant now, std::vector<Effect>& out) {
     newcomer.reach = std::move(*reach);
     newcomer.heard_at = now;
     const auto& member = members_.add(std::move(newcomer));
+    ++standby_count_;
     if (has_lease()) look_at(now + lease());
     welcome(member, out);
     switch (state_) {
@@ -342,6 +343,7 @@ void Job::depart(
 
 void Job::remove(Member& member) {
     set_state(member, Member::State::out);
+    if (!member.group_rank) --standby_count_;
     members_.remove(Nonce{member.nonce()});
 }
 
@@ -591,6 +593,7 @@ std::string Job::give_places(const std::vector<Member*>& chosen) {
     for (auto& place : round.places)
         place.role_world_size = role_sizes[place.role];
     round_ = std::move(round);
+    standby_count_ = members_.size() - round_->places.size();
     return order.warning;
 }
 
@@ -692,7 +695,7 @@ void Job::admit_late_nodes(Instant now, std::vector<Effect>& out) {
 
 void Job::refuse_surplus(Instant now, std::vector<Effect>& out) {
     surplus_check_at_.reset();
-    if (terms_.nodes.keeps_spares()) return;
+    if (standby_count_ == 0 || terms_.nodes.keeps_spares()) return;
     std::vector<Member*> surplus;
     for (auto* member : standbys())
         if (member->is_candidate()) surplus.push_back(member);
@@ -908,6 +911,8 @@ void Job::check() const {
 /// What must hold of a round as a whole; asked when the job's state has changed.
 void Job::check_round() const {
     if (state_ != State::running) return;
+    require(
+        round_->places.size() + standby_count_ == members_.size(), "a member has a place or none");
     int next_rank = 0;
     std::map<std::string, int> next_role_rank;
     int group_rank = 0;

@@ -241,6 +241,8 @@ private:
     Membership members_;
     /// How many are in `Member::State::stopping`: counted, because a drain asks at every `ready`.
     std::size_t stopping_count_ = 0;
+    /// How many have no place in the round at hand: counted, because every message asks.
+    std::size_t standby_count_ = 0;
     RestartBudget budget_;
     LossRecord losses_;
     std::uint64_t stale_count_ = 0;
