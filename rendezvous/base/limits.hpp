@@ -49,6 +49,11 @@ inline constexpr std::size_t max_status_nodes = 1'000;
 // Connections.
 inline constexpr Duration handshake_timeout = 10s;
 inline constexpr Duration connect_attempt_timeout = 1s;
+/// A peer whose loss nothing but TCP tells is asked after this long without a byte of it, then in
+/// these steps; so many without an answer end the connection.
+inline constexpr Duration keepalive_idle = 10s;
+inline constexpr Duration keepalive_interval = 5s;
+inline constexpr int keepalive_probes = 3;
 /// How long a closed connection may take to read what was still written to it.
 inline constexpr Duration flush_timeout = 5s;
 /// A resolver that says nothing this long counts as "does not resolve" for this attempt.

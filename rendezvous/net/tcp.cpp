@@ -8,6 +8,8 @@
 #include <boost/asio/this_coro.hpp>
 
 #include <fcntl.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <charconv>
 #include <filesystem>
@@ -19,6 +21,11 @@ namespace {
 
 void close_on_exec(int descriptor) {
     ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+}
+
+void set_number(Tcp::socket& socket, int level, int option, std::chrono::milliseconds::rep value) {
+    const auto number = static_cast<int>(value);
+    ::setsockopt(socket.native_handle(), level, option, &number, sizeof number);
 }
 
 /// One attempt at one address; `is_dual` asks for the wildcard of both families.
@@ -132,6 +139,18 @@ void prepare(Tcp::socket& socket) {
     close_on_exec(socket.native_handle());
     error_code ignored;
     socket.set_option(Tcp::no_delay(true), ignored);
+}
+
+void notice_lost_peer(Tcp::socket& socket) {
+    using namespace std::chrono;
+    const auto in_seconds = [](Duration length) { return duration_cast<seconds>(length).count(); };
+    constexpr auto all =
+        limits::keepalive_idle + limits::keepalive_probes * limits::keepalive_interval;
+    set_number(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_number(socket, IPPROTO_TCP, TCP_KEEPIDLE, in_seconds(limits::keepalive_idle));
+    set_number(socket, IPPROTO_TCP, TCP_KEEPINTVL, in_seconds(limits::keepalive_interval));
+    set_number(socket, IPPROTO_TCP, TCP_KEEPCNT, limits::keepalive_probes);
+    set_number(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, duration_cast<milliseconds>(all).count());
 }
 
 std::string local_address(const Tcp::socket& socket) {

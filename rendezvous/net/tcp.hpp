@@ -40,6 +40,10 @@ boost::asio::awaitable<Result<Tcp::socket>> connect(std::vector<Tcp::endpoint> a
 /// Marks an accepted or connected socket: closed on exec, TCP_NODELAY.
 void prepare(Tcp::socket& socket);
 
+/// From now on a peer that is gone without a word (no power, no network) ends the connection within
+/// about half a minute, whether or not anything is on its way to it.
+void notice_lost_peer(Tcp::socket& socket);
+
 /// Numeric address without brackets, IPv4-mapped unwrapped; "?" when the socket is not connected.
 std::string local_address(const Tcp::socket& socket);
 std::string peer_address(const Tcp::socket& socket);

@@ -49,6 +49,7 @@ public:
 
     const std::string& peer() const { return peer_; }
     const net::Tcp::socket& socket() const { return socket_; }
+    void notice_lost_peer() { net::notice_lost_peer(socket_); }
 
 private:
     boost::asio::awaitable<void> serve(std::string first_bytes);

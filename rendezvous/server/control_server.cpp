@@ -30,9 +30,7 @@ void ControlServer::adopt(net::Tcp::socket socket, std::string first_bytes) {
         std::move(first_bytes),
         handshake_timeout_,
         {[this, id] { greeted(id); },
-         [this, id](control::AgentMessage message) {
-             driver_.post(Machine::Received{id, std::move(message)});
-         },
+         [this, id](control::AgentMessage message) { received(id, std::move(message)); },
          [this, id](bool was_greeted, const std::string& reason) {
              ended(id, was_greeted, reason);
          }});
@@ -53,6 +51,16 @@ void ControlServer::greeted(ConnectionId id) {
         net::peer_address(connection.socket()),
         connection.peer(),
         net::local_address(connection.socket())});
+}
+
+/// A job of one node has no lease: only TCP tells that its host is gone. With a lease, a connection
+/// must not end before it.
+void ControlServer::received(ConnectionId id, control::AgentMessage message) {
+    const auto* join = std::get_if<control::Join>(&message);
+    if (const auto* resume = std::get_if<control::Resume>(&message)) join = &resume->join;
+    if (join && join->nodes.max == 1 && join->nodes.spares == 0)
+        connections_.at(id)->notice_lost_peer();
+    driver_.post(Machine::Received{id, std::move(message)});
 }
 
 void ControlServer::ended(ConnectionId id, bool was_greeted, const std::string& reason) {

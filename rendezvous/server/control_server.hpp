@@ -48,6 +48,7 @@ private:
     using Machine = coordinator::Coordinator;
 
     void greeted(ConnectionId id);
+    void received(ConnectionId id, control::AgentMessage message);
     void ended(ConnectionId id, bool was_greeted, const std::string& reason);
     void perform(Machine::Effect& effect);
     /// The same message goes to every member of a round: encoded once.

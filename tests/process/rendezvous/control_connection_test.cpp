@@ -9,6 +9,9 @@
 #include <boost/asio/io_context.hpp>
 #include <doctest/doctest.h>
 
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,6 +63,26 @@ ControlConnection::Frame frame_of(std::size_t bytes) {
 }
 
 }  // namespace
+
+TEST_CASE("a peer that is gone without a word is noticed by the kernel") {
+    Pair pair;
+    const auto number = [&](int level, int option) {
+        int value = -1;
+        socklen_t size = sizeof value;
+        auto& socket = const_cast<net::Tcp::socket&>(pair.connection->socket());
+        ::getsockopt(socket.native_handle(), level, option, &value, &size);
+        return value;
+    };
+    CHECK(number(SOL_SOCKET, SO_KEEPALIVE) == 0);
+
+    pair.connection->notice_lost_peer();
+
+    CHECK(number(SOL_SOCKET, SO_KEEPALIVE) == 1);
+    CHECK(number(IPPROTO_TCP, TCP_KEEPIDLE) == 10);
+    CHECK(number(IPPROTO_TCP, TCP_KEEPINTVL) == 5);
+    CHECK(number(IPPROTO_TCP, TCP_KEEPCNT) == 3);
+    CHECK(number(IPPROTO_TCP, TCP_USER_TIMEOUT) == 25'000);
+}
 
 TEST_CASE("a peer that does not read is ended when its queue is over the bound") {
     Pair pair;
