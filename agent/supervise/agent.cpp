@@ -215,7 +215,7 @@ void Agent::greet(Instant now, std::vector<Effect>& out) {
         told_ = {};
         told_.is_ready = true;
     } else {
-        send(resume(), out);
+        send(resume(now), out);
         told_ = facts_;
         told_.is_leaving = false;
         told_.is_ready = facts_.is_ready && !death_;
@@ -272,13 +272,17 @@ control::Join Agent::join() const {
     return join;
 }
 
-control::Resume Agent::resume() const {
+control::Resume Agent::resume(Instant now) const {
     control::Resume resume;
     resume.join = join();
     resume.incarnation = welcome_->incarnation;
     resume.assignment = assignment_;
     resume.spent = assignment_ ? assignment_->restart_count : 0;
     resume.failure = failure_;
+    if (failure_) {
+        resume.age = now - failed_at_;
+        resume.kind = failure_kind_;
+    }
     switch (phase_) {
         case Phase::joining:
             // As in tell_server: a failure still being explained is told before ready.

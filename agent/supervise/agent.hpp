@@ -316,7 +316,7 @@ private:
     std::string node_addr() const;
     Duration pause_before_next_attempt(Instant now);
     control::Join join() const;
-    control::Resume resume() const;
+    control::Resume resume(Instant now) const;
 
     // Messages.
     void on_message(control::ServerMessage message, Instant now, std::vector<Effect>& out);

@@ -113,6 +113,8 @@ void write(JsonWriter& out, const Resume& resume) {
     out.integer("spent", resume.spent);
     out.name("state", name_of(resume.state));
     if (resume.failure) out.object("failure", [&] { write(out, *resume.failure); });
+    if (resume.age) out.seconds("age", *resume.age);
+    if (resume.kind) out.name("kind", name_of(*resume.kind));
 }
 
 void write(JsonWriter& out, const Ready& ready) {
@@ -488,6 +490,8 @@ Resume read_resume(const Fields& in) {
     resume.spent = in.integer("spent", 0, biggest_count);
     resume.state = in.one_of("state", node_states);
     if (in.has("failure")) resume.failure = read_failure(in.object("failure"));
+    if (in.has("age")) resume.age = in.seconds("age");
+    if (in.has("kind")) resume.kind = in.one_of("kind", cause_kinds);
     return resume;
 }
 

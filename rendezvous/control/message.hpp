@@ -171,6 +171,9 @@ struct Resume {
     int spent = 0;
     NodeState state = NodeState::ready;
     std::optional<WorkerFailure> failure;
+    /// With a failure, as in `Failed`.
+    std::optional<Duration> age = std::nullopt;
+    std::optional<Cause::Kind> kind = std::nullopt;
 
     bool operator==(const Resume&) const = default;
 };

@@ -233,7 +233,12 @@ void Job::take_up_in_round(
         send(member, assignment_for(member), out);
     else if (member.state == Member::State::stopping && resume.state != control::NodeState::ready)
         stop_member(member, now, out);
-    if (resume.failure) on_failed(member, {told, {}, *resume.failure, std::nullopt}, now, out);
+    if (resume.failure)
+        on_failed(
+            member,
+            {told, resume.age.value_or(Duration{}), *resume.failure, resume.kind},
+            now,
+            out);
     switch (resume.state) {
         case control::NodeState::starting: break;
         case control::NodeState::running: on_started(member, told); break;

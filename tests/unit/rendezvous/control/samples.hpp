@@ -62,7 +62,15 @@ inline std::vector<AgentMessage> agent_messages() {
     bare.addr.clear();
     return {
         a_join(),
-        Resume{a_join(), "abcd", an_assignment(), 2, NodeState::stopping, a_failure()},
+        Resume{
+            a_join(),
+            "abcd",
+            an_assignment(),
+            2,
+            NodeState::stopping,
+            a_failure(),
+            std::chrono::microseconds{1500},
+            Cause::Kind::store_unreachable},
         Ready{7, 20'002, 4},
         Started{7, 3},
         Succeeded{2'147'483'647},

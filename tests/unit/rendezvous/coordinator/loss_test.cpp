@@ -497,3 +497,23 @@ TEST_CASE("a new store that comes while the round drains is waited for no longer
     CHECK(job.assignment("b").round == 1);
     CHECK(job.assignment("b").master_port == 22'000);
 }
+
+TEST_CASE("a failure told with a resume is as old and of the kind as it was when it happened") {
+    Story job{"2"};
+    job.run("a b");
+    job.drop("b");
+    job.failed("a");
+
+    job.resume("b", NodeState::stopping, [](control::Resume& resume) {
+        resume.failure.emplace();
+        resume.failure->message = "no way to the store";
+        resume.age = 400ms;
+        resume.kind = control::Cause::Kind::store_unreachable;
+    });
+
+    job.told();
+    job.ready("a b");
+    CHECK(
+        line_with(job.told(), "forming:") ==
+        "forming: restart 1 of 3: node b (pid 100): no way to the store");
+}
