@@ -58,8 +58,9 @@ void ControlServer::greeted(ConnectionId id) {
 void ControlServer::received(ConnectionId id, control::AgentMessage message) {
     const auto* join = std::get_if<control::Join>(&message);
     if (const auto* resume = std::get_if<control::Resume>(&message)) join = &resume->join;
-    if (join && join->nodes.max == 1 && join->nodes.spares == 0)
-        connections_.at(id)->notice_lost_peer();
+    const auto found = connections_.find(id);
+    if (found != connections_.end() && join && join->nodes.max == 1 && join->nodes.spares == 0)
+        found->second->notice_lost_peer();
     driver_.post(Machine::Received{id, std::move(message)});
 }
 
