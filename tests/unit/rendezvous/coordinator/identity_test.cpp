@@ -106,7 +106,11 @@ TEST_CASE("who says anything before join or resume is told so and closed") {
     job.join("a");
     job.told();
     job.say("a", job.join_of("a"));
-    CHECK(job.told() == Lines{"a error \"a second join\"", "a closed: a second join"});
+    CHECK(
+        job.told() == Lines{
+                          "a error \"a second join\"",
+                          "a closed: a second join",
+                          "forming: waiting for 1 node (0 of 1 ready)"});
     job.post(Coordinator::Connected{{99}, "10.0.0.9", "10.0.0.9:1", "10.0.0.1"});
     job.post(Coordinator::Received{{99}, control::Heartbeat{1}});
     CHECK(
