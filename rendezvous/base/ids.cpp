@@ -14,7 +14,7 @@ std::optional<Nonce> Nonce::parse(std::string_view hex) {
     for (std::size_t i = 0; i < hex.size(); ++i) {
         const auto digit = hex_digits.find(hex[i]);
         if (digit == std::string_view::npos) return std::nullopt;
-        bytes[i / 2] = static_cast<std::uint8_t>(bytes[i / 2] << 4 | digit);
+        bytes[i / 2] = static_cast<std::uint8_t>(bytes[i / 2] * 16U + digit);
     }
     return Nonce{bytes};
 }
