@@ -120,6 +120,14 @@ struct Store::Step {
     }
 
     void on(wire::MultiGet&& it) {
+        // Few bytes can ask for one big value very often.
+        std::size_t reply_bytes = 0;
+        for (const auto& key : it.keys)
+            if (const auto* value = store.keys_.find(key)) reply_bytes += value->size();
+        if (reply_bytes > limits::max_request_bytes)
+            return close(
+                "MULTI_GET of " + std::to_string(it.keys.size()) + " keys: its reply would have " +
+                std::to_string(reply_bytes) + " bytes");
         wire::Values values;
         values.values.reserve(it.keys.size());
         for (const auto& key : it.keys) {

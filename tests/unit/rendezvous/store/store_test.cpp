@@ -448,3 +448,13 @@ TEST_CASE("every event is answered in every state of a client") {
         CHECK(story.leave(1) == nothing);
     }
 }
+
+TEST_CASE("a MULTI_GET whose reply would be longer than any request is refused") {
+    Story story;
+    story.say(1, Set{"/big", std::string(limits::max_value_bytes, 'x')});
+    const auto most = limits::max_request_bytes / limits::max_value_bytes;
+
+    CHECK(
+        story.say(1, MultiGet{std::vector<std::string>(most + 1, "/big")}) ==
+        Lines{"close #1: MULTI_GET of 33 keys: its reply would have 276824064 bytes"});
+}
