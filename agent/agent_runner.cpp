@@ -107,7 +107,7 @@ AgentRunner::AgentRunner(
               std::_Exit(exit_broken);
           }),
       console_(io_, [this] { workers_.resume_output(); }),
-      stores_(io_, {config.first_port, config.last_port}),
+      stores_(io_, own_listen_host(config), {config.first_port, config.last_port}),
       error_files_(io_),
       workers_(
           io_,
@@ -168,7 +168,8 @@ int AgentRunner::run() {
 
 /// Neighbours will ask here for each other one day; until then whoever calls is closed.
 Result<std::uint16_t> AgentRunner::listen_for_peers() {
-    auto acceptor = listen_in_range(io_, {config_.first_port, config_.last_port}, random_);
+    auto acceptor = listen_in_range(
+        io_, own_listen_host(config_), {config_.first_port, config_.last_port}, random_);
     if (!acceptor) return acceptor.error();
     error_code ec;
     const auto port = acceptor->local_endpoint(ec).port();

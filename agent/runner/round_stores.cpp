@@ -14,23 +14,32 @@ namespace {
 
 constexpr int listen_attempts = 64;
 
-bool is_free(boost::asio::io_context& io, std::uint16_t port) {
-    return net::listen(io, "", port).has_value();
+bool is_free(boost::asio::io_context& io, const std::string& host, std::uint16_t port) {
+    return net::listen(io, host, port).has_value();
 }
 
 }  // namespace
 
+std::string own_listen_host(const AgentConfig& config) {
+    const auto& meeting = config.rendezvous.endpoint.host;
+    const bool is_only_node = config.nodes.max == 1 && config.nodes.spares == 0;
+    const bool is_local = meeting == "localhost" || meeting == "127.0.0.1";
+    // With --local-addr the workers are told that address.
+    return is_only_node && is_local && config.local_addr.empty() ? "127.0.0.1" : "";
+}
+
 Result<net::Tcp::acceptor> listen_in_range(
-    boost::asio::io_context& io, PortRange range, Random& random) {
+    boost::asio::io_context& io, const std::string& host, PortRange range, Random& random) {
     Result<net::Tcp::acceptor> acceptor = Failure{boost::asio::error::address_in_use, "listen"};
     std::uniform_int_distribution<int> any_port(range.first, range.last);
     for (int attempt = 0; attempt < listen_attempts; ++attempt) {
-        acceptor = net::listen(io, "", static_cast<std::uint16_t>(any_port(random)));
+        acceptor = net::listen(io, host, static_cast<std::uint16_t>(any_port(random)));
         if (!acceptor) continue;
         error_code ec;
         const auto port = acceptor->local_endpoint(ec).port();
         const bool has_successor = port < range.last || range.last == 0;
-        if (!has_successor || is_free(io, static_cast<std::uint16_t>(port + 1))) return acceptor;
+        if (!has_successor || is_free(io, host, static_cast<std::uint16_t>(port + 1)))
+            return acceptor;
     }
     if (acceptor) return acceptor;
     return Failure{
@@ -39,9 +48,10 @@ Result<net::Tcp::acceptor> listen_in_range(
             std::to_string(range.last) + " (--port-range)"};
 }
 
-RoundStores::RoundStores(boost::asio::io_context& agent, PortRange range)
+RoundStores::RoundStores(boost::asio::io_context& agent, std::string host, PortRange range)
     : agent_(agent),
       work_(boost::asio::make_work_guard(io_)),
+      host_(std::move(host)),
       range_(range),
       random_(seeded_by_the_system()),
       thread_([this] { io_.run(); }) {}
@@ -66,7 +76,7 @@ void RoundStores::open(OnOpened on_opened) {
 }
 
 Result<std::uint16_t> RoundStores::open_now() {
-    auto acceptor = listen_in_range(io_, range_, random_);
+    auto acceptor = listen_in_range(io_, host_, range_, random_);
     if (!acceptor) return acceptor.error();
     error_code ec;
     const auto port = acceptor->local_endpoint(ec).port();

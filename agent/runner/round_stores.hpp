@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "agent/agent_config.hpp"
 #include "rendezvous/base/random.hpp"
 #include "rendezvous/base/result.hpp"
 #include "rendezvous/net/tcp.hpp"
@@ -13,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -24,10 +26,14 @@ struct PortRange {
     std::uint16_t last = 0;
 };
 
+/// Where this node's own listeners listen: a numeric address, or empty for everywhere. The only
+/// node of a job that meets on the loopback interface has no callers elsewhere.
+std::string own_listen_host(const AgentConfig& config);
+
 /// Listens on a random port of the range whose successor is free too: programs bind MASTER_PORT+1
 /// for purposes of their own.
 Result<net::Tcp::acceptor> listen_in_range(
-    boost::asio::io_context& io, PortRange range, Random& random);
+    boost::asio::io_context& io, const std::string& host, PortRange range, Random& random);
 
 /// The worker stores of this node on one thread of their own: each round gets a fresh keyspace on
 /// a port of its own, so that nobody ever reads what an earlier round wrote.
@@ -36,7 +42,7 @@ public:
     using OnOpened = std::function<void(Result<std::uint16_t>)>;
 
     /// Answers are posted to `agent`.
-    RoundStores(boost::asio::io_context& agent, PortRange range);
+    RoundStores(boost::asio::io_context& agent, std::string host, PortRange range);
     /// Closes all that are open.
     ~RoundStores();
     RoundStores(const RoundStores&) = delete;
@@ -53,6 +59,7 @@ private:
     // Everything below belongs to the store thread.
     boost::asio::io_context io_{1};
     boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
+    std::string host_;
     PortRange range_;
     Random random_;
     std::map<std::uint16_t, std::unique_ptr<server::StoreServer>> stores_;

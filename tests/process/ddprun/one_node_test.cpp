@@ -39,6 +39,19 @@ TEST_CASE("a worker sees torch's variables with torch's spellings") {
     CHECK(job.out() == "0 3 True 1 127.0.0.1 0\nall there\n");
 }
 
+TEST_CASE("a job of one node has its store on the loopback interface only") {
+    const TempDir dir;
+    auto job = one_node(
+        dir,
+        {},
+        "port=$(printf %04X $MASTER_PORT)\n"
+        "cat /proc/net/tcp /proc/net/tcp6 | grep -o \" [0-9A-F]*:$port 0[0-9A-F:]* 0A \" |"
+        " sed \"s/:.*//;s/ //\"");
+
+    CHECK(job.wait_for_code() == 0);
+    CHECK(job.out() == "0100007F\n");
+}
+
 TEST_CASE("what stands after the script is handed through untouched") {
     const TempDir dir;
     const auto script =
