@@ -110,7 +110,7 @@ TEST_CASE("who says anything before join or resume is told so and closed") {
         job.told() == Lines{
                           "a error \"a second join\"",
                           "a closed: a second join",
-                          "forming: waiting for 1 node (0 of 1 ready)"});
+                          "forming: waiting for 2 nodes (0 of 2 ready)"});
     job.post(Coordinator::Connected{{99}, "10.0.0.9", "10.0.0.9:1", "10.0.0.1"});
     job.post(Coordinator::Received{{99}, control::Heartbeat{1}});
     CHECK(
