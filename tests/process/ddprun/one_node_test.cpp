@@ -136,27 +136,34 @@ TEST_CASE("an error file is on the screen and off the disk") {
 }
 
 TEST_CASE("Ctrl-C cancels the job with the workers told first") {
-    const TempDir dir;
-    auto job = one_node(
-        dir,
-        {"--nproc-per-node=2"},
-        "trap 'echo told; kill $!; exit 0' INT\necho up\nwhile :; do sleep 1000 & wait; done");
+    Running job{
+        program("ddprun"),
+        {"--standalone", "--nproc-per-node=2", "--no-python", stub("tell_signal"), "exit"}};
     job.wait_for_line("up");
     job.wait_for_line("up");
 
     job.signal(SIGINT);
 
     CHECK(job.wait_for_code() == 130);
-    CHECK(contains(job.out(), "told\n"));
+    CHECK(sorted_lines(job.out()) == Words{"told", "told", "up", "up"});
     CHECK(no_descendants_left());
 }
 
 TEST_CASE("SIGTERM stops the workers politely and the job is cancelled") {
-    const TempDir dir;
-    auto job = one_node(
-        dir,
-        {},
-        "trap 'echo told; kill $!; exit 0' TERM\necho up\nwhile :; do sleep 1000 & wait; done");
+    Running job{program("ddprun"), {"--standalone", "--no-python", stub("tell_signal"), "exit"}};
+    job.wait_for_line("up");
+
+    job.signal(SIGTERM);
+
+    CHECK(job.wait_for_code() == 143);
+    CHECK(job.out() == "up\ntold\n");
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("a worker that ignores the polite signal is killed when the grace is over") {
+    Running job{
+        program("ddprun"),
+        {"--standalone", "--shutdown-timeout=1", "--no-python", stub("tell_signal"), "stay"}};
     job.wait_for_line("up");
 
     job.signal(SIGTERM);
@@ -166,29 +173,13 @@ TEST_CASE("SIGTERM stops the workers politely and the job is cancelled") {
     CHECK(no_descendants_left());
 }
 
-TEST_CASE("a worker that ignores the polite signal is killed when the grace is over") {
-    const TempDir dir;
-    auto job = one_node(
-        dir,
-        {"--shutdown-timeout=1"},
-        "trap '' TERM INT\necho up\nwhile :; do sleep 1000 & wait; done");
-    job.wait_for_line("up");
-
-    job.signal(SIGTERM);
-
-    CHECK(job.wait_for_code() == 143);
-    CHECK(no_descendants_left());
-}
-
 TEST_CASE("a second Ctrl-C kills at once") {
-    const TempDir dir;
-    auto job = one_node(
-        dir,
-        {"--shutdown-timeout=1000"},
-        "trap 'echo ignored' INT\necho up\nwhile :; do sleep 1000 & wait; done");
+    Running job{
+        program("ddprun"),
+        {"--standalone", "--shutdown-timeout=1000", "--no-python", stub("tell_signal"), "stay"}};
     job.wait_for_line("up");
     job.signal(SIGINT);
-    job.wait_for_line("ignored");
+    job.wait_for_line("told");
 
     job.signal(SIGINT);
 
