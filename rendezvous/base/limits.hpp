@@ -70,10 +70,9 @@ inline constexpr std::uint16_t first_store_port = 20'000;
 inline constexpr std::uint16_t last_store_port = 29'399;
 inline constexpr Duration store_reachability_timeout = 3s;
 
-// Membership (architecture section 6).
+// Membership (coordinator/README.md).
 inline constexpr Duration heartbeat_interval = 1s;
 inline constexpr Duration suspect_after = 3s;
-inline constexpr Duration disowned_after = 5s;
 inline constexpr Duration default_lease = 30s;
 inline constexpr Duration shortest_lease = 6s;
 inline constexpr Duration reconnect_grace = 500ms;
@@ -94,7 +93,6 @@ inline constexpr Duration refused_is_gone_after = 1s;
 // Agent.
 inline constexpr Duration settle_window = 250ms;
 inline constexpr Duration kill_descendants_timeout = 5s;
-inline constexpr Duration partial_line_timeout = 50ms;
 inline constexpr std::size_t max_error_file_bytes = 1024 * 1024;
 inline constexpr std::size_t max_stderr_tail_bytes = 4 * 1024;
 inline constexpr std::size_t max_output_backlog_bytes = 16 * 1024 * 1024;

@@ -13,7 +13,7 @@
 #include <vector>
 
 /// What agents and the rendezvous server say to each other, as values. The bytes are codec.hpp's
-/// business; the meaning of each field is in FORMAT.md and architecture section 5.
+/// business; the meaning of each field is in FORMAT.md.
 ///
 /// Everything free-form in here came from a network peer: already bounded by the codec, never
 /// trusted further.

@@ -19,7 +19,7 @@
 namespace ddprun::coordinator {
 
 /// Decides for all jobs of one server who is in which round, when a round is over, and how a job
-/// ends (the rule table of architecture section 6). A map of `Job` machines by run id; this class
+/// ends (the table in job.hpp). A map of `Job` machines by run id; this class
 /// knows which connection speaks for which node of which job.
 ///
 /// Driven by server/control_server (real sockets) and tests/sim (made-up links). Connections are

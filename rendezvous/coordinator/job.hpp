@@ -16,8 +16,8 @@
 
 namespace ddprun::coordinator {
 
-/// One life of one job: who is in which round, when a round is over, and how the job ends (the
-/// rule table of architecture section 6).
+/// One life of one job: who is in which round, when a round is over, and how the job ends (why
+/// the rules are so: README.md here).
 ///
 ///   forming  --enough ready-->             running    Send Assignment to each member
 ///   running  --failed, lost, leave,

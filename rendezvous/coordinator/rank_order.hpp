@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-/// In which order the members of a round get their group ranks (architecture section 6). Pure: the
+/// In which order the members of a round get their group ranks. Pure: the
 /// same candidates give the same order, whatever order they are listed in.
 namespace ddprun::coordinator {
 

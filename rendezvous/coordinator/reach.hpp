@@ -7,7 +7,7 @@
 
 #include <string>
 
-/// Where the other members of a job reach a node (architecture section 5, `addr`).
+/// Where the other members of a job reach a node.
 namespace ddprun::coordinator {
 
 struct Reach {

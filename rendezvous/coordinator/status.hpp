@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-/// What a person wants to know about a job, as values; server/http_status turns them into JSON
-/// (architecture section 4).
+/// What a person wants to know about a job, as values; server/http_status turns them into JSON.
 namespace ddprun::coordinator {
 
 struct NodeStatus {

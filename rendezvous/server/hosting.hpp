@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-/// Which node of a job serves the rendezvous (architecture section 5, *who hosts*), asked anew at
+/// Which node of a job serves the rendezvous, asked anew at
 /// every attempt because names appear late and addresses move. Pure; the facts are gathered by the
 /// agent's shell (interfaces.hpp and net::resolve). The table is in rendezvous/README.md.
 namespace ddprun::server {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-/// The pages of the server, as values: /healthz, /status (JSON, architecture section 4) and
+/// The pages of the server, as values: /healthz, /status (JSON) and
 /// /metrics (Prometheus text). nlohmann/json stays inside http_status.cpp. Pure.
 namespace ddprun::server {
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-/// Who is calling, told from the first bytes of a connection (architecture section 4). Pure: the
+/// Who is calling, told from the first bytes of a connection. Pure: the
 /// server reads, asks, and reads on while the answer is `need_more`, until its handshake deadline.
 namespace ddprun::server {
 

@@ -75,7 +75,7 @@ Result<std::optional<Request>> Decoder::next() {
     return std::optional<Request>{std::move(request)};
 }
 
-/// First bytes that are not VALIDATE (tcpstore-protocol, section 4).
+/// First bytes that are not VALIDATE (FORMAT.md, "A connection begins").
 Result<std::optional<Request>> Decoder::greet() {
     Cursor cursor(input_.unread());
     const auto opcode = cursor.u8();
