@@ -258,8 +258,9 @@ Result<std::vector<std::byte>> encode(const Checkpoint& checkpoint) {
 }
 
 Result<std::uint64_t> file_size_in(std::span<const std::byte> preamble) {
-    const auto shown = std::min(magic.size(), preamble.size());
-    if (std::memcmp(preamble.data(), magic.data(), shown) != 0)
+    const auto begins_as =
+        std::as_bytes(std::span{magic}).first(std::min(magic.size(), preamble.size()));
+    if (!std::equal(begins_as.begin(), begins_as.end(), preamble.begin()))
         return Failure{Fault::not_a_checkpoint, {}};
     if (preamble.size() < preamble_bytes) return Failure{Fault::cut_short, {}};
     Reader reader{preamble.subspan(magic.size())};
