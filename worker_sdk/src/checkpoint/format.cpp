@@ -3,6 +3,7 @@
 
 #include <boost/crc.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <set>
