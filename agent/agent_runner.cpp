@@ -14,6 +14,7 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/net/descriptors.hpp"
 #include "rendezvous/net/driver.hpp"
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/server/listener.hpp"
@@ -369,6 +370,7 @@ void AgentRunner::leave() {
 }  // namespace
 
 int run_agent(const AgentConfig& config, const InheritedState& start, AgentSide keeper_side) {
+    net::prepare_descriptors();
     AgentRunner runner(config, start, keeper_side);
     return runner.run();
 }

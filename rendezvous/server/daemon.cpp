@@ -3,11 +3,11 @@
 
 #include "rendezvous/base/endpoint.hpp"
 #include "rendezvous/base/log.hpp"
+#include "rendezvous/net/descriptors.hpp"
 #include "rendezvous/server/daemon_options.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
 
 #include <signal.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -17,14 +17,6 @@
 namespace ddprun::server {
 namespace daemon {
 namespace {
-
-/// Each agent is a descriptor: take as many as the administrator allows.
-void raise_descriptor_limit() {
-    rlimit limit{};
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 /// The signals that end the daemon, kept back until `sigwait`. One that was ignored when we were
 /// started (nohup) stays ignored.
@@ -57,7 +49,7 @@ int run_daemon(int argc, const char* const* argv) {
     }
     const auto& options = std::get<DaemonOptions>(parsed);
     log::set_level(options.log_level);
-    daemon::raise_descriptor_limit();
+    net::prepare_descriptors();
     const auto awaited = daemon::hold_back_signals();
 
     RendezvousServer::Options server_options;

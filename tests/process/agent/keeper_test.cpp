@@ -137,6 +137,8 @@ TEST_CASE("what an agent left behind when it ended by itself is killed") {
 
 TEST_CASE("an agent that is stopped is killed at the end of its fence") {
     Node node({"--fence", "300"});
+    node.keeper.signal(SIGTERM);
+    node.keeper.wait_for_line("fenced");
 
     ::kill(node.agent, SIGSTOP);
 

@@ -3,12 +3,13 @@
 //
 //   kept_node [options] -- WORKER [ARGUMENTS...]
 //   --exit CODE        what the agent exits with when it is told to stop (SIGTERM)
-//   --fence MS         sets a fence this far away and forgets it
+//   --fence MS         on SIGTERM sets a fence this far away, forgets it and stays
 //   --connect PORT     opens a connection to the loopback, hands it up, then writes "hello\n"
 //   --deaf             the agent reads no signals
 //   --raw-terminal     makes the terminal raw
 //   --orderly          on SIGTERM kills the worker before it exits
-// Prints "keeper PID", "agent PID", "worker PID", and "signal NAME" for each signal it is told.
+// Prints "keeper PID", "agent PID", "worker PID", "signal NAME" for each signal it is told, and
+// "fenced" when the fence is set.
 #include "agent/keeper.hpp"
 #include "agent/keeper_link.hpp"
 #include "agent/process/descendants.hpp"
@@ -93,6 +94,11 @@ int run_agent(const Options& options, const InheritedState& start, AgentSide sid
         [&](int signal) {
             print("signal %s\n", signal_name(signal).c_str());
             if (signal != SIGTERM) return;
+            if (options.fence_ms) {
+                link.set_fence(
+                    ddprun::Clock::now() + std::chrono::milliseconds{*options.fence_ms});
+                return print("fenced\n");
+            }
             if (options.is_orderly) kill_descendants(ddprun::limits::kill_descendants_timeout);
             exit_code = options.exit_code;
             io.stop();
@@ -117,8 +123,6 @@ int run_agent(const Options& options, const InheritedState& start, AgentSide sid
         ::tcsetattr(STDIN_FILENO, TCSANOW, &modes);
         print("raw\n");
     }
-    if (options.fence_ms)
-        link.set_fence(ddprun::Clock::now() + std::chrono::milliseconds{*options.fence_ms});
     if (options.is_deaf)
         for (;;)
             ::pause();
