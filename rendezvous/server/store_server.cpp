@@ -3,8 +3,8 @@
 
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/machine.hpp"
-#include "rendezvous/server/connection.hpp"
 #include "rendezvous/server/listener.hpp"
+#include "rendezvous/server/store_connection.hpp"
 #include "rendezvous/store/store_text.hpp"
 #include "rendezvous/wire/text.hpp"
 
@@ -18,12 +18,7 @@ namespace ddprun::server {
 namespace {
 
 constexpr std::size_t big_chunk_bytes = 256 * 1024;
-constexpr std::size_t most_remembered_peers = 1000;
 constexpr std::size_t most_logged_bytes = 16;
-
-std::string address_of(const std::string& peer) {
-    return peer.substr(0, peer.rfind(':'));
-}
 
 }  // namespace
 
@@ -47,7 +42,7 @@ void StoreServer::adopt(net::Tcp::socket socket, std::string first_bytes) {
     error_code ignored;
     socket.set_option(boost::asio::socket_base::keep_alive(true), ignored);
     const ConnectionId id{next_id_++};
-    auto connection = std::make_shared<Connection>(*this, id, std::move(socket));
+    auto connection = std::make_shared<StoreConnection>(*this, id, std::move(socket));
     ++counters_.accepted;
     connections_.emplace(id.value, connection);
     connection->start(first_bytes);
@@ -93,6 +88,7 @@ void StoreServer::close_listeners() {
 
 StoreServer::Counters StoreServer::counters() const {
     auto counters = counters_;
+    counters.refused = rejections_.count();
     counters.open = connections_.size();
     counters.keys = driver_.machine().key_count();
     counters.waits = driver_.machine().wait_count();
@@ -114,11 +110,8 @@ void StoreServer::received(ConnectionId from, wire::Request request) {
 }
 
 void StoreServer::refused(
-    const Connection& connection, const Failure& failure, std::string_view bytes) {
-    ++counters_.refused;
-    // A port scanner comes from many ports: each address is worth one line.
-    if (refused_peers_.size() >= most_remembered_peers) return;
-    if (!refused_peers_.insert(address_of(connection.peer())).second) return;
+    const StoreConnection& connection, const Failure& failure, std::string_view bytes) {
+    if (!rejections_.add(connection.peer())) return;
     log::warning(
         "store.refused",
         {{"peer", connection.peer()},

@@ -5,6 +5,7 @@
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/net/driver.hpp"
 #include "rendezvous/net/tcp.hpp"
+#include "rendezvous/server/rejections.hpp"
 #include "rendezvous/store/store.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -14,7 +15,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -22,7 +22,7 @@
 
 namespace ddprun::server {
 
-class Connection;
+class StoreConnection;
 class Listener;
 
 /// Serves one c10d store over TCP: the shell of store::Store. PyTorch's TCPStore clients (2.2 and
@@ -67,11 +67,11 @@ public:
     std::string peer_of(ConnectionId connection) const;
 
 private:
-    friend class Connection;
+    friend class StoreConnection;
 
     // What connections tell.
     void received(ConnectionId from, wire::Request request);
-    void refused(const Connection& connection, const Failure& failure, std::string_view bytes);
+    void refused(const StoreConnection& connection, const Failure& failure, std::string_view bytes);
     void closed(ConnectionId connection);
     /// Between these two, replies are collected; then there is one write per connection.
     void begin_batch() { is_in_batch_ = true; }
@@ -85,17 +85,16 @@ private:
     void end_drain_if_empty();
 
     net::Driver<store::Store> driver_;
-    std::unordered_map<std::uint64_t, std::shared_ptr<Connection>> connections_;
+    std::unordered_map<std::uint64_t, std::shared_ptr<StoreConnection>> connections_;
     std::vector<std::shared_ptr<Listener>> listeners_;
-    std::vector<std::shared_ptr<Connection>> to_flush_;
+    std::vector<std::shared_ptr<StoreConnection>> to_flush_;
     bool is_in_batch_ = false;
     bool will_flush_ = false;
     /// Where connections read what does not fit into their own small buffers.
     std::vector<char> big_chunk_;
     std::uint64_t next_id_ = 1;
     Counters counters_;
-    /// Peers whose refusal was logged: each is worth one line.
-    std::set<std::string> refused_peers_;
+    Rejections rejections_;
     boost::asio::steady_timer drain_timer_;
     std::function<void()> drained_;
     /// Gone when the server is: a timer that has fired already asks it.

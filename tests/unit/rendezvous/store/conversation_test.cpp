@@ -13,7 +13,7 @@ using namespace ddprun;
 
 namespace {
 
-/// One client of a store of its own, as server/connection.cpp would serve it.
+/// One client of a store of its own, as server/store_connection.cpp would serve it.
 class Dialogue {
 public:
     void receive(std::string_view bytes) {

@@ -23,10 +23,10 @@ class StoreServer;
 /// write. A client that does not read its replies is not read from either, so what waits for it is
 /// bounded; nobody else notices. Plain callbacks instead of a coroutine: this is the path every
 /// request takes, and it allocates nothing of its own.
-class Connection : public std::enable_shared_from_this<Connection> {
+class StoreConnection : public std::enable_shared_from_this<StoreConnection> {
 public:
     /// `server` must outlive this or call `abandon` first.
-    Connection(StoreServer& server, ConnectionId id, net::Tcp::socket socket);
+    StoreConnection(StoreServer& server, ConnectionId id, net::Tcp::socket socket);
 
     /// Begins to serve, with what was read from the socket already.
     void start(const std::string& first_bytes);

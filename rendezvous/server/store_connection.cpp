@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/server/connection.hpp"
+#include "rendezvous/server/store_connection.hpp"
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/server/store_server.hpp"
@@ -31,19 +31,19 @@ void discard_unread(int descriptor) {
 
 }  // namespace
 
-Connection::Connection(StoreServer& server, ConnectionId id, net::Tcp::socket socket)
+StoreConnection::StoreConnection(StoreServer& server, ConnectionId id, net::Tcp::socket socket)
     : server_(&server),
       id_(id),
       socket_(std::move(socket)),
       peer_(net::peer_name(socket_)) {}
 
-void Connection::start(const std::string& first_bytes) {
+void StoreConnection::start(const std::string& first_bytes) {
     handshake_.emplace(socket_.get_executor(), limits::handshake_timeout, [this] { on_silence(); });
     decoder_.append(first_bytes);
     handle_requests();
 }
 
-void Connection::read() {
+void StoreConnection::read() {
     socket_.async_read_some(
         boost::asio::buffer(chunk_),
         [self = shared_from_this()](const error_code& ec, std::size_t bytes) {
@@ -51,7 +51,7 @@ void Connection::read() {
         });
 }
 
-void Connection::on_read(const error_code& ec, std::size_t bytes) {
+void StoreConnection::on_read(const error_code& ec, std::size_t bytes) {
     if (is_closed_) return;
     if (ec) return close();
     if (is_finishing_) return read();
@@ -60,7 +60,7 @@ void Connection::on_read(const error_code& ec, std::size_t bytes) {
     handle_requests();
 }
 
-void Connection::read_the_rest() {
+void StoreConnection::read_the_rest() {
     auto& big_chunk = server_->big_chunk_;
     for (std::size_t total = 0; total < bytes_per_turn;) {
         const auto received =
@@ -74,7 +74,7 @@ void Connection::read_the_rest() {
     }
 }
 
-void Connection::handle_requests() {
+void StoreConnection::handle_requests() {
     // Closing this connection parts it from the server; what it caused for others is written still.
     auto& server = *server_;
     server.begin_batch();
@@ -99,26 +99,26 @@ void Connection::handle_requests() {
     if (backlog() <= limits::max_store_backlog_bytes) go_on_soon();
 }
 
-void Connection::go_on_soon() {
+void StoreConnection::go_on_soon() {
     boost::asio::post(socket_.get_executor(), [self = shared_from_this()] {
         if (!self->is_closed_ && self->is_paused_) self->handle_requests();
     });
 }
 
-void Connection::on_silence() {
+void StoreConnection::on_silence() {
     if (is_closed_) return;
     server_->refused(*this, {boost::asio::error::timed_out, {}}, decoder_.unread());
     close();
 }
 
-bool Connection::enqueue(const wire::Reply& reply) {
+bool StoreConnection::enqueue(const wire::Reply& reply) {
     if (is_closed_ || is_finishing_) return false;
     const bool was_empty = out_.empty();
     wire::encode(reply, out_);
     return was_empty;
 }
 
-void Connection::write() {
+void StoreConnection::write() {
     while (!is_closed_ && !is_waiting_to_write_ && backlog() > 0) {
         const auto sent = ::send(
             socket_.native_handle(),
@@ -135,7 +135,7 @@ void Connection::write() {
     if (backlog() == 0) on_all_written();
 }
 
-void Connection::wait_until_writable() {
+void StoreConnection::wait_until_writable() {
     is_waiting_to_write_ = true;
     socket_.async_wait(
         net::Tcp::socket::wait_write, [self = shared_from_this()](const error_code& ec) {
@@ -148,7 +148,7 @@ void Connection::wait_until_writable() {
         });
 }
 
-void Connection::on_all_written() {
+void StoreConnection::on_all_written() {
     written_ = 0;
     if (out_.capacity() > worth_keeping_out_bytes)
         std::string{}.swap(out_);
@@ -159,7 +159,7 @@ void Connection::on_all_written() {
     socket_.shutdown(net::Tcp::socket::shutdown_send, ignored);
 }
 
-void Connection::finish() {
+void StoreConnection::finish() {
     if (is_closed_ || is_finishing_) return;
     is_finishing_ = true;
     handshake_.reset();
@@ -168,18 +168,18 @@ void Connection::finish() {
     if (std::exchange(is_paused_, false) && !is_closed_) read();
 }
 
-void Connection::close() {
+void StoreConnection::close() {
     if (is_closed_) return;
     close_socket();
     if (auto* server = std::exchange(server_, nullptr)) server->closed(id_);
 }
 
-void Connection::abandon() {
+void StoreConnection::abandon() {
     server_ = nullptr;
     if (!is_closed_) close_socket();
 }
 
-void Connection::close_socket() {
+void StoreConnection::close_socket() {
     is_closed_ = true;
     handshake_.reset();
     discard_unread(socket_.native_handle());
