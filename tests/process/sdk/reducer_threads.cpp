@@ -1,54 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ddprun/error.hpp"
 #include "ddprun/reducer.hpp"
-#include "worker_sdk/src/groups/group.hpp"
-#include "worker_sdk/src/groups/loopback.hpp"
+#include "tests/process/sdk/thread_ranks.hpp"
 #include "worker_sdk/src/reduce/agreement.hpp"
 
 #include <doctest/doctest.h>
 
-#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
 using namespace ddprun;
 using namespace ddprun::groups;
+using namespace ddprun::test;
 using namespace std::chrono_literals;
 
 namespace {
-
-/// One rank's group, the ranks being threads of this process.
-ProcessGroup join(
-    const std::shared_ptr<Loopback>& meeting,
-    int rank,
-    int size,
-    std::chrono::milliseconds timeout = 60s) {
-    return Group::create(
-        {rank, size, Backend::loopback, timeout},
-        [=]() -> Group::Opened { return Loopback::transport(meeting, rank); },
-        nullptr);
-}
-
-/// Runs the body on `size` ranks; returns what each of them threw, "" for nothing.
-std::vector<std::string> on_ranks(int size, const std::function<void(ProcessGroup)>& body) {
-    const auto meeting = std::make_shared<Loopback>(size);
-    std::vector<std::string> complaints(static_cast<std::size_t>(size));
-    std::vector<std::thread> ranks;
-    for (int rank = 0; rank < size; ++rank)
-        ranks.emplace_back([&, rank] {
-            try {
-                body(join(meeting, rank, size));
-            } catch (const Error& error) {
-                complaints[static_cast<std::size_t>(rank)] = error.what();
-            }
-        });
-    for (auto& rank : ranks)
-        rank.join();
-    return complaints;
-}
-
-using Texts = std::vector<std::string>;
 
 /// Three parameters, a bucket each.
 Reducer small_model(const ProcessGroup& group) {
@@ -60,17 +27,6 @@ Reducer small_model(const ProcessGroup& group) {
 
 void fill(Reducer& model, std::size_t parameter, float value) {
     std::fill_n(model.grad(parameter), model.spec(parameter).count, value);
-}
-
-/// What `call` complains of, as UsageError.
-template <class Call>
-std::string misuse(Call call) {
-    try {
-        call();
-    } catch (const UsageError& error) {
-        return error.what();
-    }
-    return "allowed";
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ public:
             case Fault::damaged: return "the file is damaged: its checksum does not fit";
             case Fault::later_version: return "the file was written by a later version of ddprun";
             case Fault::malformed: return "the file breaks the rules of its format";
+            case Fault::misnamed: return "its name is not what it says inside";
         }
         return "unknown fault";
     }

@@ -12,6 +12,7 @@ enum class Fault {
     damaged,
     later_version,
     malformed,
+    misnamed,
 };
 
 error_code make_error_code(Fault fault);

@@ -1,26 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "worker_sdk/src/checkpoint/folder.hpp"
+
 #include "ddprun/checkpoint.hpp"
 #include "ddprun/error.hpp"
-#include "worker_sdk/src/checkpoint/file.hpp"
 #include "worker_sdk/src/checkpoint/format.hpp"
 
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <system_error>
 #include <utility>
 
 namespace ddprun {
+namespace checkpoint {
 namespace {
 
-using checkpoint::Position;
+std::string in_folder(const std::string& folder, const std::string& name) {
+    return folder.ends_with('/') ? folder + name : folder + "/" + name;
+}
 
-struct Listing {
-    std::vector<Position> checkpoints;  // newest first
-    std::vector<std::string> unfinished;
-};
+/// The failure with the path in front of what it is about.
+Failure at(const std::string& path, const Failure& failure) {
+    return {failure.code, failure.context.empty() ? path : path + ": " + failure.context};
+}
 
-/// A folder that does not exist is an empty one.
+Result<Checkpoint> decode_file(const std::string& path, std::span<const std::byte> bytes) {
+    auto decoded = decode(bytes);
+    if (!decoded) return at(path, decoded.error());
+    return decoded;
+}
+
+Result<Checkpoint> read(const std::string& path) {
+    const auto bytes = read_file(path);
+    if (!bytes) return bytes.error();
+    return decode_file(path, *bytes);
+}
+
+Failure named_wrongly(const std::string& path) {
+    return {Fault::misnamed, path};
+}
+
+}  // namespace
+
 Listing list(const std::string& folder) {
     Listing listing;
     std::error_code error;
@@ -28,43 +50,49 @@ Listing list(const std::string& folder) {
     if (error == std::errc::no_such_file_or_directory) return listing;
     for (; !error && entries != std::filesystem::directory_iterator{}; entries.increment(error)) {
         const auto name = entries->path().filename().string();
-        if (name.starts_with(checkpoint::unfinished_prefix)) listing.unfinished.push_back(name);
+        if (name.starts_with(unfinished_prefix)) listing.unfinished.push_back(name);
         // "checkpoint-1-2.ddp" is a name of another hand: the file is looked for by our spelling.
-        const auto position = checkpoint::position_in(name);
-        if (position && checkpoint::file_name(*position) == name)
-            listing.checkpoints.push_back(*position);
+        const auto position = position_in(name);
+        if (position && file_name(*position) == name) listing.checkpoints.push_back(*position);
     }
     if (error) throw Error("cannot read the checkpoint folder " + folder + ": " + error.message());
     std::sort(listing.checkpoints.begin(), listing.checkpoints.end(), std::greater<>{});
     return listing;
 }
 
-std::string in_folder(const std::string& folder, const std::string& name) {
-    return folder.ends_with('/') ? folder + name : folder + "/" + name;
+std::string path_in(const std::string& folder, Position position) {
+    return in_folder(folder, file_name(position));
 }
 
-Result<Checkpoint> read(const std::string& path) {
-    const auto bytes = checkpoint::read_file(path);
-    if (!bytes) return bytes.error();
-    auto decoded = checkpoint::decode(*bytes);
-    if (decoded) return decoded;
-    const auto& failure = decoded.error();
-    return Failure{failure.code, failure.context.empty() ? path : path + ": " + failure.context};
+Result<std::vector<std::byte>> read_whole(const std::string& folder, Position position) {
+    const auto path = path_in(folder, position);
+    auto bytes = read_file(path);
+    if (!bytes) return bytes;
+    const auto decoded = decode_file(path, *bytes);
+    if (!decoded) return decoded.error();
+    if (Position{decoded->round, decoded->step} != position) return named_wrongly(path);
+    return bytes;
 }
+
+}  // namespace checkpoint
+
+namespace {
+
+using checkpoint::Position;
 
 /// Removes what is of no further use. That it cannot be removed is no reason to end a training run.
 void prune(const std::string& folder, const Position& written, std::size_t keep) {
-    const auto listing = list(folder);
+    const auto listing = checkpoint::list(folder);
     std::error_code ignored;
     for (const auto& name : listing.unfinished)
-        std::filesystem::remove(in_folder(folder, name), ignored);
+        std::filesystem::remove(checkpoint::in_folder(folder, name), ignored);
 
     // What claims to be newer than the one just written is not ours to judge: it neither counts
     // nor goes.
     std::size_t kept = 0;
     for (const auto& position : listing.checkpoints)
         if (position <= written && ++kept > keep)
-            std::filesystem::remove(in_folder(folder, checkpoint::file_name(position)), ignored);
+            std::filesystem::remove(checkpoint::path_in(folder, position), ignored);
 }
 
 }  // namespace
@@ -84,7 +112,7 @@ std::string CheckpointFolder::save(const Checkpoint& checkpoint) const {
     if (error) throw Error("cannot make the checkpoint folder " + path_ + ": " + error.message());
 
     const Position position{checkpoint.round, checkpoint.step};
-    auto path = in_folder(path_, checkpoint::file_name(position));
+    auto path = checkpoint::path_in(path_, position);
     if (const auto written = checkpoint::write_file(path, *bytes); !written)
         throw Error("the checkpoint was not saved: " + written.error().describe());
     prune(path_, position, keep_);
@@ -93,20 +121,19 @@ std::string CheckpointFolder::save(const Checkpoint& checkpoint) const {
 
 std::optional<CheckpointFolder::Found> CheckpointFolder::newest(
     std::vector<std::string>* passed_over) const {
-    for (const auto& position : list(path_).checkpoints) {
-        const auto path = in_folder(path_, checkpoint::file_name(position));
-        auto found = read(path);
-        if (found && Position{found->round, found->step} == position)
-            return Found{std::move(*found), path};
-        if (passed_over != nullptr)
-            passed_over->push_back(
-                found ? path + ": its name is not what it says inside" : found.error().describe());
+    for (const auto& position : checkpoint::list(path_).checkpoints) {
+        auto path = checkpoint::path_in(path_, position);
+        auto found = checkpoint::read(path);
+        if (found && Position{found->round, found->step} != position)
+            found = checkpoint::named_wrongly(path);
+        if (found) return Found{std::move(*found), std::move(path)};
+        if (passed_over != nullptr) passed_over->push_back(found.error().describe());
     }
     return std::nullopt;
 }
 
 Checkpoint read_checkpoint(const std::string& path) {
-    auto found = read(path);
+    auto found = checkpoint::read(path);
     if (!found) throw Error(found.error().describe());
     return std::move(*found);
 }

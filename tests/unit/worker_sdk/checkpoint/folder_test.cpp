@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ddprun/checkpoint.hpp"
 #include "ddprun/error.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "worker_sdk/src/checkpoint/file.hpp"
 
 #include <doctest/doctest.h>
 
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -16,31 +16,10 @@
 #include <iterator>
 
 using namespace ddprun;
+using ddprun::test::TemporaryFolder;
 namespace fs = std::filesystem;
 
 namespace {
-
-/// A folder of its own for each test, gone at its end.
-struct TemporaryFolder {
-    TemporaryFolder() {
-        auto pattern = (fs::temp_directory_path() / "ddprun-checkpoint-XXXXXX").string();
-        REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-        path = pattern;
-    }
-    TemporaryFolder(const TemporaryFolder&) = delete;
-    TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-    ~TemporaryFolder() { fs::remove_all(path); }
-
-    std::vector<std::string> names() const {
-        std::vector<std::string> all;
-        for (const auto& entry : fs::directory_iterator{path})
-            all.push_back(entry.path().filename());
-        std::sort(all.begin(), all.end());
-        return all;
-    }
-
-    fs::path path;
-};
 
 Checkpoint at(std::uint64_t round, std::uint64_t step) {
     Checkpoint checkpoint;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <random>
 #include <vector>
 
 using ddprun::DistributedSampler;
@@ -151,6 +152,28 @@ TEST_CASE("a resumed epoch that ends with several ranks repeats fewer samples th
     std::sort(used.begin(), used.end());
     used.erase(std::unique(used.begin(), used.end()), used.end());
     CHECK(used == counted(samples));
+}
+
+TEST_CASE("over any sequence of world sizes each sample is used once, apart from the padding") {
+    for (std::uint32_t seed = 0; seed < 300; ++seed) {
+        CAPTURE(seed);
+        std::mt19937 random{seed};
+        const std::uint64_t samples = 1 + random() % 2000;
+        DistributedSampler::State state{seed, random() % 10, 0};
+
+        Indices used;
+        std::uint64_t last_world = 1;
+        while (state.consumed < samples) {
+            last_world = 1 + random() % 12;
+            const auto more = use(state, samples, static_cast<int>(last_world), 1 + random() % 100);
+            used.insert(used.end(), more.begin(), more.end());
+        }
+
+        CHECK(used.size() < samples + last_world);
+        std::sort(used.begin(), used.end());
+        used.erase(std::unique(used.begin(), used.end()), used.end());
+        CHECK(used == counted(samples));
+    }
 }
 
 TEST_CASE("advance moves on, set_epoch begins anew") {

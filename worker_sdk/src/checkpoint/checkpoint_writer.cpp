@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ddprun/checkpoint_writer.hpp"
+
+#include "ddprun/error.hpp"
+#include "worker_sdk/src/quiet_thread.hpp"
+
+#include <condition_variable>
+#include <cstdio>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+namespace ddprun {
+
+class CheckpointWriter::State {
+public:
+    explicit State(CheckpointFolder folder)
+        : folder_(std::move(folder)),
+          thread_(start_quiet_thread([this] { serve(); })) {}
+
+    ~State() {
+        {
+            const std::lock_guard lock(mutex_);
+            is_closing_ = true;
+        }
+        changed_.notify_all();
+        thread_.join();
+        if (trouble_) std::fprintf(stderr, "ddprun: %s\n", trouble_->c_str());
+    }
+
+    void save(Checkpoint checkpoint) {
+        std::optional<std::string> trouble;
+        {
+            const std::lock_guard lock(mutex_);
+            waiting_ = std::move(checkpoint);
+            trouble = std::exchange(trouble_, std::nullopt);
+        }
+        changed_.notify_all();
+        if (trouble) throw Error(*trouble);
+    }
+
+    std::string wait() {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return !waiting_ && !is_writing_; });
+        if (auto trouble = std::exchange(trouble_, std::nullopt)) throw Error(*trouble);
+        return written_;
+    }
+
+private:
+    void serve() {
+        while (auto checkpoint = next()) {
+            auto trouble = write(*checkpoint);
+            checkpoint.reset();  // its memory goes before anybody hears that it is written
+            {
+                const std::lock_guard lock(mutex_);
+                is_writing_ = false;
+                if (trouble) trouble_ = std::move(trouble);
+            }
+            changed_.notify_all();
+        }
+    }
+
+    std::optional<Checkpoint> next() {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return waiting_ || is_closing_; });
+        is_writing_ = waiting_.has_value();
+        return std::exchange(waiting_, std::nullopt);
+    }
+
+    std::optional<std::string> write(const Checkpoint& checkpoint) {
+        try {
+            auto path = folder_.save(checkpoint);
+            const std::lock_guard lock(mutex_);
+            written_ = std::move(path);
+            return std::nullopt;
+        } catch (const std::exception& error) {
+            return error.what();
+        }
+    }
+
+    const CheckpointFolder folder_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::optional<Checkpoint> waiting_;
+    bool is_writing_ = false;
+    bool is_closing_ = false;
+    std::string written_;
+    std::optional<std::string> trouble_;
+    std::thread thread_;  // last: it uses all the others
+};
+
+CheckpointWriter::CheckpointWriter(CheckpointFolder folder)
+    : state_(std::make_unique<State>(std::move(folder))) {}
+
+CheckpointWriter::~CheckpointWriter() = default;
+
+void CheckpointWriter::save(Checkpoint checkpoint) {
+    state_->save(std::move(checkpoint));
+}
+
+std::string CheckpointWriter::wait() {
+    return state_->wait();
+}
+
+}  // namespace ddprun
