@@ -7,7 +7,6 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <memory>
 #include <sstream>
@@ -15,99 +14,6 @@
 
 namespace ddprun::launcher {
 namespace {
-
-constexpr std::string_view group_job = "The job";
-constexpr std::string_view group_rendezvous = "How the nodes find each other";
-constexpr std::string_view group_failure = "When something fails";
-constexpr std::string_view group_command = "What the workers run";
-constexpr std::string_view group_about = "About ddprun";
-
-constexpr std::array option_rows{
-    OptionRow{"nnodes", "N|MIN:MAX[+SPARES]", group_job, "number of nodes, or a range (default 1)"},
-    OptionRow{"nproc-per-node", "N|auto|gpu|cpu", group_job, "workers on this node (default 1)"},
-    OptionRow{
-        "standalone", "", group_job, "one node, own free port, random id; needs nothing else"},
-    OptionRow{"role", "NAME", group_job, "role of this node's workers (default 'default')"},
-
-    OptionRow{
-        "rdzv-endpoint",
-        "HOST[:PORT]",
-        group_rendezvous,
-        "where the nodes meet, the same on all (default port 29400); the node that owns the "
-        "address serves"},
-    OptionRow{"rdzv-backend", "c10d|static", group_rendezvous, "both mean ddprun's own rendezvous"},
-    OptionRow{"rdzv-id", "ID", group_rendezvous, "name of the job, the same on all nodes"},
-    OptionRow{
-        "rdzv-conf",
-        "KEY=VALUE,...",
-        group_rendezvous,
-        "join_timeout, last_call_timeout, keep_alive_interval, keep_alive_max_attempt (seconds, "
-        "count), is_host"},
-    OptionRow{"node-rank", "N", group_rendezvous, "place of this node among the nodes"},
-    OptionRow{
-        "local-addr",
-        "ADDR|IFACE|CIDR",
-        group_rendezvous,
-        "how the other nodes reach this one (default: its end of the connection to the endpoint)"},
-    OptionRow{
-        "port-range", "FIRST-LAST", group_rendezvous, "ports to listen on (default 20000-29399)"},
-
-    OptionRow{
-        "max-restarts",
-        "N",
-        group_failure,
-        "restarts of the whole job before it fails (default 0)"},
-    OptionRow{
-        "shutdown-timeout",
-        "SECONDS",
-        group_failure,
-        "between SIGTERM and SIGKILL of a worker (default 30)"},
-    OptionRow{
-        "monitor-interval",
-        "SECONDS",
-        group_failure,
-        "accepted and not needed: nothing here is polled"},
-
-    OptionRow{"module", "", group_command, "the script is a module name, as in python -m", 'm'},
-    OptionRow{
-        "no-python", "", group_command, "the script is a program: run it without an interpreter"},
-    OptionRow{
-        "python",
-        "PATH",
-        group_command,
-        "interpreter (default: PYTHON_EXEC, the active environment's, python3 on PATH)"},
-
-    OptionRow{
-        "log-level",
-        "LEVEL",
-        group_about,
-        "error, warning, info, debug or trace (default: LOGLEVEL, else warning)"},
-    OptionRow{
-        "explain", "", group_about, "print the job as understood and why, then exit", 0, false},
-    OptionRow{"version", "", group_about, "print the version, then exit", 0, false},
-    OptionRow{"help", "", group_about, "print this, then exit", 'h', false},
-};
-
-/// Options of torchrun that are understood well enough to say that they are missing.
-constexpr std::array<std::string_view, 17> not_yet{
-    "master-addr",
-    "master-port",
-    "redirects",
-    "tee",
-    "log-dir",
-    "local-ranks-filter",
-    "duplicate-stdout-filters",
-    "duplicate-stderr-filters",
-    "log-line-prefix-template",
-    "run-path",
-    "start-method",
-    "event-log-handler",
-    "logs-specs",
-    "numa-binding",
-    "signals-to-handle",
-    "virtual-local-rank",
-    "print-completion",
-};
 
 Failure misuse(const std::string& flag, const std::string& given, const std::string& accepted) {
     return {system_code(EINVAL), flag + ": " + given + (accepted.empty() ? "" : ": " + accepted)};
@@ -124,13 +30,8 @@ std::string with_dashes(std::string_view name) {
 }
 
 Failure unknown_option(const std::string& typed, const std::string& name) {
-    if (std::find(not_yet.begin(), not_yet.end(), name) != not_yet.end())
-        return misuse(
-            typed,
-            "torchrun's option, not supported yet",
-            name.starts_with("master") ? "use --rdzv-endpoint=HOST:PORT" : "leave it out");
     std::vector<std::string_view> names;
-    for (const auto& row : option_rows)
+    for (const auto& row : option_table())
         names.push_back(row.name);
     const auto meant = nearest(name, names);
     return misuse(
@@ -142,16 +43,20 @@ std::string name_in(const std::string& typed) {
     return with_dashes(std::string_view{typed}.substr(typed.starts_with("--") ? 2 : 1));
 }
 
-/// The rows that `typed` ("--nproc", "-m") may mean: the one of that name, else all that begin so.
+/// The rows that `typed` ("--nproc", "-m") may mean: the one of that name, else all that begin so,
+/// unless torchrun has only one that does.
 std::vector<const OptionRow*> rows_named(const std::string& typed) {
     const bool is_short = !typed.starts_with("--");
-    const auto name = name_in(typed);
+    const auto name = typed == "-np" ? "n" : name_in(typed);
     std::vector<const OptionRow*> fitting;
-    for (const auto& row : option_rows) {
+    std::vector<const OptionRow*> torchs;
+    for (const auto& row : option_table()) {
         if (is_short ? name == std::string_view{&row.letter, 1} : row.name == name) return {&row};
-        if (!is_short && row.name.starts_with(name)) fitting.push_back(&row);
+        if (is_short || !row.name.starts_with(name)) continue;
+        fitting.push_back(&row);
+        if (!row.is_own) torchs.push_back(&row);
     }
-    return fitting;
+    return torchs.size() == 1 ? torchs : fitting;
 }
 
 Failure not_understood(const std::string& typed) {
@@ -169,25 +74,22 @@ bool looks_like_option(const std::string& word) {
            std::isdigit(static_cast<unsigned char>(word[1])) == 0;
 }
 
-template <class T>
-using PerRow = std::array<T, option_rows.size()>;
-
 std::size_t index_of(const OptionRow& row) {
-    return static_cast<std::size_t>(&row - option_rows.data());
+    return static_cast<std::size_t>(&row - option_table().data());
 }
 
 /// The command line in the one spelling that CLI11 is told, and the spelling that was typed.
 struct Respelled {
     std::vector<std::string> words;
     /// For each row the option typed last; a flag with the value that it should not have.
-    PerRow<std::string> typed;
+    std::vector<std::string> typed;
 };
 
 /// What CLI11 cannot do: underscores, prefixes, and values it would misread ("--name=" takes the
 /// next word, "--name --other" takes the option, "--flag=" is "--flag"). Judges nothing: what it
 /// does not know it leaves.
 Respelled respell(std::span<const std::string> arguments) {
-    Respelled result;
+    Respelled result{{}, std::vector<std::string>(option_table().size())};
     auto& words = result.words;
     auto next = arguments.begin();
     while (next != arguments.end() && looks_like_option(*next) && *next != "--") {
@@ -215,12 +117,12 @@ Respelled respell(std::span<const std::string> arguments) {
     return result;
 }
 
-PerRow<CLI::Option*> define_options(CLI::App& app) {
+std::vector<CLI::Option*> define_options(CLI::App& app) {
     // Help is a flag like the others: it works beside mistakes that CLI11 would report first.
     app.set_help_flag();
     app.prefix_command();
-    PerRow<CLI::Option*> defined{};
-    for (const auto& row : option_rows) {
+    std::vector<CLI::Option*> defined(option_table().size());
+    for (const auto& row : option_table()) {
         auto names = row.letter != 0 ? std::string{'-', row.letter, ','} : std::string{};
         names.append("--").append(row.name);
         auto* option = row.is_flag() ? app.add_flag(names) : app.add_option(names);
@@ -260,7 +162,7 @@ Result<> add_given(
 }
 
 Result<> add_environment(Options& options, const Environment& environment) {
-    for (const auto& row : option_rows) {
+    for (const auto& row : option_table()) {
         if (!row.reads_environment || options.find(row.name)) continue;
         const auto variable = environment_name(row.name);
         const auto value = value_of(environment, variable);
@@ -310,10 +212,6 @@ public:
 
 }  // namespace
 
-std::span<const OptionRow> option_table() {
-    return option_rows;
-}
-
 std::optional<Given> Options::find(std::string_view name) const {
     const auto found = given.find(name);
     if (found == given.end()) return std::nullopt;
@@ -351,7 +249,7 @@ Result<Options> parse_options(
     auto command = worker_command(app.remaining());
     if (!command) return command.error();
     options.command = std::move(*command);
-    for (const auto& row : option_rows) {
+    for (const auto& row : option_table()) {
         const auto index = index_of(row);
         if (is_value_missing && last_word == read[index]->get_name())
             return misuse(typed[index], "no value given", "accepted is " + std::string{row.value});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "launcher/env_defaults.hpp"
+#include "launcher/option_table.hpp"
 #include "rendezvous/base/result.hpp"
 
 #include <map>
@@ -17,24 +18,6 @@
 /// first word that is no option starts the worker's command, which is handed through untouched;
 /// one `--` before it is dropped. CLI11 parses; the .cpp alone includes it.
 namespace ddprun::launcher {
-
-/// One row of the option table; help text, parser, README and tests are all compared with it.
-struct OptionRow {
-    /// Without the leading dashes, words joined by dashes.
-    std::string_view name;
-    /// What stands for its value in the help; empty: a flag.
-    std::string_view value;
-    std::string_view group;
-    std::string_view help;
-    /// Short spelling, or 0.
-    char letter = 0;
-    /// Its default may come from PET_<NAME>.
-    bool reads_environment = true;
-
-    bool is_flag() const { return value.empty(); }
-};
-
-std::span<const OptionRow> option_table();
 
 /// What somebody said about one option. A flag's text is "1" or "0".
 struct Given {
