@@ -11,6 +11,7 @@
 #include "agent/runner/store_check.hpp"
 #include "agent/runner/worker_processes.hpp"
 #include "agent/supervise/agent.hpp"
+#include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/machine.hpp"
@@ -34,8 +35,6 @@
 
 namespace ddprun::agent {
 namespace {
-
-constexpr int exit_broken = 1;
 
 /// One full report per job, not one per node: where the first worker failed, and on the first node,
 /// where people look. Elsewhere its first line.
@@ -92,7 +91,7 @@ private:
     boost::asio::steady_timer patience_;
     bool is_finished_ = false;
     bool is_server_idle_ = false;
-    int exit_code_ = exit_broken;
+    int exit_code_ = exit_codes::internal_error;
 };
 
 AgentRunner::AgentRunner(
@@ -105,7 +104,7 @@ AgentRunner::AgentRunner(
           [this](int signal) { on_signal(signal); },
           [] {
               kill_own_node();
-              std::_Exit(exit_broken);
+              std::_Exit(exit_codes::internal_error);
           }),
       console_(io_, [this] { workers_.resume_output(); }),
       stores_(io_, own_listen_host(config), {config.first_port, config.last_port}),
@@ -153,7 +152,7 @@ int AgentRunner::run() {
     const auto peer_port = listen_for_peers();
     if (!peer_port) {
         log::error("peers.not_listening", {{"reason", peer_port.error().describe()}});
-        return exit_broken;
+        return exit_codes::internal_error;
     }
     driver_ = std::make_unique<net::Driver<Agent>>(
         io_, "agent", Agent{config_, node_, *peer_port, random_}, [this](Agent::Effect& effect) {

@@ -3,8 +3,8 @@
 
 #include "agent/keeper_message.hpp"
 #include "agent/process/descendants.hpp"
-#include "agent/supervise/worker_exit.hpp"
 #include "rendezvous/base/clock.hpp"
+#include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/base/machine.hpp"
 
 #include <poll.h>
@@ -27,7 +27,6 @@
 namespace ddprun::agent {
 namespace {
 
-constexpr int exit_internal_error = 1;
 constexpr int interrupts_that_insist = 2;
 constexpr std::array forwarded_signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 constexpr std::array agent_ignores{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
@@ -260,11 +259,11 @@ private:
                 say("ddprun: the agent (pid %d) was past its fence: it and its workers were "
                     "killed\n",
                     side_.agent);
-                return exit_internal_error;
+                return exit_codes::internal_error;
             case Verdict::silent:
                 say("ddprun: the agent (pid %d) did not answer: it and its workers were killed\n",
                     side_.agent);
-                return exit_internal_error;
+                return exit_codes::internal_error;
         }
         if (WIFEXITED(agent_status_)) return WEXITSTATUS(agent_status_);
         say("ddprun: the agent (pid %d) was killed by signal %d (%s): its workers were killed "
@@ -272,7 +271,7 @@ private:
             side_.agent,
             WTERMSIG(agent_status_),
             ::sigabbrev_np(WTERMSIG(agent_status_)));
-        return exit_internal_error;
+        return exit_codes::internal_error;
     }
 
     KeeperSide& side_;

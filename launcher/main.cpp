@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/process/inherited_state.hpp"
 #include "launcher/run_job.hpp"
+#include "rendezvous/base/exit_codes.hpp"
 
 #include <nss.h>
 #include <unistd.h>
@@ -16,6 +17,6 @@ int main(int argc, char** argv) {
         return ddprun::launcher::run(argc, argv, environ, start);
     } catch (const std::exception& error) {
         std::fprintf(stderr, "ddprun: internal error: %s\n", error.what());
-        return 1;
+        return ddprun::exit_codes::internal_error;
     }
 }

@@ -10,6 +10,7 @@
 #include "launcher/options.hpp"
 #include "launcher/surroundings.hpp"
 #include "launcher/who_serves.hpp"
+#include "rendezvous/base/exit_codes.hpp"
 
 #include <cstdio>
 #include <string>
@@ -21,14 +22,15 @@ namespace {
 
 int show(const std::string& text) {
     const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-    return std::fflush(stdout) == 0 && is_written ? 0 : 1;
+    return std::fflush(stdout) == 0 && is_written ? exit_codes::success
+                                                  : exit_codes::internal_error;
 }
 
 /// Two lines at most: what is wrong, and what to do.
 int refuse(const Failure& failure) {
     const int exit_code = exit_code_before_start(failure);
     auto text = "ddprun: " + failure.context + "\n";
-    if (exit_code == 2) text += "try 'ddprun --help'\n";
+    if (exit_code == exit_codes::usage) text += "try 'ddprun --help'\n";
     std::fwrite(text.data(), 1, text.size(), stderr);
     return exit_code;
 }
@@ -37,7 +39,7 @@ int fork_and_run(const agent::AgentConfig& config, const agent::InheritedState& 
     auto fork = agent::fork_agent(start);
     if (!fork) {
         std::fprintf(stderr, "ddprun: %s\n", fork.error().describe().c_str());
-        return 1;
+        return exit_codes::internal_error;
     }
     if (auto* keeper = std::get_if<agent::KeeperSide>(&*fork)) return agent::keep(*keeper);
     return agent::run_agent(config, start, std::get<agent::AgentSide>(*fork));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/process/spawn.hpp"
 
+#include "rendezvous/base/exit_codes.hpp"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -20,7 +22,6 @@ namespace ddprun::agent {
 namespace {
 
 constexpr int first_foreign_descriptor = 3;
-constexpr int child_failed = 127;
 constexpr unsigned close_range_cloexec = 4;
 constexpr rlim_t most_descriptors_tried = 1 << 20;
 constexpr std::string_view execute_step = "execute ";
@@ -51,7 +52,7 @@ struct ChildPlan {
     const ChildFailure failure{step, errno};
     // A pipe takes these few bytes whole or, if the parent is gone, not at all.
     [[maybe_unused]] const auto written = ::write(plan.report, &failure, sizeof failure);
-    ::_exit(child_failed);
+    ::_exit(exit_codes::not_executable);
 }
 
 /// Exec resets handlers to the default by itself, but keeps what is ignored.
@@ -128,7 +129,7 @@ void close_the_rest_on_exec() {
     if (::setsid() < 0) give_up(plan, Step::begin);
     if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) give_up(plan, Step::begin);
     // The parent may have died before the line above. Never compare with 1: that may be the parent.
-    if (::getppid() != plan.parent) ::_exit(child_failed);
+    if (::getppid() != plan.parent) ::_exit(exit_codes::not_executable);
     if (plan.directory != nullptr && ::chdir(plan.directory) != 0)
         give_up(plan, Step::enter_directory);
     if (!place_descriptors(plan.stdio)) give_up(plan, Step::place_descriptors);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/supervise/agent.hpp"
 
+#include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/text.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -13,11 +15,6 @@ namespace ddprun::agent {
 namespace {
 
 using namespace std::chrono_literals;
-
-constexpr int exit_server_gone = 81;
-constexpr int exit_refused = 83;
-constexpr int exit_internal_error = 1;
-constexpr int exit_by_signal_base = 128;
 
 // Attempts come close together while workers depend on it, and at the start of a job, when the
 // other side is often about to appear.
@@ -39,8 +36,8 @@ bool is_stop_signal(int signal) {
     return signal == SIGTERM || signal == SIGINT || signal == SIGHUP;
 }
 
-std::string seconds_text(Duration length) {
-    return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(length).count()) + " s";
+std::string whole_seconds(Duration length) {
+    return seconds_text(std::chrono::floor<std::chrono::seconds>(length));
 }
 
 }  // namespace
@@ -72,7 +69,9 @@ void Agent::handle(Event event, Instant now, std::vector<Effect>& out) {
             },
             [&](StoreFailed& failed) {
                 is_opening_store_ = false;
-                end({control::Outcome::failed, exit_internal_error, std::move(failed.reason)},
+                end({control::Outcome::failed,
+                     exit_codes::internal_error,
+                     std::move(failed.reason)},
                     now,
                     out);
             },
@@ -81,7 +80,9 @@ void Agent::handle(Event event, Instant now, std::vector<Effect>& out) {
             [&](const LinkClosed& closed) { on_link_closed(closed, now, out); },
             [&](ConnectRefused& refused) {
                 attempt_.reset();
-                end({control::Outcome::failed, exit_refused, std::move(refused.reason)}, now, out);
+                end({control::Outcome::failed, exit_codes::refused, std::move(refused.reason)},
+                    now,
+                    out);
             },
             [&](Received& received) {
                 // What a replaced connection still delivers means nothing.
@@ -194,7 +195,7 @@ void Agent::open_store(std::vector<Effect>& out) {
 Agent::Ending Agent::server_gone(const std::string& what) const {
     auto reason = what;
     if (!last_trouble_reason_.empty()) reason += " (" + last_trouble_reason_ + ")";
-    return {control::Outcome::failed, exit_server_gone, std::move(reason)};
+    return {control::Outcome::failed, exit_codes::server_gone, std::move(reason)};
 }
 
 Duration Agent::pause_before_next_attempt(Instant now) {
@@ -398,7 +399,7 @@ void Agent::on_message(control::ServerMessage message, Instant now, std::vector<
             },
             [&](control::ProtocolError& error) {
                 end({control::Outcome::failed,
-                     exit_refused,
+                     exit_codes::refused,
                      "the rendezvous server did not accept what this node said: " + error.reason},
                     now,
                     out);
@@ -460,7 +461,7 @@ void Agent::on_stop(const control::Stop& stop, Instant now, std::vector<Effect>&
 
 void Agent::on_refused(const control::Refused& refused, Instant now, std::vector<Effect>& out) {
     if (!refused.retry)
-        return end({control::Outcome::failed, exit_refused, refused.reason}, now, out);
+        return end({control::Outcome::failed, exit_codes::refused, refused.reason}, now, out);
     drop_links(out);
     refusal_ = refused.reason;
     if (!unreachable_since_) unreachable_since_ = now;
@@ -766,7 +767,7 @@ JobReport Agent::report() const {
         report.reason = ending_->reason;
     } else {
         report.outcome = control::Outcome::cancelled;
-        report.exit_code = exit_by_signal_base + leave_signal_.value_or(0);
+        report.exit_code = exit_codes::killed_by(leave_signal_.value_or(0));
         report.reason = leave_signal_ ? leave_reason() : "";
     }
     return report;
@@ -816,7 +817,7 @@ void Agent::on_deadline(Instant now, std::vector<Effect>& out) {
         connect_at_ = now + pause_before_next_attempt(now);
         out.push_back(NoteStopping{
             assignment_->round,
-            "no answer from the rendezvous server for " + seconds_text(now - acknowledged_at_)});
+            "no answer from the rendezvous server for " + whole_seconds(now - acknowledged_at_)});
         kill_workers(now, out);
     }
     if (phase_ == Phase::done) return;
@@ -836,11 +837,12 @@ void Agent::on_deadline(Instant now, std::vector<Effect>& out) {
     }
     if (is_due(result_deadline_)) return finish(out);
     if (is_due(patience_ends_at())) {
-        if (refusal_) return end({control::Outcome::failed, exit_refused, *refusal_}, now, out);
+        if (refusal_)
+            return end({control::Outcome::failed, exit_codes::refused, *refusal_}, now, out);
         end(server_gone(
                 std::string{describe(last_trouble_)} + " at " +
                 config_.rendezvous.endpoint.to_string() + " for " +
-                seconds_text(now - *unreachable_since_)),
+                whole_seconds(now - *unreachable_since_)),
             now,
             out);
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/supervise/agent.hpp"
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/text.hpp"
 #include "rendezvous/control/text.hpp"
 
 #include <string>

@@ -2,6 +2,7 @@
 #include "agent/supervise/worker.hpp"
 
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/text.hpp"
 
 #include <utility>
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/supervise/worker_exit.hpp"
 
+#include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/text.hpp"
 
 #include <cerrno>
-#include <csignal>
-#include <cstring>
 #include <system_error>
 
 namespace ddprun::agent {
@@ -17,19 +17,7 @@ constexpr int core_bit = 0x80;
 constexpr int code_shift = 8;
 constexpr int code_bits = 0xff;
 
-constexpr int shell_signal_base = 128;
-constexpr int shell_not_executable = 126;
-constexpr int shell_not_found = 127;
-constexpr int code_not_started = 1;
-
 }  // namespace
-
-std::string signal_name(int signal) {
-    if (const char* short_name = ::sigabbrev_np(signal)) return std::string{"SIG"} + short_name;
-    if (signal >= SIGRTMIN && signal <= SIGRTMAX)
-        return "SIGRTMIN+" + std::to_string(signal - SIGRTMIN);
-    return "signal " + std::to_string(signal);
-}
 
 WorkerExit WorkerExit::from_wait_status(int status) {
     const int signal = status & signal_bits;
@@ -67,11 +55,12 @@ int WorkerExit::shell_code() const {
     return std::visit(
         Overloaded{
             [](const Exited& exit) { return exit.code; },
-            [](const Killed& death) { return shell_signal_base + death.signal; },
+            [](const Killed& death) { return exit_codes::killed_by(death.signal); },
             [](const NotExecuted& attempt) {
-                return attempt.error_number == ENOENT ? shell_not_found : shell_not_executable;
+                return attempt.error_number == ENOENT ? exit_codes::not_found
+                                                      : exit_codes::not_executable;
             },
-            [](const NotStarted&) { return code_not_started; },
+            [](const NotStarted&) { return exit_codes::failed; },
         },
         how_);
 }

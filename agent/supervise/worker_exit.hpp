@@ -60,7 +60,4 @@ private:
     How how_;
 };
 
-/// "SIGTERM"; "SIGRTMIN+3"; "signal 99" for a number without a name.
-std::string signal_name(int signal);
-
 }  // namespace ddprun::agent

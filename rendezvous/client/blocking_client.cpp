@@ -5,6 +5,7 @@
 #include "rendezvous/base/clock.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/random.hpp"
+#include "rendezvous/base/text.hpp"
 #include "rendezvous/client/client_error.hpp"
 #include "rendezvous/wire/error.hpp"
 #include "rendezvous/wire/text.hpp"
@@ -14,7 +15,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <sstream>
 #include <thread>
 
 namespace ddprun::client {
@@ -30,12 +30,6 @@ Instant deadline_after(Duration timeout) {
     const auto now = Clock::now();
     const auto longest = Instant::max() - now;
     return now + std::clamp(timeout, Duration::zero(), longest);
-}
-
-std::string seconds_text(Duration length) {
-    std::ostringstream text;
-    text << in_seconds(length) << " s";
-    return text.str();
 }
 
 }  // namespace

@@ -2,8 +2,7 @@
 #include "rendezvous/control/text.hpp"
 
 #include "rendezvous/base/machine.hpp"
-
-#include <signal.h>
+#include "rendezvous/base/text.hpp"
 
 #include <array>
 #include <cstdio>
@@ -239,11 +238,6 @@ std::string_view type_of(const ServerMessage& message) {
             [](const ProtocolError&) { return std::string_view{"error"}; },
         },
         message);
-}
-
-std::string signal_name(int signal) {
-    const char* name = ::sigabbrev_np(signal);
-    return name == nullptr ? "signal " + std::to_string(signal) : std::string{"SIG"} + name;
 }
 
 }  // namespace ddprun::control

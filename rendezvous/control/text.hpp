@@ -26,7 +26,4 @@ std::string_view name_of(LateNodes policy);
 std::string_view type_of(const AgentMessage& message);
 std::string_view type_of(const ServerMessage& message);
 
-/// "SIGTERM", or "signal 71".
-std::string signal_name(int signal);
-
 }  // namespace ddprun::control

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/text.hpp"
 #include "rendezvous/control/text.hpp"
 #include "rendezvous/coordinator/job.hpp"
 
@@ -17,38 +19,29 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int exit_failed = 1;
-constexpr int exit_not_executable = 126;
-constexpr int exit_not_found = 127;
-constexpr int exit_nobody_joined = 80;
-constexpr int exit_node_lost = 82;
-constexpr int exit_crash_loop = 84;
-constexpr int exit_by_signal = 128;
 /// At least this long somebody may come back for the result.
 constexpr Duration shortest_memory = 30s;
 
 int exit_code_of(const control::WorkerEnd& end) {
     switch (end.kind) {
         case control::WorkerEnd::Kind::exited:
-            return end.value > 0 && end.value <= 255 ? end.value : exit_failed;
-        case control::WorkerEnd::Kind::killed: return std::min(exit_by_signal + end.value, 255);
+            return end.value > 0 && end.value <= 255 ? end.value : exit_codes::failed;
+        case control::WorkerEnd::Kind::killed:
+            return std::min(exit_codes::killed_by(end.value), 255);
         case control::WorkerEnd::Kind::not_executed:
-            return end.value == ENOENT ? exit_not_found : exit_not_executable;
+            return end.value == ENOENT ? exit_codes::not_found : exit_codes::not_executable;
     }
     contradiction("a worker's end of no kind", __FILE__, __LINE__);
 }
 
 int exit_code_of(const control::Cause& cause) {
-    if (cause.kind == control::Cause::Kind::store_unreachable || !cause.worker) return exit_failed;
+    if (cause.kind == control::Cause::Kind::store_unreachable || !cause.worker)
+        return exit_codes::failed;
     return exit_code_of(cause.worker->end);
 }
 
 int exit_code_of_signal(int signal) {
-    return exit_by_signal + (signal > 0 ? signal : SIGTERM);
-}
-
-std::string seconds_text(Duration length) {
-    return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(length).count()) + " s";
+    return exit_codes::killed_by(signal > 0 ? signal : SIGTERM);
 }
 
 }  // namespace
@@ -124,7 +117,7 @@ void Job::judge_departure(Instant now, std::vector<Effect>& out) {
             cause.reason = "nodes were lost in more than " + std::to_string(losses_.max_losses()) +
                            " rounds within an hour; last: " + departure_->reason;
             return end(
-                control::Outcome::failed, std::move(cause), job_end::exit_crash_loop, now, out);
+                control::Outcome::failed, std::move(cause), exit_codes::crash_loop, now, out);
         }
     }
     form(departure_->reason, now);
@@ -152,14 +145,14 @@ void Job::give_up_forming(Instant now, std::vector<Effect>& out) {
     if (!round_) {
         cause.kind = control::Cause::Kind::nobody_joined;
         cause.reason = ready + " joined within " + waited;
-        return end(control::Outcome::failed, std::move(cause), exit_nobody_joined, now, out);
+        return end(control::Outcome::failed, std::move(cause), exit_codes::nobody_joined, now, out);
     }
     if (last_cause_) cause = *last_cause_;
     cause.kind = control::Cause::Kind::node_lost;
     cause.worker.reset();
     cause.reason = (last_cause_ ? last_cause_->reason + "; " : std::string{}) +
                    "no replacement came within " + waited + " (" + ready + ")";
-    end(control::Outcome::failed, std::move(cause), exit_node_lost, now, out);
+    end(control::Outcome::failed, std::move(cause), exit_codes::node_lost, now, out);
 }
 
 void Job::end(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/text.hpp"
 #include "rendezvous/control/text.hpp"
 #include "rendezvous/coordinator/job.hpp"
 
@@ -75,7 +76,7 @@ NodeStatus Job::node_status(const Member& member, Instant now) const {
 std::string Job::node_reason(const Member& member, Instant now) const {
     if (!member.is_connected)
         return "disconnected; last heard " + job_status::ago(now - member.heard_at);
-    if (member.is_leaving()) return "leaving (" + control::signal_name(*member.leave_signal) + ")";
+    if (member.is_leaving()) return "leaving (" + signal_name(*member.leave_signal) + ")";
     if (has_lease() && now - member.heard_at >= limits::suspect_after)
         return "silent; last heard " + job_status::ago(now - member.heard_at);
     switch (member.state) {

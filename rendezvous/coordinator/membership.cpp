@@ -2,23 +2,17 @@
 #include "rendezvous/coordinator/membership.hpp"
 
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/text.hpp"
 #include "rendezvous/control/text.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <limits>
 #include <utility>
 
 namespace ddprun::coordinator {
 namespace membership {
 namespace {
-
-std::string seconds_text(Duration length) {
-    std::array<char, 32> digits{};
-    std::snprintf(digits.data(), digits.size(), "%g s", in_seconds(length));
-    return digits.data();
-}
 
 /// Newcomers after everybody else.
 int previous_place(const Member& member) {

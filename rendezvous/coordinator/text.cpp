@@ -2,6 +2,7 @@
 #include "rendezvous/control/text.hpp"
 
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/text.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
 
 namespace ddprun::coordinator {
@@ -29,7 +30,7 @@ std::string describe(const Coordinator::Event& event) {
                 return text::name(gone.connection) + " disconnected";
             },
             [](const Coordinator::Interrupted& interrupted) {
-                return "interrupted by " + control::signal_name(interrupted.signal) + " \"" +
+                return "interrupted by " + signal_name(interrupted.signal) + " \"" +
                        interrupted.reason + "\"";
             },
             [](const Coordinator::DeadlinePassed&) { return std::string{"deadline passed"}; },

@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/text.hpp"
 #include "rendezvous/control/text.hpp"
 #include "rendezvous/wire/encoder.hpp"
 #include "tests/sim/cluster.hpp"
@@ -404,7 +405,7 @@ void Host::make_stubborn(int local_rank) {
 }
 
 void Host::signal(int signal) {
-    note("gets " + control::signal_name(signal));
+    note("gets " + signal_name(signal));
     agent_.post(Agent::Signalled{signal});
 }
 

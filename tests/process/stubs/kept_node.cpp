@@ -14,8 +14,8 @@
 #include "agent/keeper_link.hpp"
 #include "agent/process/descendants.hpp"
 #include "agent/process/spawn.hpp"
-#include "agent/supervise/worker_exit.hpp"
 #include "rendezvous/base/clock.hpp"
+#include "rendezvous/base/text.hpp"
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/io_context.hpp>
@@ -92,11 +92,10 @@ int run_agent(const Options& options, const InheritedState& start, AgentSide sid
         io,
         side,
         [&](int signal) {
-            print("signal %s\n", signal_name(signal).c_str());
+            print("signal %s\n", ddprun::signal_name(signal).c_str());
             if (signal != SIGTERM) return;
             if (options.fence_ms) {
-                link.set_fence(
-                    ddprun::Clock::now() + std::chrono::milliseconds{*options.fence_ms});
+                link.set_fence(ddprun::Clock::now() + std::chrono::milliseconds{*options.fence_ms});
                 return print("fenced\n");
             }
             if (options.is_orderly) kill_descendants(ddprun::limits::kill_descendants_timeout);

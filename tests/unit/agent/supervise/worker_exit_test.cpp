@@ -7,7 +7,6 @@
 #include <csignal>
 #include <string>
 
-using ddprun::agent::signal_name;
 using ddprun::agent::WorkerExit;
 
 namespace {
@@ -66,9 +65,6 @@ TEST_CASE("an end is described in words") {
     CHECK(
         WorkerExit(WorkerExit::NotExecuted{ENOENT, "/no/such"}).describe() ==
         "not executed: /no/such: No such file or directory");
-    CHECK(signal_name(SIGKILL) == "SIGKILL");
-    CHECK(signal_name(SIGRTMIN + 3) == "SIGRTMIN+3");
-    CHECK(signal_name(99) == "signal 99");
 }
 
 TEST_CASE("a program that never ran has the code a shell gives it") {

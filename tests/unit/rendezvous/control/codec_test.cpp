@@ -245,8 +245,6 @@ TEST_CASE("ends of workers read as words") {
         describe(WorkerEnd{Kind::not_executed, 2, false}) ==
         "could not be started: No such file or directory");
     CHECK(describe(WorkerEnd{Kind::not_executed, -5, false}) == "could not be started: error -5");
-    CHECK(signal_name(15) == "SIGTERM");
-    CHECK(signal_name(71) == "signal 71");
     CHECK(describe(NodeRange{1, 4, 2}) == "1:4+2");
     for (const auto& message : samples::agent_messages())
         CHECK_FALSE(describe(message).empty());

@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/text.hpp"
 #include "rendezvous/control/text.hpp"
 
 #include <algorithm>
@@ -141,7 +142,7 @@ void Story::drop(const std::string& node) {
 }
 
 void Story::interrupt(int signal) {
-    post(Coordinator::Interrupted{signal, "stopped by " + control::signal_name(signal)});
+    post(Coordinator::Interrupted{signal, "stopped by " + signal_name(signal)});
 }
 
 void Story::started(const std::string& nodes, int round) {
@@ -181,7 +182,7 @@ void Story::failed_with(
 }
 
 void Story::leave(const std::string& node, int signal) {
-    say(node, control::Leave{control::signal_name(signal) + " on " + node, signal});
+    say(node, control::Leave{signal_name(signal) + " on " + node, signal});
 }
 
 void Story::run(const std::string& nodes) {

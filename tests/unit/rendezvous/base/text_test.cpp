@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/base/text.hpp"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+
+TEST_CASE("a signal has a name, and a number that is none says so") {
+    CHECK(signal_name(SIGKILL) == "SIGKILL");
+    CHECK(signal_name(SIGRTMIN + 3) == "SIGRTMIN+3");
+    CHECK(signal_name(99) == "signal 99");
+    CHECK(signal_name(0) == "signal 0");
+}
+
+TEST_CASE("lengths of time read as seconds, without digits that say nothing") {
+    CHECK(seconds_text(30s) == "30 s");
+    CHECK(seconds_text(2500ms) == "2.5 s");
+    CHECK(seconds_text(10'000'000s) == "10000000 s");
+    CHECK(seconds_text(1ms) == "0.001 s");
+}
