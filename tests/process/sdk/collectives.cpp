@@ -8,10 +8,10 @@ using namespace ddprun::tests;
 namespace {
 
 /// Runs a scenario at this world size and expects nothing but success.
-void run(int count, const std::string& scenario) {
+void run(int count, const std::string& scenario, const Workers::Variables& variables = {}) {
     CAPTURE(count);
     CAPTURE(scenario);
-    Workers workers(count, {scenario});
+    Workers workers(count, {scenario}, variables);
     for (int rank = 0; rank < count; ++rank) {
         const int code = workers.exit_code(rank);
         CAPTURE(workers.output(rank));
@@ -29,6 +29,26 @@ std::string digest_of(Workers& workers, int rank) {
 TEST_CASE("sdk: collectives give the right numbers at every small world size") {
     for (const int count : {1, 2, 3, 4})
         run(count, "collectives");
+}
+
+TEST_CASE("sdk: every call, type and operation gives the bytes it should") {
+    for (const int count : {1, 2, 3})
+        run(count, "every_call");
+}
+
+TEST_CASE("sdk: over Gloo alone every call gives the same bytes") {
+    for (const int count : {2, 3})
+        run(count, "every_call", {{"SDK_WORKER_GLOO", "1"}});
+}
+
+TEST_CASE("sdk: messages of all ranks to all others arrive, however large") {
+    for (const int count : {2, 3, 5})
+        run(count, "messages");
+}
+
+TEST_CASE("sdk: some ranks of a group can be a group") {
+    for (const int count : {2, 5})
+        run(count, "sub_groups");
 }
 
 TEST_CASE("sdk: collectives in flight together all end well") {

@@ -122,6 +122,13 @@ TEST_CASE("sdk: ranks that disagree on size, type or order get Mismatch with bot
         "other_order", "call 1: all_reduce (sum) of 1 float32", "rank 1 is at call 1: barrier");
 }
 
+TEST_CASE("sdk: the two ends of a message that differ get Mismatch, and so does who waits beside") {
+    check_mismatch(
+        "other_message",
+        "rank 0 is at message 1 from rank 0 to rank 1: 1000 float32",
+        "rank 1 is at message 1 from rank 0 to rank 1: 10 float32");
+}
+
 TEST_CASE("sdk: a store that is not there is PeerLost, with its address") {
     Workers workers(
         1,

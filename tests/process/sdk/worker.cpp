@@ -4,6 +4,7 @@
 #include "ddprun/process_group.hpp"
 #include "ddprun/reducer.hpp"
 #include "ddprun/world.hpp"
+#include "tests/process/sdk/every_call.hpp"
 
 #include <poll.h>
 #include <unistd.h>
@@ -38,6 +39,7 @@ void expect(bool holds, const std::string& what) {
 ProcessGroup join(const World& world, std::chrono::milliseconds timeout = 10min) {
     ProcessGroup::Options options;
     options.timeout = timeout;
+    if (std::getenv("SDK_WORKER_GLOO")) options.backend = ddprun::Backend::gloo;
     return ProcessGroup::create(world, ddprun::Store::connect(world, timeout), options);
 }
 
@@ -115,6 +117,54 @@ int pipelined(const World& world) {
         const auto sum = static_cast<float>(i) * static_cast<float>(group.size());
         expect(values[i * count] == sum && values[(i + 1) * count - 1] == sum, "all sums");
     }
+    return 0;
+}
+
+/// Every call there is, in sizes that take different ways through the transport.
+int every_call(const World& world) {
+    const auto group = join(world);
+    for (const bool is_shared : {false, true})
+        for (const std::size_t count : {0, 1, 3, 1001, 70'001}) {
+            const auto wrong = ddprun::tests::try_every_call(group, count, is_shared);
+            expect(wrong.empty(), wrong);
+        }
+    return 0;
+}
+
+int messages(const World& world) {
+    const auto group = join(world);
+    for (const std::size_t count : {0, 1, 1000, 1'000'001}) {
+        const auto wrong = ddprun::tests::try_messages(group, count);
+        expect(wrong.empty(), wrong);
+    }
+    return 0;
+}
+
+/// Even and odd ranks in groups of their own, and some of these in smaller ones.
+int sub_groups(const World& world) {
+    const auto group = join(world);
+    std::vector<int> mine;
+    for (int rank = world.world_size - 1; rank >= 0; --rank)
+        if (rank % 2 == world.rank % 2) mine.push_back(rank);
+    for (int i = 0; i < 2; ++i) {
+        const auto half = group.sub_group(mine);
+        expect(half.size() == static_cast<int>(mine.size()), "size of a sub-group");
+        expect(mine[static_cast<std::size_t>(half.rank())] == world.rank, "rank in a sub-group");
+        const auto wrong = ddprun::tests::try_every_call(half, 100, true);
+        expect(wrong.empty(), wrong);
+        const auto alone = half.sub_group({half.rank()});
+        check_all_reduce<float>(alone, 10, Op::sum);
+    }
+    check_all_reduce<float>(group, 10, Op::sum);
+    return 0;
+}
+
+int other_message(const World& world) {
+    const auto group = join(world);
+    std::vector<float> values(1000);
+    if (world.rank == 0) group.send(values.data(), 1000, 1).wait();
+    if (world.rank == 1) group.recv(values.data(), 10, 0).wait();
+    group.barrier().wait();
     return 0;
 }
 
@@ -323,6 +373,10 @@ const std::map<std::string, std::function<int(const World&)>> scenarios{
     {"collectives", collectives},
     {"pipelined", pipelined},
     {"several_groups", several_groups},
+    {"every_call", every_call},
+    {"messages", messages},
+    {"sub_groups", sub_groups},
+    {"other_message", other_message},
     {"digest", digest},
     {"endless", endless},
     {"last_one_idle", last_one_idle},

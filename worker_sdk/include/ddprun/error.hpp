@@ -3,41 +3,89 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 /// What the SDK throws. Every text is one or two lines for a person: what happened, and with which
 /// rank, key or variable. Catch `Error` for all of them; nothing else leaves the SDK but
 /// std::bad_alloc.
 namespace ddprun {
 
+/// The same as the class of the exception, as a number. Part of the C interface.
+enum class ErrorCode : int { peer_lost = 1, timeout = 2, mismatch = 3, usage = 4, other = 5 };
+
 class Error : public std::runtime_error {
 public:
-    using std::runtime_error::runtime_error;
+    explicit Error(const std::string& text, ErrorCode code = ErrorCode::other)
+        : runtime_error(text),
+          code_(code) {}
+
+    ErrorCode code() const noexcept { return code_; }
+
+private:
+    ErrorCode code_;
 };
 
 /// A peer, or the store, is gone or unreachable. The group it was thrown from is of no further
 /// use: let the exception end the process, the launcher starts the next round.
 class PeerLost : public Error {
 public:
-    using Error::Error;
+    explicit PeerLost(const std::string& text, std::vector<int> ranks = {}, int round = -1)
+        : Error(text, ErrorCode::peer_lost),
+          ranks_(std::move(ranks)),
+          round_(round) {}
+
+    /// Which ranks of the group are known to be gone; none when it is the store.
+    const std::vector<int>& ranks() const noexcept { return ranks_; }
+    /// The round of the group; -1 for the store.
+    int round() const noexcept { return round_; }
+
+private:
+    std::vector<int> ranks_;
+    int round_;
 };
 
 /// Nobody is known to be gone, but the answer did not come in time. For a group the same holds as
 /// after `PeerLost`.
 class Timeout : public Error {
 public:
-    using Error::Error;
+    explicit Timeout(
+        const std::string& text, std::vector<int> ranks = {}, std::string operation = {})
+        : Error(text, ErrorCode::timeout),
+          ranks_(std::move(ranks)),
+          operation_(std::move(operation)) {}
+
+    /// Which ranks of the group did not come; empty when that cannot be told.
+    const std::vector<int>& ranks() const noexcept { return ranks_; }
+    /// What was waited in: "call 7: all_reduce (sum) of 1000 float32". Empty for the store.
+    const std::string& operation() const noexcept { return operation_; }
+
+private:
+    std::vector<int> ranks_;
+    std::string operation_;
 };
 
 /// The ranks disagree: about sizes, types, parameters, or the order of their calls.
 class Mismatch : public Error {
 public:
-    using Error::Error;
+    explicit Mismatch(const std::string& text, std::string one_side = {}, std::string other = {})
+        : Error(text, ErrorCode::mismatch),
+          one_side_(std::move(one_side)),
+          other_side_(std::move(other)) {}
+
+    /// "rank 0 is at call 7: barrier"; for a collective both sides are there.
+    const std::string& one_side() const noexcept { return one_side_; }
+    const std::string& other_side() const noexcept { return other_side_; }
+
+private:
+    std::string one_side_;
+    std::string other_side_;
 };
 
 /// The caller, or the environment, asked for something that makes no sense. Nothing was done.
 class UsageError : public Error {
 public:
-    using Error::Error;
+    explicit UsageError(const std::string& text) : Error(text, ErrorCode::usage) {}
 };
 
 }  // namespace ddprun

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "ddprun/element_type.hpp"
 #include "ddprun/error.hpp"
 #include "ddprun/store.hpp"
 #include "ddprun/world.hpp"
@@ -9,43 +10,23 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace ddprun {
 
 namespace groups {
+class Arena;
 class Group;
 struct Ticket;
 }  // namespace groups
 
 /// How bytes travel between the ranks of a group.
-enum class Backend {
-    automatic,  ///< the fastest that this machine and this build have: today cpu, or loopback alone
-    cpu,        ///< TCP between processes (Gloo)
-    loopback,   ///< inside this process; a world of one
-};
-
-enum class Op { sum, average };
-
-enum class ElementType { float32, float64, int64, byte };
-
-/// The element type of a C++ type; of no other type can collectives be made.
-template <class T>
-struct ElementTypeOf;
-template <>
-struct ElementTypeOf<float> {
-    static constexpr ElementType value = ElementType::float32;
-};
-template <>
-struct ElementTypeOf<double> {
-    static constexpr ElementType value = ElementType::float64;
-};
-template <>
-struct ElementTypeOf<std::int64_t> {
-    static constexpr ElementType value = ElementType::int64;
-};
-template <>
-struct ElementTypeOf<std::byte> {
-    static constexpr ElementType value = ElementType::byte;
+enum class Backend : int {
+    automatic =
+        0,    ///< the fastest that this machine and this build have: today cpu, or loopback alone
+    cpu = 1,  ///< between processes, buffers in the memory of the machine
+    loopback = 2,  ///< inside this process; a world of one
+    gloo = 3,      ///< what cpu uses between hosts (TCP), for everything; to compare with
 };
 
 /// A collective that was launched. Its buffers belong to the group until `wait` has returned or
@@ -80,7 +61,8 @@ private:
 };
 
 /// Memory for collectives, from `ProcessGroup::allocate`: zeroed, aligned to a page, and where the
-/// backend can do better with memory of its own, of that kind. Free to outlive its group.
+/// backend can do better with memory of its own, of that kind (on cpu: shared with the ranks of
+/// this host, which saves two copies). Free to outlive its group.
 class Memory {
 public:
     Memory() = default;
@@ -93,17 +75,21 @@ public:
 
 private:
     friend class ProcessGroup;
-    Memory(void* data, std::size_t size) : data_(data), size_(size) {}
 
     void* data_ = nullptr;
     std::size_t size_ = 0;
+    std::shared_ptr<groups::Arena> arena_;  // null: pages of its own
 };
 
-/// All ranks of a world, for collectives.
+/// All ranks of a world, or some of them, for collectives and messages.
 ///
-/// A handle: copies are the same group. Every rank makes the same calls in the same order; one
-/// thread of the group performs them in that order, beside the caller. Ranks that disagree about
-/// size, type, operation or order get Mismatch, never wrong numbers.
+/// A handle: copies are the same group. Every rank makes the same collective calls in the same
+/// order; they are performed in that order, beside the caller. Ranks that disagree about size,
+/// type, operation or order get Mismatch, never wrong numbers.
+///
+/// `count` is always what one rank gives to one other. Buffers of one call do not overlap, except
+/// that a rank's own part may already be where it belongs: the input of all_gather and gather at
+/// its place in the output, the output of reduce_scatter and scatter at its place in the input.
 ///
 /// After an error the group is dead on this rank, and each further call throws that error again.
 /// For a fixed world size results are the same bits on all ranks and in every run.
@@ -134,10 +120,16 @@ public:
 
     Memory allocate(std::size_t bytes) const;
 
-    /// In place. float, double, std::int64_t; the average of integers is rounded towards zero.
+    /// In place: everybody gets all ranks' elements combined.
     template <class T>
     Work all_reduce(T* data, std::size_t count, Op op = Op::sum) const {
         return all_reduce_raw(data, count, ElementTypeOf<T>::value, op);
+    }
+
+    /// The same in place on `root` alone; elsewhere `data` stays what it is.
+    template <class T>
+    Work reduce(T* data, std::size_t count, int root = 0, Op op = Op::sum) const {
+        return reduce_raw(data, count, ElementTypeOf<T>::value, root, op);
     }
 
     /// In place: everybody gets what `root` has.
@@ -152,13 +144,64 @@ public:
         return all_gather_raw(input, output, count, ElementTypeOf<T>::value);
     }
 
+    /// `input` holds size() * `count` elements; rank r gets the r-th part of all, combined.
+    template <class T>
+    Work reduce_scatter(const T* input, T* output, std::size_t count, Op op = Op::sum) const {
+        return reduce_scatter_raw(input, output, count, ElementTypeOf<T>::value, op);
+    }
+
+    /// `output` holds size() * `count` elements on `root`; elsewhere it may be null.
+    template <class T>
+    Work gather(const T* input, T* output, std::size_t count, int root = 0) const {
+        return gather_raw(input, output, count, ElementTypeOf<T>::value, root);
+    }
+
+    /// `input` holds size() * `count` elements on `root`; elsewhere it may be null.
+    template <class T>
+    Work scatter(const T* input, T* output, std::size_t count, int root = 0) const {
+        return scatter_raw(input, output, count, ElementTypeOf<T>::value, root);
+    }
+
+    /// Both hold size() * `count` elements; rank r's s-th part becomes rank s's r-th.
+    template <class T>
+    Work all_to_all(const T* input, T* output, std::size_t count) const {
+        return all_to_all_raw(input, output, count, ElementTypeOf<T>::value);
+    }
+
+    /// One message to `peer`, which calls `recv` with the same count and type. Sends are performed
+    /// in the order in which they were launched, receives likewise, collectives beside both; so all
+    /// ranks may send and then receive.
+    template <class T>
+    Work send(const T* data, std::size_t count, int peer) const {
+        return send_raw(data, count, ElementTypeOf<T>::value, peer);
+    }
+    template <class T>
+    Work recv(T* data, std::size_t count, int peer) const {
+        return recv_raw(data, count, ElementTypeOf<T>::value, peer);
+    }
+
     /// Done when every rank has launched it.
     Work barrier() const;
 
+    /// A group of some of this one's ranks, in the order of the list. Called by these ranks and by
+    /// no other, with the same list; waits for them. Its own ranks are counted from 0. Where the
+    /// same ranks make several such groups, they make them in the same order.
+    ProcessGroup sub_group(const std::vector<int>& ranks) const;
+
     /// For callers that know the type only at run time.
     Work all_reduce_raw(void* data, std::size_t count, ElementType type, Op op) const;
+    Work reduce_raw(void* data, std::size_t count, ElementType type, int root, Op op) const;
     Work broadcast_raw(void* data, std::size_t count, ElementType type, int root) const;
     Work all_gather_raw(const void* input, void* output, std::size_t count, ElementType type) const;
+    Work reduce_scatter_raw(
+        const void* input, void* output, std::size_t count, ElementType type, Op op) const;
+    Work gather_raw(
+        const void* input, void* output, std::size_t count, ElementType type, int root) const;
+    Work scatter_raw(
+        const void* input, void* output, std::size_t count, ElementType type, int root) const;
+    Work all_to_all_raw(const void* input, void* output, std::size_t count, ElementType type) const;
+    Work send_raw(const void* data, std::size_t count, ElementType type, int peer) const;
+    Work recv_raw(void* data, std::size_t count, ElementType type, int peer) const;
 
     /// Ends the group at once on this rank; what is in flight fails here and on the peers.
     void abort() const;

@@ -2,94 +2,125 @@
 #include "worker_sdk/src/groups/collective.hpp"
 
 #include <limits>
+#include <tuple>
 
 namespace ddprun::groups {
 
 namespace {
 
-const char* name_of(ElementType type) {
-    switch (type) {
-        case ElementType::float32: return "float32";
-        case ElementType::float64: return "float64";
-        case ElementType::int64: return "int64";
-        case ElementType::byte: return "byte";
-    }
-    return "unknown type";
-}
-
-template <class T>
-void divide_all(void* data, std::size_t count, int world_size) {
-    auto* values = static_cast<T*>(data);
-    const auto ranks = static_cast<T>(world_size);
-    for (std::size_t i = 0; i < count; ++i)
-        values[i] /= ranks;
-}
+using Kind = Collective::Kind;
 
 Trouble misuse(const Collective& collective, const std::string& what) {
     return {Trouble::Kind::usage, describe(collective) + ": " + what};
 }
 
-}  // namespace
-
-std::size_t size_of(ElementType type) {
-    switch (type) {
-        case ElementType::float32: return sizeof(float);
-        case ElementType::float64: return sizeof(double);
-        case ElementType::int64: return sizeof(std::int64_t);
-        case ElementType::byte: return 1;
-    }
-    return 0;
+std::string ranks_below(int world_size) {
+    return "there are ranks 0 to " + std::to_string(world_size - 1);
 }
 
-std::string describe(const Collective& collective) {
-    const std::string elements = std::to_string(collective.count) + " " + name_of(collective.type);
-    std::string text = "call " + std::to_string(collective.sequence) + ": ";
-    switch (collective.kind) {
-        case Collective::Kind::all_reduce:
-            return text + "all_reduce (" + (collective.op == Op::sum ? "sum" : "average") +
-                   ") of " + elements;
-        case Collective::Kind::broadcast:
-            return text + "broadcast from rank " + std::to_string(collective.root) + " of " +
-                   elements;
-        case Collective::Kind::all_gather: return text + "all_gather of " + elements;
-        case Collective::Kind::barrier: return text + "barrier";
+const char* name_of(Kind kind) {
+    switch (kind) {
+        case Kind::all_reduce: return "all_reduce";
+        case Kind::reduce: return "reduce";
+        case Kind::broadcast: return "broadcast";
+        case Kind::all_gather: return "all_gather";
+        case Kind::reduce_scatter: return "reduce_scatter";
+        case Kind::gather: return "gather";
+        case Kind::scatter: return "scatter";
+        case Kind::all_to_all: return "all_to_all";
+        case Kind::barrier: return "barrier";
+        case Kind::send: return "send";
+        case Kind::recv: return "recv";
     }
+    return "unknown call";
+}
+
+/// "(sum)", "to rank 1", ...
+std::string details(const Collective& collective) {
+    std::string text;
+    if (collective.is_reduction()) text += std::string{" ("} + groups::name_of(collective.op) + ")";
+    const auto root = "rank " + std::to_string(collective.root);
+    if (collective.kind == Kind::broadcast || collective.kind == Kind::scatter)
+        text += " from " + root;
+    if (collective.kind == Kind::reduce || collective.kind == Kind::gather) text += " to " + root;
     return text;
 }
 
+bool has_root(Kind kind) {
+    return kind == Kind::reduce || kind == Kind::broadcast || kind == Kind::gather ||
+           kind == Kind::scatter || kind == Kind::send || kind == Kind::recv;
+}
+
+/// Everything that ranks agree on; what a kind does not have is 0.
+auto agreed(const Collective& collective) {
+    const bool is_message = collective.is_point_to_point();
+    const bool is_barrier = collective.kind == Kind::barrier;
+    return std::tuple{
+        static_cast<std::uint64_t>(is_message ? Kind::send : collective.kind),
+        is_barrier ? 0 : static_cast<std::uint64_t>(collective.type),
+        collective.is_reduction() ? static_cast<std::uint64_t>(collective.op) : 0,
+        has_root(collective.kind) ? static_cast<std::uint64_t>(collective.root) : 0,
+        is_message ? static_cast<std::uint64_t>(collective.receiver) : 0,
+        is_barrier ? 0 : static_cast<std::uint64_t>(collective.count),
+        collective.sequence};
+}
+
+bool lacks_buffer(const Collective& collective, int rank) {
+    const bool is_root = collective.root == rank;
+    switch (collective.kind) {
+        case Kind::all_reduce:
+        case Kind::reduce:
+        case Kind::broadcast:
+        case Kind::recv: return !collective.data;
+        case Kind::all_gather:
+        case Kind::reduce_scatter:
+        case Kind::all_to_all: return !collective.data || !collective.input;
+        case Kind::gather: return !collective.input || (is_root && !collective.data);
+        case Kind::scatter: return !collective.data || (is_root && !collective.input);
+        case Kind::send: return !collective.input;
+        case Kind::barrier: return false;
+    }
+    return false;
+}
+
+}  // namespace
+
+std::string describe(const Collective& collective) {
+    const auto elements = std::to_string(collective.count) + " " + groups::name_of(collective.type);
+    const auto number = std::to_string(collective.sequence);
+    if (collective.is_point_to_point())
+        return "message " + number + " from rank " + std::to_string(collective.root) + " to rank " +
+               std::to_string(collective.receiver) + ": " + elements;
+    const auto text = "call " + number + ": " + name_of(collective.kind) + details(collective);
+    return collective.kind == Kind::barrier ? text : text + " of " + elements;
+}
+
+bool is_same_call(const Collective& a, const Collective& b) {
+    return agreed(a) == agreed(b);
+}
+
 std::uint32_t tag_of(const Collective& collective) {
-    std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-    for (const char c : describe(collective))
-        hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+    std::uint64_t hash = 0xcbf29ce484222325;
+    const auto mix = [&hash](std::uint64_t word) {
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15;
+        hash ^= hash >> 29;
+    };
+    std::apply([&](auto... words) { (mix(words), ...); }, agreed(collective));
     return static_cast<std::uint32_t>(hash ^ (hash >> 32));
 }
 
-Outcome check(const Collective& collective, int world_size) {
-    using Kind = Collective::Kind;
+Outcome check(const Collective& collective, int rank, int world_size) {
     if (collective.kind == Kind::barrier) return {};
     const auto most = std::numeric_limits<std::size_t>::max() /
                       (size_of(collective.type) * static_cast<std::size_t>(world_size));
     if (collective.count > most) return misuse(collective, "more than memory can hold");
-    if (collective.count > 0) {
-        const bool needs_input = collective.kind == Kind::all_gather;
-        if (!collective.data || (needs_input && !collective.input))
-            return misuse(collective, "the buffer is a null pointer");
-    }
-    if (collective.kind == Kind::broadcast &&
-        (collective.root < 0 || collective.root >= world_size))
-        return misuse(collective, "there are ranks 0 to " + std::to_string(world_size - 1));
-    if (collective.kind == Kind::all_reduce && collective.type == ElementType::byte)
-        return misuse(collective, "bytes cannot be added");
+    if (collective.count > 0 && lacks_buffer(collective, rank))
+        return misuse(collective, "the buffer is a null pointer");
+    for (const int one : {collective.root, collective.receiver})
+        if (one < 0 || one >= world_size) return misuse(collective, ranks_below(world_size));
+    if (collective.is_point_to_point() && collective.root == collective.receiver)
+        return misuse(collective, "nobody needs a message to itself");
     return {};
-}
-
-void divide(void* data, std::size_t count, ElementType type, int world_size) {
-    switch (type) {
-        case ElementType::float32: return divide_all<float>(data, count, world_size);
-        case ElementType::float64: return divide_all<double>(data, count, world_size);
-        case ElementType::int64: return divide_all<std::int64_t>(data, count, world_size);
-        case ElementType::byte: return;
-    }
 }
 
 }  // namespace ddprun::groups

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ddprun/process_group.hpp"
+#include "worker_sdk/src/groups/elementwise.hpp"
 #include "worker_sdk/src/groups/trouble.hpp"
 
 #include <cstddef>
@@ -10,37 +11,61 @@
 
 namespace ddprun::groups {
 
-/// One collective as a value. `data` is the buffer that all_reduce and broadcast work on in place,
-/// and the output of all_gather; `input` is all_gather's.
+/// One collective as a value.
+///
+/// `data` is the buffer that all_reduce, reduce and broadcast work on in place, that recv fills,
+/// and the output of the others; `input` is theirs, and send's. `count` is as in the public API:
+/// the elements that one rank gives to one other.
 struct Collective {
-    enum class Kind : std::uint32_t { all_reduce, broadcast, all_gather, barrier };
+    enum class Kind : std::uint32_t {
+        all_reduce,
+        reduce,
+        broadcast,
+        all_gather,
+        reduce_scatter,
+        gather,
+        scatter,
+        all_to_all,
+        barrier,
+        send,
+        recv,
+    };
 
     Kind kind = Kind::barrier;
-    ElementType type = ElementType::byte;
+    ElementType type = ElementType::uint8;
     Op op = Op::sum;
+    /// Of send and recv: the sender.
     int root = 0;
+    /// Of send and recv.
+    int receiver = 0;
     const void* input = nullptr;
     void* data = nullptr;
     std::size_t count = 0;
 
-    /// Which call on its group this is, from 1.
+    /// Which collective on its group this is, from 1; of send and recv, which message between these
+    /// two in this direction.
     std::uint64_t sequence = 0;
+
+    bool is_point_to_point() const { return kind == Kind::send || kind == Kind::recv; }
+    /// Whether elements are combined.
+    bool is_reduction() const {
+        return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
+    }
+    std::size_t bytes() const { return count * size_of(type); }
 };
 
-std::size_t size_of(ElementType type);
-
 /// Everything that must be the same on all ranks, in words: "call 7: all_reduce (sum) of 1000
-/// float32". Ranks whose texts differ have a mismatch.
+/// float32", "message 3 from rank 0 to rank 1: 10 int32". Ranks whose texts differ have a mismatch.
 std::string describe(const Collective& collective);
+
+/// What must be the same on all ranks, without the words.
+bool is_same_call(const Collective& a, const Collective& b);
 
 /// 32 bits of the above. Ranks that disagree thereby use different message tags, so their messages
 /// never meet: a mismatch costs nothing to detect and never becomes wrong numbers.
 std::uint32_t tag_of(const Collective& collective);
 
-/// What is wrong with it on this rank alone: sizes, pointers, root, type.
-Outcome check(const Collective& collective, int world_size);
-
-/// Turns the sum over `world_size` ranks into the average.
-void divide(void* data, std::size_t count, ElementType type, int world_size);
+/// What is wrong with it on this rank alone: sizes, pointers, root, peer.
+Outcome check(const Collective& collective, int rank, int world_size);
 
 }  // namespace ddprun::groups

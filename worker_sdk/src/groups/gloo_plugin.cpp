@@ -5,10 +5,14 @@
 
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
+#include <gloo/alltoall.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
+#include <gloo/gather.h>
+#include <gloo/reduce.h>
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/store.h>
+#include <gloo/scatter.h>
 #include <gloo/transport/tcp/device.h>
 
 #include <dirent.h>
@@ -21,6 +25,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -36,8 +41,8 @@
 /// (PyTorch has one).
 namespace {
 
-using ddprun::groups::Collective;
 using ddprun::groups::Trouble;
+using Kind = ddprun::groups::Collective::Kind;
 using Milliseconds = std::chrono::milliseconds;
 using Algorithm = gloo::AllreduceOptions::Algorithm;
 
@@ -120,15 +125,6 @@ Sockets close_on_exec_all_but(const Sockets& before) {
         ours[descriptor] = inode;
     }
     return ours;
-}
-
-template <class T>
-void add(void* sum, const void* a, const void* b, std::size_t count) {
-    auto* into = static_cast<T*>(sum);
-    const auto* left = static_cast<const T*>(a);
-    const auto* right = static_cast<const T*>(b);
-    for (std::size_t i = 0; i < count; ++i)
-        into[i] = left[i] + right[i];
 }
 
 /// A buffer whose waits can be ended from another thread. Gloo forgets to wake those whose message
@@ -235,6 +231,12 @@ public:
     }
 };
 
+/// Peers whose connection is broken; none, with an empty text.
+struct Lost {
+    std::vector<int> ranks;
+    std::string text;
+};
+
 class Gloo {
 public:
     explicit Gloo(const DdprunOpen& settings) : rank_(settings.rank) {
@@ -251,13 +253,22 @@ public:
     }
 
     void run(const DdprunCollective& collective) {
+        const auto kind = static_cast<Kind>(collective.kind);
+        const bool is_message = kind == Kind::send || kind == Kind::recv;
         // Without elements there is nothing to send, but ranks that differ must still not pass.
-        if (collective.count == 0) return barrier(collective);
-        switch (static_cast<Collective::Kind>(collective.kind)) {
-            case Collective::Kind::all_reduce: return all_reduce(collective);
-            case Collective::Kind::broadcast: return broadcast(collective);
-            case Collective::Kind::all_gather: return all_gather(collective);
-            case Collective::Kind::barrier: return barrier(collective);
+        if (collective.count == 0 && !is_message) return barrier(collective);
+        switch (kind) {
+            case Kind::all_reduce: return all_reduce(collective, collective.data);
+            case Kind::reduce: return reduce(collective);
+            case Kind::broadcast: return broadcast(collective);
+            case Kind::all_gather: return all_gather(collective);
+            case Kind::reduce_scatter: return reduce_scatter(collective);
+            case Kind::gather: return gather(collective);
+            case Kind::scatter: return scatter(collective);
+            case Kind::all_to_all: return all_to_all(collective);
+            case Kind::barrier: return barrier(collective);
+            case Kind::send:
+            case Kind::recv: return move(collective);
         }
     }
 
@@ -279,7 +290,7 @@ public:
     }
 
     /// Which connections were broken when `abort` was first called; nothing before.
-    std::optional<std::string> aborted() {
+    std::optional<Lost> aborted() {
         const std::lock_guard lock(abort_mutex_);
         return aborted_;
     }
@@ -293,8 +304,8 @@ public:
     }
 
     /// The peers whose connection is broken, with Gloo's words for it.
-    std::string broken_connections() {
-        std::string ranks;
+    Lost broken_connections() {
+        Lost lost;
         std::string words;
         for (int peer = 0; peer < context_->size; ++peer) {
             if (peer == rank_) continue;
@@ -305,11 +316,14 @@ public:
                 // the buffer.
                 buffer->recv(peer, 0, 0, sizeof nothing);
             } catch (const std::exception& error) {
-                ranks += (ranks.empty() ? "rank " : ", rank ") + std::to_string(peer);
+                lost.ranks.push_back(peer);
                 words = error.what();
             }
         }
-        return ranks.empty() ? std::string{} : "lost " + ranks + " (" + without_place(words) + ")";
+        if (!lost.ranks.empty())
+            lost.text =
+                "lost " + ddprun::groups::text_of(lost.ranks) + " (" + without_place(words) + ")";
+        return lost;
     }
 
     /// "[./gloo/transport/tcp/pair.cc:589] Read error ..." -> "Read error ..."
@@ -329,44 +343,150 @@ private:
         options.setTimeout(Milliseconds(collective.timeout_ms));
     }
 
-    void all_reduce(const DdprunCollective& collective) {
+    static gloo::AllreduceOptions::Func combine_of(const DdprunCollective& collective) {
+        return ddprun::groups::combiner(
+            static_cast<ddprun::ElementType>(collective.element_type),
+            static_cast<ddprun::Op>(collective.op));
+    }
+
+    static std::size_t bytes_of(const DdprunCollective& collective) {
+        return collective.count * collective.element_bytes;
+    }
+
+    std::size_t bytes_of_all(const DdprunCollective& collective) const {
+        return bytes_of(collective) * static_cast<std::size_t>(context_->size);
+    }
+
+    /// This rank's part of a buffer that has one for each.
+    char* own_part(const DdprunCollective& collective, void* all) const {
+        return static_cast<char*>(all) + bytes_of(collective) * static_cast<std::size_t>(rank_);
+    }
+
+    static void copy(void* to, const void* from, std::size_t bytes) {
+        if (to != from) ::memmove(to, from, bytes);
+    }
+
+    /// Calls `call` with an element as large as the collective's: Gloo cares about nothing else.
+    template <class Call>
+    static void with_element(const DdprunCollective& collective, Call call) {
+        switch (collective.element_bytes) {
+            case 1: return call(std::uint8_t{});
+            case 2: return call(std::uint16_t{});
+            case 4: return call(std::uint32_t{});
+            default: return call(std::uint64_t{});
+        }
+    }
+
+    void all_reduce(const DdprunCollective& collective, void* data) {
         gloo::AllreduceOptions options(context_);
         prepare(options, collective);
         // Fixed: the order of the additions, and so every bit, depends on the world size alone.
         options.setAlgorithm(Algorithm::RING);
-        switch (static_cast<ddprun::ElementType>(collective.element_type)) {
-            case ddprun::ElementType::float32: set_type<float>(options, collective); break;
-            case ddprun::ElementType::float64: set_type<double>(options, collective); break;
-            case ddprun::ElementType::int64: set_type<std::int64_t>(options, collective); break;
-            case ddprun::ElementType::byte: throw std::invalid_argument("bytes cannot be added");
-        }
+        options.setReduceFunction(combine_of(collective));
+        with_element(collective, [&](auto element) {
+            options.setOutput(static_cast<decltype(element)*>(data), collective.count);
+        });
         gloo::allreduce(options);
     }
 
-    template <class T>
-    static void set_type(gloo::AllreduceOptions& options, const DdprunCollective& collective) {
-        options.setOutput(static_cast<T*>(collective.data), collective.count);
-        options.setReduceFunction(&add<T>);
+    void reduce(const DdprunCollective& collective) {
+        std::vector<char> result(bytes_of(collective));  // Gloo needs it on all ranks
+        gloo::ReduceOptions options(context_);
+        prepare(options, collective);
+        options.setRoot(collective.root);
+        options.setReduceFunction(combine_of(collective));
+        with_element(collective, [&](auto element) {
+            using Element = decltype(element);
+            options.setInput(static_cast<Element*>(collective.data), collective.count);
+            options.setOutput(reinterpret_cast<Element*>(result.data()), collective.count);
+        });
+        gloo::reduce(options);
+        if (rank_ == collective.root) ::memcpy(collective.data, result.data(), result.size());
     }
 
     void broadcast(const DdprunCollective& collective) {
         gloo::BroadcastOptions options(context_);
         prepare(options, collective);
         options.setRoot(collective.root);
-        options.setOutput(
-            static_cast<char*>(collective.data), collective.count * collective.element_bytes);
+        options.setOutput(static_cast<char*>(collective.data), bytes_of(collective));
         gloo::broadcast(options);
     }
 
     void all_gather(const DdprunCollective& collective) {
-        const auto bytes = collective.count * collective.element_bytes;
-        auto* output = static_cast<char*>(collective.data);
-        auto* mine = output + static_cast<std::size_t>(rank_) * bytes;
-        if (mine != collective.input) ::memmove(mine, collective.input, bytes);
+        copy(own_part(collective, collective.data), collective.input, bytes_of(collective));
         gloo::AllgatherOptions options(context_);
         prepare(options, collective);
-        options.setOutput(output, bytes * static_cast<std::size_t>(context_->size));
+        options.setOutput(static_cast<char*>(collective.data), bytes_of_all(collective));
         gloo::allgather(options);
+    }
+
+    /// Gloo has none of this kind: everybody gets all, and takes its part.
+    void reduce_scatter(const DdprunCollective& collective) {
+        std::vector<char> all(bytes_of_all(collective));
+        ::memcpy(all.data(), collective.input, all.size());
+        auto whole = collective;
+        whole.count *= static_cast<std::size_t>(context_->size);
+        all_reduce(whole, all.data());
+        ::memcpy(collective.data, own_part(collective, all.data()), bytes_of(collective));
+    }
+
+    void gather(const DdprunCollective& collective) {
+        std::vector<char> input(bytes_of(collective));
+        ::memcpy(input.data(), collective.input, input.size());
+        gloo::GatherOptions options(context_);
+        prepare(options, collective);
+        options.setRoot(collective.root);
+        options.setInput(input.data(), input.size());
+        if (rank_ == collective.root)
+            options.setOutput(static_cast<char*>(collective.data), bytes_of_all(collective));
+        gloo::gather(options);
+    }
+
+    void scatter(const DdprunCollective& collective) {
+        std::vector<char> input;
+        std::vector<char*> parts;
+        if (rank_ == collective.root) {
+            input.resize(bytes_of_all(collective));
+            ::memcpy(input.data(), collective.input, input.size());
+            for (int peer = 0; peer < context_->size; ++peer)
+                parts.push_back(
+                    input.data() + bytes_of(collective) * static_cast<std::size_t>(peer));
+        }
+        gloo::ScatterOptions options(context_);
+        prepare(options, collective);
+        options.setRoot(collective.root);
+        if (rank_ == collective.root) options.setInputs(parts, bytes_of(collective));
+        options.setOutput(static_cast<char*>(collective.data), bytes_of(collective));
+        gloo::scatter(options);
+    }
+
+    void all_to_all(const DdprunCollective& collective) {
+        std::vector<char> input(bytes_of_all(collective));
+        ::memcpy(input.data(), collective.input, input.size());
+        gloo::AlltoallOptions options(context_);
+        prepare(options, collective);
+        options.setInput(input.data(), input.size());
+        options.setOutput(static_cast<char*>(collective.data), input.size());
+        gloo::alltoall(options);
+    }
+
+    /// One message. An empty one still has a byte, or it would not wait for its other end.
+    void move(const DdprunCollective& collective) {
+        constexpr std::uint8_t own_prefix = 0x70;
+        const auto slot = gloo::Slot::build(own_prefix, collective.tag);
+        const Milliseconds timeout(collective.timeout_ms);
+        std::vector<char> bytes(std::max<std::size_t>(bytes_of(collective), 1));
+        auto buffer = transport_->createUnboundBuffer(bytes.data(), bytes.size());
+        if (static_cast<Kind>(collective.kind) == Kind::send) {
+            if (collective.count > 0)
+                ::memcpy(bytes.data(), collective.input, bytes_of(collective));
+            buffer->send(collective.receiver, slot, 0, bytes.size());
+            buffer->waitSend(timeout);
+        } else {
+            buffer->recv(collective.root, slot, 0, bytes.size());
+            buffer->waitRecv(timeout);
+            if (collective.count > 0) ::memcpy(collective.data, bytes.data(), bytes_of(collective));
+        }
     }
 
     void barrier(const DdprunCollective& collective) {
@@ -380,7 +500,7 @@ private:
     std::shared_ptr<AbortableTransport> transport_;
     Sockets sockets_;
     std::mutex abort_mutex_;
-    std::optional<std::string> aborted_;
+    std::optional<Lost> aborted_;
 };
 
 void report_trouble(DdprunReport* report, Trouble::Kind kind, const std::string& text) {
@@ -388,6 +508,13 @@ void report_trouble(DdprunReport* report, Trouble::Kind kind, const std::string&
     const auto length = std::min(text.size(), sizeof report->text - 1);
     ::memcpy(report->text, text.data(), length);
     report->text[length] = '\0';
+}
+
+void report_loss(DdprunReport* report, const Lost& lost, const std::string& otherwise) {
+    report_trouble(report, Trouble::Kind::peer_lost, lost.ranks.empty() ? otherwise : lost.text);
+    report->rank_count =
+        static_cast<std::int32_t>(std::min(lost.ranks.size(), std::size(report->ranks)));
+    std::copy_n(lost.ranks.begin(), report->rank_count, report->ranks);
 }
 
 bool is_timeout(const std::string& text) {
@@ -417,13 +544,11 @@ int run_gloo(void* transport, const DdprunCollective* collective, DdprunReport* 
     } catch (const gloo::IoException& error) {
         const auto text = Gloo::without_place(error.what());
         if (const auto aborted = self.aborted()) {
-            report_trouble(
-                report, Trouble::Kind::peer_lost, aborted->empty() ? "aborted" : *aborted);
+            report_loss(report, *aborted, "aborted");
         } else if (is_timeout(text)) {
             report_trouble(report, Trouble::Kind::timeout, text);
         } else {
-            const auto broken = self.broken_connections();
-            report_trouble(report, Trouble::Kind::peer_lost, broken.empty() ? text : broken);
+            report_loss(report, self.broken_connections(), text);
         }
     } catch (const std::exception& error) {
         report_trouble(report, Trouble::Kind::other, Gloo::without_place(error.what()));

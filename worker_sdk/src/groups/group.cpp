@@ -2,9 +2,9 @@
 #include "worker_sdk/src/groups/group.hpp"
 
 #include "ddprun/error.hpp"
+#include "worker_sdk/src/groups/loopback.hpp"
 
 #include <signal.h>
-#include <string.h>
 
 #include <algorithm>
 #include <initializer_list>
@@ -15,6 +15,7 @@ namespace ddprun::groups {
 namespace {
 
 using namespace std::chrono_literals;
+using std::chrono::milliseconds;
 
 /// How long a collective takes before somebody asks whether all ranks are in the same one.
 constexpr auto first_look_after = 1s;
@@ -23,6 +24,10 @@ constexpr auto longest_between_looks = 8s;
 /// not ended after this, it never will: the transport has lost track of one of its messages.
 constexpr auto patience_after_a_break = 2s;
 constexpr auto between_checks = 200ms;
+/// How often a lane's thread looks for quick tickets that nobody waits for, and after how many
+/// looks in vain it wants to be woken again.
+constexpr auto between_looks_for_quick_ones = 1ms;
+constexpr int looks_in_vain = 100;
 
 /// Starts a thread on which no signal is delivered, but those that the thread causes itself.
 template <class Body>
@@ -38,24 +43,23 @@ std::thread start_without_signals(Body body) {
     return thread;
 }
 
-/// What a collective means when there is nobody else.
-void perform_alone(const Collective& collective) {
-    if (collective.kind != Collective::Kind::all_gather || collective.count == 0) return;
-    ::memmove(collective.data, collective.input, collective.count * size_of(collective.type));
-}
-
 }  // namespace
 
 ProcessGroup Group::create(
-    Settings settings, std::function<Opened()> open, std::unique_ptr<MismatchWatch> watch) {
+    Settings settings,
+    std::function<Opened()> open,
+    std::unique_ptr<MismatchWatch> watch,
+    std::optional<Founding> founding) {
     auto group = std::make_shared<Group>(settings);
     group->watch_ = std::move(watch);
+    group->founding_ = std::move(founding);
     auto* raw = group.get();
-    group->thread_ = start_without_signals([raw, open = std::move(open)] { raw->serve(open); });
+    group->lanes_.front().thread =
+        start_without_signals([raw, open = std::move(open)] { raw->serve(open); });
 
     std::unique_lock lock(group->mutex_);
     group->work_done_.wait(lock, [&] { return group->is_open_ || group->dead_; });
-    if (group->dead_) throw_trouble(*group->dead_);
+    if (group->dead_) throw_trouble(*group->dead_, settings.round);
     lock.unlock();
     return ProcessGroup(std::move(group));
 }
@@ -71,27 +75,46 @@ Group::~Group() {
         const std::lock_guard lock(mutex_);
         is_closing_ = true;
     }
-    work_came_.notify_all();
-    if (thread_.joinable()) thread_.join();
+    for (auto& lane : lanes_)
+        lane.changed.notify_all();
+    for (auto& lane : lanes_)
+        if (lane.thread.joinable()) lane.thread.join();
+}
+
+Lane& Group::lane_of(const Collective& collective) {
+    if (collective.kind == Collective::Kind::send) return lanes_[1];
+    if (collective.kind == Collective::Kind::recv) return lanes_[2];
+    return lanes_[0];
+}
+
+std::uint64_t& Group::count_of(const Collective& collective) {
+    if (!collective.is_point_to_point()) return launched_count_;
+    return message_counts_[{collective.root, collective.receiver}];
 }
 
 std::shared_ptr<Ticket> Group::launch(Collective collective) {
     auto ticket = std::make_shared<Ticket>();
-    {
-        const std::lock_guard lock(mutex_);
-        collective.sequence = launched_count_ + 1;
-        if (const auto wrong = check(collective, settings_.world_size)) throw_trouble(*wrong);
-        if (dead_) throw_trouble(*dead_);
-        ++launched_count_;
-        ticket->collective = collective;
-        if (settings_.world_size > 1) queue_.push_back(ticket);
-    }
-    if (settings_.world_size > 1) {
-        work_came_.notify_one();
-    } else {
-        perform_alone(collective);
+    const std::lock_guard lock(mutex_);
+    auto& count = count_of(collective);
+    collective.sequence = count + 1;
+    if (const auto wrong = check(collective, settings_.rank, settings_.world_size))
+        throw_trouble(*wrong, settings_.round);
+    if (dead_) throw_trouble(*dead_, settings_.round);
+    ++count;
+    ticket->collective = collective;
+    if (settings_.world_size == 1) {
+        perform_together({collective});
         ticket->is_done = true;
+        return ticket;
     }
+
+    auto& lane = lane_of(collective);
+    ticket->is_quick = transport_->is_quick(collective);
+    lane.queue.push_back(ticket);
+    if (!lane.thread.joinable())
+        lane.thread = start_without_signals([this, &lane] { work_through(lane); });
+    else if (!ticket->is_quick || !lane.is_looking)
+        lane.changed.notify_one();
     return ticket;
 }
 
@@ -100,32 +123,64 @@ bool Group::is_done(const Ticket& ticket) const {
     return ticket.is_done;
 }
 
-void Group::wait(const Ticket& ticket, std::optional<Clock::time_point> deadline) {
+void Group::wait(const std::shared_ptr<Ticket>& ticket, std::optional<Clock::time_point> deadline) {
     std::unique_lock lock(mutex_);
+    auto& lane = lane_of(ticket->collective);
     Clock::duration between_looks = first_look_after;
-    auto look_at = Clock::now() + between_looks;
-    while (!ticket.is_done) {
-        const auto check_at = std::min<Clock::time_point>(look_at, Clock::now() + between_checks);
+    std::optional<Clock::time_point> look_at;
+    while (!ticket->is_done) {
+        if (perform_while_waiting(lock, *ticket, deadline)) continue;
+        const auto start = Clock::now();
+        if (!look_at) look_at = start + between_looks;
+        const auto check_at = std::min<Clock::time_point>(*look_at, start + between_checks);
         work_done_.wait_until(lock, deadline ? std::min(*deadline, check_at) : check_at, [&] {
-            return ticket.is_done;
+            return ticket->is_done;
         });
-        if (ticket.is_done) break;
-        look_for_broken_connections(lock);
+        if (ticket->is_done) break;
+        look_for_broken_connections(lock, lane);
         const auto now = Clock::now();
         if (deadline && now >= *deadline) {
             deadline.reset();
-            lock.unlock();
-            abort(
-                {Trouble::Kind::timeout,
-                 describe(ticket.collective) + ": not done when its deadline passed"});
-            lock.lock();
-        } else if (now >= look_at) {
-            look_for_mismatch(lock);
+            give_up(lock, *ticket);
+        } else if (now >= *look_at) {
+            look_for_mismatch(lock, lane);
             between_looks = std::min<Clock::duration>(between_looks * 2, longest_between_looks);
             look_at = Clock::now() + between_looks;
         }
     }
-    if (ticket.outcome) throw_trouble(*ticket.outcome);
+    if (ticket->outcome) throw_trouble(*ticket->outcome, settings_.round);
+}
+
+/// True when the ticket was quick, its turn had come, and now it is done.
+bool Group::perform_while_waiting(
+    std::unique_lock<std::mutex>& lock,
+    const Ticket& ticket,
+    std::optional<Clock::time_point> deadline) {
+    auto& lane = lane_of(ticket.collective);
+    if (!ticket.is_quick || lane.current || lane.queue.empty() ||
+        lane.queue.front().get() != &ticket)
+        return false;
+    auto timeout = settings_.timeout;
+    if (deadline) {
+        const auto left = std::chrono::ceil<milliseconds>(*deadline - Clock::now());
+        timeout = std::clamp(left, 1ms, timeout);
+    }
+    perform_front(lock, lane, timeout);
+    if (!lane.queue.empty()) lane.changed.notify_one();
+    return true;
+}
+
+void Group::give_up(std::unique_lock<std::mutex>& lock, const Ticket& ticket) {
+    const auto transport = transport_;
+    lock.unlock();
+    Trouble trouble{
+        Trouble::Kind::timeout,
+        describe(ticket.collective) + ": not done when its deadline passed"};
+    trouble.operation = describe(ticket.collective);
+    if (transport) trouble.ranks = transport->missing();
+    if (!trouble.ranks.empty()) trouble.text += "; " + text_of(trouble.ranks) + " did not come";
+    abort(std::move(trouble));
+    lock.lock();
 }
 
 void Group::abort(Trouble why) {
@@ -135,16 +190,18 @@ void Group::abort(Trouble why) {
         if (!dead_) dead_ = std::move(why);
         transport = transport_;
     }
-    work_came_.notify_all();
+    for (auto& lane : lanes_)
+        lane.changed.notify_all();
     if (transport) transport->abort();
 }
 
-void Group::serve(const std::function<Opened()>& open) {
-    if (!open_transport(open)) return;
-    while (auto ticket = next_ticket())
-        perform(*ticket);
+std::shared_ptr<Arena> Group::arena() const {
     const std::lock_guard lock(mutex_);
-    transport_.reset();
+    return transport_ ? transport_->arena() : nullptr;
+}
+
+void Group::serve(const std::function<Opened()>& open) {
+    if (open_transport(open)) work_through(lanes_.front());
 }
 
 bool Group::open_transport(const std::function<Opened()>& open) {
@@ -160,76 +217,125 @@ bool Group::open_transport(const std::function<Opened()>& open) {
     return is_open_;
 }
 
-/// The next in order; null when the group is closing and nothing is left.
-std::shared_ptr<Ticket> Group::next_ticket() {
+void Group::work_through(Lane& lane) {
     std::unique_lock lock(mutex_);
-    work_came_.wait(lock, [&] { return is_closing_ || !queue_.empty(); });
-    if (queue_.empty()) return nullptr;
-    auto ticket = std::move(queue_.front());
-    queue_.pop_front();
-    current_ = ticket->collective;
-    broken_since_.reset();
-    return ticket;
+    while (await_ticket(lock, lane))
+        perform_front(lock, lane, settings_.timeout);
 }
 
-void Group::perform(Ticket& ticket) {
-    auto outcome = run(ticket.collective);
-    {
-        const std::lock_guard lock(mutex_);
-        current_.reset();
-        // Of several reasons the first counts: an abort makes the collective fail as well.
-        if (outcome && !dead_) dead_ = outcome;
-        if (outcome) ticket.outcome = dead_;
-        ticket.is_done = true;
+/// False when the group is closing and nothing is left.
+bool Group::await_ticket(std::unique_lock<std::mutex>& lock, Lane& lane) {
+    const Ticket* seen = nullptr;
+    auto launched_when_seen = count_of({});
+    int looks = looks_in_vain;
+    for (;;) {
+        const bool is_free = !lane.current && !lane.queue.empty();
+        if (is_free) {
+            const auto* front = lane.queue.front().get();
+            if (!front->is_quick || front == seen || is_closing_) break;
+            seen = front;
+            looks = 0;
+        } else if (is_closing_ && !lane.current) {
+            break;
+        }
+        lane.is_looking = looks < looks_in_vain;
+        if (!lane.is_looking) {
+            lane.changed.wait(lock);
+            continue;
+        }
+        lane.changed.wait_for(lock, between_looks_for_quick_ones);
+        const bool is_busy = launched_when_seen != launched_count_;
+        launched_when_seen = launched_count_;
+        looks = is_busy ? 0 : looks + 1;
     }
+    lane.is_looking = false;
+    return !lane.queue.empty();
+}
+
+/// Requires: nobody else is performing in this lane, and it has a ticket.
+void Group::perform_front(std::unique_lock<std::mutex>& lock, Lane& lane, milliseconds timeout) {
+    const auto ticket = std::move(lane.queue.front());
+    lane.queue.pop_front();
+    lane.current = ticket->collective;
+    lane.broken_since.reset();
+    lock.unlock();
+    auto outcome = run(ticket->collective, timeout);
+    lock.lock();
+    lane.current.reset();
+    // Of several reasons the first counts: an abort makes the collective fail as well.
+    if (outcome && !dead_) dead_ = outcome;
+    if (outcome) ticket->outcome = dead_;
+    ticket->is_done = true;
     work_done_.notify_all();
 }
 
-Outcome Group::run(const Collective& collective) {
+Outcome Group::run(const Collective& collective, milliseconds timeout) {
     std::shared_ptr<Transport> transport;
     {
         const std::lock_guard lock(mutex_);
         if (dead_) return dead_;
         transport = transport_;
     }
-    auto outcome = transport->run(collective, settings_.timeout);
-    if (outcome) {
-        auto explained = explain(collective, std::move(*outcome));
-        transport->abort();  // tells the peers, which may be waiting for us
-        return explained;
-    }
-    if (collective.kind == Collective::Kind::all_reduce && collective.op == Op::average)
-        divide(collective.data, collective.count, collective.type, settings_.world_size);
-    return {};
+    auto outcome = transport->run(collective, timeout);
+    if (!outcome) return {};
+    auto explained = explain(collective, std::move(*outcome));
+    transport->abort();  // tells the peers, which may be waiting for us
+    return explained;
 }
 
 Trouble Group::explain(const Collective& collective, Trouble trouble) {
     if (trouble.kind == Trouble::Kind::peer_lost && watch_)
         if (auto mismatch = watch_->told()) return *mismatch;
-    if (trouble.kind != Trouble::Kind::mismatch)
-        trouble.text = describe(collective) + ": " + trouble.text;
+    if (trouble.kind == Trouble::Kind::mismatch) return trouble;
+    if (trouble.kind == Trouble::Kind::timeout) trouble.operation = describe(collective);
+    trouble.text = describe(collective) + ": " + trouble.text;
     return trouble;
 }
 
-void Group::look_for_broken_connections(std::unique_lock<std::mutex>& lock) {
-    if (!current_ || !transport_ || !transport_->is_broken()) return;
+void Group::look_for_broken_connections(std::unique_lock<std::mutex>& lock, Lane& lane) {
+    if (!lane.current || !transport_ || !transport_->is_broken()) return;
     const auto now = Clock::now();
-    if (!broken_since_) broken_since_ = now;
-    if (now - *broken_since_ < patience_after_a_break) return;
-    broken_since_ = now;
+    if (!lane.broken_since) lane.broken_since = now;
+    if (now - *lane.broken_since < patience_after_a_break) return;
+    lane.broken_since = now;
     const auto transport = transport_;
     lock.unlock();
     transport->abort();  // `run` now fails, and says which peers are gone
     lock.lock();
 }
 
-void Group::look_for_mismatch(std::unique_lock<std::mutex>& lock) {
-    if (!watch_ || !current_) return;
-    const auto collective = *current_;
+void Group::look_for_mismatch(std::unique_lock<std::mutex>& lock, Lane& lane) {
+    if (!watch_ || !lane.current) return;
+    const auto collective = *lane.current;
     lock.unlock();
     auto found = watch_->look(collective);
     if (found) abort(std::move(*found));
     lock.lock();
+}
+
+Founding Group::founding_of(const std::vector<int>& ranks) {
+    const auto own = std::find(ranks.begin(), ranks.end(), settings_.rank);
+    std::vector<int> sorted(ranks);
+    std::sort(sorted.begin(), sorted.end());
+    const bool is_sound = !sorted.empty() && sorted.front() >= 0 &&
+                          sorted.back() < settings_.world_size &&
+                          std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+    if (!is_sound || own == ranks.end())
+        throw UsageError(
+            "a sub-group of " + text_of(ranks) + ", made by " + text_of({settings_.rank}) +
+            ": it takes different ranks from 0 to " + std::to_string(settings_.world_size - 1) +
+            ", this one among them");
+    if (!founding_) throw UsageError("this group was not made from a store and has no sub-groups");
+
+    auto founding = *founding_;
+    std::string name;
+    for (const int rank : ranks)
+        name += (name.empty() ? "" : "-") + std::to_string(rank);
+    const std::lock_guard lock(mutex_);
+    founding.prefix += "sub" + name + "." + std::to_string(sub_group_counts_[ranks]++) + "/";
+    founding.world.rank = static_cast<int>(own - ranks.begin());
+    founding.world.world_size = static_cast<int>(ranks.size());
+    return founding;
 }
 
 }  // namespace ddprun::groups

@@ -3,31 +3,32 @@
 
 #include "ddprun/process_group.hpp"
 #include "worker_sdk/src/groups/collective.hpp"
+#include "worker_sdk/src/groups/founding.hpp"
+#include "worker_sdk/src/groups/lane.hpp"
 #include "worker_sdk/src/groups/mismatch_watch.hpp"
 #include "worker_sdk/src/groups/transport.hpp"
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
+#include <utility>
 #include <variant>
 
 namespace ddprun::groups {
 
-/// One launched collective. Guarded by its group's mutex.
-struct Ticket {
-    Collective collective;
-    bool is_done = false;
-    Outcome outcome;
-};
-
-/// What a ProcessGroup is inside: a queue of collectives and the one thread that opens the
-/// transport and then performs them in order. That thread blocks all signals, so handlers run on
-/// the program's own threads and a write to a dead peer raises no SIGPIPE.
+/// What a ProcessGroup is inside: a queue of collectives and a thread that opens the transport and
+/// then performs them in order; sends and receives have a queue and a thread each from the first of
+/// them on. These threads block all signals, so handlers run on the program's own threads and a
+/// write to a dead peer raises no SIGPIPE.
+///
+/// Waking a thread takes longer than a small collective in shared memory. So a quick one (the
+/// transport says which) is performed by the thread that waits for it; the group's own thread takes
+/// it when nobody has waited for a millisecond or two.
 ///
 /// The first trouble is final: everything queued and everything later fails with it.
 /// A world of one has neither thread nor transport.
@@ -41,11 +42,16 @@ public:
         int world_size = 1;
         Backend backend = Backend::loopback;
         std::chrono::milliseconds timeout = std::chrono::minutes(10);
+        int round = 0;
     };
 
     /// Runs `open` on the group's thread and waits for it; throws its trouble. `watch` may be null.
+    /// Without `founding` the group has no sub-groups.
     static ProcessGroup create(
-        Settings settings, std::function<Opened()> open, std::unique_ptr<MismatchWatch> watch);
+        Settings settings,
+        std::function<Opened()> open,
+        std::unique_ptr<MismatchWatch> watch,
+        std::optional<Founding> founding = {});
     /// The world of one.
     static ProcessGroup create_alone();
 
@@ -61,36 +67,47 @@ public:
     std::shared_ptr<Ticket> launch(Collective collective);
     bool is_done(const Ticket& ticket) const;
     /// Throws the ticket's trouble. A deadline that passes aborts the group with Timeout.
-    void wait(const Ticket& ticket, std::optional<Clock::time_point> deadline);
+    void wait(const std::shared_ptr<Ticket>& ticket, std::optional<Clock::time_point> deadline);
     void abort(Trouble why);
+    /// Null when any memory will do.
+    std::shared_ptr<Arena> arena() const;
+
+    /// How a group of these ranks comes to be. Throws UsageError when this rank is not one of them.
+    Founding founding_of(const std::vector<int>& ranks);
 
 private:
+    Lane& lane_of(const Collective& collective);
+    std::uint64_t& count_of(const Collective& collective);
     void serve(const std::function<Opened()>& open);
     bool open_transport(const std::function<Opened()>& open);
-    std::shared_ptr<Ticket> next_ticket();
-    void perform(Ticket& ticket);
-    Outcome run(const Collective& collective);
+    void work_through(Lane& lane);
+    bool await_ticket(std::unique_lock<std::mutex>& lock, Lane& lane);
+    void perform_front(
+        std::unique_lock<std::mutex>& lock, Lane& lane, std::chrono::milliseconds timeout);
+    bool perform_while_waiting(
+        std::unique_lock<std::mutex>& lock,
+        const Ticket& ticket,
+        std::optional<Clock::time_point> deadline);
+    Outcome run(const Collective& collective, std::chrono::milliseconds timeout);
     Trouble explain(const Collective& collective, Trouble trouble);
-    void look_for_mismatch(std::unique_lock<std::mutex>& lock);
-    void look_for_broken_connections(std::unique_lock<std::mutex>& lock);
+    void give_up(std::unique_lock<std::mutex>& lock, const Ticket& ticket);
+    void look_for_mismatch(std::unique_lock<std::mutex>& lock, Lane& lane);
+    void look_for_broken_connections(std::unique_lock<std::mutex>& lock, Lane& lane);
 
     const Settings settings_;
     std::unique_ptr<MismatchWatch> watch_;
+    std::optional<Founding> founding_;
 
     mutable std::mutex mutex_;
-    std::condition_variable work_came_;
     std::condition_variable work_done_;
-    std::deque<std::shared_ptr<Ticket>> queue_;
-    std::optional<Collective> current_;
-    /// When a connection was first seen broken during `current_`.
-    std::optional<Clock::time_point> broken_since_;
+    std::map<std::pair<int, int>, std::uint64_t> message_counts_;  // by sender and receiver
+    std::map<std::vector<int>, int> sub_group_counts_;
     std::uint64_t launched_count_ = 0;
     std::shared_ptr<Transport> transport_;
     std::optional<Trouble> dead_;
     bool is_open_ = false;
     bool is_closing_ = false;
-
-    std::thread thread_;  // last: it uses everything above
+    std::array<Lane, 3> lanes_;  // last: their threads use everything above
 };
 
 }  // namespace ddprun::groups

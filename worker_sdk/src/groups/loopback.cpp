@@ -10,28 +10,92 @@ namespace ddprun::groups {
 
 namespace {
 
-template <class T>
-void add(void* sum, const void* addend, std::size_t count) {
-    auto* into = static_cast<T*>(sum);
-    const auto* from = static_cast<const T*>(addend);
-    for (std::size_t i = 0; i < count; ++i)
-        into[i] += from[i];
-}
-
-void add_elements(void* sum, const void* addend, std::size_t count, ElementType type) {
-    switch (type) {
-        case ElementType::float32: return add<float>(sum, addend, count);
-        case ElementType::float64: return add<double>(sum, addend, count);
-        case ElementType::int64: return add<std::int64_t>(sum, addend, count);
-        case ElementType::byte: return;
-    }
-}
+using Kind = Collective::Kind;
 
 void copy(void* to, const void* from, std::size_t bytes) {
-    if (bytes > 0) ::memmove(to, from, bytes);
+    if (bytes > 0 && to != from) ::memmove(to, from, bytes);
+}
+
+/// The n-th part of a buffer that has one for each rank.
+void* part(void* buffer, std::size_t n, std::size_t bytes) {
+    return static_cast<std::byte*>(buffer) + n * bytes;
+}
+const void* part(const void* buffer, std::size_t n, std::size_t bytes) {
+    return static_cast<const std::byte*>(buffer) + n * bytes;
+}
+
+/// All ranks' elements combined; `of(rank)` is where a rank's are.
+template <class Of>
+std::vector<std::byte> combined(const Collective& call, std::size_t ranks, Of of) {
+    std::vector<std::byte> result(call.bytes());
+    copy(result.data(), of(0), result.size());
+    const auto combine = combiner(call.type, call.op);
+    for (std::size_t rank = 1; rank < ranks; ++rank)
+        combine(result.data(), result.data(), of(rank), call.count);
+    if (call.op == Op::average)
+        divide(result.data(), call.count, call.type, static_cast<int>(ranks));
+    return result;
+}
+
+void reduce_scatter(const std::vector<Collective>& calls) {
+    const auto bytes = calls.front().bytes();
+    std::vector<std::vector<std::byte>> results;
+    for (std::size_t to = 0; to < calls.size(); ++to)
+        results.push_back(combined(calls.front(), calls.size(), [&](std::size_t from) {
+            return part(calls[from].input, to, bytes);
+        }));
+    for (std::size_t to = 0; to < calls.size(); ++to)
+        copy(calls[to].data, results[to].data(), bytes);
 }
 
 }  // namespace
+
+void perform_together(const std::vector<Collective>& calls) {
+    const auto& first = calls.front();
+    const auto bytes = first.bytes();
+    if (bytes == 0) return;
+    const auto ranks = calls.size();
+    const auto& root = calls[static_cast<std::size_t>(first.root)];
+    const auto data_of = [&](std::size_t rank) { return calls[rank].data; };
+    switch (first.kind) {
+        case Kind::all_reduce: {
+            const auto result = combined(first, ranks, data_of);
+            for (const auto& one : calls)
+                copy(one.data, result.data(), bytes);
+            return;
+        }
+        case Kind::reduce: return copy(root.data, combined(first, ranks, data_of).data(), bytes);
+        case Kind::broadcast:
+            for (const auto& one : calls)
+                copy(one.data, root.data, bytes);
+            return;
+        case Kind::all_gather:
+            for (const auto& to : calls)
+                for (std::size_t from = 0; from < ranks; ++from)
+                    copy(part(to.data, from, bytes), calls[from].input, bytes);
+            return;
+        case Kind::reduce_scatter: return reduce_scatter(calls);
+        case Kind::gather:
+            for (std::size_t from = 0; from < ranks; ++from)
+                copy(part(root.data, from, bytes), calls[from].input, bytes);
+            return;
+        case Kind::scatter:
+            for (std::size_t to = 0; to < ranks; ++to)
+                copy(calls[to].data, part(root.input, to, bytes), bytes);
+            return;
+        case Kind::all_to_all:
+            for (std::size_t to = 0; to < ranks; ++to)
+                for (std::size_t from = 0; from < ranks; ++from)
+                    copy(
+                        part(calls[to].data, from, bytes),
+                        part(calls[from].input, to, bytes),
+                        bytes);
+            return;
+        case Kind::barrier:
+        case Kind::send:
+        case Kind::recv: return;
+    }
+}
 
 class Loopback::End : public Transport {
 public:
@@ -39,6 +103,7 @@ public:
     ~End() override { meeting_->fail(lost()); }
 
     Outcome run(const Collective& collective, std::chrono::milliseconds timeout) override {
+        if (collective.is_point_to_point()) return meeting_->move(collective, timeout);
         return meeting_->run(rank_, collective, timeout);
     }
     void abort() override { meeting_->fail(lost()); }
@@ -46,7 +111,9 @@ public:
 
 private:
     Trouble lost() const {
-        return {Trouble::Kind::peer_lost, "rank " + std::to_string(rank_) + " left the group"};
+        Trouble trouble{Trouble::Kind::peer_lost, text_of({rank_}) + " left the group"};
+        trouble.ranks = {rank_};
+        return trouble;
     }
 
     std::shared_ptr<Loopback> meeting_;
@@ -62,26 +129,64 @@ std::unique_ptr<Transport> Loopback::transport(std::shared_ptr<Loopback> meeting
 Outcome Loopback::run(int rank, const Collective& collective, std::chrono::milliseconds timeout) {
     std::unique_lock lock(mutex_);
     if (dead_) return dead_;
-    for (std::size_t other = 0; other < arrived_.size(); ++other) {
-        if (!arrived_[other] || describe(*arrived_[other]) == describe(collective)) continue;
-        dead_ = Trouble{
-            Trouble::Kind::mismatch,
-            "rank " + std::to_string(rank) + " is at " + describe(collective) + ", rank " +
-                std::to_string(other) + " at " + describe(*arrived_[other])};
-        changed_.notify_all();
-        return dead_;
-    }
+    for (std::size_t other = 0; other < arrived_.size(); ++other)
+        if (arrived_[other] && !is_same_call(*arrived_[other], collective))
+            return fail_as_mismatch(rank, collective, static_cast<int>(other), *arrived_[other]);
 
     const auto turn = performed_count_;
     arrived_[static_cast<std::size_t>(rank)] = collective;
-    if (++arrived_count_ == arrived_.size()) {
-        perform();
-        return {};
+    if (++arrived_count_ < arrived_.size())
+        return await(lock, timeout, [&] { return performed_count_ != turn; });
+
+    std::vector<Collective> calls;
+    for (auto& one : arrived_)
+        calls.push_back(*std::exchange(one, std::nullopt));
+    perform_together(calls);
+    arrived_count_ = 0;
+    ++performed_count_;
+    changed_.notify_all();
+    return {};
+}
+
+Outcome Loopback::move(const Collective& collective, std::chrono::milliseconds timeout) {
+    std::unique_lock lock(mutex_);
+    if (dead_) return dead_;
+    const bool is_sender = collective.kind == Kind::send;
+    auto& message = messages_[{collective.root, collective.receiver}];
+    if (!message.here) {
+        const auto turn = message.moved_count;
+        message.here = collective;
+        return await(lock, timeout, [&] { return message.moved_count != turn; });
     }
-    const bool over =
-        changed_.wait_for(lock, timeout, [&] { return performed_count_ != turn || dead_; });
-    if (performed_count_ != turn) return {};
-    if (!over)
+    const auto there = *std::exchange(message.here, std::nullopt);
+    if (!is_same_call(there, collective))
+        return is_sender
+                   ? fail_as_mismatch(collective.root, collective, collective.receiver, there)
+                   : fail_as_mismatch(collective.receiver, collective, collective.root, there);
+    if (is_sender)
+        copy(there.data, collective.input, collective.bytes());
+    else
+        copy(collective.data, there.input, collective.bytes());
+    ++message.moved_count;
+    changed_.notify_all();
+    return {};
+}
+
+Outcome Loopback::fail_as_mismatch(
+    int rank, const Collective& mine, int other, const Collective& theirs) {
+    dead_ = mismatch_between(
+        text_of({rank}) + " is at " + describe(mine),
+        text_of({other}) + " is at " + describe(theirs));
+    changed_.notify_all();
+    return dead_;
+}
+
+template <class Done>
+Outcome Loopback::await(
+    std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout, Done is_done) {
+    changed_.wait_for(lock, timeout, [&] { return is_done() || dead_; });
+    if (is_done()) return {};
+    if (!dead_)
         dead_ = Trouble{
             Trouble::Kind::timeout,
             "not all ranks came within " + std::to_string(timeout.count()) + " ms"};
@@ -92,37 +197,6 @@ Outcome Loopback::run(int rank, const Collective& collective, std::chrono::milli
 void Loopback::fail(Trouble trouble) {
     const std::lock_guard lock(mutex_);
     if (!dead_) dead_ = std::move(trouble);
-    changed_.notify_all();
-}
-
-void Loopback::perform() {
-    const auto& first = *arrived_.front();
-    const auto bytes = first.count * size_of(first.type);
-    switch (first.kind) {
-        case Collective::Kind::all_reduce:
-            for (std::size_t rank = 1; rank < arrived_.size(); ++rank)
-                add_elements(first.data, arrived_[rank]->data, first.count, first.type);
-            for (const auto& other : arrived_)
-                copy(other->data, first.data, bytes);
-            break;
-        case Collective::Kind::broadcast:
-            for (const auto& other : arrived_)
-                copy(other->data, arrived_[static_cast<std::size_t>(first.root)]->data, bytes);
-            break;
-        case Collective::Kind::all_gather:
-            for (const auto& to : arrived_)
-                for (std::size_t rank = 0; rank < arrived_.size(); ++rank)
-                    copy(
-                        static_cast<std::byte*>(to->data) + rank * bytes,
-                        arrived_[rank]->input,
-                        bytes);
-            break;
-        case Collective::Kind::barrier: break;
-    }
-    for (auto& one : arrived_)
-        one.reset();
-    arrived_count_ = 0;
-    ++performed_count_;
     changed_.notify_all();
 }
 

@@ -4,6 +4,7 @@
 #include "ddprun/error.hpp"
 #include "worker_sdk/src/store/shared.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace ddprun::groups {
@@ -13,6 +14,14 @@ namespace {
 constexpr std::chrono::milliseconds patience{2000};
 /// When a peer is already lost, its story must not keep us.
 constexpr std::chrono::milliseconds patience_after_a_loss{200};
+
+/// Where all ranks that are at the same point of the program meet.
+std::string place_of(const Collective& collective) {
+    const auto number = std::to_string(collective.sequence);
+    if (!collective.is_point_to_point()) return number;
+    return std::to_string(collective.root) + "-" + std::to_string(collective.receiver) + "/" +
+           number;
+}
 
 }  // namespace
 
@@ -45,23 +54,24 @@ std::optional<Trouble> MismatchWatch::told() {
 
 std::optional<Trouble> MismatchWatch::compare(const Collective& collective) {
     const auto here = describe(collective);
-    const auto mine = "rank " + std::to_string(rank_) + " is at " + here;
-    const auto key = prefix_ + "at/" + std::to_string(collective.sequence);
+    const auto mine = text_of({rank_}) + " is at " + here;
+    const auto key = prefix_ + "at/" + place_of(collective);
     const auto theirs = connection(patience).compare_set(key, "", mine);
     const auto same = " is at " + here;
     if (theirs.size() >= same.size() &&
         theirs.compare(theirs.size() - same.size(), same.size(), same) == 0)
         return {};
-    auto text = mine + ", but " + theirs;
-    connection(patience).set(prefix_ + "mismatch", text);
-    return Trouble{Trouble::Kind::mismatch, std::move(text)};
+    connection(patience).set(prefix_ + "mismatch", mine + "\n" + theirs);
+    return mismatch_between(mine, theirs);
 }
 
 std::optional<Trouble> MismatchWatch::told_by_others(std::chrono::milliseconds at_most) {
     const auto key = prefix_ + "mismatch";
     auto& store = connection(at_most);
     if (!store.check({key})) return {};
-    return Trouble{Trouble::Kind::mismatch, store.get(key, at_most)};
+    const auto text = store.get(key, at_most);
+    const auto end = std::min(text.find('\n'), text.size());
+    return mismatch_between(text.substr(0, end), text.substr(std::min(end + 1, text.size())));
 }
 
 Store& MismatchWatch::connection(std::chrono::milliseconds at_most) {

@@ -107,12 +107,23 @@ int bridge_get(
 }
 
 Trouble trouble_from(const DdprunReport& report) {
-    return {static_cast<Trouble::Kind>(report.kind), report.text};
+    Trouble trouble{static_cast<Trouble::Kind>(report.kind), report.text};
+    trouble.ranks.assign(report.ranks, report.ranks + report.rank_count);
+    return trouble;
+}
+
+/// Whether this rank has a result of `collective`.
+bool gets_result(const Collective& collective, int rank) {
+    return collective.kind != Collective::Kind::reduce || collective.root == rank;
 }
 
 class PluginTransport : public Transport {
 public:
-    PluginTransport(const DdprunPlugin& plugin, void* handle) : plugin_(plugin), handle_(handle) {}
+    PluginTransport(const DdprunPlugin& plugin, void* handle, int rank, int world_size)
+        : plugin_(plugin),
+          handle_(handle),
+          rank_(rank),
+          world_size_(world_size) {}
     PluginTransport(const PluginTransport&) = delete;
     PluginTransport& operator=(const PluginTransport&) = delete;
     ~PluginTransport() override { plugin_.close(handle_); }
@@ -122,15 +133,20 @@ public:
         call.kind = static_cast<std::uint32_t>(collective.kind);
         call.element_type = static_cast<std::uint32_t>(collective.type);
         call.element_bytes = size_of(collective.type);
+        call.op = static_cast<std::uint32_t>(collective.op);
         call.root = collective.root;
+        call.receiver = collective.receiver;
         call.tag = tag_of(collective);
         call.input = collective.input;
         call.data = collective.data;
         call.count = collective.count;
         call.timeout_ms = timeout.count();
         DdprunReport report{};
-        if (plugin_.run(handle_, &call, &report) == 0) return {};
-        return trouble_from(report);
+        if (plugin_.run(handle_, &call, &report) != 0) return trouble_from(report);
+        if (collective.is_reduction() && collective.op == Op::average &&
+            gets_result(collective, rank_))
+            divide(collective.data, collective.count, collective.type, world_size_);
+        return {};
     }
 
     void abort() override { plugin_.abort(handle_); }
@@ -139,6 +155,8 @@ public:
 private:
     const DdprunPlugin& plugin_;
     void* handle_;
+    int rank_;
+    int world_size_;
 };
 
 }  // namespace
@@ -173,7 +191,8 @@ std::variant<std::unique_ptr<Transport>, Trouble> open_plugin_transport(
 
     DdprunReport report{};
     if (void* handle = plugin.open(&open, &report))
-        return std::make_unique<PluginTransport>(plugin, handle);
+        return std::make_unique<PluginTransport>(
+            plugin, handle, settings.rank, settings.world_size);
     auto trouble = bridge.trouble ? *bridge.trouble : trouble_from(report);
     trouble.text = "rank " + std::to_string(settings.rank) + " at " + settings.address +
                    " could not connect to its peers: " + trouble.text;

@@ -12,6 +12,9 @@ extern "C" {
 struct DdprunReport {
     int kind;  ///< a groups::Trouble::Kind; 0 when all is well
     char text[512];
+    /// The ranks that are lost, as far as they are known and fit.
+    std::int32_t rank_count;
+    std::int32_t ranks[32];
 };
 
 /// The store, as the plugin sees it. Functions return 0, or a Trouble::Kind after which the plugin
@@ -40,8 +43,10 @@ struct DdprunOpen {
 struct DdprunCollective {
     std::uint32_t kind;          ///< groups::Collective::Kind
     std::uint32_t element_type;  ///< ElementType
+    std::uint32_t op;            ///< Op; averages as sums, the SDK divides
     std::size_t element_bytes;
     std::int32_t root;
+    std::int32_t receiver;
     std::uint32_t tag;
     const void* input;
     void* data;
@@ -53,7 +58,8 @@ struct DdprunPlugin {
     std::uint32_t version;  ///< groups::plugin_version of the headers it was built with
     /// A connected transport, or null and a report.
     void* (*open)(const DdprunOpen* settings, DdprunReport* report);
-    /// Contracts of groups::Transport. `run` returns report->kind.
+    /// Contracts of groups::Transport, also which calls may come at the same time. `run` returns
+    /// report->kind.
     int (*run)(void* transport, const DdprunCollective* collective, DdprunReport* report);
     void (*abort)(void* transport);
     int (*is_broken)(void* transport);
@@ -67,7 +73,7 @@ using DdprunPluginEntry = const DdprunPlugin* (*)();
 
 namespace ddprun::groups {
 
-inline constexpr std::uint32_t plugin_version = 1;
+inline constexpr std::uint32_t plugin_version = 2;
 inline constexpr const char* plugin_entry_name = "ddprun_transport_plugin";
 
 }  // namespace ddprun::groups

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ddprun/process_group.hpp"
 
-#include "worker_sdk/src/environment_names.hpp"
+#include "worker_sdk/src/groups/arena.hpp"
+#include "worker_sdk/src/groups/founding.hpp"
 #include "worker_sdk/src/groups/group.hpp"
-#include "worker_sdk/src/groups/plugin.hpp"
-#include "worker_sdk/src/store/local_address.hpp"
 
 #include <sys/mman.h>
 
+#include <memory>
 #include <new>
+#include <string>
 #include <utility>
 
 namespace ddprun {
@@ -17,28 +18,7 @@ using groups::Collective;
 
 namespace {
 
-/// Everything the SDK writes into the store for one group. A round's store is fresh, but a
-/// launcher that keeps one store for several rounds must not let them meet.
-std::string prefix_of(const World& world, Store& store) {
-    const auto round = "ddprun/" + world.incarnation + "/" + std::to_string(world.round) + "/" +
-                       std::to_string(world.restart_count) + "/";
-    // Which group of this rank it is. Ranks create their groups in the same order.
-    const auto number = store.add(round + "groups/" + std::to_string(world.rank), 1);
-    return round + "group" + std::to_string(number) + "/";
-}
-
-std::string address_of(const World& world, const Store& store) {
-    auto address = world.node_addr.empty() ? store.local_address() : world.node_addr;
-    if (address.empty())
-        throw UsageError(
-            std::string{"cannot tell under which address the peers reach this machine: set "} +
-            environment::node_addr);
-    if (!is_address_of_this_machine(address))
-        throw UsageError(
-            std::string{environment::node_addr} + "=" + address +
-            " is not an address of this machine (ddprun --local-addr sets it)");
-    return address;
-}
+using Kind = Collective::Kind;
 
 void check_world(const World& world, const ProcessGroup::Options& options) {
     if (world.world_size < 1 || world.rank < 0 || world.rank >= world.world_size)
@@ -50,6 +30,16 @@ void check_world(const World& world, const ProcessGroup::Options& options) {
             "the loopback backend is for a world of one, this one has " +
             std::to_string(world.world_size));
     if (options.timeout.count() <= 0) throw UsageError("a group needs a timeout above zero");
+}
+
+Collective call_of(Kind kind, const void* input, void* data, std::size_t count, ElementType type) {
+    Collective call;
+    call.kind = kind;
+    call.type = type;
+    call.input = input;
+    call.data = data;
+    call.count = count;
+    return call;
 }
 
 }  // namespace
@@ -70,7 +60,7 @@ Work& Work::operator=(Work&& other) noexcept {
 Work::~Work() {
     if (!ticket_) return;
     try {
-        group_->wait(*ticket_, {});
+        group_->wait(ticket_, {});
     } catch (const Error&) {
         // The group is dead and tells whoever calls it next.
     }
@@ -81,25 +71,31 @@ bool Work::is_done() const {
 }
 
 void Work::wait() {
-    if (ticket_) group_->wait(*ticket_, {});
+    if (ticket_) group_->wait(ticket_, {});
 }
 
 void Work::wait(Clock::time_point deadline) {
-    if (ticket_) group_->wait(*ticket_, deadline);
+    if (ticket_) group_->wait(ticket_, deadline);
 }
 
 Memory::Memory(Memory&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
+      size_(std::exchange(other.size_, 0)),
+      arena_(std::move(other.arena_)) {}
 
 Memory& Memory::operator=(Memory&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
+    std::swap(arena_, other.arena_);
     return *this;
 }
 
 Memory::~Memory() {
-    if (data_) ::munmap(data_, size_);
+    if (!data_) return;
+    if (arena_)
+        arena_->give_back(data_, size_);
+    else
+        ::munmap(data_, size_);
 }
 
 ProcessGroup ProcessGroup::create(
@@ -109,25 +105,9 @@ ProcessGroup ProcessGroup::create(
     if (!world.is_launched())
         throw UsageError("a world of several ranks needs a store: set master_addr and master_port");
 
-    auto loaded = groups::load_plugin("libddprun_gloo.so");
-    if (const auto* trouble = std::get_if<groups::Trouble>(&loaded))
-        throw UsageError(
-            "the cpu backend is not available (built without Gloo?): " + trouble->text);
-    const auto& plugin = *std::get<const DdprunPlugin*>(loaded);
-
     Store store = given_store;
-    const auto prefix = prefix_of(world, store);
-    groups::PluginSettings settings{
-        world.rank,
-        world.world_size,
-        address_of(world, store),
-        store,
-        prefix + "gloo/",
-        Work::Clock::now() + options.timeout};
-    return groups::Group::create(
-        {world.rank, world.world_size, Backend::cpu, options.timeout},
-        [&plugin, settings] { return groups::open_plugin_transport(plugin, settings); },
-        std::make_unique<groups::MismatchWatch>(store, prefix, world.rank));
+    auto prefix = groups::prefix_of_next_group(world, store);
+    return groups::found({world, std::move(store), std::move(prefix), options});
 }
 
 ProcessGroup ProcessGroup::create(const World& world, const Store& store) {
@@ -159,10 +139,30 @@ Backend ProcessGroup::backend() const {
 }
 
 Memory ProcessGroup::allocate(std::size_t bytes) const {
-    if (bytes == 0) return {};
-    void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED) throw std::bad_alloc();
-    return {data, bytes};
+    Memory memory;
+    if (bytes == 0) return memory;
+    memory.arena_ = group_->arena();
+    if (memory.arena_) memory.data_ = memory.arena_->take(bytes);
+    if (!memory.data_) {
+        memory.arena_ = nullptr;
+        void* data =
+            ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (data == MAP_FAILED) throw std::bad_alloc();
+        memory.data_ = data;
+    }
+    memory.size_ = bytes;
+    return memory;
+}
+
+ProcessGroup ProcessGroup::sub_group(const std::vector<int>& ranks) const {
+    if (ranks == std::vector<int>{rank()}) return groups::Group::create_alone();
+    return groups::found(group_->founding_of(ranks));
+}
+
+void ProcessGroup::abort() const {
+    groups::Trouble trouble{groups::Trouble::Kind::peer_lost, "the group was aborted on this rank"};
+    trouble.ranks = {rank()};
+    group_->abort(std::move(trouble));
 }
 
 Work ProcessGroup::barrier() const {
@@ -170,38 +170,68 @@ Work ProcessGroup::barrier() const {
 }
 
 Work ProcessGroup::all_reduce_raw(void* data, std::size_t count, ElementType type, Op op) const {
-    Collective collective;
-    collective.kind = Collective::Kind::all_reduce;
-    collective.type = type;
-    collective.op = op;
-    collective.data = data;
-    collective.count = count;
-    return {group_, group_->launch(collective)};
+    auto call = call_of(Kind::all_reduce, nullptr, data, count, type);
+    call.op = op;
+    return {group_, group_->launch(call)};
+}
+
+Work ProcessGroup::reduce_raw(
+    void* data, std::size_t count, ElementType type, int root, Op op) const {
+    auto call = call_of(Kind::reduce, nullptr, data, count, type);
+    call.root = root;
+    call.op = op;
+    return {group_, group_->launch(call)};
 }
 
 Work ProcessGroup::broadcast_raw(void* data, std::size_t count, ElementType type, int root) const {
-    Collective collective;
-    collective.kind = Collective::Kind::broadcast;
-    collective.type = type;
-    collective.root = root;
-    collective.data = data;
-    collective.count = count;
-    return {group_, group_->launch(collective)};
+    auto call = call_of(Kind::broadcast, nullptr, data, count, type);
+    call.root = root;
+    return {group_, group_->launch(call)};
 }
 
 Work ProcessGroup::all_gather_raw(
     const void* input, void* output, std::size_t count, ElementType type) const {
-    Collective collective;
-    collective.kind = Collective::Kind::all_gather;
-    collective.type = type;
-    collective.input = input;
-    collective.data = output;
-    collective.count = count;
-    return {group_, group_->launch(collective)};
+    return {group_, group_->launch(call_of(Kind::all_gather, input, output, count, type))};
 }
 
-void ProcessGroup::abort() const {
-    group_->abort({groups::Trouble::Kind::peer_lost, "the group was aborted on this rank"});
+Work ProcessGroup::reduce_scatter_raw(
+    const void* input, void* output, std::size_t count, ElementType type, Op op) const {
+    auto call = call_of(Kind::reduce_scatter, input, output, count, type);
+    call.op = op;
+    return {group_, group_->launch(call)};
+}
+
+Work ProcessGroup::gather_raw(
+    const void* input, void* output, std::size_t count, ElementType type, int root) const {
+    auto call = call_of(Kind::gather, input, output, count, type);
+    call.root = root;
+    return {group_, group_->launch(call)};
+}
+
+Work ProcessGroup::scatter_raw(
+    const void* input, void* output, std::size_t count, ElementType type, int root) const {
+    auto call = call_of(Kind::scatter, input, output, count, type);
+    call.root = root;
+    return {group_, group_->launch(call)};
+}
+
+Work ProcessGroup::all_to_all_raw(
+    const void* input, void* output, std::size_t count, ElementType type) const {
+    return {group_, group_->launch(call_of(Kind::all_to_all, input, output, count, type))};
+}
+
+Work ProcessGroup::send_raw(const void* data, std::size_t count, ElementType type, int peer) const {
+    auto call = call_of(Kind::send, data, nullptr, count, type);
+    call.root = rank();
+    call.receiver = peer;
+    return {group_, group_->launch(call)};
+}
+
+Work ProcessGroup::recv_raw(void* data, std::size_t count, ElementType type, int peer) const {
+    auto call = call_of(Kind::recv, nullptr, data, count, type);
+    call.root = peer;
+    call.receiver = rank();
+    return {group_, group_->launch(call)};
 }
 
 }  // namespace ddprun

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "worker_sdk/src/groups/arena.hpp"
 #include "worker_sdk/src/groups/collective.hpp"
 
 #include <chrono>
+#include <memory>
+#include <vector>
 
 namespace ddprun::groups {
 
-/// How the ranks of one group exchange bytes: Gloo between processes, memory within one.
+/// How the ranks of one group exchange bytes: shared memory on one host, Gloo between hosts, plain
+/// memory between threads.
 ///
-/// Driven by `Group`: `run` on the group's own thread, one collective at a time, in the order of
-/// `Collective::sequence`; `abort` and `is_broken` from any thread. Averages arrive here as sums
-/// (`Group` divides).
+/// Driven by `Group`: one collective at a time, in the order of `Collective::sequence`, and beside
+/// it one send and one recv, each in their order, each from a thread of its own. All other members:
+/// any thread.
 class Transport {
 public:
     virtual ~Transport() = default;
@@ -24,8 +28,17 @@ public:
     virtual void abort() = 0;
 
     /// True when a connection to some peer has ended. That is no trouble by itself: a peer that was
-    /// done with the last collective may have left. Any thread.
+    /// done with the last collective may have left.
     virtual bool is_broken() = 0;
+
+    /// Over so quickly that waking a thread for it would take longer.
+    virtual bool is_quick(const Collective&) const { return false; }
+
+    /// The ranks that keep the collective in progress from ending, as far as that can be told.
+    virtual std::vector<int> missing() { return {}; }
+
+    /// Where memory for collectives comes from; null when any will do.
+    virtual std::shared_ptr<Arena> arena() { return {}; }
 };
 
 }  // namespace ddprun::groups

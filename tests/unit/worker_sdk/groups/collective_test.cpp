@@ -26,7 +26,7 @@ Collective a_call(Kind kind, ElementType type, std::size_t count) {
 }
 
 std::string complaint_about(const Collective& collective) {
-    const auto wrong = check(collective, 4);
+    const auto wrong = check(collective, 0, 4);
     if (!wrong) return {};
     CHECK(wrong->kind == Trouble::Kind::usage);
     return wrong->text;
@@ -36,17 +36,17 @@ std::string complaint_about(const Collective& collective) {
 
 TEST_CASE("a collective says in words what all ranks must agree on") {
     auto reduce = a_call(Kind::all_reduce, ElementType::float32, 1000);
-    auto broadcast = a_call(Kind::broadcast, ElementType::byte, 3);
+    auto broadcast = a_call(Kind::broadcast, ElementType::uint8, 3);
     broadcast.root = 2;
 
     CHECK(describe(reduce) == "call 7: all_reduce (sum) of 1000 float32");
     reduce.op = Op::average;
     CHECK(describe(reduce) == "call 7: all_reduce (average) of 1000 float32");
-    CHECK(describe(broadcast) == "call 7: broadcast from rank 2 of 3 byte");
+    CHECK(describe(broadcast) == "call 7: broadcast from rank 2 of 3 uint8");
     CHECK(
         describe(a_call(Kind::all_gather, ElementType::int64, 1)) ==
         "call 7: all_gather of 1 int64");
-    CHECK(describe(a_call(Kind::barrier, ElementType::byte, 0)) == "call 7: barrier");
+    CHECK(describe(a_call(Kind::barrier, ElementType::uint8, 0)) == "call 7: barrier");
 }
 
 TEST_CASE("calls that differ in anything that matters have different tags") {
@@ -102,9 +102,38 @@ TEST_CASE("calls that make no sense on one rank are refused there") {
         broadcast.root = root;
         CHECK(complaint_about(broadcast).find("there are ranks 0 to 3") != std::string::npos);
     }
+
+    auto send = a_call(Kind::send, ElementType::int32, 1);
+    send.receiver = 0;
     CHECK(
-        complaint_about(a_call(Kind::all_reduce, ElementType::byte, 1)) ==
-        "call 7: all_reduce (sum) of 1 byte: bytes cannot be added");
+        complaint_about(send) ==
+        "message 7 from rank 0 to rank 0: 1 int32: nobody needs a message to itself");
+}
+
+TEST_CASE("a buffer that only the root needs may be missing elsewhere") {
+    for (const auto kind : {Kind::gather, Kind::scatter}) {
+        auto call = a_call(kind, ElementType::float32, 1);
+        (kind == Kind::gather ? call.data : const_cast<void*&>(call.input)) = nullptr;
+
+        call.root = 1;
+        CHECK(complaint_about(call) == "");
+        call.root = 0;
+        CHECK(complaint_about(call).find("null pointer") != std::string::npos);
+    }
+}
+
+TEST_CASE("the two ends of a message are the same call") {
+    auto send = a_call(Kind::send, ElementType::float16, 3);
+    send.receiver = 1;
+    auto recv = send;
+    recv.kind = Kind::recv;
+
+    CHECK(is_same_call(send, recv));
+    CHECK(tag_of(send) == tag_of(recv));
+    CHECK(describe(send) == describe(recv));
+    CHECK(describe(send) == "message 7 from rank 0 to rank 1: 3 float16");
+    recv.count = 4;
+    CHECK(!is_same_call(send, recv));
 }
 
 TEST_CASE("an average is the sum divided by the number of ranks, integers rounded towards zero") {

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/process/sdk/every_call.hpp"
+
+#include "worker_sdk/src/groups/arithmetic.hpp"
+#include "worker_sdk/src/groups/loopback.hpp"
+
+#include <string.h>
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+#include <vector>
+
+namespace ddprun::tests {
+
+namespace {
+
+using groups::Collective;
+using Kind = Collective::Kind;
+using Bytes = std::vector<std::byte>;
+
+constexpr Kind kinds[] = {
+    Kind::all_reduce,
+    Kind::reduce,
+    Kind::broadcast,
+    Kind::all_gather,
+    Kind::reduce_scatter,
+    Kind::gather,
+    Kind::scatter,
+    Kind::all_to_all};
+constexpr ElementType types[] = {
+    ElementType::float32,
+    ElementType::float64,
+    ElementType::float16,
+    ElementType::bfloat16,
+    ElementType::int32,
+    ElementType::int64,
+    ElementType::uint8};
+constexpr Op operations[] = {Op::sum, Op::average, Op::min, Op::max, Op::product};
+
+/// Small numbers, whose sums and products are exact in every type.
+Bytes numbers(ElementType type, std::size_t count, int rank, std::size_t salt) {
+    Bytes bytes(count * groups::size_of(type));
+    groups::with_type(type, [&](auto element) {
+        using T = decltype(element);
+        for (std::size_t i = 0; i < count; ++i) {
+            const auto number = (i + static_cast<std::size_t>(rank) + salt) % 3;
+            const T value = groups::narrow<T>(static_cast<groups::Wide<T>>(number));
+            ::memcpy(bytes.data() + i * sizeof value, &value, sizeof value);
+        }
+    });
+    return bytes;
+}
+
+bool has_a_part_for_each(Kind kind, bool is_input) {
+    if (kind == Kind::all_to_all) return true;
+    if (is_input) return kind == Kind::reduce_scatter || kind == Kind::scatter;
+    return kind == Kind::all_gather || kind == Kind::gather;
+}
+
+Work launch(const ProcessGroup& group, const Collective& call) {
+    const auto& [kind, type, op, root, receiver, input, data, count, sequence] = call;
+    switch (kind) {
+        case Kind::all_reduce: return group.all_reduce_raw(data, count, type, op);
+        case Kind::reduce: return group.reduce_raw(data, count, type, root, op);
+        case Kind::broadcast: return group.broadcast_raw(data, count, type, root);
+        case Kind::all_gather: return group.all_gather_raw(input, data, count, type);
+        case Kind::reduce_scatter: return group.reduce_scatter_raw(input, data, count, type, op);
+        case Kind::gather: return group.gather_raw(input, data, count, type, root);
+        case Kind::scatter: return group.scatter_raw(input, data, count, type, root);
+        case Kind::all_to_all: return group.all_to_all_raw(input, data, count, type);
+        case Kind::barrier:
+        case Kind::send:
+        case Kind::recv: break;
+    }
+    return group.barrier();
+}
+
+/// The call of every rank, each with buffers of its own.
+struct Story {
+    std::vector<Collective> calls;
+    std::deque<Bytes> buffers;
+
+    Story(const Collective& call, int ranks) : calls(static_cast<std::size_t>(ranks), call) {
+        for (int rank = 0; rank < ranks; ++rank) {
+            auto& mine = calls[static_cast<std::size_t>(rank)];
+            mine.input = buffer(call, rank, true, ranks);
+            mine.data = buffer(call, rank, false, ranks);
+        }
+    }
+
+    void* buffer(const Collective& call, int rank, bool is_input, int ranks) {
+        const bool is_whole = has_a_part_for_each(call.kind, is_input);
+        const auto count = call.count * static_cast<std::size_t>(is_whole ? ranks : 1);
+        buffers.push_back(numbers(call.type, count, rank, is_input ? 1 : 5));
+        return buffers.back().data();
+    }
+};
+
+std::string try_one(const ProcessGroup& group, const Collective& call, Memory& memory) {
+    Story story(call, group.size());
+    const auto rank = static_cast<std::size_t>(group.rank());
+    const auto& input = story.buffers[2 * rank];
+    const auto& data = story.buffers[2 * rank + 1];
+    Bytes own_input = input;
+    Bytes own_data = data;
+    auto mine = call;
+    mine.input = own_input.data();
+    mine.data = own_data.data();
+    auto* shared = static_cast<std::byte*>(memory.data());
+    if (shared) {
+        mine.input = std::copy(input.begin(), input.end(), shared) - input.size();
+        mine.data = std::copy(data.begin(), data.end(), shared + input.size()) - data.size();
+    }
+
+    launch(group, mine).wait();
+    groups::perform_together(story.calls);
+
+    const auto* result = static_cast<const std::byte*>(mine.data);
+    const auto wrong = std::mismatch(data.begin(), data.end(), result);
+    if (wrong.first == data.end()) return {};
+    return groups::describe(call) + ": byte " + std::to_string(wrong.first - data.begin()) +
+           " of " + std::to_string(data.size()) + " is " + std::to_string(int(*wrong.second)) +
+           ", not " + std::to_string(int(*wrong.first));
+}
+
+}  // namespace
+
+std::string try_every_call(const ProcessGroup& group, std::size_t count, bool is_shared) {
+    Memory memory;
+    if (is_shared)
+        memory = group.allocate(2 * (count + 1) * 8 * static_cast<std::size_t>(group.size()));
+    int round = 0;
+    for (const auto kind : kinds)
+        for (const auto type : types)
+            for (const auto op : operations) {
+                Collective call;
+                call.kind = kind;
+                call.type = type;
+                call.op = op;
+                call.count = count;
+                call.root = round++ % group.size();
+                if (!call.is_reduction() && op != Op::sum) continue;
+                if (auto wrong = try_one(group, call, memory); !wrong.empty()) return wrong;
+            }
+    return {};
+}
+
+std::string try_messages(const ProcessGroup& group, std::size_t count) {
+    std::vector<Bytes> buffers;
+    std::vector<Work> works;
+    const auto own = numbers(ElementType::int32, count, group.rank(), 0);
+    for (int step = 1; step < group.size(); ++step) {
+        const int to = (group.rank() + step) % group.size();
+        const int from = (group.rank() - step + group.size()) % group.size();
+        works.push_back(group.send_raw(own.data(), count, ElementType::int32, to));
+        buffers.emplace_back(own.size());
+        works.push_back(group.recv_raw(buffers.back().data(), count, ElementType::int32, from));
+    }
+    works.push_back(group.barrier());
+    for (auto& work : works)
+        work.wait();
+    for (int step = 1; step < group.size(); ++step) {
+        const int from = (group.rank() - step + group.size()) % group.size();
+        if (buffers[static_cast<std::size_t>(step - 1)] !=
+            numbers(ElementType::int32, count, from, 0))
+            return "the message from rank " + std::to_string(from);
+    }
+    return {};
+}
+
+}  // namespace ddprun::tests
