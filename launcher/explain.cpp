@@ -80,6 +80,8 @@ std::string explain(const JobSpec& spec, const std::string& who_serves) {
     page.row("shutdown timeout", spec.grace, seconds(spec.grace));
     page.row(
         "workers' store", spec.shares_store, spec.shares_store.value ? "shared" : "rank 0's own");
+    const auto& binding = spec.binding;
+    page.row("CPU binding", binding.mode.empty() ? "-" : binding.mode, binding.origin);
 
     page.line("\nrendezvous: " + who_serves);
     std::string command = spec.command.program;
@@ -87,6 +89,9 @@ std::string explain(const JobSpec& spec, const std::string& who_serves) {
         command += " " + shell_word(spec.command.arguments[i]);
     page.line("command: " + command);
     if (!spec.command.python_origin.empty()) page.line("python: " + spec.command.python_origin);
+    if (!binding.mode.empty()) page.line("CPUs by local rank, " + binding.plan.placed_by + ":");
+    for (const auto& worker : describe(binding.plan))
+        page.line("  " + worker);
     for (const auto& change : spec.environment_changes)
         page.line("environment: " + change.value + " (" + change.origin + ")");
     for (const auto& notice : spec.notices)

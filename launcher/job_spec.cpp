@@ -48,6 +48,7 @@ public:
             if (auto done = (this->*step)(); !done) return done.error();
         role_and_names();
         environment();
+        if (auto done = cpu_binding(); !done) return done.error();
         return std::move(spec_);
     }
 
@@ -64,6 +65,7 @@ private:
     Result<> command();
     void role_and_names();
     void environment();
+    Result<> cpu_binding();
 
     Result<> own_rendezvous(const std::string& why);
     Result<> shared_rendezvous(const std::string& backend);
@@ -401,6 +403,17 @@ void Resolution::environment() {
     }
 }
 
+/// After the environment: which GPU a worker uses is decided there.
+Result<> Resolution::cpu_binding() {
+    auto choice =
+        choose_cpu_binding(options_, spec_.environment, spec_.nproc.value, around_.read_topology);
+    if (!choice) return choice.error();
+    spec_.binding = std::move(*choice);
+    for (const auto& problem : spec_.binding.plan.problems)
+        note(log::Level::warning, "binding.limited", spec_.binding.origin + ": " + problem);
+    return {};
+}
+
 }  // namespace
 
 Result<JobSpec> resolve(const Options& options, const Surroundings& surroundings) {
@@ -428,7 +441,8 @@ agent::AgentConfig to_agent_config(const JobSpec& spec) {
         spec.command.arguments,
         spec.environment,
         spec.nproc.value,
-        spec.role.value};
+        spec.role.value,
+        spec.binding.plan.workers};
     return config;
 }
 

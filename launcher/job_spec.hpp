@@ -2,6 +2,7 @@
 #pragma once
 
 #include "agent/agent_config.hpp"
+#include "launcher/cpu_binding.hpp"
 #include "launcher/local_address.hpp"
 #include "launcher/options.hpp"
 #include "launcher/worker_command.hpp"
@@ -31,6 +32,7 @@ struct Surroundings {
     /// Fresh randomness for a job that was given no name.
     Nonce fresh_id;
     LookAt look_at;
+    ReadTopology read_topology;
 };
 
 template <class T>
@@ -71,6 +73,7 @@ struct JobSpec {
     From<Duration> lease;
     From<Duration> grace;
     From<bool> shares_store;
+    CpuBindingChoice binding;
     WorkerCommand command;
     /// What the workers inherit, our changes included.
     Environment environment;

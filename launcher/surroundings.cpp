@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/surroundings.hpp"
 
+#include "agent/process/read_topology.hpp"
 #include "rendezvous/base/random.hpp"
 
 #include <arpa/inet.h>
@@ -100,6 +101,7 @@ Surroundings look_around(const char* const* environment) {
     auto random = seeded_by_the_system();
     around.fresh_id = make_nonce(random);
     around.look_at = look_at;
+    around.read_topology = [] { return agent::read_topology(agent::allowed_cpus()); };
     return around;
 }
 

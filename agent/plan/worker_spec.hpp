@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "agent/plan/cpu_binding.hpp"
+
 #include <map>
 #include <string>
 #include <vector>
@@ -19,6 +21,8 @@ struct WorkerSpec {
     std::map<std::string, std::string> environment;
     int nproc = 1;
     std::string role = "default";
+    /// CPUs by local rank (--numa-binding); who is not in it is not bound.
+    std::vector<CpuBinding> bindings;
 
     bool operator==(const WorkerSpec&) const = default;
 };

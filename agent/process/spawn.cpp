@@ -2,9 +2,11 @@
 #include "agent/process/spawn.hpp"
 
 #include "rendezvous/base/exit_codes.hpp"
+#include "rendezvous/base/log.hpp"
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/mempolicy.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -16,6 +18,7 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdlib>
+#include <limits>
 #include <string_view>
 
 namespace ddprun::agent {
@@ -26,12 +29,31 @@ constexpr unsigned close_range_cloexec = 4;
 constexpr rlim_t most_descriptors_tried = 1 << 20;
 constexpr std::string_view execute_step = "execute ";
 
-/// What the child did when it failed, for the words of the error.
-enum class Step : int { begin, enter_directory, place_descriptors, execute };
+/// What the child did when it failed, for the words of the error. It goes on without `bind`.
+enum class Step : int { begin, enter_directory, place_descriptors, bind, execute };
 
 struct ChildFailure {
     Step step;
     int error_number;
+};
+
+/// Bits of a set of CPUs or NUMA nodes, in the words that the kernel counts.
+class Mask {
+public:
+    void add(int number) {
+        const auto at = static_cast<std::size_t>(number);
+        if (words_.size() <= at / word_bits) words_.resize(at / word_bits + 1);
+        words_[at / word_bits] |= 1UL << (at % word_bits);
+    }
+    const unsigned long* words() const { return words_.data(); }
+    std::size_t byte_count() const { return words_.size() * sizeof(unsigned long); }
+    std::size_t bit_count() const { return words_.size() * word_bits; }
+    bool is_empty() const { return words_.empty(); }
+
+private:
+    static constexpr std::size_t word_bits = std::numeric_limits<unsigned long>::digits;
+
+    std::vector<unsigned long> words_;
 };
 
 /// Everything the child needs, prepared before it exists: it shares our memory and may only make
@@ -44,14 +66,20 @@ struct ChildPlan {
     const char* directory;
     std::array<int, 3> stdio;
     const InheritedState* start;
+    const Mask* cpus;
+    const Mask* memory_nodes;
     pid_t parent;
     int report;
 };
 
-[[noreturn]] void give_up(const ChildPlan& plan, Step step) {
+void report(const ChildPlan& plan, Step step) {
     const ChildFailure failure{step, errno};
     // A pipe takes these few bytes whole or, if the parent is gone, not at all.
     [[maybe_unused]] const auto written = ::write(plan.report, &failure, sizeof failure);
+}
+
+[[noreturn]] void give_up(const ChildPlan& plan, Step step) {
+    report(plan, step);
     ::_exit(exit_codes::not_executable);
 }
 
@@ -123,6 +151,26 @@ void close_the_rest_on_exec() {
         ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
 }
 
+/// Both belong to the thread, so to this child alone although it shares our memory; threads that
+/// the program starts have them from it.
+void bind(const ChildPlan& plan) {
+    if (plan.cpus->is_empty()) return;
+    if (::syscall(SYS_sched_setaffinity, 0, plan.cpus->byte_count(), plan.cpus->words()) != 0)
+        return report(plan, Step::bind);
+    if (plan.memory_nodes->is_empty()) return;
+    // Somebody's own choice (numactl --interleave) stands. Many containers refuse both calls;
+    // memory then comes from where the CPUs are, which is the same as long as there is some.
+    int policy = MPOL_DEFAULT;
+    if (::syscall(SYS_get_mempolicy, &policy, nullptr, 0UL, nullptr, 0UL) != 0) return;
+    if (policy != MPOL_DEFAULT) return;
+    // The kernel takes one bit less than it is told.
+    ::syscall(
+        SYS_set_mempolicy,
+        MPOL_PREFERRED,
+        plan.memory_nodes->words(),
+        plan.memory_nodes->bit_count() + 1);
+}
+
 [[noreturn]] void become(const ChildPlan& plan) {
     // Dispositions before the mask: no handler of ours may run in here.
     restore_dispositions(*plan.start);
@@ -135,6 +183,7 @@ void close_the_rest_on_exec() {
     if (!place_descriptors(plan.stdio)) give_up(plan, Step::place_descriptors);
     close_the_rest_on_exec();
     if (plan.start->descriptor_limit) ::setrlimit(RLIMIT_NOFILE, &*plan.start->descriptor_limit);
+    bind(plan);
     ::sigprocmask(SIG_SETMASK, &plan.start->mask, nullptr);
     ::execve(plan.program, plan.arguments, plan.environment);
     give_up(plan, Step::execute);
@@ -198,7 +247,7 @@ public:
     bool is_open() const { return ends_[0] >= 0 && ends_[1] >= 0; }
     int write_end() const { return ends_[1]; }
 
-    /// After the child was started: its failure, or none once it has executed.
+    /// After the child was started: the next thing that failed, or none once it has executed.
     std::optional<ChildFailure> wait() {
         close(ends_[1]);
         ChildFailure failure{};
@@ -223,6 +272,7 @@ std::string describe(const SpawnSpec& spec, const ChildFailure& failure) {
         case Step::begin: return "start " + spec.program;
         case Step::enter_directory: return "enter directory " + spec.directory;
         case Step::place_descriptors: return "hand stdin, stdout and stderr to " + spec.program;
+        case Step::bind: return "bind to CPUs " + agent::describe(spec.binding.cpus);
         case Step::execute: break;
     }
     // The kernel says "no such file" also about what a file needs in order to run.
@@ -239,6 +289,11 @@ Result<pid_t> spawn(const SpawnSpec& spec) {
     const auto environment = pointers_to(spec.environment);
     ReportPipe report;
     if (!report.is_open()) return Failure{system_code(errno), "start " + spec.program};
+    Mask cpus;
+    for (const int cpu : spec.binding.cpus)
+        cpus.add(cpu);
+    Mask memory_nodes;
+    if (spec.binding.memory_node) memory_nodes.add(*spec.binding.memory_node);
     const ChildPlan plan{
         spec.program.c_str(),
         arguments.data(),
@@ -246,6 +301,8 @@ Result<pid_t> spawn(const SpawnSpec& spec) {
         spec.directory.empty() ? nullptr : spec.directory.c_str(),
         {spec.standard_input, spec.standard_output, spec.standard_error},
         &spec.start,
+        &cpus,
+        &memory_nodes,
         ::getpid(),
         report.write_end()};
 
@@ -257,7 +314,12 @@ Result<pid_t> spawn(const SpawnSpec& spec) {
         fork_error = errno;
     }
     if (pid < 0) return Failure{system_code(fork_error), "start " + spec.program};
-    if (const auto failure = report.wait()) {
+    while (const auto failure = report.wait()) {
+        if (failure->step == Step::bind) {
+            const Failure refused{system_code(failure->error_number), describe(spec, *failure)};
+            log::warning("worker.not_bound", {{"pid", pid}, {"reason", refused.describe()}});
+            continue;
+        }
         while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
         }
         return Failure{system_code(failure->error_number), describe(spec, *failure)};

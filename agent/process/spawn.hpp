@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "agent/plan/cpu_binding.hpp"
 #include "agent/process/inherited_state.hpp"
 #include "rendezvous/base/result.hpp"
 
@@ -30,6 +31,9 @@ struct SpawnSpec {
     int standard_error = inherit;
     /// Signal mask, dispositions and limits to begin with.
     InheritedState start;
+    /// Where it runs; without CPUs wherever the agent may. Refused by the system, it is logged, and
+    /// the process runs unbound.
+    CpuBinding binding;
 };
 
 /// Starts a process: own session, killed when the *thread* that called this ends, no descriptor

@@ -64,6 +64,8 @@ SpawnSpec WorkerProcesses::spawn_spec(const RoundPlan& plan, int local_rank) {
     spec.arguments = worker_arguments(spec_, local_rank);
     spec.environment = worker_environment(spec_, plan, local_rank);
     spec.start = start_;
+    const auto index = static_cast<std::size_t>(local_rank);
+    if (index < spec_.bindings.size()) spec.binding = spec_.bindings[index];
     if (!is_relaying_) return spec;
     auto relay = StderrRelay::open(io_, console_);
     if (relay) {

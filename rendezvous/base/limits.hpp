@@ -91,6 +91,10 @@ inline constexpr double fence_share_of_lease = 0.8;
 inline constexpr Duration refused_is_gone_after = 1s;
 
 // Agent.
+/// CPUs and NUMA nodes with a higher number are not believed; Linux is built for 8192 at most.
+inline constexpr int max_cpu_number = 65'535;
+/// The longest list or file that is read about the machine.
+inline constexpr std::size_t max_machine_file_bytes = 64 * 1024;
 inline constexpr Duration settle_window = 250ms;
 inline constexpr Duration kill_descendants_timeout = 5s;
 inline constexpr std::size_t max_error_file_bytes = 1024 * 1024;

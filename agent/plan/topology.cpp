@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/plan/topology.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace ddprun::agent {
+namespace {
+
+/// "MIG-GPU-<uuid>/1/0", the older way to name a MIG device, says on which GPU it is.
+std::string_view gpu_of(std::string_view device) {
+    constexpr std::string_view mig = "MIG-";
+    if (device.starts_with("MIG-GPU-")) device = device.substr(mig.size());
+    return device.substr(0, device.find('/'));
+}
+
+const Gpu* gpu_named(const std::vector<Gpu>& all, std::string_view device) {
+    std::size_t index = 0;
+    const auto* const end = device.data() + device.size();
+    const auto read = std::from_chars(device.data(), end, index);
+    if (read.ec == std::errc{} && read.ptr == end)
+        return index < all.size() ? &all[index] : nullptr;
+    // A UUID may be shortened while it names one.
+    const auto uuid = gpu_of(device);
+    const auto has_uuid = [&](const Gpu& gpu) {
+        return !uuid.empty() && gpu.uuid.starts_with(uuid);
+    };
+    const auto found = std::find_if(all.begin(), all.end(), has_uuid);
+    return found == all.end() ? nullptr : &*found;
+}
+
+std::string_view without_spaces(std::string_view text) {
+    while (text.starts_with(' '))
+        text.remove_prefix(1);
+    while (text.ends_with(' '))
+        text.remove_suffix(1);
+    return text;
+}
+
+}  // namespace
+
+std::optional<std::vector<Gpu>> visible_gpus(
+    const std::vector<Gpu>& all, const std::optional<std::string>& visible_devices) {
+    if (!visible_devices) return all;
+    std::vector<Gpu> visible;
+    std::string_view rest = *visible_devices;
+    while (!rest.empty()) {
+        const auto comma = rest.find(',');
+        const auto device = without_spaces(rest.substr(0, comma));
+        if (device.starts_with("MIG-") && !device.starts_with("MIG-GPU-")) return std::nullopt;
+        const auto* gpu = gpu_named(all, device);
+        if (gpu == nullptr) break;  // the driver, too, ignores it and what comes after it
+        visible.push_back(*gpu);
+        if (comma == std::string_view::npos) break;
+        rest.remove_prefix(comma + 1);
+    }
+    return visible;
+}
+
+}  // namespace ddprun::agent
