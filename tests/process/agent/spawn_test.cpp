@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/process/spawn.hpp"
 
+#include "agent/process/read_topology.hpp"
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/log.hpp"
 #include "tests/process/support/pipe.hpp"
 #include "tests/process/support/running.hpp"
 #include "tests/process/support/temp_dir.hpp"
@@ -104,6 +107,40 @@ TEST_CASE("a worker gets arguments and environment exactly as given") {
         output_of(spec) == "argument " + spec.program +
                                "\nargument [1,2]\nargument \nargument two words\nargument --\n"
                                "RANK=3\nEMPTY=\nLINE=a=b\n");
+}
+
+TEST_CASE("a worker runs on the CPUs it is bound to, and only it") {
+    const auto before = allowed_cpus();
+    REQUIRE_FALSE(before.empty());
+    auto spec = spec_for(stub("print_binding"));
+    spec.binding.cpus = {before.back()};
+    spec.binding.memory_node = 0;
+
+    const auto text = output_of(spec);
+
+    CAPTURE(text);
+    CHECK(contains(text, "cpus " + std::to_string(before.back()) + "\n"));
+    // Containers may refuse to tell or to set the policy: -1 or 0 then.
+    constexpr int preferred = 1;
+    const auto policy = std::stoi(text.substr(text.find("policy ") + 7));
+    CHECK((policy == preferred || policy <= 0));
+    if (policy == preferred) CHECK(contains(text, "nodes 1\n"));
+    CHECK(allowed_cpus() == before);
+}
+
+TEST_CASE("a worker that cannot be bound runs all the same, and it is logged") {
+    std::vector<std::string> lines;
+    log::set_sink([&](std::string line) { lines.push_back(std::move(line)); });
+    auto spec = spec_for(stub("print_binding"));
+    spec.binding.cpus = {limits::max_cpu_number};
+
+    const auto text = output_of(spec);
+    log::set_sink(nullptr);
+
+    CHECK(contains(text, "cpus " + std::to_string(allowed_cpus().front())));
+    REQUIRE(lines.size() == 1);
+    CHECK(contains(lines.front(), "worker.not_bound"));
+    CHECK(contains(lines.front(), "bind to CPUs 65535: Invalid argument"));
 }
 
 TEST_CASE("a worker leads a session of its own and dies with the thread that started it") {
