@@ -20,6 +20,9 @@ inline constexpr const char* round = "DDPRUN_ROUND";
 inline constexpr const char* incarnation = "DDPRUN_INCARNATION";
 inline constexpr const char* node_addr = "DDPRUN_NODE_ADDR";
 
+/// What this rank calls its host, to make several of one machine or none of several.
+inline constexpr const char* host_id = "DDPRUN_HOST_ID";
+
 /// A folder to look for the SDK's plugins in before all others.
 inline constexpr const char* plugin_dir = "DDPRUN_PLUGIN_DIR";
 

@@ -45,6 +45,8 @@ struct Collective {
     /// Which collective on its group this is, from 1; of send and recv, which message between these
     /// two in this direction.
     std::uint64_t sequence = 0;
+    /// Of a step of another call: that one's tag. 0: its own.
+    std::uint32_t tag = 0;
 
     bool is_point_to_point() const { return kind == Kind::send || kind == Kind::recv; }
     /// Whether elements are combined.

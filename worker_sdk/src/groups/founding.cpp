@@ -3,12 +3,18 @@
 
 #include "worker_sdk/src/environment_names.hpp"
 #include "worker_sdk/src/groups/group.hpp"
+#include "worker_sdk/src/groups/host/host_transport.hpp"
+#include "worker_sdk/src/groups/host/hosts.hpp"
 #include "worker_sdk/src/groups/plugin.hpp"
+#include "worker_sdk/src/groups/two_level_transport.hpp"
 #include "worker_sdk/src/store/local_address.hpp"
 
+#include <algorithm>
 #include <memory>
+#include <numeric>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace ddprun::groups {
 
@@ -35,6 +41,79 @@ const DdprunPlugin& gloo() {
     return *std::get<const DdprunPlugin*>(loaded);
 }
 
+/// Connects some ranks of the group over Gloo, this one among them.
+TwoLevelTransport::Connect connect_over_gloo(const Founding& founding) {
+    const auto& plugin = gloo();
+    const auto address = address_of(founding.world, founding.store);
+    return [&plugin, address, founding](const std::string& name, const std::vector<int>& ranks) {
+        const auto own = std::find(ranks.begin(), ranks.end(), founding.world.rank);
+        return open_plugin_transport(
+            plugin,
+            {static_cast<int>(own - ranks.begin()),
+             static_cast<int>(ranks.size()),
+             address,
+             founding.store,
+             founding.prefix + name + "/",
+             Group::Clock::now() + founding.options.timeout});
+    };
+}
+
+Group::Settings settings_of(const Founding& founding, Backend backend) {
+    const auto& world = founding.world;
+    return {world.rank, world.world_size, backend, founding.options.timeout, world.round};
+}
+
+std::shared_ptr<MismatchWatch> watch_of(const Founding& founding) {
+    return std::make_shared<MismatchWatch>(founding.store, founding.prefix, founding.world.rank);
+}
+
+ProcessGroup found_over_gloo(Founding founding) {
+    std::vector<int> everybody(static_cast<std::size_t>(founding.world.world_size));
+    std::iota(everybody.begin(), everybody.end(), 0);
+    return Group::create(
+        settings_of(founding, Backend::gloo),
+        [connect = connect_over_gloo(founding), everybody] { return connect("gloo", everybody); },
+        watch_of(founding),
+        founding);
+}
+
+Hosts hosts_of(Founding& founding) {
+    const auto& world = founding.world;
+    const auto until = Group::Clock::now() + founding.options.timeout;
+    try {
+        return Hosts::find(founding.store, founding.prefix, world.rank, world.world_size, until);
+    } catch (const Timeout& error) {
+        throw Timeout(text_of({world.rank}) + " could not find its peers: " + error.what());
+    }
+}
+
+/// Shared memory where ranks share a host, Gloo between hosts. Gloo need not be there when there is
+/// one host.
+ProcessGroup found_on_hosts(Founding founding) {
+    const auto& world = founding.world;
+    const auto hosts = hosts_of(founding);
+    if (hosts.all().size() == 1) {
+        const auto open = [hosts, rank = world.rank]() -> Group::Opened {
+            return std::make_unique<HostTransport>(hosts.segment(), rank, hosts.all().front());
+        };
+        // In shared memory mismatches and losses are seen at once, by all.
+        return Group::create(settings_of(founding, Backend::cpu), open, nullptr, founding);
+    }
+    TwoLevelTransport::Settings settings;
+    settings.rank = world.rank;
+    settings.hosts = hosts.all();
+    settings.own_host = hosts.own();
+    settings.segment = hosts.segment();
+    settings.watch = watch_of(founding);
+    settings.connect = connect_over_gloo(founding);
+    const auto watch = settings.watch;
+    return Group::create(
+        settings_of(founding, Backend::cpu),
+        [settings] { return TwoLevelTransport::open(settings); },
+        watch,
+        founding);
+}
+
 }  // namespace
 
 std::string prefix_of_next_group(const World& world, Store& store) {
@@ -47,24 +126,9 @@ std::string prefix_of_next_group(const World& world, Store& store) {
 }
 
 ProcessGroup found(Founding founding) {
-    const auto& world = founding.world;
-    if (world.world_size == 1) return Group::create_alone();
-    const auto& plugin = gloo();
-    PluginSettings settings{
-        world.rank,
-        world.world_size,
-        address_of(world, founding.store),
-        founding.store,
-        founding.prefix + "gloo/",
-        Group::Clock::now() + founding.options.timeout};
-    auto watch = std::make_unique<MismatchWatch>(founding.store, founding.prefix, world.rank);
-    const Group::Settings group{
-        world.rank, world.world_size, Backend::gloo, founding.options.timeout, world.round};
-    return Group::create(
-        group,
-        [&plugin, settings] { return open_plugin_transport(plugin, settings); },
-        std::move(watch),
-        std::move(founding));
+    if (founding.world.world_size == 1) return Group::create_alone();
+    if (founding.options.backend == Backend::gloo) return found_over_gloo(std::move(founding));
+    return found_on_hosts(std::move(founding));
 }
 
 }  // namespace ddprun::groups

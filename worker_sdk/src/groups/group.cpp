@@ -48,7 +48,7 @@ std::thread start_without_signals(Body body) {
 ProcessGroup Group::create(
     Settings settings,
     std::function<Opened()> open,
-    std::unique_ptr<MismatchWatch> watch,
+    std::shared_ptr<MismatchWatch> watch,
     std::optional<Founding> founding) {
     auto group = std::make_shared<Group>(settings);
     group->watch_ = std::move(watch);
@@ -151,13 +151,13 @@ void Group::wait(const std::shared_ptr<Ticket>& ticket, std::optional<Clock::tim
     if (ticket->outcome) throw_trouble(*ticket->outcome, settings_.round);
 }
 
-/// True when the ticket was quick, its turn had come, and now it is done.
+/// True when the ticket's turn had come, this thread was allowed to perform it, and now it is done.
 bool Group::perform_while_waiting(
     std::unique_lock<std::mutex>& lock,
     const Ticket& ticket,
     std::optional<Clock::time_point> deadline) {
     auto& lane = lane_of(ticket.collective);
-    if (!ticket.is_quick || lane.current || lane.queue.empty() ||
+    if (!transport_ || !transport_->is_for_any_thread() || lane.current || lane.queue.empty() ||
         lane.queue.front().get() != &ticket)
         return false;
     auto timeout = settings_.timeout;
@@ -285,7 +285,7 @@ Outcome Group::run(const Collective& collective, milliseconds timeout) {
 
 Trouble Group::explain(const Collective& collective, Trouble trouble) {
     if (trouble.kind == Trouble::Kind::peer_lost && watch_)
-        if (auto mismatch = watch_->told()) return *mismatch;
+        trouble = watch_->agreed(std::move(trouble));
     if (trouble.kind == Trouble::Kind::mismatch) return trouble;
     if (trouble.kind == Trouble::Kind::timeout) trouble.operation = describe(collective);
     trouble.text = describe(collective) + ": " + trouble.text;

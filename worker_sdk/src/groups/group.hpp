@@ -26,9 +26,9 @@ namespace ddprun::groups {
 /// them on. These threads block all signals, so handlers run on the program's own threads and a
 /// write to a dead peer raises no SIGPIPE.
 ///
-/// Waking a thread takes longer than a small collective in shared memory. So a quick one (the
-/// transport says which) is performed by the thread that waits for it; the group's own thread takes
-/// it when nobody has waited for a millisecond or two.
+/// Waking a thread takes longer than a small collective in shared memory. So who waits performs
+/// what has not begun yet, where the transport allows it; and for a quick one the group's own
+/// thread is not even woken, but takes it when nobody has waited for a millisecond or two.
 ///
 /// The first trouble is final: everything queued and everything later fails with it.
 /// A world of one has neither thread nor transport.
@@ -50,7 +50,7 @@ public:
     static ProcessGroup create(
         Settings settings,
         std::function<Opened()> open,
-        std::unique_ptr<MismatchWatch> watch,
+        std::shared_ptr<MismatchWatch> watch,
         std::optional<Founding> founding = {});
     /// The world of one.
     static ProcessGroup create_alone();
@@ -95,7 +95,7 @@ private:
     void look_for_broken_connections(std::unique_lock<std::mutex>& lock, Lane& lane);
 
     const Settings settings_;
-    std::unique_ptr<MismatchWatch> watch_;
+    std::shared_ptr<MismatchWatch> watch_;
     std::optional<Founding> founding_;
 
     mutable std::mutex mutex_;

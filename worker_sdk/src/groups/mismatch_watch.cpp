@@ -42,14 +42,16 @@ std::optional<Trouble> MismatchWatch::look(const Collective& collective) {
     }
 }
 
-std::optional<Trouble> MismatchWatch::told() {
+Trouble MismatchWatch::agreed(Trouble trouble) {
     const std::lock_guard lock(mutex_);
     try {
-        return told_by_others(patience_after_a_loss);
+        if (auto told = told_by_others(patience_after_a_loss)) return *told;
+        if (trouble.kind == Trouble::Kind::peer_lost && !trouble.ranks.empty())
+            tell(trouble, patience_after_a_loss);
     } catch (const Error&) {
         own_connection_.reset();
-        return {};
     }
+    return trouble;
 }
 
 std::optional<Trouble> MismatchWatch::compare(const Collective& collective) {
@@ -61,17 +63,20 @@ std::optional<Trouble> MismatchWatch::compare(const Collective& collective) {
     if (theirs.size() >= same.size() &&
         theirs.compare(theirs.size() - same.size(), same.size(), same) == 0)
         return {};
-    connection(patience).set(prefix_ + "mismatch", mine + "\n" + theirs);
-    return mismatch_between(mine, theirs);
+    auto found = mismatch_between(mine, theirs);
+    tell(found, patience);
+    return found;
+}
+
+void MismatchWatch::tell(const Trouble& trouble, std::chrono::milliseconds at_most) {
+    connection(at_most).compare_set(prefix_ + "trouble", "", written(trouble));
 }
 
 std::optional<Trouble> MismatchWatch::told_by_others(std::chrono::milliseconds at_most) {
-    const auto key = prefix_ + "mismatch";
+    const auto key = prefix_ + "trouble";
     auto& store = connection(at_most);
     if (!store.check({key})) return {};
-    const auto text = store.get(key, at_most);
-    const auto end = std::min(text.find('\n'), text.size());
-    return mismatch_between(text.substr(0, end), text.substr(std::min(end + 1, text.size())));
+    return trouble_from_text(store.get(key, at_most));
 }
 
 Store& MismatchWatch::connection(std::chrono::milliseconds at_most) {

@@ -11,6 +11,8 @@
 
 namespace ddprun::groups {
 
+/// What the ranks of a group tell each other through the store about trouble.
+///
 /// Finds out why a collective takes long: did another rank make a different call? Ranks that
 /// disagree never exchange a byte (see `tag_of`), they only wait; so the first rank that waits long
 /// writes into the store what it is at, and the others compare. Costs nothing while all is well,
@@ -25,12 +27,14 @@ public:
     /// This rank has been waiting for `collective`. Returns the mismatch if there is one.
     std::optional<Trouble> look(const Collective& collective);
 
-    /// A mismatch that another rank found; asked when a peer is lost, which may be why.
-    std::optional<Trouble> told();
+    /// Asked with the trouble this rank has: the one that another rank told before, which may be
+    /// why; else this one, told to the others when it is a lost peer.
+    Trouble agreed(Trouble trouble);
 
 private:
     std::optional<Trouble> compare(const Collective& collective);
     std::optional<Trouble> told_by_others(std::chrono::milliseconds at_most);
+    void tell(const Trouble& trouble, std::chrono::milliseconds at_most);
     Store& connection(std::chrono::milliseconds at_most);
 
     Store store_;

@@ -3,6 +3,7 @@
 
 #include "ddprun/error.hpp"
 #include "worker_sdk/src/environment_names.hpp"
+#include "worker_sdk/src/sanitizers.hpp"
 
 #include <climits>
 
@@ -25,18 +26,6 @@ using std::chrono::milliseconds;
 
 /// To one peer that has already said where it listens.
 constexpr milliseconds longest_connect = 10s;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool is_sanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr bool is_sanitized = true;
-#else
-constexpr bool is_sanitized = false;
-#endif
-#else
-constexpr bool is_sanitized = false;
-#endif
 
 /// DEEPBIND: the plugin's symbols before all others, so that its Gloo calls itself and not the one
 /// in libtorch. Sanitizers replace malloc and refuse it.
@@ -136,7 +125,7 @@ public:
         call.op = static_cast<std::uint32_t>(collective.op);
         call.root = collective.root;
         call.receiver = collective.receiver;
-        call.tag = tag_of(collective);
+        call.tag = collective.tag != 0 ? collective.tag : tag_of(collective);
         call.input = collective.input;
         call.data = collective.data;
         call.count = collective.count;

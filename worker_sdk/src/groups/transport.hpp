@@ -14,8 +14,7 @@ namespace ddprun::groups {
 /// memory between threads.
 ///
 /// Driven by `Group`: one collective at a time, in the order of `Collective::sequence`, and beside
-/// it one send and one recv, each in their order, each from a thread of its own. All other members:
-/// any thread.
+/// it one send and one recv, each in their order. All other members: any thread.
 class Transport {
 public:
     virtual ~Transport() = default;
@@ -30,6 +29,10 @@ public:
     /// True when a connection to some peer has ended. That is no trouble by itself: a peer that was
     /// done with the last collective may have left.
     virtual bool is_broken() = 0;
+
+    /// Whether `run` may be called on the program's own threads, where signals arrive; otherwise
+    /// only on the group's.
+    virtual bool is_for_any_thread() const { return false; }
 
     /// Over so quickly that waking a thread for it would take longer.
     virtual bool is_quick(const Collective&) const { return false; }

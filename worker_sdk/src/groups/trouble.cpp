@@ -3,6 +3,7 @@
 
 #include "ddprun/error.hpp"
 
+#include <sstream>
 #include <utility>
 
 namespace ddprun::groups {
@@ -20,6 +21,31 @@ Trouble mismatch_between(std::string one_side, std::string other_side) {
     Trouble trouble{Trouble::Kind::mismatch, one_side + ", but " + other_side};
     trouble.one_side = std::move(one_side);
     trouble.other_side = std::move(other_side);
+    return trouble;
+}
+
+std::string written(const Trouble& trouble) {
+    if (trouble.kind == Trouble::Kind::mismatch)
+        return "mismatch\n" + trouble.one_side + "\n" + trouble.other_side;
+    std::string text = "lost\n" + trouble.text + "\n";
+    for (const int rank : trouble.ranks)
+        text += std::to_string(rank) + " ";
+    return text;
+}
+
+std::optional<Trouble> trouble_from_text(const std::string& text) {
+    std::istringstream lines(text);
+    std::string kind;
+    std::string first;
+    std::string second;
+    if (!std::getline(lines, kind) || !std::getline(lines, first)) return {};
+    std::getline(lines, second);
+    if (kind == "mismatch") return mismatch_between(first, second);
+    if (kind != "lost") return {};
+    Trouble trouble{Trouble::Kind::peer_lost, first};
+    std::istringstream numbers(second);
+    for (int rank = 0; numbers >> rank;)
+        trouble.ranks.push_back(rank);
     return trouble;
 }
 

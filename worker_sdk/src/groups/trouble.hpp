@@ -34,6 +34,10 @@ std::string text_of(const std::vector<int>& ranks);
 /// Two ranks, each with what it is at.
 Trouble mismatch_between(std::string one_side, std::string other_side);
 
+/// A mismatch or a loss as text for the store, and back; nothing when the text is none.
+std::string written(const Trouble& trouble);
+std::optional<Trouble> trouble_from_text(const std::string& text);
+
 /// As the exception of the public API.
 [[noreturn]] void throw_trouble(const Trouble& trouble, int round);
 

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace ddprun::groups {
+
+/// A number in shared memory that one rank counts up and others wait for. It wraps around: two
+/// values that are compared are less than half the range apart.
+struct alignas(64) Counter {
+    std::atomic<std::uint32_t> value;
+    std::atomic<std::uint32_t> sleepers;
+
+    bool has_reached(std::uint32_t target) const {
+        return static_cast<std::int32_t>(value.load(std::memory_order_acquire) - target) >= 0;
+    }
+    /// Publishes everything written before, and wakes who sleeps.
+    void set(std::uint32_t to);
+    void wake();
+    /// Sleeps until it is woken, at most that long; not at all once `target` is reached.
+    void sleep(std::uint32_t target, std::chrono::milliseconds at_most);
+};
+
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free, "it lies between processes");
+
+/// How long to look at a counter before sleeping: a waking takes some 50 us, most waits are
+/// shorter. Learns from each wait. Without a core for each rank a look costs more than it finds.
+class Patience {
+public:
+    explicit Patience(bool has_cores) : has_cores_(has_cores) {}
+
+    /// Looks for a while, first without and then with letting others run.
+    template <class IsOver>
+    bool look(IsOver is_over) {
+        for (int round = 0; has_cores_ && round < rounds_; ++round) {
+            for (int i = 0; i < 64; ++i) {
+                if (is_over()) return learn(true);
+                pause();
+            }
+        }
+        for (int round = 0; round < (has_cores_ ? 1 : yields_when_crowded); ++round) {
+            yield();
+            if (is_over()) return true;
+        }
+        return learn(false);
+    }
+
+private:
+    static constexpr int fewest_rounds = 8;
+    static constexpr int most_rounds = 128;  // some 200 us
+    static constexpr int yields_when_crowded = 20;
+
+    bool learn(bool found) {
+        rounds_ = found ? rounds_ * 2 : rounds_ / 2;
+        if (rounds_ < fewest_rounds) rounds_ = fewest_rounds;
+        if (rounds_ > most_rounds) rounds_ = most_rounds;
+        return found;
+    }
+    static void pause();
+    static void yield();
+
+    bool has_cores_;
+    int rounds_ = most_rounds;
+};
+
+}  // namespace ddprun::groups

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker_sdk/src/groups/host/hosts.hpp"
+
+#include "ddprun/error.hpp"
+#include "worker_sdk/src/environment_names.hpp"
+#include "worker_sdk/src/groups/host/handover.hpp"
+#include "worker_sdk/src/groups/host/peers.hpp"
+
+#include <climits>
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <utility>
+
+namespace ddprun::groups {
+
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = Hosts::Clock;
+using std::chrono::milliseconds;
+
+/// How often a leader that waits for its ranks looks whether one of them cannot come.
+constexpr milliseconds between_looks = 50ms;
+constexpr milliseconds join_sleep = 10ms;
+
+const std::string shared_verdict = "shared";
+
+milliseconds left_until(Clock::time_point until) {
+    return std::max(std::chrono::ceil<milliseconds>(until - Clock::now()), 1ms);
+}
+
+std::string link_target(const char* path) {
+    std::array<char, PATH_MAX> text{};
+    const auto size = ::readlink(path, text.data(), text.size());
+    return size > 0 ? std::string(text.data(), static_cast<std::size_t>(size)) : "?";
+}
+
+/// The ranks of one host on their way to shared memory.
+class Joining {
+public:
+    Joining(
+        Store& store,
+        std::string prefix,
+        const std::vector<int>& ranks,
+        int rank,
+        Clock::time_point until)
+        : store_(store),
+          prefix_(std::move(prefix)),
+          ranks_(ranks),
+          seat_(static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin())),
+          until_(until) {}
+
+    /// Null when memory cannot be shared here; the reason is in the store then.
+    std::shared_ptr<Segment> join() {
+        auto segment = seat_ == 0 ? lead() : follow();
+        if (segment) segment->close_descriptor();
+        return segment;
+    }
+
+private:
+    int size() const { return static_cast<int>(ranks_.size()); }
+
+    std::shared_ptr<Segment> lead() {
+        auto opened = Handover::open();
+        auto created = Segment::create(size());
+        if (const auto* trouble = std::get_if<Trouble>(&opened)) return refuse(trouble->text);
+        if (const auto* trouble = std::get_if<Trouble>(&created)) return refuse(trouble->text);
+        auto& handover = std::get<Handover>(opened);
+        auto segment = std::get<std::shared_ptr<Segment>>(std::move(created));
+        sit_down(*segment);
+        store_.set(prefix_ + "socket", handover.name());
+        for (int given = 1; given < size();) {
+            if (handover.give(segment->descriptor(), Clock::now() + between_looks))
+                ++given;
+            else if (is_refused())
+                return give_up(*segment);
+            else
+                require_time();
+        }
+        while (!is_full(*segment)) {
+            if (is_refused()) return give_up(*segment);
+            await_seats(*segment, between_looks);
+        }
+        store_.set(prefix_ + "verdict", shared_verdict);
+        return segment;
+    }
+
+    std::shared_ptr<Segment> follow() {
+        const auto name = store_.get(prefix_ + "socket", left_until(until_));
+        if (name.empty()) return nullptr;
+        auto taken = Handover::take(name, until_);
+        if (const auto* trouble = std::get_if<Trouble>(&taken)) return refuse(trouble->text);
+        auto opened = Segment::open(std::get<int>(taken), size());
+        if (const auto* trouble = std::get_if<Trouble>(&opened)) return refuse(trouble->text);
+        auto segment = std::get<std::shared_ptr<Segment>>(std::move(opened));
+        sit_down(*segment);
+        while (!is_full(*segment)) {
+            if (segment->has_failed()) return nullptr;
+            await_seats(*segment, join_sleep);
+        }
+        return segment;
+    }
+
+    void sit_down(Segment& segment) const {
+        auto& seat = segment.seat(seat_);
+        seat.pid.store(::getpid());
+        post_processors(seat);
+        seat.arrived.set(1);
+    }
+
+    static bool is_full(const Segment& segment) {
+        for (int rank = 0; rank < segment.ranks(); ++rank)
+            if (!segment.seat(rank).arrived.has_reached(1)) return false;
+        return true;
+    }
+
+    void await_seats(Segment& segment, milliseconds at_most) {
+        require_time();
+        for (int rank = 0; rank < segment.ranks(); ++rank)
+            if (!segment.seat(rank).arrived.has_reached(1))
+                return segment.seat(rank).arrived.sleep(1, at_most);
+    }
+
+    void require_time() const {
+        if (Clock::now() < until_) return;
+        throw Timeout(
+            text_of({ranks_[static_cast<std::size_t>(seat_)]}) +
+            " could not share memory with its peers on this host: not all of " + text_of(ranks_) +
+            " came in time");
+    }
+
+    bool is_refused() { return store_.check({prefix_ + "refused"}); }
+
+    std::shared_ptr<Segment> refuse(const std::string& why) {
+        store_.set(prefix_ + "refused", why);
+        if (seat_ == 0) {
+            store_.set(prefix_ + "socket", "");
+            store_.set(prefix_ + "verdict", why);
+        }
+        return nullptr;
+    }
+
+    std::shared_ptr<Segment> give_up(Segment& segment) {
+        segment.fail({Trouble::Kind::other, "memory cannot be shared on this host"});
+        store_.set(prefix_ + "verdict", store_.get(prefix_ + "refused", left_until(until_)));
+        return nullptr;
+    }
+
+    Store& store_;
+    std::string prefix_;
+    const std::vector<int>& ranks_;
+    int seat_;
+    Clock::time_point until_;
+};
+
+}  // namespace
+
+std::string Hosts::own_id() {
+    if (const char* given = ::getenv(environment::host_id); given && *given) return given;
+    std::string boot;
+    std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+    // Unix sockets reach as far as the network namespace, pids as far as theirs.
+    return boot + " " + link_target("/proc/self/ns/net") + " " + link_target("/proc/self/ns/pid") +
+           " " + std::to_string(::geteuid());
+}
+
+Hosts Hosts::find(
+    Store& store, const std::string& prefix, int rank, int world_size, Clock::time_point until) {
+    const auto id_key = [&](int of) { return prefix + "host_of/" + std::to_string(of); };
+    store.set(id_key(rank), own_id());
+    if (rank == 0) {
+        // One rank reads them all, so that the others need not.
+        std::vector<std::string> ids;
+        for (int other = 0; other < world_size; ++other)
+            ids.push_back(store.get(id_key(other), left_until(until)));
+        store.set(prefix + "hosts", host_numbers(ids));
+    }
+    const auto numbers = store.get(prefix + "hosts", left_until(until));
+    const auto candidates = ranks_by_host(numbers, static_cast<std::size_t>(world_size));
+    if (candidates.empty())
+        throw Error("what the store has about hosts makes no sense: " + numbers);
+
+    const auto prefix_of = [&](const std::vector<int>& ranks) {
+        return prefix + "host" + std::to_string(ranks.front()) + "/";
+    };
+    Hosts hosts;
+    for (const auto& ranks : candidates)
+        if (ranks.size() > 1 && std::count(ranks.begin(), ranks.end(), rank) > 0)
+            hosts.segment_ = Joining(store, prefix_of(ranks), ranks, rank, until).join();
+    for (const auto& ranks : candidates) {
+        const bool is_host =
+            ranks.size() == 1 ||
+            store.get(prefix_of(ranks) + "verdict", left_until(until)) == shared_verdict;
+        if (is_host) hosts.hosts_.push_back(ranks);
+        for (const int one : ranks)
+            if (!is_host) hosts.hosts_.push_back({one});
+    }
+    std::sort(hosts.hosts_.begin(), hosts.hosts_.end());
+    for (std::size_t i = 0; i < hosts.hosts_.size(); ++i)
+        if (std::count(hosts.hosts_[i].begin(), hosts.hosts_[i].end(), rank) > 0) hosts.own_ = i;
+    return hosts;
+}
+
+}  // namespace ddprun::groups

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ddprun/store.hpp"
+#include "worker_sdk/src/groups/host/segment.hpp"
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ddprun::groups {
+
+/// The ranks of a group by host: those that share memory. Hosts in the order of their first ranks,
+/// which are their leaders.
+class Hosts {
+public:
+    using Clock = std::chrono::steady_clock;
+
+    /// What a rank calls its host: $DDPRUN_HOST_ID, or the boot, the namespaces and the user. Equal
+    /// ids are a hope: whether memory can be shared is tried.
+    static std::string own_id();
+
+    /// Every rank calls it. Finds out who shares a host, and makes this host's memory. Ranks that
+    /// have equal ids but cannot share memory become hosts of their own. Throws what the store
+    /// throws, and Timeout.
+    static Hosts find(
+        Store& store, const std::string& prefix, int rank, int world_size, Clock::time_point until);
+
+    const std::vector<std::vector<int>>& all() const { return hosts_; }
+    /// Which of them this rank is in.
+    std::size_t own() const { return own_; }
+    /// Null for a host of one rank.
+    const std::shared_ptr<Segment>& segment() const { return segment_; }
+
+private:
+    std::vector<std::vector<int>> hosts_;
+    std::size_t own_ = 0;
+    std::shared_ptr<Segment> segment_;
+};
+
+/// "0,0,1,0": the number of each rank's host, equal ids having equal numbers.
+std::string host_numbers(const std::vector<std::string>& ids);
+/// The ranks of each number, in order. Empty when the text is none of `host_numbers` for so many.
+std::vector<std::vector<int>> ranks_by_host(const std::string& numbers, std::size_t world_size);
+
+}  // namespace ddprun::groups

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+
+namespace ddprun::groups {
+
+/// Which parts of a stretch of memory are free. First fit; what is given back joins its neighbours.
+class PageRanges {
+public:
+    explicit PageRanges(std::size_t bytes);
+
+    /// The start of a free range; nothing when there is none that long.
+    std::optional<std::size_t> take(std::size_t bytes);
+    void give_back(std::size_t start, std::size_t bytes);
+
+private:
+    std::map<std::size_t, std::size_t> free_;  // start, bytes
+};
+
+}  // namespace ddprun::groups

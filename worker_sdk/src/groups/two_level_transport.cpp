@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker_sdk/src/groups/two_level_transport.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun::groups {
+
+namespace {
+
+using Kind = Collective::Kind;
+using std::chrono::milliseconds;
+using namespace std::chrono_literals;
+
+/// Who waits for its leader waits longer than the leader does, so that the leader can say for whom.
+constexpr milliseconds grace_for_leaders = 1s;
+
+int index_of(const std::vector<int>& ranks, int rank) {
+    return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+}
+
+}  // namespace
+
+TwoLevelTransport::Opened TwoLevelTransport::open(Settings settings) {
+    std::unique_ptr<TwoLevelTransport> transport(new TwoLevelTransport(std::move(settings)));
+    if (!transport->is_leader()) return transport;
+    auto leaders = transport->way("leaders", transport->leaders_);
+    if (auto* trouble = std::get_if<Trouble>(&leaders)) {
+        if (transport->host_) transport->host_->fail(*trouble);
+        return std::move(*trouble);
+    }
+    return transport;
+}
+
+TwoLevelTransport::TwoLevelTransport(Settings settings) : settings_(std::move(settings)) {
+    for (const auto& ranks : settings_.hosts) {
+        leaders_.push_back(ranks.front());
+        everybody_.insert(everybody_.end(), ranks.begin(), ranks.end());
+    }
+    std::sort(everybody_.begin(), everybody_.end());
+    if (settings_.segment)
+        host_ = std::make_unique<HostTransport>(
+            settings_.segment, index_of(own_ranks(), settings_.rank), own_ranks());
+}
+
+Outcome TwoLevelTransport::run(const Collective& collective, milliseconds timeout) {
+    switch (collective.kind) {
+        case Kind::all_reduce: return all_reduce(collective, timeout);
+        case Kind::broadcast: return broadcast(collective, timeout);
+        case Kind::barrier: return barrier(collective, timeout);
+        case Kind::send:
+        case Kind::recv: return move(collective, timeout);
+        case Kind::reduce:
+        case Kind::all_gather:
+        case Kind::reduce_scatter:
+        case Kind::gather:
+        case Kind::scatter:
+        case Kind::all_to_all: break;
+    }
+    return over("all", everybody_, collective, timeout);
+}
+
+Outcome TwoLevelTransport::all_reduce(const Collective& collective, milliseconds timeout) {
+    auto sum = collective;
+    if (sum.op == Op::average) sum.op = Op::sum;
+    auto step = sum;
+    step.kind = Kind::reduce;
+    step.root = 0;
+    if (auto trouble = here(step, collective, timeout)) return trouble;
+    if (auto trouble = between_leaders(sum, collective, timeout)) return trouble;
+    if (is_leader() && collective.op == Op::average)
+        divide(
+            collective.data,
+            collective.count,
+            collective.type,
+            static_cast<int>(everybody_.size()));
+    step.kind = Kind::broadcast;
+    return here(step, collective, timeout + grace_for_leaders);
+}
+
+Outcome TwoLevelTransport::broadcast(const Collective& collective, milliseconds timeout) {
+    const auto root_host = host_of(collective.root);
+    auto step = collective;
+    if (root_host == settings_.own_host) {
+        step.root = index_of(own_ranks(), collective.root);
+        if (auto trouble = here(step, collective, timeout)) return trouble;
+    }
+    step.root = static_cast<int>(root_host);
+    if (auto trouble = between_leaders(step, collective, timeout)) return trouble;
+    if (root_host == settings_.own_host) return {};
+    step.root = 0;
+    return here(step, collective, timeout + grace_for_leaders);
+}
+
+Outcome TwoLevelTransport::barrier(const Collective& collective, milliseconds timeout) {
+    if (auto trouble = here(collective, collective, timeout)) return trouble;
+    if (auto trouble = between_leaders(collective, collective, timeout)) return trouble;
+    return here(collective, collective, timeout + grace_for_leaders);
+}
+
+Outcome TwoLevelTransport::move(const Collective& message, milliseconds timeout) {
+    const int other = message.root == settings_.rank ? message.receiver : message.root;
+    if (host_of(other) == settings_.own_host) return host_->run(message, timeout);
+    const std::vector<int> both{
+        std::min(message.root, message.receiver), std::max(message.root, message.receiver)};
+    auto step = message;
+    step.root = index_of(both, message.root);
+    step.receiver = index_of(both, message.receiver);
+    const auto name = "pair" + std::to_string(both[0]) + "-" + std::to_string(both[1]);
+    return over(name, both, step, timeout);
+}
+
+Outcome TwoLevelTransport::here(
+    const Collective& step, const Collective& whole, milliseconds timeout) {
+    if (!host_) return {};
+    return host_->run_step(step, whole, timeout);
+}
+
+Outcome TwoLevelTransport::between_leaders(
+    const Collective& step, const Collective& whole, milliseconds timeout) {
+    if (!is_leader()) return {};
+    auto tagged = step;
+    tagged.tag = tag_of(whole);
+    return over("leaders", leaders_, tagged, timeout);
+}
+
+Outcome TwoLevelTransport::over(
+    const std::string& name,
+    const std::vector<int>& ranks,
+    const Collective& step,
+    milliseconds timeout) {
+    auto opened = way(name, ranks);
+    Outcome outcome;
+    if (auto* trouble = std::get_if<Trouble>(&opened)) {
+        outcome = std::move(*trouble);
+    } else {
+        outcome = std::get<std::shared_ptr<Transport>>(opened)->run(step, timeout);
+        if (!outcome) return {};
+        for (auto& rank : outcome->ranks)
+            rank = ranks[static_cast<std::size_t>(rank)];
+        if (!outcome->ranks.empty()) outcome->text = "lost " + text_of(outcome->ranks);
+    }
+    // The ranks of this host wait in memory and see nothing of Gloo.
+    outcome = settings_.watch->agreed(std::move(*outcome));
+    if (host_) host_->fail(*outcome);
+    return outcome;
+}
+
+std::variant<std::shared_ptr<Transport>, Trouble> TwoLevelTransport::way(
+    const std::string& name, const std::vector<int>& ranks) {
+    std::unique_lock lock(mutex_);
+    auto& way = ways_[name];
+    lock.unlock();
+    const std::lock_guard opening(way.opening);
+    if (way.transport) return way.transport;
+    auto opened = settings_.connect(name, ranks);
+    if (auto* trouble = std::get_if<Trouble>(&opened)) return std::move(*trouble);
+    lock.lock();
+    way.transport = std::get<std::unique_ptr<Transport>>(std::move(opened));
+    if (is_aborted_) way.transport->abort();
+    return way.transport;
+}
+
+std::vector<std::shared_ptr<Transport>> TwoLevelTransport::open_ways() {
+    std::vector<std::shared_ptr<Transport>> open;
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, way] : ways_)
+        if (way.transport) open.push_back(way.transport);
+    return open;
+}
+
+void TwoLevelTransport::abort() {
+    {
+        const std::lock_guard lock(mutex_);
+        is_aborted_ = true;
+    }
+    if (host_) host_->abort();
+    for (const auto& transport : open_ways())
+        transport->abort();
+}
+
+bool TwoLevelTransport::is_broken() {
+    const auto ways = open_ways();
+    return std::any_of(
+        ways.begin(), ways.end(), [](const auto& transport) { return transport->is_broken(); });
+}
+
+std::size_t TwoLevelTransport::host_of(int rank) const {
+    const auto& hosts = settings_.hosts;
+    return static_cast<std::size_t>(
+        std::find_if(
+            hosts.begin(),
+            hosts.end(),
+            [rank](const auto& ranks) {
+                return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+            }) -
+        hosts.begin());
+}
+
+}  // namespace ddprun::groups
