@@ -2,6 +2,7 @@
 #pragma once
 
 #include "agent/plan/worker_spec.hpp"
+#include "agent/report/report_plan.hpp"
 #include "rendezvous/base/endpoint.hpp"
 #include "rendezvous/control/message.hpp"
 
@@ -41,6 +42,7 @@ struct AgentConfig {
     /// TORCH_DISABLE_SHARE_RDZV_TCP_STORE: MASTER_PORT is left to worker rank 0.
     bool shares_store = true;
     WorkerSpec worker;
+    ReportPlan report;
 };
 
 }  // namespace ddprun::agent

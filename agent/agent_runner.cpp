@@ -4,8 +4,8 @@
 #include "agent/keeper_link.hpp"
 #include "agent/output/console_writer.hpp"
 #include "agent/process/inherited_state.hpp"
-#include "agent/report/failure_summary.hpp"
-#include "agent/runner/error_file_reader.hpp"
+#include "agent/runner/job_reporting.hpp"
+#include "agent/runner/post_mortem.hpp"
 #include "agent/runner/rendezvous_access.hpp"
 #include "agent/runner/round_stores.hpp"
 #include "agent/runner/store_check.hpp"
@@ -25,7 +25,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <memory>
@@ -35,16 +34,6 @@
 
 namespace ddprun::agent {
 namespace {
-
-/// One full report per job, not one per node: where the first worker failed, and on the first node,
-/// where people look. Elsewhere its first line.
-std::string screen_of(const JobReport& report) {
-    auto text = failure_summary(report);
-    const bool is_elsewhere = report.group_rank.value_or(0) > 0 && report.first_cause &&
-                              report.first_cause->worker && report.first_cause->host != report.host;
-    if (is_elsewhere) text.resize(std::min(text.find('\n'), text.size() - 1) + 1);
-    return text;
-}
 
 /// The shell of one Agent machine: performs its effects on the agent's thread and tells it what
 /// came of them.
@@ -69,7 +58,9 @@ private:
     void note(const Agent::Effect& effect);
     void tell_worker_event(Agent::Event event);
     void on_signal(int signal);
-    void finish(const JobReport& report);
+    void keep_original(int local_rank, PostMortem::Finding& finding);
+    std::string original_of(const std::optional<control::Cause>& cause) const;
+    void finish(JobReport report);
     void leave();
     std::string address_towards(const control::Assignment& assignment, std::string own) const;
 
@@ -80,7 +71,7 @@ private:
     KeeperLink keeper_;
     ConsoleWriter console_;
     RoundStores stores_;
-    ErrorFileReader error_files_;
+    PostMortem post_mortem_;
     WorkerProcesses workers_;
     std::shared_ptr<server::Listener> peers_;
     RendezvousAccess rendezvous_;
@@ -88,6 +79,13 @@ private:
     control::Node node_;
     /// Of the current round.
     std::optional<RoundPlan> plan_;
+    /// The error file that may become the parent's.
+    struct Original {
+        int rank;
+        int round;
+        std::string text;
+    };
+    std::optional<Original> original_;
     boost::asio::steady_timer patience_;
     bool is_finished_ = false;
     bool is_server_idle_ = false;
@@ -108,7 +106,7 @@ AgentRunner::AgentRunner(
           }),
       console_(io_, [this] { workers_.resume_output(); }),
       stores_(io_, own_listen_host(config), {config.first_port, config.last_port}),
-      error_files_(io_),
+      post_mortem_(io_),
       workers_(
           io_,
           config.worker,
@@ -237,6 +235,7 @@ void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
         address_towards(assignment, order.node_addr),
         config_.max_restarts,
         config_.shares_store};
+    post_mortem_.begin();
     workers_.spawn(*plan_);
     const auto level = assignment.restart_count > 0 ? log::Level::warning : log::Level::info;
     log::write(
@@ -283,19 +282,45 @@ void AgentRunner::tell_worker_event(Agent::Event event) {
 }
 
 void AgentRunner::explain(const Agent::ExplainFailure& order) {
-    error_files_.read(
-        error_file_path(config_.worker, *plan_, order.local_rank),
-        [this, order](std::optional<ErrorReport> report) {
-            Agent::FailureExplained explained{order.round, order.local_rank, "", "", false};
-            if (report) {
-                explained.message = std::move(report->message);
-                explained.details = std::move(report->details);
-                explained.is_consequence = report->is_consequence;
-            }
-            if (explained.details.empty() && plan_ && plan_->assignment.round == order.round)
+    PostMortem::Death death;
+    death.error_file = error_file_path(config_.worker, *plan_, order.local_rank);
+    if (const auto* group = driver_->machine().group()) {
+        const auto& worker = group->worker(order.local_rank);
+        death.pid = worker.pid();
+        if (worker.exit()) death.end = to_worker_end(*worker.exit());
+    }
+    post_mortem_.examine(std::move(death), [this, order](PostMortem::Finding finding) {
+        Agent::FailureExplained explained{order.round, order.local_rank, "", "", false};
+        explained.cause = std::move(finding.cause);
+        explained.unix_time = finding.unix_time;
+        if (finding.report) {
+            explained.message = finding.report->message;
+            explained.details = finding.report->details;
+            explained.is_consequence = finding.report->is_consequence;
+        }
+        if (plan_ && plan_->assignment.round == order.round) {
+            if (explained.details.empty())
                 explained.details = workers_.last_words(order.local_rank);
-            post(std::move(explained));
-        });
+            keep_original(order.local_rank, finding);
+        }
+        post(std::move(explained));
+    });
+}
+
+/// As the machine chooses: the first, unless it is another's consequence and this one is not.
+void AgentRunner::keep_original(int local_rank, PostMortem::Finding& finding) {
+    if (!finding.report) return;
+    const auto& assignment = plan_->assignment;
+    const bool is_first = !original_ || original_->round != assignment.round;
+    if (!is_first && finding.report->is_consequence) return;
+    original_ =
+        Original{assignment.rank_base + local_rank, assignment.round, std::move(finding.original)};
+}
+
+std::string AgentRunner::original_of(const std::optional<control::Cause>& cause) const {
+    const bool is_it = cause && cause->worker && original_ &&
+                       cause->worker->rank == original_->rank && cause->round == original_->round;
+    return is_it ? original_->text : std::string{};
 }
 
 void AgentRunner::clean_up(int round) {
@@ -304,7 +329,7 @@ void AgentRunner::clean_up(int round) {
     std::vector<std::string> paths;
     for (int local_rank = 0; local_rank < config_.worker.nproc; ++local_rank)
         paths.push_back(error_file_path(config_.worker, *plan_, local_rank));
-    error_files_.remove(std::move(paths));
+    post_mortem_.remove(std::move(paths));
 }
 
 void AgentRunner::note(const Agent::Effect& effect) {
@@ -350,10 +375,13 @@ void AgentRunner::on_signal(int signal) {
     if (signal == SIGINT) leave();
 }
 
-void AgentRunner::finish(const JobReport& report) {
+void AgentRunner::finish(JobReport report) {
     is_finished_ = true;
+    if (config_.report.has_torchrun_exit_code)
+        report.exit_code = exit_codes::as_torchrun(report.exit_code);
     exit_code_ = report.exit_code;
-    console_.write(STDERR_FILENO, screen_of(report));
+    console_.write(STDERR_FILENO, screen_of(report, config_.report));
+    write_reports(report, config_.report, original_of(report.first_cause), post_mortem_);
     if (!rendezvous_.is_hosting() || is_server_idle_) return leave();
     // The server outlives the job by the last agent's goodbye, or by its lease.
     patience_.expires_after(config_.settings.lease + limits::drain_margin);

@@ -4,6 +4,7 @@
 #include "launcher/node_range.hpp"
 #include "launcher/number.hpp"
 #include "launcher/rdzv_conf.hpp"
+#include "launcher/report_options.hpp"
 #include "rendezvous/base/limits.hpp"
 
 #include <algorithm>
@@ -49,6 +50,10 @@ public:
         role_and_names();
         environment();
         if (auto done = cpu_binding(); !done) return done.error();
+        auto report =
+            choose_report(options_, around_.environment, around_.has_terminal, around_.look_at);
+        if (!report) return report.error();
+        spec_.report = std::move(*report);
         return std::move(spec_);
     }
 
@@ -443,6 +448,7 @@ agent::AgentConfig to_agent_config(const JobSpec& spec) {
         spec.nproc.value,
         spec.role.value,
         spec.binding.plan.workers};
+    config.report = spec.report;
     return config;
 }
 

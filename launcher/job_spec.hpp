@@ -29,6 +29,8 @@ struct Surroundings {
     /// NVIDIA devices the kernel driver knows; CUDA_VISIBLE_DEVICES is applied to it here.
     int gpu_count = 0;
     std::vector<InterfaceAddress> interfaces;
+    /// Standard error is one.
+    bool has_terminal = false;
     /// Fresh randomness for a job that was given no name.
     Nonce fresh_id;
     LookAt look_at;
@@ -75,6 +77,7 @@ struct JobSpec {
     From<bool> shares_store;
     CpuBindingChoice binding;
     WorkerCommand command;
+    agent::ReportPlan report;
     /// What the workers inherit, our changes included.
     Environment environment;
     /// Variables that we changed, and why.

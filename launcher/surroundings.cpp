@@ -98,6 +98,7 @@ Surroundings look_around(const char* const* environment) {
     around.cpu_count = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
     around.gpu_count = count_gpus();
     around.interfaces = interface_addresses();
+    around.has_terminal = ::isatty(STDERR_FILENO) == 1;
     auto random = seeded_by_the_system();
     around.fresh_id = make_nonce(random);
     around.look_at = look_at;

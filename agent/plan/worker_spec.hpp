@@ -27,4 +27,8 @@ struct WorkerSpec {
     bool operator==(const WorkerSpec&) const = default;
 };
 
+/// What a person calls the program: the script or module that an interpreter runs, else the
+/// program.
+std::string entrypoint_name(const WorkerSpec& spec);
+
 }  // namespace ddprun::agent

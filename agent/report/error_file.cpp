@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <charconv>
+
 namespace ddprun::agent {
 namespace {
 
@@ -33,6 +35,37 @@ bool is_too_deep(std::string_view text) {
     return false;
 }
 
+/// The stamps of both forms, as torch and its relatives write them: 17, 17.5, "17".
+std::optional<std::int64_t> time_at(const json& object) {
+    constexpr std::int64_t latest = 253'402'300'799;
+    const auto found = object.find("timestamp");
+    if (found == object.end()) return std::nullopt;
+    double seconds = -1;
+    if (found->is_number()) seconds = found->get<double>();
+    if (found->is_string()) {
+        const auto& text = found->get_ref<const std::string&>();
+        const auto end = text.data() + text.size();
+        if (std::from_chars(text.data(), end, seconds).ptr != end) return std::nullopt;
+    }
+    if (!(seconds > 0) || seconds > static_cast<double>(latest)) return std::nullopt;
+    return static_cast<std::int64_t>(seconds);
+}
+
+/// A character of several bytes that is cut in half is shown as a replacement character.
+std::string shortened(std::string text, std::size_t most_bytes) {
+    if (text.size() > most_bytes) text = text.substr(0, most_bytes) + " ...";
+    return text;
+}
+
+/// The last lines: where a call stack says what happened.
+std::string last_part(std::string text, std::size_t most_bytes) {
+    if (text.size() <= most_bytes) return text;
+    auto start = text.size() - most_bytes;
+    const auto line_end = text.find('\n', start);
+    if (line_end != std::string::npos && line_end + 1 < text.size()) start = line_end + 1;
+    return "...\n" + text.substr(start);
+}
+
 std::string text_at(const json& object, const char* name) {
     const auto found = object.find(name);
     if (found == object.end() || !found->is_string()) return {};
@@ -49,12 +82,20 @@ std::optional<ErrorReport> parse_error_file(std::string_view text) {
     const auto& message = document.at("message");
     if (!message.is_string() && !message.is_object()) return std::nullopt;
     ErrorReport report;
-    report.message = message.is_string() ? message.get<std::string>() : text_at(message, "message");
+    report.message = shortened(
+        message.is_string() ? message.get<std::string>() : text_at(message, "message"),
+        limits::max_failure_message_bytes);
     report.is_consequence = report.message.starts_with(peer_lost);
-    if (message.is_string()) return report;
+    if (message.is_string()) {
+        report.unix_time = time_at(document);
+        return report;
+    }
     const auto extra = message.find("extraInfo");
-    if (extra != message.end() && extra->is_object())
-        report.details = text_at(*extra, "py_callstack");
+    if (extra != message.end() && extra->is_object()) {
+        report.details =
+            last_part(text_at(*extra, "py_callstack"), limits::max_failure_details_bytes);
+        report.unix_time = time_at(*extra);
+    }
     if (report.message.empty() && report.details.empty()) return std::nullopt;
     return report;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,8 @@ struct ErrorReport {
     std::string details;
     /// By its own words it died of another's death: the SDK's PeerLost.
     bool is_consequence = false;
+    /// When, by its own clock, in seconds since 1970.
+    std::optional<std::int64_t> unix_time = std::nullopt;
 
     bool operator==(const ErrorReport&) const = default;
 };
@@ -24,8 +27,9 @@ struct ErrorReport {
 ///   {"message": {"message": "...", "extraInfo": {"py_callstack": "...", "timestamp": "..."}}}
 ///   {"message": "...", "timestamp": ...}
 ///
-/// Nothing when the text is neither: a worker may die while it writes, and the report then falls
-/// back to the last lines of standard error. Never throws.
+/// The timestamp may be a number or text. Of a long call stack the end is kept, of a long message
+/// the beginning. Nothing when the text is neither: a worker may die while it writes, and the
+/// report then falls back to the last lines of standard error. Never throws.
 std::optional<ErrorReport> parse_error_file(std::string_view text);
 
 }  // namespace ddprun::agent

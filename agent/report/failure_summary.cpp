@@ -1,78 +1,92 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/report/failure_summary.hpp"
 
+#include "agent/report/cause_in_words.hpp"
+#include "agent/report/printable.hpp"
 #include "rendezvous/control/text.hpp"
 
 #include <algorithm>
-#include <csignal>
 #include <string_view>
 
 namespace ddprun::agent {
 namespace {
 
-using control::WorkerEnd;
 using control::WorkerFailure;
 
 constexpr std::size_t max_folded = 8;
+constexpr std::size_t value_column = 15;
 
-/// A worker's words on our screen: tabs and newlines stay, escape sequences do not act.
-std::string harmless(std::string_view text) {
-    std::string result{text};
-    std::replace_if(
-        result.begin(),
-        result.end(),
-        [](unsigned char c) { return (c < 0x20 && c != '\t' && c != '\n') || c == 0x7f; },
-        '?');
-    return result;
-}
+constexpr std::string_view bold_red = "\033[1;31m";
+constexpr std::string_view bold = "\033[1m";
+constexpr std::string_view plain = "\033[0m";
 
-std::string row(std::string_view name, std::string_view value) {
-    constexpr std::size_t width = 13;
-    std::string line = "  " + std::string{name};
-    line.append(width > name.size() ? width - name.size() : 1, ' ');
-    return line + harmless(value) + '\n';
-}
+/// Rows of a name and a value, in colour where the screen has it.
+class Screen {
+public:
+    explicit Screen(bool has_colour) : has_colour_(has_colour) {}
 
-std::string quoted_lines(std::string_view text) {
-    std::string result;
-    while (!text.empty()) {
-        const auto end = text.find('\n');
-        result += "  | " + harmless(text.substr(0, end)) + '\n';
-        text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    void headline(const std::string& line) {
+        text_ += coloured(bold_red, wrapped(printable(line), 0)) + '\n';
     }
-    return result;
+    void row(std::string_view name, std::string_view value, std::string_view colour = {}) {
+        std::string label = "  " + std::string{name};
+        label.resize(std::max(value_column, label.size() + 1), ' ');
+        text_ += label + coloured(colour, wrapped(printable(value), value_column)) + '\n';
+    }
+    void quote(std::string_view text) {
+        while (!text.empty()) {
+            const auto end = text.find('\n');
+            text_ += "  | " + printable(text.substr(0, end)) + '\n';
+            text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+        }
+    }
+    void line(std::string_view words) { text_ += "  " + std::string{words} + '\n'; }
+    std::string take() { return std::move(text_); }
+
+private:
+    std::string coloured(std::string_view colour, const std::string& words) const {
+        if (!has_colour_ || colour.empty()) return words;
+        return std::string{colour} + words + std::string{plain};
+    }
+
+    bool has_colour_;
+    std::string text_;
+};
+
+std::string first_line(const std::string& text) {
+    return text.substr(0, text.find('\n'));
 }
 
-/// What a person should look at next, where the way it died says so.
-std::string_view hint(const WorkerEnd& end) {
-    if (end.kind == WorkerEnd::Kind::killed && end.value == SIGKILL)
-        return "not sent by ddprun; if nobody else did, the kernel was out of memory: see dmesg";
-    if (end.kind == WorkerEnd::Kind::killed && end.value == SIGBUS)
-        return "often a full /dev/shm: see df -h /dev/shm";
-    return {};
-}
-
-std::string describe_worker(const WorkerFailure& worker, const std::string& host, int round) {
+void show_worker(
+    Screen& screen, const WorkerFailure& worker, const control::Cause& cause, bool is_told) {
     auto who =
         "rank " + std::to_string(worker.rank) + " (local rank " + std::to_string(worker.local_rank);
     if (worker.pid > 0) who += ", pid " + std::to_string(worker.pid);
-    who += ") on " + host;
-    if (round >= 0) who += ", round " + std::to_string(round);
+    who += ") on " + cause.host;
+    if (cause.round >= 0) who += ", round " + std::to_string(cause.round);
+    screen.row("first cause", who);
 
-    auto text = row("first cause", who) + row("how", control::describe(worker.end));
-    if (const auto next = hint(worker.end); !next.empty()) text += row("hint", next);
-    if (!worker.message.empty() && worker.message != control::describe(worker.end))
-        text += row("message", worker.message);
-    if (!worker.details.empty()) text += "  its last words:\n" + quoted_lines(worker.details);
-    return text;
+    const auto how = control::describe(worker.end);
+    screen.row("how", how);
+    // An agent that had no time to look, or an older one.
+    const auto why = worker.why.empty() ? cause_in_words(worker.end, {}).sentence : worker.why;
+    if (!why.empty()) screen.row("why", why, bold);
+    if (!worker.message.empty() && !worker.message.starts_with(how) && !is_told)
+        screen.row("message", worker.message);
+    if (!worker.error_file.empty()) screen.row("error file", worker.error_file);
+    if (worker.details.empty()) return;
+    screen.line("its last words:");
+    screen.quote(worker.details);
 }
 
 std::string folded(const JobReport& report) {
     std::string text;
     const auto& all = report.consequences;
-    for (std::size_t i = 0; i < std::min(all.size(), max_folded); ++i)
-        text += (i == 0 ? "rank " : "; rank ") + std::to_string(all[i].rank) + " " +
-                control::describe(all[i].end);
+    for (std::size_t i = 0; i < std::min(all.size(), max_folded); ++i) {
+        text += (i == 0 ? "rank " : "; rank ") + std::to_string(all[i].rank) + " ";
+        if (!all[i].host.empty() && all[i].host != report.host) text += "on " + all[i].host + " ";
+        text += control::describe(all[i].end);
+    }
     if (all.size() > max_folded)
         text += "; and " + std::to_string(all.size() - max_folded) + " more";
     if (report.stopped_count > 0)
@@ -83,18 +97,28 @@ std::string folded(const JobReport& report) {
 
 }  // namespace
 
-std::string failure_summary(const JobReport& report) {
+std::string failure_summary(const JobReport& report, bool has_colour) {
     if (report.outcome == control::Outcome::succeeded) return {};
 
-    auto text = "ddprun: job '" + harmless(report.run_id) + "' " +
-                (report.outcome == control::Outcome::cancelled ? "was cancelled" : "failed") +
-                ": " + harmless(report.first_cause ? report.first_cause->reason : report.reason) +
-                '\n';
-    if (report.first_cause && report.first_cause->worker)
-        text += describe_worker(
-            *report.first_cause->worker, report.first_cause->host, report.first_cause->round);
-    if (const auto others = folded(report); !others.empty()) text += row("then", others);
-    return text + row("exit code", std::to_string(report.exit_code));
+    Screen screen(has_colour);
+    const auto& cause = report.first_cause;
+    const auto reason = cause ? cause->reason : report.reason;
+    screen.headline(
+        "ddprun: job '" + report.run_id + "' " +
+        (report.outcome == control::Outcome::cancelled ? "was cancelled" : "failed") + ": " +
+        first_line(reason));
+    if (cause && cause->worker) {
+        const auto& message = cause->worker->message;
+        show_worker(screen, *cause->worker, *cause, first_line(reason).ends_with(message));
+    }
+    if (const auto others = folded(report); !others.empty()) screen.row("then", others);
+    if (report.max_restarts > 0)
+        screen.row(
+            "restarts",
+            std::to_string(report.restarts) + " of " + std::to_string(report.max_restarts) +
+                " used");
+    screen.row("exit code", std::to_string(report.exit_code));
+    return screen.take();
 }
 
 }  // namespace ddprun::agent

@@ -9,17 +9,8 @@
 
 namespace ddprun::agent {
 
-/// A worker of this node that ended badly in the job's last round, but was not the first cause.
-struct Consequence {
-    int rank = 0;
-    int local_rank = 0;
-    int pid = 0;
-    control::WorkerEnd end;
-
-    bool operator==(const Consequence&) const = default;
-};
-
-/// How the job ended, as one node knows it: a value that failure_summary turns into the screen.
+/// How the job ended, as one node knows it: a value that failure_summary, report_json and
+/// torchrun_table put into words.
 struct JobReport {
     control::Outcome outcome = control::Outcome::succeeded;
     int exit_code = 0;
@@ -29,6 +20,7 @@ struct JobReport {
     std::string reason;
     std::string run_id;
     std::string host;
+    /// The script or program, without its interpreter.
     std::string program;
     /// This node's place in the last round; none: it never was in one.
     std::optional<int> group_rank;
@@ -36,8 +28,9 @@ struct JobReport {
     int round = -1;
     int restarts = 0;
     int max_restarts = 0;
-    /// In the order of their ends; those that ended as they were told are not here.
-    std::vector<Consequence> consequences;
+    /// Workers that ended badly in the last round but were not the first cause: all of this node's,
+    /// then the first of each other node, each in the order of their ends.
+    std::vector<control::Consequence> consequences;
     /// Workers of this node that a signal of ours ended after the first failure.
     int stopped_count = 0;
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <csignal>
 #include <random>
+#include <set>
 #include <utility>
 
 namespace ddprun::agent {
@@ -530,7 +531,8 @@ void Agent::on_worker_exited(WorkerExited exited, Instant now, std::vector<Effec
                 {rank_of(exited.local_rank),
                  exited.local_rank,
                  group_->worker(exited.local_rank).pid(),
-                 to_worker_end(exit)});
+                 to_worker_end(exit),
+                 node_.host});
     }
     tell_group(WorkerGroup::Exited{exited.local_rank, std::move(exited.exit)}, now, out);
 }
@@ -552,7 +554,9 @@ void Agent::explain(int local_rank, Instant now, std::vector<Effect>& out) {
     const auto& exit = *group_->worker(local_rank).exit();
     if (std::holds_alternative<WorkerExit::NotExecuted>(exit.how())) {
         failure_kind_ = control::Cause::Kind::not_executable;
-        report_failure(failure_of(local_rank));
+        auto failure = failure_of(local_rank);
+        failure.why = cause_in_words(failure.end, {}).sentence;
+        report_failure(std::move(failure));
     } else {
         death_ = Death{local_rank, std::nullopt, now + explain_timeout};
         out.push_back(ExplainFailure{assignment_->round, local_rank});
@@ -566,9 +570,15 @@ void Agent::on_explained(FailureExplained explained, Instant now, std::vector<Ef
                             death_->local_rank == explained.local_rank;
     if (!is_awaited) return;
     auto failure = failure_of(explained.local_rank);
-    if (!explained.message.empty()) failure.message = std::move(explained.message);
+    if (!explained.message.empty())
+        failure.message = std::move(explained.message);
+    else if (!explained.cause.brief.empty())
+        failure.message += " (" + explained.cause.brief + ")";
     failure.details = std::move(explained.details);
     failure.is_consequence = explained.is_consequence;
+    failure.why = std::move(explained.cause.sentence);
+    failure.error_file = std::move(explained.error_file);
+    failure.unix_time = explained.unix_time;
     if (!failure.is_consequence) return report_failure(std::move(failure));
 
     // It says that it died of another's death: perhaps of one of its neighbours on this node.
@@ -743,9 +753,8 @@ JobReport Agent::report() const {
     JobReport report;
     report.run_id = config_.run_id;
     report.host = node_.host;
-    report.program = config_.worker.program;
+    report.program = entrypoint_name(config_.worker);
     report.max_restarts = config_.max_restarts;
-    report.consequences = fallen_;
     report.stopped_count = stopped_count_;
     if (assignment_) {
         report.group_rank = assignment_->group_rank;
@@ -757,10 +766,6 @@ JobReport Agent::report() const {
         report.outcome = result_->outcome;
         report.exit_code = result_->exit_code;
         report.first_cause = result_->first_cause;
-        if (const auto& cause = report.first_cause; cause && cause->worker)
-            std::erase_if(report.consequences, [&](const Consequence& fallen) {
-                return fallen.rank == cause->worker->rank;
-            });
     } else if (ending_) {
         report.outcome = ending_->outcome;
         report.exit_code = ending_->exit_code;
@@ -770,7 +775,20 @@ JobReport Agent::report() const {
         report.exit_code = exit_codes::killed_by(leave_signal_.value_or(0));
         report.reason = leave_signal_ ? leave_reason() : "";
     }
+    report.consequences = consequences();
     return report;
+}
+
+/// This node's first: it knows all of its own.
+std::vector<control::Consequence> Agent::consequences() const {
+    auto all = fallen_;
+    if (result_) all.insert(all.end(), result_->consequences.begin(), result_->consequences.end());
+    std::set<int> named;
+    if (result_ && result_->first_cause && result_->first_cause->worker)
+        named.insert(result_->first_cause->worker->rank);
+    std::erase_if(
+        all, [&](const control::Consequence& one) { return !named.insert(one.rank).second; });
+    return all;
 }
 
 // ---- time ---------------------------------------------------------------------------------------

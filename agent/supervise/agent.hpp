@@ -2,6 +2,7 @@
 #pragma once
 
 #include "agent/agent_config.hpp"
+#include "agent/report/cause_in_words.hpp"
 #include "agent/report/job_report.hpp"
 #include "agent/supervise/worker_group.hpp"
 #include "rendezvous/base/backoff.hpp"
@@ -89,13 +90,18 @@ public:
         int local_rank;
         WorkerExit exit;
     };
-    /// Answer to ExplainFailure, from the worker's error file and its standard error.
+    /// Answer to ExplainFailure: what the worker left behind, and what its machine knows.
     struct FailureExplained {
         int round;
         int local_rank;
+        /// From its error file; both empty without one.
         std::string message;
         std::string details;
         bool is_consequence;
+        CauseInWords cause = {};
+        /// Where the error file stays; empty: it does not.
+        std::string error_file = {};
+        std::optional<std::int64_t> unix_time = std::nullopt;
     };
     struct RemainsCounted {
         int count;
@@ -350,6 +356,7 @@ private:
     std::string leave_reason() const;
     Ending server_gone(const std::string& what) const;
     JobReport report() const;
+    std::vector<control::Consequence> consequences() const;
 
     void on_deadline(Instant now, std::vector<Effect>& out);
     void update_fence(std::vector<Effect>& out);
@@ -412,7 +419,7 @@ private:
     std::optional<control::Cause::Kind> failure_kind_;
     Instant failed_at_{};
     /// Every worker of the round that ended badly, the first failure first.
-    std::vector<Consequence> fallen_;
+    std::vector<control::Consequence> fallen_;
     /// It has ended; its error files may still be needed for the explanation.
     std::optional<int> round_to_clean_;
     std::optional<control::WorkerFailure> first_consequence_;

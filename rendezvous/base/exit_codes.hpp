@@ -28,6 +28,11 @@ constexpr int killed_by(int signal) {
     return 128 + signal;
 }
 
+/// What torchrun ends a job with: 1 for whatever went wrong.
+constexpr int as_torchrun(int code) {
+    return code == success ? success : failed;
+}
+
 struct Row {
     int code;
     std::string_view meaning;

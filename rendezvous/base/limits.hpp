@@ -35,6 +35,8 @@ inline constexpr std::size_t max_control_frame_bytes = 64 * 1024;
 inline constexpr int max_json_depth = 16;
 /// All free text of one message (worker output, error files), after escaping.
 inline constexpr std::size_t max_free_text_bytes = 8 * 1024;
+/// Failures after the first that a `result` names.
+inline constexpr std::size_t max_told_consequences = 16;
 inline constexpr std::size_t max_control_backlog_bytes = 4 * 1024 * 1024;
 inline constexpr std::size_t max_name_bytes = 255;
 inline constexpr int max_nodes_per_job = 65'536;
@@ -99,6 +101,14 @@ inline constexpr Duration settle_window = 250ms;
 inline constexpr Duration kill_descendants_timeout = 5s;
 inline constexpr std::size_t max_error_file_bytes = 1024 * 1024;
 inline constexpr std::size_t max_stderr_tail_bytes = 4 * 1024;
+/// Of an error file's message the beginning, of its call stack the end goes into the report.
+inline constexpr std::size_t max_failure_message_bytes = 1024;
+inline constexpr std::size_t max_failure_details_bytes = 4 * 1024;
+/// How long the end of the program waits for a disk that does not take the last files.
+inline constexpr Duration last_files_timeout = 5s;
+/// What is read of one file of the kernel, and of its log after a worker's death.
+inline constexpr std::size_t max_kernel_file_bytes = 1024 * 1024;
+inline constexpr std::size_t max_kernel_log_records = 20'000;
 inline constexpr std::size_t max_output_backlog_bytes = 16 * 1024 * 1024;
 /// How long the end of the program waits for a console that does not take its output.
 inline constexpr Duration console_flush_timeout = 5s;

@@ -22,6 +22,7 @@ constexpr std::int64_t biggest_int = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t biggest_count = 1'000'000;
 constexpr double longest_seconds = 10 * 365.25 * 86'400;
 constexpr std::int64_t biggest_signal = 64;
+constexpr std::int64_t latest_unix_time = 253'402'300'799;
 constexpr std::size_t most_neighbours = 16;
 constexpr std::size_t most_list_elements = 64;
 
@@ -43,17 +44,22 @@ void write(JsonWriter& out, const Settings& settings) {
     out.integer("max_losses", settings.max_losses);
 }
 
+void write(JsonWriter& out, const WorkerEnd& end) {
+    out.name("kind", name_of(end.kind));
+    out.integer("value", end.value);
+    out.truth("core_dumped", end.core_dumped);
+}
+
 void write(JsonWriter& out, const WorkerFailure& failure) {
     out.integer("rank", failure.rank);
     out.integer("local_rank", failure.local_rank);
     out.integer("pid", failure.pid);
-    out.object("end", [&] {
-        out.name("kind", name_of(failure.end.kind));
-        out.integer("value", failure.end.value);
-        out.truth("core_dumped", failure.end.core_dumped);
-    });
+    out.object("end", [&] { write(out, failure.end); });
     out.truth("is_consequence", failure.is_consequence);
+    if (failure.unix_time) out.integer("unix_time", *failure.unix_time);
     out.text("message", failure.message);
+    if (!failure.why.empty()) out.text("why", failure.why);
+    if (!failure.error_file.empty()) out.text("error_file", failure.error_file);
     out.text("details", failure.details);
 }
 
@@ -205,6 +211,16 @@ void write(JsonWriter& out, const JobResult& result) {
     out.name("outcome", name_of(result.outcome));
     out.integer("exit_code", result.exit_code);
     if (result.first_cause) out.object("first_cause", [&] { write(out, *result.first_cause); });
+    if (result.consequences.empty()) return;
+    out.list("consequences", result.consequences, [&](const Consequence& consequence) {
+        out.object("", [&] {
+            out.integer("rank", consequence.rank);
+            out.integer("local_rank", consequence.local_rank);
+            out.integer("pid", consequence.pid);
+            out.name("host", consequence.host);
+            out.object("end", [&] { write(out, consequence.end); });
+        });
+    });
 }
 
 void write(JsonWriter& out, const ProtocolError& error) {
@@ -414,17 +430,25 @@ Settings read_settings(const Fields& in) {
     return settings;
 }
 
+WorkerEnd read_end(const Fields& in) {
+    WorkerEnd end;
+    end.kind = in.one_of("kind", end_kinds);
+    end.value = in.integer("value", std::numeric_limits<std::int32_t>::min(), biggest_int);
+    end.core_dumped = in.truth("core_dumped");
+    return end;
+}
+
 WorkerFailure read_failure(const Fields& in) {
     WorkerFailure failure;
     failure.rank = in.integer("rank", 0, biggest_int);
     failure.local_rank = in.integer("local_rank", 0, limits::max_workers_per_node - 1);
     failure.pid = in.integer("pid", 0, biggest_int);
-    const auto end = in.object("end");
-    failure.end.kind = end.one_of("kind", end_kinds);
-    failure.end.value = end.integer("value", std::numeric_limits<std::int32_t>::min(), biggest_int);
-    failure.end.core_dumped = end.truth("core_dumped");
+    failure.end = read_end(in.object("end"));
     failure.is_consequence = in.truth("is_consequence");
+    if (in.has("unix_time")) failure.unix_time = in.whole("unix_time", 0, latest_unix_time);
     failure.message = in.text("message");
+    if (in.has("why")) failure.why = in.text("why");
+    if (in.has("error_file")) failure.error_file = in.text("error_file");
     failure.details = in.text("details");
     return failure;
 }
@@ -570,6 +594,17 @@ JobResult read_result(const Fields& in) {
     result.outcome = in.one_of("outcome", outcomes);
     result.exit_code = in.integer("exit_code", 0, 255);
     if (in.has("first_cause")) result.first_cause = read_cause(in.object("first_cause"));
+    if (!in.has("consequences")) return result;
+    in.list("consequences", limits::max_told_consequences, [&](const Fields& element) {
+        const auto fields = element.object("value");
+        Consequence consequence;
+        consequence.rank = fields.integer("rank", 0, biggest_int);
+        consequence.local_rank = fields.integer("local_rank", 0, limits::max_workers_per_node - 1);
+        consequence.pid = fields.integer("pid", 0, biggest_int);
+        consequence.host = fields.name("host");
+        consequence.end = read_end(fields.object("end"));
+        result.consequences.push_back(std::move(consequence));
+    });
     return result;
 }
 

@@ -81,8 +81,25 @@ struct WorkerFailure {
     std::string details;
     /// The worker says that it died of another's death (SDK's PeerLost): judged after all others.
     bool is_consequence = false;
+    /// What its machine knows of the cause, as a sentence ("the kernel ran out of memory ...").
+    std::string why = {};
+    /// Where its error file is kept; empty: there is none any more.
+    std::string error_file = {};
+    /// Seconds since 1970 by its host's clock, for people only.
+    std::optional<std::int64_t> unix_time = std::nullopt;
 
     bool operator==(const WorkerFailure&) const = default;
+};
+
+/// A worker that ended badly after the first failure, by itself and not because it was told to.
+struct Consequence {
+    int rank = 0;
+    int local_rank = 0;
+    int pid = 0;
+    WorkerEnd end;
+    std::string host = {};
+
+    bool operator==(const Consequence&) const = default;
 };
 
 /// Why a round or a job ended. `reason` is always there and reads as a sentence.
@@ -312,6 +329,8 @@ struct JobResult {
     Outcome outcome = Outcome::succeeded;
     std::optional<Cause> first_cause;
     int exit_code = 0;
+    /// The first other failure of each node in the last round, in order of time; not all if many.
+    std::vector<Consequence> consequences = {};
 
     bool operator==(const JobResult&) const = default;
 };

@@ -193,6 +193,7 @@ private:
         std::vector<Effect>& out);
     control::Cause cause_of(const Member& member, const control::Failed& failed) const;
     const Failure* first_failure() const;
+    std::vector<control::Consequence> consequences() const;
     const Failure* first_not_executable() const;
 
     // Questions.

@@ -163,6 +163,7 @@ void Job::end(
     std::vector<Effect>& out) {
     require(!result_, "a job ends once");
     result_ = control::JobResult{outcome, std::move(cause), exit_code};
+    result_->consequences = consequences();
     state_ = State::over;
     stop_.reset();
     drain_look_at_.reset();
@@ -178,6 +179,27 @@ void Job::end(
     // Who is cut off at the moment gets it when it resumes.
     for (const auto* member : members_.by_arrival())
         send(*member, *result_, out);
+}
+
+/// What the last round's other failures were, for a report that says the same on every node.
+std::vector<control::Consequence> Job::consequences() const {
+    std::vector<const Failure*> others;
+    for (const auto& failure : failures_)
+        if (failure.cause.worker && failure.cause.kind == control::Cause::Kind::worker_failed)
+            others.push_back(&failure);
+    std::stable_sort(others.begin(), others.end(), [](const Failure* a, const Failure* b) {
+        return a->at < b->at;
+    });
+    std::vector<control::Consequence> told;
+    const auto& first = result_->first_cause;
+    for (const auto* failure : others) {
+        if (told.size() == limits::max_told_consequences) break;
+        const auto& worker = *failure->cause.worker;
+        if (first && first->worker && first->worker->rank == worker.rank) continue;
+        told.push_back(
+            {worker.rank, worker.local_rank, worker.pid, worker.end, failure->cause.host});
+    }
+    return told;
 }
 
 std::string Job::ending() const {

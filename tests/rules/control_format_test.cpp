@@ -48,6 +48,7 @@ std::string part_of(const std::string& field) {
         {"end", "*end*"},
         {"first_cause", "*cause*"},
         {"neighbours", "*neighbour*"},
+        {"consequences", "*consequence*"},
         {"join", "join"},
         {"assignment", "assignment"}};
     const auto found = parts.find(field);

@@ -13,13 +13,13 @@ TEST_CASE("an error file of @record gives the message and the call stack") {
             "extraInfo": {"py_callstack": "Traceback:\n  a\n", "timestamp": "17"}}})");
 
     REQUIRE(report.has_value());
-    CHECK(*report == ErrorReport{"ValueError: x", "Traceback:\n  a\n"});
+    CHECK(*report == ErrorReport{"ValueError: x", "Traceback:\n  a\n", false, 17});
 }
 
 TEST_CASE("an error file may carry the message as plain text") {
     CHECK(
         parse_error_file(R"({"message": "it broke", "timestamp": 17})") ==
-        ErrorReport{"it broke", ""});
+        ErrorReport{"it broke", "", false, 17});
 }
 
 TEST_CASE("an error that begins with PeerLost is another worker's fault") {
@@ -54,4 +54,37 @@ TEST_CASE("an error file cut at any byte is a report or nothing") {
     for (std::size_t size = 0; size < whole.size(); ++size)
         CHECK_FALSE(parse_error_file(whole.substr(0, size)).has_value());
     CHECK(parse_error_file(whole) == ErrorReport{"E: \"x\"", "s"});
+}
+
+TEST_CASE("a timestamp may be a number or text, and one that makes no sense is none") {
+    const auto time_of = [](const std::string& stamp) {
+        return parse_error_file(R"({"message": "x", "timestamp": )" + stamp + "}")->unix_time;
+    };
+    CHECK(time_of("17") == 17);
+    CHECK(time_of("17.9") == 17);
+    CHECK(time_of(R"("17")") == 17);
+    CHECK(time_of(R"("17.9")") == 17);
+    for (const auto* stamp :
+         {"-1", "0", "1e300", R"("")", R"("soon")", R"("17 s")", "null", "[1]", R"("nan")"})
+        CHECK_FALSE(time_of(stamp).has_value());
+}
+
+TEST_CASE("of a long message the beginning is kept, of a long call stack the end") {
+    const std::string line = "  File \\\"a.py\\\", line 1\\n";
+    std::string stack;
+    while (stack.size() < 100'000)
+        stack += line;
+    const auto report = parse_error_file(
+        R"({"message": {"message": ")" + std::string(5000, 'm') +
+        R"(", "extraInfo": {"py_callstack": ")" + stack + R"(the end"}}})");
+
+    REQUIRE(report.has_value());
+    CHECK(report->message.size() < 1100);
+    CHECK(report->details.size() < 4200);
+    CHECK(report->details.starts_with("...\n  File"));
+    CHECK(report->details.ends_with("the end"));
+}
+
+TEST_CASE("an error file that is too long is none") {
+    CHECK_FALSE(parse_error_file(R"({"message": ")" + std::string(2'000'000, 'm') + R"("})"));
 }

@@ -4,6 +4,8 @@
 #include <doctest/doctest.h>
 
 #include <csignal>
+#include <sstream>
+#include <string>
 
 using namespace ddprun;
 using control::Cause;
@@ -27,16 +29,24 @@ agent::JobReport a_report(WorkerFailure worker) {
     return report;
 }
 
+bool contains(const std::string& text, const std::string& words) {
+    return text.find(words) != std::string::npos;
+}
+
 }  // namespace
 
 TEST_CASE("the screen names the first cause, its words, and what fell after it") {
     auto report = a_report(
         {3, 1, 4242, {WorkerEnd::Kind::exited, 1}, "ValueError: x", "Traceback:\n  line 3\n"});
-    report.consequences.push_back({2, 0, 4241, {WorkerEnd::Kind::killed, SIGABRT, true}});
+    report.host = "node7";
+    report.consequences.push_back({2, 0, 4241, {WorkerEnd::Kind::killed, SIGABRT, true}, "node7"});
+    report.consequences.push_back({9, 1, 77, {WorkerEnd::Kind::exited, 1}, "node8"});
     report.stopped_count = 1;
+    report.max_restarts = 3;
+    report.restarts = 3;
 
     CHECK(
-        failure_summary(report) ==
+        failure_summary(report, false) ==
         "ddprun: job 'run17' failed: rank 3 on node7 ended and 0 of 0 restarts are left\n"
         "  first cause  rank 3 (local rank 1, pid 4242) on node7, round 2\n"
         "  how          exited with code 1\n"
@@ -44,44 +54,100 @@ TEST_CASE("the screen names the first cause, its words, and what fell after it")
         "  its last words:\n"
         "  | Traceback:\n"
         "  |   line 3\n"
-        "  then         rank 2 killed by SIGABRT (core dumped); 1 worker here stopped by ddprun\n"
+        "  then         rank 2 killed by SIGABRT (core dumped); rank 9 on node8 exited\n"
+        "               with code 1; 1 worker here stopped by ddprun\n"
+        "  restarts     3 of 3 used\n"
         "  exit code    1\n");
 }
 
-TEST_CASE("a SIGKILL that was not ours comes with a hint") {
-    const auto text =
-        failure_summary(a_report({0, 0, 7, {WorkerEnd::Kind::killed, SIGKILL}, "", ""}));
+TEST_CASE("what the machine knows of the cause stands below how it died") {
+    WorkerFailure worker{0, 0, 7, {WorkerEnd::Kind::killed, SIGKILL}, "", ""};
+    worker.why = "the kernel killed it for lack of memory (memory limit 2 GiB)";
 
-    CHECK(
-        text.find("how          killed by SIGKILL\n  hint         not sent by ddprun") !=
-        text.npos);
+    CHECK(contains(
+        failure_summary(a_report(worker), false),
+        "  how          killed by SIGKILL\n"
+        "  why          the kernel killed it for lack of memory (memory limit 2 GiB)\n"));
+}
+
+TEST_CASE("without a word from its machine a death by SIGKILL still comes with advice") {
+    const auto text =
+        failure_summary(a_report({0, 0, 7, {WorkerEnd::Kind::killed, SIGKILL}, "", ""}), false);
+
+    CHECK(contains(text, "how          killed by SIGKILL\n  why          not sent by ddprun"));
+}
+
+TEST_CASE("what the headline says is not said again") {
+    auto report = a_report({3, 1, 4242, {WorkerEnd::Kind::exited, 1}, "ValueError: x", ""});
+    report.first_cause->reason = "rank 3 on node7: ValueError: x";
+
+    CHECK_FALSE(contains(failure_summary(report, false), "message"));
+}
+
+TEST_CASE("a message of several lines gives its first to the headline") {
+    auto report = a_report({3, 1, 4242, {WorkerEnd::Kind::exited, 1}, "E: a\nb", ""});
+    report.first_cause->reason = "rank 3 on node7: E: a\nb";
+
+    const auto text = failure_summary(report, false);
+
+    CHECK(text.starts_with("ddprun: job 'run17' failed: rank 3 on node7: E: a\n  first cause"));
+    CHECK(contains(text, "  message      E: a\n               b\n"));
+}
+
+TEST_CASE("lines of the report's own stay within 80 columns") {
+    WorkerFailure worker{0, 0, 7, {WorkerEnd::Kind::killed, SIGKILL}, "", ""};
+    for (int i = 0; i < 60; ++i)
+        worker.why += "word" + std::to_string(i) + " ";
+
+    std::istringstream lines{failure_summary(a_report(worker), false)};
+
+    for (std::string line; std::getline(lines, line);)
+        CHECK(line.size() < 80);
+}
+
+TEST_CASE("colour is only where it was asked for, and ends where it began") {
+    const auto report = a_report({0, 0, 7, {WorkerEnd::Kind::exited, 1}, "", "\x1b[31mred"});
+
+    CHECK_FALSE(contains(failure_summary(report, false), "\x1b"));
+    const auto coloured = failure_summary(report, true);
+    CHECK(coloured.starts_with("\x1b[1;31mddprun: job"));
+    CHECK(contains(coloured, "are left\x1b[0m\n"));
+    CHECK(contains(coloured, "  | ?[31mred\n"));
 }
 
 TEST_CASE("a worker's last words cannot move the cursor") {
     const auto text = failure_summary(
-        a_report({0, 0, 7, {WorkerEnd::Kind::exited, 1}, "", "\x1b[2Jgone\r\n\x07"}));
+        a_report(
+            {0,
+             0,
+             7,
+             {WorkerEnd::Kind::exited, 1},
+             "",
+             "\x1b[2Jgone\r\n\x07\xc2\x9b"
+             "1m"}),
+        false);
 
-    CHECK(text.find("  | ?[2Jgone?\n  | ?\n") != text.npos);
+    CHECK(text.find("  | ?[2Jgone?\n  | ??1m\n") != text.npos);
 }
 
 TEST_CASE("many consequences are folded") {
     auto report = a_report({0, 0, 7, {WorkerEnd::Kind::exited, 1}, "", ""});
     for (int rank = 1; rank < 64; ++rank)
-        report.consequences.push_back({rank, rank, 7, {WorkerEnd::Kind::exited, 1}});
+        report.consequences.push_back({rank, rank, 7, {WorkerEnd::Kind::exited, 1}, ""});
 
-    CHECK(failure_summary(report).find("; and 55 more\n") != std::string::npos);
+    CHECK(contains(failure_summary(report, false), "; and 55 more\n"));
 }
 
 TEST_CASE("a cancelled job says so, a good one says nothing") {
     agent::JobReport report;
     report.run_id = "a";
-    CHECK(failure_summary(report).empty());
+    CHECK(failure_summary(report, false).empty());
 
     report.outcome = control::Outcome::cancelled;
     report.exit_code = 130;
     report.first_cause = Cause{Cause::Kind::cancelled, "SIGINT on node1", "node1"};
     CHECK(
-        failure_summary(report) ==
+        failure_summary(report, false) ==
         "ddprun: job 'a' was cancelled: SIGINT on node1\n  exit code    130\n");
 }
 
@@ -93,7 +159,7 @@ TEST_CASE("without a result the screen says what this node ended for") {
     report.reason = "the rendezvous server at node1:29400 is gone";
 
     CHECK(
-        failure_summary(report) ==
+        failure_summary(report, false) ==
         "ddprun: job 'a' failed: the rendezvous server at node1:29400 is gone\n"
         "  exit code    81\n");
 }

@@ -215,6 +215,8 @@ TEST_CASE("after an error the decoder does not go on with the next frame") {
 TEST_CASE("all free text of a message together is bounded after escaping") {
     auto failure = samples::a_failure();
     failure.message = "short";
+    failure.why.clear();
+    failure.error_file.clear();
     failure.details = std::string(50'000, '\n');
     const auto frame = encode(AgentMessage{Failed{1, {}, failure, std::nullopt}});
     CHECK(frame.size() < limits::max_free_text_bytes + 512);

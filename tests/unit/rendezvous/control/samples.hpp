@@ -24,7 +24,14 @@ inline WorkerFailure a_failure() {
         {WorkerEnd::Kind::killed, 11, true},
         "ValueError: \"quoted\" and \\ and \xC3\xBC",
         "line 1\nline 2\t\x01\x1F",
-        true};
+        true,
+        "the kernel ran out of memory",
+        "/logs/error.json",
+        1'769'860'805};
+}
+
+inline WorkerFailure a_bare_failure() {
+    return {0, 0, 0, {WorkerEnd::Kind::not_executed, 2, false}, "", "", false};
 }
 
 inline Join a_join() {
@@ -80,7 +87,7 @@ inline std::vector<AgentMessage> agent_messages() {
         Leave{"evicted", 15},
         bare,
         Resume{bare, "abcd", std::nullopt, 0, NodeState::ready, std::nullopt},
-        Failed{0, {}, a_failure(), std::nullopt},
+        Failed{0, {}, a_bare_failure(), std::nullopt},
         NeighbourHeard{a_nonce(2), std::nullopt, true}};
 }
 
@@ -96,7 +103,11 @@ inline std::vector<ServerMessage> server_messages() {
         Standby{"full"},
         HeartbeatAck{5},
         Ask{a_nonce(3)},
-        JobResult{Outcome::failed, a_cause(), 255},
+        JobResult{
+            Outcome::failed,
+            a_cause(),
+            255,
+            {{5, 1, 77, {WorkerEnd::Kind::exited, 1, false}, "node3"}}},
         ProtocolError{"what?"},
         Refused{"never", std::nullopt},
         JobResult{Outcome::succeeded, std::nullopt, 0}};

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/report/cause_in_words.hpp"
+
+#include "rendezvous/base/exit_codes.hpp"
+#include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <string_view>
+
+namespace ddprun::agent {
+namespace cause_in_words_file {
+namespace {
+
+using control::WorkerEnd;
+
+constexpr std::uint64_t mib = 1024ULL * 1024;
+
+struct Row {
+    int number;
+    std::string_view words;
+};
+
+/// Signals that mean something by themselves. Those with facts of their own are not here.
+constexpr Row signal_rows[] = {
+    {SIGABRT,
+     "the program gave up by itself (a failed assertion, an uncaught C++ exception, a watchdog): "
+     "its last words say why"},
+    {SIGILL, "the program has instructions that this processor does not know"},
+    {SIGFPE, "an integer was divided by zero in native code"},
+    {SIGPIPE, "it wrote into a pipe that nobody reads any more"},
+    {SIGALRM, "its own alarm clock rang"},
+    {SIGXCPU, "its limit on processor time was reached: see ulimit -t"},
+    {SIGXFSZ, "its limit on the size of a file was reached: see ulimit -f"},
+    {SIGSYS, "it made a system call that its sandbox (seccomp) forbids"},
+    {SIGTRAP, "it met a breakpoint without a debugger"},
+    {SIGTERM, "not sent by ddprun: somebody else stopped it"},
+    {SIGINT, "not sent by ddprun: somebody else stopped it"},
+    {SIGHUP, "not sent by ddprun: somebody else stopped it"},
+    {SIGQUIT, "not sent by ddprun: somebody else stopped it"},
+};
+
+/// Exit codes that programs agree upon.
+constexpr Row code_rows[] = {
+    {exit_codes::usage, "what Python and most programs say of wrong arguments or a missing script"},
+    {120, "Python could not write the rest of its output when it ended"},
+    {exit_codes::not_executable, "what a shell says of a program that it cannot execute"},
+    {exit_codes::not_found, "what a shell says of a program that it does not find"},
+};
+
+constexpr Row not_executed_rows[] = {
+    {ENOENT, "the program, or the interpreter that its first line names, does not exist"},
+    {EACCES, "it may not be executed (chmod +x), or its file system is mounted noexec"},
+    {ENOEXEC, "it is no program for this machine: another processor, or a script without #!"},
+    {ETXTBSY, "somebody is writing to it"},
+    {E2BIG, "its arguments and environment are too long together"},
+};
+
+template <std::size_t N>
+std::string words_of(const Row (&rows)[N], int number) {
+    for (const auto& row : rows)
+        if (row.number == number) return std::string{row.words};
+    return {};
+}
+
+std::string limit_text(const MachineFacts& facts) {
+    if (!facts.memory_limit_bytes) return {};
+    return " (memory limit " + bytes_text(*facts.memory_limit_bytes) + ")";
+}
+
+CauseInWords of_sigkill(const MachineFacts& facts) {
+    if (!facts.oom_line.empty())
+        return {
+            "out of memory",
+            "the kernel killed it for lack of memory" + limit_text(facts) + ": \"" +
+                facts.oom_line + "\""};
+    if (facts.oom_kills.value_or(0) > 0)
+        return {
+            "out of memory",
+            "the kernel killed " + std::to_string(*facts.oom_kills) +
+                (*facts.oom_kills == 1 ? " process" : " processes") +
+                " of this node for lack of memory" + limit_text(facts) + " in this round"};
+    if (facts.oom_kills)
+        return {
+            "",
+            "not sent by ddprun, and the kernel counts no kill for lack of memory: a person, the "
+            "scheduler or the container's supervisor sent it"};
+    return {"", "not sent by ddprun; if nobody else did, the kernel was out of memory: see dmesg"};
+}
+
+CauseInWords of_sigbus(const MachineFacts& facts) {
+    constexpr std::string_view advice =
+        "enlarge it (docker: --shm-size; Kubernetes: an emptyDir of "
+        "medium Memory) or use fewer data loaders";
+    const auto& shared = facts.shared_memory;
+    if (!shared || shared->size_bytes == 0)
+        return {"", "a memory mapped file was shorter than it should be, or its disk is full"};
+    const auto used = shared->size_bytes - std::min(shared->free_bytes, shared->size_bytes);
+    const auto sizes = bytes_text(used) + " of " + bytes_text(shared->size_bytes) + " used";
+    // What a dead worker held may be free again, so a few pages do not make it "not full".
+    if (shared->free_bytes < std::max(shared->size_bytes / 50, 4 * mib))
+        return {"/dev/shm is full", "/dev/shm is full, " + sizes + ": " + std::string{advice}};
+    // Docker's default, far too small for data loaders.
+    if (shared->size_bytes <= 64 * mib)
+        return {
+            "",
+            "probably a full /dev/shm: it is small, " + sizes +
+                " after this worker's end: " + std::string{advice}};
+    return {
+        "",
+        "a memory mapped file was shorter than it should be, or its disk is full; /dev/shm has " +
+            sizes};
+}
+
+CauseInWords of_killed(int signal, const MachineFacts& facts) {
+    if (signal == SIGKILL) return of_sigkill(facts);
+    if (signal == SIGBUS) return of_sigbus(facts);
+    if (signal == SIGSEGV)
+        return {
+            "",
+            "native code used memory that is not its own; PYTHONFAULTHANDLER=1 shows where in "
+            "Python"};
+    return {"", words_of(signal_rows, signal)};
+}
+
+CauseInWords of_exited(int code, const MachineFacts& facts) {
+    // A data loader's death is told by its parent with an exit code of its own.
+    if (facts.oom_kills.value_or(0) > 0) {
+        auto cause = of_sigkill(facts);
+        cause.sentence += "; perhaps a child of this worker";
+        return {"", cause.sentence};
+    }
+    constexpr int lowest = exit_codes::killed_by(1);
+    constexpr int highest = exit_codes::killed_by(64);
+    if (code >= lowest && code <= highest)
+        return {"", "what a shell says of a program killed by " + signal_name(code - lowest + 1)};
+    return {"", words_of(code_rows, code)};
+}
+
+void append(std::string& sentence, const std::string& line) {
+    if (line.empty()) return;
+    if (!sentence.empty()) sentence += "; ";
+    sentence += "the kernel says: \"" + line + "\"";
+}
+
+}  // namespace
+}  // namespace cause_in_words_file
+
+CauseInWords cause_in_words(const control::WorkerEnd& end, const MachineFacts& facts) {
+    using namespace cause_in_words_file;
+    CauseInWords cause;
+    switch (end.kind) {
+        case WorkerEnd::Kind::not_executed: return {"", words_of(not_executed_rows, end.value)};
+        case WorkerEnd::Kind::killed: cause = of_killed(end.value, facts); break;
+        case WorkerEnd::Kind::exited: cause = of_exited(end.value, facts); break;
+    }
+    append(cause.sentence, facts.crash_line);
+    return cause;
+}
+
+std::string bytes_text(std::uint64_t bytes) {
+    constexpr std::array<const char*, 5> units{"bytes", "KiB", "MiB", "GiB", "TiB"};
+    auto value = static_cast<double>(bytes);
+    std::size_t unit = 0;
+    while (value >= 1024 && unit + 1 < units.size()) {
+        value /= 1024;
+        ++unit;
+    }
+    std::array<char, 32> text{};
+    std::snprintf(
+        text.data(),
+        text.size(),
+        value < 10 && unit > 0 ? "%.2g %s" : "%.0f %s",
+        value,
+        units.at(unit));
+    return text.data();
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/control/message.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace ddprun::agent {
+
+/// What the machine tells about the time in which a worker died. Nothing: it cannot be told here.
+struct MachineFacts {
+    /// Processes of the workers' memory cgroup that the kernel killed for lack of memory since the
+    /// round's workers were started.
+    std::optional<std::uint64_t> oom_kills;
+    /// The tightest limit that holds for them.
+    std::optional<std::uint64_t> memory_limit_bytes;
+    /// The kernel's line about its killing this very process for lack of memory.
+    std::string oom_line;
+    /// The kernel's or a driver's line about its crash.
+    std::string crash_line;
+    struct SharedMemory {
+        std::uint64_t size_bytes = 0;
+        std::uint64_t free_bytes = 0;
+
+        bool operator==(const SharedMemory&) const = default;
+    };
+    std::optional<SharedMemory> shared_memory;
+
+    bool operator==(const MachineFacts&) const = default;
+};
+
+/// Why a worker ended as it did, as far as its end and the machine tell.
+struct CauseInWords {
+    /// For the headline, where the machine is sure: "out of memory". Else empty.
+    std::string brief;
+    /// A sentence, with what to do; empty when the end says everything.
+    std::string sentence;
+
+    bool operator==(const CauseInWords&) const = default;
+};
+
+CauseInWords cause_in_words(const control::WorkerEnd& end, const MachineFacts& facts);
+
+/// "512 MiB", "1.5 GiB".
+std::string bytes_text(std::uint64_t bytes);
+
+}  // namespace ddprun::agent

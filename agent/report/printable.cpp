@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/report/printable.hpp"
+
+namespace ddprun::agent {
+namespace {
+
+constexpr std::size_t screen_width = 80;
+
+/// Columns of a word: characters of UTF-8, each counted as one.
+std::size_t columns(std::string_view word) {
+    std::size_t count = 0;
+    for (const char c : word)
+        if ((static_cast<unsigned char>(c) & 0xC0U) != 0x80U) ++count;
+    return count;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+    std::string result;
+    result.reserve(text.size());
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const auto c = static_cast<unsigned char>(text[i]);
+        const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0U;
+        // U+0080 to U+009F: escape sequences in one character.
+        const bool is_wide_control = c == 0xC2 && next >= 0x80 && next < 0xA0;
+        const bool is_control = (c < 0x20 && c != '\t' && c != '\n') || c == 0x7F;
+        result += is_control || is_wide_control ? '?' : text[i];
+        if (is_wide_control) ++i;
+    }
+    return result;
+}
+
+std::string wrapped(std::string_view text, std::size_t indent) {
+    const std::string margin(indent, ' ');
+    std::string result;
+    std::size_t column = indent;
+    bool is_at_start = true;
+    while (!text.empty()) {
+        const auto end = text.find_first_of(" \n");
+        const auto word = text.substr(0, end);
+        const auto width = columns(word);
+        const bool is_too_long = !is_at_start && column + 1 + width >= screen_width;
+        if (is_too_long) {
+            result += '\n' + margin;
+            column = indent;
+        } else if (!is_at_start) {
+            result += ' ';
+            ++column;
+        }
+        result += word;
+        column += width;
+        is_at_start = false;
+        if (end == std::string_view::npos) break;
+        if (text[end] == '\n') {
+            result += '\n' + margin;
+            column = indent;
+            is_at_start = true;
+        }
+        text.remove_prefix(end + 1);
+    }
+    while (result.ends_with(' ') || result.ends_with('\n'))
+        result.pop_back();
+    return result;
+}
+
+}  // namespace ddprun::agent

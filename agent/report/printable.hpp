@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace ddprun::agent {
+
+/// A worker's words on our screen: tabs and newlines stay, control characters become `?`, so that
+/// nothing it wrote can move the cursor.
+std::string printable(std::string_view text);
+
+/// `text` broken at spaces so that lines end before column 80, when the first one starts at
+/// `indent` and the others are indented so. Words are not broken; its own newlines stay.
+std::string wrapped(std::string_view text, std::size_t indent);
+
+}  // namespace ddprun::agent

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/report/job_report.hpp"
+
+#include <string>
+
+namespace ddprun::agent {
+
+/// The report for programs: one JSON object on one line, newline included; agent/README.md lists
+/// the fields. Always valid UTF-8. Also for a job that succeeded.
+std::string report_json(const JobReport& report);
+
+/// What torchrun leaves in its parent's TORCHELASTIC_ERROR_FILE: the first cause in the form of
+/// PyTorch's `@record`, with `errorCode` (negative for a signal). `original` is what the worker
+/// wrote itself, when it is at hand: then its other fields stay. `unix_time` is now.
+/// Requires: the job did not succeed.
+std::string parent_error_json(
+    const JobReport& report, const std::string& original, std::int64_t unix_time);
+
+}  // namespace ddprun::agent
