@@ -7,7 +7,7 @@
 
 namespace ddprun::launcher {
 
-int exit_code_before_start(const Failure& failure) {
+int exit_code_before_start(const Failure& failure, bool is_torchrun_wanted) {
     struct Row {
         int number;
         int exit_code;
@@ -18,7 +18,11 @@ int exit_code_before_start(const Failure& failure) {
         {EACCES, exit_codes::not_executable},
         {EISDIR, exit_codes::not_executable}};
     for (const auto& row : rows)
-        if (failure.code == system_code(row.number)) return row.exit_code;
+        if (failure.code == system_code(row.number)) {
+            const bool is_usage = row.exit_code == exit_codes::usage;
+            return is_torchrun_wanted && !is_usage ? exit_codes::as_torchrun(row.exit_code)
+                                                   : row.exit_code;
+        }
     return exit_codes::internal_error;
 }
 

@@ -8,6 +8,7 @@
 #include "launcher/explain.hpp"
 #include "launcher/job_spec.hpp"
 #include "launcher/options.hpp"
+#include "launcher/report_options.hpp"
 #include "launcher/surroundings.hpp"
 #include "launcher/who_serves.hpp"
 #include "rendezvous/base/exit_codes.hpp"
@@ -27,8 +28,8 @@ int show(const std::string& text) {
 }
 
 /// Two lines at most: what is wrong, and what to do.
-int refuse(const Failure& failure) {
-    const int exit_code = exit_code_before_start(failure);
+int refuse(const Failure& failure, bool is_torchrun_wanted = false) {
+    const int exit_code = exit_code_before_start(failure, is_torchrun_wanted);
     auto text = "ddprun: " + failure.context + "\n";
     if (exit_code == exit_codes::usage) text += "try 'ddprun --help'\n";
     std::fwrite(text.data(), 1, text.size(), stderr);
@@ -63,7 +64,10 @@ int run(
     const auto level = log_level(*options, surroundings.environment, notices);
     if (!level) return refuse(level.error());
     auto spec = resolve(*options, surroundings);
-    if (!spec) return refuse(spec.error());
+    if (!spec) {
+        const auto is_wanted = is_torchrun_wanted(*options);
+        return refuse(spec.error(), is_wanted && *is_wanted);
+    }
     spec->notices.insert(spec->notices.begin(), notices.begin(), notices.end());
     if (options->has_flag("explain")) return show(explain(*spec, who_serves(*spec, surroundings)));
 

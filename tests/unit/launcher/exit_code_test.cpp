@@ -18,3 +18,13 @@ TEST_CASE("what stops ddprun before a job exists has the exit code a shell would
     CHECK(code(EISDIR) == 126);
     CHECK(code(EMFILE) == 1);
 }
+
+TEST_CASE("as torchrun has it, what stops ddprun before a job exists is 2 for usage, else 1") {
+    const auto code = [](int number) {
+        return exit_code_before_start(Failure{system_code(number), ""}, true);
+    };
+    CHECK(code(EINVAL) == 2);
+    CHECK(code(ENOENT) == 1);
+    CHECK(code(EACCES) == 1);
+    CHECK(code(EMFILE) == 1);
+}

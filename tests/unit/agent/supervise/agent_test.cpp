@@ -24,6 +24,7 @@ using Phase = Agent::Phase;
 const WorkerExit success{WorkerExit::Exited{0}};
 const WorkerExit crash{WorkerExit::Exited{3}};
 const WorkerExit by_sigterm{WorkerExit::Killed{SIGTERM}};
+const WorkerExit by_sigkill{WorkerExit::Killed{SIGKILL}};
 constexpr std::uint16_t first_store = 20'001;
 constexpr std::uint16_t second_store = 20'003;
 
@@ -998,6 +999,45 @@ TEST_CASE("the report folds what fell after the first cause") {
     REQUIRE(story.report().consequences.size() == 1);
     CHECK(story.report().consequences.front().rank == 0);
     CHECK(story.report().first_cause == cause);
+}
+
+TEST_CASE("the report names this node's failures and those of others, each rank once") {
+    Story story;
+    story.running();
+    story.is(A::WorkerExited{1, crash});
+    story.is(A::WorkerExited{0, WorkerExit{WorkerExit::Exited{1}}});
+    story.nothing_remains();
+    story.is(A::FailureExplained{0, 1, "boom", "", false});
+
+    ctl::JobResult result{ctl::Outcome::failed, std::nullopt, 3};
+    const ctl::WorkerEnd aborted{ctl::WorkerEnd::Kind::killed, SIGABRT, true};
+    result.consequences = {{0, 0, 100, {}, "here"}, {9, 1, 5, aborted, "elsewhere"}};
+    story.hears(result);
+
+    std::vector<int> ranks;
+    for (const auto& one : story.report().consequences)
+        ranks.push_back(one.rank);
+    CHECK(ranks == std::vector<int>{1, 0, 9});
+    CHECK(story.report().consequences.back().host == "elsewhere");
+}
+
+TEST_CASE("what the machine knows of a death goes to everybody") {
+    Story story;
+    story.running();
+    story.is(A::WorkerExited{1, by_sigkill});
+
+    A::FailureExplained explained{0, 1, "", "last words", false};
+    explained.cause = {"out of memory", "the kernel killed it for lack of memory"};
+    explained.error_file = "/logs/error.json";
+    explained.unix_time = 17;
+    story.is(explained);
+
+    const auto failure = story.said<ctl::Failed>().front().failure;
+    CHECK(failure.message == "killed by SIGKILL (out of memory)");
+    CHECK(failure.why == "the kernel killed it for lack of memory");
+    CHECK(failure.details == "last words");
+    CHECK(failure.error_file == "/logs/error.json");
+    CHECK(failure.unix_time == 17);
 }
 
 TEST_CASE("every event has an answer in every phase of an agent") {

@@ -91,6 +91,37 @@ TEST_CASE("details of a failure come with the result, not with the stop") {
     CHECK(result.first_cause->worker->details == "Traceback");
 }
 
+TEST_CASE("the result names each node's other failure, so that all reports can say the same") {
+    Story job{"2", 0};
+    job.run("a b");
+    std::vector<Coordinator::Effect> effects;
+    const auto says = [&](const std::string& node, control::AgentMessage message) {
+        effects.clear();
+        job.coordinator().handle(
+            Coordinator::Received{job.connection(node), std::move(message)}, Instant{}, effects);
+    };
+    control::WorkerFailure first;
+    first.rank = 1;
+    control::WorkerFailure second{2, 0, 77, {End::Kind::killed, SIGABRT, true}, "", ""};
+
+    says("b", control::Failed{0, 1ms, second, {}});
+    says("a", control::Failed{0, 5ms, first, {}});
+    says("a", control::Ready{0, 1, 2});
+    says("b", control::Ready{0, 1, 2});
+
+    std::vector<control::JobResult> results;
+    for (const auto& effect : effects)
+        if (const auto* send = std::get_if<Send>(&effect))
+            if (const auto* result = std::get_if<control::JobResult>(&send->message))
+                results.push_back(*result);
+    REQUIRE(results.size() == 2);
+    const std::vector<control::Consequence> told{
+        {2, 0, 77, {End::Kind::killed, SIGABRT, true}, "b"}};
+    CHECK(results[0].first_cause->worker->rank == 1);
+    CHECK(results[0].consequences == told);
+    CHECK(results[1] == results[0]);
+}
+
 TEST_CASE("the first cause's own code is the job's") {
     CHECK(exit_code_after({End::Kind::exited, 3, false}) == 3);
     CHECK(exit_code_after({End::Kind::exited, 255, false}) == 255);

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/process/ddprun/job.hpp"
+
+#include <doctest/doctest.h>
+
+#include <sys/resource.h>
+
+#include <csignal>
+#include <functional>
+#include <set>
+
+using namespace ddprun::test;
+
+namespace {
+
+/// As many at once as keep a small machine busy without making any of them late.
+constexpr int batch_size = 8;
+
+/// What ddprun ends with for each of the numbers, its worker being `exit_with WORDS`.
+std::vector<int> codes_of(
+    const std::vector<int>& numbers, const std::function<Words(int number)>& words) {
+    std::vector<int> codes;
+    for (std::size_t begin = 0; begin < numbers.size(); begin += batch_size) {
+        const auto end = std::min(begin + batch_size, numbers.size());
+        std::vector<Running> jobs;
+        jobs.reserve(batch_size);
+        for (auto i = begin; i < end; ++i)
+            jobs.emplace_back(
+                program("ddprun"),
+                Words{"--standalone", "--no-python", stub("exit_with")} + words(numbers[i]));
+        for (auto& job : jobs)
+            codes.push_back(job.wait_for_code());
+    }
+    return codes;
+}
+
+/// Core files of workers that are meant to crash would be left in this folder.
+void forbid_core_files() {
+    rlimit limit{};
+    REQUIRE(::getrlimit(RLIMIT_CORE, &limit) == 0);
+    limit.rlim_cur = 0;
+    REQUIRE(::setrlimit(RLIMIT_CORE, &limit) == 0);
+}
+
+}  // namespace
+
+TEST_CASE("each of the 256 exit codes of a worker is ddprun's own") {
+    std::vector<int> numbers;
+    for (int code = 0; code < 256; ++code)
+        numbers.push_back(code);
+
+    CHECK(codes_of(numbers, [](int code) { return Words{std::to_string(code)}; }) == numbers);
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("each signal that ends a worker gives 128 and its number") {
+    forbid_core_files();
+    // What does not end a process that does nothing about it; SIGSTOP would stop it for ever.
+    const std::set<int> harmless{SIGCHLD, SIGCONT, SIGURG, SIGWINCH, SIGTSTP, SIGTTIN, SIGTTOU};
+    std::vector<int> signals;
+    std::vector<int> expected;
+    for (int signal = 1; signal <= 64; ++signal) {
+        if (signal == SIGSTOP) continue;
+        signals.push_back(signal);
+        // The stub's word for having survived. A session without a terminal cannot be stopped.
+        expected.push_back(harmless.contains(signal) ? 99 : 128 + signal);
+    }
+
+    CHECK(codes_of(signals, [](int signal) {
+              return Words{"signal", std::to_string(signal)};
+          }) == expected);
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("a worker's exit code is torchrun's 1 where that was asked for, usage stays 2") {
+    const auto code_of = [](const Words& words) {
+        Running job{program("ddprun"), Words{"--compat=torchrun", "--standalone"} + words};
+        return job.wait_for_code();
+    };
+    const Words worker{"--no-python", stub("exit_with")};
+
+    CHECK(code_of(worker + Words{"0"}) == 0);
+    CHECK(code_of(worker + Words{"7"}) == 1);
+    CHECK(code_of(worker + Words{"2"}) == 1);
+    CHECK(code_of(worker + Words{"signal", "9"}) == 1);
+    CHECK(code_of({"--no-python", "/no/such/program"}) == 1);
+    CHECK(code_of({"--nnodes=x", "script.py"}) == 2);
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("every node of a job ends with the first cause's code") {
+    const TempDir dir;
+    const Meeting meeting;
+    const auto options = meeting.options({"--nnodes=3"});
+    const std::string script = "if [ $RANK = 2 ]; then exit 85; fi\n" + wait_for_ever;
+
+    auto a = start_job(dir, options, script);
+    auto b = start_job(dir, options, script);
+    auto c = start_job(dir, options, script);
+
+    CHECK(a.wait_for_code() == 85);
+    CHECK(b.wait_for_code() == 85);
+    CHECK(c.wait_for_code() == 85);
+    CHECK(no_descendants_left());
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/process/ddprun/job.hpp"
+#include "tests/process/support/memory_cgroup.hpp"
+#include "tests/process/support/skip.hpp"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <csignal>
+#include <filesystem>
+#include <string>
+
+using namespace ddprun::test;
+using Json = nlohmann::json;
+
+namespace {
+
+const std::string write_error_file =
+    "echo '{\"message\": {\"message\": \"ValueError: bad batch\", \"mark\": 5, \"extraInfo\": "
+    "{\"py_callstack\": \"Traceback: line 3\", \"timestamp\": \"17\"}}}' "
+    "> $TORCHELASTIC_ERROR_FILE\n";
+
+/// What comes before the host's own name and numbers is the same on every node.
+std::string report_of(const std::string& screen) {
+    const auto begin = screen.find("ddprun: job '");
+    return begin == std::string::npos ? "" : screen.substr(begin);
+}
+
+Words files_in(const std::filesystem::path& folder) {
+    Words names;
+    for (const auto& entry : std::filesystem::directory_iterator{folder})
+        names.push_back(entry.path().filename().string());
+    std::sort(names.begin(), names.end());
+    return names;
+}
+
+}  // namespace
+
+TEST_CASE("every node shows the same report") {
+    const TempDir dir;
+    const Meeting meeting;
+    const auto options = meeting.options({"--nnodes=2"});
+    const std::string script =
+        "if [ $RANK = 1 ]; then echo last words >&2; exit 7; fi\n" + wait_for_ever;
+
+    auto a = start_job(dir, options, script);
+    auto b = start_job(dir, options, script);
+    CHECK(a.wait_for_code() == 7);
+    CHECK(b.wait_for_code() == 7);
+
+    for (const auto* job : {&a, &b}) {
+        const auto report = report_of(job->err());
+        CAPTURE(report);
+        CHECK(contains(report, "ddprun: job 'tested' failed: rank 1 on "));
+        CHECK(contains(report, ": exited with code 7\n"));
+        CHECK(contains(report, "\n  | last words\n"));
+        CHECK(contains(report, "\n  exit code    7\n"));
+    }
+}
+
+TEST_CASE("the report is a line of JSON where that was asked for") {
+    const TempDir dir;
+    auto job =
+        one_node(dir, {"--report-format=json", "--rdzv-id=j"}, "echo bye >&2\nkill -SEGV $$");
+    CHECK(job.wait_for_code() == 128 + SIGSEGV);
+
+    const auto begin = job.err().find("{\"run_id\"");
+    REQUIRE(begin != std::string::npos);
+    const auto report = Json::parse(job.err().substr(begin));
+    CHECK(report["outcome"] == "failed");
+    CHECK(report["exit_code"] == 139);
+    const auto& worker = report["first_cause"]["worker"];
+    CHECK(worker["end"]["signal"] == "SIGSEGV");
+    CHECK(worker["last_words"] == "bye\n");
+    CHECK(worker["unix_time"] > 1'700'000'000);
+}
+
+TEST_CASE("the report is torchrun's table where that was asked for") {
+    const TempDir dir;
+    auto job = one_node(dir, {"--report-format=torchrun"}, write_error_file + "exit 3");
+    CHECK(job.wait_for_code() == 3);
+
+    CHECK(contains(job.err(), " FAILED\n-----"));
+    CHECK(contains(job.err(), "Failures:\n  <NO_OTHER_FAILURES>\n"));
+    CHECK(
+        contains(job.err(), "Root Cause (first observed failure):\n[0]:\n  time      : 1970-01-0"));
+    CHECK(contains(job.err(), "\n  rank      : 0 (local_rank: 0)\n  exitcode  : 3 (pid: "));
+    CHECK(contains(job.err(), "\n  traceback : Traceback: line 3\n"));
+}
+
+TEST_CASE("the report's file is written for good and bad ends, and nothing is left beside it") {
+    const TempDir dir;
+    const TempDir reports;
+    const auto path = (reports / "report.json").string();
+    auto good = one_node(dir, {"--report-file=" + path}, "exit 0");
+    CHECK(good.wait_for_code() == 0);
+    CHECK(Json::parse(read_file(path))["outcome"] == "succeeded");
+
+    auto bad = one_node(dir, {"--report-file=" + path, "--nproc-per-node=2"}, "exit 4");
+    CHECK(bad.wait_for_code() == 4);
+    const auto report = Json::parse(read_file(path));
+    CHECK(report["exit_code"] == 4);
+    CHECK(report["first_cause"]["kind"] == "worker_failed");
+    CHECK(contains(bad.err(), "ddprun: job '"));
+    CHECK(files_in(reports.path()) == Words{"report.json"});
+}
+
+TEST_CASE("a report file that cannot be written is said and changes nothing else") {
+    const TempDir dir;
+    // Made a folder while the job runs: then nothing can take its place.
+    const auto path = (dir / "report.json").string();
+    auto job = one_node(dir, {"--report-file=" + path}, "mkdir " + path + "\nexit 4");
+
+    CHECK(job.wait_for_code() == 4);
+    CHECK(contains(job.err(), "report.not_written"));
+    CHECK(contains(job.err(), path));
+}
+
+TEST_CASE("the parent's error file gets the first cause with its exit code") {
+    const TempDir dir;
+    const auto script = dir.write_script(
+        "fail",
+        "#!/bin/sh\ntest $RANK = 0 || exec tail -f /dev/null\n" + write_error_file + "exit 3\n");
+    Running::Options options;
+    options.arguments = {"--standalone", "--nproc-per-node=2", "--no-python", script};
+    options.environment["TORCHELASTIC_ERROR_FILE"] = (dir / "parent.json").string();
+    // What was there is replaced, as torchrun does.
+    dir.write("parent.json", "old");
+    Running job{program("ddprun"), options};
+
+    CHECK(job.wait_for_code() == 3);
+    CHECK(
+        Json::parse(read_file(dir / "parent.json")) ==
+        Json::parse(R"({"message": {"message": "ValueError: bad batch", "mark": 5, "errorCode": 3,
+            "extraInfo": {"py_callstack": "Traceback: line 3", "timestamp": "17"}}})"));
+}
+
+TEST_CASE("the parent of a worker without an error file learns the signal and the last words") {
+    const TempDir dir;
+    const auto script = dir.write_script("die", "#!/bin/sh\necho last words >&2\nkill -KILL $$\n");
+    Running::Options options;
+    options.arguments = {"--standalone", "--no-python", script};
+    options.environment["TORCHELASTIC_ERROR_FILE"] = (dir / "parent.json").string();
+    Running job{program("ddprun"), options};
+
+    CHECK(job.wait_for_code() == 128 + SIGKILL);
+    const auto json = Json::parse(read_file(dir / "parent.json"));
+    CHECK(json["message"]["errorCode"] == -9);
+    CHECK(json["message"]["extraInfo"]["py_callstack"] == "last words\n");
+}
+
+TEST_CASE("a job that succeeds leaves its parent's error file alone") {
+    const TempDir dir;
+    Running::Options options;
+    options.arguments = {"--standalone", "--no-python", stub("exit_with"), "0"};
+    options.environment["TORCHELASTIC_ERROR_FILE"] = (dir / "parent.json").string();
+    Running job{program("ddprun"), options};
+
+    CHECK(job.wait_for_code() == 0);
+    CHECK_FALSE(std::filesystem::exists(dir / "parent.json"));
+}
+
+TEST_CASE("error files that make no sense are no harm") {
+    const TempDir dir;
+    for (const std::string& file :
+         {std::string{"echo '{\"message\": ' > $TORCHELASTIC_ERROR_FILE"},
+          std::string{"head -c 3000000 /dev/zero > $TORCHELASTIC_ERROR_FILE"},
+          std::string{"mkfifo $TORCHELASTIC_ERROR_FILE"},
+          std::string{"mkdir $TORCHELASTIC_ERROR_FILE"},
+          std::string{"yes '[' | head -c 100000 | tr -d '\\n' > $TORCHELASTIC_ERROR_FILE"}}) {
+        CAPTURE(file);
+        auto job = one_node(dir, {}, file + "\necho last words >&2\nexit 5");
+        CHECK(job.wait_for_code() == 5);
+        CHECK(contains(job.err(), "| last words"));
+    }
+}
+
+TEST_CASE("a terminal sees colour, unless its owner does not want it") {
+    const TempDir dir;
+    const auto screen_with = [&](const std::map<std::string, std::string>& environment) {
+        Running::Options options;
+        options.arguments = {"--standalone", "--no-python", stub("exit_with"), "3"};
+        options.environment = environment;
+        options.has_terminal = true;
+        Running job{program("ddprun"), options};
+        CHECK(job.wait_for_code() == 3);
+        return job.out();
+    };
+
+    const auto coloured = screen_with({{"TERM", "xterm"}, {"NO_COLOR", ""}});
+    CHECK(contains(coloured, "\033[1;31mddprun: job"));
+    const auto plain = screen_with({{"TERM", "xterm"}, {"NO_COLOR", "1"}});
+    CHECK(contains(plain, "ddprun: job"));
+    CHECK_FALSE(contains(plain, "\033"));
+    CHECK_FALSE(contains(screen_with({{"TERM", "dumb"}}), "\033"));
+}
+
+TEST_CASE("a program that cannot be executed is named with what to do") {
+    const TempDir dir;
+    const auto script = dir.write_script("lost", "#!/no/such/interpreter\n");
+    Running job{program("ddprun"), {"--standalone", "--no-python", script}};
+
+    CHECK(job.wait_for_code() == 127);
+    CHECK(contains(job.err(), script));
+    CHECK(contains(job.err(), "the interpreter that its first line names"));
+}
+
+TEST_CASE("a worker killed for lack of memory is told apart from any other SIGKILL") {
+    MemoryCgroup cgroup{128};
+    if (!cgroup.why_not().empty()) return skip(cgroup.why_not());
+    const TempDir dir;
+    // Only this program is in the group, and the worker is the biggest by far.
+    const auto script = dir.write_script(
+        "start",
+        "#!/bin/sh\necho $$ > " + cgroup.members_file() + "\nexec " + program("ddprun") +
+            " --standalone --no-python " + stub("eat_memory") + " 1024\n");
+    Running job{script};
+
+    CHECK(job.wait_for_code() == 128 + SIGKILL);
+    CHECK(contains(job.err(), "killed by SIGKILL (out of memory)\n"));
+    CHECK(contains(job.err(), "for lack of memory (memory limit 128 MiB)"));
+}

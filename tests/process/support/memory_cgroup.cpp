@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/process/support/memory_cgroup.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+
+namespace ddprun::test {
+namespace {
+
+bool write_text(const std::string& path, const std::string& text) {
+    std::ofstream file(path);
+    file << text << std::flush;
+    return file.good();
+}
+
+}  // namespace
+
+MemoryCgroup::MemoryCgroup(int limit_mebibytes) {
+    const auto bytes = std::to_string(static_cast<long long>(limit_mebibytes) * 1024 * 1024);
+    if (make("/sys/fs/cgroup/memory", "memory.limit_in_bytes", bytes)) {
+        // Else the rest goes to swap, and nobody is killed.
+        write_text(folder_ + "/memory.memsw.limit_in_bytes", bytes);
+        return;
+    }
+    if (make("/sys/fs/cgroup", "memory.max", bytes)) {
+        write_text(folder_ + "/memory.swap.max", "0");
+        return;
+    }
+    why_not_ = "no memory cgroup can be made under /sys/fs/cgroup";
+}
+
+MemoryCgroup::~MemoryCgroup() {
+    if (!folder_.empty()) ::rmdir(folder_.c_str());
+}
+
+bool MemoryCgroup::make(
+    const std::string& parent, const std::string& limit_file, const std::string& limit) {
+    const auto folder = parent + "/ddprun-test-" + std::to_string(::getpid());
+    if (::mkdir(folder.c_str(), 0755) != 0) return false;
+    if (!write_text(folder + "/" + limit_file, limit)) {
+        ::rmdir(folder.c_str());
+        return false;
+    }
+    folder_ = folder;
+    return true;
+}
+
+}  // namespace ddprun::test
