@@ -110,10 +110,10 @@ CauseInWords of_sigbus(const MachineFacts& facts) {
             "",
             "probably a full /dev/shm: it is small, " + sizes +
                 " after this worker's end: " + std::string{advice}};
-    return {
-        "",
-        "a memory mapped file was shorter than it should be, or its disk is full; /dev/shm has " +
-            sizes};
+    const std::string other_file =
+        "a memory mapped file was shorter than it should be, or its disk is full";
+    if (used < shared->size_bytes / 2) return {"", other_file};
+    return {"", other_file + "; /dev/shm has " + sizes};
 }
 
 CauseInWords of_killed(int signal, const MachineFacts& facts) {

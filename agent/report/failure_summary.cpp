@@ -15,23 +15,25 @@ using control::WorkerFailure;
 
 constexpr std::size_t max_folded = 8;
 constexpr std::size_t value_column = 15;
+constexpr std::size_t headline_margin = 2;
 
 constexpr std::string_view bold_red = "\033[1;31m";
-constexpr std::string_view bold = "\033[1m";
 constexpr std::string_view plain = "\033[0m";
 
-/// Rows of a name and a value, in colour where the screen has it.
+/// A headline, in colour where the screen has it, and rows of a name and a value.
 class Screen {
 public:
     explicit Screen(bool has_colour) : has_colour_(has_colour) {}
 
     void headline(const std::string& line) {
-        text_ += coloured(bold_red, wrapped(printable(line), 0)) + '\n';
+        const auto words = wrapped(printable(line), headline_margin);
+        text_ += has_colour_ ? std::string{bold_red} + words + std::string{plain} : words;
+        text_ += '\n';
     }
-    void row(std::string_view name, std::string_view value, std::string_view colour = {}) {
+    void row(std::string_view name, std::string_view value) {
         std::string label = "  " + std::string{name};
         label.resize(std::max(value_column, label.size() + 1), ' ');
-        text_ += label + coloured(colour, wrapped(printable(value), value_column)) + '\n';
+        text_ += label + wrapped(printable(value), value_column) + '\n';
     }
     void quote(std::string_view text) {
         while (!text.empty()) {
@@ -44,11 +46,6 @@ public:
     std::string take() { return std::move(text_); }
 
 private:
-    std::string coloured(std::string_view colour, const std::string& words) const {
-        if (!has_colour_ || colour.empty()) return words;
-        return std::string{colour} + words + std::string{plain};
-    }
-
     bool has_colour_;
     std::string text_;
 };
@@ -70,7 +67,7 @@ void show_worker(
     screen.row("how", how);
     // An agent that had no time to look, or an older one.
     const auto why = worker.why.empty() ? cause_in_words(worker.end, {}).sentence : worker.why;
-    if (!why.empty()) screen.row("why", why, bold);
+    if (!why.empty()) screen.row("why", why);
     if (!worker.message.empty() && !worker.message.starts_with(how) && !is_told)
         screen.row("message", worker.message);
     if (!worker.error_file.empty()) screen.row("error file", worker.error_file);
@@ -104,14 +101,15 @@ std::string failure_summary(const JobReport& report, bool has_colour) {
     const auto& cause = report.first_cause;
     const auto reason = cause ? cause->reason : report.reason;
     screen.headline(
-        "ddprun: job '" + report.run_id + "' " +
-        (report.outcome == control::Outcome::cancelled ? "was cancelled" : "failed") + ": " +
+        (report.outcome == control::Outcome::cancelled ? "ddprun: job was cancelled: "
+                                                       : "ddprun: job failed: ") +
         first_line(reason));
     if (cause && cause->worker) {
         const auto& message = cause->worker->message;
         show_worker(screen, *cause->worker, *cause, first_line(reason).ends_with(message));
     }
     if (const auto others = folded(report); !others.empty()) screen.row("then", others);
+    screen.row("job", report.run_id + (report.program.empty() ? "" : ", " + report.program));
     if (report.max_restarts > 0)
         screen.row(
             "restarts",

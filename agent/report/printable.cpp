@@ -4,7 +4,8 @@
 namespace ddprun::agent {
 namespace {
 
-constexpr std::size_t screen_width = 80;
+/// Of a screen of 80: some terminals wrap a line that fills it.
+constexpr std::size_t last_column = 79;
 
 /// Columns of a word: characters of UTF-8, each counted as one.
 std::size_t columns(std::string_view word) {
@@ -40,7 +41,7 @@ std::string wrapped(std::string_view text, std::size_t indent) {
         const auto end = text.find_first_of(" \n");
         const auto word = text.substr(0, end);
         const auto width = columns(word);
-        const bool is_too_long = !is_at_start && column + 1 + width >= screen_width;
+        const bool is_too_long = !is_at_start && column + 1 + width > last_column;
         if (is_too_long) {
             result += '\n' + margin;
             column = indent;

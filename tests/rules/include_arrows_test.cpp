@@ -62,6 +62,7 @@ const std::vector<std::string_view> pure_places{
     "rendezvous/client/client_session",
     "rendezvous/server/hosting",
     "agent/plan/",
+    "agent/report/",
     "agent/supervise/",
     "launcher/",
 };

@@ -22,7 +22,7 @@ const std::string write_error_file =
 
 /// What comes before the host's own name and numbers is the same on every node.
 std::string report_of(const std::string& screen) {
-    const auto begin = screen.find("ddprun: job '");
+    const auto begin = screen.find("ddprun: job failed");
     return begin == std::string::npos ? "" : screen.substr(begin);
 }
 
@@ -51,7 +51,7 @@ TEST_CASE("every node shows the same report") {
     for (const auto* job : {&a, &b}) {
         const auto report = report_of(job->err());
         CAPTURE(report);
-        CHECK(contains(report, "ddprun: job 'tested' failed: rank 1 on "));
+        CHECK(contains(report, "ddprun: job failed: rank 1 on "));
         CHECK(contains(report, ": exited with code 7\n"));
         CHECK(contains(report, "\n  | last words\n"));
         CHECK(contains(report, "\n  exit code    7\n"));
@@ -101,7 +101,7 @@ TEST_CASE("the report's file is written for good and bad ends, and nothing is le
     const auto report = Json::parse(read_file(path));
     CHECK(report["exit_code"] == 4);
     CHECK(report["first_cause"]["kind"] == "worker_failed");
-    CHECK(contains(bad.err(), "ddprun: job '"));
+    CHECK(contains(bad.err(), "ddprun: job failed"));
     CHECK(files_in(reports.path()) == Words{"report.json"});
 }
 

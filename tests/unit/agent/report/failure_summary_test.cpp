@@ -26,6 +26,7 @@ agent::JobReport a_report(WorkerFailure worker) {
     report.exit_code = 1;
     report.first_cause = cause;
     report.run_id = "run17";
+    report.program = "train.py";
     return report;
 }
 
@@ -47,7 +48,7 @@ TEST_CASE("the screen names the first cause, its words, and what fell after it")
 
     CHECK(
         failure_summary(report, false) ==
-        "ddprun: job 'run17' failed: rank 3 on node7 ended and 0 of 0 restarts are left\n"
+        "ddprun: job failed: rank 3 on node7 ended and 0 of 0 restarts are left\n"
         "  first cause  rank 3 (local rank 1, pid 4242) on node7, round 2\n"
         "  how          exited with code 1\n"
         "  message      ValueError: x\n"
@@ -56,6 +57,7 @@ TEST_CASE("the screen names the first cause, its words, and what fell after it")
         "  |   line 3\n"
         "  then         rank 2 killed by SIGABRT (core dumped); rank 9 on node8 exited\n"
         "               with code 1; 1 worker here stopped by ddprun\n"
+        "  job          run17, train.py\n"
         "  restarts     3 of 3 used\n"
         "  exit code    1\n");
 }
@@ -90,7 +92,7 @@ TEST_CASE("a message of several lines gives its first to the headline") {
 
     const auto text = failure_summary(report, false);
 
-    CHECK(text.starts_with("ddprun: job 'run17' failed: rank 3 on node7: E: a\n  first cause"));
+    CHECK(text.starts_with("ddprun: job failed: rank 3 on node7: E: a\n  first cause"));
     CHECK(contains(text, "  message      E: a\n               b\n"));
 }
 
@@ -148,7 +150,7 @@ TEST_CASE("a cancelled job says so, a good one says nothing") {
     report.first_cause = Cause{Cause::Kind::cancelled, "SIGINT on node1", "node1"};
     CHECK(
         failure_summary(report, false) ==
-        "ddprun: job 'a' was cancelled: SIGINT on node1\n  exit code    130\n");
+        "ddprun: job was cancelled: SIGINT on node1\n  job          a\n  exit code    130\n");
 }
 
 TEST_CASE("without a result the screen says what this node ended for") {
@@ -160,6 +162,6 @@ TEST_CASE("without a result the screen says what this node ended for") {
 
     CHECK(
         failure_summary(report, false) ==
-        "ddprun: job 'a' failed: the rendezvous server at node1:29400 is gone\n"
-        "  exit code    81\n");
+        "ddprun: job failed: the rendezvous server at node1:29400 is gone\n"
+        "  job          a\n  exit code    81\n");
 }

@@ -75,7 +75,7 @@ TEST_CASE("a lonely failure is as wide as its longest line, and the time is loca
 
     const auto table = torchrun_table(report, 2h);
 
-    CHECK(table.starts_with("=================================================\ntrain.py"));
+    CHECK(table.starts_with(std::string(50, '=') + "\ntrain.py"));
     CHECK(contains(table, "Failures:\n  <NO_OTHER_FAILURES>\n-----"));
     CHECK(contains(table, "  time      : 2026-01-31_14:00:00\n"));
     CHECK(contains(table, "  exitcode  : -9 (pid: 7)  (SIGKILL)\n"));
