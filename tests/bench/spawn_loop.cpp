@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // spawn_loop N PROGRAM ARGUMENTS...: the least a launcher can do. Starts N copies with RANK set,
 // waits for all of them, returns the first code that is not 0.
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
-
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 int main(int argc, char** argv) {
     if (argc < 3) return 2;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -144,6 +145,18 @@ std::string try_every_call(const ProcessGroup& group, std::size_t count, bool is
                 if (auto wrong = try_one(group, call, memory); !wrong.empty()) return wrong;
             }
     return {};
+}
+
+std::string try_one_call(const ProcessGroup& group, std::size_t n, std::size_t count) {
+    Collective call;
+    call.kind = kinds[n % std::size(kinds)];
+    call.type = types[n % std::size(types)];
+    call.op = operations[n % std::size(operations)];
+    call.root = static_cast<int>(n) % group.size();
+    call.count = count;
+    Memory memory;
+    if (n % 2 == 0) memory = group.allocate(2 * count * 8 * static_cast<std::size_t>(group.size()));
+    return try_one(group, call, memory);
 }
 
 std::string try_messages(const ProcessGroup& group, std::size_t count) {

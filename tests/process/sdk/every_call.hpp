@@ -13,6 +13,9 @@ namespace ddprun::tests {
 /// empty when there is none.
 std::string try_every_call(const ProcessGroup& group, std::size_t count, bool is_shared);
 
+/// The n-th of a list of calls of all kinds, in shared memory or not.
+std::string try_one_call(const ProcessGroup& group, std::size_t n, std::size_t count);
+
 /// All to all by messages, large ones too.
 std::string try_messages(const ProcessGroup& group, std::size_t count);
 

@@ -7,6 +7,8 @@
 #include "tests/process/sdk/every_call.hpp"
 
 #include <poll.h>
+#include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -15,6 +17,7 @@
 #include <functional>
 #include <map>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -36,7 +39,31 @@ void expect(bool holds, const std::string& what) {
     std::exit(1);
 }
 
+/// The n-th of the words that a variable has for all ranks: "a,b,b".
+std::string own_word(const char* variable, int rank) {
+    const char* text = std::getenv(variable);
+    std::istringstream words(text ? text : "");
+    std::string word;
+    for (int i = 0; i <= rank; ++i)
+        if (!std::getline(words, word, ',')) return {};
+    return word;
+}
+
+/// What the tests want of this rank, before it meets the others.
+void prepare(int rank) {
+    const auto host = own_word("SDK_WORKER_HOSTS", rank);
+    if (!host.empty()) ::setenv("DDPRUN_HOST_ID", host.c_str(), 1);
+    if (own_word("SDK_WORKER_NO_SHARING", rank) == "1") {
+        constexpr rlim_t gibibyte = 1U << 30;
+        const rlimit limit{gibibyte, gibibyte};
+        ::setrlimit(RLIMIT_AS, &limit);
+    }
+}
+
 ProcessGroup join(const World& world, std::chrono::milliseconds timeout = 10min) {
+    if (const char* given = std::getenv("SDK_WORKER_TIMEOUT_MS"))
+        timeout = std::chrono::milliseconds(std::atoi(given));
+    prepare(world.rank);
     ProcessGroup::Options options;
     options.timeout = timeout;
     if (std::getenv("SDK_WORKER_GLOO")) options.backend = ddprun::Backend::gloo;
@@ -131,6 +158,16 @@ int every_call(const World& world) {
     return 0;
 }
 
+/// The same less often, for slow ways.
+int some_calls(const World& world) {
+    const auto group = join(world);
+    for (const std::size_t count : {0, 3, 20'001}) {
+        const auto wrong = ddprun::tests::try_every_call(group, count, count == 3);
+        expect(wrong.empty(), wrong);
+    }
+    return 0;
+}
+
 int messages(const World& world) {
     const auto group = join(world);
     for (const std::size_t count : {0, 1, 1000, 1'000'001}) {
@@ -212,6 +249,18 @@ int endless(const World& world) {
     say("ready");
     for (;;)
         group.all_reduce(values.data(), values.size()).wait();
+}
+
+/// Every kind of call in turn, small and large, until somebody dies.
+int endless_mix(const World& world) {
+    const auto group = join(world);
+    group.barrier().wait();
+    say("ready");
+    for (std::size_t i = 0;; ++i) {
+        const auto wrong = ddprun::tests::try_one_call(group, i, i % 3 == 0 ? 100'000 : 100);
+        expect(wrong.empty(), wrong);
+        if (i % 10 == 0) expect(ddprun::tests::try_messages(group, 50'000).empty(), "messages");
+    }
 }
 
 /// All but the last rank wait in a barrier that the last never enters.
@@ -374,11 +423,13 @@ const std::map<std::string, std::function<int(const World&)>> scenarios{
     {"pipelined", pipelined},
     {"several_groups", several_groups},
     {"every_call", every_call},
+    {"some_calls", some_calls},
     {"messages", messages},
     {"sub_groups", sub_groups},
     {"other_message", other_message},
     {"digest", digest},
     {"endless", endless},
+    {"endless_mix", endless_mix},
     {"last_one_idle", last_one_idle},
     {"killed_while_joining", killed_while_joining},
     {"late_and_dead", late_and_dead},
@@ -393,6 +444,23 @@ const std::map<std::string, std::function<int(const World&)>> scenarios{
 
 }  // namespace
 
+namespace {
+
+std::string listed(const std::vector<int>& ranks) {
+    std::string text;
+    for (const int rank : ranks)
+        text += " " + std::to_string(rank);
+    return text;
+}
+
+long long monotonic_ms() {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
+}  // namespace
+
 #if defined(__SANITIZE_THREAD__)
 /// Debian's Gloo is not instrumented: what its atomics order looks unordered from outside.
 extern "C" const char* __tsan_default_suppressions() {
@@ -404,9 +472,11 @@ int main(int, char** arguments) {
     try {
         return scenarios.at(arguments[1])(World::from_environment());
     } catch (const ddprun::PeerLost& error) {
+        say("after " + std::to_string(monotonic_ms()) + " ranks" + listed(error.ranks()));
         say(std::string{"PeerLost: "} + error.what());
         return 10;
     } catch (const ddprun::Timeout& error) {
+        say("late ranks" + listed(error.ranks()) + " in " + error.operation());
         say(std::string{"Timeout: "} + error.what());
         return 11;
     } catch (const ddprun::Mismatch& error) {

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several hosts: ranks of one machine that are told that they are elsewhere.
+#include "tests/process/sdk/workers.hpp"
+
+#include <doctest/doctest.h>
+
+#include <signal.h>
+
+#include <chrono>
+#include <string>
+
+using namespace ddprun::tests;
+
+namespace {
+
+/// "a,a,b": a letter for each rank.
+Workers::Variables on_hosts(const std::string& hosts) {
+    return {{"SDK_WORKER_HOSTS", hosts}};
+}
+
+int count_of(const std::string& hosts) {
+    return static_cast<int>(hosts.size() + 1) / 2;
+}
+
+void run(
+    const std::string& scenario, const std::string& hosts, const Workers::Variables& variables) {
+    CAPTURE(scenario);
+    CAPTURE(hosts);
+    Workers workers(count_of(hosts), {scenario}, variables);
+    for (int rank = 0; rank < count_of(hosts); ++rank) {
+        const int code = workers.exit_code(rank);
+        CAPTURE(workers.output(rank));
+        CHECK(code == 0);
+    }
+}
+
+bool mentions(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("sdk: ranks on several hosts get the same bytes from every call") {
+    for (const std::string hosts : {"a,b", "a,a,b", "a,b,a,b"})
+        run("some_calls", hosts, on_hosts(hosts));
+}
+
+TEST_CASE("sdk: messages and sub-groups reach across hosts") {
+    run("messages", "a,a,b", on_hosts("a,a,b"));
+    run("sub_groups", "a,a,b,b", on_hosts("a,a,b,b"));
+}
+
+TEST_CASE("sdk: a reducer averages gradients over several hosts") {
+    run("reducer", "a,a,b", on_hosts("a,a,b"));
+}
+
+TEST_CASE("sdk: ranks on several hosts have the same bits, in every run") {
+    std::string bits;
+    for (int attempt = 0; attempt < 2; ++attempt) {
+        Workers workers(4, {"digest"}, on_hosts("a,b,b,a"));
+        for (int rank = 0; rank < 4; ++rank) {
+            CHECK(workers.exit_code(rank) == 0);
+            if (bits.empty()) bits = workers.output(rank);
+            CHECK(workers.output(rank) == bits);
+        }
+    }
+}
+
+TEST_CASE("sdk: ranks that cannot share memory are hosts of their own") {
+    run("some_calls", "a,a,a", {{"SDK_WORKER_NO_SHARING", "0,1,0"}});
+}
+
+TEST_CASE("sdk: who dies on another host is named by all, leader or not") {
+    for (const int victim : {1, 2}) {
+        CAPTURE(victim);
+        Workers workers(4, {"endless"}, on_hosts("a,a,b,b"));
+        workers.await_line("ready");
+        workers.kill(victim, SIGKILL);
+        for (int rank = 0; rank < 4; ++rank) {
+            if (rank == victim) continue;
+            CHECK(workers.exit_code(rank) == peer_lost);
+            CAPTURE(workers.output(rank));
+            CHECK(mentions(workers.output(rank), "ranks " + std::to_string(victim) + "\n"));
+        }
+    }
+}
+
+TEST_CASE("sdk: ranks of different hosts that disagree get Mismatch with both sides named") {
+    Workers workers(3, {"other_count"}, on_hosts("a,b,a"));
+    for (int rank = 0; rank < 3; ++rank) {
+        CHECK(workers.exit_code(rank) == mismatched);
+        CAPTURE(workers.output(rank));
+        CHECK(mentions(workers.output(rank), "call 1: all_reduce (sum) of 1000 float32"));
+        CHECK(mentions(workers.output(rank), "call 1: all_reduce (sum) of 500 float32"));
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks of one host that die or stop in the middle of something.
+#include "tests/process/sdk/workers.hpp"
+
+#include <doctest/doctest.h>
+
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <thread>
+
+using namespace ddprun::tests;
+using namespace std::chrono_literals;
+
+namespace {
+
+long long monotonic_ms() {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
+bool mentions(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
+
+/// When a rank learned of the loss, by its own word.
+long long moment_in(const std::string& output) {
+    const std::string before = "after ";
+    const auto start = output.find(before);
+    return start == std::string::npos ? 0 : std::atoll(output.c_str() + start + before.size());
+}
+
+/// Kills rank 1 of three at some moment of a mix of all calls; how long the others took to learn
+/// it.
+long long slowest_notice(std::chrono::microseconds moment) {
+    Workers workers(3, {"endless_mix"});
+    workers.await_line("ready");
+    std::this_thread::sleep_for(moment);
+    const auto killed_at = monotonic_ms();
+    workers.kill(1, SIGKILL);
+    long long slowest = 0;
+    for (const int rank : {0, 2}) {
+        CHECK(workers.exit_code(rank) == peer_lost);
+        const auto& output = workers.output(rank);
+        CAPTURE(output);
+        CHECK(mentions(output, " ranks 1\n"));
+        CHECK(mentions(output, ": lost rank 1"));
+        slowest = std::max(slowest, moment_in(output) - killed_at);
+    }
+    return slowest;
+}
+
+}  // namespace
+
+TEST_CASE("sdk: whatever call a rank is killed in, the others of its host name it within 50 ms") {
+    std::random_device entropy;
+    const auto seed = entropy();
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    long long quickest = 1'000'000;
+    // A busy machine may take any time; a slow way of noticing always does.
+    for (int i = 0; i < 8 || (quickest >= 50 && i < 40); ++i)
+        quickest = std::min(quickest, slowest_notice(std::chrono::microseconds(random() % 20'000)));
+    CHECK(quickest < 50);
+}
+
+TEST_CASE("sdk: a rank that stands still is named by the Timeout of the others") {
+    Workers workers(3, {"endless_mix"}, {{"SDK_WORKER_TIMEOUT_MS", "5000"}});
+    workers.await_line("ready");
+
+    workers.kill(1, SIGSTOP);
+
+    for (const int rank : {0, 2}) {
+        CHECK(workers.exit_code(rank) == timed_out);
+        CAPTURE(workers.output(rank));
+        CHECK(mentions(workers.output(rank), "late ranks 1 in "));
+        CHECK(mentions(workers.output(rank), "rank 1 did not come within 5000 ms"));
+    }
+}
