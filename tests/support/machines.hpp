@@ -4,6 +4,7 @@
 #include "agent/plan/topology.hpp"
 
 #include <algorithm>
+#include <array>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -94,6 +95,19 @@ inline constexpr std::string_view virtual_machine = R"(
 cpus 0-3 node 0 socket 0 threads 1
 gpu 0000:00:05.0
 )";
+
+struct NamedMachine {
+    std::string_view name;
+    std::string_view description;
+};
+
+inline constexpr std::array all_machines{
+    NamedMachine{"two_sockets_eight_gpus", two_sockets_eight_gpus},
+    NamedMachine{"four_nodes_per_socket", four_nodes_per_socket},
+    NamedMachine{"some_cpus_offline", some_cpus_offline},
+    NamedMachine{"in_a_cpuset", in_a_cpuset},
+    NamedMachine{"virtual_machine", virtual_machine},
+};
 
 inline agent::CpuList list_of(const std::string& text) {
     const auto list = agent::parse_cpu_list(text);

@@ -67,6 +67,7 @@ one(
     ],
 )
 one("several_dashes", "--standalone", "a -- b -- c")
+one("given_twice", "--standalone --nproc-per-node=3 --role=a --nproc_per_node=1 --role b")
 one("local_rank_in_arguments", "--standalone --nproc-per-node=2", "${local_rank} x$local_rank.txt $$ $other ${other}")
 one("module", "--standalone --nproc-per-node=2 -m", "x --lr 0.1", worker="worker")
 one("module_long_option", "--standalone --module", worker="worker")
@@ -121,6 +122,7 @@ one(
     differs=[Difference("*.TORCHELASTIC_RUN_ID", "mine", "an id that was given is used")],
 )
 one("rdzv_conf", "--rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:{port} --rdzv-conf=join_timeout=60,unknown_key=7,last_call_timeout=1")
+one("rdzv_conf_in_quotes", '--rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:{port} --rdzv-conf="join_timeout=60,timeout=900"')
 one("elastic_with_one", "--nnodes=1:2 --rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:{port} --rdzv-conf=last_call_timeout=1")
 C10D = "--nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:{port} --rdzv-id=two "
 STATIC = "--nnodes=2 --master-addr=127.0.0.1 --master-port={port} "
@@ -140,6 +142,26 @@ one("sibling_is_stopped", "--standalone --nproc-per-node=2", "others=2 r1:exit=3
 one("one_restart_helps", "--standalone --max-restarts=2 --nproc-per-node=2", "a0:others=2 a0:r1:exit=3 a0:wait")
 one("restarts_are_spent", "--standalone --max-restarts=2", "exit=3")
 one("restarts_of_two", "--standalone --max-restarts=1 --nproc-per-node=2", "a0:others=2 a1:others=4 r0:exit=3 wait")
+
+two(
+    "c10d_failure_on_one_node",
+    C10D,
+    C10D,
+    "others=2 r1:exit=3 wait",
+    differs=[
+        Difference("workers.0.signal", "SIGTERM", "one node's failure stops the job on all nodes"),
+        Difference("stderr*", None, "there a worker waits for the deadline of its own"),
+    ],
+)
+two(
+    "c10d_restart_on_two_nodes",
+    C10D + "--max-restarts=1",
+    C10D + "--max-restarts=1",
+    "a0:r1:others=2 a0:r1:exit=3 others=4",
+    differs=[
+        Difference("workers.*", None, "the restart count is the job's, the same on all nodes"),
+    ],
+)
 
 # ---- signals to the launcher ----
 
@@ -210,6 +232,7 @@ BAD = {
     "monitor_interval": "--monitor-interval=soon",
     "numa_binding": "--numa-binding=cores",
 }
+one("bad_nproc_gpu", "--nproc-per-node=gpu", environment={"CUDA_VISIBLE_DEVICES": ""})
 for bad, options in BAD.items():
     one("bad_" + bad, options)
 

@@ -94,13 +94,8 @@ private:
 }  // namespace
 
 TEST_CASE("a machine is read from the kernel's files as it is") {
-    for (const auto description :
-         {two_sockets_eight_gpus,
-          four_nodes_per_socket,
-          some_cpus_offline,
-          in_a_cpuset,
-          virtual_machine}) {
-        CAPTURE(description);
+    for (const auto& [name, description] : all_machines) {
+        CAPTURE(name);
         const auto written = machine(description);
         const MachineFiles files(written);
 
