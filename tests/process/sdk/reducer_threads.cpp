@@ -168,7 +168,7 @@ TEST_CASE("sdk: ranks with different bucket sizes all hear it") {
 TEST_CASE("sdk: the first difference of two models is told for a person") {
     const std::vector<ParameterSpec> one{{"a", 1}, {"b", 2}};
     const auto text = [](const std::vector<ParameterSpec>& specs) {
-        return reduce::text_of(specs, {});
+        return reduce::text_of(specs, {}, {});
     };
 
     CHECK(reduce::first_difference(text(one), text(one)) == "");

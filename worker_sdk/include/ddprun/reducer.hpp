@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "ddprun/communication_hook.hpp"
+#include "ddprun/model_memory.hpp"
 #include "ddprun/process_group.hpp"
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
-#include <string>
 #include <vector>
 
 namespace ddprun {
 
-/// One parameter of a model: its name is for messages, its count is in elements.
-struct ParameterSpec {
-    std::string name;
-    std::size_t count = 0;
-};
-
-/// The data-parallel engine: owns the parameters and gradients (float) as flat memory, and averages
-/// gradients over all ranks while the backward pass is still running.
+/// The data-parallel engine: keeps the parameters and gradients (float) as flat memory, and
+/// averages gradients over all ranks while the backward pass is still running.
 ///
 ///   for each step:  zero_gradients(); forward; backward, calling mark_ready(i) as each grad(i) is
-///                   complete; finish(); update param(i) from grad(i)
+///                   complete; step([&] { update param(i) from grad(i) })
 ///
 /// Gradients are reduced in buckets, in the reverse order of the parameters (the order in which
 /// backward makes them), the same order on every rank. grad(i) must not be touched between
 /// mark_ready(i) and finish(). All calls come from one thread; the reduction itself runs on the
-/// group's.
+/// group's. The group carries nothing else between the first mark_ready of a step and its finish.
+///
+/// After an error of the group the gradients are worth nothing: the reducer repeats the error at
+/// every call that would make something of them.
 class Reducer {
 public:
     struct Options {
@@ -33,10 +33,31 @@ public:
         /// communication starts early.
         std::size_t first_bucket_bytes = std::size_t{1} << 20;
         std::size_t bucket_bytes = std::size_t{25} << 20;
+        /// For models whose backward pass does not come in the reverse order of the parameters:
+        /// after the first reduced step the gradients are laid out anew, in the order in which rank
+        /// 0 marked them. grad(i) has another address from then on, and that `finish` returns true.
+        bool reorder = false;
+        /// Ranks agree in each step on which parameters none of them used: `is_used`. Costs a small
+        /// collective per step.
+        bool find_unused = false;
+        /// Ranks may have different numbers of steps: who has no more calls `join`. Costs a small
+        /// collective per step.
+        bool uneven_inputs = false;
+        /// For finding errors: every so many steps ranks compare which buckets they have launched.
+        /// 0: never.
+        std::uint64_t check_order_every = 0;
+        /// Null: buckets are averaged as they are.
+        CommunicationHook hook;
     };
 
-    /// Every rank calls it with the same parameters and options; Mismatch names the first
-    /// parameter and rank that differ. Parameters and gradients start as zero.
+    /// Every rank calls it with the same parameters, options and buffers; Mismatch names the first
+    /// parameter and rank that differ. Parameters and gradients in the reducer's own memory start
+    /// as zero.
+    Reducer(
+        ProcessGroup group,
+        std::vector<ParameterSpec> parameters,
+        const Options& options,
+        Placement placement);
     Reducer(ProcessGroup group, std::vector<ParameterSpec> parameters, const Options& options);
     Reducer(ProcessGroup group, std::vector<ParameterSpec> parameters);
 
@@ -50,14 +71,17 @@ public:
     const ParameterSpec& spec(std::size_t parameter) const;
     const ProcessGroup& group() const;
 
-    /// Views into the flat memory, aligned to 64 bytes, valid as long as the reducer lives.
+    /// Views into the flat memory, valid as long as the reducer lives (grad: see `reorder`).
+    /// Aligned to 64 bytes in the reducer's own memory.
     float* param(std::size_t parameter) const;
     float* grad(std::size_t parameter) const;
 
     void zero_gradients();
 
-    /// Everybody takes the parameters of `root`.
+    /// Everybody takes the parameters and buffers of `root`. Call it once before the first step.
     void broadcast_parameters(int root = 0);
+    /// Only the buffers: before a checkpoint or an evaluation, or every so many steps.
+    void broadcast_buffers(int root = 0);
 
     /// Throws Mismatch, naming parameter and rank, unless all ranks hold the same bits.
     void verify_parameters();
@@ -66,9 +90,38 @@ public:
     /// missing and all buckets before it are launched. Twice in a step: UsageError.
     void mark_ready(std::size_t parameter);
 
-    /// Waits until every gradient is averaged. Parameters that were not marked: UsageError with
-    /// their names. Throws PeerLost, Timeout or Mismatch of the reduction.
-    void finish();
+    /// This step makes no gradient for the parameter on this rank: what grad(parameter) holds (zero
+    /// after `zero_gradients`) is its part of the average. Counts as marking.
+    void mark_unused(std::size_t parameter);
+    /// The same for all that are not yet marked.
+    void mark_rest_unused();
+
+    /// With `find_unused`, after `finish`: did any rank use the parameter in this step (and in the
+    /// unreduced ones before it)? An optimizer leaves alone what nobody used. Else always true.
+    bool is_used(std::size_t parameter) const;
+
+    /// Waits until every gradient is averaged. Returns true when grad(i) has moved (`reorder`).
+    /// Parameters that were not marked: UsageError with their names. Throws PeerLost, Timeout or
+    /// Mismatch of the reduction.
+    bool finish();
+
+    /// `finish`, and then the optimizer's `update`, which is never called with gradients of a
+    /// reduction that failed. Under `no_sync` it is not called. Counts the step as committed when
+    /// `update` has returned.
+    void step(const std::function<void()>& update);
+    /// So many times `step` has updated. When a job is interrupted, ranks differ by one at most.
+    std::uint64_t committed_steps() const;
+
+    /// Between `finish` and the update: scales all gradients so that their global norm (L2, over
+    /// all parameters) is at most `max_norm`. Returns the norm before. Needs no communication,
+    /// since all ranks hold the same; not meant for gradients that were not reduced.
+    float clip_gradients(float max_norm);
+
+    /// With `uneven_inputs`: this rank has no more steps. Takes part in those of the others, with
+    /// gradients of zero (the average is still over all ranks), until all have joined. Then all
+    /// have the parameters and buffers of the rank that was active last, which is returned; what
+    /// the optimizer keeps (momentum) is the caller's to broadcast from there.
+    int join();
 
     /// While a guard lives, mark_ready and finish only keep account: gradients add up locally, and
     /// the next finish without a guard averages the sum over the ranks.

@@ -46,6 +46,39 @@ std::string first_complaint(const ProcessGroup& group, const std::string& mine) 
     return {};
 }
 
+/// "parameter 3<tab>fc1.weight with 10 elements"
+std::string line(const char* kind, std::size_t index, const std::string& name, std::size_t count) {
+    return std::string{kind} + " " + std::to_string(index) + "\t" + name + " with " +
+           std::to_string(count) + " elements";
+}
+
+struct Line {
+    std::string subject;
+    std::string text;
+
+    bool operator==(const Line&) const = default;
+};
+
+/// Empty when there is none.
+Line next_line(std::istringstream& text) {
+    Line line;
+    std::getline(text, line.subject, '\t');
+    std::getline(text, line.text);
+    return line;
+}
+
+/// Whether a text has the first line before the second: parameters, then buffers, then the end.
+bool is_before(const std::string& one, const std::string& other) {
+    return other.empty() || (one.rfind("parameter", 0) == 0 && other.rfind("buffer", 0) == 0);
+}
+
+std::string difference(
+    const std::string& subject, const std::string& here, const std::string& on_rank_0) {
+    const bool is_plural = subject == "options";
+    return (is_plural ? "the options are " : subject + " is ") + here + ", on rank 0 " +
+           (is_plural ? "they are " : "it is ") + on_rank_0;
+}
+
 }  // namespace
 
 std::int64_t fingerprint(const void* data, std::size_t bytes) {
@@ -64,42 +97,93 @@ std::int64_t fingerprint(const void* data, std::size_t bytes) {
     return static_cast<std::int64_t>(hash);
 }
 
-std::string text_of(const std::vector<ParameterSpec>& parameters, const Reducer::Options& options) {
-    std::string text = "first_bucket_bytes " + std::to_string(options.first_bucket_bytes) +
-                       ", bucket_bytes " + std::to_string(options.bucket_bytes) + "\n";
-    for (const auto& parameter : parameters)
-        text += parameter.name + " with " + std::to_string(parameter.count) + " elements\n";
+std::string text_of(
+    const std::vector<ParameterSpec>& parameters,
+    const Reducer::Options& options,
+    const Placement& placement) {
+    std::string text = "options\tfirst_bucket_bytes " + std::to_string(options.first_bucket_bytes) +
+                       ", bucket_bytes " + std::to_string(options.bucket_bytes);
+    if (options.reorder) text += ", reorder";
+    if (options.find_unused) text += ", find_unused";
+    if (options.uneven_inputs) text += ", uneven_inputs";
+    if (options.check_order_every > 0)
+        text += ", check_order_every " + std::to_string(options.check_order_every);
+    if (options.hook) text += ", a hook";
+    if (placement.gradients != nullptr) text += ", gradients of the caller's";
+    text += '\n';
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+        text += line("parameter", i, parameters[i].name, parameters[i].count) + '\n';
+    for (std::size_t i = 0; i < placement.buffers.size(); ++i) {
+        const auto& buffer = placement.buffers[i];
+        text += line("buffer", i, buffer.name, buffer.count) + " of type " +
+                std::to_string(static_cast<int>(buffer.type)) + '\n';
+    }
     return text;
 }
 
 std::string first_difference(const std::string& here, const std::string& on_rank_0) {
     std::istringstream ours(here);
     std::istringstream theirs(on_rank_0);
-    std::string our_line;
-    std::string their_line;
-    for (std::size_t line = 0;; ++line) {
-        const bool has_ours = bool(std::getline(ours, our_line));
-        const bool has_theirs = bool(std::getline(theirs, their_line));
-        if (!has_ours && !has_theirs) return {};
-        if (has_ours && has_theirs && our_line == their_line) continue;
-        const auto what = line == 0 ? std::string{"the options are "}
-                                    : "parameter " + std::to_string(line - 1) + " is ";
-        return what + (has_ours ? our_line : "missing") + ", on rank 0 " +
-               (line == 0 ? "they are " : "it is ") + (has_theirs ? their_line : "missing");
+    for (;;) {
+        const auto our = next_line(ours);
+        const auto their = next_line(theirs);
+        if (our.subject.empty() && their.subject.empty()) return {};
+        if (our == their) continue;
+        if (our.subject == their.subject) return difference(our.subject, our.text, their.text);
+        // One of them has no more of what the other still has.
+        const bool is_ours = is_before(our.subject, their.subject);
+        return is_ours ? difference(our.subject, our.text, "missing")
+                       : difference(their.subject, "missing", their.text);
     }
 }
 
-void require_same_parameters(
+void require_same_model(
     const ProcessGroup& group,
     const std::vector<ParameterSpec>& parameters,
-    const Reducer::Options& options) {
-    const auto here = text_of(parameters, options);
+    const Reducer::Options& options,
+    const Placement& placement) {
+    const auto here = text_of(parameters, options, placement);
     const auto all = gather(group, fingerprint(here.data(), here.size()));
     if (std::all_of(all.begin(), all.end(), [&](auto one) { return one == all.front(); })) return;
 
     auto complaint = first_difference(here, from_rank_0(group, here));
     if (!complaint.empty()) complaint = "rank " + std::to_string(group.rank()) + ": " + complaint;
     throw Mismatch("the ranks have different models: " + first_complaint(group, complaint));
+}
+
+void require_same_values(
+    const ProcessGroup& group,
+    const std::vector<ParameterSpec>& parameters,
+    const std::vector<float*>& values) {
+    std::vector<std::int64_t> mine;
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+        mine.push_back(fingerprint(values[i], parameters[i].count * sizeof(float)));
+    std::vector<std::int64_t> all(mine.size() * static_cast<std::size_t>(group.size()));
+    group.all_gather(mine.data(), all.data(), mine.size()).wait();
+
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+        for (int rank = 1; rank < group.size(); ++rank)
+            if (all[static_cast<std::size_t>(rank) * mine.size() + i] != all[i])
+                throw Mismatch(
+                    "parameter " + parameters[i].name + " on rank " + std::to_string(rank) +
+                    " differs from rank 0's");
+}
+
+void LaunchRecord::add(std::size_t bucket, std::size_t count) {
+    ++launched_count_;
+    const std::uint64_t words[]{hash_, bucket, count};
+    hash_ = static_cast<std::uint64_t>(fingerprint(words, sizeof words));
+}
+
+void LaunchRecord::require_same(const ProcessGroup& group) const {
+    const auto hashes = gather(group, static_cast<std::int64_t>(hash_));
+    const auto counts = gather(group, launched_count_);
+    for (std::size_t rank = 1; rank < hashes.size(); ++rank)
+        if (hashes[rank] != hashes[0] || counts[rank] != counts[0])
+            throw Mismatch(
+                "rank " + std::to_string(rank) + " has launched " + std::to_string(counts[rank]) +
+                " buckets, rank 0 " + std::to_string(counts[0]) +
+                (counts[rank] == counts[0] ? ", but not the same ones in the same order" : ""));
 }
 
 }  // namespace ddprun::reduce

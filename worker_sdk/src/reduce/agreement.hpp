@@ -13,18 +13,42 @@ namespace ddprun::reduce {
 /// A 64-bit fingerprint of bytes, the same on every machine.
 std::int64_t fingerprint(const void* data, std::size_t bytes);
 
-/// Specs and options as text: what ranks compare.
-std::string text_of(const std::vector<ParameterSpec>& parameters, const Reducer::Options& options);
+/// What ranks compare: a line for the options and for each parameter and buffer, what it is about
+/// before the tabulator.
+std::string text_of(
+    const std::vector<ParameterSpec>& parameters,
+    const Reducer::Options& options,
+    const Placement& placement);
 
 /// The first difference between two such texts, for a person: "parameter 3 is fc2.weight with 10
 /// elements, on rank 0 it is fc2.bias with 5 elements"; empty when there is none.
 std::string first_difference(const std::string& here, const std::string& on_rank_0);
 
 /// A collective. Throws Mismatch, with the same text on every rank, unless all ranks come with the
-/// same specs and options.
-void require_same_parameters(
+/// same.
+void require_same_model(
     const ProcessGroup& group,
     const std::vector<ParameterSpec>& parameters,
-    const Reducer::Options& options);
+    const Reducer::Options& options,
+    const Placement& placement);
+
+/// A collective. Throws Mismatch, naming parameter and rank, unless all ranks hold the same bits.
+void require_same_values(
+    const ProcessGroup& group,
+    const std::vector<ParameterSpec>& parameters,
+    const std::vector<float*>& values);
+
+/// Which buckets a rank has launched, in which order, since it began.
+class LaunchRecord {
+public:
+    void add(std::size_t bucket, std::size_t count);
+
+    /// A collective. Throws Mismatch, naming the rank, unless all ranks have the same record.
+    void require_same(const ProcessGroup& group) const;
+
+private:
+    std::int64_t launched_count_ = 0;
+    std::uint64_t hash_ = 0;
+};
 
 }  // namespace ddprun::reduce

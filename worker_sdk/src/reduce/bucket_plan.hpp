@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "ddprun/model_memory.hpp"
 #include "ddprun/reducer.hpp"
 
 #include <cstddef>
@@ -12,14 +13,14 @@ namespace ddprun::reduce {
 struct Bucket {
     std::size_t offset = 0;
     std::size_t count = 0;
-    /// In the order in which they lie in memory.
+    /// In the order in which they are expected.
     std::vector<std::size_t> parameters;
 
     bool operator==(const Bucket&) const = default;
 };
 
-/// Where each parameter lies in flat memory, and which buckets that makes. Depends on specs and
-/// options alone, so all ranks have the same.
+/// Where each gradient lies in flat memory, and which buckets that makes. Depends on its arguments
+/// alone, so all ranks have the same.
 struct BucketPlan {
     std::vector<Bucket> buckets;
     std::vector<std::size_t> offset_of;  ///< by parameter, in elements
@@ -29,10 +30,20 @@ struct BucketPlan {
     bool operator==(const BucketPlan&) const = default;
 };
 
-/// Walks the parameters from the last to the first and closes a bucket as soon as it has reached
-/// its limit, as PyTorch does: a bucket exceeds it by less than its last parameter. Each parameter
-/// starts at a multiple of 64 bytes; the gaps stay zero. Elements are float.
+/// From the last parameter to the first.
+std::vector<std::size_t> backward_order(std::size_t parameter_count);
+
+/// Walks the parameters in `order` and closes a bucket as soon as it has reached its limit, as
+/// PyTorch does: a bucket exceeds it by less than its last parameter. They lie in memory in that
+/// order, each at a multiple of 64 bytes; the gaps stay zero. Elements are float.
 BucketPlan plan_buckets(
+    const std::vector<ParameterSpec>& parameters,
+    const std::vector<std::size_t>& order,
+    const Reducer::Options& options);
+
+/// The same from the last parameter to the first, for memory in which they lie from the first to
+/// the last, without gaps.
+BucketPlan plan_packed_buckets(
     const std::vector<ParameterSpec>& parameters, const Reducer::Options& options);
 
 }  // namespace ddprun::reduce

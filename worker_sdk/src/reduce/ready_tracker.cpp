@@ -13,6 +13,7 @@ ReadyTracker::ReadyTracker(const BucketPlan& plan)
 
 std::vector<std::size_t> ReadyTracker::mark(std::size_t parameter) {
     marked_[parameter] = true;
+    order_.push_back(parameter);
     --pending_of_[bucket_of_[parameter]];
     std::vector<std::size_t> launched;
     while (next_bucket_ < pending_of_.size() && pending_of_[next_bucket_] == 0)
@@ -30,6 +31,7 @@ std::vector<std::size_t> ReadyTracker::missing() const {
 void ReadyTracker::reset() {
     marked_.assign(marked_.size(), false);
     pending_of_ = size_of_;
+    order_.clear();
     next_bucket_ = 0;
 }
 

@@ -23,6 +23,9 @@ public:
     /// Parameters not marked in this step, in their order.
     std::vector<std::size_t> missing() const;
 
+    /// Parameters marked in this step, in the order in which that happened.
+    const std::vector<std::size_t>& order() const { return order_; }
+
     /// Starts the next step.
     void reset();
 
@@ -31,6 +34,7 @@ private:
     std::vector<std::size_t> size_of_;     // by bucket: how many parameters
     std::vector<std::size_t> pending_of_;  // by bucket: how many are not marked
     std::vector<bool> marked_;
+    std::vector<std::size_t> order_;
     std::size_t next_bucket_ = 0;
 };
 

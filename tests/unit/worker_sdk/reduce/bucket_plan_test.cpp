@@ -8,15 +8,26 @@ using namespace ddprun::reduce;
 
 namespace {
 
-/// Parameters of these many floats, buckets of these many bytes.
-BucketPlan plan(std::vector<std::size_t> counts, std::size_t first_bytes, std::size_t bytes) {
+using Counts = std::vector<std::size_t>;
+
+std::vector<ParameterSpec> parameters_of(const Counts& counts) {
     std::vector<ParameterSpec> parameters;
     for (const auto count : counts)
         parameters.push_back({"p" + std::to_string(parameters.size()), count});
+    return parameters;
+}
+
+Reducer::Options limits(std::size_t first_bytes, std::size_t bytes) {
     Reducer::Options options;
     options.first_bucket_bytes = first_bytes;
     options.bucket_bytes = bytes;
-    return plan_buckets(parameters, options);
+    return options;
+}
+
+/// Parameters of these many floats, buckets of these many bytes.
+BucketPlan plan(const Counts& counts, std::size_t first_bytes, std::size_t bytes) {
+    return plan_buckets(
+        parameters_of(counts), backward_order(counts.size()), limits(first_bytes, bytes));
 }
 
 }  // namespace
@@ -51,6 +62,22 @@ TEST_CASE("a parameter larger than a bucket joins the open one, or has one to it
 
 TEST_CASE("limits of zero give each parameter its bucket") {
     CHECK(plan({16, 16}, 0, 0).buckets == std::vector<Bucket>{{0, 16, {1}}, {16, 16, {0}}});
+}
+
+TEST_CASE("with an order of their own parameters lie and travel in that one") {
+    const auto flat = plan_buckets(parameters_of({16, 32, 1, 16}), {2, 0, 3, 1}, limits(64, 128));
+
+    CHECK(flat.offset_of == Counts{16, 48, 0, 32});
+    CHECK(flat.buckets == std::vector<Bucket>{{0, 16, {2}}, {16, 32, {0, 3}}, {48, 32, {1}}});
+}
+
+TEST_CASE("packed parameters lie in their own order without gaps, and travel from the last") {
+    const auto flat = plan_packed_buckets(parameters_of({5, 30, 1, 2}), limits(4, 128));
+
+    CHECK(flat.offset_of == Counts{0, 5, 35, 36});
+    CHECK(flat.element_count == 38);
+    CHECK(flat.buckets == std::vector<Bucket>{{36, 2, {3}}, {0, 36, {2, 1, 0}}});
+    CHECK(plan_packed_buckets({}, {}) == BucketPlan{});
 }
 
 TEST_CASE("the default limits are PyTorch's") {

@@ -18,7 +18,7 @@ ReadyTracker three_buckets() {
     Reducer::Options options;
     options.first_bucket_bytes = 64;
     options.bucket_bytes = 128;
-    return ReadyTracker(plan_buckets(parameters, options));
+    return ReadyTracker(plan_buckets(parameters, backward_order(parameters.size()), options));
 }
 
 }  // namespace
@@ -59,9 +59,11 @@ TEST_CASE("the next step starts from nothing") {
     auto step = three_buckets();
     step.mark(4);
     step.mark(3);
+    CHECK(step.order() == Indices{4, 3});
 
     step.reset();
 
+    CHECK(step.order() == Indices{});
     CHECK(step.missing() == Indices{0, 1, 2, 3, 4});
     CHECK(step.mark(4) == Indices{0});
     CHECK(step.mark(2) == Indices{});

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ddprun/process_group.hpp"
+
+#include <cstddef>
+#include <functional>
+
+namespace ddprun {
+
+/// A run of gradients that is reduced at once.
+struct GradientBucket {
+    std::size_t index = 0;
+    float* data = nullptr;
+    std::size_t count = 0;
+    bool is_last = false;
+};
+
+/// Called in `Reducer::finish`: waits for what the hook launched, and leaves the average in the
+/// bucket.
+using FinishBucket = std::function<void()>;
+
+/// What a Reducer does with a bucket instead of averaging it as it is. Called when the bucket's
+/// gradients are complete, in the same order on every rank: launches collectives and returns
+/// without waiting for them. Runs on the caller of `mark_ready`.
+using CommunicationHook =
+    std::function<FinishBucket(const ProcessGroup& group, const GradientBucket& bucket)>;
+
+/// Gradients travel as 16 bits: half the bytes, for some of their precision. Each is divided by the
+/// world size before it is rounded, so that sums do not overflow. bfloat16 has the range of float
+/// and 8 bits of precision; float16 has 11 bits and loses what is smaller than 6e-8 or larger than
+/// 65504. A hook is for one reducer.
+CommunicationHook compress_to_bfloat16();
+CommunicationHook compress_to_float16();
+
+}  // namespace ddprun

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ddprun/process_group.hpp"
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+/// One parameter of a model: its name is for messages, its count is in elements.
+struct ParameterSpec {
+    std::string name;
+    std::size_t count = 0;
+};
+
+/// What a model keeps beside its parameters and without a gradient (running averages, counters), in
+/// the caller's memory.
+struct BufferSpec {
+    std::string name;
+    void* data = nullptr;
+    std::size_t count = 0;
+    ElementType type = ElementType::float32;
+};
+
+/// What of a model lies in the caller's memory; by default nothing, and the reducer allocates. What
+/// is named here must outlive the reducer.
+struct Placement {
+    /// Where each parameter lies, anywhere; empty: the reducer's memory.
+    std::vector<float*> parameters;
+    /// All gradients in one piece, one after the other in the order of the specs, without gaps;
+    /// null: the reducer's memory. Memory from `ProcessGroup::allocate` travels fastest.
+    float* gradients = nullptr;
+    std::vector<BufferSpec> buffers;
+};
+
+/// Parameters and gradients in one flat array each, in the order of the specs and without gaps.
+Placement flat_placement(
+    const std::vector<ParameterSpec>& specs, float* parameters, float* gradients);
+
+}  // namespace ddprun

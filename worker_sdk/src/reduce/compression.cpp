@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ddprun/communication_hook.hpp"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace ddprun {
+
+namespace {
+
+template <class Half>
+class Compression {
+public:
+    FinishBucket launch(const ProcessGroup& group, const GradientBucket& bucket) {
+        auto* halves = memory_for(group, bucket);
+        const float part = 1.0F / static_cast<float>(group.size());
+        for (std::size_t i = 0; i < bucket.count; ++i)
+            halves[i] = Half(bucket.data[i] * part);
+        auto work = std::make_shared<Work>(group.all_reduce(halves, bucket.count));
+        return [work, halves, bucket] {
+            work->wait();
+            for (std::size_t i = 0; i < bucket.count; ++i)
+                bucket.data[i] = static_cast<float>(halves[i]);
+        };
+    }
+
+private:
+    /// Kept from step to step, a place for each bucket.
+    Half* memory_for(const ProcessGroup& group, const GradientBucket& bucket) {
+        if (memory_.size() <= bucket.index) memory_.resize(bucket.index + 1);
+        auto& place = memory_[bucket.index];
+        const auto bytes = bucket.count * sizeof(Half);
+        if (place.size() < bytes) place = group.allocate(bytes);
+        return static_cast<Half*>(place.data());
+    }
+
+    std::vector<Memory> memory_;
+};
+
+template <class Half>
+CommunicationHook compress_to() {
+    return [state = std::make_shared<Compression<Half>>()](
+               const ProcessGroup& group, const GradientBucket& bucket) {
+        return state->launch(group, bucket);
+    };
+}
+
+}  // namespace
+
+CommunicationHook compress_to_bfloat16() {
+    return compress_to<BFloat16>();
+}
+
+CommunicationHook compress_to_float16() {
+    return compress_to<Float16>();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker_sdk/src/reduce/flat_memory.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun {
+
+Placement flat_placement(
+    const std::vector<ParameterSpec>& specs, float* parameters, float* gradients) {
+    Placement placement;
+    placement.gradients = gradients;
+    for (const auto& spec : specs) {
+        placement.parameters.push_back(parameters);
+        parameters += spec.count;
+    }
+    return placement;
+}
+
+}  // namespace ddprun
+
+namespace ddprun::reduce {
+
+FlatMemory::FlatMemory(
+    const ProcessGroup& group,
+    std::vector<ParameterSpec> specs,
+    const BucketPlan& plan,
+    Placement placement)
+    : specs_(std::move(specs)),
+      buffers_(std::move(placement.buffers)),
+      parameters_(std::move(placement.parameters)),
+      gradients_(placement.gradients),
+      element_count_(plan.element_count) {
+    const auto bytes = plan.element_count * sizeof(float);
+    if (parameters_.empty()) {
+        parameter_memory_ = group.allocate(bytes);
+        for (const auto offset : plan.offset_of)
+            parameters_.push_back(static_cast<float*>(parameter_memory_.data()) + offset);
+    }
+    if (gradients_ == nullptr) {
+        gradient_memory_ = group.allocate(bytes);
+        gradients_ = static_cast<float*>(gradient_memory_.data());
+    }
+}
+
+void FlatMemory::zero_gradients() {
+    std::fill_n(gradients_, element_count_, 0.0F);
+}
+
+void FlatMemory::move_gradients(const BucketPlan& before, const BucketPlan& after) {
+    const std::vector<float> old(gradients_, gradients_ + element_count_);
+    zero_gradients();
+    for (std::size_t i = 0; i < specs_.size(); ++i)
+        std::copy_n(
+            old.data() + before.offset_of[i], specs_[i].count, gradients_ + after.offset_of[i]);
+}
+
+void FlatMemory::broadcast_parameters(const ProcessGroup& group, int root) const {
+    if (parameter_memory_.size() > 0) {
+        group.broadcast(static_cast<float*>(parameter_memory_.data()), element_count_, root).wait();
+        return;
+    }
+    std::vector<Work> launched;
+    for (std::size_t i = 0; i < specs_.size(); ++i)
+        launched.push_back(group.broadcast(parameters_[i], specs_[i].count, root));
+    for (auto& work : launched)
+        work.wait();
+}
+
+void FlatMemory::broadcast_buffers(const ProcessGroup& group, int root) const {
+    std::vector<Work> launched;
+    for (const auto& buffer : buffers_)
+        launched.push_back(group.broadcast_raw(buffer.data, buffer.count, buffer.type, root));
+    for (auto& work : launched)
+        work.wait();
+}
+
+}  // namespace ddprun::reduce

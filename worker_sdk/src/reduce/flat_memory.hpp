@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ddprun/model_memory.hpp"
+#include "worker_sdk/src/reduce/bucket_plan.hpp"
+
+#include <cstddef>
+#include <vector>
+
+namespace ddprun::reduce {
+
+/// Where a model's parameters, gradients and buffers lie, ours or the caller's.
+class FlatMemory {
+public:
+    FlatMemory(
+        const ProcessGroup& group,
+        std::vector<ParameterSpec> specs,
+        const BucketPlan& plan,
+        Placement placement);
+
+    const std::vector<ParameterSpec>& specs() const { return specs_; }
+    const std::vector<float*>& parameters() const { return parameters_; }
+    float* gradients() const { return gradients_; }
+
+    /// The gaps as well.
+    void zero_gradients();
+
+    /// Ours only: what lies as `before` says will lie as `after` says. Both have the same size.
+    void move_gradients(const BucketPlan& before, const BucketPlan& after);
+
+    void broadcast_parameters(const ProcessGroup& group, int root) const;
+    void broadcast_buffers(const ProcessGroup& group, int root) const;
+
+private:
+    std::vector<ParameterSpec> specs_;
+    std::vector<BufferSpec> buffers_;
+    Memory parameter_memory_;  // empty when they are the caller's
+    Memory gradient_memory_;
+    std::vector<float*> parameters_;
+    float* gradients_ = nullptr;
+    std::size_t element_count_;
+};
+
+}  // namespace ddprun::reduce

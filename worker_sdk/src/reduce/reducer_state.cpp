@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker_sdk/src/reduce/reducer_state.hpp"
+
+#include "worker_sdk/src/reduce/norm.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace ddprun {
+
+namespace {
+
+reduce::BucketPlan first_plan(
+    const std::vector<ParameterSpec>& parameters,
+    const Reducer::Options& options,
+    const Placement& placement) {
+    if (placement.gradients != nullptr) return reduce::plan_packed_buckets(parameters, options);
+    return reduce::plan_buckets(parameters, reduce::backward_order(parameters.size()), options);
+}
+
+}  // namespace
+
+template <class Body>
+auto Reducer::State::guarded(Body body) {
+    try {
+        return body();
+    } catch (...) {
+        failure_ = std::current_exception();
+        throw;
+    }
+}
+
+Reducer::State::State(
+    ProcessGroup group,
+    std::vector<ParameterSpec> parameters,
+    const Options& options,
+    Placement placement)
+    : group_(std::move(group)),
+      options_(options),
+      plan_(first_plan(parameters, options, placement)),
+      tracker_(plan_),
+      memory_(group_, std::move(parameters), plan_, std::move(placement)),
+      used_(plan_.offset_of.size(), 0),
+      used_by_any_(plan_.offset_of.size(), 1) {}
+
+float* Reducer::State::param(std::size_t parameter) const {
+    check_index(parameter);
+    return memory_.parameters()[parameter];
+}
+
+float* Reducer::State::grad(std::size_t parameter) const {
+    check_index(parameter);
+    return memory_.gradients() + plan_.offset_of[parameter];
+}
+
+void Reducer::State::zero_gradients() {
+    require_nothing_in_flight("zero_gradients");
+    memory_.zero_gradients();
+}
+
+void Reducer::State::broadcast_parameters(int root) {
+    require_nothing_in_flight("broadcast_parameters");
+    memory_.broadcast_parameters(group_, root);
+    memory_.broadcast_buffers(group_, root);
+}
+
+void Reducer::State::broadcast_buffers(int root) {
+    require_nothing_in_flight("broadcast_buffers");
+    memory_.broadcast_buffers(group_, root);
+}
+
+void Reducer::State::verify_parameters() {
+    require_nothing_in_flight("verify_parameters");
+    reduce::require_same_values(group_, memory_.specs(), memory_.parameters());
+}
+
+void Reducer::State::mark(std::size_t parameter, bool is_used) {
+    require_alive();
+    check_index(parameter);
+    if (tracker_.is_marked(parameter))
+        throw UsageError(
+            "parameter " + parameters()[parameter].name + " is marked ready twice in one step");
+    const bool is_quiet = *guards_ > 0;
+    if (step_is_quiet_ && *step_is_quiet_ != is_quiet)
+        throw UsageError("a no_sync guard begins or ends between mark_ready and finish");
+
+    guarded([&] {
+        if (!step_is_quiet_) begin_step(is_quiet);
+        if (is_used) used_[parameter] = 1;
+        for (const auto bucket : tracker_.mark(parameter))
+            if (!is_quiet) launch(bucket);
+    });
+}
+
+void Reducer::State::mark_rest_unused() {
+    for (const auto parameter : tracker_.missing())
+        mark(parameter, false);
+}
+
+bool Reducer::State::is_used(std::size_t parameter) const {
+    check_index(parameter);
+    return used_by_any_[parameter] != 0;
+}
+
+bool Reducer::State::finish() {
+    require_alive();
+    if (const auto missing = tracker_.missing(); !missing.empty())
+        throw UsageError("finish, but not marked ready: " + names_of(missing));
+    return guarded([&] {
+        if (!step_is_quiet_) begin_step(*guards_ > 0);
+        if (!*std::exchange(step_is_quiet_, std::nullopt)) return complete_step();
+        tracker_.reset();
+        return false;
+    });
+}
+
+void Reducer::State::step(const std::function<void()>& update) {
+    const bool is_quiet = step_is_quiet_.value_or(*guards_ > 0);
+    finish();
+    if (is_quiet) return;
+    update();
+    ++committed_steps_;
+}
+
+float Reducer::State::clip_gradients(float max_norm) {
+    require_alive();
+    require_nothing_in_flight("clip_gradients");
+    if (!(max_norm > 0)) throw UsageError("clip_gradients needs a norm above zero");
+    auto* gradients = memory_.gradients();
+    // The gaps are zero.
+    const auto norm =
+        static_cast<float>(std::sqrt(reduce::sum_of_squares(gradients, plan_.element_count)));
+    // As PyTorch does it: the small number keeps the result below the bound after rounding.
+    if (!(norm <= max_norm))
+        reduce::scale(gradients, plan_.element_count, max_norm / (norm + 1e-6F));
+    return norm;
+}
+
+int Reducer::State::join() {
+    require_alive();
+    require_nothing_in_flight("join");
+    if (!options_.uneven_inputs)
+        throw UsageError("join needs the option uneven_inputs, on every rank");
+    return guarded([&] {
+        for (;;) {
+            announce(-1);
+            in_flight_.wait();
+            if (active_rank_ < 0) break;
+            shadow_step();
+        }
+        memory_.broadcast_parameters(group_, last_active_rank_);
+        memory_.broadcast_buffers(group_, last_active_rank_);
+        return last_active_rank_;
+    });
+}
+
+void Reducer::State::check_index(std::size_t parameter) const {
+    if (parameter >= parameters().size())
+        throw UsageError(
+            "parameter " + std::to_string(parameter) + ": there are " +
+            std::to_string(parameters().size()));
+}
+
+void Reducer::State::begin_step(bool is_quiet) {
+    step_is_quiet_ = is_quiet;
+    if (!is_quiet && options_.uneven_inputs) announce(group_.rank());
+}
+
+/// Tells everybody that some rank has a step; known when the step is complete.
+void Reducer::State::announce(std::int64_t active_rank) {
+    active_rank_ = active_rank;
+    in_flight_.add(group_.all_reduce(&active_rank_, 1, Op::max));
+}
+
+void Reducer::State::launch(std::size_t index) {
+    const auto& bucket = plan_.buckets[index];
+    launches_.add(index, bucket.count);
+    in_flight_.launch(
+        group_,
+        options_.hook,
+        {index,
+         memory_.gradients() + bucket.offset,
+         bucket.count,
+         index + 1 == plan_.buckets.size()});
+}
+
+/// Returns whether the gradients have moved.
+bool Reducer::State::complete_step() {
+    if (options_.find_unused) agree_on_unused();
+    in_flight_.wait();
+    if (options_.uneven_inputs) last_active_rank_ = static_cast<int>(active_rank_);
+    ++reduced_steps_;
+    if (options_.check_order_every > 0 && reduced_steps_ % options_.check_order_every == 0)
+        launches_.require_same(group_);
+    const bool has_moved = options_.reorder && !is_reordered_ && reorder();
+    tracker_.reset();
+    return has_moved;
+}
+
+void Reducer::State::agree_on_unused() {
+    used_by_any_ = std::exchange(used_, std::vector<std::uint8_t>(used_.size(), 0));
+    in_flight_.add(group_.all_reduce(used_by_any_.data(), used_by_any_.size(), Op::max));
+}
+
+bool Reducer::State::reorder() {
+    is_reordered_ = true;
+    const auto& own = tracker_.order();
+    std::vector<std::int64_t> order(own.begin(), own.end());
+    group_.broadcast(order.data(), order.size()).wait();
+    auto plan = reduce::plan_buckets(parameters(), {order.begin(), order.end()}, options_);
+    if (plan == plan_) return false;
+    memory_.move_gradients(plan_, plan);
+    plan_ = std::move(plan);
+    tracker_ = reduce::ReadyTracker(plan_);
+    return true;
+}
+
+/// A step of the others, to which this rank gives nothing but its place.
+void Reducer::State::shadow_step() {
+    memory_.zero_gradients();
+    for (const auto& bucket : plan_.buckets)
+        for (const auto parameter : bucket.parameters)
+            for (const auto complete : tracker_.mark(parameter))
+                launch(complete);
+    complete_step();
+}
+
+void Reducer::State::require_alive() const {
+    if (failure_) std::rethrow_exception(failure_);
+}
+
+void Reducer::State::require_nothing_in_flight(const char* call) const {
+    if (step_is_quiet_) throw UsageError(std::string{call} + " between mark_ready and finish");
+}
+
+std::string Reducer::State::names_of(const std::vector<std::size_t>& indices) const {
+    constexpr std::size_t most = 10;
+    std::string names;
+    for (std::size_t i = 0; i < std::min(indices.size(), most); ++i)
+        names += (i > 0 ? ", " : "") + parameters()[indices[i]].name;
+    if (indices.size() > most) names += " and " + std::to_string(indices.size() - most) + " more";
+    return names;
+}
+
+}  // namespace ddprun

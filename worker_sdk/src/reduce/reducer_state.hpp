@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ddprun/reducer.hpp"
+#include "worker_sdk/src/reduce/agreement.hpp"
+#include "worker_sdk/src/reduce/bucket_plan.hpp"
+#include "worker_sdk/src/reduce/buckets_in_flight.hpp"
+#include "worker_sdk/src/reduce/flat_memory.hpp"
+#include "worker_sdk/src/reduce/ready_tracker.hpp"
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+/// What a Reducer is: the contracts are in its header.
+class Reducer::State {
+public:
+    State(
+        ProcessGroup group,
+        std::vector<ParameterSpec> parameters,
+        const Options& options,
+        Placement placement);
+
+    const ProcessGroup& group() const { return group_; }
+    const std::vector<ParameterSpec>& parameters() const { return memory_.specs(); }
+    std::shared_ptr<int> guards() const { return guards_; }
+    std::uint64_t committed_steps() const { return committed_steps_; }
+
+    float* param(std::size_t parameter) const;
+    float* grad(std::size_t parameter) const;
+    void zero_gradients();
+    void broadcast_parameters(int root);
+    void broadcast_buffers(int root);
+    void verify_parameters();
+
+    void mark(std::size_t parameter, bool is_used);
+    void mark_rest_unused();
+    bool is_used(std::size_t parameter) const;
+    bool finish();
+    void step(const std::function<void()>& update);
+    float clip_gradients(float max_norm);
+    int join();
+
+    void check_index(std::size_t parameter) const;
+
+private:
+    void begin_step(bool is_quiet);
+    void announce(std::int64_t active_rank);
+    void launch(std::size_t bucket);
+    bool complete_step();
+    void agree_on_unused();
+    bool reorder();
+    void shadow_step();
+
+    /// A failure of the group ends the use of these gradients for good.
+    template <class Body>
+    auto guarded(Body body);
+    void require_alive() const;
+    void require_nothing_in_flight(const char* call) const;
+    std::string names_of(const std::vector<std::size_t>& indices) const;
+
+    ProcessGroup group_;
+    Options options_;
+    reduce::BucketPlan plan_;
+    reduce::ReadyTracker tracker_;
+    reduce::FlatMemory memory_;
+    std::shared_ptr<int> guards_ = std::make_shared<int>(0);
+    /// Set between the first mark of a step and its end.
+    std::optional<bool> step_is_quiet_;
+    std::vector<std::uint8_t> used_;         // here, since the last reduced step
+    std::vector<std::uint8_t> used_by_any_;  // in the last reduced step
+    /// With uneven inputs: some rank that was active in the last step; below 0, none was.
+    std::int64_t active_rank_ = 0;
+    int last_active_rank_ = 0;
+    bool is_reordered_ = false;
+    std::uint64_t reduced_steps_ = 0;
+    std::uint64_t committed_steps_ = 0;
+    reduce::LaunchRecord launches_;
+    std::exception_ptr failure_;
+    reduce::BucketsInFlight in_flight_;  // last: it waits for what uses the memory
+};
+
+}  // namespace ddprun
