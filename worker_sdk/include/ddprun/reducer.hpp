@@ -137,6 +137,8 @@ public:
         std::shared_ptr<int> guards_;
     };
     NoSync no_sync();
+    /// Whether a guard lives.
+    bool is_quiet() const;
 
 private:
     class State;

@@ -149,6 +149,10 @@ Reducer::NoSync Reducer::no_sync() {
     return NoSync(state_->guards());
 }
 
+bool Reducer::is_quiet() const {
+    return state_->is_quiet();
+}
+
 Reducer::NoSync::NoSync(std::shared_ptr<int> guards) : guards_(std::move(guards)) {
     ++*guards_;
 }

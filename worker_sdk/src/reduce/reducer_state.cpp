@@ -81,15 +81,15 @@ void Reducer::State::mark(std::size_t parameter, bool is_used) {
     if (tracker_.is_marked(parameter))
         throw UsageError(
             "parameter " + parameters()[parameter].name + " is marked ready twice in one step");
-    const bool is_quiet = *guards_ > 0;
-    if (step_is_quiet_ && *step_is_quiet_ != is_quiet)
+    const bool quiet = is_quiet();
+    if (step_is_quiet_ && *step_is_quiet_ != quiet)
         throw UsageError("a no_sync guard begins or ends between mark_ready and finish");
 
     guarded([&] {
-        if (!step_is_quiet_) begin_step(is_quiet);
+        if (!step_is_quiet_) begin_step(quiet);
         if (is_used) used_[parameter] = 1;
         for (const auto bucket : tracker_.mark(parameter))
-            if (!is_quiet) launch(bucket);
+            if (!quiet) launch(bucket);
     });
 }
 
@@ -108,7 +108,7 @@ bool Reducer::State::finish() {
     if (const auto missing = tracker_.missing(); !missing.empty())
         throw UsageError("finish, but not marked ready: " + names_of(missing));
     return guarded([&] {
-        if (!step_is_quiet_) begin_step(*guards_ > 0);
+        if (!step_is_quiet_) begin_step(is_quiet());
         if (!*std::exchange(step_is_quiet_, std::nullopt)) return complete_step();
         tracker_.reset();
         return false;
@@ -116,9 +116,9 @@ bool Reducer::State::finish() {
 }
 
 void Reducer::State::step(const std::function<void()>& update) {
-    const bool is_quiet = step_is_quiet_.value_or(*guards_ > 0);
+    const bool only_adds_up = step_is_quiet_.value_or(is_quiet());
     finish();
-    if (is_quiet) return;
+    if (only_adds_up) return;
     update();
     ++committed_steps_;
 }
@@ -162,9 +162,9 @@ void Reducer::State::check_index(std::size_t parameter) const {
             std::to_string(parameters().size()));
 }
 
-void Reducer::State::begin_step(bool is_quiet) {
-    step_is_quiet_ = is_quiet;
-    if (!is_quiet && options_.uneven_inputs) announce(group_.rank());
+void Reducer::State::begin_step(bool quiet) {
+    step_is_quiet_ = quiet;
+    if (!quiet && options_.uneven_inputs) announce(group_.rank());
 }
 
 /// Tells everybody that some rank has a step; known when the step is complete.

@@ -29,6 +29,7 @@ public:
     const ProcessGroup& group() const { return group_; }
     const std::vector<ParameterSpec>& parameters() const { return memory_.specs(); }
     std::shared_ptr<int> guards() const { return guards_; }
+    bool is_quiet() const { return *guards_ > 0; }
     std::uint64_t committed_steps() const { return committed_steps_; }
 
     float* param(std::size_t parameter) const;
@@ -49,7 +50,7 @@ public:
     void check_index(std::size_t parameter) const;
 
 private:
-    void begin_step(bool is_quiet);
+    void begin_step(bool quiet);
     void announce(std::int64_t active_rank);
     void launch(std::size_t bucket);
     bool complete_step();
