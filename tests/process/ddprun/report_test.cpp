@@ -169,7 +169,14 @@ TEST_CASE("error files that make no sense are no harm") {
           std::string{"mkdir $TORCHELASTIC_ERROR_FILE"},
           std::string{"yes '[' | head -c 100000 | tr -d '\\n' > $TORCHELASTIC_ERROR_FILE"}}) {
         CAPTURE(file);
-        auto job = one_node(dir, {}, file + "\necho last words >&2\nexit 5");
+        Running::Options options;
+        options.arguments = {
+            "--standalone",
+            "--no-python",
+            dir.write_script("worker", "#!/bin/sh\n" + file + "\necho last words >&2\nexit 5\n")};
+        // A folder of that name stays: it is not ddprun's.
+        options.environment["TMPDIR"] = dir.path().string();
+        Running job{program("ddprun"), options};
         CHECK(job.wait_for_code() == 5);
         CHECK(contains(job.err(), "| last words"));
     }
