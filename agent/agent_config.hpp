@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "agent/plan/output_plan.hpp"
 #include "agent/plan/worker_spec.hpp"
 #include "agent/report/report_plan.hpp"
 #include "rendezvous/base/endpoint.hpp"
@@ -43,6 +44,7 @@ struct AgentConfig {
     bool shares_store = true;
     WorkerSpec worker;
     ReportPlan report;
+    OutputPlan output;
 };
 
 }  // namespace ddprun::agent

@@ -2,7 +2,8 @@
 #include "agent/agent_runner.hpp"
 
 #include "agent/keeper_link.hpp"
-#include "agent/output/console_writer.hpp"
+#include "agent/output/writer.hpp"
+#include "agent/plan/log_layout.hpp"
 #include "agent/process/inherited_state.hpp"
 #include "agent/runner/job_reporting.hpp"
 #include "agent/runner/post_mortem.hpp"
@@ -69,7 +70,7 @@ private:
     Random random_;
     // The keeper takes its end for ours: only the console's last bytes come after everything else.
     KeeperLink keeper_;
-    ConsoleWriter console_;
+    Writer console_;
     RoundStores stores_;
     PostMortem post_mortem_;
     WorkerProcesses workers_;
@@ -110,6 +111,7 @@ AgentRunner::AgentRunner(
       workers_(
           io_,
           config.worker,
+          config.output,
           start,
           console_,
           keeper_,
@@ -227,14 +229,25 @@ void AgentRunner::perform(Agent::Effect& effect) {
 
 void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
     const auto& assignment = order.assignment;
+    const auto nonce = driver_->machine().node().nonce;
+    const LogPlace place{
+        config_.run_id,
+        order.incarnation,
+        nonce.to_short_string(),
+        config_.host_name,
+        assignment.round,
+        assignment.restart_count};
     plan_ = RoundPlan{
         assignment,
         config_.run_id,
         order.incarnation,
-        driver_->machine().node().nonce,
+        nonce,
         address_towards(assignment, order.node_addr),
         config_.max_restarts,
-        config_.shares_store};
+        config_.shares_store,
+        config_.host_name,
+        log_folder(config_.output, place),
+        latest_link_target(config_.output, place)};
     post_mortem_.begin();
     workers_.spawn(*plan_);
     const auto level = assignment.restart_count > 0 ? log::Level::warning : log::Level::info;
@@ -325,7 +338,8 @@ std::string AgentRunner::original_of(const std::optional<control::Cause>& cause)
 
 void AgentRunner::clean_up(int round) {
     workers_.forget();
-    if (!plan_ || plan_->assignment.round != round) return;
+    // Beside the log files they are evidence.
+    if (!plan_ || plan_->assignment.round != round || !plan_->logs.is_none()) return;
     std::vector<std::string> paths;
     for (int local_rank = 0; local_rank < config_.worker.nproc; ++local_rank)
         paths.push_back(error_file_path(config_.worker, *plan_, local_rank));

@@ -128,6 +128,9 @@ std::string expand_local_rank(std::string_view text, int local_rank) {
 }
 
 std::string error_file_path(const WorkerSpec& spec, const RoundPlan& plan, int local_rank) {
+    if (!plan.logs.is_none())
+        return plan.logs.of_worker(local_rank, plan.assignment.rank_base + local_rank) +
+               "/error.json";
     const auto found = spec.environment.find("TMPDIR");
     std::string path =
         found != spec.environment.end() && !found->second.empty() ? found->second : "/tmp";

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "agent/plan/log_layout.hpp"
 #include "agent/plan/worker_spec.hpp"
 #include "rendezvous/base/ids.hpp"
 #include "rendezvous/control/message.hpp"
@@ -24,6 +25,11 @@ struct RoundPlan {
     std::string node_addr;
     int max_restarts = 0;
     bool shares_store = true;
+    /// Name of this machine, for people.
+    std::string host;
+    LogFolder logs;
+    /// What the `latest` link points to; empty: none.
+    std::string latest_logs;
 
     bool operator==(const RoundPlan&) const = default;
 };
@@ -39,7 +45,8 @@ std::vector<std::string> worker_arguments(const WorkerSpec& spec, int local_rank
 /// `$local_rank` and `${local_rank}` become the number, `$$` becomes `$`, any other `$` stays.
 std::string expand_local_rank(std::string_view text, int local_rank);
 
-/// TORCHELASTIC_ERROR_FILE: in the TMPDIR that the worker sees, else /tmp.
+/// TORCHELASTIC_ERROR_FILE: beside the worker's log files, where it stays; without those in the
+/// TMPDIR that the worker sees, else /tmp, and removed after the round.
 std::string error_file_path(const WorkerSpec& spec, const RoundPlan& plan, int local_rank);
 
 }  // namespace ddprun::agent

@@ -18,8 +18,10 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdlib>
+#include <filesystem>
 #include <limits>
 #include <string_view>
+#include <system_error>
 
 namespace ddprun::agent {
 namespace {
@@ -285,6 +287,9 @@ std::string describe(const SpawnSpec& spec, const ChildFailure& failure) {
 }  // namespace
 
 Result<pid_t> spawn(const SpawnSpec& spec) {
+    std::error_code ignored;
+    if (!spec.folder_to_make.empty())
+        std::filesystem::create_directories(spec.folder_to_make, ignored);
     const auto arguments = pointers_to(spec.arguments);
     const auto environment = pointers_to(spec.environment);
     ReportPipe report;

@@ -24,6 +24,9 @@ struct SpawnSpec {
     std::vector<std::string> environment;
     /// Empty: that of the agent.
     std::string directory;
+    /// Made before the start, with what is missing above it; that it cannot be is no reason not to
+    /// start. Empty: none.
+    std::string folder_to_make;
     /// Descriptors that become 0, 1 and 2. They stay the caller's, who keeps them open until the
     /// outcome is known.
     int standard_input = inherit;

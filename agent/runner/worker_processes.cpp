@@ -33,32 +33,40 @@ WorkerExit exit_of_unstarted(const Failure& failure, const std::string& program)
 WorkerProcesses::WorkerProcesses(
     boost::asio::io_context& io,
     const WorkerSpec& spec,
+    const OutputPlan& output,
     const InheritedState& start,
-    ConsoleWriter& console,
+    Writer& writer,
     KeeperLink& keeper,
     OnEvent on_event)
     : io_(io),
       spec_(spec),
+      output_plan_(output),
       start_(start),
-      console_(console),
+      writer_(writer),
       keeper_(keeper),
       on_event_(std::move(on_event)),
-      is_relaying_(::isatty(STDERR_FILENO) == 0),
       reaper_(io, [this] { return living_leaders(); }),
       spawner_(io) {}
 
 void WorkerProcesses::spawn(const RoundPlan& plan) {
     processes_.clear();
     processes_.resize(static_cast<std::size_t>(spec_.nproc));
+    RoundOutput outputs(io_, writer_, output_plan_, spec_, plan);
     std::vector<SpawnSpec> batch;
     batch.reserve(processes_.size());
-    for (int local_rank = 0; local_rank < spec_.nproc; ++local_rank)
-        batch.push_back(spawn_spec(plan, local_rank));
+    for (int local_rank = 0; local_rank < spec_.nproc; ++local_rank) {
+        auto& output = processes_[static_cast<std::size_t>(local_rank)].output;
+        output = outputs.open(local_rank);
+        auto spec = spawn_spec(plan, local_rank);
+        spec.standard_output = output.worker_end(Stream::out);
+        spec.standard_error = output.worker_end(Stream::err);
+        batch.push_back(std::move(spec));
+    }
     spawner_.start(
         std::move(batch), [this](const Spawner::Outcome& outcome) { on_spawned(outcome); });
 }
 
-SpawnSpec WorkerProcesses::spawn_spec(const RoundPlan& plan, int local_rank) {
+SpawnSpec WorkerProcesses::spawn_spec(const RoundPlan& plan, int local_rank) const {
     SpawnSpec spec;
     spec.program = spec_.program;
     spec.arguments = worker_arguments(spec_, local_rank);
@@ -66,22 +74,16 @@ SpawnSpec WorkerProcesses::spawn_spec(const RoundPlan& plan, int local_rank) {
     spec.start = start_;
     const auto index = static_cast<std::size_t>(local_rank);
     if (index < spec_.bindings.size()) spec.binding = spec_.bindings[index];
-    if (!is_relaying_) return spec;
-    auto relay = StderrRelay::open(io_, console_);
-    if (relay) {
-        spec.standard_error = relay->worker_end();
-        processes_[static_cast<std::size_t>(local_rank)].relay = std::move(*relay);
-    } else {
-        // It then writes to our standard error itself; only the report is poorer.
-        log::warning("stderr.inherited", {{"reason", relay.error().describe()}});
-    }
+    if (!plan.logs.is_none())
+        spec.folder_to_make =
+            plan.logs.of_worker(local_rank, plan.assignment.rank_base + local_rank);
     return spec;
 }
 
 void WorkerProcesses::on_spawned(const Spawner::Outcome& outcome) {
     const int local_rank = outcome.index;
     auto& process = processes_.at(static_cast<std::size_t>(local_rank));
-    if (process.relay) process.relay->close_worker_end();
+    process.output.close_worker_ends();
     if (!outcome.pid) {
         log::debug("worker.not_started", {{"reason", outcome.pid.error().describe()}});
         return on_event_(
@@ -104,7 +106,7 @@ void WorkerProcesses::on_spawned(const Spawner::Outcome& outcome) {
 
 void WorkerProcesses::on_exited(int local_rank, WorkerExit exit) {
     auto& process = processes_.at(static_cast<std::size_t>(local_rank));
-    if (process.relay) process.relay->finish();
+    process.output.finish();
     on_event_(Agent::WorkerExited{local_rank, std::move(exit)});
 }
 
@@ -156,12 +158,11 @@ void WorkerProcesses::forget() {
 
 void WorkerProcesses::resume_output() {
     for (auto& process : processes_)
-        if (process.relay) process.relay->resume();
+        process.output.resume();
 }
 
 std::string WorkerProcesses::last_words(int local_rank) const {
-    const auto& relay = processes_.at(static_cast<std::size_t>(local_rank)).relay;
-    return relay ? relay->tail() : std::string{};
+    return processes_.at(static_cast<std::size_t>(local_rank)).output.last_words();
 }
 
 std::vector<pid_t> WorkerProcesses::living_leaders() const {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "agent/keeper_link.hpp"
-#include "agent/output/console_writer.hpp"
-#include "agent/output/stderr_relay.hpp"
+#include "agent/output/round_output.hpp"
+#include "agent/output/writer.hpp"
 #include "agent/plan/worker_env.hpp"
 #include "agent/process/child.hpp"
 #include "agent/process/orphan_reaper.hpp"
@@ -28,8 +28,9 @@ public:
     WorkerProcesses(
         boost::asio::io_context& io,
         const WorkerSpec& spec,
+        const OutputPlan& output,
         const InheritedState& start,
-        ConsoleWriter& console,
+        Writer& writer,
         KeeperLink& keeper,
         OnEvent on_event);
     WorkerProcesses(const WorkerProcesses&) = delete;
@@ -49,18 +50,18 @@ public:
     /// The round's last process is gone.
     void forget();
 
-    /// The console has room again.
+    /// The writer has room again.
     void resume_output();
-    /// The last lines of its standard error; empty where that is a terminal.
+    /// The last lines of its standard error; empty where it inherited ours.
     std::string last_words(int local_rank) const;
 
 private:
     struct Process {
         std::optional<Child> child;
-        std::optional<StderrRelay> relay;
+        WorkerOutput output;
     };
 
-    SpawnSpec spawn_spec(const RoundPlan& plan, int local_rank);
+    SpawnSpec spawn_spec(const RoundPlan& plan, int local_rank) const;
     void on_spawned(const Spawner::Outcome& outcome);
     void on_exited(int local_rank, WorkerExit exit);
     std::vector<pid_t> living_leaders() const;
@@ -68,11 +69,11 @@ private:
 
     boost::asio::io_context& io_;
     const WorkerSpec& spec_;
+    const OutputPlan& output_plan_;
     const InheritedState& start_;
-    ConsoleWriter& console_;
+    Writer& writer_;
     KeeperLink& keeper_;
     OnEvent on_event_;
-    bool is_relaying_;
     std::vector<Process> processes_;
     OrphanReaper reaper_;
     // Last: its thread ends first, and with it what it started.

@@ -110,7 +110,11 @@ inline constexpr Duration last_files_timeout = 5s;
 inline constexpr std::size_t max_kernel_file_bytes = 1024 * 1024;
 inline constexpr std::size_t max_kernel_log_records = 20'000;
 inline constexpr std::size_t max_output_backlog_bytes = 16 * 1024 * 1024;
-/// How long the end of the program waits for a console that does not take its output.
+/// A longer line of a worker is cut into parts.
+inline constexpr std::size_t max_line_bytes = 16 * 1024;
+/// A line that a worker has begun and does not go on with is shown after this long.
+inline constexpr Duration partial_line_patience = 50ms;
+/// How long the end of the program waits for a console or disk that takes nothing at all.
 inline constexpr Duration console_flush_timeout = 5s;
 /// The keeper acts this much after the end of the fence: an agent that still runs comes first.
 inline constexpr Duration keeper_fence_margin = 250ms;

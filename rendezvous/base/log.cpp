@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/base/log.hpp"
 
+#include "rendezvous/base/json_text.hpp"
+#include "rendezvous/base/wall_time.hpp"
+
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cctype>
+#include <cmath>
 #include <cstdio>
-#include <ctime>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -31,6 +34,8 @@ using Sink = std::function<void(std::string)>;
 struct SharedSink {
     std::mutex mutex;
     std::shared_ptr<const Sink> sink;
+    /// What every JSON line has; absent: lines are text.
+    std::shared_ptr<const std::string> json_common;
 };
 
 // Never destroyed: another thread may still log while the process exits.
@@ -46,23 +51,6 @@ void write_to_stderr(const std::string& line) {
         if (written <= 0) return;
         rest.remove_prefix(static_cast<std::size_t>(written));
     }
-}
-
-std::string time_of_day() {
-    timespec moment{};
-    clock_gettime(CLOCK_REALTIME, &moment);
-    tm parts{};
-    localtime_r(&moment.tv_sec, &parts);
-    std::array<char, 32> text{};
-    std::snprintf(
-        text.data(),
-        text.size(),
-        "%02d:%02d:%02d.%03ld",
-        parts.tm_hour,
-        parts.tm_min,
-        parts.tm_sec,
-        moment.tv_nsec / 1'000'000);
-    return text.data();
 }
 
 std::string quoted(std::string_view text) {
@@ -93,6 +81,45 @@ std::string describe_double(double value) {
     std::array<char, 32> text{};
     std::snprintf(text.data(), text.size(), "%.6g", value);
     return text.data();
+}
+
+std::string words_of(std::string_view event, Fields fields) {
+    std::string words{event};
+    for (const auto& field : fields) {
+        words += ' ';
+        words += describe(field);
+    }
+    return words;
+}
+
+std::string text_line(Level level, std::string_view event, Fields fields) {
+    return time_of_day() + ' ' + std::string{level_name(level)} +
+           " ddprun: " + words_of(event, fields) + '\n';
+}
+
+/// Appends `,"name":value`.
+void append_json(std::string& out, const Field& field) {
+    out += ',';
+    append_json_string(out, field.name);
+    out += ':';
+    if (const auto* number = std::get_if<std::int64_t>(&field.value))
+        out += std::to_string(*number);
+    if (const auto* truth = std::get_if<bool>(&field.value)) out += *truth ? "true" : "false";
+    if (const auto* words = std::get_if<std::string>(&field.value)) append_json_string(out, *words);
+    if (const auto* number = std::get_if<double>(&field.value))
+        out += std::isfinite(*number) ? describe_double(*number) : "null";
+}
+
+std::string json_line(
+    const std::string& common, Level level, std::string_view event, Fields fields) {
+    std::string line = "{\"time\":\"" + utc_time() + '"' + common;
+    append_json(line, {"stream", "ddprun"});
+    append_json(line, {"level", level_name(level)});
+    append_json(line, {"event", event});
+    for (const auto& field : fields)
+        append_json(line, field);
+    append_json(line, {"message", words_of(event, fields)});
+    return line + "}\n";
 }
 
 }  // namespace
@@ -137,21 +164,25 @@ std::string describe(const Field& field) {
     return text;
 }
 
+void use_json(Fields common) {
+    std::string text;
+    for (const auto& field : common)
+        append_json(text, field);
+    const std::scoped_lock lock(shared_sink().mutex);
+    shared_sink().json_common = std::make_shared<const std::string>(std::move(text));
+}
+
 void write(Level level, std::string_view event, Fields fields) {
     if (!is_enabled(level)) return;
-    auto line = time_of_day() + ' ' + std::string{level_name(level)} + " ddprun: ";
-    line += event;
-    for (const auto& field : fields) {
-        line += ' ';
-        line += describe(field);
-    }
-    line += '\n';
-
     std::shared_ptr<const Sink> sink;
+    std::shared_ptr<const std::string> json_common;
     {
         const std::scoped_lock lock(shared_sink().mutex);
         sink = shared_sink().sink;
+        json_common = shared_sink().json_common;
     }
+    auto line = json_common ? json_line(*json_common, level, event, fields)
+                            : text_line(level, event, fields);
     if (sink)
         (*sink)(std::move(line));
     else

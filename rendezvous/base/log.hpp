@@ -48,6 +48,10 @@ bool is_enabled(Level level);
 /// Called with no lock held, from the thread that logs.
 void set_sink(std::function<void(std::string line)> sink);
 
+/// Every line is a JSON object from now on: time, `common` (the run, the host), stream "ddprun",
+/// level, event, the event's fields, and as `message` what the text line would say.
+void use_json(Fields common);
+
 void write(Level level, std::string_view event, Fields fields);
 
 inline void error(std::string_view event, Fields fields = {}) {

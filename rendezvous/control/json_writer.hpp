@@ -55,8 +55,4 @@ private:
     std::size_t text_left_;
 };
 
-/// `value` as the inside of a JSON string: escaped, with U+FFFD for what is not UTF-8, cut between
-/// characters so that the result has at most `most_bytes`.
-std::string escaped(std::string_view value, std::size_t most_bytes);
-
 }  // namespace ddprun::control

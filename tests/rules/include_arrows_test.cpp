@@ -61,6 +61,8 @@ const std::vector<std::string_view> pure_places{
     "rendezvous/coordinator/",
     "rendezvous/client/client_session",
     "rendezvous/server/hosting",
+    "agent/output/json_line",
+    "agent/output/line_",
     "agent/plan/",
     "agent/report/",
     "agent/supervise/",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/output/console_writer.hpp"
-#include "agent/output/stderr_relay.hpp"
+#include "agent/output/console.hpp"
+#include "agent/output/stream_relay.hpp"
+#include "agent/output/writer.hpp"
 #include "agent/process/descendants.hpp"
 #include "agent/process/spawn.hpp"
 #include "rendezvous/base/limits.hpp"
@@ -70,7 +71,15 @@ std::string lines(long count) {
     return text;
 }
 
-pid_t start(StderrRelay& relay, std::vector<std::string> arguments) {
+std::shared_ptr<StreamSink> to_stderr(Writer& writer) {
+    return std::make_shared<StreamSink>(
+        writer.queue(),
+        writer.console(),
+        StreamSink::Targets{STDERR_FILENO, nullptr, nullptr, {}},
+        StreamSink::Raw{});
+}
+
+pid_t start(StreamRelay& relay, std::vector<std::string> arguments) {
     SpawnSpec spec;
     spec.program = stub("write_stderr");
     spec.arguments = {spec.program};
@@ -107,8 +116,8 @@ TEST_CASE("a worker's stderr passes through byte for byte and its end is kept") 
     std::string tail;
     {
         boost::asio::io_context io;
-        ConsoleWriter console(io, [] {});
-        auto relay = StderrRelay::open(io, console);
+        Writer console(io, [] {});
+        auto relay = StreamRelay::open(io, console, to_stderr(console));
         REQUIRE(relay.has_value());
         const auto pid = start(*relay, {"2000"});
         REQUIRE(run_until(io, [&] { return has_ended(pid); }));
@@ -126,8 +135,8 @@ TEST_CASE("a worker's stderr ends at its exit although a grandchild holds the pi
     std::string tail;
     {
         boost::asio::io_context io;
-        ConsoleWriter console(io, [] {});
-        auto relay = StderrRelay::open(io, console);
+        Writer console(io, [] {});
+        auto relay = StreamRelay::open(io, console, to_stderr(console));
         REQUIRE(relay.has_value());
         const auto pid = start(*relay, {"3", "leave"});
         REQUIRE(run_until(io, [&] { return has_ended(pid); }));
@@ -144,9 +153,9 @@ TEST_CASE("a worker's stderr ends at its exit although a grandchild holds the pi
 TEST_CASE("output nobody reads stops the worker, not the agent, and is complete in the end") {
     CapturedStderr captured;
     boost::asio::io_context io;
-    std::optional<StderrRelay> relay;
-    ConsoleWriter console(io, [&] { relay->resume(); });
-    auto opened = StderrRelay::open(io, console);
+    std::optional<StreamRelay> relay;
+    Writer console(io, [&] { relay->resume(); });
+    auto opened = StreamRelay::open(io, console, to_stderr(console));
     REQUIRE(opened.has_value());
     relay.emplace(std::move(*opened));
     // More than pipes and backlog hold together.
@@ -175,7 +184,7 @@ TEST_CASE("a console that takes nothing more does not keep the agent from ending
 
     {
         boost::asio::io_context io;
-        ConsoleWriter console(io, [] {});
+        Writer console(io, [] {});
         console.write(STDERR_FILENO, std::string(more_than_a_pipe_holds, 'x'));
     }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/output/stderr_relay.hpp"
+#include "agent/output/stream_relay.hpp"
 
 #include "rendezvous/base/limits.hpp"
+
+#include <boost/asio/posix/stream_descriptor.hpp>
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
@@ -10,7 +12,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -26,9 +27,15 @@ void close_if_open(int& descriptor) {
 }  // namespace
 
 /// Shared with the pending wait.
-struct StderrRelay::State : std::enable_shared_from_this<StderrRelay::State> {
-    State(boost::asio::io_context& io, ConsoleWriter& writer, int read_end, int write_end)
-        : console(writer),
+struct StreamRelay::State : std::enable_shared_from_this<StreamRelay::State> {
+    State(
+        boost::asio::io_context& io,
+        Writer& to,
+        std::shared_ptr<StreamSink> target,
+        int read_end,
+        int write_end)
+        : writer(to),
+          sink(std::move(target)),
           pipe(io, read_end),
           worker_end(write_end) {}
     ~State() { close_if_open(worker_end); }
@@ -45,28 +52,32 @@ struct StderrRelay::State : std::enable_shared_from_this<StderrRelay::State> {
     }
 
     void pass_on() {
-        // A full console stops the reading; `resume` begins again.
-        if (!pipe.is_open() || console.is_full()) return;
+        if (!pipe.is_open()) return;
+        // A full writer stops the reading; `resume` begins again.
+        if (writer.is_full()) return sink->set_paused(true);
         const auto size = take(read_bytes);
         if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR)) return close();
+        sink->set_paused(false);
         wait();
     }
 
     /// One read of at most `most_bytes`; what read(2) returned.
     ssize_t take(std::size_t most_bytes) {
-        std::string bytes(std::min(most_bytes, read_bytes), '\0');
-        const auto size = ::read(pipe.native_handle(), bytes.data(), bytes.size());
+        std::array<char, read_bytes> bytes;
+        const auto size =
+            ::read(pipe.native_handle(), bytes.data(), std::min(most_bytes, read_bytes));
         if (size <= 0) return size;
-        bytes.resize(static_cast<std::size_t>(size));
-        remember(bytes);
-        console.write(STDERR_FILENO, std::move(bytes));
+        const std::string_view taken{bytes.data(), static_cast<std::size_t>(size)};
+        remember(taken);
+        writer.pass(sink, std::string{taken});
         return size;
     }
 
     void remember(std::string_view bytes) {
-        last_bytes += bytes;
-        if (last_bytes.size() > limits::max_stderr_tail_bytes)
-            last_bytes.erase(0, last_bytes.size() - limits::max_stderr_tail_bytes);
+        const auto kept = std::min(bytes.size(), limits::max_stderr_tail_bytes);
+        const auto room = limits::max_stderr_tail_bytes - kept;
+        if (last_bytes.size() > room) last_bytes.erase(0, last_bytes.size() - room);
+        last_bytes += bytes.substr(bytes.size() - kept);
     }
 
     /// What the pipe holds at this moment and not what a grandchild adds meanwhile.
@@ -83,30 +94,34 @@ struct StderrRelay::State : std::enable_shared_from_this<StderrRelay::State> {
     void close() {
         boost::system::error_code ignored;
         pipe.close(ignored);
+        // The writer's thread lets go of it last: closing a file may block.
+        if (sink) writer.end(std::exchange(sink, nullptr));
     }
 
-    ConsoleWriter& console;
+    Writer& writer;
+    std::shared_ptr<StreamSink> sink;
     boost::asio::posix::stream_descriptor pipe;
     int worker_end;
     bool is_waiting = false;
     std::string last_bytes;
 };
 
-Result<StderrRelay> StderrRelay::open(boost::asio::io_context& io, ConsoleWriter& console) {
+Result<StreamRelay> StreamRelay::open(
+    boost::asio::io_context& io, Writer& writer, std::shared_ptr<StreamSink> sink) {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-        return Failure{system_code(errno), "pipe for a worker's stderr"};
+        return Failure{system_code(errno), "pipe for a worker's output"};
     // Ours alone: the worker's end stays blocking.
     ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    auto state = std::make_shared<State>(io, console, ends[0], ends[1]);
+    auto state = std::make_shared<State>(io, writer, std::move(sink), ends[0], ends[1]);
     state->wait();
-    return StderrRelay(std::move(state));
+    return StreamRelay(std::move(state));
 }
 
-StderrRelay::StderrRelay(std::shared_ptr<State> state) : state_(std::move(state)) {}
-StderrRelay::StderrRelay(StderrRelay&&) noexcept = default;
+StreamRelay::StreamRelay(std::shared_ptr<State> state) : state_(std::move(state)) {}
+StreamRelay::StreamRelay(StreamRelay&&) noexcept = default;
 
-StderrRelay& StderrRelay::operator=(StderrRelay&& other) noexcept {
+StreamRelay& StreamRelay::operator=(StreamRelay&& other) noexcept {
     if (this != &other) {
         if (state_) state_->close();
         state_ = std::move(other.state_);
@@ -114,29 +129,29 @@ StderrRelay& StderrRelay::operator=(StderrRelay&& other) noexcept {
     return *this;
 }
 
-StderrRelay::~StderrRelay() {
+StreamRelay::~StreamRelay() {
     if (state_) state_->close();
 }
 
-int StderrRelay::worker_end() const {
+int StreamRelay::worker_end() const {
     return state_->worker_end;
 }
 
-void StderrRelay::close_worker_end() {
+void StreamRelay::close_worker_end() {
     close_if_open(state_->worker_end);
 }
 
-void StderrRelay::resume() {
+void StreamRelay::resume() {
     state_->pass_on();
 }
 
-void StderrRelay::finish() {
+void StreamRelay::finish() {
     close_worker_end();
     state_->drain();
     state_->close();
 }
 
-const std::string& StderrRelay::tail() const {
+const std::string& StreamRelay::tail() const {
     return state_->last_bytes;
 }
 

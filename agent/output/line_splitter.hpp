@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ddprun::agent {
+
+/// A line of output, or a part of one.
+struct LinePiece {
+    /// Without the line's end.
+    std::string_view text;
+    /// Counts the parts of one line from 1.
+    int part = 1;
+    bool ends_line = true;
+
+    bool is_whole_line() const { return part == 1 && ends_line; }
+    bool operator==(const LinePiece&) const = default;
+};
+
+/// Cuts a stream of bytes into lines. Pure.
+///
+/// A line ends with LF, CR LF or CR: progress bars, which return to the beginning of the line
+/// again and again, become lines as well (a return where nothing was written yet is no line). A
+/// line longer than limits::max_line_bytes comes in parts, and so does one of which `flush` took
+/// the beginning; no part ends inside a character.
+///
+/// Pieces are views that hold until the next call of `append`.
+class LineSplitter {
+public:
+    void append(std::string_view bytes);
+    /// The next piece, when there is enough for one.
+    std::optional<LinePiece> next();
+    /// The unfinished line, as far as it is there. Requires: `next` has nothing more.
+    std::optional<LinePiece> flush();
+    /// There will be no more bytes: what is left, and the end of the line if one was begun.
+    /// Requires: `next` has nothing more.
+    std::optional<LinePiece> finish();
+    /// Whether `flush` would have something.
+    bool has_partial() const;
+
+private:
+    std::string_view rest() const { return std::string_view{buffer_}.substr(at_); }
+    LinePiece take(std::size_t size, std::size_t separator_size, bool ends_line);
+    /// LF directly behind a CR that has ended a line.
+    void skip_second_half();
+
+    std::string buffer_;
+    std::size_t at_ = 0;
+    int part_ = 1;
+    bool has_ended_by_return_ = false;
+};
+
+}  // namespace ddprun::agent

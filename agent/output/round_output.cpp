@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/output/round_output.hpp"
+
+#include "agent/output/log_file.hpp"
+#include "rendezvous/base/log.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+namespace ddprun::agent {
+namespace {
+
+/// Whoever looks at it sees the old one or the new one. Where there is something else of that name,
+/// it stays.
+void point_latest(const std::string& folder, const std::string& target, const std::string& nonce) {
+    const auto fresh = folder + "/.latest-" + nonce;
+    std::error_code failed;
+    std::filesystem::create_directories(folder, failed);
+    std::filesystem::create_symlink(target, fresh, failed);
+    if (!failed) std::filesystem::rename(fresh, folder + "/latest", failed);
+    if (!failed) return;
+    std::error_code ignored;
+    std::filesystem::remove(fresh, ignored);
+    log::debug("log.not_linked", {{"path", folder + "/latest"}, {"reason", failed.message()}});
+}
+
+}  // namespace
+
+WorkerOutput::WorkerOutput(WorkerOutput&& other) noexcept
+    : out_(std::move(other.out_)),
+      err_(std::move(other.err_)),
+      nowhere_(std::exchange(other.nowhere_, -1)),
+      drops_out_(other.drops_out_) {}
+
+WorkerOutput& WorkerOutput::operator=(WorkerOutput&& other) noexcept {
+    if (this == &other) return *this;
+    close_worker_ends();
+    out_ = std::move(other.out_);
+    err_ = std::move(other.err_);
+    nowhere_ = std::exchange(other.nowhere_, -1);
+    drops_out_ = other.drops_out_;
+    return *this;
+}
+
+int WorkerOutput::worker_end(Stream stream) const {
+    const auto& relay = stream == Stream::out ? out_ : err_;
+    if (relay) return relay->worker_end();
+    return stream == Stream::out && drops_out_ ? nowhere_ : -1;
+}
+
+void WorkerOutput::close_worker_ends() {
+    if (out_) out_->close_worker_end();
+    if (err_) err_->close_worker_end();
+    if (nowhere_ >= 0) ::close(std::exchange(nowhere_, -1));
+}
+
+void WorkerOutput::resume() {
+    if (out_) out_->resume();
+    if (err_) err_->resume();
+}
+
+void WorkerOutput::finish() {
+    if (out_) out_->finish();
+    if (err_) err_->finish();
+}
+
+std::string WorkerOutput::last_words() const {
+    return err_ ? err_->tail() : std::string{};
+}
+
+RoundOutput::RoundOutput(
+    boost::asio::io_context& io,
+    Writer& writer,
+    const OutputPlan& plan,
+    const WorkerSpec& spec,
+    const RoundPlan& round)
+    : io_(io),
+      writer_(writer),
+      plan_(plan),
+      spec_(spec),
+      round_(round),
+      is_on_terminal_(::isatty(STDERR_FILENO) == 1) {
+    if (round_.logs.is_none()) return;
+    if (!round_.latest_logs.empty())
+        writer_.run(
+            [folder = plan.log_dir,
+             target = round_.latest_logs,
+             nonce = round_.nonce.to_short_string()] { point_latest(folder, target, nonce); });
+    if (!plan.out_filters.empty())
+        filtered_out_ = open_file(round_.logs.filtered_file(Stream::out));
+    if (!plan.err_filters.empty())
+        filtered_err_ = open_file(round_.logs.filtered_file(Stream::err));
+}
+
+RoundOutput::~RoundOutput() {
+    // Closing may block, so the writer's thread lets go of them last.
+    writer_.run([out = std::move(filtered_out_), err = std::move(filtered_err_)] {});
+}
+
+std::shared_ptr<LogFile> RoundOutput::open_file(std::string path) {
+    auto file = std::make_shared<LogFile>(
+        std::move(path), LogFile::Bounds{plan_.max_file_bytes, plan_.kept_files});
+    writer_.run([file] { file->open(); });
+    return file;
+}
+
+WorkerOutput RoundOutput::open(int local_rank) {
+    WorkerOutput output;
+    output.out_ = relay(Stream::out, local_rank);
+    output.err_ = relay(Stream::err, local_rank);
+    const auto out = route_of(plan_, Stream::out, local_rank, rank_of(local_rank));
+    if (output.out_ || out.to_console) return output;
+    output.drops_out_ = true;
+    output.nowhere_ = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+    return output;
+}
+
+std::optional<StreamRelay> RoundOutput::relay(Stream stream, int local_rank) {
+    const int rank = rank_of(local_rank);
+    const auto route = route_of(plan_, stream, local_rank, rank);
+    const bool is_err = stream == Stream::err;
+    // A stderr that is no terminal passes through us, so that its end can be in the report; one
+    // that nobody sees even more so.
+    if (route.is_inherited() && !(is_err && !is_on_terminal_)) return std::nullopt;
+    if (!route.to_console && !route.to_file && !is_err) return std::nullopt;
+
+    StreamSink::Targets targets;
+    if (route.to_console) targets.console = is_err ? STDERR_FILENO : STDOUT_FILENO;
+    if (route.to_file)
+        targets.file = open_file(round_.logs.file_of_worker(stream, local_rank, rank));
+    if (route.is_filtered) {
+        targets.filtered_file = is_err ? filtered_err_ : filtered_out_;
+        targets.filters = plan_.filters(stream);
+    }
+    auto relay = StreamRelay::open(
+        io_,
+        writer_,
+        std::make_shared<StreamSink>(
+            writer_.queue(),
+            writer_.console(),
+            std::move(targets),
+            format(stream, local_rank, route)));
+    if (relay) return std::move(*relay);
+    // The worker then writes to our own stream itself; files and the report are poorer.
+    log::warning("output.inherited", {{"rank", rank}, {"reason", relay.error().describe()}});
+    return std::nullopt;
+}
+
+StreamSink::Format RoundOutput::format(
+    Stream stream, int local_rank, const StreamRoute& route) const {
+    if (!route.is_formatted) return StreamSink::Raw{};
+    const int rank = rank_of(local_rank);
+    if (plan_.format == LogFormat::json)
+        return JsonLine{
+            {round_.run_id,
+             round_.assignment.round,
+             round_.host,
+             rank,
+             stream == Stream::out ? "stdout" : "stderr"}};
+    return LinePrefix{plan_.prefix, {spec_.role, local_rank, rank, round_.host}};
+}
+
+}  // namespace ddprun::agent

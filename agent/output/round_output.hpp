@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/output/stream_relay.hpp"
+#include "agent/plan/log_layout.hpp"
+#include "agent/plan/output_plan.hpp"
+#include "agent/plan/stream_route.hpp"
+#include "agent/plan/worker_env.hpp"
+
+#include <boost/asio/io_context.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun::agent {
+
+/// The output of one worker: what its descriptors 1 and 2 are, and what comes of them.
+class WorkerOutput {
+public:
+    WorkerOutput() = default;
+    ~WorkerOutput() { close_worker_ends(); }
+    WorkerOutput(WorkerOutput&& other) noexcept;
+    WorkerOutput& operator=(WorkerOutput&& other) noexcept;
+
+    /// For SpawnSpec; -1: it inherits ours. Until `close_worker_ends`, once it was spawned.
+    int worker_end(Stream stream) const;
+    void close_worker_ends();
+
+    /// The writer has room again.
+    void resume();
+    /// The worker is gone.
+    void finish();
+    /// The end of its standard error; empty where it inherited ours.
+    std::string last_words() const;
+
+private:
+    friend class RoundOutput;
+    std::optional<StreamRelay> out_;
+    std::optional<StreamRelay> err_;
+    /// /dev/null, for what nobody wants.
+    int nowhere_ = -1;
+    bool drops_out_ = false;
+};
+
+/// Leads the output of a round's workers where the plan says: lives while they are being started.
+/// On the agent's thread; what blocks is done by the writer.
+class RoundOutput {
+public:
+    /// `writer` must outlive what it opens.
+    RoundOutput(
+        boost::asio::io_context& io,
+        Writer& writer,
+        const OutputPlan& plan,
+        const WorkerSpec& spec,
+        const RoundPlan& round);
+    ~RoundOutput();
+    RoundOutput(const RoundOutput&) = delete;
+    RoundOutput& operator=(const RoundOutput&) = delete;
+
+    WorkerOutput open(int local_rank);
+
+private:
+    std::shared_ptr<LogFile> open_file(std::string path);
+    std::optional<StreamRelay> relay(Stream stream, int local_rank);
+    StreamSink::Format format(Stream stream, int local_rank, const StreamRoute& route) const;
+    int rank_of(int local_rank) const { return round_.assignment.rank_base + local_rank; }
+
+    boost::asio::io_context& io_;
+    Writer& writer_;
+    const OutputPlan& plan_;
+    const WorkerSpec& spec_;
+    const RoundPlan& round_;
+    bool is_on_terminal_;
+    std::shared_ptr<LogFile> filtered_out_;
+    std::shared_ptr<LogFile> filtered_err_;
+};
+
+}  // namespace ddprun::agent

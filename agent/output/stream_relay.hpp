@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/output/writer.hpp"
+#include "rendezvous/base/result.hpp"
+
+#include <boost/asio/io_context.hpp>
+
+#include <memory>
+#include <string>
+
+namespace ddprun::agent {
+
+/// One stream of one worker on its way through the agent: read from a pipe as soon as something is
+/// there and handed to the writer, while its end is kept for the report.
+///
+/// The worker's output ends at its exit plus what the pipe holds then, never at end of file: a
+/// grandchild may hold the pipe for ever. While the writer's backlog is full nothing is read, so
+/// the worker waits as it would on the console itself.
+class StreamRelay {
+public:
+    /// `writer` must outlive the relay.
+    static Result<StreamRelay> open(
+        boost::asio::io_context& io, Writer& writer, std::shared_ptr<StreamSink> sink);
+
+    StreamRelay(StreamRelay&&) noexcept;
+    StreamRelay& operator=(StreamRelay&&) noexcept;
+    ~StreamRelay();
+
+    /// The end for the worker; closed by `close_worker_end` once it was spawned.
+    int worker_end() const;
+    void close_worker_end();
+
+    /// The writer has room again.
+    void resume();
+
+    /// The worker is gone: takes what the pipe holds now, then closes it.
+    void finish();
+
+    /// The last bytes, at most limits::max_stderr_tail_bytes.
+    const std::string& tail() const;
+
+private:
+    struct State;
+    explicit StreamRelay(std::shared_ptr<State> state);
+    std::shared_ptr<State> state_;
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/output/json_line.hpp"
+#include "agent/output/line_prefix.hpp"
+#include "agent/output/line_splitter.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace ddprun::agent {
+
+class Console;
+class LogFile;
+
+/// Where the bytes of one stream of one worker end: the console, a file, the node's file of
+/// filtered lines. Made anywhere; everything but what says otherwise belongs to the writer's
+/// thread.
+class StreamSink : public std::enable_shared_from_this<StreamSink> {
+public:
+    struct Targets {
+        /// STDOUT_FILENO, STDERR_FILENO, or -1: not shown.
+        int console = -1;
+        std::shared_ptr<LogFile> file;
+        std::shared_ptr<LogFile> filtered_file;
+        /// Texts of which a line for `filtered_file` has one.
+        std::vector<std::string> filters;
+    };
+    /// Byte for byte; lines with a prefix (in files, byte for byte); JSON, in files as well.
+    struct Raw {};
+    using Format = std::variant<Raw, LinePrefix, JsonLine>;
+
+    StreamSink(boost::asio::io_context& queue, Console& console, Targets targets, Format format);
+
+    void take(std::string_view bytes);
+    /// What was begun is finished; nothing comes any more.
+    void end();
+
+    /// From the agent's thread: bytes are on their way here, or wait in the pipe until there is
+    /// room. Until they came no line is taken for abandoned.
+    void announce() { ++announced_; }
+    void set_paused(bool is_paused) { is_paused_ = is_paused; }
+
+private:
+    void handle_lines();
+    void handle(const LinePiece& piece);
+    void add_to_console(const LinePiece& piece);
+    void write_out();
+    void watch_partial_line();
+
+    Console& console_;
+    Targets targets_;
+    Format format_;
+    LineSplitter splitter_;
+    boost::asio::steady_timer patience_;
+    bool is_watching_ = false;
+    /// Something came since the last look at the unfinished line.
+    bool is_fresh_ = false;
+    std::atomic<int> announced_{0};
+    std::atomic<bool> is_paused_{false};
+
+    // Of the bytes at hand.
+    std::string time_;
+    std::string console_text_;
+    std::string file_text_;
+    std::string filtered_text_;
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/plan/log_layout.hpp"
+
+#include "rendezvous/base/json_text.hpp"
+
+#include <algorithm>
+
+namespace ddprun::agent {
+namespace {
+
+constexpr std::size_t longest_name_bytes = 120;
+constexpr std::size_t short_incarnation_bytes = 8;
+constexpr std::size_t nonce_bytes = 32;
+
+/// Of one that is random the first digits are enough; a scheduler's means something.
+std::string short_incarnation(const std::string& incarnation) {
+    const bool is_random = incarnation.size() == nonce_bytes &&
+                           incarnation.find_first_not_of("0123456789abcdef") == std::string::npos;
+    return as_file_name(is_random ? incarnation.substr(0, short_incarnation_bytes) : incarnation);
+}
+
+std::string round_folder(const LogPlace& place) {
+    return as_file_name(place.run_id) + '_' + short_incarnation(place.incarnation) + "/round-" +
+           std::to_string(place.round);
+}
+
+std::string attempt_folder(const LogPlace& place) {
+    return as_file_name(place.run_id) + '_' + place.nonce + "/attempt_" +
+           std::to_string(place.restart_count);
+}
+
+std::string_view name_of(Stream stream) {
+    return stream == Stream::out ? "stdout.log" : "stderr.log";
+}
+
+}  // namespace
+
+std::string LogFolder::of_worker(int local_rank, int rank) const {
+    if (layout == LogLayout::torchrun) return path + '/' + std::to_string(local_rank);
+    return path + "/rank-" + std::to_string(rank);
+}
+
+std::string LogFolder::file_of_worker(Stream stream, int local_rank, int rank) const {
+    return of_worker(local_rank, rank).append("/").append(name_of(stream));
+}
+
+std::string LogFolder::filtered_file(Stream stream) const {
+    return std::string{path}.append("/filtered_").append(name_of(stream));
+}
+
+LogFolder log_folder(const OutputPlan& plan, const LogPlace& place) {
+    if (plan.log_dir.empty()) return {};
+    const auto inside = plan.layout == LogLayout::torchrun
+                            ? attempt_folder(place)
+                            : round_folder(place) + '/' + as_file_name(place.host);
+    return {plan.log_dir + '/' + inside, plan.layout};
+}
+
+std::string latest_link_target(const OutputPlan& plan, const LogPlace& place) {
+    if (plan.log_dir.empty() || plan.layout == LogLayout::torchrun) return {};
+    return round_folder(place);
+}
+
+std::string as_file_name(std::string_view text) {
+    std::string name{text.substr(0, longest_name_bytes)};
+    name.resize(whole_character_bytes(name));
+    std::replace_if(
+        name.begin(),
+        name.end(),
+        [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == '/' || c == '\x7f'; },
+        '_');
+    if (name.empty() || name.front() == '.') name.insert(0, 1, '_');
+    return name;
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/base/json_text.hpp"
+
+#include <algorithm>
+
+namespace ddprun {
+namespace {
+
+constexpr std::string_view replacement = "\xEF\xBF\xBD";  // U+FFFD
+constexpr std::size_t longest_character = 4;
+
+unsigned char byte_at(std::string_view text, std::size_t at) {
+    return at < text.size() ? static_cast<unsigned char>(text[at]) : 0;
+}
+
+bool is_continuation(std::string_view text, std::size_t at) {
+    return (byte_at(text, at) & 0xC0U) == 0x80U;
+}
+
+/// Bytes of the well-formed UTF-8 character at `at`, or 0 (Unicode, table 3-7).
+std::size_t character_bytes(std::string_view text, std::size_t at) {
+    const auto first = byte_at(text, at);
+    const auto second = byte_at(text, at + 1);
+    if (first < 0x80) return 1;
+    if (first >= 0xC2 && first <= 0xDF) return is_continuation(text, at + 1) ? 2 : 0;
+    if (first >= 0xE0 && first <= 0xEF) {
+        const unsigned lowest = first == 0xE0 ? 0xA0 : 0x80;
+        const unsigned highest = first == 0xED ? 0x9F : 0xBF;  // no surrogates
+        return second >= lowest && second <= highest && is_continuation(text, at + 2) ? 3 : 0;
+    }
+    if (first >= 0xF0 && first <= 0xF4) {
+        const unsigned lowest = first == 0xF0 ? 0x90 : 0x80;
+        const unsigned highest = first == 0xF4 ? 0x8F : 0xBF;
+        return second >= lowest && second <= highest && is_continuation(text, at + 2) &&
+                       is_continuation(text, at + 3)
+                   ? 4
+                   : 0;
+    }
+    return 0;
+}
+
+/// How many bytes a character that begins so has.
+std::size_t announced_bytes(unsigned char first) {
+    if (first >= 0xF0 && first <= 0xF4) return 4;
+    if (first >= 0xE0 && first <= 0xEF) return 3;
+    return first >= 0xC2 && first <= 0xDF ? 2 : 1;
+}
+
+bool needs_no_escape(char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte >= 0x20 && byte < 0x80 && c != '"' && c != '\\';
+}
+
+std::string escaped_ascii(char c) {
+    switch (c) {
+        case '"': return "\\\"";
+        case '\\': return "\\\\";
+        case '\n': return "\\n";
+        case '\r': return "\\r";
+        case '\t': return "\\t";
+        case '\b': return "\\b";
+        case '\f': return "\\f";
+        default: break;
+    }
+    if (static_cast<unsigned char>(c) >= 0x20) return std::string(1, c);
+    constexpr std::string_view digits = "0123456789abcdef";
+    const auto byte = static_cast<unsigned char>(c);
+    return std::string{"\\u00"} + digits[byte >> 4U] + digits[byte & 15U];
+}
+
+void append_escaped(std::string& out, std::string_view value, std::size_t most_bytes) {
+    auto room = most_bytes;
+    for (std::size_t at = 0; at < value.size();) {
+        // Most text is plain: taken in one piece.
+        const auto* begin = value.data() + at;
+        const auto* end = value.data() + value.size();
+        const auto plain =
+            static_cast<std::size_t>(std::find_if_not(begin, end, needs_no_escape) - begin);
+        const auto taken = std::min(plain, room);
+        out.append(begin, taken);
+        room -= taken;
+        at += taken;
+        if (taken < plain || at == value.size()) return;
+
+        const auto size = character_bytes(value, at);
+        std::string character;
+        if (size == 1)
+            character = escaped_ascii(value[at]);
+        else
+            character = size == 0 ? replacement : value.substr(at, size);
+        if (character.size() > room) return;
+        out += character;
+        room -= character.size();
+        at += size == 0 ? 1 : size;
+    }
+}
+
+}  // namespace
+
+std::string escaped(std::string_view value, std::size_t most_bytes) {
+    std::string result;
+    append_escaped(result, value, most_bytes);
+    return result;
+}
+
+void append_json_string(std::string& out, std::string_view value) {
+    out += '"';
+    append_escaped(out, value, std::string::npos);
+    out += '"';
+}
+
+std::size_t whole_character_bytes(std::string_view text) {
+    const auto farthest = std::min(text.size(), longest_character - 1);
+    for (std::size_t back = 1; back <= farthest; ++back) {
+        const auto at = text.size() - back;
+        if (is_continuation(text, at)) continue;
+        return announced_bytes(byte_at(text, at)) > back ? at : text.size();
+    }
+    return text.size();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+/// Bytes of any kind as text that every JSON parser accepts.
+namespace ddprun {
+
+/// `value` as the inside of a JSON string: escaped, with U+FFFD for what is not UTF-8, cut between
+/// characters so that the result has at most `most_bytes`.
+std::string escaped(std::string_view value, std::size_t most_bytes = std::string::npos);
+
+/// Appends the same in quotes.
+void append_json_string(std::string& out, std::string_view value);
+
+/// How many of the bytes there are before a character that begins at the end and is not complete:
+/// where a text may be cut without breaking a character. What is not UTF-8 anyway is not held back.
+std::size_t whole_character_bytes(std::string_view text);
+
+}  // namespace ddprun

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+/// The time of day, for people and log files only: nothing is decided by it.
+namespace ddprun {
+
+/// "12:03:07.113", local.
+std::string time_of_day();
+
+/// "2026-11-21T12:03:07.113Z".
+std::string utc_time();
+
+}  // namespace ddprun
