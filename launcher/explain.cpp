@@ -92,6 +92,8 @@ std::string explain(const JobSpec& spec, const std::string& who_serves) {
     if (!binding.mode.empty()) page.line("CPUs by local rank, " + binding.plan.placed_by + ":");
     for (const auto& worker : describe(binding.plan))
         page.line("  " + worker);
+    for (const auto& output : spec.output.explanations)
+        page.line("output: " + output);
     for (const auto& change : spec.environment_changes)
         page.line("environment: " + change.value + " (" + change.origin + ")");
     for (const auto& notice : spec.notices)

@@ -43,6 +43,7 @@ public:
             &Resolution::local_address,
             &Resolution::ports,
             &Resolution::time_limits,
+            &Resolution::output,
             &Resolution::command,
         };
         for (const auto step : steps)
@@ -67,6 +68,7 @@ private:
     Result<> local_address();
     Result<> ports();
     Result<> time_limits();
+    Result<> output();
     Result<> command();
     void role_and_names();
     void environment();
@@ -339,6 +341,13 @@ Result<> Resolution::time_limits() {
     return {};
 }
 
+Result<> Resolution::output() {
+    auto output = resolve_output(options_, around_.environment);
+    if (!output) return output.error();
+    spec_.output = std::move(*output);
+    return {};
+}
+
 Result<> Resolution::command() {
     const auto module = options_.has_flag("module");
     const auto program = options_.has_flag("no-python");
@@ -449,6 +458,7 @@ agent::AgentConfig to_agent_config(const JobSpec& spec) {
         spec.role.value,
         spec.binding.plan.workers};
     config.report = spec.report;
+    config.output = spec.output.plan;
     return config;
 }
 

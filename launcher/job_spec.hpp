@@ -5,6 +5,7 @@
 #include "launcher/cpu_binding.hpp"
 #include "launcher/local_address.hpp"
 #include "launcher/options.hpp"
+#include "launcher/output_options.hpp"
 #include "launcher/worker_command.hpp"
 #include "rendezvous/base/ids.hpp"
 #include "rendezvous/base/log.hpp"
@@ -83,6 +84,7 @@ struct JobSpec {
     /// Variables that we changed, and why.
     std::vector<From<std::string>> environment_changes;
     std::string host_name;
+    OutputSpec output;
     std::vector<Notice> notices;
 };
 

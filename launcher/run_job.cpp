@@ -7,6 +7,7 @@
 #include "launcher/exit_code.hpp"
 #include "launcher/explain.hpp"
 #include "launcher/job_spec.hpp"
+#include "launcher/log_folder.hpp"
 #include "launcher/options.hpp"
 #include "launcher/report_options.hpp"
 #include "launcher/surroundings.hpp"
@@ -71,7 +72,14 @@ int run(
     spec->notices.insert(spec->notices.begin(), notices.begin(), notices.end());
     if (options->has_flag("explain")) return show(explain(*spec, who_serves(*spec, surroundings)));
 
+    std::string log_notice;
+    if (auto made = make_log_folder(spec->output, log_notice); !made) return refuse(made.error());
+    if (!log_notice.empty())
+        spec->notices.push_back({log::Level::warning, "log.folder_made", log_notice});
+
     log::set_level(*level);
+    if (spec->output.plan.format == agent::LogFormat::json)
+        log::use_json({{"run", spec->run_id.value}, {"host", spec->host_name}});
     for (const auto& notice : spec->notices)
         log::write(notice.level, notice.event, {{"reason", notice.reason}});
     return fork_and_run(to_agent_config(*spec), start);

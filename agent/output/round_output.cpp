@@ -2,12 +2,11 @@
 #include "agent/output/round_output.hpp"
 
 #include "agent/output/log_file.hpp"
+#include "agent/process/spawn.hpp"
 #include "rendezvous/base/log.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -31,32 +30,14 @@ void point_latest(const std::string& folder, const std::string& target, const st
 
 }  // namespace
 
-WorkerOutput::WorkerOutput(WorkerOutput&& other) noexcept
-    : out_(std::move(other.out_)),
-      err_(std::move(other.err_)),
-      nowhere_(std::exchange(other.nowhere_, -1)),
-      drops_out_(other.drops_out_) {}
-
-WorkerOutput& WorkerOutput::operator=(WorkerOutput&& other) noexcept {
-    if (this == &other) return *this;
-    close_worker_ends();
-    out_ = std::move(other.out_);
-    err_ = std::move(other.err_);
-    nowhere_ = std::exchange(other.nowhere_, -1);
-    drops_out_ = other.drops_out_;
-    return *this;
-}
-
 int WorkerOutput::worker_end(Stream stream) const {
     const auto& relay = stream == Stream::out ? out_ : err_;
-    if (relay) return relay->worker_end();
-    return stream == Stream::out && drops_out_ ? nowhere_ : -1;
+    return relay ? relay->worker_end() : SpawnSpec::inherit;
 }
 
 void WorkerOutput::close_worker_ends() {
     if (out_) out_->close_worker_end();
     if (err_) err_->close_worker_end();
-    if (nowhere_ >= 0) ::close(std::exchange(nowhere_, -1));
 }
 
 void WorkerOutput::resume() {
@@ -113,10 +94,6 @@ WorkerOutput RoundOutput::open(int local_rank) {
     WorkerOutput output;
     output.out_ = relay(Stream::out, local_rank);
     output.err_ = relay(Stream::err, local_rank);
-    const auto out = route_of(plan_, Stream::out, local_rank, rank_of(local_rank));
-    if (output.out_ || out.to_console) return output;
-    output.drops_out_ = true;
-    output.nowhere_ = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
     return output;
 }
 
@@ -124,10 +101,9 @@ std::optional<StreamRelay> RoundOutput::relay(Stream stream, int local_rank) {
     const int rank = rank_of(local_rank);
     const auto route = route_of(plan_, stream, local_rank, rank);
     const bool is_err = stream == Stream::err;
-    // A stderr that is no terminal passes through us, so that its end can be in the report; one
-    // that nobody sees even more so.
-    if (route.is_inherited() && !(is_err && !is_on_terminal_)) return std::nullopt;
-    if (!route.to_console && !route.to_file && !is_err) return std::nullopt;
+    // A stderr that is no terminal passes through us, so that its end can be in the report.
+    const bool is_kept = is_err && !is_on_terminal_;
+    if (route.is_inherited() && !is_kept) return std::nullopt;
 
     StreamSink::Targets targets;
     if (route.to_console) targets.console = is_err ? STDERR_FILENO : STDOUT_FILENO;

@@ -19,11 +19,6 @@ namespace ddprun::agent {
 /// The output of one worker: what its descriptors 1 and 2 are, and what comes of them.
 class WorkerOutput {
 public:
-    WorkerOutput() = default;
-    ~WorkerOutput() { close_worker_ends(); }
-    WorkerOutput(WorkerOutput&& other) noexcept;
-    WorkerOutput& operator=(WorkerOutput&& other) noexcept;
-
     /// For SpawnSpec; -1: it inherits ours. Until `close_worker_ends`, once it was spawned.
     int worker_end(Stream stream) const;
     void close_worker_ends();
@@ -39,9 +34,6 @@ private:
     friend class RoundOutput;
     std::optional<StreamRelay> out_;
     std::optional<StreamRelay> err_;
-    /// /dev/null, for what nobody wants.
-    int nowhere_ = -1;
-    bool drops_out_ = false;
 };
 
 /// Leads the output of a round's workers where the plan says: lives while they are being started.

@@ -36,7 +36,7 @@ void StreamSink::take(std::string_view bytes) {
         return;
     }
     splitter_.append(bytes);
-    is_fresh_ = true;
+    is_fresh_ = is_watching_;
     handle_lines();
     write_out();
     watch_partial_line();

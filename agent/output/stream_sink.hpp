@@ -61,7 +61,7 @@ private:
     LineSplitter splitter_;
     boost::asio::steady_timer patience_;
     bool is_watching_ = false;
-    /// Something came since the last look at the unfinished line.
+    /// Something came while it was being watched.
     bool is_fresh_ = false;
     std::atomic<int> announced_{0};
     std::atomic<bool> is_paused_{false};

@@ -73,6 +73,7 @@ const std::vector<std::string_view> shells_among_them{
     "rendezvous/base/clock",
     "rendezvous/base/log",
     "rendezvous/base/random",
+    "launcher/log_folder",
     "launcher/main",
     "launcher/run_job",
     "launcher/surroundings",
