@@ -12,11 +12,11 @@ using namespace ddprun::rules;
 
 namespace {
 
-/// Blocking code with no driver above it, and the clock itself. The logger stamps its lines with
-/// the wall time; nothing decides by it.
+/// Blocking code with no driver above it, and the clock itself. Lines of logs and of
+/// workers are stamped with the wall time; nothing decides by it.
 const std::vector<std::string_view> readers{
     "rendezvous/base/clock.cpp",
-    "rendezvous/base/log.cpp",
+    "rendezvous/base/wall_time.cpp",
     "rendezvous/net/driver.hpp",
     "rendezvous/client/blocking_",
     "rendezvous/client/store_client.cpp",
