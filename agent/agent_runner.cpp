@@ -247,7 +247,8 @@ void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
         config_.shares_store,
         config_.host_name,
         log_folder(config_.output, place),
-        latest_link_target(config_.output, place)};
+        latest_link_target(config_.output, place),
+        config_.settings.grace};
     post_mortem_.begin();
     workers_.spawn(*plan_);
     const auto level = assignment.restart_count > 0 ? log::Level::warning : log::Level::info;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <map>
 #include <utility>
 
@@ -25,6 +26,17 @@ struct Variable {
 
 std::string text(int number) {
     return std::to_string(number);
+}
+
+/// "30", "2.5".
+std::string seconds_number(Duration length) {
+    std::array<char, 32> digits{};
+    const auto end = std::to_chars(
+        digits.data(),
+        digits.data() + digits.size(),
+        in_seconds(length),
+        std::chars_format::general);
+    return {digits.data(), end.ptr};
 }
 
 constexpr std::array variables{
@@ -53,6 +65,8 @@ constexpr std::array variables{
     Variable{"DDPRUN_ROUND", [](const Place& p) { return text(p.in().round); }},
     Variable{"DDPRUN_INCARNATION", [](const Place& p) { return p.plan.incarnation; }},
     Variable{"DDPRUN_NODE_ADDR", [](const Place& p) { return p.plan.node_addr; }},
+    Variable{
+        "DDPRUN_SHUTDOWN_TIMEOUT", [](const Place& p) { return seconds_number(p.plan.grace); }},
 };
 
 /// Set only where the launcher's environment has no word of its own.

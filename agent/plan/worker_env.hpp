@@ -4,6 +4,7 @@
 #include "agent/plan/log_layout.hpp"
 #include "agent/plan/worker_spec.hpp"
 #include "rendezvous/base/ids.hpp"
+#include "rendezvous/base/time.hpp"
 #include "rendezvous/control/message.hpp"
 
 #include <string>
@@ -30,6 +31,8 @@ struct RoundPlan {
     LogFolder logs;
     /// What the `latest` link points to; empty: none.
     std::string latest_logs;
+    /// Between the announcement of a stop and SIGKILL.
+    Duration grace{};
 
     bool operator==(const RoundPlan&) const = default;
 };

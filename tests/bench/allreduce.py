@@ -44,13 +44,7 @@ def world(command, ranks, port):
 
 
 def measure_ours(ranks, sizes):
-    server = subprocess.Popen([bench.BIN / "store_bench_server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        port = server.stdout.readline().strip()
-        return world([bench.BIN / "allreduce_bench", *map(str, sizes)], ranks, port)
-    finally:
-        server.stdin.close()
-        server.wait(bench.BOUND_S)
+    return world([bench.BIN / "allreduce_bench", *map(str, sizes)], ranks, free_port())
 
 
 def measure_peer(python, ranks, sizes):

@@ -49,6 +49,12 @@ const std::vector<Arrow> arrows{
     {"launcher/", {"agent/", "rendezvous/"}},
     {"worker_sdk/include/", {}},
     {"worker_sdk/src/", {"rendezvous/base/", "rendezvous/wire/", "rendezvous/client/"}},
+    {"worker_sdk/src/store/",
+     {"worker_sdk/src/",
+      "rendezvous/base/",
+      "rendezvous/wire/",
+      "rendezvous/client/",
+      "rendezvous/store/"}},
     {"examples/", {}},
 };
 

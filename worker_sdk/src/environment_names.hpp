@@ -14,16 +14,38 @@ inline constexpr const char* local_rank = "LOCAL_RANK";
 inline constexpr const char* local_world_size = "LOCAL_WORLD_SIZE";
 inline constexpr const char* group_rank = "GROUP_RANK";
 inline constexpr const char* restart_count = "TORCHELASTIC_RESTART_COUNT";
+/// "True": the launcher serves the store; else rank 0 does.
+inline constexpr const char* use_agent_store = "TORCHELASTIC_USE_AGENT_STORE";
+inline constexpr const char* error_file = "TORCHELASTIC_ERROR_FILE";
 
 // Ours.
 inline constexpr const char* round = "DDPRUN_ROUND";
 inline constexpr const char* incarnation = "DDPRUN_INCARNATION";
 inline constexpr const char* node_addr = "DDPRUN_NODE_ADDR";
+/// Seconds between the announcement of a stop and SIGKILL.
+inline constexpr const char* shutdown_timeout = "DDPRUN_SHUTDOWN_TIMEOUT";
 
 /// What this rank calls its host, to make several of one machine or none of several.
 inline constexpr const char* host_id = "DDPRUN_HOST_ID";
 
 /// A folder to look for the SDK's plugins in before all others.
 inline constexpr const char* plugin_dir = "DDPRUN_PLUGIN_DIR";
+
+// How mpirun (Open MPI; MPICH and Intel MPI) and srun number their processes.
+inline constexpr const char* ompi_rank = "OMPI_COMM_WORLD_RANK";
+inline constexpr const char* ompi_size = "OMPI_COMM_WORLD_SIZE";
+inline constexpr const char* ompi_local_rank = "OMPI_COMM_WORLD_LOCAL_RANK";
+inline constexpr const char* ompi_local_size = "OMPI_COMM_WORLD_LOCAL_SIZE";
+inline constexpr const char* pmi_rank = "PMI_RANK";
+inline constexpr const char* pmi_size = "PMI_SIZE";
+inline constexpr const char* pmi_local_rank = "MPI_LOCALRANKID";
+inline constexpr const char* pmi_local_size = "MPI_LOCALNRANKS";
+inline constexpr const char* slurm_rank = "SLURM_PROCID";
+/// Unlike SLURM_NTASKS it is not set in a batch script, which is one process and no rank.
+inline constexpr const char* slurm_size = "SLURM_STEP_NUM_TASKS";
+inline constexpr const char* slurm_local_rank = "SLURM_LOCALID";
+inline constexpr const char* slurm_node = "SLURM_NODEID";
+/// "2(x3),1": tasks on each node.
+inline constexpr const char* slurm_tasks_per_node = "SLURM_STEP_TASKS_PER_NODE";
 
 }  // namespace ddprun::environment

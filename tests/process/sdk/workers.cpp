@@ -51,6 +51,7 @@ void Workers::start(
         {"GROUP_RANK", "0"},
         {"MASTER_ADDR", "127.0.0.1"},
         {"MASTER_PORT", std::to_string(store_.port())},
+        {"TORCHELASTIC_USE_AGENT_STORE", "True"},
         {"DDPRUN_ROUND", "0"}};
     for (const auto& [name, value] : variables)
         all[name] = value;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "ddprun/ddprun.h"
+#include "ddprun/throw_error.hpp"
 #include "ddprun/world.hpp"
 
 #include <chrono>
@@ -21,53 +23,121 @@ namespace ddprun {
 class Store {
 public:
     using Milliseconds = std::chrono::milliseconds;
-    class Shared;  // the SDK's own
 
-    /// Connects to `world.master_addr`:`world.master_port`, trying until `timeout`. In a world that
-    /// nobody launched: a store inside this process.
-    static Store connect(const World& world, Milliseconds timeout = std::chrono::minutes(1));
+    /// Connects to where `world` says, trying until `timeout`. Where rank 0 hosts the store, its
+    /// call opens it. It stays open until the last Store of that process is gone, and then at most
+    /// twenty seconds more: for ranks that have not come yet, and for those still connected. In a
+    /// world that nobody launched: a store inside this process.
+    static Store connect(const World& world, Milliseconds timeout = std::chrono::minutes(1)) {
+        const auto from = world.to_c();
+        ddprun_store* handle = nullptr;
+        throw_if(ddprun_store_connect(&from, timeout.count(), &handle));
+        return Store(handle);
+    }
 
-    Store(const Store&);
-    Store(Store&&) noexcept;
-    Store& operator=(const Store&);
-    Store& operator=(Store&&) noexcept;
-    ~Store();
+    void set(const std::string& key, const std::string& value) {
+        throw_if(ddprun_store_set(handle(), text(key), value.data(), value.size()));
+    }
 
-    void set(const std::string& key, const std::string& value);
-
-    /// Waits until the key exists. The second form waits at most that long.
-    std::string get(const std::string& key);
-    std::string get(const std::string& key, Milliseconds timeout);
+    /// Waits until the key exists. The first form waits half an hour at most: longer than any
+    /// start-up, shorter than a lost weekend.
+    std::string get(const std::string& key) { return get(key, std::chrono::minutes(30)); }
+    std::string get(const std::string& key, Milliseconds timeout) {
+        char* value = nullptr;
+        std::size_t bytes = 0;
+        throw_if(ddprun_store_get(handle(), text(key), timeout.count(), &value, &bytes));
+        return taken(value, bytes);
+    }
 
     /// Adds to a counter that starts at 0 and returns the new value. The counter is kept as
     /// decimal text, readable by `get`.
-    std::int64_t add(const std::string& key, std::int64_t amount);
+    std::int64_t add(const std::string& key, std::int64_t amount) {
+        std::int64_t sum = 0;
+        throw_if(ddprun_store_add(handle(), text(key), amount, &sum));
+        return sum;
+    }
 
     /// Sets `desired` if the value is `expected` (empty: if there is none); returns the value that
     /// the key then has.
     std::string compare_set(
-        const std::string& key, const std::string& expected, const std::string& desired);
+        const std::string& key, const std::string& expected, const std::string& desired) {
+        char* value = nullptr;
+        std::size_t bytes = 0;
+        throw_if(ddprun_store_compare_set(
+            handle(),
+            text(key),
+            expected.data(),
+            expected.size(),
+            desired.data(),
+            desired.size(),
+            &value,
+            &bytes));
+        return taken(value, bytes);
+    }
 
     /// Waits until all keys exist.
-    void wait(const std::vector<std::string>& keys, Milliseconds timeout);
+    void wait(const std::vector<std::string>& keys, Milliseconds timeout) {
+        const auto texts = pointers(keys);
+        throw_if(ddprun_store_wait(handle(), texts.data(), texts.size(), timeout.count()));
+    }
 
     /// True when all keys exist. Never waits.
-    bool check(const std::vector<std::string>& keys);
+    bool check(const std::vector<std::string>& keys) {
+        const auto texts = pointers(keys);
+        int exist = 0;
+        throw_if(ddprun_store_check(handle(), texts.data(), texts.size(), &exist));
+        return exist != 0;
+    }
 
     /// True when there was such a key.
-    bool delete_key(const std::string& key);
+    bool delete_key(const std::string& key) {
+        int existed = 0;
+        throw_if(ddprun_store_delete_key(handle(), text(key), &existed));
+        return existed != 0;
+    }
 
     /// Another connection to the same store, for a thread of its own.
-    Store reconnect(Milliseconds timeout) const;
+    Store reconnect(Milliseconds timeout) const {
+        ddprun_store* other = nullptr;
+        throw_if(ddprun_store_reconnect(handle(), timeout.count(), &other));
+        return Store(other);
+    }
 
     /// The address of this end of the connection; empty for a store inside this process.
-    std::string local_address() const;
+    std::string local_address() const { return ddprun_store_local_address(handle()); }
+
+    /// The store of a C handle, which may be freed before this.
+    static Store sharing(const ddprun_store* store) {
+        ddprun_store* handle = nullptr;
+        throw_if(ddprun_store_share(store, &handle));
+        return Store(handle);
+    }
+
+    /// For C functions; belongs to this Store.
+    ddprun_store* handle() const { return handle_.get(); }
 
 private:
-    friend class ProcessGroup;
-    explicit Store(std::shared_ptr<Shared> shared);
+    explicit Store(ddprun_store* handle) : handle_(handle, ddprun_store_free) {}
 
-    std::shared_ptr<Shared> shared_;
+    static const char* text(const std::string& key) {
+        if (key.find('\0') != std::string::npos) throw UsageError("a key with a zero in it");
+        return key.c_str();
+    }
+
+    static std::string taken(char* value, std::size_t bytes) {
+        const std::unique_ptr<char, void (*)(void*)> owner(value, ddprun_free);
+        return std::string(value, bytes);
+    }
+
+    static std::vector<const char*> pointers(const std::vector<std::string>& keys) {
+        std::vector<const char*> texts;
+        texts.reserve(keys.size());
+        for (const auto& key : keys)
+            texts.push_back(text(key));
+        return texts;
+    }
+
+    std::shared_ptr<ddprun_store> handle_;
 };
 
 }  // namespace ddprun

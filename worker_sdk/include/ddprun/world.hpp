@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "ddprun/ddprun.h"
+#include "ddprun/throw_error.hpp"
+
 #include <cstdint>
 #include <string>
 
 namespace ddprun {
 
-/// Who this process is among the workers of its round, as the launcher wrote it into the
-/// environment. A plain value: copy it, print it, build one by hand in a test.
+/// Who this process is among the workers of its round, and where their store is. A plain value:
+/// copy it, print it, build one by hand in a test.
 struct World {
     int rank = 0;
     int world_size = 1;
@@ -15,7 +18,8 @@ struct World {
     int local_world_size = 1;
     int group_rank = 0;
 
-    /// Where the round's store listens; empty and 0 in a world that nobody launched.
+    /// Where the round's store listens; empty and 0 in a world that nobody launched, and when
+    /// `store_file` says it.
     std::string master_addr;
     std::uint16_t master_port = 0;
 
@@ -28,16 +32,82 @@ struct World {
     /// The address under which this node's peers reach it; empty under launchers that do not tell.
     std::string node_addr;
 
+    /// No launcher serves the store, so rank 0 does: PyTorch's rule. The same on all ranks.
+    bool rank_0_hosts_store = false;
+    /// Where rank 0 tells the others about its store (`file://`); else empty.
+    std::string store_file;
+
     /// Reads RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and, where the launcher sets them,
     /// LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, TORCHELASTIC_RESTART_COUNT, DDPRUN_ROUND,
-    /// DDPRUN_INCARNATION and DDPRUN_NODE_ADDR.
+    /// DDPRUN_INCARNATION and DDPRUN_NODE_ADDR. Without RANK and WORLD_SIZE the ranks are those of
+    /// mpirun or srun, if one of them started this process.
     ///
     /// None of the first four set: a world of one, said once on standard error. Only some of them,
     /// or a value that cannot be: UsageError, which names the variable and what to do.
-    static World from_environment();
+    static World from_environment() { return from("env://"); }
+
+    /// As PyTorch's `init_process_group` takes it:
+    ///
+    ///   env://                               as `from_environment`
+    ///   tcp://HOST:PORT?rank=R&world_size=W  rank 0 serves the store there
+    ///   file:///PATH?rank=R&world_size=W     rank 0 serves it on a free port and writes into PATH
+    ///                                        where; PATH is in a folder that all ranks share
+    ///
+    /// Without `rank` and `world_size` these come from the environment, as above. A PATH that is a
+    /// folder means a file in it. What an earlier run left at PATH does no harm.
+    static World from(const std::string& init_method) {
+        ddprun_world world{};
+        throw_if(ddprun_init(init_method.c_str(), &world));
+        return from_c(world);
+    }
 
     /// False in a world that nobody launched: there is no store to talk to.
-    bool is_launched() const { return !master_addr.empty(); }
+    bool is_launched() const { return !master_addr.empty() || !store_file.empty(); }
+
+    static World from_c(const ddprun_world& world);
+    /// Throws UsageError for a text that is longer than the C structure has room for.
+    ddprun_world to_c() const;
 };
+
+inline World World::from_c(const ddprun_world& from) {
+    World world;
+    world.rank = from.rank;
+    world.world_size = from.world_size;
+    world.local_rank = from.local_rank;
+    world.local_world_size = from.local_world_size;
+    world.group_rank = from.group_rank;
+    world.master_addr = from.master_addr;
+    world.master_port = static_cast<std::uint16_t>(from.master_port);
+    world.restart_count = from.restart_count;
+    world.round = from.round;
+    world.incarnation = from.incarnation;
+    world.node_addr = from.node_addr;
+    world.rank_0_hosts_store = from.rank_0_hosts_store != 0;
+    world.store_file = from.store_file;
+    return world;
+}
+
+inline ddprun_world World::to_c() const {
+    ddprun_world to{};
+    to.rank = rank;
+    to.world_size = world_size;
+    to.local_rank = local_rank;
+    to.local_world_size = local_world_size;
+    to.group_rank = group_rank;
+    to.master_port = master_port;
+    to.restart_count = restart_count;
+    to.round = round;
+    to.rank_0_hosts_store = rank_0_hosts_store ? 1 : 0;
+    const auto copy = [](const std::string& text, char* place, std::size_t room) {
+        if (text.size() >= room)
+            throw UsageError("a text in a World is too long: " + text.substr(0, 64) + "...");
+        text.copy(place, text.size());
+    };
+    copy(master_addr, to.master_addr, sizeof to.master_addr);
+    copy(incarnation, to.incarnation, sizeof to.incarnation);
+    copy(node_addr, to.node_addr, sizeof to.node_addr);
+    copy(store_file, to.store_file, sizeof to.store_file);
+    return to;
+}
 
 }  // namespace ddprun

@@ -2,7 +2,6 @@
 #include "worker_sdk/src/groups/mismatch_watch.hpp"
 
 #include "ddprun/error.hpp"
-#include "worker_sdk/src/store/shared.hpp"
 
 #include <algorithm>
 #include <utility>

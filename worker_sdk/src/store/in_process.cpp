@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ddprun/error.hpp"
-#include "worker_sdk/src/store/shared.hpp"
+#include "worker_sdk/src/store/connection.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -9,15 +9,13 @@
 #include <mutex>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::store_access {
 
 namespace {
 
 /// The store of a single process: a map whose answers are those of the real one.
-class InProcessStore : public Store::Shared, public std::enable_shared_from_this<InProcessStore> {
+class InProcessStore : public Connection, public std::enable_shared_from_this<InProcessStore> {
 public:
-    using Milliseconds = Store::Milliseconds;
-
     void set(const std::string& key, const std::string& value) override {
         const std::lock_guard lock(mutex_);
         values_[key] = value;
@@ -73,7 +71,7 @@ public:
     }
 
     std::string local_address() const override { return {}; }
-    std::shared_ptr<Store::Shared> reconnect(Milliseconds) override { return shared_from_this(); }
+    std::shared_ptr<Connection> reconnect(Milliseconds) override { return shared_from_this(); }
 
 private:
     bool has_all(const std::vector<std::string>& keys) const {
@@ -98,8 +96,8 @@ private:
 
 }  // namespace
 
-std::shared_ptr<Store::Shared> Store::Shared::in_process() {
+std::shared_ptr<Connection> in_process() {
     return std::make_shared<InProcessStore>();
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::store_access

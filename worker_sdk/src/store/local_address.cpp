@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/store/local_address.hpp"
 
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 
@@ -60,6 +63,29 @@ bool is_address_of_this_machine(const std::string& address) {
     for (const auto* one = found.get(); one; one = one->ai_next)
         if (can_bind(*one)) return true;
     return false;
+}
+
+std::vector<std::string> addresses_of_this_machine() {
+    ifaddrs* first = nullptr;
+    if (::getifaddrs(&first) != 0) return {};
+    std::vector<std::string> addresses;
+    for (const auto* one = first; one; one = one->ifa_next) {
+        if (!one->ifa_addr || (one->ifa_flags & IFF_UP) == 0) continue;
+        const int family = one->ifa_addr->sa_family;
+        if (family != AF_INET && family != AF_INET6) continue;
+        const socklen_t size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+        std::array<char, NI_MAXHOST> text{};
+        if (::getnameinfo(
+                one->ifa_addr, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) != 0)
+            continue;
+        const std::string address = text.data();
+        if (address.find('%') == std::string::npos) addresses.push_back(unwrap_mapped(address));
+    }
+    ::freeifaddrs(first);
+    std::stable_partition(addresses.begin(), addresses.end(), [](const std::string& address) {
+        return !is_loopback(address);
+    });
+    return addresses;
 }
 
 }  // namespace ddprun

@@ -4,6 +4,7 @@
 #include "rendezvous/base/endpoint.hpp"
 
 #include <string>
+#include <vector>
 
 namespace ddprun {
 
@@ -13,5 +14,9 @@ std::string local_address_towards(const Endpoint& server);
 
 /// True when sockets can be bound to it here.
 bool is_address_of_this_machine(const std::string& address);
+
+/// Of all interfaces that are up, numeric: those that others can reach first, loopback last, no
+/// link-local ones (they mean nothing elsewhere).
+std::vector<std::string> addresses_of_this_machine();
 
 }  // namespace ddprun

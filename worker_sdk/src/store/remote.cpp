@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ddprun/error.hpp"
-#include "rendezvous/base/endpoint.hpp"
+#include "rendezvous/client/client_error.hpp"
 #include "rendezvous/client/store_client.hpp"
+#include "rendezvous/wire/error.hpp"
+#include "worker_sdk/src/store/connection.hpp"
 #include "worker_sdk/src/store/local_address.hpp"
-#include "worker_sdk/src/store/shared.hpp"
 
 #include <boost/system/errc.hpp>
 
 #include <algorithm>
 #include <utility>
 
-namespace ddprun {
+namespace ddprun::store_access {
 
 namespace {
-
-using Milliseconds = Store::Milliseconds;
 
 [[noreturn]] void throw_failure(const Failure& failure) {
     const auto text = "store: " + failure.describe();
     if (failure.code == boost::system::errc::timed_out) throw Timeout(text);
+    if (failure.code == client::Error::no_answer) throw Timeout(text);
+    // A key or value beyond the limits; nothing was sent.
+    if (failure.code.category() == wire::error_category()) throw UsageError(text);
     throw PeerLost(text);
 }
 
@@ -29,10 +31,11 @@ T value_of(Result<T> result) {
 }
 
 /// The round's store over one connection.
-class RemoteStore : public Store::Shared {
+class RemoteStore : public Connection {
 public:
-    RemoteStore(client::StoreClient client, Endpoint server)
-        : client_(std::move(client)),
+    RemoteStore(std::shared_ptr<void> keeps, client::StoreClient client, Endpoint server)
+        : keeps_(std::move(keeps)),
+          client_(std::move(client)),
           server_(std::move(server)) {}
 
     void set(const std::string& key, const std::string& value) override {
@@ -57,26 +60,26 @@ public:
     bool delete_key(const std::string& key) override { return value_of(client_.delete_key(key)); }
 
     std::string local_address() const override { return local_address_towards(server_); }
-    std::shared_ptr<Store::Shared> reconnect(Milliseconds timeout) override {
-        return connect(server_.host, server_.port, timeout);
+    std::shared_ptr<Connection> reconnect(Milliseconds timeout) override {
+        return connect(server_, timeout, keeps_);
     }
 
 private:
+    std::shared_ptr<void> keeps_;  // first: it goes when the connection is closed
     client::StoreClient client_;
     Endpoint server_;
 };
 
 }  // namespace
 
-std::shared_ptr<Store::Shared> Store::Shared::connect(
-    const std::string& host, std::uint16_t port, Milliseconds timeout) {
+std::shared_ptr<Connection> connect(
+    const Endpoint& server, Milliseconds timeout, std::shared_ptr<void> keeps) {
     // A store that answers slowly is not lost: after connecting, each reply has a minute.
     constexpr Milliseconds reply_timeout = std::chrono::minutes(1);
-    const Endpoint server{host, port};
     auto client = client::StoreClient::connect({.endpoint = server, .timeout = timeout});
     if (!client) throw_failure(client.error());
     client->set_timeout(std::min(timeout, reply_timeout));
-    return std::make_shared<RemoteStore>(std::move(*client), server);
+    return std::make_shared<RemoteStore>(std::move(keeps), std::move(*client), server);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::store_access

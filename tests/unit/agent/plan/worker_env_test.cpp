@@ -39,6 +39,7 @@ RoundPlan a_plan() {
     plan.nonce = *Nonce::parse("0123456789abcdef0123456789abcdef");
     plan.node_addr = "10.0.0.3";
     plan.max_restarts = 5;
+    plan.grace = std::chrono::milliseconds{2500};
     return plan;
 }
 
@@ -51,6 +52,7 @@ TEST_CASE("a worker's environment is torchrun's, name by name") {
         "DDPRUN_INCARNATION=abc",
         "DDPRUN_NODE_ADDR=10.0.0.3",
         "DDPRUN_ROUND=3",
+        "DDPRUN_SHUTDOWN_TIMEOUT=2.5",
         "GROUP_RANK=1",
         "GROUP_WORLD_SIZE=2",
         "HOME=/root",

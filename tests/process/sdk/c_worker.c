@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every function of the C interface once, as one rank of any world. Exits 0 when each did what the
+ * header says; otherwise the line that did not. */
+#include "ddprun/ddprun.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPECT(condition)                              \
+    do {                                               \
+        if (!(condition)) {                            \
+            fprintf(                                   \
+                stderr,                                \
+                "c_worker.c:%d: %s; last error: %s\n", \
+                __LINE__,                              \
+                #condition,                            \
+                ddprun_last_error());                  \
+            exit(1);                                   \
+        }                                              \
+    } while (0)
+#define WORKS(call) EXPECT((call) == DDPRUN_OK)
+
+static void use_store(ddprun_store* store, const ddprun_world* world) {
+    char* value = NULL;
+    size_t bytes = 0;
+    int64_t sum = 0;
+    int flag = -1;
+    const char* keys[] = {"c/blob", "c/counter"};
+
+    if (world->rank == 0) WORKS(ddprun_store_set(store, "c/blob", "a\0b", 3));
+    WORKS(ddprun_store_get(store, "c/blob", 30000, &value, &bytes));
+    EXPECT(bytes == 3 && memcmp(value, "a\0b", 4) == 0);
+    ddprun_free(value);
+    WORKS(ddprun_store_add(store, "c/counter", 2, &sum));
+    EXPECT(sum >= 2 && sum <= 2 * world->world_size);
+    WORKS(ddprun_store_wait(store, keys, 2, 30000));
+    WORKS(ddprun_store_check(store, keys, 2, &flag));
+    EXPECT(flag == 1);
+    WORKS(ddprun_store_compare_set(store, "c/first", NULL, 0, "x", 1, &value, NULL));
+    EXPECT(strcmp(value, "x") == 0);
+    ddprun_free(value);
+    WORKS(ddprun_store_delete_key(store, "c/never", &flag));
+    EXPECT(flag == 0);
+
+    EXPECT(ddprun_store_get(store, "c/never", 10, &value, &bytes) == DDPRUN_TIMEOUT);
+    EXPECT(strstr(ddprun_last_error(), "c/never") != NULL);
+    EXPECT(ddprun_store_get(NULL, "c/never", 10, &value, &bytes) == DDPRUN_USAGE);
+    EXPECT(strcmp(ddprun_last_error(), "store is NULL") == 0);
+    EXPECT(ddprun_store_set(store, NULL, "", 0) == DDPRUN_USAGE);
+
+    ddprun_store* other = NULL;
+    WORKS(ddprun_store_reconnect(store, 30000, &other));
+    EXPECT(strcmp(ddprun_store_local_address(other), ddprun_store_local_address(store)) == 0);
+    ddprun_store_free(other);
+    WORKS(ddprun_store_share(store, &other));
+    WORKS(ddprun_store_set(other, "c/shared", "", 0));
+    ddprun_store_free(other);
+}
+
+static void use_collectives(ddprun_group* group) {
+    const int rank = ddprun_group_rank(group);
+    const int size = ddprun_group_size(group);
+    const size_t n = (size_t)size;
+    int32_t one = 0;
+    int64_t* all = ddprun_allocate(group, n * n * sizeof *all);
+    int64_t* mine = ddprun_allocate(group, n * sizeof *mine);
+    ddprun_work* work = NULL;
+    EXPECT(all != NULL && mine != NULL && all[0] == 0);
+
+    one = rank + 1;
+    WORKS(ddprun_all_reduce(group, &one, 1, DDPRUN_INT32, DDPRUN_SUM, NULL));
+    EXPECT(one == size * (size + 1) / 2);
+    one = rank;
+    WORKS(ddprun_all_reduce(group, &one, 1, DDPRUN_INT32, DDPRUN_MAX, &work));
+    WORKS(ddprun_work_wait(work, 30000));
+    EXPECT(one == size - 1);
+    one = 1;
+    WORKS(ddprun_reduce(group, &one, 1, DDPRUN_INT32, 0, DDPRUN_SUM, NULL));
+    EXPECT(one == (rank == 0 ? size : 1));
+    one = rank;
+    WORKS(ddprun_broadcast(group, &one, 1, DDPRUN_INT32, size - 1, NULL));
+    EXPECT(one == size - 1);
+
+    mine[0] = rank;
+    WORKS(ddprun_all_gather(group, mine, all, 1, DDPRUN_INT64, NULL));
+    EXPECT(all[size - 1] == size - 1);
+    for (int i = 0; i < size; ++i)
+        all[i] = i;
+    WORKS(ddprun_reduce_scatter(group, all, mine, 1, DDPRUN_INT64, DDPRUN_SUM, NULL));
+    EXPECT(mine[0] == (int64_t)rank * size);
+    mine[0] = rank;
+    WORKS(ddprun_gather(group, mine, all, 1, DDPRUN_INT64, 0, NULL));
+    if (rank == 0) EXPECT(all[size - 1] == size - 1);
+    WORKS(ddprun_scatter(group, all, mine, 1, DDPRUN_INT64, 0, NULL));
+    EXPECT(mine[0] == rank);
+    for (int i = 0; i < size; ++i)
+        all[i] = rank * 100 + i;
+    WORKS(ddprun_all_to_all(group, all, mine, 1, DDPRUN_INT64, NULL));
+    EXPECT(mine[size - 1] == (size - 1) * 100 + rank);
+
+    if (size > 1) {
+        ddprun_work* sending = NULL;
+        mine[0] = rank;
+        WORKS(ddprun_send(group, mine, 1, DDPRUN_INT64, (rank + 1) % size, &sending));
+        WORKS(ddprun_recv(group, all, 1, DDPRUN_INT64, (rank + size - 1) % size, NULL));
+        WORKS(ddprun_work_wait(sending, 0));
+        EXPECT(all[0] == (rank + size - 1) % size);
+    }
+    WORKS(ddprun_barrier(group, &work));
+    while (!ddprun_work_is_done(work)) {
+    }
+    WORKS(ddprun_work_wait(work, 0));
+    ddprun_deallocate(all);
+    ddprun_deallocate(mine);
+    ddprun_deallocate(NULL);
+}
+
+static void misuse(ddprun_group* group, const ddprun_world* world) {
+    float number = 1;
+    ddprun_group* none = NULL;
+    EXPECT(ddprun_all_reduce(NULL, &number, 1, DDPRUN_FLOAT32, DDPRUN_SUM, NULL) == DDPRUN_USAGE);
+    EXPECT(ddprun_all_reduce(group, NULL, 1, DDPRUN_FLOAT32, DDPRUN_SUM, NULL) == DDPRUN_USAGE);
+    EXPECT(ddprun_all_reduce(group, &number, 1, (ddprun_type)77, DDPRUN_SUM, NULL) == DDPRUN_USAGE);
+    EXPECT(strstr(ddprun_last_error(), "element type 77: expected 0 to 6") != NULL);
+    EXPECT(ddprun_group_create(world, NULL, (ddprun_backend)9, 0, &none) == DDPRUN_USAGE);
+    EXPECT(ddprun_work_wait(NULL, 0) == DDPRUN_USAGE);
+    EXPECT(ddprun_last_error_ranks(NULL, 0) == 0);
+    EXPECT(ddprun_group_rank(NULL) == -1);
+}
+
+int main(void) {
+    ddprun_world world;
+    ddprun_store* store = NULL;
+    ddprun_group* group = NULL;
+    ddprun_group* alone = NULL;
+
+    WORKS(ddprun_record_fatal_errors());
+    EXPECT(ddprun_init("nowhere://", &world) == DDPRUN_USAGE);
+    EXPECT(ddprun_init(NULL, NULL) == DDPRUN_USAGE);
+    WORKS(ddprun_init(NULL, &world));
+    WORKS(ddprun_store_connect(&world, 60000, &store));
+    use_store(store, &world);
+
+    WORKS(ddprun_group_create(&world, store, DDPRUN_AUTOMATIC, 60000, &group));
+    EXPECT(ddprun_group_rank(group) == world.rank && ddprun_group_size(group) == world.world_size);
+    use_collectives(group);
+    misuse(group, &world);
+    WORKS(ddprun_group_create_sub(group, &world.rank, 1, &alone));
+    EXPECT(ddprun_group_size(alone) == 1);
+    use_collectives(alone);
+    ddprun_group_free(alone);
+
+    EXPECT(ddprun_should_stop(NULL) == 0);
+    ddprun_report_progress(1);
+    printf("rank %d of %d, ddprun %s: all well\n", world.rank, world.world_size, ddprun_version());
+    WORKS(ddprun_barrier(group, NULL));
+    ddprun_group_free(group);
+    ddprun_store_free(store);
+    return 0;
+}

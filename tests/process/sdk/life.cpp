@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a worker says of itself to whoever started it: why it ended, whether it heard of the stop,
+// how far it is.
+#include "agent/report/error_file.hpp"
+#include "tests/process/support/running.hpp"
+#include "tests/process/support/temp_dir.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <csignal>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+using namespace ddprun::test;
+
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool is_sanitized = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+constexpr bool is_sanitized = true;
+#else
+constexpr bool is_sanitized = false;
+#endif
+#else
+constexpr bool is_sanitized = false;
+#endif
+
+Running worker(std::vector<std::string> arguments, std::map<std::string, std::string> environment) {
+    Running::Options options;
+    options.arguments = std::move(arguments);
+    options.environment = std::move(environment);
+    return Running(stub("worker_life"), options);
+}
+
+struct End {
+    int code;
+    ddprun::agent::ErrorReport report;
+};
+
+/// Ends a worker in this way; what it left, and what its shell would have said.
+End end_of(const std::string& how) {
+    const TempDir folder;
+    const auto file = folder / "error.json";
+    auto ending = worker({"end-badly", how}, {{"TORCHELASTIC_ERROR_FILE", file.string()}});
+    End end{ending.wait_for_code(), {}};
+    const auto text = read_file(file);
+    CAPTURE(text);
+    if (!text.empty()) {
+        const auto report = ddprun::agent::parse_error_file(text);
+        REQUIRE(report.has_value());
+        end.report = *report;
+        std::filesystem::remove(file);
+    }
+    CHECK(std::filesystem::is_empty(folder.path()));
+    return end;
+}
+
+}  // namespace
+
+TEST_CASE("worker: an exception that leaves main is in the error file, and is exit 1") {
+    const auto end = end_of("throw");
+
+    CHECK(end.code == 1);
+    CHECK(end.report.message == "std::runtime_error: no data at \"/data\"\nneither here");
+}
+
+TEST_CASE("worker: a lost peer is marked as a consequence") {
+    const auto end = end_of("throw-peer-lost");
+
+    CHECK(end.code == 1);
+    CHECK(end.report.message == "PeerLost: rank 3 is gone");
+    CHECK(end.report.is_consequence);
+}
+
+TEST_CASE("worker: what ends by std::terminate leaves its exception and a call stack") {
+    const auto end = end_of("throw-in-thread");
+
+    CHECK(end.code == 128 + SIGABRT);
+    CHECK(end.report.message == "std::logic_error: in a thread");
+    CHECK(end.report.details.find("worker_life") != std::string::npos);
+    CHECK(end_of("throw-number").report.message == "int: not a std::exception");
+}
+
+TEST_CASE("worker: a fatal signal is in the error file, and still ends the process") {
+    // Sanitizers have handlers of their own behind ours, which exit with a code.
+    const auto by_signal = [](int number) { return is_sanitized ? 0 : 128 + number; };
+    struct Row {
+        const char* how;
+        int code;
+        const char* begins;
+    };
+    const Row rows[] = {
+        {"segv", by_signal(SIGSEGV), "SIGSEGV: "},
+        {"null", by_signal(SIGSEGV), "SIGSEGV: "},
+        {"abort", by_signal(SIGABRT), "SIGABRT: "},
+        {"overflow", by_signal(SIGSEGV), "SIGSEGV: "}};
+    for (const auto& row : rows) {
+        CAPTURE(row.how);
+        const auto end = end_of(row.how);
+        if (!is_sanitized) CHECK(end.code == row.code);
+        CHECK(end.code != 0);
+        CHECK(end.report.message.rfind(row.begins, 0) == 0);
+        CHECK(end.report.details.find("worker_life") != std::string::npos);
+    }
+}
+
+TEST_CASE("worker: an exit code of one's own leaves no error file") {
+    const auto end = end_of("exit");
+
+    CHECK(end.code == 5);
+    CHECK(end.report.message.empty());
+}
+
+TEST_CASE("worker: the launcher's report has what the worker recorded") {
+    Running job(
+        program("ddprun"),
+        {"--standalone",
+         "--nproc-per-node=1",
+         "--no-python",
+         stub("worker_life"),
+         "end-badly",
+         "throw"});
+
+    CHECK(job.wait_for_code() == 1);
+    CHECK(job.err().find("std::runtime_error: no data at") != std::string::npos);
+}
+
+TEST_CASE("worker: a stop is announced to the program, with its deadline, and to its own handler") {
+    auto training = worker({"stop"}, {{"DDPRUN_SHUTDOWN_TIMEOUT", "120"}});
+    training.wait_for_line("training");
+
+    training.signal(SIGTERM);
+
+    CHECK(training.wait_for_code() == 0);
+    CHECK(training.out().find("own handler\n") != std::string::npos);
+    CHECK(training.out().find("stopping within 1") != std::string::npos);
+}
+
+TEST_CASE("worker: without a launcher a stop has no deadline, and Ctrl-C is not one") {
+    Running::Options options;
+    options.arguments = {"stop"};
+    auto stopped = Running(stub("worker_life"), options);
+    stopped.wait_for_line("training");
+    stopped.signal(SIGTERM);
+    CHECK(stopped.wait_for_code() == 0);
+    CHECK(stopped.out().find("stopping, nobody said when\n") != std::string::npos);
+
+    auto interrupted = Running(stub("worker_life"), options);
+    interrupted.wait_for_line("training");
+    interrupted.signal(SIGINT);
+    CHECK(interrupted.wait_for_code() == 128 + SIGINT);
+}
+
+TEST_CASE("worker: ddprun tells how long a stop may take") {
+    Running job(
+        program("ddprun"),
+        {"--standalone",
+         "--nproc-per-node=1",
+         "--shutdown-timeout=77",
+         "--no-python",
+         stub("worker_life"),
+         "stop"});
+    job.wait_for_line("training");
+
+    job.signal(SIGTERM);
+
+    job.wait_for_line("stopping within 7[67] s");
+    job.wait_for_code();
+}
+
+TEST_CASE("worker: how far it is can be read from outside") {
+    auto training = worker({"report"}, {});
+    training.wait_for_line("reported");
+
+    int found = 0;
+    for (const auto& entry :
+         std::filesystem::directory_iterator("/proc/" + std::to_string(training.pid()) + "/fd")) {
+        std::error_code gone;
+        if (std::filesystem::read_symlink(entry, gone) != "/memfd:ddprun-progress (deleted)")
+            continue;
+        std::array<std::uint64_t, 3> page{};
+        std::ifstream(entry.path(), std::ios::binary)
+            .read(reinterpret_cast<char*>(page.data()), sizeof page);
+        ++found;
+        CHECK(std::memcmp(page.data(), "DDPPROG1", 8) == 0);
+        CHECK(page[1] == 42);
+        CHECK(page[2] > 0);
+    }
+    CHECK(found == 1);
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that find each other without a launcher.
+#include "tests/process/support/free_port.hpp"
+#include "tests/process/support/running.hpp"
+#include "tests/process/support/temp_dir.hpp"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+using namespace ddprun::test;
+
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+Running meet(const std::string& url, Variables variables = {}, int patience_s = 60) {
+    Running::Options options;
+    options.arguments = {"meet", url, std::to_string(patience_s)};
+    variables.emplace("PATH", "/usr/bin:/bin");
+    for (const char* kept : {"TSAN_OPTIONS", "ASAN_OPTIONS", "UBSAN_OPTIONS"})
+        if (const char* value = ::getenv(kept)) variables.emplace(kept, value);
+    options.environment = std::move(variables);
+    options.has_clean_environment = true;
+    return Running(stub("worker_life"), options);
+}
+
+std::string numbered(const std::string& url, int rank, int size) {
+    return url + "?rank=" + std::to_string(rank) + "&world_size=" + std::to_string(size);
+}
+
+void check_all_meet(std::vector<Running>& ranks) {
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+        const int code = ranks[rank].wait_for_code();
+        CAPTURE(ranks[rank].err());
+        CHECK(code == 0);
+        CHECK(
+            ranks[rank].out() ==
+            "rank " + std::to_string(rank) + " of " + std::to_string(ranks.size()) + " met\n");
+    }
+}
+
+std::string localhost(int port) {
+    return "tcp://localhost:" + std::to_string(port);
+}
+
+}  // namespace
+
+TEST_CASE("worker: ranks meet at a tcp address, whoever comes first") {
+    const auto url = localhost(free_port());
+    std::vector<Running> ranks;
+    ranks.push_back(meet(numbered(url, 0, 3)));
+    ranks.push_back(meet(numbered(url, 1, 3)));
+    ranks.push_back(meet(numbered(url, 2, 3)));
+    check_all_meet(ranks);
+}
+
+TEST_CASE("worker: ranks meet by a file in a shared folder, which is gone afterwards") {
+    const TempDir folder;
+    const auto url = "file://" + folder.path().string();
+    std::vector<Running> ranks;
+    for (const int rank : {0, 1, 2})
+        ranks.push_back(meet(numbered(url, rank, 3)));
+    check_all_meet(ranks);
+    CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("worker: ranks numbered by mpirun or srun meet by a file") {
+    const TempDir folder;
+    const auto url = "file://" + (folder / "here").string();
+    std::vector<Running> ranks;
+    ranks.push_back(meet(url, {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}}));
+    ranks.push_back(meet(url, {{"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "2"}}));
+    check_all_meet(ranks);
+}
+
+TEST_CASE("worker: ranks meet by the environment where no launcher serves the store") {
+    const auto port = std::to_string(free_port());
+    const Variables common{
+        {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}};
+    std::vector<Running> ranks;
+    for (const char* rank : {"0", "1"}) {
+        auto variables = common;
+        variables["RANK"] = rank;
+        ranks.push_back(meet("env://", variables));
+    }
+    check_all_meet(ranks);
+}
+
+TEST_CASE("worker: what a killed run left in the shared folder misleads nobody") {
+    const TempDir folder;
+    const auto url = "file://" + folder.path().string();
+    auto earlier = meet(numbered(url, 0, 2), {{"STAY", "1"}});
+    earlier.wait_for_line("met");
+    earlier.signal(SIGKILL);
+    earlier.wait_for_code();
+    REQUIRE_FALSE(std::filesystem::is_empty(folder.path()));
+
+    // The one who would be misled comes first.
+    std::vector<Running> ranks;
+    auto second = meet(numbered(url, 1, 2));
+    ranks.push_back(meet(numbered(url, 0, 2)));
+    ranks.push_back(std::move(second));
+    check_all_meet(ranks);
+    CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("worker: a run whose store still answers is not mistaken for this one") {
+    const TempDir folder;
+    const auto url = "file://" + folder.path().string();
+    auto first = meet(numbered(url, 0, 2), {{"STAY", "1"}});
+    first.wait_for_line("met");
+    auto second = meet(numbered(url, 1, 2), {{"STAY", "1"}});
+    second.wait_for_line("met");
+
+    auto another_first = meet(numbered(url, 0, 2), {}, 1);
+    auto another_second = meet(numbered(url, 1, 2), {}, 1);
+
+    CHECK(another_first.wait_for_code() == 4);
+    CHECK(another_first.err().find("another job uses it") != std::string::npos);
+    CHECK(another_second.wait_for_code() == 4);
+    CHECK(another_second.err().find("another process is rank 1") != std::string::npos);
+}
+
+TEST_CASE("worker: a rank that waits for the last run to end joins the next one") {
+    const TempDir folder;
+    const auto url = "file://" + folder.path().string();
+    auto first = meet(numbered(url, 0, 2), {{"STAY", "1"}});
+    auto second = meet(numbered(url, 1, 2), {{"STAY", "1"}});
+    first.wait_for_line("met");
+    second.wait_for_line("met");
+
+    std::vector<Running> ranks;
+    auto next_second = meet(numbered(url, 1, 2));
+    ranks.push_back(meet(numbered(url, 0, 2)));
+    ranks.push_back(std::move(next_second));
+    first.signal(SIGKILL);
+    second.signal(SIGKILL);
+
+    check_all_meet(ranks);
+}
+
+TEST_CASE("worker: mistakes in meeting are said") {
+    struct Row {
+        std::string url;
+        Variables variables;
+        std::string complaint;
+    };
+    const TempDir folder;
+    const auto foreign = folder.write("notes", "not ours\n");
+    const Row rows[] = {
+        {"tcp://a:1", {}, "world_size is neither in it nor in the environment"},
+        {"tcp://a", {}, "a host and a port are needed"},
+        {"udp://a:1", {}, "unknown kind"},
+        {"file://relative", {}, "the path must be absolute"},
+        {"tcp://a:1?rang=1", {}, "nothing is called \"rang\""},
+        {"file://" + foreign + "?rank=0&world_size=2", {}, "there is something else"},
+        {"file:///no/such/folder/x?rank=0&world_size=2", {}, "cannot be written: No such file"},
+        {"env://",
+         {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}},
+         "MASTER_ADDR is not set, although OMPI_COMM_WORLD_RANK is"},
+        {"file://" + folder.path().string() + "?rank=2&world_size=2",
+         {},
+         "rank=2: expected a number from 0 to 1"},
+    };
+    for (const auto& row : rows) {
+        auto rank = meet(row.url, row.variables, 1);
+        CHECK(rank.wait_for_code() == 4);
+        CHECK_MESSAGE(
+            rank.err().find(row.complaint) != std::string::npos, row.url, " said ", rank.err());
+    }
+}
+
+TEST_CASE("worker: a port that another program has is an error of rank 0, not a foreign store") {
+    const auto url = localhost(free_port());
+    auto first = meet(numbered(url, 0, 1), {{"STAY", "1"}});
+    first.wait_for_line("met");
+
+    auto other = meet(numbered(url, 0, 1));
+
+    CHECK(other.wait_for_code() == 4);
+    CHECK(other.err().find("choose another port") != std::string::npos);
+}
+
+TEST_CASE("worker: ranks that were told different worlds say so") {
+    const auto url = localhost(free_port());
+    auto first = meet(numbered(url, 0, 2), {{"STAY", "1"}});
+    auto second = meet(numbered(url, 1, 3));
+
+    CHECK(second.wait_for_code() == 4);
+    CHECK(second.err().find("was told a world of 3, rank 0") != std::string::npos);
+}

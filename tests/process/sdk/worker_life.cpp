@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a training program does besides training: meets the others, ends badly, stops, says how far
+// it is. The first argument says which.
+#include "ddprun/progress.hpp"
+#include "ddprun/record.hpp"
+#include "ddprun/stop.hpp"
+#include "ddprun/store.hpp"
+#include "ddprun/world.hpp"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Rank 0 leaves at once; its store must stay until the others have all they need.
+int meet(const std::string& init_method, std::chrono::milliseconds patience) {
+    const auto world = ddprun::World::from(init_method);
+    auto store = ddprun::Store::connect(world, patience);
+    store.set("rank" + std::to_string(world.rank), "here");
+    if (world.rank > 0)
+        for (int rank = 0; rank < world.world_size; ++rank)
+            store.get("rank" + std::to_string(rank), 30s);
+    std::printf("rank %d of %d met\n", world.rank, world.world_size);
+    std::fflush(stdout);
+    // Stays, to be found by those who should not.
+    if (::getenv("STAY")) ::pause();
+    return 0;
+}
+
+/// Deeper than any stack; the compiler must not know.
+volatile int deep_enough = 1'000'000'000;
+
+int overflow(int depth) {
+    if (depth >= deep_enough) return 0;
+    volatile char room[4096];
+    room[0] = static_cast<char>(depth);
+    return overflow(depth + 1) + room[0];
+}
+
+void note_signal(int) {
+    constexpr char text[] = "own handler\n";
+    [[maybe_unused]] const auto written = ::write(STDOUT_FILENO, text, sizeof text - 1);
+}
+
+int stop() {
+    ::signal(SIGTERM, note_signal);
+    if (ddprun::should_stop()) return 3;
+    std::puts("training");
+    std::fflush(stdout);
+    ddprun::StopNotice notice;
+    while (!(notice = ddprun::should_stop()))
+        std::this_thread::sleep_for(1ms);
+    if (notice.deadline == notice.deadline.max()) {
+        std::puts("stopping, nobody said when");
+    } else {
+        const auto left = notice.deadline - std::chrono::steady_clock::now();
+        const auto seconds = std::chrono::round<std::chrono::seconds>(left).count();
+        std::printf("stopping within %d s\n", static_cast<int>(seconds));
+    }
+    return 0;
+}
+
+int report() {
+    ddprun::report_progress(41);
+    ddprun::report_progress(42);
+    std::puts("reported");
+    std::fflush(stdout);
+    return ::pause();
+}
+
+int end_badly(const std::string& how) {
+    if (how == "throw") throw std::runtime_error("no data at \"/data\"\nneither here");
+    if (how == "throw-peer-lost") throw ddprun::PeerLost("rank 3 is gone");
+    if (how == "throw-number") throw 42;
+    if (how == "throw-in-thread") std::thread([] { throw std::logic_error("in a thread"); }).join();
+    if (how == "segv") ::raise(SIGSEGV);
+    if (how == "null") *static_cast<volatile int*>(nullptr) = 1;
+    if (how == "abort") std::abort();
+    if (how == "overflow") return overflow(0);
+    if (how == "exit") return 5;
+    return 1;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+    const std::string what = count > 1 ? words[1] : "";
+    const std::string argument = count > 2 ? words[2] : "";
+    if (what == "end-badly") return ddprun::record([&] { return end_badly(argument); });
+    try {
+        if (what == "meet") return meet(argument, std::chrono::seconds(std::stoi(words[3])));
+        if (what == "stop") return stop();
+        if (what == "report") return report();
+    } catch (const ddprun::Error& error) {
+        std::fprintf(stderr, "%s\n", error.what());
+        return 4;
+    }
+    return 2;
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ddprun/ddprun.h"
+#include "ddprun/error.hpp"
+#include "ddprun/throw_error.hpp"
+
+#include <cstdlib>
+#include <exception>
+#include <typeinfo>
+#include <utility>
+
+namespace ddprun {
+
+/// From now on whatever ends this process badly leaves its reason in the file that the launcher
+/// named in TORCHELASTIC_ERROR_FILE, in PyTorch's format, for the launcher's report: an exception
+/// that nobody catches (std::terminate) and the fatal signals SIGSEGV, SIGBUS, SIGILL, SIGFPE,
+/// SIGABRT, SIGSYS and SIGTRAP, with the call stack. Then happens what would have happened without
+/// it: handlers installed before, core dump, exit status. Does nothing without that variable. A
+/// stop (SIGTERM) is no error and leaves nothing.
+///
+/// Call it early: handlers installed later (a crash reporter's) replace it. A stack overflow is
+/// recorded on the thread that made this call.
+inline void record_fatal_errors() {
+    throw_if(ddprun_record_fatal_errors());
+}
+
+/// Writes the error file for an exception that was caught: "Type: text".
+inline void record_error(const std::exception& error) {
+    throw_if(ddprun_record_error(typeid(error).name(), error.what()));
+}
+
+/// Runs a program's main function with all of that. An exception that comes out of it is recorded
+/// and written to standard error, and the result is EXIT_FAILURE:
+///
+///   int main() {
+///       return ddprun::record([] {
+///           ...
+///           return 0;
+///       });
+///   }
+template <class Main>
+int record(Main&& main_function) {
+    record_fatal_errors();
+    try {
+        return std::forward<Main>(main_function)();
+    } catch (const std::exception& error) {
+        ddprun_record_error(typeid(error).name(), error.what());
+        ddprun_print_error(typeid(error).name(), error.what());
+        return EXIT_FAILURE;
+    }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ddprun::record_errors {
+
+/// A text in memory of its own that is cut when it is full. No allocation and no call that a
+/// signal handler may not make.
+template <std::size_t room>
+class FixedText {
+public:
+    void add(char c) {
+        if (size_ < room) text_[size_++] = c;
+    }
+    void add(const char* text) {
+        while (*text != '\0')
+            add(*text++);
+    }
+    void add_number(std::uint64_t number) {
+        char digits[20];
+        int count = 0;
+        do {
+            digits[count++] = static_cast<char>('0' + number % 10);
+            number /= 10;
+        } while (number > 0);
+        while (count > 0)
+            add(digits[--count]);
+    }
+    /// As the inside of a JSON string; what is not ASCII goes through as it is.
+    void add_quoted(const char* text, std::size_t size, std::size_t most) {
+        constexpr const char* hex = "0123456789abcdef";
+        if (size > most) size = most;
+        for (std::size_t i = 0; i < size; ++i) {
+            const auto c = static_cast<unsigned char>(text[i]);
+            if (c == '"' || c == '\\') {
+                add('\\');
+                add(text[i]);
+            } else if (c == '\n') {
+                add("\\n");
+            } else if (c < ' ') {
+                add("\\u00");
+                add(hex[c >> 4]);
+                add(hex[c & 15]);
+            } else {
+                add(text[i]);
+            }
+        }
+    }
+
+    void clear() { size_ = 0; }
+    const char* data() const { return text_; }
+    std::size_t size() const { return size_; }
+
+private:
+    char text_[room];
+    std::size_t size_ = 0;
+};
+
+/// The error file of PyTorch's `@record`: {"message": {"message": "...", "extraInfo":
+/// {"py_callstack": "...", "timestamp": "..."}}}. Large enough for every text it is given: those
+/// are cut, not the file.
+using ErrorFileText = FixedText<64 * 1024>;
+
+struct Text {
+    const char* data = "";
+    std::size_t size = 0;
+};
+
+void write_error_file_text(
+    ErrorFileText& out, Text message, Text stack, std::uint64_t unix_seconds);
+
+}  // namespace ddprun::record_errors

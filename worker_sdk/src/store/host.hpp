@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/result.hpp"
+#include "rendezvous/base/time.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+
+namespace ddprun::store_access {
+
+/// The store that rank 0 serves to its world when no launcher does: the same machine as the
+/// launcher's (rendezvous/store), on one thread that polls. No Asio: trainers link this. All
+/// signals are blocked on that thread.
+///
+/// Made for worlds of some hundred ranks that talk to it while they start.
+class StoreHost {
+public:
+    /// `host`: a numeric address, or empty for all of this machine's. Port 0 takes a free one.
+    static Result<std::shared_ptr<StoreHost>> listen(const std::string& host, std::uint16_t port);
+
+    StoreHost(const StoreHost&) = delete;
+    StoreHost& operator=(const StoreHost&) = delete;
+    /// Lets the others end first: waits until nobody is connected, ten seconds at most, and not at
+    /// all when an exception is on its way.
+    ~StoreHost();
+
+    std::uint16_t port() const { return port_; }
+
+private:
+    StoreHost(int listener, int wake, std::uint16_t port);
+
+    class Loop;
+
+    const int listener_;
+    const int wake_;
+    const std::uint16_t port_;
+    std::atomic<bool> is_stopping_ = false;
+    std::atomic<bool> is_in_a_hurry_ = false;
+    std::thread thread_;  // last: it uses everything above
+};
+
+}  // namespace ddprun::store_access

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker_sdk/src/world/numbers.hpp"
+
+#include "ddprun/error.hpp"
+
+#include <charconv>
+
+namespace ddprun {
+
+std::optional<int> digits(std::string_view text) {
+    int number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc{} || end != text.data() + text.size() || number < 0) return std::nullopt;
+    return number;
+}
+
+void refuse_value(
+    const std::string& name, std::string_view value, const std::string& what_is_accepted) {
+    throw UsageError(
+        name + "=" + std::string{value.substr(0, 64)} + ": expected " + what_is_accepted);
+}
+
+int number_between(std::string_view value, const std::string& name, int least, int most) {
+    const auto number = digits(value);
+    if (!number || *number < least || *number > most)
+        refuse_value(
+            name, value, "a number from " + std::to_string(least) + " to " + std::to_string(most));
+    return *number;
+}
+
+}  // namespace ddprun
