@@ -10,8 +10,7 @@
 namespace mnist {
 
 /// Gradient descent with momentum, as PyTorch's SGD does it: velocity = momentum * velocity +
-/// gradient, parameter -= rate * velocity. The velocities of all parameters lie in one piece, so
-/// that one broadcast sends them.
+/// gradient, parameter -= rate * velocity.
 class Sgd {
 public:
     explicit Sgd(float rate);
@@ -19,8 +18,6 @@ public:
     void step(const Numbers& parameters, const Numbers& gradients);
 
     const Numbers& velocities() const { return views_; }
-    float* data() { return memory_.data(); }
-    std::size_t size() const { return memory_.size(); }
 
 private:
     float rate_;

@@ -2,13 +2,12 @@
 #include "training.hpp"
 
 #include "ddprun/error.hpp"
+#include "ddprun/shared_checkpoint.hpp"
 #include "progress.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdio>
-#include <tuple>
 #include <utility>
 
 namespace mnist {
@@ -27,6 +26,9 @@ Numbers views(const ddprun::Reducer& reducer, float* (ddprun::Reducer::*view)(st
         all.push_back((reducer.*view)(i));
     return all;
 }
+
+/// What is added up over an epoch.
+enum Metric : std::size_t { loss, correct, samples, metric_count };
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -54,7 +56,8 @@ Training::Training(
           train.size(),
           world.world_size,
           world.rank,
-          {true, static_cast<std::uint64_t>(options.seed), false}) {
+          {true, static_cast<std::uint64_t>(options.seed), false}),
+      metrics_(group, metric_count) {
     if (!options.checkpoint_dir.empty()) checkpoints_.emplace(options.checkpoint_dir);
     state_.seed = options.seed;
 }
@@ -69,53 +72,35 @@ void Training::run() {
     if (is_first()) say("test accuracy " + with_digits(100 * accuracy, 2) + " %");
 }
 
-/// Rank 0 reads, everybody takes what it has: so all agree on the checkpoint, and only rank 0 needs
-/// to see the folder.
 void Training::begin() {
     model_.initialise(static_cast<std::uint64_t>(options_.seed));
-    std::string refusal;
-    if (is_first() && checkpoints_) refusal = load_newest();
-
-    // The others must learn of it here: else they would wait in the next call until they see this
-    // rank's end, and take that for a lost peer.
-    std::int64_t is_refused = refusal.empty() ? 0 : 1;
-    group_.broadcast(&is_refused, 1).wait();
-    if (is_refused != 0)
-        throw ddprun::UsageError(is_first() ? refusal : "rank 0 cannot use the checkpoint");
-    share_state();
+    if (checkpoints_) resume();
+    reducer_.broadcast_parameters();
 }
 
-/// Sets state, parameters and momentum when there is a checkpoint. Returns why it cannot be used.
-std::string Training::load_newest() try {
+/// All ranks take the same checkpoint, so all of them refuse it for the same reason.
+void Training::resume() try {
     std::vector<std::string> passed_over;
-    const auto found = checkpoints_->newest(&passed_over);
+    const auto found = ddprun::load_newest(*checkpoints_, group_, &passed_over);
     for (const auto& line : passed_over)
         std::fprintf(stderr, "checkpoint passed over: %s\n", line.c_str());
     round_.emplace(world_, found ? &found->checkpoint : nullptr);
-    if (!found) return {};
+    if (!found) return;
 
     state_ = from_checkpoint(found->checkpoint, parameters_, optimizer_.velocities());
     if (state_.seed != options_.seed)
-        return found->path + " was written with --seed " + std::to_string(state_.seed) +
-               ", this run has --seed " + std::to_string(options_.seed) +
-               "\ngive the same seed, or another --checkpoint-dir";
-    say("resumed from step " + std::to_string(state_.step) + " of round " +
-        std::to_string(found->checkpoint.round) + ": " + found->path);
-    return {};
+        throw ddprun::UsageError(
+            found->path + " was written with --seed " + std::to_string(state_.seed) +
+            ", this run has --seed " + std::to_string(options_.seed) +
+            "\ngive the same seed, or another --checkpoint-dir");
+    if (is_first())
+        say("resumed from step " + std::to_string(state_.step) + " of round " +
+            std::to_string(found->checkpoint.round) + ": " + found->path);
 } catch (const ddprun::Error& error) {
-    return std::string{error.what()} + "\n--checkpoint-dir " + options_.checkpoint_dir +
-           " cannot be used: give another one, or remove what is in it";
-}
-
-void Training::share_state() {
-    std::array<std::int64_t, 3> counts{state_.step, state_.epoch, state_.consumed};
-    std::array<double, 3> totals{state_.loss, state_.correct, state_.samples};
-    group_.broadcast(counts.data(), counts.size()).wait();
-    group_.broadcast(totals.data(), totals.size()).wait();
-    group_.broadcast(optimizer_.data(), optimizer_.size()).wait();
-    reducer_.broadcast_parameters();
-    std::tie(state_.step, state_.epoch, state_.consumed) = std::tuple_cat(counts);
-    std::tie(state_.loss, state_.correct, state_.samples) = std::tuple_cat(totals);
+    if (error.code() != ddprun::ErrorCode::other) throw;
+    throw ddprun::UsageError(
+        std::string{error.what()} + "\n--checkpoint-dir " + options_.checkpoint_dir +
+        " cannot be used: give another one, or remove what is in it");
 }
 
 void Training::train_epoch() {
@@ -154,12 +139,11 @@ void Training::train_step(const std::uint64_t* batch, std::size_t batch_size) {
         static_cast<std::uint64_t>(world_.rank)};
     const auto result = model_.train(
         train_, batch, batch_size, key, [this](std::size_t i) { reducer_.mark_ready(i); });
-    reducer_.finish();
-    optimizer_.step(parameters_, gradients_);
+    reducer_.step([this] { optimizer_.step(parameters_, gradients_); });
 
-    own_.loss += result.loss;
-    own_.correct += result.correct;
-    own_samples_ += static_cast<double>(batch_size);
+    metrics_.add(loss, result.loss);
+    metrics_.add(correct, static_cast<double>(result.correct));
+    metrics_.add(samples, static_cast<double>(batch_size));
     ++state_.step;
     state_.consumed += static_cast<std::int64_t>(batch_size) * world_.world_size;
 }
@@ -178,19 +162,16 @@ void Training::finish_epoch(double seconds, double samples_before) {
 }
 
 void Training::reduce_totals() {
-    std::array<double, 3> sums{own_.loss, static_cast<double>(own_.correct), own_samples_};
-    group_.all_reduce(sums.data(), sums.size()).wait();
-    state_.loss += sums[0];
-    state_.correct += sums[1];
-    state_.samples += sums[2];
-    own_ = {};
-    own_samples_ = 0;
+    const auto totals = metrics_.reduce();
+    state_.loss += totals[loss];
+    state_.correct += totals[correct];
+    state_.samples += totals[samples];
 }
 
 /// Only the sums of the epoch need the other ranks; nobody waits for the disk.
 void Training::save() {
     if (!checkpoints_) return;
-    if (own_samples_ > 0) reduce_totals();
+    reduce_totals();
     if (!is_first()) return;
     auto checkpoint = to_checkpoint(state_, parameters_, optimizer_.velocities());
     round_->write_to(checkpoint);

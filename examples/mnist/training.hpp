@@ -3,6 +3,7 @@
 
 #include "ddprun/checkpoint.hpp"
 #include "ddprun/distributed_sampler.hpp"
+#include "ddprun/metrics.hpp"
 #include "ddprun/process_group.hpp"
 #include "ddprun/reducer.hpp"
 #include "ddprun/world.hpp"
@@ -48,8 +49,7 @@ public:
 
 private:
     void begin();
-    std::string load_newest();
-    void share_state();
+    void resume();
     void train_epoch();
     void train_step(const std::uint64_t* batch, std::size_t batch_size);
     void finish_epoch(double seconds, double samples_before);
@@ -72,9 +72,8 @@ private:
     std::optional<ddprun::CheckpointFolder> checkpoints_;
     std::optional<ddprun::CheckpointRound> round_;
     RunState state_;
-    /// This rank's sums since the totals in `state_` were last reduced.
-    BatchResult own_;
-    double own_samples_ = 0;
+    /// What the totals in `state_` do not have yet.
+    ddprun::Metrics metrics_;
 };
 
 }  // namespace mnist
