@@ -18,7 +18,7 @@ public:
         const ProcessGroup& group, const CommunicationHook& hook, const GradientBucket& bucket) {
         if (hook)
             finishes_.push_back(hook(group, bucket));
-        else
+        else if (group.size() > 1)  // alone the average is what is there
             works_.push_back(group.all_reduce(bucket.data, bucket.count, Op::average));
     }
 

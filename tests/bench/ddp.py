@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A training step of examples/mnist's network: what the Reducer adds to a plain loop, and the whole
+step beside PyTorch's DistributedDataParallel on the same network and batch. Pictures are made up."""
+import pathlib
+import statistics
+import subprocess
+import sys
+
+import allreduce
+import bench
+
+BATCHES = [64, 128, 512]
+REPETITIONS = 5
+
+
+def measure_ours(ranks, batch):
+    server = subprocess.Popen([bench.BIN / "store_bench_server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        port = server.stdout.readline().strip()
+        return allreduce.world([bench.BIN / "ddp_bench", str(batch)], ranks, port)
+    finally:
+        server.stdin.close()
+        server.wait(bench.BOUND_S)
+
+
+def measure_peer(python, ranks, batch):
+    if python is None:
+        return {}
+    script = pathlib.Path(__file__).with_name("torch_ddp.py")
+    return allreduce.world([python, script, str(batch)], ranks, allreduce.free_port())
+
+
+def main():
+    python = allreduce.torch_python()
+    rows = []
+    for ranks in (1, 2):
+        for batch in BATCHES:
+            ours, peers = [], []
+            for _ in range(REPETITIONS):
+                ours.append(measure_ours(ranks, batch))
+                peers.append(measure_peer(python, ranks, batch))
+            name = f"{ranks} rank{'s' if ranks > 1 else ''}, batch {batch}"
+            ddp = allreduce.values(ours, "ddp", batch)
+            peer = allreduce.values(peers, "ddp", batch)
+            if ranks == 1:
+                # The processor's time, which is all of it when nobody is waited for; and each run's own
+                # ratio: from run to run the machine differs by more than one percent.
+                with_ddp = allreduce.values(ours, "ddp_cpu", batch)
+                plain = allreduce.values(ours, "plain_cpu", batch)
+                ratio = statistics.median(a / b for a, b in zip(with_ddp, plain))
+                rows.append(bench.row(
+                    f"{name}, step", "us of CPU", with_ddp, plain, "plain loop", "within 1 %",
+                    lambda a, b, ratio=ratio: ratio <= 1.01))
+                rows[-1]["ratio"] = ratio
+            quicker = (lambda a, b: a >= b) if peer else None
+            rows.append(bench.row(
+                f"{name}, trained", "samples/s", [ranks * batch * 1e6 / us for us in ddp],
+                [ranks * batch * 1e6 / us for us in peer], "PyTorch DDP (gloo)", "at least as quick", quicker))
+    return bench.finish("ddp", rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
