@@ -26,6 +26,7 @@ agent::JobReport a_report(WorkerFailure worker) {
     report.exit_code = 1;
     report.first_cause = cause;
     report.run_id = "run17";
+    report.round = 2;
     report.program = "train.py";
     return report;
 }
@@ -150,7 +151,7 @@ TEST_CASE("a cancelled job says so, a good one says nothing") {
     report.first_cause = Cause{Cause::Kind::cancelled, "SIGINT on node1", "node1"};
     CHECK(
         failure_summary(report, false) ==
-        "ddprun: job was cancelled: SIGINT on node1\n  job          a\n  exit code    130\n");
+        "ddprun: job was cancelled: SIGINT on node1\n  exit code    130\n");
 }
 
 TEST_CASE("without a result the screen says what this node ended for") {
@@ -163,5 +164,5 @@ TEST_CASE("without a result the screen says what this node ended for") {
     CHECK(
         failure_summary(report, false) ==
         "ddprun: job failed: the rendezvous server at node1:29400 is gone\n"
-        "  job          a\n  exit code    81\n");
+        "  exit code    81\n");
 }
