@@ -138,6 +138,15 @@ one("exit_code", "--standalone", "exit=7")
 one("exit_code_compat", "--standalone", "exit=7", is_compat=True)
 one("killed", "--standalone", "kill=SIGKILL")
 one("killed_compat", "--standalone", "kill=SIGSEGV", is_compat=True)
+one(
+    "error_file_compat",
+    "--standalone --nproc-per-node=2",
+    "others=2 r1:error=usual r1:exit=5 wait",
+    is_compat=True,
+    differs=[
+        Difference("table.12", "  error_file: <N/A>", "a temporary file is removed once it is told")
+    ],
+)
 one("sibling_is_stopped", "--standalone --nproc-per-node=2", "others=2 r1:exit=3 wait")
 one("one_restart_helps", "--standalone --max-restarts=2 --nproc-per-node=2", "a0:others=2 a0:r1:exit=3 a0:wait")
 one("restarts_are_spent", "--standalone --max-restarts=2", "exit=3")

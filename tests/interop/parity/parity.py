@@ -175,6 +175,8 @@ class Run:
         }
         workers = sorted((self.worker(r) for r in records), key=worker_order)
         answer["every_worker"], answer["workers"] = in_common(workers)
+        if self.case.is_compat and any(codes):
+            answer["table"] = self.table()
         if "{logs}" in str(self.case.nodes) + str(self.case.environment):
             answer["files"] = self.files()
         parent = self.case.environment.get("TORCHELASTIC_ERROR_FILE")
@@ -230,6 +232,20 @@ class Run:
             text = text.replace(path, name)
         text = re.sub(re.escape(self.folder) + r"/node\d", "<node>", text)
         return text.replace(self.folder, "<tmp>").replace(str(self.port), "<port>")
+
+    def table(self):
+        """What is printed about a failure, without rulers, times and numbers of processes."""
+        lines = self.text("stderr").splitlines()
+        rulers = [i for i, line in enumerate(lines) if re.fullmatch("={20,}", line)]
+        shown = []
+        for line in lines[rulers[0] : rulers[-1] + 1] if rulers else []:
+            line = re.sub("[-=]{20,}", "<ruler>", line)
+            line = re.sub(r"(?<=time      : ).*", "<time>", line)
+            line = re.sub(r"(?<=host      : ).*", "<this host>", line)
+            line = re.sub(r"(?<=error_file: )/(?!\S*logs/).*", "<error file>", line)
+            line = re.sub(r"(pid: |PID )\d+", r"\1<pid>", line)
+            shown.append(self.plain(line))
+        return shown
 
     def files(self):
         found = {}
