@@ -298,12 +298,15 @@ void AgentRunner::tell_worker_event(Agent::Event event) {
 void AgentRunner::explain(const Agent::ExplainFailure& order) {
     PostMortem::Death death;
     death.error_file = error_file_path(config_.worker, *plan_, order.local_rank);
+    // Beside the log files it is evidence, and named in the report.
+    death.keeps_error_file = !plan_->logs.is_none();
+    auto kept = death.keeps_error_file ? death.error_file : std::string{};
     if (const auto* group = driver_->machine().group()) {
         const auto& worker = group->worker(order.local_rank);
         death.pid = worker.pid();
         if (worker.exit()) death.end = to_worker_end(*worker.exit());
     }
-    post_mortem_.examine(std::move(death), [this, order](PostMortem::Finding finding) {
+    post_mortem_.examine(std::move(death), [this, order, kept](PostMortem::Finding finding) {
         Agent::FailureExplained explained{order.round, order.local_rank, "", "", false};
         explained.cause = std::move(finding.cause);
         explained.unix_time = finding.unix_time;
@@ -311,6 +314,7 @@ void AgentRunner::explain(const Agent::ExplainFailure& order) {
             explained.message = finding.report->message;
             explained.details = finding.report->details;
             explained.is_consequence = finding.report->is_consequence;
+            explained.error_file = kept;
         }
         if (plan_ && plan_->assignment.round == order.round) {
             if (explained.details.empty())
@@ -339,7 +343,6 @@ std::string AgentRunner::original_of(const std::optional<control::Cause>& cause)
 
 void AgentRunner::clean_up(int round) {
     workers_.forget();
-    // Beside the log files they are evidence.
     if (!plan_ || plan_->assignment.round != round || !plan_->logs.is_none()) return;
     std::vector<std::string> paths;
     for (int local_rank = 0; local_rank < config_.worker.nproc; ++local_rank)

@@ -56,7 +56,8 @@ def on_signal(number, _):
 
 def say(stream):
     def print_line(text):
-        print("worker: " + text, file=stream, flush=True)
+        # In one piece: lines of several workers must not meet in the middle.
+        os.write(stream.fileno(), ("worker: " + text + "\n").encode())
 
     return print_line
 
