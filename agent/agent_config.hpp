@@ -21,6 +21,9 @@ struct RendezvousPlan {
     std::optional<bool> is_host;
     /// Numeric address to listen on instead of the wildcard (--host); empty for the usual rules.
     std::string listen_host;
+    /// Fixed places at a fixed address: node rank 0 serves, and the endpoint is what workers are
+    /// told as MASTER_ADDR and MASTER_PORT.
+    bool is_static = false;
 };
 
 /// Everything one agent needs to know, resolved and checked by the launcher before the fork.

@@ -59,10 +59,13 @@ std::string explain(const JobSpec& spec, const std::string& who_serves) {
     page.row("run id", spec.run_id, spec.run_id.value);
     page.row("nodes", spec.nodes, describe(spec.nodes.value));
     page.row("workers per node", spec.nproc, std::to_string(spec.nproc.value));
+    if (spec.has_virtual_local_rank.value)
+        page.row("local rank", spec.has_virtual_local_rank, "0, one GPU each");
     page.row("role", spec.role, spec.role.value);
     const auto& rank = spec.node_rank;
     page.row("node rank", rank, rank.value ? std::to_string(*rank.value) : "any");
     page.row("max restarts", spec.max_restarts, std::to_string(spec.max_restarts.value));
+    page.row("rendezvous", spec.is_static, spec.is_static.value ? "static" : "c10d");
     const auto& endpoint = spec.endpoint.value;
     page.row(
         "endpoint", spec.endpoint, endpoint.port == 0 ? "a free port here" : endpoint.to_string());

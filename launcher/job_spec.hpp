@@ -11,6 +11,7 @@
 #include "rendezvous/base/log.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,8 +28,9 @@ struct Surroundings {
     std::string own_path;
     std::string host_name;
     int cpu_count = 1;
-    /// NVIDIA devices the kernel driver knows; CUDA_VISIBLE_DEVICES is applied to it here.
-    int gpu_count = 0;
+    /// How many NVIDIA GPUs the machine has, whatever CUDA_VISIBLE_DEVICES says. A function because
+    /// the answer may take a program's start; empty: none.
+    std::function<int()> count_gpus;
     std::vector<InterfaceAddress> interfaces;
     /// Standard error is one.
     bool has_terminal = false;
@@ -63,11 +65,16 @@ struct JobSpec {
     From<std::string> run_id;
     From<control::NodeRange> nodes;
     From<int> nproc;
+    /// Each worker sees one GPU and has LOCAL_RANK 0.
+    From<bool> has_virtual_local_rank;
     From<std::string> role;
     From<std::optional<int>> node_rank;
     From<int> max_restarts;
     /// Port 0: this node serves on a free port and is the only one.
     From<Endpoint> endpoint;
+    /// Node 0 serves, each node has its place, and the workers' MASTER_ADDR and MASTER_PORT are
+    /// the endpoint.
+    From<bool> is_static;
     From<std::optional<bool>> is_host;
     From<std::string> local_addr;
     From<PortRange> ports;

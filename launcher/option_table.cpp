@@ -7,7 +7,7 @@
 namespace ddprun::launcher {
 namespace {
 
-constexpr std::string_view job = "The job";
+constexpr std::string_view the_job = "The job";
 constexpr std::string_view meeting = "How the nodes find each other";
 constexpr std::string_view command = "What the workers run";
 constexpr std::string_view failure = "When something fails";
@@ -29,13 +29,22 @@ constexpr OptionRow typed_only(OptionRow row) {
 }
 
 constexpr std::array all_rows{
-    OptionRow{"nnodes", "N|MIN:MAX[+SPARES]", job, "number of nodes, or a range (default 1)"},
+    OptionRow{"nnodes", "N|MIN:MAX[+SPARES]", the_job, "number of nodes, or a range (default 1)"},
     OptionRow{
-        "nproc-per-node", "N|auto|gpu|cpu", job, "workers on this node (default 1); -np too", 'n'},
-    OptionRow{"standalone", "", job, "one node, own free port, random id; needs nothing else"},
-    OptionRow{"role", "NAME", job, "role of this node's workers (default 'default')"},
-    own({"devices", "LIST", job, "the GPUs to use, as in 0,2,4-7; one worker each unless said"}),
-    OptionRow{"virtual-local-rank", "", job, "each worker sees one GPU only and has LOCAL_RANK 0"},
+        "nproc-per-node",
+        "N|auto|gpu|cpu",
+        the_job,
+        "workers on this node (default 1); -np too",
+        'n'},
+    OptionRow{"standalone", "", the_job, "one node, own free port, random id; needs nothing else"},
+    OptionRow{"role", "NAME", the_job, "role of this node's workers (default 'default')"},
+    own(
+        {"devices",
+         "LIST",
+         the_job,
+         "the GPUs to use, as in 0,2,4-7; one worker each unless said"}),
+    OptionRow{
+        "virtual-local-rank", "", the_job, "each worker sees one GPU only and has LOCAL_RANK 0"},
 
     OptionRow{
         "rdzv-endpoint",
@@ -81,9 +90,9 @@ constexpr std::array all_rows{
          "give the script --local-rank=N first, as torch.distributed.launch does"}),
     typed_only(
         {"numa-binding",
-         "MODE",
+         "node|socket|exclusive|core-complex",
          command,
-         "bind workers to CPUs: node, socket, exclusive or core-complex"}),
+         "bind each worker to CPUs near its GPU"}),
 
     OptionRow{
         "max-restarts", "N", failure, "restarts of the whole job before it fails (default 0)"},
@@ -161,7 +170,8 @@ constexpr std::array all_rows{
 
     OptionRow{"monitor-interval", "SECONDS", for_torch, "not needed: nothing here is polled"},
     OptionRow{"exit-barrier-timeout", "SECONDS", for_torch, "not needed: finished nodes wait"},
-    OptionRow{"start-method", "METHOD", for_torch, "not needed: workers are programs"},
+    OptionRow{
+        "start-method", "spawn|fork|forkserver", for_torch, "not needed: workers are programs"},
     OptionRow{"event-log-handler", "NAME", for_torch, "see --event-file"},
     typed_only({"logs-specs", "NAME", for_torch, "names a Python plug-in, which is not loaded"}),
     own({"use-env", "", for_torch, "the opposite of --pass-local-rank, and the rule"}),
@@ -173,9 +183,9 @@ constexpr std::array all_rows{
          "exit codes, report and log files exactly as torchrun has them"}),
     own(
         {"log-level",
-         "LEVEL",
+         "error|warning|info|debug|trace",
          about,
-         "error, warning, info, debug or trace (default: LOGLEVEL, else warning)"}),
+         "ddprun's own log (default: LOGLEVEL, else warning)"}),
     own(typed_only({"explain", "", about, "print the job as understood and why, then exit"})),
     typed_only(
         {"print-completion", "bash|zsh|fish", about, "print a completion script, then exit"}),

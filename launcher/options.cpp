@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <memory>
 #include <sstream>
@@ -29,7 +30,17 @@ std::string with_dashes(std::string_view name) {
     return result;
 }
 
+/// What mpirun and its like call the list of machines to start on.
+constexpr std::array<std::string_view, 6> host_lists{
+    "hosts", "host", "hostfile", "machinefile", "machine-file", "H"};
+
 Failure unknown_option(const std::string& typed, const std::string& name) {
+    if (std::find(host_lists.begin(), host_lists.end(), name) != host_lists.end())
+        return misuse(
+            typed,
+            "ddprun starts no processes on other machines yet",
+            "run the same command on each of them, as in ddprun --nnodes=N "
+            "--rdzv-endpoint=HOST:29400 --nproc-per-node=M SCRIPT, by ssh, srun or pdsh");
     std::vector<std::string_view> names;
     for (const auto& row : option_table())
         names.push_back(row.name);

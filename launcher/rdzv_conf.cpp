@@ -12,17 +12,18 @@
 namespace ddprun::launcher {
 namespace {
 
-constexpr std::array<std::string_view, 6> meant{
+constexpr std::array<std::string_view, 7> meant{
     "join_timeout",
     "last_call_timeout",
     "keep_alive_interval",
     "keep_alive_max_attempt",
     "is_host",
-    "rank"};
+    "rank",
+    "timeout"};
 
 /// Keys of torch that have nothing to act on here: there is no blob to write and no back end.
-constexpr std::array<std::string_view, 5> without_effect{
-    "close_timeout", "heartbeat_timeout", "heartbeat", "read_timeout", "timeout"};
+constexpr std::array<std::string_view, 4> without_effect{
+    "close_timeout", "heartbeat_timeout", "heartbeat", "read_timeout"};
 
 Failure bad_conf(std::string_view given, const std::string& accepted) {
     return {system_code(EINVAL), "'" + std::string{given} + "': " + accepted};
@@ -134,6 +135,7 @@ Result<RdzvConf> parse_rdzv_conf(std::string_view text) {
     conf.keep_alive_max_attempt = reader.whole("keep_alive_max_attempt", 1);
     conf.is_host = reader.truth("is_host");
     conf.rank = reader.whole("rank", 0);
+    conf.timeout = reader.seconds("timeout");
     for (const auto key : without_effect)
         if (reader.seconds(key)) conf.warnings.push_back(std::string{key} + " has no effect here");
     if (const auto type = reader.take("store_type"); type && *type != "tcp")

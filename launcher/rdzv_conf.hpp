@@ -18,8 +18,9 @@ struct RdzvConf {
     std::optional<Duration> keep_alive_interval;
     std::optional<int> keep_alive_max_attempt;
     std::optional<bool> is_host;
-    /// torch's static back end takes the node rank from here too.
+    /// torch's static back end takes the node rank from here too, and its own time limit.
     std::optional<int> rank;
+    std::optional<Duration> timeout;
     /// Sentences about keys that do nothing here, or that nobody knows; torchrun ignores the
     /// latter without a word, and a misspelt join_timeout is then found out ten minutes later.
     std::vector<std::string> warnings;

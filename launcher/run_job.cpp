@@ -4,12 +4,14 @@
 #include "agent/agent_runner.hpp"
 #include "agent/keeper.hpp"
 #include "agent/process/inherited_state.hpp"
+#include "launcher/completion.hpp"
 #include "launcher/exit_code.hpp"
 #include "launcher/explain.hpp"
 #include "launcher/job_spec.hpp"
 #include "launcher/log_folder.hpp"
 #include "launcher/options.hpp"
 #include "launcher/report_options.hpp"
+#include "launcher/resolving.hpp"
 #include "launcher/surroundings.hpp"
 #include "launcher/who_serves.hpp"
 #include "rendezvous/base/exit_codes.hpp"
@@ -37,6 +39,11 @@ int refuse(const Failure& failure, bool is_torchrun_wanted = false) {
     return exit_code;
 }
 
+int complete(const Given& given) {
+    if (const auto script = completion_script(given.text)) return show(*script);
+    return refuse(usage(given.origin, given.text, "accepted are bash, zsh and fish"));
+}
+
 int fork_and_run(const agent::AgentConfig& config, const agent::InheritedState& start) {
     auto fork = agent::fork_agent(start);
     if (!fork) {
@@ -60,6 +67,8 @@ int run(
     if (!options) return refuse(options.error());
     if (options->has_flag("help")) return show(help_text());
     if (options->has_flag("version")) return show("ddprun " DDPRUN_VERSION "\n");
+
+    if (const auto given = options->find("print-completion")) return complete(*given);
 
     std::vector<Notice> notices;
     const auto level = log_level(*options, surroundings.environment, notices);

@@ -2,6 +2,7 @@
 #include "launcher/surroundings.hpp"
 
 #include "agent/process/read_topology.hpp"
+#include "launcher/program_lines.hpp"
 #include "rendezvous/base/random.hpp"
 
 #include <arpa/inet.h>
@@ -46,6 +47,7 @@ std::string host_name() {
     return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
 }
 
+/// The kernel driver's own list; where there is none (WSL, some containers), nvidia-smi's.
 int count_gpus() {
     int count = 0;
     std::error_code error;
@@ -53,7 +55,7 @@ int count_gpus() {
          !error && entry != end;
          entry.increment(error))
         ++count;
-    return count;
+    return count > 0 ? count : count_lines_of({"nvidia-smi", "-L"}, "GPU ");
 }
 
 std::vector<InterfaceAddress> interface_addresses() {
@@ -96,7 +98,7 @@ Surroundings look_around(const char* const* environment) {
     around.own_path = own_path();
     around.host_name = host_name();
     around.cpu_count = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
-    around.gpu_count = count_gpus();
+    around.count_gpus = count_gpus;
     around.interfaces = interface_addresses();
     around.has_terminal = ::isatty(STDERR_FILENO) == 1;
     auto random = seeded_by_the_system();

@@ -41,6 +41,7 @@ std::vector<std::string> resolve_now(const std::string& host) {
 std::string who_serves(const JobSpec& spec, const Surroundings& surroundings) {
     server::HostingFacts facts;
     facts.endpoint = spec.endpoint.value;
+    facts.is_static = spec.is_static.value;
     facts.is_host = spec.is_host.value;
     facts.max_nodes = spec.nodes.value.max;
     facts.node_rank = spec.node_rank.value;

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <charconv>
 #include <map>
+#include <optional>
 #include <utility>
 
 namespace ddprun::agent {
@@ -40,7 +41,9 @@ std::string seconds_number(Duration length) {
 }
 
 constexpr std::array variables{
-    Variable{"LOCAL_RANK", [](const Place& p) { return text(p.local_rank); }},
+    Variable{
+        "LOCAL_RANK",
+        [](const Place& p) { return text(p.spec.has_virtual_local_rank ? 0 : p.local_rank); }},
     Variable{"RANK", [](const Place& p) { return text(p.in().rank_base + p.local_rank); }},
     Variable{"GROUP_RANK", [](const Place& p) { return text(p.in().group_rank); }},
     Variable{
@@ -91,6 +94,42 @@ std::string_view name_at(std::string_view text) {
     return text.substr(0, length);
 }
 
+/// The value of a name in an argument; braces are asked for where torchrun does not know it, so
+/// that as few arguments as possible mean something else here.
+std::optional<std::string> argument_value(
+    std::string_view name, bool is_braced, const Place& place) {
+    if (name == "local_rank") return text(place.local_rank);
+    if (!is_braced) return std::nullopt;
+    if (name == "rank") return text(place.in().rank_base + place.local_rank);
+    if (name == "group_rank") return text(place.in().group_rank);
+    return std::nullopt;
+}
+
+std::string expand(std::string_view text, const Place& place) {
+    std::string result;
+    while (!text.empty()) {
+        const auto dollar = text.find('$');
+        result += text.substr(0, dollar);
+        if (dollar == std::string_view::npos) break;
+        text.remove_prefix(dollar + 1);
+
+        const bool is_braced = text.starts_with('{');
+        const auto name = name_at(text.substr(is_braced ? 1 : 0));
+        const bool is_closed = !is_braced || text.substr(name.size() + 1).starts_with('}');
+        const auto value = is_closed ? argument_value(name, is_braced, place) : std::nullopt;
+        if (text.starts_with('$')) {
+            result += '$';
+            text.remove_prefix(1);
+        } else if (value) {
+            result += *value;
+            text.remove_prefix(name.size() + (is_braced ? 2 : 0));
+        } else {
+            result += '$';
+        }
+    }
+    return result;
+}
+
 }  // namespace
 
 std::vector<std::string> worker_environment(
@@ -102,6 +141,9 @@ std::vector<std::string> worker_environment(
     for (const auto& variable : variables)
         environment.insert_or_assign(std::string{variable.name}, variable.value(place));
 
+    if (spec.has_virtual_local_rank)
+        environment.insert_or_assign("CUDA_VISIBLE_DEVICES", own_device(spec, local_rank));
+
     std::vector<std::string> lines;
     lines.reserve(environment.size());
     for (const auto& [name, value] : environment)
@@ -109,36 +151,28 @@ std::vector<std::string> worker_environment(
     return lines;
 }
 
-std::vector<std::string> worker_arguments(const WorkerSpec& spec, int local_rank) {
+std::vector<std::string> worker_arguments(
+    const WorkerSpec& spec, const RoundPlan& plan, int local_rank) {
     auto arguments = spec.arguments;
+    const Place place{spec, plan, local_rank};
     for (std::size_t i = 1; i < arguments.size(); ++i)
-        arguments[i] = expand_local_rank(arguments[i], local_rank);
+        arguments[i] = expand(arguments[i], place);
     return arguments;
 }
 
-std::string expand_local_rank(std::string_view text, int local_rank) {
-    constexpr std::string_view known = "local_rank";
-    std::string result;
-    while (!text.empty()) {
-        const auto dollar = text.find('$');
-        result += text.substr(0, dollar);
-        if (dollar == std::string_view::npos) break;
-        text.remove_prefix(dollar + 1);
-
-        const bool is_braced = text.starts_with('{');
-        const auto name = name_at(text.substr(is_braced ? 1 : 0));
-        const bool is_closed = !is_braced || text.substr(name.size() + 1).starts_with('}');
-        if (text.starts_with('$')) {
-            result += '$';
-            text.remove_prefix(1);
-        } else if (name == known && is_closed) {
-            result += std::to_string(local_rank);
-            text.remove_prefix(name.size() + (is_braced ? 2 : 0));
-        } else {
-            result += '$';
-        }
+std::string own_device(const WorkerSpec& spec, int local_rank) {
+    const auto found = spec.environment.find("CUDA_VISIBLE_DEVICES");
+    if (found == spec.environment.end() || found->second.empty()) return text(local_rank);
+    std::string_view rest = found->second;
+    for (int skipped = 0; skipped < local_rank; ++skipped) {
+        const auto comma = rest.find(',');
+        // The launcher has checked that there are enough.
+        rest = comma == std::string_view::npos ? std::string_view{} : rest.substr(comma + 1);
     }
-    return result;
+    rest = rest.substr(0, rest.find(','));
+    const auto first = rest.find_first_not_of(' ');
+    if (first == std::string_view::npos) return {};
+    return std::string{rest.substr(first, rest.find_last_not_of(' ') - first + 1)};
 }
 
 std::string error_file_path(const WorkerSpec& spec, const RoundPlan& plan, int local_rank) {

@@ -42,11 +42,15 @@ struct RoundPlan {
 std::vector<std::string> worker_environment(
     const WorkerSpec& spec, const RoundPlan& plan, int local_rank);
 
-/// argv of one worker: every argument after the program's name goes through torchrun's template.
-std::vector<std::string> worker_arguments(const WorkerSpec& spec, int local_rank);
+/// argv of one worker: every argument after the program's name goes through torchrun's template:
+/// `$local_rank` and `${local_rank}` become the number, `$$` becomes `$`, any other `$` stays; but
+/// `${rank}` and `${group_rank}` are known too.
+std::vector<std::string> worker_arguments(
+    const WorkerSpec& spec, const RoundPlan& plan, int local_rank);
 
-/// `$local_rank` and `${local_rank}` become the number, `$$` becomes `$`, any other `$` stays.
-std::string expand_local_rank(std::string_view text, int local_rank);
+/// What a worker with a virtual local rank sees as its only GPU: its entry of the list that the
+/// node was given, or its number when there is none.
+std::string own_device(const WorkerSpec& spec, int local_rank);
 
 /// TORCHELASTIC_ERROR_FILE: beside the worker's log files, where it stays; without those in the
 /// TMPDIR that the worker sees, else /tmp, and removed after the round.

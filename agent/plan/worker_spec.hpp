@@ -23,6 +23,9 @@ struct WorkerSpec {
     std::string role = "default";
     /// CPUs by local rank (--numa-binding); who is not in it is not bound.
     std::vector<CpuBinding> bindings;
+    /// Each worker sees one GPU only and takes it for its first: LOCAL_RANK is 0, and
+    /// CUDA_VISIBLE_DEVICES one entry.
+    bool has_virtual_local_rank = false;
 
     bool operator==(const WorkerSpec&) const = default;
 };

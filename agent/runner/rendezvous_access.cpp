@@ -79,6 +79,7 @@ boost::asio::awaitable<void> RendezvousAccess::attempt(int link, Duration unansw
     server::HostingFacts facts;
     facts.endpoint = plan.endpoint;
     facts.listen_address = plan.listen_host;
+    facts.is_static = plan.is_static;
     facts.is_host = plan.is_host;
     facts.max_nodes = config_.nodes.max;
     facts.node_rank = config_.node_rank;
@@ -140,6 +141,7 @@ std::optional<Failure> RendezvousAccess::host(const server::Listen& listen) {
     server::RendezvousServer::Options options;
     options.listen = listen.on;
     options.hosted_run_id = config_.run_id;
+    options.has_store_of_round = config_.rendezvous.is_static;
     options.name = config_.host_name;
     options.version = DDPRUN_VERSION;
     options.on_idle = [this] { boost::asio::post(io_, [this] { hooks_.on_server_idle(); }); };

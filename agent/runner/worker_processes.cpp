@@ -69,7 +69,7 @@ void WorkerProcesses::spawn(const RoundPlan& plan) {
 SpawnSpec WorkerProcesses::spawn_spec(const RoundPlan& plan, int local_rank) const {
     SpawnSpec spec;
     spec.program = spec_.program;
-    spec.arguments = worker_arguments(spec_, local_rank);
+    spec.arguments = worker_arguments(spec_, plan, local_rank);
     spec.environment = worker_environment(spec_, plan, local_rank);
     spec.start = start_;
     const auto index = static_cast<std::size_t>(local_rank);

@@ -410,6 +410,11 @@ void Agent::on_message(control::ServerMessage message, Instant now, std::vector<
 }
 
 void Agent::on_assignment(control::Assignment next, std::vector<Effect>& out) {
+    // Workers were promised this address, however the first node is reached otherwise.
+    if (config_.rendezvous.is_static) {
+        next.master_addr = config_.rendezvous.endpoint.host;
+        next.master_port = config_.rendezvous.endpoint.port;
+    }
     // After a resume the server repeats what holds.
     if (assignment_ && next == *assignment_) return;
     const bool is_old = assignment_ && next.round <= assignment_->round;

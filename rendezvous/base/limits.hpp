@@ -67,6 +67,8 @@ inline constexpr std::size_t max_preamble_bytes = 32;
 /// Peers of rejected connections that are remembered, so that each is logged once.
 inline constexpr std::size_t max_remembered_peers = 1'000;
 inline constexpr std::uint16_t default_rendezvous_port = 29'400;
+/// Of static rendezvous.
+inline constexpr std::uint16_t default_master_port = 29'500;
 /// Below the ephemeral range and Kubernetes' node ports, clear of 29400 and 29500.
 inline constexpr std::uint16_t first_store_port = 20'000;
 inline constexpr std::uint16_t last_store_port = 29'399;

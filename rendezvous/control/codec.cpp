@@ -43,6 +43,7 @@ void write(JsonWriter& out, const Settings& settings) {
     out.seconds("grace", settings.grace);
     out.name("late_nodes", name_of(settings.late_nodes));
     out.integer("max_losses", settings.max_losses);
+    out.truth("static", settings.is_static);
 }
 
 void write(JsonWriter& out, const WorkerEnd& end) {
@@ -428,6 +429,7 @@ Settings read_settings(const Fields& in) {
     settings.grace = in.seconds("grace");
     settings.late_nodes = in.one_of("late_nodes", late_nodes);
     settings.max_losses = in.integer("max_losses", 0, biggest_count);
+    settings.is_static = in.truth("static");
     return settings;
 }
 

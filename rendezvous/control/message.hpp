@@ -41,6 +41,8 @@ struct Settings {
     Duration grace = std::chrono::seconds{30};
     LateNodes late_nodes = LateNodes::restart;
     int max_losses = 10;
+    /// Fixed places: every node brings its node rank, which is its group rank.
+    bool is_static = false;
 
     bool operator==(const Settings&) const = default;
 };

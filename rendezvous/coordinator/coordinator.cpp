@@ -79,6 +79,13 @@ void Coordinator::on_join(Peer& peer, control::Join join, Instant now, std::vect
                  "' only, not for '" + join.run_id + "'",
              std::nullopt},
             out);
+    if (join.settings.is_static && !options_.hosted_run_id)
+        return refuse(
+            connection,
+            {"this is a daemon; with static rendezvous (--master-addr) node 0 serves: use "
+             "--rdzv-backend=c10d --rdzv-endpoint here",
+             std::nullopt},
+            out);
     if (interrupted_)
         return refuse(connection, {"the server ends: " + interrupted_->reason, std::nullopt}, out);
 

@@ -85,6 +85,8 @@ void Job::on_joined(Joined joined, Instant now, std::vector<Effect>& out) {
             "job '" + identity_.run_id + "': " + why + "; all nodes must be started alike",
             std::nullopt,
             out);
+    if (const auto objection = objection_to_place(joined.join, now))
+        return refuse(connection, objection->reason, objection->retry, out);
     auto reach = reach_of(joined.join, joined.connection);
     if (!reach) return refuse(connection, reach.error().context, std::nullopt, out);
     const bool is_surplus = state_ == State::running && !terms_.nodes.keeps_spares() &&
@@ -116,6 +118,30 @@ void Job::on_joined(Joined joined, Instant now, std::vector<Effect>& out) {
         case State::draining: send(member, control::Standby{standby_reason(member)}, out); break;
         case State::over: break;
     }
+}
+
+/// With fixed places a node brings its own, which nobody else may have.
+std::optional<control::Refused> Job::objection_to_place(const control::Join& join, Instant now) {
+    if (!terms_.settings.is_static) return std::nullopt;
+    const auto wrong = [](std::string reason) {
+        return control::Refused{std::move(reason), std::nullopt};
+    };
+    if (!join.node_rank || *join.node_rank >= terms_.nodes.max)
+        return wrong(
+            "with static rendezvous each node needs --node-rank, 0 to " +
+            std::to_string(terms_.nodes.max - 1));
+    for (const auto* member : std::as_const(members_).by_arrival()) {
+        if (member->join.node_rank != join.node_rank) continue;
+        const auto taken = "node rank " + std::to_string(*join.node_rank) + " of job '" +
+                           identity_.run_id + "' is taken by " + member->name() +
+                           ", and asked for by " + join.node.host + " (pid " +
+                           std::to_string(join.node.pid) + ")";
+        // Somebody who is silent may be lost, and this its replacement.
+        const bool may_go = !is_heard(*member, now) || member->is_leaving();
+        if (may_go) return control::Refused{taken, job::retry_while_ending};
+        return wrong(taken + "; give each node a --node-rank of its own");
+    }
+    return std::nullopt;
 }
 
 /// The answer to its first join did not reach it, so it has done nothing in this job.

@@ -132,6 +132,9 @@ std::string disagreement(const control::Join& job, const control::Join& node) {
     };
     const auto& ours = job.settings;
     const auto& theirs = node.settings;
+    const auto kind = [](bool is_static) { return std::string{is_static ? "static" : "c10d"}; };
+    if (ours.is_static != theirs.is_static)
+        return differs("--rdzv-backend", kind(ours.is_static), kind(theirs.is_static));
     if (job.node.user != node.node.user)
         return differs(
             "the user id", std::to_string(job.node.user), std::to_string(node.node.user));

@@ -80,6 +80,7 @@ void ControlServer::perform(Machine::Effect& effect) {
     std::visit(
         Overloaded{
             [&](const Machine::Send& send) {
+                notice_round(send.message);
                 if (const auto connection = connection_of(send.connection))
                     connection->send(encoded(send.message));
             },
@@ -96,6 +97,13 @@ void ControlServer::perform(Machine::Effect& effect) {
             },
         },
         effect);
+}
+
+void ControlServer::notice_round(const control::ServerMessage& message) {
+    const auto* assignment = std::get_if<control::Assignment>(&message);
+    if (assignment == nullptr || assignment->round == std::exchange(round_, assignment->round))
+        return;
+    if (hooks_.on_round) hooks_.on_round();
 }
 
 const ControlConnection::Frame& ControlServer::encoded(const control::ServerMessage& message) {

@@ -29,6 +29,8 @@ public:
         std::function<void()> on_idle;
         /// A connection that never got as far as the preamble.
         std::function<void(std::string peer, std::string reason)> on_rejected;
+        /// The first assignment of a new round is about to leave.
+        std::function<void()> on_round = {};
     };
 
     ControlServer(
@@ -55,6 +57,9 @@ private:
     const ControlConnection::Frame& encoded(const control::ServerMessage& message);
     void settled();
 
+    /// Told once for each round, before anybody hears of it.
+    void notice_round(const control::ServerMessage& message);
+
     control::Hello hello_;
     Duration handshake_timeout_;
     Hooks hooks_;
@@ -63,6 +68,7 @@ private:
     std::optional<control::ServerMessage> encoded_message_;
     ControlConnection::Frame encoded_frame_;
     bool is_idle_ = true;
+    int round_ = -1;
     net::Driver<Machine> driver_;
 };
 

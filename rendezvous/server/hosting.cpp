@@ -50,6 +50,18 @@ Hosting listen_unless_in_use(const HostingFacts& facts, std::string why) {
     return Connect{in_use(facts) + ", so its holder is taken for the job's server"};
 }
 
+Hosting decide_static(const HostingFacts& facts) {
+    if (facts.node_rank != 0) return Connect{"node rank 0 serves, with static rendezvous"};
+    if (facts.is_port_in_use)
+        return Refuse{
+            in_use(facts) +
+            ", and this node is to serve there; stop the other, choose another --master-port, or "
+            "give this node its --node-rank if it is not node 0"};
+    return Listen{
+        listen_on(facts.endpoint.host, facts.listen_address, facts.endpoint.port),
+        "node rank 0 serves, with static rendezvous"};
+}
+
 }  // namespace
 
 ListenOn listen_on(std::string_view written_host, std::string_view address, std::uint16_t port) {
@@ -64,6 +76,7 @@ ListenOn listen_on(std::string_view written_host, std::string_view address, std:
 
 Hosting decide(const HostingFacts& facts) {
     const auto& host = facts.endpoint.host;
+    if (facts.is_static) return decide_static(facts);
     if (facts.endpoint.port == 0) {
         if (facts.max_nodes > 1)
             return Refuse{

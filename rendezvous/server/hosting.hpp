@@ -42,6 +42,8 @@ struct HostingFacts {
     Endpoint endpoint;
     /// --host: listen there instead of following the rules.
     std::string listen_address;
+    /// Node rank 0 serves, at that port and no other, because workers were promised it.
+    bool is_static = false;
     std::optional<bool> is_host;
     int max_nodes = 1;
     std::optional<int> node_rank;

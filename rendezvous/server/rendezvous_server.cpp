@@ -39,6 +39,7 @@ private:
     boost::asio::awaitable<void> receive(net::Tcp::socket socket);
     void dispatch(net::Tcp::socket socket, Caller caller, std::string first_bytes);
     void reject(const std::string& peer, std::string_view reason);
+    void begin_round();
     ServerStatus status(const StatusQuery& query) const;
 
     Options options_;
@@ -62,7 +63,8 @@ RendezvousServer::Core::Core(Options options)
           {options_.hosted_run_id, options_.name},
           options_.handshake_timeout,
           {options_.on_idle,
-           [this](const std::string& peer, const std::string& reason) { reject(peer, reason); }}),
+           [this](const std::string& peer, const std::string& reason) { reject(peer, reason); },
+           [this] { begin_round(); }}),
       started_at_(control_.now()) {}
 
 RendezvousServer::Core::~Core() {
@@ -170,6 +172,11 @@ void RendezvousServer::Core::dispatch(
 void RendezvousServer::Core::reject(const std::string& peer, std::string_view reason) {
     if (rejections_.add(peer))
         log::warning("rendezvous.rejected", {{"peer", peer}, {"reason", reason}});
+}
+
+/// Nobody of the round before may still reach its keys, or find them.
+void RendezvousServer::Core::begin_round() {
+    if (options_.has_store_of_round) store_.reset();
 }
 
 ServerStatus RendezvousServer::Core::status(const StatusQuery& query) const {

@@ -26,6 +26,9 @@ public:
         ListenOn listen;
         /// Inside a `ddprun`: serves this run id only and is told to agents as `hosted`.
         std::optional<std::string> hosted_run_id;
+        /// The shared c10d store is empty again at each new round of the job: with static
+        /// rendezvous it is the workers' store. Else it is for whoever comes, and lives on.
+        bool has_store_of_round = false;
         /// Told to agents and shown in /status.
         std::string name;
         std::string version;

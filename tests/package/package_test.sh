@@ -23,3 +23,10 @@ out=$("$prefix/bin/ddprun" --standalone --nproc-per-node=2 --no-python "$place/t
     printf '%s\n' "$out"
     exit 1
 }
+
+"$cmake" --build "$build_dir" --target uninstall >/dev/null
+left=$(find "$prefix" ! -type d)
+[ -z "$left" ] || {
+    printf 'left after uninstall:\n%s\n' "$left"
+    exit 1
+}

@@ -81,6 +81,7 @@ const std::vector<std::string_view> shells_among_them{
     "rendezvous/base/random",
     "launcher/log_folder",
     "launcher/main",
+    "launcher/program_lines",
     "launcher/run_job",
     "launcher/surroundings",
     "launcher/who_serves",

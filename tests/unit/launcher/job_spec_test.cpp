@@ -82,36 +82,6 @@ TEST_CASE("with nothing said, one worker runs alone on a port of its own under a
     CHECK(spec.notices.empty());
 }
 
-TEST_CASE("where the nodes meet follows from what was given") {
-    struct Row {
-        Words words;
-        std::string endpoint;
-        std::string run_id;
-    };
-    const std::vector<Row> rows{
-        {{}, "localhost:0", random_id},
-        {{"--rdzv-id=mine"}, "localhost:0", "mine"},
-        {{"--standalone"}, "localhost:0", random_id},
-        {{"--standalone", "--rdzv-id=x", "--rdzv-endpoint=h:1", "--nnodes=1:3"},
-         "localhost:0",
-         random_id},
-        {{"--rdzv-backend=c10d"}, "localhost:29400", "none"},
-        {{"--rdzv-backend=c10d", "--nnodes=2"}, "localhost:29400", "none"},
-        {{"--rdzv-endpoint=h"}, "h:29400", "none"},
-        {{"--rdzv-endpoint=h:7", "--nnodes=2:3"}, "h:7", "none"},
-        {{"--rdzv-endpoint=h:0"}, "h:0", random_id},
-        {{"--rdzv-endpoint=[::1]:7", "--rdzv-id="}, "[::1]:7", random_id},
-        {{"--rdzv-backend=static", "--rdzv-endpoint=h:7", "--nnodes=2", "--node-rank=1"},
-         "h:7",
-         "none"},
-    };
-    for (const auto& row : rows) {
-        const auto spec = spec_of(row.words);
-        CHECK(spec.endpoint.value.to_string() == row.endpoint);
-        CHECK(spec.run_id.value == row.run_id);
-    }
-}
-
 TEST_CASE("several nodes without a place to meet are refused or warned about") {
     CHECK(
         refusal({"--nnodes=2"}) ==
@@ -141,7 +111,7 @@ TEST_CASE("each wrong value is named as it was given, with what is accepted") {
         {"--max-restarts=-1", "--max-restarts: '-1': accepted is a whole number from 0 up"},
         {"--max_restarts=x", "--max_restarts: 'x': accepted is"},
         {"--nproc-per-node=0", "--nproc-per-node: '0': accepted are 1 to 4096, auto, gpu and cpu"},
-        {"--nproc-per-node=xpu", "--nproc-per-node: 'xpu': accepted are"},
+        {"--nproc-per-node=xpu", "--nproc-per-node: 'xpu': only NVIDIA GPUs are counted"},
         {"--nproc-per-node=gpu", "--nproc-per-node: 'gpu': no NVIDIA GPU is visible"},
         {"--rdzv-endpoint=h:x", "--rdzv-endpoint: endpoint 'h:x': the port must be"},
         {"--rdzv-conf=join_timeout", "--rdzv-conf: 'join_timeout': accepted is KEY=VALUE"},
@@ -171,7 +141,7 @@ TEST_CASE("the number of workers is counted where it is left to us") {
     auto around = a_machine();
     CHECK(spec_of({"--nproc-per-node=cpu"}, around).nproc.value == 12);
     CHECK(spec_of({"--nproc-per-node=auto"}, around).nproc.value == 12);
-    around.gpu_count = 8;
+    around.count_gpus = [] { return 8; };
     CHECK(spec_of({"--nproc-per-node=auto"}, around).nproc.value == 8);
     CHECK(spec_of({"--nproc-per-node=gpu"}, around).nproc.value == 8);
     around.environment["CUDA_VISIBLE_DEVICES"] = "3, 1";
@@ -180,6 +150,62 @@ TEST_CASE("the number of workers is counted where it is left to us") {
     CHECK(spec_of({"--nproc-per-node=gpu"}, around).nproc.value == 1);
     around.environment["CUDA_VISIBLE_DEVICES"] = "";
     CHECK(spec_of({"--nproc-per-node=auto"}, around).nproc.value == 12);
+}
+
+TEST_CASE("a list of devices is what the workers see, one worker each") {
+    auto around = a_machine({{"CUDA_VISIBLE_DEVICES", "7"}});
+    around.count_gpus = [] { return 8; };
+
+    const auto spec = spec_of({"--devices=0,2,4-5"}, around);
+    CHECK(spec.nproc.value == 4);
+    CHECK(spec.nproc.origin == "--devices");
+    CHECK(spec.environment.at("CUDA_VISIBLE_DEVICES") == "0,2,4,5");
+
+    CHECK(spec_of({"--devices=0,2", "--nproc-per-node=1"}, around).nproc.value == 1);
+    CHECK(spec_of({"--devices=0,2", "--nproc-per-node=gpu"}, around).nproc.value == 2);
+    CHECK(spec_of({"--devices=MIG-a,MIG-b", "--nproc-per-node=auto"}, around).nproc.value == 2);
+    CHECK(refusal({"--devices=0,2", "--nproc-per-node=3"}, around)
+              .starts_with("--nproc-per-node: '3': --devices names 2 devices"));
+    CHECK(refusal({"--devices=8"}, around)
+              .starts_with("--devices: '8': this machine has 8 GPUs, 0 to 7"));
+}
+
+TEST_CASE("a virtual local rank needs a device for each worker") {
+    CHECK(spec_of({"--virtual-local-rank"}).has_virtual_local_rank.value);
+    CHECK_FALSE(spec_of({}).has_virtual_local_rank.value);
+    const auto two = a_machine({{"CUDA_VISIBLE_DEVICES", "4,5"}});
+    CHECK(spec_of({"--virtual-local-rank", "--nproc-per-node=2"}, two).nproc.value == 2);
+    CHECK(
+        refusal({"--virtual-local-rank", "--nproc-per-node=3"}, two) ==
+        "--virtual-local-rank: 'CUDA_VISIBLE_DEVICES=4,5': that is fewer devices than the 3 "
+        "workers of this node");
+}
+
+TEST_CASE("an old script gets its local rank as an argument, but not with --use-env") {
+    CHECK(
+        spec_of({"--pass-local-rank"}).command.arguments ==
+        Words{"/usr/bin/python3", "-u", "train.py", "--local-rank=${local_rank}"});
+    CHECK(
+        spec_of({"--pass-local-rank", "--use_env"}).command.arguments ==
+        Words{"/usr/bin/python3", "-u", "train.py"});
+}
+
+TEST_CASE("a path that torchrun would run inside Python is run with Python") {
+    CHECK(
+        spec_of({"--run-path", "--no-python"}).command.arguments ==
+        Words{"/usr/bin/python3", "-u", "train.py"});
+}
+
+TEST_CASE("options about torchrun's Python are read as torchrun reads them, and said once") {
+    CHECK(events(spec_of({"--start-method=fork"})) == Words{"option.unneeded"});
+    CHECK(
+        refusal({"--start-method=vfork"}) ==
+        "--start-method: 'vfork': accepted are spawn, fork and forkserver");
+    CHECK(events(spec_of({"--event-log-handler=null"})).empty());
+    CHECK(events(spec_of({"--event-log-handler=console"})) == Words{"option.unneeded"});
+    CHECK(events(spec_of({"--logs-specs=mine"})) == Words{"option.unneeded"});
+    CHECK(events(spec_of({"--exit-barrier-timeout=5"})) == Words{"option.unneeded"});
+    CHECK(refusal({"--exit-barrier-timeout=x"}).starts_with("--exit-barrier-timeout: 'x'"));
 }
 
 TEST_CASE("several workers get one OpenMP thread each unless somebody said otherwise") {
@@ -240,6 +266,7 @@ TEST_CASE("the agent is told everything that was resolved") {
     const auto config = to_agent_config(spec_of(
         {"--nnodes=2:4+1",
          "--nproc-per-node=3",
+         "--rdzv-backend=c10d",
          "--rdzv-endpoint=h:7",
          "--rdzv-id=job",
          "--rdzv-conf=is_host=1,join_timeout=9,last_call_timeout=8,keep_alive_interval=20",
@@ -317,6 +344,7 @@ TEST_CASE("an explanation shows every value and where it came from") {
   role                default                   default
   node rank           any                       not given
   max restarts        3                         PET_MAX_RESTARTS
+  rendezvous          c10d                      nobody asked for fixed places
   endpoint            node1:29400               --rdzv-endpoint
   local address       10.0.0.7                  --local-addr=eth0
   ports               20000-29399               default
@@ -325,6 +353,7 @@ TEST_CASE("an explanation shows every value and where it came from") {
   lease               6 s                       --rdzv-conf keep_alive_interval x keep_alive_max_attempt, raised to the shortest
   shutdown timeout    30 s                      default
   workers' store      shared                    default
+  CPU binding         -                         default
 
 rendezvous: this node serves
 command: /usr/bin/python3 -u train.py

@@ -162,6 +162,14 @@ TEST_CASE("an unknown option is named with the nearest known one") {
     CHECK(refusal({"-q", "s.py"}) == "-q: unknown option");
 }
 
+TEST_CASE("a list of machines is refused with the reason and the right command") {
+    for (const std::string typed : {"--hosts", "--host", "--hostfile", "--machinefile", "-H"}) {
+        CAPTURE(typed);
+        CHECK(refusal({typed, "a,b", "s.py"})
+                  .starts_with(typed + ": ddprun starts no processes on other machines yet: run"));
+    }
+}
+
 TEST_CASE("help and version work beside mistakes that follow") {
     CHECK(parsed({"--help", "--wibble"}).has_flag("help"));
     CHECK(parsed({"--nnodes=x", "--version", "--wibble"}).has_flag("version"));

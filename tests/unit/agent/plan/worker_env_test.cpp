@@ -112,12 +112,19 @@ TEST_CASE("arguments go through torchrun's template, the program's name does not
     auto spec = a_spec();
     spec.arguments[0] = "$local_rank";
     CHECK(
-        worker_arguments(spec, 1) ==
+        worker_arguments(spec, a_plan(), 1) ==
         std::vector<std::string>{"$local_rank", "-u", "train.py", "--log=1.txt"});
 }
 
-TEST_CASE("only the local rank and the doubled dollar are replaced") {
-    const auto expanded = [](const char* text) { return expand_local_rank(text, 7); };
+TEST_CASE("only known names and the doubled dollar are replaced") {
+    auto plan = a_plan();
+    plan.assignment.rank_base = 30;
+    plan.assignment.group_rank = 4;
+    const auto expanded = [&](const std::string& text) {
+        WorkerSpec spec;
+        spec.arguments = {"program", text};
+        return worker_arguments(spec, plan, 7)[1];
+    };
     CHECK(expanded("$local_rank") == "7");
     CHECK(expanded("a${local_rank}b$local_rank.txt") == "a7b7.txt");
     CHECK(expanded("$$local_rank") == "$local_rank");
@@ -127,4 +134,23 @@ TEST_CASE("only the local rank and the doubled dollar are replaced") {
     CHECK(expanded("${other} $other $ $1 ${}") == "${other} $other $ $1 ${}");
     CHECK(expanded("cost: 5$") == "cost: 5$");
     CHECK(expanded("") == "");
+    CHECK(expanded("${rank}-${group_rank}-${local_rank}") == "37-4-7");
+    CHECK(expanded("$rank $group_rank $${rank}") == "$rank $group_rank ${rank}");
+}
+
+TEST_CASE("with a virtual local rank each worker sees one GPU and takes it for its first") {
+    auto spec = a_spec();
+    spec.has_virtual_local_rank = true;
+    const auto has = [&](const std::string& line) {
+        const auto environment = worker_environment(spec, a_plan(), 1);
+        return std::find(environment.begin(), environment.end(), line) != environment.end();
+    };
+    CHECK(has("LOCAL_RANK=0"));
+    CHECK(has("CUDA_VISIBLE_DEVICES=1"));
+    spec.environment["CUDA_VISIBLE_DEVICES"] = "4, GPU-ab-cd ,6";
+    CHECK(has("CUDA_VISIBLE_DEVICES=GPU-ab-cd"));
+    spec.environment["CUDA_VISIBLE_DEVICES"] = "";
+    CHECK(has("CUDA_VISIBLE_DEVICES=1"));
+    spec.arguments = {"train", "--log=${local_rank}"};
+    CHECK(worker_arguments(spec, a_plan(), 1)[1] == "--log=1");
 }

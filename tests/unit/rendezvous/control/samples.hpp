@@ -49,6 +49,7 @@ inline Join a_join() {
     join.peer_port = 65'535;
     join.max_restarts = 5;
     join.settings.late_nodes = LateNodes::at_restart;
+    join.settings.is_static = true;
     join.settings.grace = std::chrono::milliseconds{300};
     join.settings.lease = Duration{6'000'000'001};
     return join;

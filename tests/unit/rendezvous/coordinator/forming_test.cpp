@@ -101,6 +101,50 @@ TEST_CASE("group ranks follow node ranks, then the endpoint's host, then natural
         "early=0 late=1 node1=2 node2=3 node10=4");
 }
 
+TEST_CASE("with fixed places each node rank is given once and every node brings one") {
+    Story job{"2", 3, [](control::Join& join) { join.settings.is_static = true; }};
+    job.is_hosted();
+    const auto at = [](int rank) { return [rank](control::Join& join) { join.node_rank = rank; }; };
+    job.join("b", at(1));
+    job.join("nowhere");
+    job.join("beyond", at(2));
+    job.join("twin", at(1));
+
+    const auto told = job.told();
+    const auto refusals = std::count_if(told.begin(), told.end(), [](const std::string& line) {
+        return line.find("refused") != std::string::npos;
+    });
+    // Each is told, and its connection closed.
+    CHECK(refusals == 2 * 3);
+    const auto names_both = [](const std::string& line) {
+        return line.find("node rank 1 of job") != std::string::npos &&
+               line.find("is taken by b (pid") != std::string::npos &&
+               line.find("asked for by twin (pid") != std::string::npos;
+    };
+    CHECK(std::any_of(told.begin(), told.end(), names_both));
+
+    job.join("a", at(0));
+    CHECK(ranks_of(job, "a b") == "a=0 b=1");
+}
+
+TEST_CASE("a daemon cannot serve fixed places, and the two kinds do not mix") {
+    Story daemon{"2", 3, [](control::Join& join) { join.settings.is_static = true; }};
+    daemon.join("a", [](control::Join& join) { join.node_rank = 0; });
+    REQUIRE(daemon.told().size() == 2);
+
+    Story job{"2"};
+    job.is_hosted();
+    job.join("a");
+    job.told();
+    job.join("b", [](control::Join& join) {
+        join.settings.is_static = true;
+        join.node_rank = 1;
+    });
+    CHECK(
+        job.told().front().find("--rdzv-backend is static here and c10d in the job started on a") !=
+        std::string::npos);
+}
+
 TEST_CASE("a node rank that two ask for is said once and arrival decides") {
     Story job{"2"};
     job.join("b", [](control::Join& join) { join.node_rank = 0; });

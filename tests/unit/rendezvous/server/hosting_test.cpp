@@ -82,6 +82,34 @@ TEST_CASE("is_host decides before any address is looked at") {
     CHECK(decide(near) == Hosting{Connect{"is_host says that another node serves"}});
 }
 
+TEST_CASE("with fixed places node rank 0 serves, whatever the address, and nobody else") {
+    for (auto facts : {at_the_endpoint(), elsewhere()}) {
+        facts.is_static = true;
+        facts.node_rank = 0;
+        CHECK(
+            decide(facts) ==
+            Hosting{Listen{
+                {Scope::everywhere, "", 29400}, "node rank 0 serves, with static rendezvous"}});
+        facts.node_rank = 1;
+        CHECK(decide(facts) == Hosting{Connect{"node rank 0 serves, with static rendezvous"}});
+    }
+}
+
+TEST_CASE("with fixed places a taken port is a refusal, even for one node: workers were told it") {
+    auto facts = at_the_endpoint();
+    facts.is_static = true;
+    facts.node_rank = 0;
+    facts.max_nodes = 1;
+    facts.is_port_in_use = true;
+    facts.held_by = "nginx (pid 7)";
+
+    const auto decision = decide(facts);
+
+    REQUIRE(std::holds_alternative<Refuse>(decision));
+    CHECK(contains(std::get<Refuse>(decision).reason, "in use on this machine by nginx (pid 7)"));
+    CHECK(contains(std::get<Refuse>(decision).reason, "--master-port"));
+}
+
 TEST_CASE("node rank 0 serves when nobody answered at a foreign address for two seconds") {
     auto facts = elsewhere();
     facts.node_rank = 0;

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ddprun::launcher {
+
+/// The completion script of a shell ("bash", "zsh", "fish"), made of the option table: options in
+/// their dashed spelling, the words an option's value may be, files for the script. Empty: unknown
+/// shell.
+std::optional<std::string> completion_script(std::string_view shell);
+
+}  // namespace ddprun::launcher

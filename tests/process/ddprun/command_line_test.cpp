@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/process/ddprun/job.hpp"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <iostream>
+
+using namespace ddprun::test;
+
+namespace {
+
+/// What bash would offer for these words; the last one is being typed.
+std::string offered(const Words& typed) {
+    std::string words;
+    for (const auto& word : typed)
+        words += " '" + word + "'";
+    Running bash{
+        "/bin/bash",
+        {"-c",
+         "source <(" + program("ddprun") + " --print-completion bash); COMP_WORDS=(ddprun" + words +
+             "); COMP_CWORD=" + std::to_string(typed.size()) +
+             "; _ddprun; echo \"${COMPREPLY[*]}\""}};
+    CHECK(bash.wait_for_code() == 0);
+    return bash.out();
+}
+
+Running ddprun_with(const Words& arguments, const std::map<std::string, std::string>& more) {
+    return Running{program("ddprun"), Running::Options{arguments, more, false, "", "", false, {}}};
+}
+
+}  // namespace
+
+TEST_CASE("bash completes options and their values, and leaves the script's words alone") {
+    const TempDir dir;
+    CHECK(offered({"--nproc"}) == "--nproc-per-node\n");
+    CHECK(offered({"--report-format", "j"}) == "json\n");
+    CHECK(offered({"--report-format", "=", "t"}) == "text torchrun\n");
+    CHECK(offered({"-m", "--max-restarts", "3", "--stand"}) == "--standalone\n");
+    CHECK(offered({"script-of-mine", "--nproc"}) == "\n");
+    CHECK(offered({"--", "--nproc"}) == "\n");
+}
+
+TEST_CASE("an unknown shell is named with those that are known, with 2") {
+    Running job{program("ddprun"), {"--print-completion", "tcsh"}};
+    CHECK(job.wait_for_code() == 2);
+    CHECK(contains(job.err(), "--print-completion: 'tcsh': accepted are bash, zsh and fish"));
+}
+
+TEST_CASE("an explanation says which role this process takes and starts nothing") {
+    Running job{
+        program("ddprun"),
+        {"--explain",
+         "--nnodes=2",
+         "--master-addr=127.0.0.1",
+         "--node-rank=1",
+         "--no-python",
+         "true"}};
+    CHECK(job.wait_for_code() == 0);
+    CHECK(contains(job.out(), "another node serves: node rank 0 serves, with static rendezvous"));
+    CHECK(contains(job.out(), "static"));
+}
+
+TEST_CASE("a list of machines is refused with what to run instead, with 2") {
+    Running job{program("ddprun"), {"--hosts", "a,b", "train.py"}};
+    CHECK(job.wait_for_code() == 2);
+    CHECK(contains(job.err(), "--hosts: ddprun starts no processes on other machines yet"));
+    CHECK(contains(job.err(), "--rdzv-endpoint=HOST:29400"));
+}
+
+TEST_CASE("mpirun's short count, arguments with ranks, and variables of a batch system") {
+    const TempDir dir;
+    const auto script = dir.write_script("worker", "#!/bin/sh\necho \"$@\"\n");
+    auto job = ddprun_with(
+        {"-np", "2", script, "--out=${rank}-$local_rank", "-np", "--nnodes=9"},
+        {{"PET_NO_PYTHON", "1"}, {"PET_NPROC_PER_NODE", "5"}});
+    CHECK(job.wait_for_code() == 0);
+    CHECK(sorted_lines(job.out()) == Words{"--out=0-0 -np --nnodes=9", "--out=1-1 -np --nnodes=9"});
+}
+
+TEST_CASE("each worker with a virtual local rank sees its own GPU as the first") {
+    const TempDir dir;
+    const auto script =
+        dir.write_script("worker", "#!/bin/sh\necho $RANK $LOCAL_RANK $CUDA_VISIBLE_DEVICES\n");
+    auto job = ddprun_with(
+        {"--nproc-per-node=2", "--virtual-local-rank", "--no-python", script},
+        {{"CUDA_VISIBLE_DEVICES", "5,3"}});
+    CHECK(job.wait_for_code() == 0);
+    CHECK(sorted_lines(job.out()) == Words{"0 0 5", "1 0 3"});
+}
+
+TEST_CASE("GPUs are counted by nvidia-smi where the driver has no folder") {
+    if (std::filesystem::exists("/proc/driver/nvidia/gpus")) {
+        std::cout << "SKIP counting by nvidia-smi: this machine's driver tells itself\n";
+        return;
+    }
+    const TempDir dir;
+    dir.write_script(
+        "nvidia-smi",
+        "#!/bin/sh\necho 'GPU 0: A (UUID: GPU-1)'\necho '  MIG 1g'\necho 'GPU 1: B'\n");
+    auto job = ddprun_with(
+        {"--nproc-per-node=gpu", "--no-python", "echo", "up"},
+        {{"PATH", dir.path().string() + ":/usr/bin:/bin"}});
+    CHECK(job.wait_for_code() == 0);
+    CHECK(job.out() == "up\nup\n");
+}
