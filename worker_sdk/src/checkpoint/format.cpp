@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/checkpoint/format.hpp"
 
-#include <boost/crc.hpp>
+#include "worker_sdk/src/checkpoint/crc32.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -32,12 +32,6 @@ constexpr ValueType value_type_of() {
         return ValueType::float64;
     else
         return ValueType::int64;
-}
-
-std::uint32_t checksum_of(std::span<const std::byte> bytes) {
-    boost::crc_32_type crc;
-    crc.process_bytes(bytes.data(), bytes.size());
-    return crc.checksum();
 }
 
 Failure malformed(std::string what) {
@@ -81,7 +75,7 @@ public:
     }
     std::vector<std::byte> finish() {
         set_file_size();
-        number(checksum_of(bytes_));
+        number(crc32(bytes_));
         return std::move(bytes_);
     }
 
@@ -278,7 +272,7 @@ Result<Checkpoint> decode(std::span<const std::byte> file) {
         return malformed("the size in the file is not the file's");
 
     const auto body = file.first(file.size() - checksum_bytes);
-    if (Reader{file.last(checksum_bytes)}.number<std::uint32_t>() != checksum_of(body))
+    if (Reader{file.last(checksum_bytes)}.number<std::uint32_t>() != crc32(body))
         return Failure{Fault::damaged, {}};
     Reader reader{body.subspan(preamble_bytes)};
     return read_body(reader);
