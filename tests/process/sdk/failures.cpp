@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <string>
+#include <utility>
 
 using namespace ddprun::tests;
 using namespace std::chrono_literals;
@@ -23,6 +24,9 @@ std::string these(Codes... codes) {
 
 constexpr int killed = 128 + SIGKILL;
 
+/// In shared memory, and over Gloo alone.
+const Workers::Variables both_ways[] = {{}, {{"SDK_WORKER_GLOO", "1"}}};
+
 bool mentions(const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
 }
@@ -30,21 +34,23 @@ bool mentions(const std::string& text, const std::string& part) {
 /// All ranks end with Mismatch, and each of them reads what the two sides were at.
 void check_mismatch(
     const std::string& scenario, const std::string& one_side, const std::string& other_side) {
-    Workers workers(3, {scenario});
-    const auto codes = workers.exit_codes();
-    CAPTURE(workers.output(0));
-    CHECK(codes == these(mismatched, mismatched, mismatched));
-    for (int rank = 0; rank < 3; ++rank) {
-        CHECK(mentions(workers.output(rank), one_side));
-        CHECK(mentions(workers.output(rank), other_side));
+    for (const auto& way : both_ways) {
+        Workers workers(3, {scenario}, way);
+        const auto codes = workers.exit_codes();
+        CAPTURE(workers.output(0));
+        CHECK(codes == these(mismatched, mismatched, mismatched));
+        for (int rank = 0; rank < 3; ++rank) {
+            CHECK(mentions(workers.output(rank), one_side));
+            CHECK(mentions(workers.output(rank), other_side));
+        }
     }
 }
 
 }  // namespace
 
 TEST_CASE("sdk: the others learn at once that a peer was killed, and which") {
-    for (const int count : {2, 4}) {
-        Workers workers(count, {"endless"});
+    for (const auto& [count, way] : {std::pair{2, 0}, {4, 0}, {2, 1}, {4, 1}}) {
+        Workers workers(count, {"endless"}, both_ways[way]);
         workers.await_line("ready");
 
         const auto before = std::chrono::steady_clock::now();
@@ -63,14 +69,16 @@ TEST_CASE("sdk: the others learn at once that a peer was killed, and which") {
 }
 
 TEST_CASE("sdk: who waits for a peer that does nothing learns of its death as well") {
-    Workers workers(3, {"last_one_idle"});
-    workers.await_line("ready");
+    for (const auto& way : both_ways) {
+        Workers workers(3, {"last_one_idle"}, way);
+        workers.await_line("ready");
 
-    workers.kill(2, SIGKILL);
+        workers.kill(2, SIGKILL);
 
-    CHECK(workers.exit_codes() == these(peer_lost, peer_lost, killed));
-    CHECK(mentions(workers.output(0), "lost rank 2"));
-    CHECK(mentions(workers.output(1), "lost rank 2"));
+        CHECK(workers.exit_codes() == these(peer_lost, peer_lost, killed));
+        CHECK(mentions(workers.output(0), "lost rank 2"));
+        CHECK(mentions(workers.output(1), "lost rank 2"));
+    }
 }
 
 TEST_CASE("sdk: a peer that never comes is a timeout while joining") {
@@ -93,19 +101,24 @@ TEST_CASE("sdk: a collective that takes longer than the group allows ends with T
 }
 
 TEST_CASE("sdk: a deadline of one's own aborts the group and lets go of the buffer") {
-    Workers workers(2, {"own_deadline"});
+    for (const auto& way : both_ways) {
+        Workers workers(2, {"own_deadline"}, way);
 
-    CHECK(workers.exit_codes() == these(timed_out, timed_out));
-    CHECK(mentions(
-        workers.output(0),
-        "Timeout: call 2: all_reduce (sum) of 1000 float32: rank 1 did not come within "));
+        CHECK(workers.exit_codes() == these(timed_out, timed_out));
+        CHECK(mentions(
+            workers.output(0),
+            std::string{"Timeout: call 2: all_reduce (sum) of 1000 float32: "} +
+                (way.empty() ? "rank 1 did not come within " : "not done when its deadline")));
+    }
 }
 
 TEST_CASE("sdk: after an abort on one rank all ranks see the group end") {
-    Workers workers(3, {"aborted"});
+    for (const auto& way : both_ways) {
+        Workers workers(3, {"aborted"}, way);
 
-    CHECK(workers.exit_codes() == these(peer_lost, peer_lost, peer_lost));
-    CHECK(mentions(workers.output(0), "aborted on this rank"));
+        CHECK(workers.exit_codes() == these(peer_lost, peer_lost, peer_lost));
+        CHECK(mentions(workers.output(0), "aborted on this rank"));
+    }
 }
 
 TEST_CASE("sdk: ranks that disagree on size, type or order get Mismatch with both sides named") {

@@ -43,6 +43,14 @@ std::thread start_without_signals(Body body) {
     return thread;
 }
 
+/// With the call that it happened in.
+Trouble placed(const Collective& collective, Trouble trouble) {
+    if (trouble.kind == Trouble::Kind::mismatch) return trouble;
+    if (trouble.kind == Trouble::Kind::timeout) trouble.operation = describe(collective);
+    trouble.text = describe(collective) + ": " + trouble.text;
+    return trouble;
+}
+
 }  // namespace
 
 ProcessGroup Group::create(
@@ -151,7 +159,7 @@ void Group::wait(const std::shared_ptr<Ticket>& ticket, std::optional<Clock::tim
     if (ticket->outcome) throw_trouble(*ticket->outcome, settings_.round);
 }
 
-/// True when the ticket's turn had come, this thread was allowed to perform it, and now it is done.
+/// True when the ticket's turn had come, this thread was allowed to perform it, and it is done.
 bool Group::perform_while_waiting(
     std::unique_lock<std::mutex>& lock,
     const Ticket& ticket,
@@ -286,10 +294,7 @@ Outcome Group::run(const Collective& collective, milliseconds timeout) {
 Trouble Group::explain(const Collective& collective, Trouble trouble) {
     if (trouble.kind == Trouble::Kind::peer_lost && watch_)
         trouble = watch_->agreed(std::move(trouble));
-    if (trouble.kind == Trouble::Kind::mismatch) return trouble;
-    if (trouble.kind == Trouble::Kind::timeout) trouble.operation = describe(collective);
-    trouble.text = describe(collective) + ": " + trouble.text;
-    return trouble;
+    return placed(collective, std::move(trouble));
 }
 
 void Group::look_for_broken_connections(std::unique_lock<std::mutex>& lock, Lane& lane) {
@@ -309,7 +314,7 @@ void Group::look_for_mismatch(std::unique_lock<std::mutex>& lock, Lane& lane) {
     const auto collective = *lane.current;
     lock.unlock();
     auto found = watch_->look(collective);
-    if (found) abort(std::move(*found));
+    if (found) abort(placed(collective, std::move(*found)));
     lock.lock();
 }
 

@@ -149,3 +149,14 @@ TEST_CASE("an average is the sum divided by the number of ranks, integers rounde
     CHECK(doubles == std::vector<double>{1.0 / 3.0, 3});
     CHECK(integers == std::vector<std::int64_t>{1, -1, 2});
 }
+
+TEST_CASE("trouble survives the store") {
+    Trouble lost{Trouble::Kind::peer_lost, "lost ranks 1 and 3"};
+    lost.ranks = {1, 3};
+    const auto mismatch = mismatch_between("rank 0 is at a", "rank 1 is at b");
+
+    CHECK(trouble_from_text(written(lost)) == lost);
+    CHECK(trouble_from_text(written(mismatch)) == mismatch);
+    for (const char* text : {"", "lost", "else\na\nb"})
+        CHECK(!trouble_from_text(text));
+}

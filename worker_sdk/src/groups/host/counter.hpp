@@ -40,17 +40,26 @@ public:
                 pause();
             }
         }
-        for (int round = 0; round < (has_cores_ ? 1 : yields_when_crowded); ++round) {
-            yield();
-            if (is_over()) return true;
-        }
+        if (!has_cores_ && look_while_yielding(is_over)) return true;
         return learn(false);
     }
 
 private:
     static constexpr int fewest_rounds = 8;
     static constexpr int most_rounds = 128;  // some 200 us
-    static constexpr int yields_when_crowded = 20;
+    static constexpr std::chrono::microseconds longest_yielding{40};
+
+    /// Letting the others run helps while it is they whom we wait for. A yield that takes long has
+    /// let somebody else run; then a sleeper is woken sooner.
+    template <class IsOver>
+    static bool look_while_yielding(IsOver is_over) {
+        const auto until = std::chrono::steady_clock::now() + longest_yielding;
+        do {
+            yield();
+            if (is_over()) return true;
+        } while (std::chrono::steady_clock::now() < until);
+        return false;
+    }
 
     bool learn(bool found) {
         rounds_ = found ? rounds_ * 2 : rounds_ / 2;
