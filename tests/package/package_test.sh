@@ -24,6 +24,31 @@ out=$("$prefix/bin/ddprun" --standalone --nproc-per-node=2 --no-python "$place/t
     exit 1
 }
 
+# The shared library shows the public interface and nothing of what it is made of.
+strangers=$(nm -D --defined-only "$prefix"/lib*/libddprun_worker.so | c++filt | cut -d' ' -f3- |
+    sed -E 's/^(typeinfo( name)? for|vtable for|non-virtual thunk to) //' |
+    grep -vE '^(ddprun_[a-z_]+|ddprun::[A-Z].*)$' || true)
+if [ -n "$strangers" ]; then
+    printf 'libddprun_worker.so shows what is not ours to show:\n%s\n' "$strangers" | head -20
+    exit 1
+fi
+
+# A C program without CMake, moved away from where it was built.
+if command -v pkg-config >/dev/null; then
+    export PKG_CONFIG_PATH
+    PKG_CONFIG_PATH=$(echo "$prefix"/lib*/pkgconfig)
+    # shellcheck disable=SC2046  # flags are words
+    cc -std=c11 "$source_dir/examples/tutorials/plain_c.c" -o "$place/plain_c" $(pkg-config --cflags --libs ddprun)
+    "$prefix/bin/ddprun" --standalone --nproc-per-node=2 --no-python "$place/plain_c" | grep -q 'rank 1 of 2: average 9.5'
+else
+    echo "SKIP pkg-config: not installed"
+fi
+
+# As part of another project. Configured only: to build it is to build the SDK once more.
+"$cmake" -S "$source_dir/tests/package/fetched" -B "$place/fetched" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" \
+    -DDDPRUN_SOURCE="$source_dir" >/dev/null
+"$cmake" --build "$place/fetched" --target help | grep -q '^trainer:'
+
 "$cmake" --build "$build_dir" --target uninstall >/dev/null
 left=$(find "$prefix" ! -type d)
 [ -z "$left" ] || {

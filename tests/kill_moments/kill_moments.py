@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""kill_moments.py BUILD COUNT [SEED]: a training of three ranks under ddprun, COUNT times over; each time one or two
+of its processes are killed at a random moment. After the restart it has to end like the undisturbed one, to the bit
+(every sample used once per epoch, the loss going on), and to leave nothing: no process, no shared memory, no socket, no
+temporary file."""
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+RANKS = 3
+BOUND_S = 120
+PATIENCE_S = 10
+MARK = "DDPRUN_KILL_MOMENTS"
+
+
+def with_mark(mark):
+    """Processes of this run: they inherited its mark."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            if f"{MARK}={mark}".encode() in (entry / "environ").read_bytes().split(b"\0"):
+                found.append(f"process {entry.name}: {(entry / 'cmdline').read_bytes()[:80]}")
+        except OSError:
+            pass  # gone, or a stranger's
+    return found
+
+
+def traces(folder):
+    """What jobs could leave on the machine: names in shared memory, temporary files, named sockets."""
+    names = {f"/dev/shm/{name}" for name in os.listdir("/dev/shm")}
+    names |= {str(path) for path in pathlib.Path(folder).rglob("*") if "/saved/" not in f"{path}/"}
+    with open("/proc/net/unix", encoding="ascii", errors="replace") as sockets:
+        names |= {line.split()[7] for line in sockets if "ddprun" in line and len(line.split()) > 7}
+    return names
+
+
+def left_behind(mark, folder, before):
+    """What is still there after a generous time. Other jobs on this machine come and go meanwhile."""
+    left = set(with_mark(mark)) | (traces(folder) - before)
+    until = time.monotonic() + PATIENCE_S
+    while left and time.monotonic() < until:
+        time.sleep(0.05)
+        left &= set(with_mark(mark)) | traces(folder)
+    return sorted(left)
+
+
+class Training:
+    def __init__(self, build, folder, number):
+        self.mark = f"{os.getpid()}-{number}"
+        self.saved = f"{folder}/saved/{number}"
+        os.makedirs(self.saved)
+        environment = dict(os.environ, TMPDIR=folder, **{MARK: self.mark})
+        self.pids = {}
+        self.errors = []
+        self.last_pid_came = threading.Event()
+        self.process = subprocess.Popen(
+            [f"{build}/bin/ddprun", "--standalone", f"--nproc-per-node={RANKS}", "--max-restarts=3", "--no-python",
+             f"{build}/stubs/counted_training", self.saved],
+            env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.reader = threading.Thread(target=self.read_errors)
+        self.reader.start()
+
+    def read_errors(self):
+        for line in self.process.stderr:
+            self.errors.append(line)
+            told = re.fullmatch(r"rank (\d+) pid (\d+)\n", line)
+            if told:
+                self.pids[int(told[1])] = int(told[2])
+            if len(self.pids) == RANKS:
+                self.last_pid_came.set()
+
+    def end(self):
+        """(exit code, the last line of its output)"""
+        out = self.process.stdout.read()
+        code = self.process.wait(BOUND_S)
+        self.reader.join()
+        return code, out.strip().split("\n")[-1]
+
+
+def kill(pid):
+    try:
+        os.kill(pid, signal.SIGKILL)
+        return True
+    except ProcessLookupError:
+        return False  # it was quicker
+
+
+def main():
+    build, count = sys.argv[1], int(sys.argv[2])
+    seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.randrange(1 << 32)
+    print(f"seed {seed}: kill_moments.py {build} {count} {seed}", flush=True)
+    chance = random.Random(seed)
+    folder = tempfile.mkdtemp(prefix="ddprun-kill-")
+    failures = hits = 0
+    try:
+        undisturbed = Training(build, folder, "undisturbed")
+        undisturbed.last_pid_came.wait(BOUND_S)
+        began = time.monotonic()
+        code, wanted = undisturbed.end()
+        length = time.monotonic() - began
+        if code != 0 or "each sample 2 to 2 times" not in wanted:
+            sys.exit(f"the undisturbed training failed ({code}): {wanted}\n{''.join(undisturbed.errors)}")
+        before = traces(folder)
+        for number in range(count):
+            training = Training(build, folder, number)
+            if not training.last_pid_came.wait(BOUND_S):
+                sys.exit("the ranks did not start")
+            moment = chance.uniform(0, length)
+            victims = chance.sample(range(RANKS), 1 if chance.random() < 0.8 else 2)
+            pids = [training.pids[rank] for rank in victims]
+            time.sleep(moment)
+            hits += any([kill(pid) for pid in pids])
+            code, line = training.end()
+            left = left_behind(training.mark, folder, before)
+            if code != 0 or line != wanted or left:
+                failures += 1
+                print(f"moment {number}: ranks {victims} killed after {moment:.3f} s: exit {code}\n  {line}\n  wanted: "
+                      f"{wanted}\n  left: {left}\n{''.join(training.errors)}", flush=True)
+        print(f"{count} moments, {hits} in time, {failures} failures; {wanted}")
+    finally:
+        shutil.rmtree(folder)
+    sys.exit(failures > 0 or hits == 0)
+
+
+if __name__ == "__main__":
+    main()
