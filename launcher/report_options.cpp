@@ -63,6 +63,9 @@ Result<agent::ReportPlan> choose_report(
     agent::ReportPlan plan;
     plan.has_torchrun_exit_code = *is_torchrun;
     if (*is_torchrun) plan.format = ReportFormat::torchrun;
+    // Who reads our lines as JSON wants no other among them.
+    const auto log_format = options.find("log-format");
+    if (log_format && log_format->text == "json") plan.format = ReportFormat::json;
     if (const auto given = options.find("report-format")) {
         const auto format = format_of(*given);
         if (!format) return format.error();

@@ -8,9 +8,9 @@
 
 namespace ddprun::launcher {
 
-/// How the end of the job is told: --report-format, --report-file, --compat, and the parent's
-/// TORCHELASTIC_ERROR_FILE. Colour is for a terminal, unless NO_COLOR is set or TERM is "dumb".
-/// `has_terminal`: standard error is one.
+/// How the end of the job is told: --report-format (else --log-format=json, else --compat),
+/// --report-file, and the parent's TORCHELASTIC_ERROR_FILE. Colour is for a terminal, unless
+/// NO_COLOR is set or TERM is "dumb". `has_terminal`: standard error is one.
 Result<agent::ReportPlan> choose_report(
     const Options& options,
     const Environment& environment,

@@ -135,6 +135,23 @@ TEST_CASE("the parent's error file gets the first cause with its exit code") {
             "extraInfo": {"py_callstack": "Traceback: line 3", "timestamp": "17"}}})"));
 }
 
+TEST_CASE("beside log files the error file stays, and the report says where") {
+    const TempDir dir;
+    const TempDir logs;
+    auto job = one_node(
+        dir,
+        {"--report-format=json", "--redirects=3", "--log-dir=" + logs.path().string()},
+        write_error_file + "exit 3");
+    CHECK(job.wait_for_code() == 3);
+
+    const auto begin = job.err().find("{\"run_id\"");
+    REQUIRE(begin != std::string::npos);
+    const auto report = Json::parse(job.err().substr(begin));
+    const std::string path = report["first_cause"]["worker"]["error_file"];
+    CHECK(path.starts_with(logs.path().string() + "/"));
+    CHECK(contains(read_file(path), "ValueError: bad batch"));
+}
+
 TEST_CASE("the parent of a worker without an error file learns the signal and the last words") {
     const TempDir dir;
     const auto script = dir.write_script("die", "#!/bin/sh\necho last words >&2\nkill -KILL $$\n");
@@ -214,7 +231,7 @@ TEST_CASE("a program that cannot be executed is named with what to do") {
 
 TEST_CASE("a worker killed for lack of memory is told apart from any other SIGKILL") {
     MemoryCgroup cgroup{128};
-    if (!cgroup.why_not().empty()) return skip(cgroup.why_not());
+    if (!cgroup.why_not().empty()) return skip_even_as_root(cgroup.why_not());
     const TempDir dir;
     // Only this program is in the group, and the worker is the biggest by far.
     const auto script = dir.write_script(

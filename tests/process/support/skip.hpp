@@ -12,6 +12,8 @@
 namespace ddprun::test {
 
 void skip(const std::string& reason);
+/// For what root cannot help with, as a container whose cgroups are read-only. Never a failure.
+void skip_even_as_root(const std::string& reason);
 
 void set_test_name(const std::string& name);
 bool has_failed_skip();

@@ -57,6 +57,12 @@ TEST_CASE("compatibility is torchrun's table and exit code, and an explicit form
     CHECK(problem({"--compat=mpirun"}) == "--compat: 'mpirun': accepted is torchrun");
 }
 
+TEST_CASE("where the log is JSON the report is, unless another form is asked for") {
+    CHECK(chosen({"--log-format=json"})->format == ReportFormat::json);
+    CHECK(chosen({"--log-format=text"})->format == ReportFormat::text);
+    CHECK(chosen({"--log-format=json", "--report-format=text"})->format == ReportFormat::text);
+}
+
 TEST_CASE("a report file needs a folder that exists") {
     CHECK(chosen({"--report-file=report.json"})->file == "report.json");
     CHECK(chosen({"--report-file=/logs/report.json"})->file == "/logs/report.json");
