@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/output/log_file.hpp"
 
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/result.hpp"
 
@@ -44,18 +45,27 @@ bool LogFile::open_file() {
 void LogFile::write(std::string_view bytes) {
     while (!bytes.empty()) {
         if (!bounds_.max_bytes || descriptor_ < 0) return put(bytes);
-        const auto room = *bounds_.max_bytes - std::min(size_bytes_, *bounds_.max_bytes);
+        const auto room = room_below(*bounds_.max_bytes);
         if (bytes.size() <= room) return put(bytes);
-        // Up to the last line that fits; a line that alone is too long is cut.
-        const auto fitting = bytes.substr(0, room);
-        const auto line_end = fitting.rfind('\n');
+        // Up to the last line that fits. One that was begun here is ended here, if it is not too
+        // long.
+        const auto last_end = bytes.substr(0, room).rfind('\n');
         const bool may_end_here = ends_with_line_ && size_bytes_ > 0;
-        auto size = line_end + 1;
-        if (line_end == std::string_view::npos) size = may_end_here ? 0 : fitting.size();
+        auto size = last_end + 1;
+        if (last_end == std::string_view::npos && !may_end_here)
+            size = std::min(
+                {bytes.size(),
+                 std::min(bytes.find('\n'), bytes.size() - 1) + 1,
+                 room_below(*bounds_.max_bytes + limits::max_line_bytes)});
         put(bytes.substr(0, size));
         bytes.remove_prefix(size);
-        if (size_bytes_ > 0) rotate();
+        const bool is_too_long = room_below(*bounds_.max_bytes + limits::max_line_bytes) == 0;
+        if (size_bytes_ > 0 && (ends_with_line_ || is_too_long)) rotate();
     }
+}
+
+std::size_t LogFile::room_below(std::uint64_t bound) const {
+    return bound - std::min(size_bytes_, bound);
 }
 
 void LogFile::put(std::string_view bytes) {
@@ -64,12 +74,12 @@ void LogFile::put(std::string_view bytes) {
         const auto written = ::write(descriptor_, bytes.data(), bytes.size());
         if (written < 0 && errno == EINTR) continue;
         if (written <= 0) return lose(bytes.size(), errno, "write");
-        if (std::exchange(is_failing_, false))
-            log::warning("log.resumed", {{"path", path_}, {"lost_bytes", lost_bytes_}});
         size_bytes_ += static_cast<std::uint64_t>(written);
         ends_with_line_ = bytes[static_cast<std::size_t>(written) - 1] == '\n';
         bytes.remove_prefix(static_cast<std::size_t>(written));
     }
+    if (std::exchange(is_failing_, false))
+        log::warning("log.resumed", {{"path", path_}, {"lost_bytes", lost_bytes_}});
 }
 
 void LogFile::rotate() {

@@ -11,8 +11,8 @@ namespace ddprun::agent {
 /// A file that output is added to; what is in it already stays. Blocks; for the writer's thread.
 ///
 /// A file that has reached its size is renamed to PATH.1, the next to PATH.2 and so on, at the end
-/// of a line where there is one. What goes wrong is logged once, with what was lost when it goes
-/// on: a full disk is no reason to stop a job.
+/// of a line, which may make it a little larger. What goes wrong is logged once, with what was lost
+/// when it goes on: a full disk is no reason to stop a job.
 class LogFile {
 public:
     struct Bounds {
@@ -35,6 +35,7 @@ public:
 private:
     bool open_file();
     void put(std::string_view bytes);
+    std::size_t room_below(std::uint64_t bound) const;
     void rotate();
     std::string rotated_path(std::uint64_t number) const {
         return path_ + '.' + std::to_string(number);

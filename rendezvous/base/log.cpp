@@ -172,6 +172,11 @@ void use_json(Fields common) {
     shared_sink().json_common = std::make_shared<const std::string>(std::move(text));
 }
 
+void use_text() {
+    const std::scoped_lock lock(shared_sink().mutex);
+    shared_sink().json_common = nullptr;
+}
+
 void write(Level level, std::string_view event, Fields fields) {
     if (!is_enabled(level)) return;
     std::shared_ptr<const Sink> sink;

@@ -51,6 +51,8 @@ void set_sink(std::function<void(std::string line)> sink);
 /// Every line is a JSON object from now on: time, `common` (the run, the host), stream "ddprun",
 /// level, event, the event's fields, and as `message` what the text line would say.
 void use_json(Fields common);
+/// And as text again.
+void use_text();
 
 void write(Level level, std::string_view event, Fields fields);
 

@@ -194,3 +194,54 @@ TEST_CASE("a console that takes nothing more does not keep the agent from ending
         size += captured.read_some().size();
     CHECK(size == more_than_a_pipe_holds);
 }
+
+TEST_CASE("an unfinished line that somebody writes into goes on behind a prefix of its own") {
+    CapturedStderr captured;
+    std::string seen;
+    {
+        boost::asio::io_context io;
+        Writer writer(io, [] {});
+        const auto sink = [&](const char* prefix) {
+            return std::make_shared<StreamSink>(
+                writer.queue(),
+                writer.console(),
+                StreamSink::Targets{STDERR_FILENO, nullptr, nullptr, {}},
+                LinePrefix{prefix, {}});
+        };
+        const auto a = sink("a: ");
+        const auto b = sink("b: ");
+
+        writer.pass(a, "begun");
+        while (seen.find("a: begun") == std::string::npos)
+            seen += captured.read_some();
+        writer.pass(b, "whole\n");
+        writer.pass(a, ", ended\nnot ended");
+        writer.end(a);
+        writer.write(STDERR_FILENO, "ours\n");
+    }
+
+    CHECK(
+        seen + captured.text() == "a: begun\nb: whole\na: (part 2) , ended\na: not ended\nours\n");
+}
+
+TEST_CASE("an unfinished line that nobody writes into goes on where it was") {
+    CapturedStderr captured;
+    std::string seen;
+    {
+        boost::asio::io_context io;
+        Writer writer(io, [] {});
+        const auto sink = std::make_shared<StreamSink>(
+            writer.queue(),
+            writer.console(),
+            StreamSink::Targets{STDERR_FILENO, nullptr, nullptr, {}},
+            LinePrefix{"a: ", {}});
+
+        writer.pass(sink, ".");
+        while (seen.find("a: .") == std::string::npos)
+            seen += captured.read_some();
+        writer.pass(sink, "..\n");
+        writer.end(sink);
+    }
+
+    CHECK(seen + captured.text() == "a: ...\n");
+}
