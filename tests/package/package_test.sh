@@ -47,7 +47,7 @@ fi
 # As part of another project. Configured only: to build it is to build the SDK once more.
 "$cmake" -S "$source_dir/tests/package/fetched" -B "$place/fetched" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" \
     -DDDPRUN_SOURCE="$source_dir" >/dev/null
-"$cmake" --build "$place/fetched" --target help | grep -q '^trainer:'
+"$cmake" --build "$place/fetched" --target trainer -- -n >/dev/null
 
 "$cmake" --build "$build_dir" --target uninstall >/dev/null
 left=$(find "$prefix" ! -type d)
