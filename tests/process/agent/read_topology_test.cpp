@@ -70,10 +70,12 @@ private:
             write(place + "type", type);
             write(place + "shared_cpu_list", shared);
         };
+        if (cpu.cache) cache(3, 3, "Unified", describe(sharing(cpu.cache)));
+        // What else is there is shown of one CPU: thousands of files take their time.
+        if (cpu.number > 0) return;
         cache(0, 1, "Data", threads);
         cache(1, 1, "Instruction", threads);
         cache(2, 2, "Unified", threads);
-        if (cpu.cache) cache(3, 3, "Unified", describe(sharing(cpu.cache)));
         write(folder + "cache/uevent", "");
     }
 
@@ -94,8 +96,8 @@ private:
 }  // namespace
 
 TEST_CASE("a machine is read from the kernel's files as it is") {
-    for (const auto& [name, description] : all_machines) {
-        CAPTURE(name);
+    for (const auto description : {four_nodes_per_socket, some_cpus_offline, virtual_machine}) {
+        CAPTURE(description);
         const auto written = machine(description);
         const MachineFiles files(written);
 
