@@ -261,16 +261,6 @@ for bad, options in BAD.items():
 
 # Where ddprun does not do yet what torchrun does: the case is skipped while it differs.
 NOT_YET = {
-    "legacy_launch": "--pass-local-rank",
     "signals_to_handle": "--signals-to-handle",
     "sigusr1_asked_for": "--signals-to-handle",
-    "start_method_unknown": "values of --start-method",
-    "static_endpoint": "static rendezvous",
-    "static_port": "static rendezvous",
-    "static_roles": "static rendezvous",
-    "static_two_nodes": "static rendezvous",
-    "static_unequal_nodes": "static rendezvous",
-    "virtual_local_rank": "--virtual-local-rank",
-    "virtual_local_rank_of_visible": "--virtual-local-rank",
-    "virtual_local_rank_too_few": "--virtual-local-rank",
 }
