@@ -42,6 +42,8 @@ inline constexpr std::size_t max_name_bytes = 255;
 inline constexpr int max_nodes_per_job = 65'536;
 inline constexpr int max_workers_per_node = 4'096;
 inline constexpr std::size_t max_jobs_per_server = 10'000;
+/// Exit codes that are not restarted on, as far as a job can name them.
+inline constexpr std::size_t max_final_codes = 64;
 
 // HTTP.
 inline constexpr std::size_t max_http_header_bytes = 8 * 1024;

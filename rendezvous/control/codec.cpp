@@ -24,6 +24,7 @@ constexpr std::int64_t biggest_count = 1'000'000;
 constexpr double longest_seconds = 10 * 365.25 * 86'400;
 constexpr std::int64_t biggest_signal = 64;
 constexpr std::int64_t latest_unix_time = 253'402'300'799;
+constexpr std::int64_t biggest_exit_code = 255;
 constexpr std::size_t most_neighbours = 16;
 constexpr std::size_t most_list_elements = 64;
 
@@ -44,6 +45,11 @@ void write(JsonWriter& out, const Settings& settings) {
     out.name("late_nodes", name_of(settings.late_nodes));
     out.integer("max_losses", settings.max_losses);
     out.truth("static", settings.is_static);
+    out.seconds("restart_delay", settings.restart.shortest_delay);
+    out.seconds("longest_restart_delay", settings.restart.longest_delay);
+    out.seconds("restart_refill", settings.restart.refill_after);
+    out.list(
+        "no_restart_on", settings.restart.final_codes, [&](int code) { out.integer("", code); });
 }
 
 void write(JsonWriter& out, const WorkerEnd& end) {
@@ -430,6 +436,13 @@ Settings read_settings(const Fields& in) {
     settings.late_nodes = in.one_of("late_nodes", late_nodes);
     settings.max_losses = in.integer("max_losses", 0, biggest_count);
     settings.is_static = in.truth("static");
+    settings.restart.shortest_delay = in.seconds("restart_delay");
+    settings.restart.longest_delay = in.seconds("longest_restart_delay");
+    settings.restart.refill_after = in.seconds("restart_refill");
+    settings.restart.final_codes.clear();
+    in.list("no_restart_on", limits::max_final_codes, [&](const Fields& code) {
+        settings.restart.final_codes.push_back(code.integer("value", 0, biggest_exit_code));
+    });
     return settings;
 }
 

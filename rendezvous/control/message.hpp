@@ -32,6 +32,19 @@ struct NodeRange {
 
 enum class LateNodes : std::uint8_t { restart, at_restart, never };
 
+/// What follows when a worker fails and the budget allows another round.
+struct RestartPolicy {
+    /// The pause before the next round; doubles up to the longest while failures come quickly.
+    Duration shortest_delay{};
+    Duration longest_delay{};
+    /// The budget is full again when a round has run this long; zero: never.
+    Duration refill_after{};
+    /// Exit codes as a shell says them (128 + signal) after which nothing is tried again.
+    std::vector<int> final_codes{2, 126, 127};
+
+    bool operator==(const RestartPolicy&) const = default;
+};
+
 /// Time limits and policy on which all members of a job must agree.
 struct Settings {
     Duration join_timeout = std::chrono::seconds{600};
@@ -43,6 +56,7 @@ struct Settings {
     int max_losses = 10;
     /// Fixed places: every node brings its node rank, which is its group rank.
     bool is_static = false;
+    RestartPolicy restart;
 
     bool operator==(const Settings&) const = default;
 };

@@ -38,8 +38,10 @@ Job::Job(Identity identity, const control::Join& first, Instant now)
     : identity_(std::move(identity)),
       terms_(first),
       budget_(first.max_restarts),
+      delay_(first.settings.restart),
       losses_(first.settings.max_losses),
-      join_ends_(now + first.settings.join_timeout) {}
+      join_ends_(now + first.settings.join_timeout),
+      entered_at_(now) {}
 
 void Job::handle(Event event, Instant now, std::vector<Effect>& out) {
     const auto deadline = next_deadline();
@@ -524,8 +526,9 @@ void Job::on_interrupted(const Interrupted& interrupted, Instant now, std::vecto
 // ---- rounds -------------------------------------------------------------------------------------
 
 void Job::form(std::string why, Instant now) {
-    state_ = State::forming;
+    enter(State::forming, now);
     forming_why_ = std::move(why);
+    pause_ends_.reset();
     stop_.reset();
     drain_look_at_.reset();
     departure_.reset();
@@ -537,6 +540,8 @@ void Job::form(std::string why, Instant now) {
 void Job::update_forming(Instant now, std::vector<Effect>& out) {
     if (is_empty()) return;
     if (members_.size() > 0 && !members_.has_somebody_staying()) return judge(now, out);
+    if (pause_ends_ && now < *pause_ends_) return say("forming", forming_why_, out);
+    pause_ends_.reset();
     const auto ready = static_cast<int>(members_.candidate_count());
     if (ready < terms_.nodes.min)
         last_call_ends_.reset();
@@ -552,7 +557,7 @@ void Job::update_forming(Instant now, std::vector<Effect>& out) {
     if (decision.closes) {
         // Why there is a new round is worth a line even when nobody has to be waited for.
         if (!forming_why_.empty()) say("forming", forming_why_, out);
-        return close_round(decision.reason, out);
+        return close_round(decision.reason, now, out);
     }
     if (!last_call_ends_ && now >= *join_ends_) return give_up_forming(now, out);
     say("forming",
@@ -560,10 +565,12 @@ void Job::update_forming(Instant now, std::vector<Effect>& out) {
         out);
 }
 
-void Job::close_round(const std::string& why, std::vector<Effect>& out) {
+void Job::close_round(const std::string& why, Instant now, std::vector<Effect>& out) {
     const auto chosen = choose_members(members_, most_nodes());
-    const auto warning = give_places(chosen);
-    state_ = State::running;
+    const auto warning = give_places(chosen, now);
+    enter(State::running, now);
+    const auto refill_after = terms_.settings.restart.refill_after;
+    if (budget_.used() > 0 && refill_after > Duration{}) refill_at_ = now + refill_after;
     join_ends_.reset();
     last_call_ends_.reset();
     forming_why_.clear();
@@ -586,7 +593,7 @@ void Job::close_round(const std::string& why, std::vector<Effect>& out) {
 }
 
 /// Makes `round_` of those chosen; everybody else has no place from here on. Returns a warning.
-std::string Job::give_places(const std::vector<Member*>& chosen) {
+std::string Job::give_places(const std::vector<Member*>& chosen, Instant now) {
     std::vector<Candidate> candidates;
     candidates.reserve(chosen.size());
     for (const auto* member : chosen)
@@ -602,7 +609,8 @@ std::string Job::give_places(const std::vector<Member*>& chosen) {
         member->group_rank.reset();
     Round round;
     round.number = next_round_++;
-    round.restart_count = budget_.used();
+    round.restart_count = budget_.total();
+    round.began_at = now;
     std::map<std::string, int> role_sizes;
     for (const auto& placement : order.places) {
         auto& member = *chosen[placement.candidate];
@@ -655,7 +663,9 @@ control::Assignment Job::assignment_for(const Member& member) const {
 
 void Job::drain(const control::Cause& cause, int signal, Instant now, std::vector<Effect>& out) {
     require(state_ == State::running, "only a running round drains");
-    state_ = State::draining;
+    enter(State::draining, now);
+    round_->ran_for = now - round_->began_at;
+    refill_at_.reset();
     first_late_at_.reset();
     admit_at_.reset();
     surplus_check_at_.reset();
@@ -752,6 +762,7 @@ void Job::on_deadline(Instant now, std::vector<Effect>& out) {
     if (const auto next = next_deadline(); !next || now < *next) return;
     has_changed_ = true;
     if (is_due(look_at_)) lose_the_silent(now, out);
+    if (is_due(refill_at_)) refill_budget(out);
     if (is_due(admit_at_)) admit_late_nodes(now, out);
     if (state_ == State::draining && is_due(drain_look_at_)) put_out_the_stuck(now);
 }
@@ -771,8 +782,11 @@ void Job::on_woken_late(Instant now) {
 std::optional<Instant> Job::next_deadline() const {
     auto next = look_at_;
     switch (state_) {
-        case State::forming: return earliest(next, last_call_ends_ ? last_call_ends_ : join_ends_);
-        case State::running: return earliest(next, earliest(admit_at_, surplus_check_at_));
+        case State::forming:
+            if (pause_ends_) return earliest(next, pause_ends_);
+            return earliest(next, last_call_ends_ ? last_call_ends_ : join_ends_);
+        case State::running:
+            return earliest(earliest(next, refill_at_), earliest(admit_at_, surplus_check_at_));
         case State::draining: return earliest(next, drain_look_at_);
         case State::over: return is_settled() ? forget_at_ : next;
     }
@@ -889,6 +903,12 @@ std::string Job::surplus_reason() const {
 }
 
 // ---- small changes ------------------------------------------------------------------------------
+
+void Job::enter(State state, Instant now) {
+    spent_in_.at(static_cast<std::size_t>(state_)) += now - entered_at_;
+    entered_at_ = now;
+    state_ = state;
+}
 
 void Job::set_state(Member& member, Member::State state) {
     if (member.state == Member::State::stopping) --stopping_count_;

@@ -7,7 +7,9 @@
 #include "rendezvous/coordinator/restart_budget.hpp"
 #include "rendezvous/coordinator/status.hpp"
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,7 +21,7 @@ namespace ddprun::coordinator {
 /// One life of one job: who is in which round, when a round is over, and how the job ends (why
 /// the rules are so: README.md here).
 ///
-///   forming  --enough ready-->             running    Send Assignment to each member
+///   forming  --enough ready, no pause-->   running    Send Assignment to each member
 ///   running  --failed, lost, leave,
 ///              late node, interrupted-->   draining   Send Stop to each member
 ///   running  --all succeeded-->            over       Send JobResult to everybody
@@ -127,6 +129,9 @@ private:
         int restart_count = 0;
         std::vector<Place> places;  ///< by group rank
         std::size_t succeeded_count = 0;
+        Instant began_at{};
+        /// Until it was stopped.
+        Duration ran_for{};
     };
     struct Failure {
         Instant at;
@@ -171,8 +176,8 @@ private:
     // Rounds.
     void form(std::string why, Instant now);
     void update_forming(Instant now, std::vector<Effect>& out);
-    void close_round(const std::string& why, std::vector<Effect>& out);
-    std::string give_places(const std::vector<Member*>& chosen);
+    void close_round(const std::string& why, Instant now, std::vector<Effect>& out);
+    std::string give_places(const std::vector<Member*>& chosen, Instant now);
     void drain(const control::Cause& cause, int signal, Instant now, std::vector<Effect>& out);
     void stop_untold(Member& member, Instant now, std::vector<Effect>& out);
     void stop_member(Member& member, Instant now, std::vector<Effect>& out);
@@ -185,6 +190,8 @@ private:
     void judge(Instant now, std::vector<Effect>& out);
     void judge_departure(Instant now, std::vector<Effect>& out);
     void judge_failure(Instant now, std::vector<Effect>& out);
+    void restart(Instant now, std::vector<Effect>& out);
+    void refill_budget(std::vector<Effect>& out);
     void give_up_forming(Instant now, std::vector<Effect>& out);
     void end(
         control::Outcome outcome,
@@ -217,6 +224,7 @@ private:
     std::string surplus_reason() const;
 
     // Small changes, each with what must follow from it.
+    void enter(State state, Instant now);
     void set_state(Member& member, Member::State state);
     void welcome(const Member& member, std::vector<Effect>& out) const;
     void send(const Member& member, control::ServerMessage message, std::vector<Effect>& out) const;
@@ -232,6 +240,8 @@ private:
 
     // For people (job_status.cpp).
     NodeStatus node_status(const Member& member, Instant now) const;
+    void count(JobStatus& status, Instant now) const;
+    std::string shown_state(const Member& member) const;
     std::string node_reason(const Member& member, Instant now) const;
 
     Identity identity_;
@@ -246,6 +256,7 @@ private:
     /// How many have no place in the round at hand: counted, because every message asks.
     std::size_t standby_count_ = 0;
     RestartBudget budget_;
+    RestartDelay delay_;
     LossRecord losses_;
     std::uint64_t stale_count_ = 0;
     /// Something other than a heartbeat happened in the event at hand.
@@ -262,8 +273,12 @@ private:
     std::optional<Instant> join_ends_;
     std::optional<Instant> last_call_ends_;
     std::string forming_why_;
+    /// No round begins before that.
+    std::optional<Instant> pause_ends_;
 
     // Running.
+    /// When the round has run long enough for a full budget.
+    std::optional<Instant> refill_at_;
     std::optional<Instant> first_late_at_;
     std::optional<Instant> admit_at_;
     std::optional<Instant> surplus_check_at_;
@@ -280,6 +295,12 @@ private:
 
     /// Leases and broken connections are looked at then; never later than the first that ends.
     std::optional<Instant> look_at_;
+
+    // For metrics.
+    std::array<Duration, 4> spent_in_{};  ///< by State, up to `entered_at_`
+    Instant entered_at_;
+    /// Rounds that were followed by another, by what ended them.
+    std::map<control::Cause::Kind, std::uint64_t> restarts_;
 
     // Over.
     std::optional<control::JobResult> result_;

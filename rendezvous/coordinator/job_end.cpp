@@ -102,6 +102,7 @@ void Job::judge(Instant now, std::vector<Effect>& out) {
     }
     if (departure_) return judge_departure(now, out);
     if (!failures_.empty()) return judge_failure(now, out);
+    if (last_cause_) ++restarts_[last_cause_->kind];
     form(last_cause_ ? last_cause_->reason : std::string{}, now);
 }
 
@@ -120,19 +121,48 @@ void Job::judge_departure(Instant now, std::vector<Effect>& out) {
                 control::Outcome::failed, std::move(cause), exit_codes::crash_loop, now, out);
         }
     }
+    ++restarts_[departure_->kind];
     form(departure_->reason, now);
 }
 
 void Job::judge_failure(Instant now, std::vector<Effect>& out) {
-    const auto& cause = first_failure()->cause;
+    auto cause = first_failure()->cause;
     last_cause_ = cause;
-    if (budget_.is_spent())
-        return end(control::Outcome::failed, cause, job_end::exit_code_of(cause), now, out);
+    const int exit_code = job_end::exit_code_of(cause);
+    const auto& final_codes = terms_.settings.restart.final_codes;
+    const bool is_final =
+        cause.kind == control::Cause::Kind::worker_failed &&
+        std::find(final_codes.begin(), final_codes.end(), exit_code) != final_codes.end();
+    if (!budget_.is_spent() && !is_final) return restart(now, out);
+    if (!budget_.is_spent())
+        cause.reason +=
+            "; no restart after exit code " + std::to_string(exit_code) + " (--no-restart-on)";
+    end(control::Outcome::failed, std::move(cause), exit_code, now, out);
+}
+
+void Job::restart(Instant now, std::vector<Effect>& out) {
     budget_.spend();
-    form(
-        "restart " + std::to_string(budget_.used()) + " of " + std::to_string(budget_.max()) +
-            ": " + cause.reason,
-        now);
+    ++restarts_[last_cause_->kind];
+    auto why = "restart " + std::to_string(budget_.used()) + " of " + std::to_string(budget_.max());
+    const auto pause = delay_.next(round_->ran_for);
+    if (pause > Duration{}) why += " after a pause of " + seconds_text(pause);
+    form(why + ": " + last_cause_->reason, now);
+    if (pause == Duration{}) return;
+    pause_ends_ = now + pause;
+    *join_ends_ += pause;
+    // People look at their own node's screen, and there nothing else would happen.
+    for (const auto* member : members_.by_arrival())
+        if (!member->is_leaving()) send(*member, control::Standby{forming_why_}, out);
+}
+
+void Job::refill_budget(std::vector<Effect>& out) {
+    refill_at_.reset();
+    budget_.refill();
+    say("running",
+        "round " + std::to_string(round_->number) + " has run for " +
+            seconds_text(terms_.settings.restart.refill_after) +
+            ": the budget is full again (" + std::to_string(budget_.max()) + " restarts)",
+        out);
 }
 
 void Job::give_up_forming(Instant now, std::vector<Effect>& out) {
@@ -164,8 +194,10 @@ void Job::end(
     require(!result_, "a job ends once");
     result_ = control::JobResult{outcome, std::move(cause), exit_code};
     result_->consequences = consequences();
-    state_ = State::over;
+    enter(State::over, now);
     stop_.reset();
+    pause_ends_.reset();
+    refill_at_.reset();
     drain_look_at_.reset();
     join_ends_.reset();
     last_call_ends_.reset();

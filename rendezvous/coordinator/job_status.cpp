@@ -13,10 +13,14 @@ namespace ddprun::coordinator {
 namespace job_status {
 namespace {
 
-std::string ago(Duration length) {
+std::string seconds(Duration length) {
     std::array<char, 32> digits{};
-    std::snprintf(digits.data(), digits.size(), "%.1f s ago", in_seconds(length));
+    std::snprintf(digits.data(), digits.size(), "%.1f s", in_seconds(length));
     return digits.data();
+}
+
+std::string ago(Duration length) {
+    return seconds(length) + " ago";
 }
 
 }  // namespace
@@ -28,6 +32,8 @@ JobStatus Job::status(Instant now, std::size_t first_node) const {
     status.incarnation = identity_.incarnation;
     status.state = state_name_.empty() ? std::string{name_of(state_)} : state_name_;
     status.reason = reason_;
+    if (pause_ends_ && now < *pause_ends_)
+        status.reason += " (" + job_status::seconds(*pause_ends_ - now) + " left)";
     status.round = round_ ? round_->number : -1;
     status.restarts_used = budget_.used();
     status.max_restarts = budget_.max();
@@ -49,7 +55,30 @@ JobStatus Job::status(Instant now, std::size_t first_node) const {
     const auto last = std::min(first + limits::max_status_nodes, members.size());
     for (auto i = first; i < last; ++i)
         status.nodes.push_back(node_status(*members[i], now));
+    count(status, now);
     return status;
+}
+
+void Job::count(JobStatus& status, Instant now) const {
+    for (const auto* member : members_.by_arrival()) {
+        ++status.nodes_by_state[shown_state(*member)];
+        if (member->is_active())
+            status.workers_by_state[std::string{name_of(member->state)}] +=
+                static_cast<std::uint64_t>(member->join.nproc);
+    }
+    for (const auto& [cause, times] : restarts_)
+        status.restarts_by_cause[std::string{control::name_of(cause)}] = times;
+    for (const auto phase : {State::forming, State::running, State::draining}) {
+        auto spent = spent_in_.at(static_cast<std::size_t>(phase));
+        if (phase == state_) spent += now - entered_at_;
+        status.seconds_by_phase[std::string{name_of(phase)}] = in_seconds(spent);
+    }
+}
+
+std::string Job::shown_state(const Member& member) const {
+    const bool is_spare =
+        state_ == State::running && !member.group_rank && member.state == Member::State::ready;
+    return is_spare ? "standby" : std::string{name_of(member.state)};
 }
 
 NodeStatus Job::node_status(const Member& member, Instant now) const {
@@ -59,9 +88,7 @@ NodeStatus Job::node_status(const Member& member, Instant now) const {
     status.pid = member.join.node.pid;
     status.addr = member.reach.addr;
     status.role = member.join.role;
-    const bool is_spare =
-        state_ == State::running && !member.group_rank && member.state == Member::State::ready;
-    status.state = is_spare ? "standby" : std::string{name_of(member.state)};
+    status.state = shown_state(member);
     status.reason = node_reason(member, now);
     if (member.group_rank && state_ != State::forming) {
         const auto& place = place_of(member);

@@ -19,6 +19,13 @@ int previous_place(const Member& member) {
     return member.group_rank.value_or(std::numeric_limits<int>::max());
 }
 
+std::string codes_text(const std::vector<int>& codes) {
+    std::string text;
+    for (const int code : codes)
+        text += (text.empty() ? "" : ",") + std::to_string(code);
+    return text.empty() ? "none" : text;
+}
+
 std::string nodes_text(int count) {
     return std::to_string(count) + (count == 1 ? " node" : " nodes");
 }
@@ -150,7 +157,8 @@ std::string disagreement(const control::Join& job, const control::Join& node) {
         std::pair{"--shutdown-timeout", &control::Settings::grace}};
     for (const auto& [name, limit] : limits)
         if (ours.*limit != theirs.*limit)
-            return differs(name, seconds_text(ours.*limit), seconds_text(theirs.*limit));
+            return differs(
+                name, seconds_text(ours.*limit), seconds_text(theirs.*limit));
     if (ours.late_nodes != theirs.late_nodes)
         return differs(
             "--late-nodes",
@@ -159,6 +167,21 @@ std::string disagreement(const control::Join& job, const control::Join& node) {
     if (ours.max_losses != theirs.max_losses)
         return differs(
             "--max-losses", std::to_string(ours.max_losses), std::to_string(theirs.max_losses));
+    const std::array pauses{
+        std::pair{"--restart-delay", &control::RestartPolicy::shortest_delay},
+        std::pair{"the longest --restart-delay", &control::RestartPolicy::longest_delay},
+        std::pair{"--restart-refill", &control::RestartPolicy::refill_after}};
+    for (const auto& [name, pause] : pauses)
+        if (ours.restart.*pause != theirs.restart.*pause)
+            return differs(
+                name,
+                seconds_text(ours.restart.*pause),
+                seconds_text(theirs.restart.*pause));
+    if (ours.restart.final_codes != theirs.restart.final_codes)
+        return differs(
+            "--no-restart-on",
+            codes_text(ours.restart.final_codes),
+            codes_text(theirs.restart.final_codes));
     return {};
 }
 

@@ -9,6 +9,15 @@ namespace ddprun::coordinator {
 void RestartBudget::spend() {
     require(!is_spent(), "a spent budget is not spent again");
     ++used_;
+    ++total_;
+}
+
+Duration RestartDelay::next(Duration ran_for) {
+    if (ran_for >= longest_) next_ = shortest_;
+    const auto pause = next_;
+    // Ten years, the longest there is, doubled once still fit.
+    next_ = std::min(2 * next_, longest_);
+    return pause;
 }
 
 void LossRecord::add(Instant now) {

@@ -2,13 +2,16 @@
 #pragma once
 
 #include "rendezvous/base/time.hpp"
+#include "rendezvous/control/message.hpp"
 
+#include <algorithm>
 #include <deque>
 
 namespace ddprun::coordinator {
 
 /// How many failures of workers a job survives: one budget for the whole job. Lost nodes and
-/// changes of membership do not touch it.
+/// changes of membership do not touch it. Workers are told the restarts of the whole life of the
+/// job, so that the number never goes back when the budget is refilled.
 class RestartBudget {
 public:
     explicit RestartBudget(int max) : max_(max) {}
@@ -16,13 +19,35 @@ public:
     bool is_spent() const { return used_ >= max_; }
     /// Requires: not is_spent().
     void spend();
+    void refill() { used_ = 0; }
 
     int used() const { return used_; }
+    /// Since the job began, refilled or not.
+    int total() const { return total_; }
     int max() const { return max_; }
 
 private:
     int used_ = 0;
     int max_ = 0;
+    int total_ = 0;
+};
+
+/// The pause between a failure and the next round: each failure that follows quickly on the last
+/// one doubles it. A round that ran as long as the longest pause was no quick failure.
+class RestartDelay {
+public:
+    explicit RestartDelay(const control::RestartPolicy& policy)
+        : shortest_(policy.shortest_delay),
+          longest_(std::max(policy.shortest_delay, policy.longest_delay)),
+          next_(shortest_) {}
+
+    /// After a round that ran this long.
+    Duration next(Duration ran_for);
+
+private:
+    Duration shortest_;
+    Duration longest_;
+    Duration next_;
 };
 
 /// Rounds that ended because a node was lost. Too many in one hour are a crash loop: something

@@ -3,6 +3,8 @@
 
 #include "rendezvous/base/time.hpp"
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,6 +38,14 @@ struct JobStatus {
     std::size_t node_count = 0;
     std::vector<NodeStatus> nodes;
     std::string first_cause;
+
+    // Of all nodes, not only of those above.
+    std::map<std::string, std::uint64_t> nodes_by_state;
+    std::map<std::string, std::uint64_t> workers_by_state;
+    /// Rounds that were followed by another, by what ended them.
+    std::map<std::string, std::uint64_t> restarts_by_cause;
+    /// "forming", "running" and "draining".
+    std::map<std::string, double> seconds_by_phase;
 };
 
 }  // namespace ddprun::coordinator

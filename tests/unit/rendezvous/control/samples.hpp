@@ -52,6 +52,8 @@ inline Join a_join() {
     join.settings.is_static = true;
     join.settings.grace = std::chrono::milliseconds{300};
     join.settings.lease = Duration{6'000'000'001};
+    join.settings.restart = {
+        std::chrono::seconds{1}, std::chrono::minutes{5}, std::chrono::hours{24}, {2, 137}};
     return join;
 }
 
