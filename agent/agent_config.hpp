@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ddprun::agent {
 
@@ -35,6 +36,8 @@ struct AgentConfig {
     control::NodeRange nodes;
     control::Settings settings;
     int max_restarts = 0;
+    /// Handed to the workers, and nothing else comes of them.
+    std::vector<int> forwarded_signals;
     std::optional<int> node_rank;
     /// --local-addr as an address; empty: this node's end of its connection to the server.
     std::string local_addr;

@@ -252,14 +252,17 @@ void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
     post_mortem_.begin();
     workers_.spawn(*plan_);
     const auto level = assignment.restart_count > 0 ? log::Level::warning : log::Level::info;
+    // More than are allowed, once the budget was refilled.
+    auto restart = std::to_string(assignment.restart_count);
+    if (assignment.restart_count <= config_.max_restarts)
+        restart += " of " + std::to_string(config_.max_restarts);
     log::write(
         level,
         "round.started",
         {{"round", assignment.round},
          {"nodes", assignment.group_world_size},
          {"ranks", assignment.world_size},
-         {"restart",
-          std::to_string(assignment.restart_count) + " of " + std::to_string(config_.max_restarts)},
+         {"restart", restart},
          {"first_rank", assignment.rank_base}});
 }
 
@@ -388,6 +391,11 @@ void AgentRunner::note(const Agent::Effect& effect) {
 }
 
 void AgentRunner::on_signal(int signal) {
+    const auto& forwarded = config_.forwarded_signals;
+    if (std::find(forwarded.begin(), forwarded.end(), signal) != forwarded.end())
+        return workers_.forward(signal);
+    if (signal == SIGTSTP) return workers_.suspend();
+    if (signal == SIGCONT) return workers_.go_on();
     if (!is_finished_) return post(Agent::Signalled{signal});
     // Only the server is left, waiting for other nodes.
     if (signal == SIGINT) leave();

@@ -28,8 +28,6 @@ namespace ddprun::agent {
 namespace {
 
 constexpr int interrupts_that_insist = 2;
-constexpr std::array forwarded_signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-constexpr std::array agent_ignores{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
 
 /// The keeper's words to a person: written in one piece, without stdio.
 template <class... Values>
@@ -57,14 +55,16 @@ void set_disposition(int signal, void (*handler)(int)) {
     ::sigaction(signal, &action, nullptr);
 }
 
-sigset_t signals_to_read(const InheritedState& start) {
+sigset_t signals_to_read(const InheritedState& start, std::span<const int> handed_on) {
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
-    for (const int signal : forwarded_signals) {
+    for (const int signal : handed_on) {
         // Under nohup a hang-up stays ignored. A blocked one would be read in spite of that.
         if (signal != SIGHUP || !start.ignores(SIGHUP)) sigaddset(&set, signal);
     }
+    // A shell without job control starts its children with it ignored.
+    if (!start.ignores(SIGTSTP)) sigaddset(&set, SIGTSTP);
     return set;
 }
 
@@ -74,10 +74,14 @@ int find_terminal() {
     return -1;
 }
 
-AgentSide become_agent(int socket, KeeperPage* page, pid_t keeper) {
+AgentSide become_agent(
+    int socket, KeeperPage* page, pid_t keeper, std::span<const int> handed_on) {
     ::setsid();
-    for (const int signal : agent_ignores)
+    for (const int signal : stop_signals)
         set_disposition(signal, SIG_IGN);
+    for (const int signal : handed_on)
+        set_disposition(signal, SIG_IGN);
+    set_disposition(SIGTSTP, SIG_IGN);
     become_subreaper();
     sigset_t none;
     sigemptyset(&none);
@@ -153,11 +157,44 @@ private:
         signalfd_siginfo info{};
         while (::read(side_.signals, &info, sizeof info) == sizeof info) {
             const int signal = static_cast<int>(info.ssi_signo);
-            if (signal == SIGCHLD)
-                reap_orphans({&side_.agent, 1});
-            else
-                forward(signal);
+            switch (signal) {
+                case SIGCHLD: reap_orphans({&side_.agent, 1}); break;
+                case SIGTSTP: suspend(); break;
+                default: forward(signal); break;
+            }
         }
+    }
+
+    /// Ctrl-Z: first the workers, which are no part of the terminal's foreground, then this process
+    /// as anybody else. The agent goes on: its lease does.
+    void suspend() {
+        forward(SIGTSTP);
+        wait_until_heard(Clock::now() + limits::suspend_patience);
+        stop_here();
+        // Continued, or never stopped, as when no shell is there to continue us.
+        forward(SIGCONT);
+    }
+
+    void wait_until_heard(Instant give_up_at) {
+        while (side_.socket >= 0 && signals_heard_ != signals_sent_) {
+            const auto left = give_up_at - Clock::now();
+            if (left <= Duration{}) return;
+            pollfd watched{side_.socket, POLLIN, 0};
+            const auto milliseconds =
+                std::chrono::duration_cast<std::chrono::milliseconds>(left).count();
+            ::poll(&watched, 1, static_cast<int>(milliseconds) + 1);
+            read_agent();
+        }
+    }
+
+    static void stop_here() {
+        sigset_t stop;
+        sigemptyset(&stop);
+        sigaddset(&stop, SIGTSTP);
+        ::raise(SIGTSTP);
+        // It was blocked until here and does by default what it does to anybody.
+        ::sigprocmask(SIG_UNBLOCK, &stop, nullptr);
+        ::sigprocmask(SIG_BLOCK, &stop, nullptr);
     }
 
     void forward(int signal) {
@@ -197,7 +234,8 @@ private:
 
     void take(const keeper::FromAgent& message, int descriptor) {
         // Whatever it says, an agent that has read the signals is not silent.
-        if (message.signals_read == signals_sent_) patience_ends_at_.reset();
+        signals_heard_ = message.signals_read;
+        if (signals_heard_ == signals_sent_) patience_ends_at_.reset();
         if (message.said != keeper::Said::connection || descriptor < 0) return;
         if (connection_ >= 0) ::close(connection_);
         connection_ = descriptor;
@@ -279,13 +317,15 @@ private:
     int connection_ = -1;
     int agent_status_ = 0;
     std::uint32_t signals_sent_ = 0;
+    std::uint32_t signals_heard_ = 0;
     int interrupts_ = 0;
     std::optional<Instant> patience_ends_at_;
 };
 
 }  // namespace
 
-Result<std::variant<AgentSide, KeeperSide>> fork_agent(const InheritedState& start) {
+Result<std::variant<AgentSide, KeeperSide>> fork_agent(
+    const InheritedState& start, std::span<const int> handed_on) {
     const auto failed = [] { return Failure{system_code(errno), "start the agent"}; };
     std::array<int, 2> pair{};
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair.data()) != 0) return failed();
@@ -298,7 +338,7 @@ Result<std::variant<AgentSide, KeeperSide>> fork_agent(const InheritedState& sta
     // Whoever started us may have ignored it, which would take the exit statuses from us.
     set_disposition(SIGCHLD, SIG_DFL);
     set_disposition(SIGPIPE, SIG_IGN);
-    const auto signals = signals_to_read(start);
+    const auto signals = signals_to_read(start, handed_on);
     ::sigprocmask(SIG_SETMASK, &signals, nullptr);
 
     KeeperSide side;
@@ -317,7 +357,7 @@ Result<std::variant<AgentSide, KeeperSide>> fork_agent(const InheritedState& sta
     if (side.agent == 0) {
         ::close(pair[0]);
         ::close(side.signals);
-        return {become_agent(pair[1], page, keeper)};
+        return {become_agent(pair[1], page, keeper, handed_on)};
     }
     ::close(pair[1]);
     return {side};

@@ -11,7 +11,9 @@
 
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstdint>
+#include <span>
 #include <variant>
 
 /// The process a person starts is the keeper. It forks the agent and outlives it by one kill: when
@@ -61,11 +63,15 @@ struct KeeperSide {
     termios terminal_modes{};
 };
 
+/// The signals that the keeper hands to the agent unless somebody asks for others.
+inline constexpr std::array stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+
 /// Makes this process a subreaper and forks. Returns in both: the keeper with its signals blocked
 /// (they are read from a descriptor), the agent in a session of its own, itself a subreaper, with
-/// TERM, INT, HUP, QUIT and TSTP ignored.
+/// all of `handed_on`, the stop signals and TSTP ignored.
 /// Requires: no thread was ever started.
-Result<std::variant<AgentSide, KeeperSide>> fork_agent(const InheritedState& start);
+Result<std::variant<AgentSide, KeeperSide>> fork_agent(
+    const InheritedState& start, std::span<const int> handed_on = stop_signals);
 
 /// The keeper's whole life. Returns what `main` returns: the agent's exit code, or 1 after a line
 /// on stderr when the agent did not end by itself. By then nothing below this process is left,

@@ -50,8 +50,9 @@ bool KeeperLink::read_all() {
             return false;
         }
         ++signals_read_;
-        tell(Said::heard_signals);
+        // The keeper stops itself when it hears that the workers are stopped.
         on_signal_(message.signal);
+        tell(Said::heard_signals);
     }
 }
 

@@ -16,8 +16,8 @@ namespace ddprun::agent {
 /// it closes the pair, which the keeper takes for the agent's end.
 class KeeperLink {
 public:
-    /// `on_signal` is called for each signal sent to `ddprun`: SIGINT, SIGTERM, SIGHUP or SIGQUIT,
-    /// as often as it came. `on_keeper_gone` is called once: kill the node and leave.
+    /// `on_signal` is called for each signal sent to `ddprun`, as often as it came. SIGTSTP: on its
+    /// return the workers are stopped; SIGCONT: they may go on. `on_keeper_gone` is called once: kill the node and leave.
     KeeperLink(
         boost::asio::io_context& io,
         AgentSide side,

@@ -6,7 +6,8 @@
 /// What keeper and agent say to each other: one message per packet, no answer is waited for.
 namespace ddprun::agent::keeper {
 
-/// Keeper to agent: this signal was sent to `ddprun`.
+/// Keeper to agent: this signal was sent to `ddprun`. SIGTSTP: stop the workers, the keeper is
+/// about to stop itself; SIGCONT: it goes on again.
 struct SignalCame {
     std::int32_t signal;
 };

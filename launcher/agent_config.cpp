@@ -12,6 +12,8 @@ agent::AgentConfig to_agent_config(const JobSpec& spec) {
     config.settings.last_call_timeout = spec.last_call_timeout.value;
     config.settings.lease = spec.lease.value;
     config.settings.grace = spec.grace.value;
+    config.settings.restart = to_policy(spec.restarts);
+    config.forwarded_signals = spec.signals.forwarded.value;
     config.settings.is_static = spec.is_static.value;
     config.max_restarts = spec.max_restarts.value;
     config.node_rank = spec.node_rank.value;

@@ -66,6 +66,14 @@ std::string explain(const JobSpec& spec, const std::string& who_serves) {
     page.row("node rank", rank, rank.value ? std::to_string(*rank.value) : "any");
     page.row("max restarts", spec.max_restarts, std::to_string(spec.max_restarts.value));
     page.row("rendezvous", spec.is_static, spec.is_static.value ? "static" : "c10d");
+    const auto& restarts = spec.restarts;
+    page.row("restart delay", restarts.delay, describe(restarts.delay.value));
+    page.row(
+        "restart refill",
+        restarts.refill,
+        restarts.refill.value == Duration{} ? "never" : "after " + seconds(restarts.refill));
+    page.row(
+        "no restart on", restarts.final_codes, describe_codes(restarts.final_codes.value));
     const auto& endpoint = spec.endpoint.value;
     page.row(
         "endpoint", spec.endpoint, endpoint.port == 0 ? "a free port here" : endpoint.to_string());
@@ -81,6 +89,9 @@ std::string explain(const JobSpec& spec, const std::string& who_serves) {
     page.row("last call timeout", spec.last_call_timeout, seconds(spec.last_call_timeout));
     page.row("lease", spec.lease, seconds(spec.lease));
     page.row("shutdown timeout", spec.grace, seconds(spec.grace));
+    const auto& signals = spec.signals;
+    page.row("signals that stop", signals.stopping, describe_signals(signals.stopping.value));
+    page.row("signals handed on", signals.forwarded, describe_signals(signals.forwarded.value));
     page.row(
         "workers' store", spec.shares_store, spec.shares_store.value ? "shared" : "rank 0's own");
     const auto& binding = spec.binding;

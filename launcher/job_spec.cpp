@@ -31,6 +31,18 @@ Result<> resolve_restarts(Resolving& job) {
     const auto count = number_between(given, 0, std::numeric_limits<int>::max());
     if (!count) return count.error();
     job.spec.max_restarts = {*count, given.origin};
+    const auto choice = restart_choice(job.options);
+    if (!choice) return choice.error();
+    job.spec.restarts = *choice;
+    return {};
+}
+
+Result<> resolve_signals(Resolving& job) {
+    const auto choice = signal_choice(job.options);
+    if (!choice) return choice.error();
+    job.spec.signals = *choice;
+    for (const auto& warning : choice->warnings)
+        job.note(log::Level::warning, "option.ignored", warning);
     return {};
 }
 
@@ -74,6 +86,7 @@ Result<JobSpec> resolve(const Options& options, const Surroundings& surroundings
         resolve_meeting,
         resolve_network,
         resolve_time_limits,
+        resolve_signals,
         resolve_torch_options,
         resolve_writing,
         resolve_command,

@@ -3,9 +3,12 @@
 
 #include "agent/agent_config.hpp"
 #include "launcher/cpu_binding.hpp"
+#include "launcher/from.hpp"
 #include "launcher/local_address.hpp"
 #include "launcher/options.hpp"
 #include "launcher/output_options.hpp"
+#include "launcher/restart_options.hpp"
+#include "launcher/signal_options.hpp"
 #include "launcher/worker_command.hpp"
 #include "rendezvous/base/ids.hpp"
 #include "rendezvous/base/log.hpp"
@@ -40,13 +43,6 @@ struct Surroundings {
     ReadTopology read_topology;
 };
 
-template <class T>
-struct From {
-    T value;
-    /// "--nnodes", "PET_NNODES", "default", or a reason in words.
-    std::string origin;
-};
-
 struct PortRange {
     std::uint16_t first = 0;
     std::uint16_t last = 0;
@@ -70,6 +66,8 @@ struct JobSpec {
     From<std::string> role;
     From<std::optional<int>> node_rank;
     From<int> max_restarts;
+    RestartChoice restarts;
+    SignalChoice signals;
     /// Port 0: this node serves on a free port and is the only one.
     From<Endpoint> endpoint;
     /// Node 0 serves, each node has its place, and the workers' MASTER_ADDR and MASTER_PORT are

@@ -44,8 +44,14 @@ int complete(const Given& given) {
     return refuse(usage(given.origin, given.text, "accepted are bash, zsh and fish"));
 }
 
-int fork_and_run(const agent::AgentConfig& config, const agent::InheritedState& start) {
-    auto fork = agent::fork_agent(start);
+int fork_and_run(
+    const agent::AgentConfig& config,
+    const SignalChoice& signals,
+    const agent::InheritedState& start) {
+    auto handed_on = signals.stopping.value;
+    const auto& forwarded = signals.forwarded.value;
+    handed_on.insert(handed_on.end(), forwarded.begin(), forwarded.end());
+    auto fork = agent::fork_agent(start, handed_on);
     if (!fork) {
         std::fprintf(stderr, "ddprun: %s\n", fork.error().describe().c_str());
         return exit_codes::internal_error;
@@ -91,7 +97,7 @@ int run(
         log::use_json({{"run", spec->run_id.value}, {"host", spec->host_name}});
     for (const auto& notice : spec->notices)
         log::write(notice.level, notice.event, {{"reason", notice.reason}});
-    return fork_and_run(to_agent_config(*spec), start);
+    return fork_and_run(to_agent_config(*spec), spec->signals, start);
 }
 
 }  // namespace ddprun::launcher

@@ -101,6 +101,7 @@ void WorkerProcesses::on_spawned(const Spawner::Outcome& outcome) {
     }
     process.child = std::move(*child);
     keeper_.note_session(local_rank, pid);
+    if (is_suspended_) process.child->signal_leader(SIGSTOP);
     on_event_(Agent::WorkerSpawned{local_rank, pid});
 }
 
@@ -149,6 +150,23 @@ void WorkerProcesses::signal_remains(int signal) {
 
 void WorkerProcesses::kill_remains() {
     signal_descendants(SIGKILL, living_leaders());
+}
+
+void WorkerProcesses::forward(int signal) {
+    for (auto& process : processes_)
+        if (process.child) process.child->signal_leader(signal);
+}
+
+void WorkerProcesses::suspend() {
+    is_suspended_ = true;
+    // One that forks while it is looked at has a child the second time.
+    signal_descendants(SIGSTOP);
+    signal_descendants(SIGSTOP);
+}
+
+void WorkerProcesses::go_on() {
+    is_suspended_ = false;
+    signal_descendants(SIGCONT);
 }
 
 void WorkerProcesses::forget() {

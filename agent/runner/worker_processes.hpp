@@ -47,6 +47,11 @@ public:
     int count_remains();
     void signal_remains(int signal);
     void kill_remains();
+    /// A signal of --signals-to-forward, to the leaders.
+    void forward(int signal);
+    /// Ctrl-Z: every process below this one stops, also those that are started meanwhile.
+    void suspend();
+    void go_on();
     /// The round's last process is gone.
     void forget();
 
@@ -74,6 +79,7 @@ private:
     Writer& writer_;
     KeeperLink& keeper_;
     OnEvent on_event_;
+    bool is_suspended_ = false;
     std::vector<Process> processes_;
     OrphanReaper reaper_;
     // Last: its thread ends first, and with it what it started.

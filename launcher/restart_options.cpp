@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/restart_options.hpp"
+
+#include "launcher/number.hpp"
+#include "rendezvous/base/limits.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <string_view>
+
+namespace ddprun::launcher {
+namespace {
+
+constexpr int biggest_exit_code = 255;
+
+Failure unusable(const Given& given, const std::string& accepted) {
+    return {
+        system_code(EINVAL), given.origin + ": '" + given.text + "': accepted is " + accepted};
+}
+
+/// Seconds, or a number with s, m, h or d behind it.
+std::optional<Duration> parse_length(std::string_view text) {
+    struct Unit {
+        char letter;
+        int seconds;
+    };
+    constexpr Unit units[] = {{'s', 1}, {'m', 60}, {'h', 3'600}, {'d', 86'400}};
+    text = without_blanks(text);
+    int factor = 1;
+    for (const auto& unit : units) {
+        if (!text.ends_with(unit.letter)) continue;
+        factor = unit.seconds;
+        text.remove_suffix(1);
+        break;
+    }
+    const auto number = parse_seconds(text);
+    // Ten years are the longest that nodes tell each other.
+    constexpr double longest = 10 * 365.25 * 86'400;
+    if (!number || in_seconds(*number) * factor > longest) return std::nullopt;
+    return *number * factor;
+}
+
+Result<DelayRange> parse_delay(const Given& given) {
+    const std::string_view text = given.text;
+    const auto colon = text.find(':');
+    const auto shortest = parse_length(text.substr(0, colon));
+    const auto longest =
+        colon == std::string_view::npos ? shortest : parse_length(text.substr(colon + 1));
+    // Nothing doubled stays nothing.
+    const bool is_endless_zero = shortest == Duration{} && longest != Duration{};
+    if (!shortest || !longest || *longest < *shortest || is_endless_zero)
+        return unusable(given, "MIN or MIN:MAX in seconds, 0 < MIN <= MAX, as in 5:300 or 5s:5m");
+    return DelayRange{*shortest, *longest};
+}
+
+Result<std::vector<int>> parse_codes(const Given& given) {
+    std::vector<int> codes;
+    std::string_view rest = given.text;
+    if (without_blanks(rest) == "none") return codes;
+    for (bool is_last = false; !is_last;) {
+        const auto comma = rest.find(',');
+        is_last = comma == std::string_view::npos;
+        const auto code = parse_int(rest.substr(0, comma));
+        if (!code || *code < 1 || *code > biggest_exit_code || codes.size() >= limits::max_final_codes)
+            return unusable(
+                given,
+                "none, or at most " + std::to_string(limits::max_final_codes) +
+                    " exit codes from 1 to 255, as in 2,126,127 (128 and more: a signal)");
+        codes.push_back(*code);
+        if (!is_last) rest.remove_prefix(comma + 1);
+    }
+    // Nodes compare them: the order in which they were typed means nothing.
+    std::sort(codes.begin(), codes.end());
+    codes.erase(std::unique(codes.begin(), codes.end()), codes.end());
+    return codes;
+}
+
+}  // namespace
+
+Result<RestartChoice> restart_choice(const Options& options) {
+    const control::RestartPolicy usual;
+    RestartChoice choice{
+        {{}, "default"}, {usual.refill_after, "default"}, {usual.final_codes, "default"}};
+    if (const auto given = options.find("restart-delay")) {
+        const auto delay = parse_delay(*given);
+        if (!delay) return delay.error();
+        choice.delay = {*delay, given->origin};
+    }
+    if (const auto given = options.find("restart-refill")) {
+        const auto refill = parse_length(given->text);
+        if (!refill) return unusable(*given, "a length of time from 0 up, as in 3600 or 1h; 0: never");
+        choice.refill = {*refill, given->origin};
+    }
+    if (const auto given = options.find("no-restart-on")) {
+        const auto codes = parse_codes(*given);
+        if (!codes) return codes.error();
+        choice.final_codes = {*codes, given->origin};
+    }
+    return choice;
+}
+
+control::RestartPolicy to_policy(const RestartChoice& choice) {
+    const auto& delay = choice.delay.value;
+    return {delay.shortest, delay.longest, choice.refill.value, choice.final_codes.value};
+}
+
+std::string describe(const DelayRange& delay) {
+    if (delay.longest == Duration{}) return "none";
+    const auto longest = describe_seconds(delay.longest) + " s";
+    if (delay.shortest == delay.longest) return longest;
+    return describe_seconds(delay.shortest) + " to " + longest;
+}
+
+std::string describe_codes(const std::vector<int>& codes) {
+    std::string text;
+    for (const int code : codes)
+        text += (text.empty() ? "" : ",") + std::to_string(code);
+    return text.empty() ? "none" : text;
+}
+
+}  // namespace ddprun::launcher
