@@ -46,6 +46,8 @@ struct AgentConfig {
     std::uint16_t last_port = 0;
     /// Name of this machine, for people.
     std::string host_name;
+    /// Where events are written (--event-file); empty: nowhere.
+    std::string event_file;
     /// TORCH_DISABLE_SHARE_RDZV_TCP_STORE: MASTER_PORT is left to worker rank 0.
     bool shares_store = true;
     WorkerSpec worker;

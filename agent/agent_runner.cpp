@@ -5,6 +5,7 @@
 #include "agent/output/writer.hpp"
 #include "agent/plan/log_layout.hpp"
 #include "agent/process/inherited_state.hpp"
+#include "agent/runner/event_recorder.hpp"
 #include "agent/runner/job_reporting.hpp"
 #include "agent/runner/post_mortem.hpp"
 #include "agent/runner/rendezvous_access.hpp"
@@ -71,6 +72,7 @@ private:
     // The keeper takes its end for ours: only the console's last bytes come after everything else.
     KeeperLink keeper_;
     Writer console_;
+    std::optional<EventRecorder> events_;
     RoundStores stores_;
     PostMortem post_mortem_;
     WorkerProcesses workers_;
@@ -158,6 +160,7 @@ int AgentRunner::run() {
         io_, "agent", Agent{config_, node_, *peer_port, random_}, [this](Agent::Effect& effect) {
             perform(effect);
         });
+    events_.emplace(config_, driver_->now());
     post(Agent::Began{});
     io_.run();
     // What is being written to the server goes out with what the loop still has at hand.
@@ -229,6 +232,7 @@ void AgentRunner::perform(Agent::Effect& effect) {
 
 void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
     const auto& assignment = order.assignment;
+    events_->assigned(assignment, driver_->now());
     const auto nonce = driver_->machine().node().nonce;
     const LogPlace place{
         config_.run_id,
@@ -294,6 +298,9 @@ void AgentRunner::tell_worker_event(Agent::Event event) {
             {{"rank", plan_->assignment.rank_base + exited->local_rank},
              {"local_rank", exited->local_rank},
              {"exit", exited->exit.describe()}});
+        events_->worker_ended(exited->local_rank, exited->exit, is_expected, driver_->now());
+    } else if (const auto* spawned = std::get_if<Agent::WorkerSpawned>(&event)) {
+        events_->worker_started(spawned->local_rank, spawned->pid, driver_->now());
     }
     post(std::move(event));
 }
@@ -346,6 +353,7 @@ std::string AgentRunner::original_of(const std::optional<control::Cause>& cause)
 
 void AgentRunner::clean_up(int round) {
     workers_.forget();
+    events_->round_left(driver_->now());
     if (!plan_ || plan_->assignment.round != round || !plan_->logs.is_none()) return;
     std::vector<std::string> paths;
     for (int local_rank = 0; local_rank < config_.worker.nproc; ++local_rank)
@@ -406,6 +414,7 @@ void AgentRunner::finish(JobReport report) {
     if (config_.report.has_torchrun_exit_code)
         report.exit_code = exit_codes::as_torchrun(report.exit_code);
     exit_code_ = report.exit_code;
+    events_->finished(report, driver_->now());
     console_.write(STDERR_FILENO, screen_of(report, config_.report));
     write_reports(report, config_.report, original_of(report.first_cause), post_mortem_);
     if (!rendezvous_.is_hosting() || is_server_idle_) return leave();

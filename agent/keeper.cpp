@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -28,6 +29,7 @@ namespace ddprun::agent {
 namespace {
 
 constexpr int interrupts_that_insist = 2;
+constexpr std::array warning_signals{SIGUSR1, SIGUSR2};
 
 /// The keeper's words to a person: written in one piece, without stdio.
 template <class... Values>
@@ -74,8 +76,7 @@ int find_terminal() {
     return -1;
 }
 
-AgentSide become_agent(
-    int socket, KeeperPage* page, pid_t keeper, std::span<const int> handed_on) {
+AgentSide become_agent(int socket, KeeperPage* page, pid_t keeper, std::span<const int> handed_on) {
     ::setsid();
     for (const int signal : stop_signals)
         set_disposition(signal, SIG_IGN);
@@ -338,6 +339,10 @@ Result<std::variant<AgentSide, KeeperSide>> fork_agent(
     // Whoever started us may have ignored it, which would take the exit statuses from us.
     set_disposition(SIGCHLD, SIG_DFL);
     set_disposition(SIGPIPE, SIG_IGN);
+    // Schedulers send these to every process as a warning meant for the workers.
+    for (const int signal : warning_signals)
+        if (std::find(handed_on.begin(), handed_on.end(), signal) == handed_on.end())
+            set_disposition(signal, SIG_IGN);
     const auto signals = signals_to_read(start, handed_on);
     ::sigprocmask(SIG_SETMASK, &signals, nullptr);
 

@@ -68,7 +68,8 @@ inline constexpr std::array stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 
 /// Makes this process a subreaper and forks. Returns in both: the keeper with its signals blocked
 /// (they are read from a descriptor), the agent in a session of its own, itself a subreaper, with
-/// all of `handed_on`, the stop signals and TSTP ignored.
+/// all of `handed_on`, the stop signals and TSTP ignored. SIGUSR1 and SIGUSR2 are ignored by both
+/// unless they are handed on.
 /// Requires: no thread was ever started.
 Result<std::variant<AgentSide, KeeperSide>> fork_agent(
     const InheritedState& start, std::span<const int> handed_on = stop_signals);

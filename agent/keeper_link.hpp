@@ -17,7 +17,8 @@ namespace ddprun::agent {
 class KeeperLink {
 public:
     /// `on_signal` is called for each signal sent to `ddprun`, as often as it came. SIGTSTP: on its
-    /// return the workers are stopped; SIGCONT: they may go on. `on_keeper_gone` is called once: kill the node and leave.
+    /// return the workers are stopped; SIGCONT: they may go on. `on_keeper_gone` is called once:
+    /// kill the node and leave.
     KeeperLink(
         boost::asio::io_context& io,
         AgentSide side,

@@ -32,6 +32,12 @@ agent::AgentConfig to_agent_config(const JobSpec& spec) {
         spec.has_virtual_local_rank.value};
     config.report = spec.report;
     config.output = spec.output.plan;
+    config.event_file = spec.event_file.value;
+    // As torchrun does: a worker that starts agents of its own wants to know.
+    const auto& stopping = spec.signals.stopping;
+    if (stopping.origin != "default")
+        config.worker.environment["TORCHELASTIC_SIGNALS_TO_HANDLE"] =
+            describe_signals(stopping.value);
     return config;
 }
 

@@ -72,8 +72,7 @@ std::string explain(const JobSpec& spec, const std::string& who_serves) {
         "restart refill",
         restarts.refill,
         restarts.refill.value == Duration{} ? "never" : "after " + seconds(restarts.refill));
-    page.row(
-        "no restart on", restarts.final_codes, describe_codes(restarts.final_codes.value));
+    page.row("no restart on", restarts.final_codes, describe_codes(restarts.final_codes.value));
     const auto& endpoint = spec.endpoint.value;
     page.row(
         "endpoint", spec.endpoint, endpoint.port == 0 ? "a free port here" : endpoint.to_string());

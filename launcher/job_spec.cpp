@@ -70,6 +70,8 @@ Result<> resolve_report(Resolving& job) {
         job.options, job.around.environment, job.around.has_terminal, job.around.look_at);
     if (!report) return report.error();
     job.spec.report = std::move(*report);
+    if (const auto given = job.options.find("event-file"))
+        job.spec.event_file = {given->text, given->origin};
     return {};
 }
 

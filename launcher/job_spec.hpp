@@ -68,6 +68,7 @@ struct JobSpec {
     From<int> max_restarts;
     RestartChoice restarts;
     SignalChoice signals;
+    From<std::string> event_file;
     /// Port 0: this node serves on a free port and is the only one.
     From<Endpoint> endpoint;
     /// Node 0 serves, each node has its place, and the workers' MASTER_ADDR and MASTER_PORT are

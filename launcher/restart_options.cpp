@@ -14,8 +14,7 @@ namespace {
 constexpr int biggest_exit_code = 255;
 
 Failure unusable(const Given& given, const std::string& accepted) {
-    return {
-        system_code(EINVAL), given.origin + ": '" + given.text + "': accepted is " + accepted};
+    return {system_code(EINVAL), given.origin + ": '" + given.text + "': accepted is " + accepted};
 }
 
 /// Seconds, or a number with s, m, h or d behind it.
@@ -61,7 +60,8 @@ Result<std::vector<int>> parse_codes(const Given& given) {
         const auto comma = rest.find(',');
         is_last = comma == std::string_view::npos;
         const auto code = parse_int(rest.substr(0, comma));
-        if (!code || *code < 1 || *code > biggest_exit_code || codes.size() >= limits::max_final_codes)
+        if (!code || *code < 1 || *code > biggest_exit_code ||
+            codes.size() >= limits::max_final_codes)
             return unusable(
                 given,
                 "none, or at most " + std::to_string(limits::max_final_codes) +
@@ -88,7 +88,8 @@ Result<RestartChoice> restart_choice(const Options& options) {
     }
     if (const auto given = options.find("restart-refill")) {
         const auto refill = parse_length(given->text);
-        if (!refill) return unusable(*given, "a length of time from 0 up, as in 3600 or 1h; 0: never");
+        if (!refill)
+            return unusable(*given, "a length of time from 0 up, as in 3600 or 1h; 0: never");
         choice.refill = {*refill, given->origin};
     }
     if (const auto given = options.find("no-restart-on")) {

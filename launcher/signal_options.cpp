@@ -2,7 +2,7 @@
 #include "launcher/signal_options.hpp"
 
 #include "launcher/number.hpp"
-#include "rendezvous/control/text.hpp"
+#include "rendezvous/base/text.hpp"
 
 #include <signal.h>
 
@@ -18,8 +18,19 @@ namespace {
 /// Those that a program is sent by others and that can be read. SIGTSTP and SIGCONT belong to the
 /// terminal, the rest are about the process itself.
 constexpr std::array known_signals{
-    SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGWINCH,
-    SIGPWR,  SIGURG, SIGXCPU};
+    SIGTERM,
+    SIGINT,
+    SIGHUP,
+    SIGQUIT,
+    SIGUSR1,
+    SIGUSR2,
+    SIGALRM,
+    SIGVTALRM,
+    SIGPROF,
+    SIGWINCH,
+    SIGPWR,
+    SIGURG,
+    SIGXCPU};
 
 /// "SIGUSR1", "usr1".
 std::optional<int> parse_signal(std::string_view text) {
@@ -30,7 +41,7 @@ std::optional<int> parse_signal(std::string_view text) {
     if (!name.starts_with("SIG")) name = "SIG" + name;
     const auto* const found =
         std::find_if(known_signals.begin(), known_signals.end(), [&](int signal) {
-            return control::signal_name(signal) == name;
+            return signal_name(signal) == name;
         });
     if (found == known_signals.end()) return std::nullopt;
     return *found;
@@ -50,8 +61,8 @@ Names parse_names(std::string_view rest) {
         const auto signal = parse_signal(word);
         if (!signal && !word.empty()) names.unknown.emplace_back(word);
         const bool is_new =
-            signal && std::find(names.signals.begin(), names.signals.end(), *signal) ==
-                          names.signals.end();
+            signal &&
+            std::find(names.signals.begin(), names.signals.end(), *signal) == names.signals.end();
         if (is_new) names.signals.push_back(*signal);
         if (!is_last) rest.remove_prefix(comma + 1);
     }
@@ -77,13 +88,14 @@ Result<SignalChoice> signal_choice(const Options& options) {
     auto names = parse_names(given->text);
     if (!names.unknown.empty())
         return Failure{
-            system_code(EINVAL), given->origin + ": '" + names.unknown.front() + "': " + accepted()};
+            system_code(EINVAL),
+            given->origin + ": '" + names.unknown.front() + "': " + accepted()};
     for (const int signal : names.signals) {
         const auto& stopping = choice.stopping.value;
         if (std::find(stopping.begin(), stopping.end(), signal) == stopping.end()) continue;
         return Failure{
             system_code(EINVAL),
-            given->origin + ": '" + given->text + "': " + control::signal_name(signal) +
+            given->origin + ": '" + given->text + "': " + signal_name(signal) +
                 " stops the job (--signals-to-handle); it cannot be handed on without"};
     }
     choice.forwarded = {std::move(names.signals), given->origin};
@@ -93,7 +105,7 @@ Result<SignalChoice> signal_choice(const Options& options) {
 std::string describe_signals(const std::vector<int>& signals) {
     std::string text;
     for (const int signal : signals)
-        text += (text.empty() ? "" : ",") + control::signal_name(signal);
+        text += (text.empty() ? "" : ",") + signal_name(signal);
     return text.empty() ? "none" : text;
 }
 

@@ -15,16 +15,17 @@ namespace ddprun::agent {
 
 /// A process we started, from its pid on: told what to do, and asked how it ended.
 ///
-/// Waits for exactly this pid (Boost.Process on a pidfd) and reaps it, then calls `on_exit` once.
-/// A signal goes through the pidfd, so it can never hit a stranger that got the number later.
+/// Waits for exactly this pid (Boost.Process on a pidfd, or a thread where there is none) and reaps
+/// it, then calls `on_exit` once. A signal goes through the pidfd, or to a process that is not yet
+/// reaped, so it can never hit a stranger that got the number later.
 /// Destroying a Child neither kills nor waits; who does it early leaves a zombie to `OrphanReaper`.
 /// Used on the agent's thread only.
 class Child {
 public:
     using OnExit = std::function<void(WorkerExit)>;
 
-    /// Requires: `pid` is a child of this process that nobody else waits for. Fails when the kernel
-    /// gives no descriptor for it.
+    /// Requires: `pid` is a child of this process that nobody else waits for. Fails when there is
+    /// neither a descriptor for it nor a thread.
     static Result<Child> watch(boost::asio::io_context& io, pid_t pid, OnExit on_exit);
 
     Child(Child&&) noexcept;

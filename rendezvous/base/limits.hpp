@@ -124,6 +124,8 @@ inline constexpr Duration console_flush_timeout = 5s;
 inline constexpr Duration keeper_fence_margin = 250ms;
 /// An agent that has closed its pair with the keeper has this long to end.
 inline constexpr Duration agent_end_patience = 10s;
+/// Events that wait for a disk; what comes on top is dropped.
+inline constexpr std::size_t max_waiting_events = 10'000;
 /// So long the keeper waits, before it stops itself, for the agent to stop the workers.
 inline constexpr Duration suspend_patience = 1s;
 /// After a second SIGINT the agent has this long to say anything.

@@ -37,4 +37,9 @@ std::string utc_time() {
     return formatted("%Y-%m-%dT%H:%M:%S", parts, moment.tv_nsec) + 'Z';
 }
 
+std::int64_t unix_milliseconds() {
+    const auto moment = this_moment();
+    return std::int64_t{moment.tv_sec} * 1000 + moment.tv_nsec / 1'000'000;
+}
+
 }  // namespace ddprun

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 /// The time of day, for people and log files only: nothing is decided by it.
@@ -11,5 +12,8 @@ std::string time_of_day();
 
 /// "2026-11-21T12:03:07.113Z".
 std::string utc_time();
+
+/// Since 1970.
+std::int64_t unix_milliseconds();
 
 }  // namespace ddprun

@@ -161,7 +161,7 @@ void Job::refill_budget(std::vector<Effect>& out) {
     say("running",
         "round " + std::to_string(round_->number) + " has run for " +
             seconds_text(terms_.settings.restart.refill_after) +
-            ": the budget is full again (" + std::to_string(budget_.max()) + " restarts)",
+            ": the budget is full again (--max-restarts=" + std::to_string(budget_.max()) + ")",
         out);
 }
 

@@ -157,8 +157,7 @@ std::string disagreement(const control::Join& job, const control::Join& node) {
         std::pair{"--shutdown-timeout", &control::Settings::grace}};
     for (const auto& [name, limit] : limits)
         if (ours.*limit != theirs.*limit)
-            return differs(
-                name, seconds_text(ours.*limit), seconds_text(theirs.*limit));
+            return differs(name, seconds_text(ours.*limit), seconds_text(theirs.*limit));
     if (ours.late_nodes != theirs.late_nodes)
         return differs(
             "--late-nodes",
@@ -174,9 +173,7 @@ std::string disagreement(const control::Join& job, const control::Join& node) {
     for (const auto& [name, pause] : pauses)
         if (ours.restart.*pause != theirs.restart.*pause)
             return differs(
-                name,
-                seconds_text(ours.restart.*pause),
-                seconds_text(theirs.restart.*pause));
+                name, seconds_text(ours.restart.*pause), seconds_text(theirs.restart.*pause));
     if (ours.restart.final_codes != theirs.restart.final_codes)
         return differs(
             "--no-restart-on",

@@ -3,9 +3,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include <array>
 #include <charconv>
 #include <map>
 #include <string_view>
+#include <utility>
 
 namespace ddprun::server {
 namespace {
@@ -79,42 +81,96 @@ std::string label(std::string_view value) {
     return '"' + text + '"';
 }
 
-HttpResponse metrics_page(const ServerStatus& status) {
-    std::string text;
-    const auto family = [&](const char* name, const char* type, const char* help) {
-        text += std::string{"# HELP "} + name + ' ' + help + "\n# TYPE " + name + ' ' + type + '\n';
-    };
-    const auto sample = [&](const std::string& name, std::uint64_t value) {
-        text += name + ' ' + std::to_string(value) + '\n';
-    };
+/// The text format 0.0.4: families one after the other, each with its help, no sample twice.
+class MetricsText {
+public:
+    void family(std::string_view name, std::string_view type, std::string_view help) {
+        name_ = name;
+        text_ += "# HELP " + name_ + ' ';
+        text_.append(help).append("\n# TYPE ").append(name_ + ' ').append(type).append("\n");
+    }
+    void sample(std::uint64_t value) { text_ += name_ + ' ' + std::to_string(value) + '\n'; }
+    void sample(std::string_view labels, std::uint64_t value) {
+        text_ += name_ + '{' + std::string{labels} + "} " + std::to_string(value) + '\n';
+    }
+    void seconds(std::string_view labels, double value) {
+        std::array<char, 32> digits{};
+        const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value);
+        text_ += name_ + '{' + std::string{labels} + "} ";
+        text_.append(digits.data(), end.ptr).append("\n");
+    }
+    std::string take() { return std::move(text_); }
 
-    family("ddprun_connections_total", "counter", "Connections accepted, by protocol.");
-    sample("ddprun_connections_total{protocol=\"control\"}", status.control_connections);
-    sample("ddprun_connections_total{protocol=\"c10d\"}", status.store_connections);
-    sample("ddprun_connections_total{protocol=\"http\"}", status.http_connections);
-    family("ddprun_rejected_total", "counter", "Connections that spoke no protocol of this port.");
-    sample("ddprun_rejected_total", status.rejected_connections);
-    family("ddprun_agents", "gauge", "Agents connected now.");
-    sample("ddprun_agents", status.agents);
+private:
+    std::string name_;
+    std::string text_;
+};
+
+/// Of jobs of the same id the newest: of each series there is one.
+std::vector<const coordinator::JobStatus*> newest_of_each_id(const ServerStatus& status) {
+    std::map<std::string_view, const coordinator::JobStatus*> newest;
+    for (const auto& job : status.jobs)
+        newest[job.run_id] = &job;
+    std::vector<const coordinator::JobStatus*> jobs;
+    jobs.reserve(newest.size());
+    for (const auto& [id, job] : newest)
+        jobs.push_back(job);
+    return jobs;
+}
+
+HttpResponse metrics_page(const ServerStatus& status) {
+    using coordinator::JobStatus;
+    MetricsText text;
+    text.family("ddprun_connections_total", "counter", "Connections accepted, by protocol.");
+    text.sample("protocol=\"control\"", status.control_connections);
+    text.sample("protocol=\"c10d\"", status.store_connections);
+    text.sample("protocol=\"http\"", status.http_connections);
+    text.family(
+        "ddprun_rejected_total", "counter", "Connections that spoke no protocol of this port.");
+    text.sample(status.rejected_connections);
+    text.family("ddprun_agents", "gauge", "Agents connected now.");
+    text.sample(status.agents);
 
     std::map<std::string, std::uint64_t> by_state;
     for (const auto& job : status.jobs)
         ++by_state[job.state];
-    family("ddprun_jobs", "gauge", "Jobs known, by state.");
+    text.family("ddprun_jobs", "gauge", "Jobs known, by state.");
     for (const auto& [state, count] : by_state)
-        sample("ddprun_jobs{state=" + label(state) + "}", count);
+        text.sample("state=" + label(state), count);
+
+    const auto jobs = newest_of_each_id(status);
+    const auto of_jobs = [&](auto value) {
+        for (const auto* job : jobs)
+            text.sample("job=" + label(job->run_id), static_cast<std::uint64_t>(value(*job)));
+    };
+    const auto of_jobs_by = [&](std::string_view what, auto member) {
+        for (const auto* job : jobs)
+            for (const auto& [name, count] : job->*member)
+                text.sample(
+                    "job=" + label(job->run_id) + ',' + std::string{what} + '=' + label(name),
+                    count);
+    };
     // Numbered from 0, so one more than the number of the round at hand.
-    family("ddprun_rounds_total", "counter", "Rounds a job has begun in this incarnation.");
-    for (const auto& job : status.jobs)
-        sample(
-            "ddprun_rounds_total{job=" + label(job.run_id) + "}",
-            static_cast<std::uint64_t>(job.round + 1));
-    family("ddprun_restarts_total", "counter", "Restarts of a job's budget that are spent.");
-    for (const auto& job : status.jobs)
-        sample(
-            "ddprun_restarts_total{job=" + label(job.run_id) + "}",
-            static_cast<std::uint64_t>(job.restarts_used));
-    return {200, "text/plain; version=0.0.4; charset=utf-8", std::move(text)};
+    text.family("ddprun_rounds_total", "counter", "Rounds a job has begun in this incarnation.");
+    of_jobs([](const JobStatus& job) { return job.round + 1; });
+    text.family(
+        "ddprun_restarts_total",
+        "counter",
+        "Rounds that another one followed, by what ended them.");
+    of_jobs_by("cause", &JobStatus::restarts_by_cause);
+    text.family("ddprun_restart_budget", "gauge", "Failures of workers that a job survives.");
+    of_jobs([](const JobStatus& job) { return job.max_restarts; });
+    text.family("ddprun_restart_budget_used", "gauge", "How many of them it has survived.");
+    of_jobs([](const JobStatus& job) { return job.restarts_used; });
+    text.family("ddprun_nodes", "gauge", "Nodes of a job, by state.");
+    of_jobs_by("state", &JobStatus::nodes_by_state);
+    text.family("ddprun_workers", "gauge", "Workers of a job, by the state of their node.");
+    of_jobs_by("state", &JobStatus::workers_by_state);
+    text.family("ddprun_phase_seconds_total", "counter", "How long a job has been in each phase.");
+    for (const auto* job : jobs)
+        for (const auto& [phase, length] : job->seconds_by_phase)
+            text.seconds("job=" + label(job->run_id) + ",phase=" + label(phase), length);
+    return {200, "text/plain; version=0.0.4; charset=utf-8", text.take()};
 }
 
 std::string_view phrase_of(int status) {

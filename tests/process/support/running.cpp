@@ -149,6 +149,11 @@ void Running::type(const std::string& text) const {
     [[maybe_unused]] const auto size = ::write(terminal_, text.data(), text.size());
 }
 
+void Running::hang_up() {
+    ::close(std::exchange(terminal_, -1));
+    streams_[0].descriptor = -1;
+}
+
 void Running::read_available() {
     std::array<char, 65536> bytes;
     for (auto& stream : streams_) {

@@ -55,6 +55,8 @@ public:
     void signal(int number) const;
     /// Types on the pseudo-terminal.
     void type(const std::string& text) const;
+    /// Closes the pseudo-terminal, as when a window or a connection is closed.
+    void hang_up();
     /// The pseudo-terminal, for looking at its modes.
     int terminal() const { return terminal_; }
 

@@ -3,8 +3,13 @@
 
 #include <doctest/doctest.h>
 
+#include <charconv>
+#include <map>
+#include <set>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <vector>
 
 namespace ddprun::server {
 namespace {
@@ -37,6 +42,10 @@ ServerStatus two_jobs() {
     training.world_size = 4;
     training.node_count = 1;
     training.nodes = {node};
+    training.nodes_by_state = {{"running", 1}};
+    training.workers_by_state = {{"running", 4}};
+    training.restarts_by_cause = {{"node_lost", 1}, {"worker_failed", 1}};
+    training.seconds_by_phase = {{"forming", 0.25}, {"running", 3600}, {"draining", 1.5}};
 
     coordinator::JobStatus waiting;
     waiting.run_id = "say \"hi\"\n";
@@ -130,7 +139,122 @@ TEST_CASE("metrics count connections, jobs, rounds and restarts") {
     CHECK(has_line(text, "ddprun_jobs{state=\"forming\"} 1"));
     CHECK(has_line(text, "ddprun_rounds_total{job=\"train\"} 3"));
     CHECK(has_line(text, "ddprun_rounds_total{job=\"say \\\"hi\\\"\\n\"} 0"));
-    CHECK(has_line(text, "ddprun_restarts_total{job=\"train\"} 1"));
+    CHECK(has_line(text, "ddprun_restarts_total{job=\"train\",cause=\"node_lost\"} 1"));
+    CHECK(has_line(text, "ddprun_restart_budget{job=\"train\"} 3"));
+    CHECK(has_line(text, "ddprun_restart_budget_used{job=\"train\"} 1"));
+    CHECK(has_line(text, "ddprun_nodes{job=\"train\",state=\"running\"} 1"));
+    CHECK(has_line(text, "ddprun_workers{job=\"train\",state=\"running\"} 4"));
+    CHECK(has_line(text, "ddprun_phase_seconds_total{job=\"train\",phase=\"forming\"} 0.25"));
+}
+
+/// Reads the text format as Prometheus does; complains as it would.
+class MetricsReader {
+public:
+    explicit MetricsReader(const std::string& text) : rest_(text) {
+        if (!text.ends_with('\n')) complain("the last line has no end");
+        while (!rest_.empty()) {
+            const auto end = rest_.find('\n');
+            line_ = rest_.substr(0, end);
+            rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
+            if (line_.starts_with("# HELP "))
+                begin_family(line_.substr(7));
+            else if (line_.starts_with("# TYPE "))
+                read_type(line_.substr(7));
+            else
+                read_sample(line_);
+        }
+    }
+
+    const std::vector<std::string>& complaints() const { return complaints_; }
+    /// By name and labels as they were written, unescaped.
+    const std::map<std::string, double>& samples() const { return samples_; }
+
+private:
+    static bool is_name_character(char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+               c == '_';
+    }
+
+    void complain(const std::string& about) {
+        complaints_.push_back(about + ": " + std::string{line_});
+    }
+
+    void begin_family(std::string_view text) {
+        family_ = text.substr(0, text.find(' '));
+        has_type_ = false;
+        if (!families_.insert(family_).second) complain("a family begins twice");
+        if (text.find(' ') == std::string_view::npos) complain("no help");
+    }
+
+    void read_type(std::string_view text) {
+        const auto space = text.find(' ');
+        if (text.substr(0, space) != family_) complain("the type of another family");
+        const auto type = text.substr(space + 1);
+        if (type != "counter" && type != "gauge") complain("no known type");
+        if (type == "counter" && !family_.ends_with("_total")) complain("a counter ends in _total");
+        has_type_ = true;
+    }
+
+    void read_sample(std::string_view text) {
+        std::size_t at = 0;
+        while (at < text.size() && is_name_character(text[at]))
+            ++at;
+        auto series = std::string{text.substr(0, at)};
+        if (series != family_ || !has_type_) complain("a sample outside its family");
+        if (at < text.size() && text[at] == '{') at = read_labels(text, at + 1, series);
+        if (at >= text.size() || text[at] != ' ') return complain("no value");
+        double value = 0;
+        const auto number = text.substr(at + 1);
+        const auto read = std::from_chars(number.data(), number.data() + number.size(), value);
+        if (read.ec != std::errc{} || read.ptr != number.data() + number.size())
+            complain("no number");
+        if (!samples_.emplace(series, value).second) complain("a sample comes twice");
+    }
+
+    std::size_t read_labels(std::string_view text, std::size_t at, std::string& series) {
+        series += '{';
+        for (; at < text.size() && text[at] != '}'; ++at) {
+            while (at < text.size() && is_name_character(text[at]))
+                series += text[at++];
+            if (text.substr(at, 2) != "=\"") complain("no label");
+            series += '=';
+            for (at += 2; at < text.size() && text[at] != '"'; ++at) {
+                if (text[at] == '\\') ++at;
+                series +=
+                    at < text.size() && text[at] == 'n' && text[at - 1] == '\\' ? '\n' : text[at];
+            }
+            ++at;
+            if (at < text.size() && text[at] == ',') series += ',';
+            if (at >= text.size() || text[at] != ',') break;
+        }
+        series += '}';
+        return at + 1;
+    }
+
+    std::string_view rest_;
+    std::string_view line_;
+    std::string family_;
+    bool has_type_ = false;
+    std::set<std::string> families_;
+    std::vector<std::string> complaints_;
+    std::map<std::string, double> samples_;
+};
+
+TEST_CASE("metrics are what Prometheus reads, also with two lives of one job") {
+    auto status = two_jobs();
+    auto again = status.jobs.front();
+    again.round = 0;
+    status.jobs.push_back(again);
+
+    const MetricsReader metrics{answer(get("/metrics"), status).body};
+
+    CHECK(metrics.complaints() == std::vector<std::string>{});
+    CHECK(metrics.samples().at("ddprun_rounds_total{job=train}") == 1);
+    CHECK(metrics.samples().at("ddprun_rounds_total{job=say \"hi\"\n}") == 0);
+    CHECK(metrics.samples().at("ddprun_phase_seconds_total{job=train,phase=running}") == 3600);
+    CHECK(metrics.samples().at("ddprun_jobs{state=running}") == 2);
+    // The reader does complain.
+    CHECK(MetricsReader{"a 1\n# HELP b x\n# TYPE b gauge\nb 1\nb 1\nb x"}.complaints().size() == 5);
 }
 
 TEST_CASE("health is one word and everything else is not found") {

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/report/event.hpp"
+
+#include <memory>
+#include <string>
+
+namespace ddprun::agent {
+
+/// Appends events to a file, on a thread of its own: a disk that does not answer delays nobody.
+/// What goes wrong is said once in the log; the job goes on. Without a path nothing is done.
+class EventFile {
+public:
+    explicit EventFile(std::string path);
+    /// Writes what is left, for at most limits::console_flush_timeout.
+    ~EventFile();
+    EventFile(const EventFile&) = delete;
+    EventFile& operator=(const EventFile&) = delete;
+
+    /// Stamps the event with the time of day. Never blocks; with limits::max_waiting_events
+    /// waiting already the event is dropped.
+    void write(Event event);
+
+private:
+    struct State;
+    std::shared_ptr<State> state_;
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/process/descendants.hpp"
+#include "tests/process/ddprun/job.hpp"
+#include "tests/process/support/skip.hpp"
+#include "tests/process/support/wait.hpp"
+
+#include <doctest/doctest.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <map>
+#include <string>
+#include <vector>
+
+using namespace ddprun::agent;
+using namespace ddprun::test;
+
+namespace {
+
+/// `ddprun` under a filter that refuses these system calls, one within the other.
+Running refusing(const Words& calls, const Words& arguments) {
+    Words words;
+    for (const auto& call : calls)
+        words = words + Words{stub("refuse"), call};
+    words.push_back(program("ddprun"));
+    words = words + arguments;
+    const auto first = words.front();
+    words.erase(words.begin());
+    return Running(first, words);
+}
+
+/// Process 1 of a pid namespace that ddprun lives in, seen from here.
+pid_t process_one() {
+    std::map<pid_t, ProcessEntry> own;
+    for (const auto& process : list_descendants())
+        if (std::string{process.command.data()} == "ddprun") own[process.pid] = process;
+    // The agent's parent is the keeper, the keeper's is not ours.
+    for (const auto& [pid, process] : own)
+        if (own.count(process.parent) == 0) return pid;
+    return 0;
+}
+
+}  // namespace
+
+TEST_CASE("jobs run under filters that refuse what containers refuse") {
+    const TempDir dir;
+    const auto script = dir.write_script(
+        "work",
+        "#!/bin/sh\necho life $TORCHELASTIC_RESTART_COUNT\n"
+        "exit $((3 * (1 - TORCHELASTIC_RESTART_COUNT)))\n");
+    for (const auto& calls : std::vector<Words>{
+             {"pidfd_open"},
+             {"close_range"},
+             {"clone3"},
+             {"pidfd_open", "close_range", "clone3"}}) {
+        CAPTURE(calls.front());
+        auto job = refusing(
+            calls,
+            {"--standalone", "--nproc-per-node=2", "--max-restarts=1", "--no-python", script});
+
+        CHECK(job.wait_for_code() == 0);
+        CHECK(contains(job.out(), "life 1\nlife 1\n"));
+        CHECK(no_descendants_left());
+    }
+}
+
+TEST_CASE("without pidfds workers are stopped and their ends are known all the same") {
+    SUBCASE("a polite worker") {
+        auto job =
+            refusing({"pidfd_open"}, {"--standalone", "--no-python", stub("tell_signal"), "exit"});
+        job.wait_for_line("up");
+        job.signal(SIGTERM);
+        CHECK(job.wait_for_code() == 143);
+        CHECK(contains(job.out(), "told"));
+    }
+    SUBCASE("a deaf worker") {
+        auto job = refusing(
+            {"pidfd_open"},
+            {"--standalone", "--shutdown-timeout=0.2", "--no-python", stub("tell_signal"), "stay"});
+        job.wait_for_line("up");
+        job.signal(SIGTERM);
+        CHECK(job.wait_for_code() == 143);
+    }
+    SUBCASE("a worker that dies of a signal") {
+        const TempDir dir;
+        auto job = refusing(
+            {"pidfd_open"},
+            {"--standalone",
+             "--no-python",
+             dir.write_script("work", "#!/bin/sh\nkill -SEGV $$\n")});
+        CHECK(job.wait_for_code() == 128 + SIGSEGV);
+        CHECK(contains(job.err(), "killed by SIGSEGV"));
+    }
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("as process 1 ddprun buries strangers and kills none before the end") {
+    if (::geteuid() != 0) return skip("a pid namespace needs root");
+    const TempDir dir;
+    const auto go = (dir / "go").string();
+    const auto script = dir.write_script(
+        "work",
+        "#!/bin/sh\nif [ $TORCHELASTIC_RESTART_COUNT = 1 ]; then\n"
+        "  echo again; exec tail -f /dev/null\nfi\n"
+        "echo up; until test -e " +
+            go + "; do sleep 0.02; done; exit 1\n");
+    Running job(
+        "unshare",
+        {"--pid",
+         "--fork",
+         "--mount-proc",
+         program("ddprun"),
+         "--standalone",
+         "--max-restarts=1",
+         "--no-python",
+         script});
+    job.wait_for_line("up");
+    const auto first = process_one();
+    REQUIRE(first > 0);
+    // What `docker exec` starts: its parent is outside, and when that ends it belongs to process 1.
+    Running visitor(
+        "nsenter",
+        {"--pid",
+         "--mount",
+         "--target",
+         std::to_string(first),
+         "/bin/sh",
+         "-c",
+         "setsid sleep 1004 & setsid true & echo stranger $!; sleep 0.05"});
+    CHECK(visitor.wait_for_code() == 0);
+    const auto named = [](const std::string& name) {
+        const auto all = list_descendants();
+        return std::count_if(all.begin(), all.end(), [&](const ProcessEntry& process) {
+            return name == process.command.data();
+        });
+    };
+
+    // The one that ended is buried, the one that lives survives the end of a round.
+    CHECK(holds_within(patience, [&] { return named("true") == 0; }));
+    dir.write("go", "");
+    job.wait_for_line("again");
+    CHECK(named("sleep") == 1);
+
+    ::kill(first, SIGTERM);
+    CHECK(job.wait_for_code() == 143);
+    CHECK(no_descendants_left());
+}

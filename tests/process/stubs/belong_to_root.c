@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// A set-user-id program that nobody but root may kill: becomes root entirely, ignores SIGTERM,
+// prints "ready PID" and stays. Prints "not root" and leaves where set-user-id has no effect.
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+int main(void) {
+    if (setuid(0) != 0 || getuid() != 0) {
+        puts("not root");
+        return 0;
+    }
+    signal(SIGTERM, SIG_IGN);
+    printf("ready %d\n", getpid());
+    fflush(stdout);
+    for (;;) pause();
+}
