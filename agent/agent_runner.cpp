@@ -129,6 +129,9 @@ AgentRunner::AgentRunner(
            [this] {
                is_server_idle_ = true;
                if (is_finished_) leave();
+           },
+           [this](std::function<void(server::StoreSurvey)> answer) {
+               stores_.survey(std::move(answer));
            }}),
       node_(own_node(keeper_side)),
       patience_(io_) {

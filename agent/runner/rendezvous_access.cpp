@@ -145,6 +145,7 @@ std::optional<Failure> RendezvousAccess::host(const server::Listen& listen) {
     options.name = config_.host_name;
     options.version = DDPRUN_VERSION;
     options.on_idle = [this] { boost::asio::post(io_, [this] { hooks_.on_server_idle(); }); };
+    options.ask_stores = hooks_.ask_stores;
     auto server = std::make_unique<server::RendezvousServer>(std::move(options));
     const auto port = server->start();
     if (!port) return port.error();

@@ -31,6 +31,8 @@ public:
         std::function<void(Agent::Event)> on_event;
         /// The hosted server has no agent and no job any more.
         std::function<void()> on_server_idle;
+        /// This node's worker stores, for the pages of a server that it hosts.
+        server::AskStores ask_stores;
     };
 
     RendezvousAccess(boost::asio::io_context& io, const AgentConfig& config, Hooks hooks);

@@ -98,9 +98,22 @@ void RoundStores::close(std::uint16_t port) {
         store->drain(limits::flush_timeout, [this, store] {
             // Not from inside its own callback.
             boost::asio::post(io_, [this, store] {
+                past_requests_ += store->counters().requests;
                 std::erase_if(draining_, [&](const auto& each) { return each.get() == store; });
             });
         });
+    });
+}
+
+void RoundStores::survey(std::function<void(server::StoreSurvey)> answer) {
+    boost::asio::post(io_, [this, answer = std::move(answer)] {
+        server::StoreSurvey sum;
+        sum.requests = past_requests_;
+        for (const auto& store : draining_)
+            sum.requests += store->counters().requests;
+        for (const auto& [port, store] : stores_)
+            sum.add(store->survey());
+        answer(std::move(sum));
     });
 }
 

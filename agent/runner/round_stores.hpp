@@ -52,6 +52,9 @@ public:
     /// Its clients read what was sent to them before they see its end.
     void close(std::uint16_t port);
 
+    /// From any thread; `answer` is called on the stores' own.
+    void survey(std::function<void(server::StoreSurvey)> answer);
+
 private:
     Result<std::uint16_t> open_now();
 
@@ -64,6 +67,8 @@ private:
     Random random_;
     std::map<std::uint16_t, std::unique_ptr<server::StoreServer>> stores_;
     std::vector<std::unique_ptr<server::StoreServer>> draining_;
+    /// Of those that are gone.
+    std::uint64_t past_requests_ = 0;
     std::thread thread_;
 };
 

@@ -49,6 +49,9 @@ inline constexpr std::size_t max_final_codes = 64;
 inline constexpr std::size_t max_http_header_bytes = 8 * 1024;
 inline constexpr Duration http_timeout = 5s;
 inline constexpr std::size_t max_status_nodes = 1'000;
+inline constexpr std::size_t max_status_waits = 20;
+/// So long a page waits for stores on other threads; it then goes without them.
+inline constexpr Duration survey_patience = 500ms;
 
 // Connections.
 inline constexpr Duration handshake_timeout = 10s;

@@ -9,18 +9,18 @@
 #include <boost/asio/write.hpp>
 
 #include <array>
-#include <optional>
+#include <utility>
 
 namespace ddprun::server {
 namespace http_connection {
 namespace {
 
-std::string reply_to(const HttpHead& head, const AskStatus& ask) {
+boost::asio::awaitable<std::string> reply_to(HttpHead head, AskStatus ask) {
     if (const auto* refusal = std::get_if<HttpRefusal>(&head))
-        return encode(answer(*refusal), true);
+        co_return encode(answer(*refusal), true);
     const auto& request = std::get<HttpRequest>(head);
-    const auto response = answer(request, ask(status_query(request)));
-    return encode(response, request.method == HttpRequest::Method::get);
+    const auto status = co_await ask(status_query(request));
+    co_return encode(answer(request, status), request.method == HttpRequest::Method::get);
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ boost::asio::awaitable<void> serve_http(
             head = read_http_head(bytes);
         }
     }
-    const auto reply = http_connection::reply_to(head, ask);
+    const auto reply = co_await http_connection::reply_to(std::move(head), std::move(ask));
     {
         net::Deadline deadline(
             socket.get_executor(), limits::http_timeout, [&socket] { net::close(socket); });

@@ -4,12 +4,14 @@
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/server/http_status.hpp"
 
+#include <boost/asio/awaitable.hpp>
+
 #include <functional>
 #include <string>
 
 namespace ddprun::server {
 
-using AskStatus = std::function<ServerStatus(const StatusQuery&)>;
+using AskStatus = std::function<boost::asio::awaitable<ServerStatus>(StatusQuery)>;
 
 /// Answers one request and closes: `limits::http_timeout` for its head, as long again for taking
 /// the answer. `first_bytes` were read already. `ask` is called at most once, on the thread of the

@@ -55,6 +55,23 @@ Json to_json(const coordinator::JobStatus& job) {
     };
 }
 
+Json to_json(const StoreSurvey& stores) {
+    auto waiting = Json::array();
+    for (const auto& wait : stores.longest)
+        waiting.push_back(
+            {{"key", wait.key},
+             {"more_keys", wait.more_keys},
+             {"peer", wait.peer},
+             {"since_s", wait.since_s}});
+    return {
+        {"requests", stores.requests},
+        {"connections", stores.connections},
+        {"keys", stores.keys},
+        {"waits", stores.waits},
+        {"waiting", std::move(waiting)},
+    };
+}
+
 HttpResponse status_page(const StatusQuery& query, const ServerStatus& status) {
     auto jobs = Json::array();
     for (const auto& job : status.jobs)
@@ -62,7 +79,10 @@ HttpResponse status_page(const StatusQuery& query, const ServerStatus& status) {
     if (!query.job.empty() && jobs.empty())
         return {404, "text/plain; charset=utf-8", "no job of this id here\n"};
     const Json page = {
-        {"version", status.version}, {"uptime_s", status.uptime_s}, {"jobs", std::move(jobs)}};
+        {"version", status.version},
+        {"uptime_s", status.uptime_s},
+        {"jobs", std::move(jobs)},
+        {"stores", status.stores ? to_json(*status.stores) : Json(nullptr)}};
     // Names come from the network: what is not UTF-8 is replaced, never thrown.
     return {
         200, "application/json", page.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"};
@@ -170,6 +190,14 @@ HttpResponse metrics_page(const ServerStatus& status) {
     for (const auto* job : jobs)
         for (const auto& [phase, length] : job->seconds_by_phase)
             text.seconds("job=" + label(job->run_id) + ",phase=" + label(phase), length);
+    if (status.stores) {
+        text.family("ddprun_store_operations_total", "counter", "Requests to stores served here.");
+        text.sample(status.stores->requests);
+        text.family("ddprun_store_keys", "gauge", "Keys in them.");
+        text.sample(status.stores->keys);
+        text.family("ddprun_store_waits", "gauge", "Clients that wait for a key.");
+        text.sample(status.stores->waits);
+    }
     return {200, "text/plain; version=0.0.4; charset=utf-8", text.take()};
 }
 

@@ -3,8 +3,10 @@
 
 #include "rendezvous/coordinator/status.hpp"
 #include "rendezvous/server/http_request.hpp"
+#include "rendezvous/server/store_survey.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,8 @@ struct ServerStatus {
     std::uint64_t rejected_connections = 0;
     /// Now.
     std::uint64_t agents = 0;
+    /// None when they did not answer in time.
+    std::optional<StoreSurvey> stores;
 };
 
 /// What of the status a request wants: `?job=ID&from=N`.

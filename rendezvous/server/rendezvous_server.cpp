@@ -16,6 +16,7 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include <array>
 #include <thread>
@@ -40,7 +41,8 @@ private:
     void dispatch(net::Tcp::socket socket, Caller caller, std::string first_bytes);
     void reject(const std::string& peer, std::string_view reason);
     void begin_round();
-    ServerStatus status(const StatusQuery& query) const;
+    boost::asio::awaitable<ServerStatus> status(StatusQuery query);
+    boost::asio::awaitable<std::optional<StoreSurvey>> survey_stores();
 
     Options options_;
     boost::asio::io_context io_{1};
@@ -159,7 +161,7 @@ void RendezvousServer::Core::dispatch(
                 serve_http(
                     std::move(socket),
                     std::move(first_bytes),
-                    [this](const StatusQuery& query) { return status(query); }),
+                    [this](StatusQuery query) { return status(std::move(query)); }),
                 boost::asio::detached);
         case Caller::need_more:
         case Caller::older_c10d:
@@ -179,8 +181,9 @@ void RendezvousServer::Core::begin_round() {
     if (options_.has_store_of_round) store_.reset();
 }
 
-ServerStatus RendezvousServer::Core::status(const StatusQuery& query) const {
+boost::asio::awaitable<ServerStatus> RendezvousServer::Core::status(StatusQuery query) {
     ServerStatus status;
+    status.stores = co_await survey_stores();
     status.version = options_.version;
     status.uptime_s = in_seconds(control_.now() - started_at_);
     status.jobs = control_.status(query.first_node);
@@ -189,7 +192,32 @@ ServerStatus RendezvousServer::Core::status(const StatusQuery& query) const {
     status.http_connections = http_count_;
     status.rejected_connections = rejections_.count();
     status.agents = control_.agent_count();
-    return status;
+    co_return status;
+}
+
+/// The stores are on other threads: each is asked, and the last answer ends the wait.
+boost::asio::awaitable<std::optional<StoreSurvey>> RendezvousServer::Core::survey_stores() {
+    struct Round {
+        explicit Round(boost::asio::io_context& io) : patience(io) {}
+        boost::asio::steady_timer patience;
+        StoreSurvey sum;
+        int missing = 0;
+    };
+    const auto round = std::make_shared<Round>(io_);
+    const auto answer = [this, round](StoreSurvey survey) {
+        boost::asio::post(io_, [round, survey = std::move(survey)] {
+            round->sum.add(survey);
+            if (--round->missing == 0) round->patience.cancel();
+        });
+    };
+    round->missing = (store_ ? 1 : 0) + (options_.ask_stores ? 1 : 0);
+    if (round->missing == 0) co_return round->sum;
+    round->patience.expires_after(limits::survey_patience);
+    if (store_) store_->survey(answer);
+    if (options_.ask_stores) options_.ask_stores(answer);
+    co_await round->patience.async_wait(net::as_values);
+    if (round->missing > 0) co_return std::nullopt;
+    co_return round->sum;
 }
 
 RendezvousServer::RendezvousServer(Options options)

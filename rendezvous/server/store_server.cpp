@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/server/store_server.hpp"
 
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/server/listener.hpp"
@@ -97,6 +98,18 @@ StoreServer::Counters StoreServer::counters() const {
 
 std::vector<store::Waiters::Waiting> StoreServer::waits(std::size_t longest) const {
     return driver_.machine().waits(longest);
+}
+
+StoreSurvey StoreServer::survey() const {
+    const auto now = counters();
+    StoreSurvey survey{now.requests, now.open, now.keys, now.waits, {}};
+    for (const auto& wait : waits(limits::max_status_waits))
+        survey.longest.push_back(
+            {wait.missing.empty() ? "" : wait.missing.front().substr(0, limits::max_name_bytes),
+             wait.missing.empty() ? 0 : wait.missing.size() - 1,
+             peer_of(wait.who),
+             in_seconds(driver_.now() - wait.since)});
+    return survey;
 }
 
 std::string StoreServer::peer_of(ConnectionId connection) const {

@@ -6,6 +6,7 @@
 #include "rendezvous/net/driver.hpp"
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/server/rejections.hpp"
+#include "rendezvous/server/store_survey.hpp"
 #include "rendezvous/store/store.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -61,7 +62,8 @@ public:
     void stop();
 
     Counters counters() const;
-    /// Who waits for what, longest first: for the status page.
+    StoreSurvey survey() const;
+    /// Who waits for what, longest first.
     std::vector<store::Waiters::Waiting> waits(std::size_t longest) const;
     /// "10.0.0.2:51234", or empty if this connection is gone.
     std::string peer_of(ConnectionId connection) const;

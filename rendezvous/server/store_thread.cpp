@@ -49,4 +49,8 @@ void StoreThread::adopt(net::Tcp::socket socket, std::string first_bytes) {
         });
 }
 
+void StoreThread::survey(std::function<void(StoreSurvey)> answer) {
+    boost::asio::post(io_, [this, answer = std::move(answer)] { answer(store_.survey()); });
+}
+
 }  // namespace ddprun::server

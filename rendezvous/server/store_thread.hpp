@@ -7,6 +7,7 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 
+#include <functional>
 #include <string>
 #include <thread>
 
@@ -27,6 +28,8 @@ public:
 
     /// Takes over a connection of another thread, with what was read from it already.
     void adopt(net::Tcp::socket socket, std::string first_bytes);
+    /// `answer` is called on the store's thread.
+    void survey(std::function<void(StoreSurvey)> answer);
 
 private:
     boost::asio::io_context io_{1};

@@ -58,6 +58,7 @@ ServerStatus two_jobs() {
     status.control_connections = 7;
     status.rejected_connections = 2;
     status.agents = 1;
+    status.stores = StoreSurvey{12, 2, 3, 1, {{"ready/4", 2, "10.0.0.2:5000", 1.5}}};
     return status;
 }
 
@@ -105,7 +106,21 @@ TEST_CASE("the status page shows jobs, nodes and ranks in the documented order")
       ],
       "first_cause": null
     }
-  ]
+  ],
+  "stores": {
+    "requests": 12,
+    "connections": 2,
+    "keys": 3,
+    "waits": 1,
+    "waiting": [
+      {
+        "key": "ready/4",
+        "more_keys": 2,
+        "peer": "10.0.0.2:5000",
+        "since_s": 1.5
+      }
+    ]
+  }
 }
 )");
 }
@@ -142,6 +157,9 @@ TEST_CASE("metrics count connections, jobs, rounds and restarts") {
     CHECK(has_line(text, "ddprun_restarts_total{job=\"train\",cause=\"node_lost\"} 1"));
     CHECK(has_line(text, "ddprun_restart_budget{job=\"train\"} 3"));
     CHECK(has_line(text, "ddprun_restart_budget_used{job=\"train\"} 1"));
+    CHECK(has_line(text, "ddprun_store_operations_total 12"));
+    CHECK(has_line(text, "ddprun_store_keys 3"));
+    CHECK(has_line(text, "ddprun_store_waits 1"));
     CHECK(has_line(text, "ddprun_nodes{job=\"train\",state=\"running\"} 1"));
     CHECK(has_line(text, "ddprun_workers{job=\"train\",state=\"running\"} 4"));
     CHECK(has_line(text, "ddprun_phase_seconds_total{job=\"train\",phase=\"forming\"} 0.25"));

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace ddprun::server {
+
+/// What the c10d stores of this process know, for the status page.
+struct StoreSurvey {
+    struct Wait {
+        /// The first key that is missing.
+        std::string key;
+        std::uint64_t more_keys = 0;
+        /// "10.0.0.2:51234".
+        std::string peer;
+        double since_s = 0;
+        bool operator==(const Wait&) const = default;
+    };
+
+    /// Since the process began.
+    std::uint64_t requests = 0;
+    // Now.
+    std::uint64_t connections = 0;
+    std::uint64_t keys = 0;
+    std::uint64_t waits = 0;
+    /// The oldest waits, at most limits::max_status_waits of each store.
+    std::vector<Wait> longest;
+
+    void add(const StoreSurvey& other) {
+        requests += other.requests;
+        connections += other.connections;
+        keys += other.keys;
+        waits += other.waits;
+        longest.insert(longest.end(), other.longest.begin(), other.longest.end());
+    }
+};
+
+/// Asks stores that live on another thread; the answer comes on any thread, or never when that
+/// thread ends.
+using AskStores = std::function<void(std::function<void(StoreSurvey)> answer)>;
+
+}  // namespace ddprun::server
