@@ -158,11 +158,12 @@ private:
         signalfd_siginfo info{};
         while (::read(side_.signals, &info, sizeof info) == sizeof info) {
             const int signal = static_cast<int>(info.ssi_signo);
-            switch (signal) {
-                case SIGCHLD: reap_orphans({&side_.agent, 1}); break;
-                case SIGTSTP: suspend(); break;
-                default: forward(signal); break;
-            }
+            if (signal == SIGCHLD)
+                reap_orphans({&side_.agent, 1});
+            else if (signal == SIGTSTP)
+                suspend();
+            else
+                forward(signal);
         }
     }
 

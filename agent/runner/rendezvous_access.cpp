@@ -17,19 +17,6 @@
 namespace ddprun::agent {
 namespace {
 
-Agent::Trouble trouble_of(client::CoordinatorClient::Trouble trouble) {
-    using Trouble = client::CoordinatorClient::Trouble;
-    switch (trouble) {
-        case Trouble::unresolved: return Agent::Trouble::unresolved;
-        case Trouble::refused: return Agent::Trouble::refused;
-        case Trouble::no_answer: return Agent::Trouble::no_answer;
-        case Trouble::wrong_protocol: return Agent::Trouble::wrong_protocol;
-        case Trouble::wrong_version: return Agent::Trouble::wrong_version;
-        case Trouble::lost: return Agent::Trouble::lost;
-    }
-    return Agent::Trouble::no_answer;
-}
-
 /// Where this node reaches the server that it has just begun to host.
 Endpoint own_end(const server::ListenOn& on, std::uint16_t port) {
     const bool is_one_address = on.scope == server::ListenOn::Scope::address;
@@ -167,7 +154,7 @@ void RendezvousAccess::open(int link, Endpoint endpoint) {
     hooks.on_closed = [this, link](client::CoordinatorClient::Closed closed) {
         links_.erase(link);
         hooks_.on_event(
-            Agent::LinkClosed{link, trouble_of(closed.trouble), std::move(closed.reason)});
+            Agent::LinkClosed{link, closed.trouble, std::move(closed.reason)});
     };
     links_[link] =
         std::make_unique<client::CoordinatorClient>(io_, std::move(endpoint), std::move(hooks));

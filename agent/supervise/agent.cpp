@@ -829,10 +829,23 @@ std::optional<Instant> Agent::patience_ends_at() const {
     return *unreachable_since_ + patience;
 }
 
+/// A server that says hello answers a join or resume at once, whatever it then decides.
+std::optional<Instant> Agent::admission_ends_at() const {
+    if (!link_ || !greeted_at_ || is_admitted_) return std::nullopt;
+    return *greeted_at_ + limits::handshake_timeout;
+}
+
 void Agent::on_deadline(Instant now, std::vector<Effect>& out) {
     const auto is_due = [&](const std::optional<Instant>& moment) {
         return moment && now >= *moment;
     };
+    if (is_due(admission_ends_at())) {
+        const int silent = *link_;
+        out.push_back(CloseLink{silent});
+        on_link_closed(
+            {silent, Trouble::no_answer, "it says hello and does not answer the join"}, now, out);
+        if (phase_ == Phase::done) return;
+    }
     if (is_due(fence())) {
         is_fenced_ = true;
         drop_links(out);
@@ -874,7 +887,7 @@ void Agent::on_deadline(Instant now, std::vector<Effect>& out) {
 std::optional<Instant> Agent::next_deadline() const {
     if (phase_ == Phase::done) return std::nullopt;
     auto next = earliest(connect_at_, heartbeat_at_);
-    next = earliest(next, fence());
+    next = earliest(earliest(next, fence()), admission_ends_at());
     next = earliest(next, note_at_);
     next = earliest(next, patience_ends_at());
     next = earliest(next, result_deadline_);

@@ -8,6 +8,7 @@
 #include "rendezvous/base/backoff.hpp"
 #include "rendezvous/base/random.hpp"
 #include "rendezvous/control/message.hpp"
+#include "rendezvous/control/trouble.hpp"
 
 #include <cstdint>
 #include <deque>
@@ -42,15 +43,8 @@ class Agent {
 public:
     enum class Phase : std::uint8_t { joining, starting, running, succeeded, stopping, done };
 
-    /// Why there is no connection; the words a person reads are in `describe`.
-    enum class Trouble : std::uint8_t {
-        unresolved,
-        refused,
-        no_answer,
-        wrong_protocol,
-        wrong_version,
-        lost,
-    };
+    /// The words a person reads are in `describe`.
+    using Trouble = control::Trouble;
 
     // ---- events ----
 
@@ -361,6 +355,7 @@ private:
     void on_deadline(Instant now, std::vector<Effect>& out);
     void update_fence(std::vector<Effect>& out);
     std::optional<Instant> fence() const;
+    std::optional<Instant> admission_ends_at() const;
     std::optional<Instant> patience_ends_at() const;
     bool has_workers() const { return group_ && !group_->is_over(); }
     bool has_lease() const;

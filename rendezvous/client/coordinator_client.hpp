@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/endpoint.hpp"
 #include "rendezvous/control/message.hpp"
+#include "rendezvous/control/trouble.hpp"
 
 #include <boost/asio/io_context.hpp>
 
@@ -23,15 +24,7 @@ namespace ddprun::client {
 /// inside one of its own functions. Destroying it (also from inside a hook) is as `end`.
 class CoordinatorClient {
 public:
-    /// Why there is no connection (any more), as far as a person and the agent machine care.
-    enum class Trouble : std::uint8_t {
-        unresolved,      ///< the endpoint's name does not resolve
-        refused,         ///< a machine is there and nobody listens
-        no_answer,       ///< no packet, no route, or a listener that says nothing
-        wrong_protocol,  ///< somebody else lives on that port
-        wrong_version,   ///< a rendezvous server of another protocol version
-        lost,            ///< was open: end of file, reset, or a queue over its bound
-    };
+    using Trouble = control::Trouble;
     struct Closed {
         Trouble trouble;
         /// One sentence with the endpoint or peer: "connect to 10.0.0.2:29400: Connection refused".

@@ -19,7 +19,9 @@ boost::asio::awaitable<std::string> reply_to(HttpHead head, AskStatus ask) {
     if (const auto* refusal = std::get_if<HttpRefusal>(&head))
         co_return encode(answer(*refusal), true);
     const auto& request = std::get<HttpRequest>(head);
-    const auto status = co_await ask(status_query(request));
+    ServerStatus status;
+    // A health check must not wait for anything.
+    if (request.path != "/healthz") status = co_await ask(status_query(request));
     co_return encode(answer(request, status), request.method == HttpRequest::Method::get);
 }
 

@@ -36,10 +36,10 @@ public:
         /// Every job has ended and every agent has closed. Called on the server's thread, at each
         /// change from busy to idle; a server that nobody has called yet is not reported.
         std::function<void()> on_idle = {};
-        /// Stores that the owner serves beside this server, for the status page. Must outlive it.
-        AskStores ask_stores = {};
         /// How long a caller may take to say who it is, and an agent then to join.
         Duration handshake_timeout = limits::handshake_timeout;
+        /// Stores that the owner serves beside this server, for the status page. Must outlive it.
+        AskStores ask_stores = {};
     };
 
     explicit RendezvousServer(Options options);

@@ -135,6 +135,9 @@ private:
         options.hosted_by = value("hosted_by", "");
         options.settings.late_nodes = policy_of(value("late_nodes", "restart"));
         options.settings.join_timeout = from_seconds(std::stod(value("join_timeout", "600")));
+        auto& restart = options.settings.restart;
+        restart.shortest_delay = from_seconds(std::stod(value("restart_delay", "0")));
+        restart.longest_delay = restart.shortest_delay;
         cluster_ = std::make_unique<Cluster>(1, options);
         for (const auto& node : nodes)
             cluster_->start(node);

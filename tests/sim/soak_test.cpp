@@ -5,6 +5,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <random>
 #include <string>
@@ -50,6 +51,9 @@ private:
         options.settings.grace = std::chrono::seconds{any(1, 30)};
         options.settings.join_timeout = 120s;
         options.settings.max_losses = any(1, 10);
+        auto& restart = options.settings.restart;
+        restart.shortest_delay = std::chrono::seconds{std::max(any(-5, 5), 0)};
+        restart.longest_delay = 4 * restart.shortest_delay;
         if (any(0, 2) == 0) options.hosted_by = "n1";
         return options;
     }

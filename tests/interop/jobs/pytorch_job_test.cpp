@@ -4,6 +4,7 @@
 #include "tests/process/support/network_pair.hpp"
 #include "tests/process/support/running.hpp"
 #include "tests/process/support/skip.hpp"
+#include "tests/process/support/temp_dir.hpp"
 
 #include <doctest/doctest.h>
 
@@ -120,4 +121,35 @@ TEST_CASE("two nodes in two networks train an unmodified PyTorch script to the s
     CHECK(losses.size() == 2);
     CHECK(losses == losses_under_torchrun(environment));
     CHECK(no_descendants_left());
+}
+
+TEST_CASE("torchelastic reads the lines of the event file") {
+    const auto environment = torch_environment();
+    if (environment.empty()) return;
+    const TempDir dir;
+    const auto path = (dir / "events").string();
+    auto options = activated(
+        environment,
+        {"--standalone",
+         "--event-file=" + path,
+         "--no-python",
+         dir.write_script("fail", "#!/bin/sh\nexit 3\n")});
+    Running job{program("ddprun"), options};
+    REQUIRE(job.wait_for_code() == 3);
+
+    const auto script = dir.write(
+        "read.py",
+        "import json, sys\n"
+        "from torch.distributed.elastic.events import Event\n"
+        "for line in open(sys.argv[1]):\n"
+        "    event = Event.deserialize(line)\n"
+        "    inner = json.loads(event.metadata['metadata'])\n"
+        "    print(event.source.value, event.metadata['state'], inner.get('exit_code'))\n");
+    Running reader{(environment / "bin" / "python").string(), Words{script, path}};
+
+    CHECK(reader.wait_for_code(torch_patience) == 0);
+    CHECK(
+        reader.out() ==
+        "AGENT RENDEZVOUS None\nAGENT ASSIGN_WORKER_RANKS None\nWORKER START None\n"
+        "WORKER FAILED 3\nAGENT FAILED None\n");
 }

@@ -63,7 +63,8 @@ TEST_CASE("Ctrl-Z stops the workers and their children with ddprun, fg lets all 
     const TempDir dir;
     const auto script = dir.write_script(
         "work", "#!/bin/sh\nsetsid tail -f /dev/null &\necho up\nexec tail -f /dev/null\n");
-    auto shell = shell_with_job({"--nproc-per-node=2"}, {script});
+    // A shell lets its background jobs ignore SIGINT: they need the end of the grace.
+    auto shell = shell_with_job({"--nproc-per-node=2", "--shutdown-timeout=1"}, {script});
     shell.wait_for_line("up");
     shell.wait_for_line("up");
     REQUIRE(holds_within(patience, [] { return states_of("tail").size() == 4; }));

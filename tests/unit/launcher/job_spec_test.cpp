@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <string>
 #include <vector>
 
@@ -275,6 +276,12 @@ TEST_CASE("the agent is told everything that was resolved") {
          "--port-range=3000-3010",
          "--max-restarts=5",
          "--shutdown-timeout=6",
+         "--restart-delay=5:60",
+         "--restart-refill=1h",
+         "--no-restart-on=3",
+         "--signals-to-handle=SIGTERM",
+         "--signals-to-forward=SIGUSR1",
+         "--event-file=events",
          "--role=trainer"},
         around));
 
@@ -288,6 +295,7 @@ TEST_CASE("the agent is told everything that was resolved") {
     settings.last_call_timeout = 8s;
     settings.lease = 60s;
     settings.grace = 6s;
+    settings.restart = {5s, 60s, 1h, {3}};
     CHECK(config.settings == settings);
     CHECK(config.max_restarts == 5);
     CHECK(config.node_rank == 2);
@@ -299,8 +307,11 @@ TEST_CASE("the agent is told everything that was resolved") {
     CHECK(config.worker.program == "/usr/bin/python3");
     CHECK(config.worker.arguments == Words{"/usr/bin/python3", "-u", "train.py"});
     CHECK(config.worker.environment.at("OMP_NUM_THREADS") == "1");
+    CHECK(config.worker.environment.at("TORCHELASTIC_SIGNALS_TO_HANDLE") == "SIGTERM");
     CHECK(config.worker.nproc == 3);
     CHECK(config.worker.role == "trainer");
+    CHECK(config.forwarded_signals == std::vector<int>{SIGUSR1});
+    CHECK(config.event_file == "events");
 }
 
 TEST_CASE("the log's level is the option's, else LOGLEVEL's, and a trace is a trace") {
@@ -345,6 +356,9 @@ TEST_CASE("an explanation shows every value and where it came from") {
   node rank           any                       not given
   max restarts        3                         PET_MAX_RESTARTS
   rendezvous          c10d                      nobody asked for fixed places
+  restart delay       none                      default
+  restart refill      never                     default
+  no restart on       2,126,127                 default
   endpoint            node1:29400               --rdzv-endpoint
   local address       10.0.0.7                  --local-addr=eth0
   ports               20000-29399               default
@@ -352,6 +366,8 @@ TEST_CASE("an explanation shows every value and where it came from") {
   last call timeout   30 s                      default
   lease               6 s                       --rdzv-conf keep_alive_interval x keep_alive_max_attempt, raised to the shortest
   shutdown timeout    30 s                      default
+  signals that stop   SIGTERM,SIGINT,SIGHUP,SIGQUIT  default
+  signals handed on   none                      default
   workers' store      shared                    default
   CPU binding         -                         default
 

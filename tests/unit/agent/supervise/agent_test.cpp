@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/supervise/agent.hpp"
 
+#include "rendezvous/base/limits.hpp"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -209,6 +211,30 @@ TEST_CASE("an agent opens a store, connects, and joins when it has both") {
     CHECK(join.peer_port == 20'009);
     CHECK(join.socket_addr == "10.0.0.2:40000");
     CHECK(join.nproc == 2);
+}
+
+TEST_CASE("a server that says hello and does not answer the join is asked again") {
+    Story story;
+    story.is(A::Began{});
+    story.is(A::StoreOpened{first_store});
+    story.gets_through();
+    story.asked();
+
+    story.pass(limits::handshake_timeout);
+
+    // The store of that join may be known to others.
+    CHECK(story.asked_for<A::CloseLink>() == std::vector{A::CloseLink{1}});
+    CHECK(story.asked_for<A::CloseStore>() == std::vector{A::CloseStore{first_store}});
+    CHECK(story.asked_for<A::OpenStore>().size() == 1);
+    story.is(A::StoreOpened{second_store});
+    story.pass(1s);
+    story.gets_through();
+    REQUIRE(story.said<ctl::Join>().size() == 1);
+    CHECK(story.said<ctl::Join>().front().store_port == second_store);
+    story.hears(a_welcome());
+    story.asked();
+    story.pass(limits::handshake_timeout * 2);
+    CHECK(story.asked_for<A::CloseLink>().empty());
 }
 
 TEST_CASE("a healthy job of one node: joined, started, succeeded, result, end") {

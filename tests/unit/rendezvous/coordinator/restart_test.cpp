@@ -76,7 +76,7 @@ TEST_CASE("after a failure the next round begins when its pause is over, and eve
     const std::string why = "restart 1 of 9 after a pause of 4 s: rank 0 on a: exited with code 7";
     CHECK(
         job.told() ==
-        Lines{"forming: " + why, "a standby \"" + why + "\"", "b standby \"" + why + "\""});
+        Lines{"a standby \"" + why + "\"", "b standby \"" + why + "\"", "forming: " + why});
     job.pass(1500ms, "a b");
     CHECK(job.status().reason == why + " (2.5 s left)");
     job.pass(2400ms, "a b");

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/client/store_client.hpp"
+#include "tests/process/ddprun/http_get.hpp"
+#include "tests/process/ddprun/job.hpp"
+#include "tests/process/support/wait.hpp"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <future>
+
+using namespace ddprun;
+using namespace ddprun::test;
+
+TEST_CASE("/metrics and /status tell a job's restarts, workers and who waits in its store") {
+    const TempDir dir;
+    const Meeting meeting;
+    auto job = start_job(
+        dir,
+        meeting.options({"--nnodes=1", "--nproc-per-node=2", "--max-restarts=1"}),
+        "if [ $TORCHELASTIC_RESTART_COUNT = 0 ]; then exit 3; fi\n"
+        "echo port $MASTER_PORT\n" +
+            wait_for_ever);
+    const auto port = job.wait_for_number("port ");
+    job.wait_for_line("port ");
+    client::StoreOptions options;
+    options.endpoint = {"127.0.0.1", static_cast<std::uint16_t>(port)};
+    auto store = client::StoreClient::connect(options);
+    REQUIRE(store.has_value());
+    REQUIRE(store->set("there", "x").has_value());
+    // Ends with the job.
+    const auto waiter = std::async(
+        std::launch::async, [&] { return store->wait({"never", "there"}, patience); });
+
+    const bool is_seen = holds_within(patience, [&] {
+        return contains(http_get(meeting.endpoint, "/status"), "\"key\": \"/never\"");
+    });
+    const auto metrics = http_get(meeting.endpoint, "/metrics");
+    job.signal(SIGINT);
+    waiter.wait();
+
+    CHECK(is_seen);
+    for (const auto* line :
+         {"ddprun_rounds_total{job=\"tested\"} 2\n",
+          "ddprun_restarts_total{job=\"tested\",cause=\"worker_failed\"} 1\n",
+          "ddprun_restart_budget_used{job=\"tested\"} 1\n",
+          "ddprun_workers{job=\"tested\",state=\"running\"} 2\n",
+          "ddprun_phase_seconds_total{job=\"tested\",phase=\"draining\"} ",
+          "ddprun_store_waits 1\n"})
+        CHECK_MESSAGE(contains(metrics, line), metrics);
+    CHECK_FALSE(contains(metrics, "ddprun_store_operations_total 0\n"));
+    CHECK(job.wait_for_code() == 130);
+    CHECK(no_descendants_left());
+}
