@@ -112,11 +112,15 @@ std::string failure_summary(const JobReport& report, bool has_colour) {
     // Who never was in a round has only just typed it.
     if (report.round >= 0)
         screen.row("job", report.run_id + (report.program.empty() ? "" : ", " + report.program));
-    if (report.max_restarts > 0)
+    if (report.max_restarts > 0) {
+        const auto allowed = std::to_string(report.max_restarts);
+        const bool was_refilled = report.restarts > report.max_restarts;
         screen.row(
             "restarts",
-            std::to_string(report.restarts) + " of " + std::to_string(report.max_restarts) +
-                " used");
+            std::to_string(report.restarts) + (was_refilled
+                                                   ? "; the " + allowed + " allowed were refilled"
+                                                   : " of " + allowed + " used"));
+    }
     screen.row("exit code", std::to_string(report.exit_code));
     return screen.take();
 }
