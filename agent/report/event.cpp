@@ -16,8 +16,8 @@ EventJson value_or_null(const std::optional<Value>& value) {
     return value ? EventJson(*value) : EventJson(nullptr);
 }
 
-std::string one_line(const EventJson& json) {
-    return json.dump(-1, ' ', false, EventJson::error_handler_t::replace);
+std::string one_line(const EventJson& object) {
+    return object.dump(-1, ' ', false, EventJson::error_handler_t::replace);
 }
 
 }  // namespace

@@ -42,6 +42,14 @@ private:
     void reject(const std::string& peer, std::string_view reason);
     void begin_round();
     boost::asio::awaitable<ServerStatus> status(StatusQuery query);
+    /// Stores being asked.
+    struct Survey {
+        explicit Survey(boost::asio::io_context& io) : patience(io) {}
+        boost::asio::steady_timer patience;
+        StoreSurvey sum;
+        int missing = 0;
+    };
+    std::shared_ptr<Survey> begin_survey();
     boost::asio::awaitable<std::optional<StoreSurvey>> survey_stores();
 
     Options options_;
@@ -196,28 +204,26 @@ boost::asio::awaitable<ServerStatus> RendezvousServer::Core::status(StatusQuery 
 }
 
 /// The stores are on other threads: each is asked, and the last answer ends the wait.
-boost::asio::awaitable<std::optional<StoreSurvey>> RendezvousServer::Core::survey_stores() {
-    struct Round {
-        explicit Round(boost::asio::io_context& io) : patience(io) {}
-        boost::asio::steady_timer patience;
-        StoreSurvey sum;
-        int missing = 0;
-    };
-    const auto round = std::make_shared<Round>(io_);
-    const auto answer = [this, round](StoreSurvey survey) {
-        boost::asio::post(io_, [round, survey = std::move(survey)] {
-            round->sum.add(survey);
-            if (--round->missing == 0) round->patience.cancel();
+std::shared_ptr<RendezvousServer::Core::Survey> RendezvousServer::Core::begin_survey() {
+    auto survey = std::make_shared<Survey>(io_);
+    const auto answer = [this, survey](StoreSurvey found) {
+        boost::asio::post(io_, [survey, found = std::move(found)] {
+            survey->sum.add(found);
+            if (--survey->missing == 0) survey->patience.cancel();
         });
     };
-    round->missing = (store_ ? 1 : 0) + (options_.ask_stores ? 1 : 0);
-    if (round->missing == 0) co_return round->sum;
-    round->patience.expires_after(limits::survey_patience);
+    survey->missing = (store_ ? 1 : 0) + (options_.ask_stores ? 1 : 0);
+    survey->patience.expires_after(limits::survey_patience);
     if (store_) store_->survey(answer);
     if (options_.ask_stores) options_.ask_stores(answer);
-    co_await round->patience.async_wait(net::as_values);
-    if (round->missing > 0) co_return std::nullopt;
-    co_return round->sum;
+    return survey;
+}
+
+boost::asio::awaitable<std::optional<StoreSurvey>> RendezvousServer::Core::survey_stores() {
+    const auto survey = begin_survey();
+    if (survey->missing > 0) co_await survey->patience.async_wait(net::as_values);
+    if (survey->missing > 0) co_return std::nullopt;
+    co_return survey->sum;
 }
 
 RendezvousServer::RendezvousServer(Options options)
