@@ -4,6 +4,7 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/random.hpp"
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/server/interfaces.hpp"
 
@@ -12,10 +13,13 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <random>
 #include <utility>
 
 namespace ddprun::agent {
 namespace {
+
+constexpr int port_attempts = 64;
 
 /// Where this node reaches the server that it has just begun to host.
 Endpoint own_end(const server::ListenOn& on, std::uint16_t port) {
@@ -124,9 +128,24 @@ server::Hosting RendezvousAccess::settle(server::HostingFacts facts) {
     return hosting;
 }
 
+/// A free port is one of the range that every listener of ours keeps to.
 std::optional<Failure> RendezvousAccess::host(const server::Listen& listen) {
+    if (listen.on.port != 0) return host_at(listen.on.port, listen);
+    auto random = seeded_by_the_system();
+    std::uniform_int_distribution<int> any_port(config_.first_port, config_.last_port);
+    std::optional<Failure> failed;
+    for (int attempt = 0; attempt < port_attempts; ++attempt) {
+        failed = host_at(static_cast<std::uint16_t>(any_port(random)), listen);
+        if (!failed || failed->code != boost::asio::error::address_in_use) break;
+    }
+    return failed;
+}
+
+std::optional<Failure> RendezvousAccess::host_at(
+    std::uint16_t at_port, const server::Listen& listen) {
     server::RendezvousServer::Options options;
     options.listen = listen.on;
+    options.listen.port = at_port;
     options.hosted_run_id = config_.run_id;
     options.has_store_of_round = config_.rendezvous.is_static;
     options.name = config_.host_name;

@@ -10,6 +10,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -56,6 +57,7 @@ private:
     /// What to do after all, once listening was tried where that was the answer.
     server::Hosting settle(server::HostingFacts facts);
     std::optional<Failure> host(const server::Listen& listen);
+    std::optional<Failure> host_at(std::uint16_t port, const server::Listen& listen);
     void open(int link, Endpoint endpoint);
 
     boost::asio::io_context& io_;

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 
@@ -87,6 +88,22 @@ TEST_CASE("each worker with a virtual local rank sees its own GPU as the first")
         {{"CUDA_VISIBLE_DEVICES", "5,3"}});
     CHECK(job.wait_for_code() == 0);
     CHECK(sorted_lines(job.out()) == Words{"0 0 5", "1 0 3"});
+}
+
+TEST_CASE("a range of ports holds for every port that a job opens") {
+    const TempDir dir;
+    // The rendezvous, two stores, the neighbours' port; nobody else is known to take these.
+    const int first = std::min(static_cast<int>(free_port()), 65'000);
+    const auto range = std::to_string(first) + "-" + std::to_string(first + 400);
+    auto job =
+        one_node(dir, {"--port-range=" + range, "--log-level=info"}, "echo master $MASTER_PORT");
+    const int served = job.wait_for_number("rendezvous.listening port=");
+    const int master = job.wait_for_number("master ");
+    CHECK(job.wait_for_code() == 0);
+    for (const int port : {served, master}) {
+        CHECK(port >= first);
+        CHECK(port <= first + 400);
+    }
 }
 
 TEST_CASE("GPUs are counted by nvidia-smi where the driver has no folder") {
