@@ -27,6 +27,7 @@ struct Served {
         : server(
               {{ListenOn::Scope::loopback, "", 0},
                std::move(hosted_run_id),
+               false,
                "here",
                "1.2.3",
                [this] { ++idle_count; }}),
