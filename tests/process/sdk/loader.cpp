@@ -35,8 +35,8 @@ Indices all_of(Loader& loader) {
 
 TEST_CASE("sdk: a loader gives the sampler's order, whatever number of threads it has") {
     const DistributedSampler sampler(1001, 3, 1);
-    for (const std::size_t threads : {1, 2, 5})
-        for (const std::size_t ahead : {1, 2, 8}) {
+    for (const std::size_t threads : {1U, 2U, 5U})
+        for (const std::size_t ahead : {1U, 2U, 8U}) {
             Loader loader(
                 sampler, [](const Indices& samples) { return samples; }, {16, ahead, threads});
             CHECK(loader.batch_count() == 21);
