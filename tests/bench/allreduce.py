@@ -26,14 +26,18 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def world(command, ranks, port):
+# There is a store already; without this rank 0 would make one.
+HAS_STORE = {"TORCHELASTIC_USE_AGENT_STORE": "True"}
+
+
+def world(command, ranks, port, **more):
     """Runs a world of this size; {(what, bytes): microseconds}."""
     processes = []
     for rank in range(ranks):
         environment = dict(
             os.environ, RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(ranks),
             GROUP_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), DDPRUN_ROUND="0",
-            DDPRUN_PLUGIN_DIR=str(bench.BIN.parent / "lib"), GLOO_SOCKET_IFNAME="lo")
+            DDPRUN_PLUGIN_DIR=str(bench.BIN.parent / "lib"), GLOO_SOCKET_IFNAME="lo", **more)
         processes.append(subprocess.Popen(
             command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True))
     outputs = [process.communicate(timeout=bench.BOUND_S)[0] for process in processes]

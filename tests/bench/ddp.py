@@ -17,7 +17,7 @@ def measure_ours(ranks, batch):
     server = subprocess.Popen([bench.BIN / "store_bench_server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         port = server.stdout.readline().strip()
-        return allreduce.world([bench.BIN / "ddp_bench", str(batch)], ranks, port)
+        return allreduce.world([bench.BIN / "ddp_bench", str(batch)], ranks, port, **allreduce.HAS_STORE)
     finally:
         server.stdin.close()
         server.wait(bench.BOUND_S)
