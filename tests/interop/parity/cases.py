@@ -260,7 +260,4 @@ for bad, options in BAD.items():
     one("bad_" + bad, options)
 
 # Where ddprun does not do yet what torchrun does: the case is skipped while it differs.
-NOT_YET = {
-    "signals_to_handle": "--signals-to-handle",
-    "sigusr1_asked_for": "--signals-to-handle",
-}
+NOT_YET = {}
