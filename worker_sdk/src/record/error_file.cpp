@@ -21,7 +21,6 @@ constexpr int most_frames = 48;
 constexpr std::size_t stack_room = 8 * 1024;
 
 char path[PATH_MAX];
-char path_being_written[PATH_MAX + 8];
 /// Static: a handler on a small alternative stack has no room for them.
 ErrorFileText file_text;
 char stack_text[stack_room];
@@ -44,7 +43,6 @@ void remember_path() {
     const char* named = ::getenv(environment::error_file);
     if (!named || std::strlen(named) >= sizeof path) named = "";
     std::snprintf(path, sizeof path, "%s", named);
-    std::snprintf(path_being_written, sizeof path_being_written, "%s.new", path);
 }
 
 bool write_error_file(Text message, Text stack) {
@@ -54,14 +52,14 @@ bool write_error_file(Text message, Text stack) {
     file_text.clear();
     write_error_file_text(file_text, message, stack, static_cast<std::uint64_t>(now.tv_sec));
 
-    const int descriptor =
-        ::open(path_being_written, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+    // In its place, not beside it: a process that is killed meanwhile would leave a file of which
+    // the launcher does not know. What is cut short it passes over.
+    const int descriptor = ::open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (descriptor < 0) return false;
-    const bool is_whole = write_whole(descriptor, file_text.data(), file_text.size());
+    const bool is_whole = write_whole(descriptor, file_text.data(), file_text.size()) &&
+                          ::ftruncate(descriptor, static_cast<off_t>(file_text.size())) == 0;
     ::close(descriptor);
-    if (is_whole && ::rename(path_being_written, path) == 0) return true;
-    ::unlink(path_being_written);
-    return false;
+    return is_whole;
 }
 
 void prepare_call_stack() {

@@ -8,7 +8,7 @@ namespace ddprun::record_errors {
 /// Reads where the error file is to be. Later changes of the environment are not seen.
 void remember_path();
 
-/// Writes the file, whole or not at all, over what is there. False when there is no path, or it
+/// Writes the file, over what is there. False when there is no path, or it
 /// cannot be written. For signal handlers too.
 bool write_error_file(Text message, Text stack);
 
