@@ -63,6 +63,9 @@ inline constexpr Duration keepalive_interval = 5s;
 inline constexpr int keepalive_probes = 3;
 /// How long a closed connection may take to read what was still written to it.
 inline constexpr Duration flush_timeout = 5s;
+/// Log lines that the daemon keeps while nobody takes them, and how long its end waits for that.
+inline constexpr std::size_t max_log_backlog_bytes = 1024 * 1024;
+inline constexpr Duration log_flush_timeout = 1s;
 /// A resolver that says nothing this long counts as "does not resolve" for this attempt.
 inline constexpr Duration resolve_timeout = 5s;
 /// Nobody answered at the endpoint this long: an explicit node rank 0 serves it.

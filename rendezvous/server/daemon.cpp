@@ -5,6 +5,7 @@
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/net/descriptors.hpp"
 #include "rendezvous/server/daemon_options.hpp"
+#include "rendezvous/server/log_writer.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
 
 #include <signal.h>
@@ -13,6 +14,7 @@
 #include <array>
 #include <cstdio>
 #include <string>
+#include <utility>
 
 namespace ddprun::server {
 namespace daemon {
@@ -33,6 +35,20 @@ sigset_t hold_back_signals() {
     return awaited;
 }
 
+/// From here to the end of the daemon nobody who logs waits for standard error.
+class LogToWriter {
+public:
+    LogToWriter() {
+        log::set_sink([this](std::string line) { writer_.write(std::move(line)); });
+    }
+    ~LogToWriter() { log::set_sink(nullptr); }
+    LogToWriter(const LogToWriter&) = delete;
+    LogToWriter& operator=(const LogToWriter&) = delete;
+
+private:
+    LogWriter writer_{STDERR_FILENO};
+};
+
 std::string host_name() {
     std::array<char, 256> name{};
     return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
@@ -51,6 +67,7 @@ int run_daemon(int argc, const char* const* argv) {
     log::set_level(options.log_level);
     net::prepare_descriptors();
     const auto awaited = daemon::hold_back_signals();
+    const daemon::LogToWriter log_to_writer;
 
     RendezvousServer::Options server_options;
     server_options.listen = listen_on("", options.host, options.port);

@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace ddprun::test {
@@ -97,6 +98,32 @@ TEST_CASE("at the end of descriptors callers are turned away, and served again a
     CHECK_FALSE(process.has_exited());
 }
 #endif
+
+TEST_CASE("a log that nobody reads holds nobody up") {
+    Running process(
+        program("ddprun-rendezvous"),
+        {"--host", "localhost", "--port", "0", "--log-level", "debug"});
+    const auto port =
+        static_cast<std::uint16_t>(process.wait_for_number("rendezvous.listening port="));
+    RawClient agent(port);
+    agent.say("DDPRUN/1\n").hear_message();
+    control::Join join;
+    join.run_id = "quiet";
+    join.node.host = "here";
+    join.nodes = {2, 2, 0};
+    join.addr = "127.0.0.1";
+    agent.tell(join);
+    CHECK(std::holds_alternative<control::Welcome>(agent.hear_message()));
+
+    // Each is logged, and a pipe holds a thousand lines or so.
+    for (std::uint64_t seq = 1; seq <= 5000; ++seq) {
+        agent.tell(control::Heartbeat{seq});
+        REQUIRE(std::get<control::HeartbeatAck>(agent.hear_message()).seq == seq);
+    }
+    process.signal(SIGTERM);
+
+    CHECK(process.wait_for_code() == 0);
+}
 
 TEST_CASE("a second daemon on the same port names the first and ends with 1") {
     Daemon daemon;

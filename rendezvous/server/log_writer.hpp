@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace ddprun::server {
+
+/// Writes the daemon's log on a thread of its own: a terminal that was stopped, or a pipe nobody
+/// reads, holds up no job. What is over `limits::max_log_backlog_bytes` is left out and counted;
+/// how many lines that were is said once there is room again.
+class LogWriter {
+public:
+    /// `descriptor` stays the caller's, and blocking: others may share it.
+    explicit LogWriter(int descriptor);
+    /// Writes what is left, as far as that takes no longer than `limits::log_flush_timeout`.
+    ~LogWriter();
+    LogWriter(const LogWriter&) = delete;
+    LogWriter& operator=(const LogWriter&) = delete;
+
+    /// Any thread; never waits for the descriptor.
+    void write(std::string line);
+
+private:
+    void run();
+    bool write_all(const std::string& text);
+    bool may_go_on() const;
+
+    int descriptor_;
+    mutable std::mutex mutex_;
+    std::condition_variable has_work_;
+    std::string backlog_;
+    std::size_t lines_left_out_ = 0;
+    bool is_ending_ = false;
+    std::thread thread_;
+};
+
+}  // namespace ddprun::server
