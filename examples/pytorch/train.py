@@ -6,6 +6,7 @@ Trains a small network on synthetic data with fixed seeds, so that every launche
 losses for the same world size.
 """
 import argparse
+import gc
 
 import torch
 import torch.distributed as dist
@@ -72,6 +73,10 @@ def main():
         loss = train_epoch(model, loader, optimizer, nn.CrossEntropyLoss())
         if rank == 0:
             print(f"epoch {epoch + 1}/{options.epochs} loss {loss:.6f}", flush=True)
+    # gloo's threads end with the last reference to the group. One that still frees a tensor while
+    # the interpreter shuts down aborts the process (PyTorch 2.13, under any launcher).
+    del model, optimizer
+    gc.collect()
     dist.destroy_process_group()
 
 

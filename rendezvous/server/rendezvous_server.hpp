@@ -26,13 +26,13 @@ public:
     struct Options {
         ListenOn listen;
         /// Inside a `ddprun`: serves this run id only and is told to agents as `hosted`.
-        std::optional<std::string> hosted_run_id;
+        std::optional<std::string> hosted_run_id = std::nullopt;
         /// The shared c10d store is empty again at each new round of the job: with static
         /// rendezvous it is the workers' store. Else it is for whoever comes, and lives on.
         bool has_store_of_round = false;
         /// Told to agents and shown in /status.
-        std::string name;
-        std::string version;
+        std::string name = {};
+        std::string version = {};
         /// Every job has ended and every agent has closed. Called on the server's thread, at each
         /// change from busy to idle; a server that nobody has called yet is not reported.
         std::function<void()> on_idle = {};

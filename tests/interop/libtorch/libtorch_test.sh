@@ -13,7 +13,7 @@ if [ -z "$python" ]; then
     exit 0
 fi
 
-rm -rf "$place/prefix"
+rm -rf "$place/prefix" "$place/ours" "$place/theirs"
 mkdir -p "$place"
 "$cmake" --install "$build_dir" --prefix "$place/prefix" >/dev/null
 libtorch=$("$python" -c 'import torch; print(torch.utils.cmake_prefix_path)')
@@ -25,15 +25,18 @@ libtorch=$("$python" -c 'import torch; print(torch.utils.cmake_prefix_path)')
 "$cmake" --build "$place/build" -- -j 1
 
 ranks=2
-launch=("$place/prefix/bin/ddprun" --standalone "--nproc-per-node=$ranks" --no-python)
-timeout 120 "${launch[@]}" "$place/build/train_toy" >"$place/ours"
-timeout 120 "${launch[@]}" "$python" "$source_dir/tests/interop/libtorch/train_twin.py" >"$place/theirs"
+# Each rank's lines in a file of its own: what two processes write into one can be cut anywhere.
+launch=(timeout 120 "$place/prefix/bin/ddprun" --standalone "--nproc-per-node=$ranks" --no-python --redirects=1)
+"${launch[@]}" --log-dir="$place/ours" "$place/build/train_toy"
+"${launch[@]}" --log-dir="$place/theirs" "$python" "$source_dir/tests/interop/libtorch/train_twin.py"
 
 "$python" - "$place/ours" "$place/theirs" <<'PYTHON'
+import pathlib
 import sys
 
-def losses(path):
-    rows = [line.split() for line in open(path) if line.startswith("rank ")]
+def losses(folder):
+    texts = [path.read_text() for path in pathlib.Path(folder).glob("*/round-0/*/rank-*/stdout*")]
+    rows = [line.split() for text in texts for line in text.splitlines() if line.startswith("rank ")]
     return {(int(row[1]), int(row[3])): float(row[5]) for row in rows}
 
 ours, theirs = map(losses, sys.argv[1:])

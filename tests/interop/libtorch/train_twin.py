@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """examples/libtorch_ddp/train_toy.cpp in Python, with PyTorch's own DistributedDataParallel."""
+import gc
+
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -49,4 +51,7 @@ for step in range(STEPS):
     nn.utils.clip_grad_norm_(model.parameters(), 5)
     optimizer.step()
     print(f"rank {rank} step {step} loss {loss:.9g}", flush=True)
+# gloo's threads end with the last reference to the group; one that outlives it aborts the process.
+del model, optimizer
+gc.collect()
 dist.destroy_process_group()

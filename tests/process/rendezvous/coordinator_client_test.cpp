@@ -104,7 +104,7 @@ struct FalseServer {
 };
 
 RendezvousServer::Options a_server() {
-    return {{ListenOn::Scope::loopback, "", 0}, {}, "here", "", {}};
+    return {.listen = {ListenOn::Scope::loopback, "", 0}, .name = "here"};
 }
 
 std::string hello() {

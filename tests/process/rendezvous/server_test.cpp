@@ -251,7 +251,7 @@ TEST_CASE("the loopback rule listens on both loopback addresses and nowhere else
 }
 
 TEST_CASE("a literal loopback address is listened on alone") {
-    RendezvousServer server({server::listen_on("127.0.0.3", "", 0), {}, "", "", {}});
+    RendezvousServer server({.listen = server::listen_on("127.0.0.3", "", 0)});
 
     const auto port = server.start();
 
@@ -262,7 +262,7 @@ TEST_CASE("a literal loopback address is listened on alone") {
 
 TEST_CASE("a port in use is a failure that names the holder") {
     Served first;
-    RendezvousServer second({{ListenOn::Scope::loopback, "", first.port}, {}, "", "", {}});
+    RendezvousServer second({.listen = {ListenOn::Scope::loopback, "", first.port}});
 
     const auto port = second.start();
 
