@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 using namespace ddprun::test;
@@ -103,6 +104,8 @@ TEST_CASE("worker: a fatal signal is in the error file, and still ends the proce
         {"overflow", by_signal(SIGSEGV), "SIGSEGV: "}};
     for (const auto& row : rows) {
         CAPTURE(row.how);
+        // A sanitizer explains an overflow itself, before any handler of ours.
+        if (is_sanitized && row.how == std::string_view{"overflow"}) continue;
         const auto end = end_of(row.how);
         if (!is_sanitized) CHECK(end.code == row.code);
         CHECK(end.code != 0);

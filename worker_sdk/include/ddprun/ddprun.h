@@ -122,14 +122,15 @@ void ddprun_free(void* value);
 /* All ranks of a world, or some of them. ddprun/process_group.hpp says more about each call. */
 typedef struct ddprun_group ddprun_group;
 
-typedef enum ddprun_backend {
+enum {
     DDPRUN_AUTOMATIC = 0,
     DDPRUN_CPU = 1,
     DDPRUN_LOOPBACK = 2, /* a world of one */
     DDPRUN_GLOO = 3      /* TCP for everything: to compare with */
-} ddprun_backend;
+};
+typedef int ddprun_backend;
 
-typedef enum ddprun_type {
+enum {
     DDPRUN_FLOAT32 = 0,
     DDPRUN_FLOAT64 = 1,
     DDPRUN_FLOAT16 = 2,
@@ -137,15 +138,17 @@ typedef enum ddprun_type {
     DDPRUN_INT32 = 4,
     DDPRUN_INT64 = 5,
     DDPRUN_UINT8 = 6
-} ddprun_type;
+};
+typedef int ddprun_type;
 
-typedef enum ddprun_op {
+enum {
     DDPRUN_SUM = 0,
     DDPRUN_AVERAGE = 1,
     DDPRUN_MIN = 2,
     DDPRUN_MAX = 3,
     DDPRUN_PRODUCT = 4
-} ddprun_op;
+};
+typedef int ddprun_op;
 
 /* Every rank of the world calls it. `store`: of the same round, or NULL for a connection of its
  * own. `timeout_ms`: for finding the peers, and for each collective; 0 is ten minutes. */
