@@ -68,7 +68,8 @@ Event EventRecorder::event(Event::State state, Instant now) const {
     event.run_id = config_.run_id;
     event.role = config_.worker.role;
     event.host = config_.host_name;
-    event.entry_point = config_.worker.program;
+    // The last part of the path, as torchelastic has it.
+    event.entry_point = config_.worker.program.substr(config_.worker.program.rfind('/') + 1);
     event.total_seconds = milliseconds(now - began_at_) / 1000;
     if (!assignment_) return event;
     event.group_rank = assignment_->group_rank;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/base/endpoint.hpp"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -18,6 +20,12 @@ Failure bad_endpoint(std::string_view text, std::string_view why) {
 bool is_host_character(char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == ':' ||
            c == '-' || c == '%';
+}
+
+bool is_ipv6(std::string_view text) {
+    in6_addr ignored{};
+    return ::inet_pton(AF_INET6, std::string{text.substr(0, text.find('%'))}.c_str(), &ignored) ==
+           1;
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -49,12 +57,16 @@ Result<Endpoint> parse_endpoint(std::string_view text, std::uint16_t default_por
         has_port = !rest.empty();
         if (has_port && rest.front() != ':') return bad_endpoint(text, "text after ']'");
         if (has_port) port = rest.substr(1);
-    } else if (std::count(rest.begin(), rest.end(), ':') == 1) {
-        host = rest.substr(0, rest.find(':'));
-        port = rest.substr(rest.find(':') + 1);
-        has_port = true;
-    } else {
+    } else if (rest.find(':') == std::string_view::npos || is_ipv6(rest)) {
         host = rest;
+    } else {
+        const auto colon = rest.rfind(':');
+        host = rest.substr(0, colon);
+        port = rest.substr(colon + 1);
+        has_port = true;
+        // Without brackets a port can be told from an address only where both make sense alone.
+        if (host.find(':') != std::string_view::npos && !is_ipv6(host))
+            return bad_endpoint(text, "not an IPv6 address, with or without a port");
     }
 
     if (host.empty() || !std::all_of(host.begin(), host.end(), is_host_character))

@@ -27,6 +27,9 @@ TEST_CASE("an IPv6 address stands in brackets, or bare without a port") {
     CHECK(parsed("[fe80::1]:1234") == "[fe80::1]:1234");
     CHECK(parsed("[::1]") == "[::1]:29400");
     CHECK(parsed("fe80::1:2") == "[fe80::1:2]:29400");
+    CHECK(parsed("::1:29477") == "[::1]:29477");
+    CHECK(parsed("1:2:3:4:5:6:7:8:29400") == "[1:2:3:4:5:6:7:8]:29400");
+    CHECK(parsed("fe80::1%eth0") == "[fe80::1%eth0]:29400");
 }
 
 TEST_CASE("a wrong endpoint is named with what is accepted") {
@@ -34,7 +37,7 @@ TEST_CASE("a wrong endpoint is named with what is accepted") {
         parsed("node1:99999") ==
         "endpoint 'node1:99999': the port must be a number between 0 and 65535; accepted are host, "
         "host:port and [ipv6]:port");
-    for (const auto* text : {"node1:", "node1:1x", ":1", "[::1", "[::1]x", "no de:1", "a/b"})
+    for (const auto* text : {"node1:", "node1:1x", ":1", "[::1", "[::1]x", "no de:1", "a/b", "a:b:1", "1::2::3"})
         CHECK_FALSE(parse_endpoint(text, 1).has_value());
 }
 
