@@ -180,7 +180,7 @@ constexpr std::array all_rows{
         {"compat",
          "torchrun",
          about,
-         "exit codes, report and log files exactly as torchrun has them"}),
+         "exit codes, report and log files as torchrun has them"}),
     own(
         {"log-level",
          "error|warning|info|debug|trace",
