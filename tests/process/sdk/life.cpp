@@ -104,8 +104,8 @@ TEST_CASE("worker: a fatal signal is in the error file, and still ends the proce
         {"overflow", by_signal(SIGSEGV), "SIGSEGV: "}};
     for (const auto& row : rows) {
         CAPTURE(row.how);
-        // A sanitizer explains an overflow itself, before any handler of ours.
-        if (is_sanitized && row.how == std::string_view{"overflow"}) continue;
+        // A sanitizer ends the process before it writes through a null pointer.
+        if (is_sanitized && row.how == std::string_view{"null"}) continue;
         const auto end = end_of(row.how);
         if (!is_sanitized) CHECK(end.code == row.code);
         CHECK(end.code != 0);
