@@ -2,6 +2,7 @@
 #include "launcher/local_address.hpp"
 
 #include "launcher/number.hpp"
+#include "rendezvous/base/text.hpp"
 
 #include <arpa/inet.h>
 
@@ -67,7 +68,7 @@ Result<std::string> in_network(
 
 Result<std::string> resolve_local_address(
     std::string_view text, std::span<const InterfaceAddress> interfaces) {
-    text = without_blanks(text);
+    text = trimmed(text);
     if (text.find('/') != std::string_view::npos) return in_network(text, interfaces);
     const InterfaceAddress* first = nullptr;
     for (const auto& entry : interfaces) {

@@ -4,6 +4,7 @@
 #include "launcher/node_range.hpp"
 #include "launcher/number.hpp"
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/text.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -29,7 +30,7 @@ bool is_alone(const JobSpec& spec) {
 
 std::optional<Given> given_endpoint(const Options& options) {
     auto given = options.find("rdzv-endpoint");
-    if (given && without_blanks(given->text).empty()) return std::nullopt;
+    if (given && trimmed(given->text).empty()) return std::nullopt;
     return given;
 }
 
@@ -101,7 +102,7 @@ Result<From<Endpoint>> master_endpoint(const Resolving& job) {
         return From<Endpoint>{*endpoint, given->origin};
     }
     const auto addr = given_or(job.options, "master-addr", "127.0.0.1");
-    const auto host = without_blanks(addr.text);
+    const auto host = trimmed(addr.text);
     // A host without a port: what parse_endpoint makes of "::1" and "[::1]" too.
     auto endpoint = read_endpoint({std::string{host}, addr.origin}, no_port);
     if (!endpoint) return endpoint.error();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/number.hpp"
 
+#include "rendezvous/base/text.hpp"
+
 #include <array>
 #include <charconv>
 #include <cstdio>
@@ -11,7 +13,7 @@ namespace {
 
 template <class T>
 std::optional<T> parse_number(std::string_view text) {
-    text = without_blanks(text);
+    text = trimmed(text);
     if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
     T number{};
     const auto* end = text.data() + text.size();
@@ -21,13 +23,6 @@ std::optional<T> parse_number(std::string_view text) {
 }
 
 }  // namespace
-
-std::string_view without_blanks(std::string_view text) {
-    constexpr std::string_view blanks = " \t\r\n";
-    const auto first = text.find_first_not_of(blanks);
-    if (first == std::string_view::npos) return {};
-    return text.substr(first, text.find_last_not_of(blanks) - first + 1);
-}
 
 std::optional<int> parse_int(std::string_view text) {
     return parse_number<int>(text);

@@ -19,6 +19,4 @@ std::optional<Duration> parse_seconds(std::string_view text);
 /// "30", "0.5": what parse_seconds reads.
 std::string describe_seconds(Duration length);
 
-std::string_view without_blanks(std::string_view text);
-
 }  // namespace ddprun::launcher

@@ -3,6 +3,7 @@
 
 #include "launcher/number.hpp"
 #include "launcher/rank_masks.hpp"
+#include "rendezvous/base/text.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -174,13 +175,13 @@ Result<OutputSpec> resolve_output(const Options& options, const Environment& env
 
 Result<std::uint64_t> parse_size(std::string_view text) {
     const Failure refused{system_code(EINVAL), "'" + std::string{text} + "' is no size"};
-    text = without_blanks(text);
+    text = trimmed(text);
     double number = 0;
     const auto* end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data(), end, number);
     if (error != std::errc{} || !(number >= 0)) return refused;
 
-    std::string unit{without_blanks({stop, static_cast<std::size_t>(end - stop)})};
+    std::string unit{trimmed({stop, static_cast<std::size_t>(end - stop)})};
     for (const auto* ending : {"iB", "B", "b"})
         if (unit.ends_with(ending)) {
             unit.resize(unit.size() - std::string_view{ending}.size());

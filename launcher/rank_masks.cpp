@@ -2,22 +2,13 @@
 #include "launcher/rank_masks.hpp"
 
 #include "launcher/number.hpp"
+#include "rendezvous/base/text.hpp"
 
 #include <cctype>
 #include <optional>
 
 namespace ddprun::launcher {
 namespace {
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-    std::vector<std::string_view> parts;
-    for (;;) {
-        const auto end = text.find(separator);
-        parts.push_back(text.substr(0, end));
-        if (end == std::string_view::npos) return parts;
-        text.remove_prefix(end + 1);
-    }
-}
 
 /// Digits only: no sign, no blank.
 std::optional<int> parse_rank(std::string_view text) {
@@ -64,7 +55,7 @@ std::string describe(const agent::RankRange& range) {
 Result<std::vector<agent::RankRange>> parse_ranks(std::string_view text) {
     std::vector<agent::RankRange> ranges;
     for (const auto part : split(text, ',')) {
-        const auto range = parse_range(without_blanks(part));
+        const auto range = parse_range(trimmed(part));
         if (!range)
             return not_accepted(
                 text,

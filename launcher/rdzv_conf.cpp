@@ -3,6 +3,7 @@
 
 #include "launcher/nearest.hpp"
 #include "launcher/number.hpp"
+#include "rendezvous/base/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -42,7 +43,7 @@ std::optional<bool> parse_bool(std::string_view text) {
 }
 
 std::string_view without_quotes(std::string_view text) {
-    text = without_blanks(text);
+    text = trimmed(text);
     while (text.size() >= 2 && text.front() == text.back() &&
            (text.front() == '"' || text.front() == '\''))
         text = text.substr(1, text.size() - 2);
@@ -51,7 +52,7 @@ std::string_view without_quotes(std::string_view text) {
 
 using Pairs = std::map<std::string_view, std::string_view>;
 
-Result<Pairs> split(std::string_view text) {
+Result<Pairs> read_pairs(std::string_view text) {
     Pairs pairs;
     text = without_quotes(text);
     while (!text.empty()) {
@@ -59,10 +60,9 @@ Result<Pairs> split(std::string_view text) {
         const auto item = text.substr(0, comma);
         text = comma == std::string_view::npos ? std::string_view{} : text.substr(comma + 1);
         const auto equals = item.find('=');
-        const auto key = without_blanks(item.substr(0, equals));
-        const auto value = equals == std::string_view::npos
-                               ? std::string_view{}
-                               : without_blanks(item.substr(equals + 1));
+        const auto key = trimmed(item.substr(0, equals));
+        const auto value = equals == std::string_view::npos ? std::string_view{}
+                                                            : trimmed(item.substr(equals + 1));
         if (key.empty() || value.empty()) return bad_conf(item, "accepted is KEY=VALUE,KEY=VALUE");
         pairs[key] = value;
     }
@@ -124,7 +124,7 @@ private:
 }  // namespace
 
 Result<RdzvConf> parse_rdzv_conf(std::string_view text) {
-    const auto pairs = split(text);
+    const auto pairs = read_pairs(text);
     if (!pairs) return pairs.error();
     Reader reader{*pairs};
 

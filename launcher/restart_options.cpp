@@ -3,6 +3,7 @@
 
 #include "launcher/number.hpp"
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/text.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -24,7 +25,7 @@ std::optional<Duration> parse_length(std::string_view text) {
         int seconds;
     };
     constexpr Unit units[] = {{'s', 1}, {'m', 60}, {'h', 3'600}, {'d', 86'400}};
-    text = without_blanks(text);
+    text = trimmed(text);
     int factor = 1;
     for (const auto& unit : units) {
         if (!text.ends_with(unit.letter)) continue;
@@ -54,12 +55,9 @@ Result<DelayRange> parse_delay(const Given& given) {
 
 Result<std::vector<int>> parse_codes(const Given& given) {
     std::vector<int> codes;
-    std::string_view rest = given.text;
-    if (without_blanks(rest) == "none") return codes;
-    for (bool is_last = false; !is_last;) {
-        const auto comma = rest.find(',');
-        is_last = comma == std::string_view::npos;
-        const auto code = parse_int(rest.substr(0, comma));
+    if (trimmed(given.text) == "none") return codes;
+    for (const auto part : split(given.text, ',')) {
+        const auto code = parse_int(part);
         if (!code || *code < 1 || *code > biggest_exit_code ||
             codes.size() >= limits::max_final_codes)
             return unusable(
@@ -67,7 +65,6 @@ Result<std::vector<int>> parse_codes(const Given& given) {
                 "none, or at most " + std::to_string(limits::max_final_codes) +
                     " exit codes from 1 to 255, as in 2,126,127 (128 and more: a signal)");
         codes.push_back(*code);
-        if (!is_last) rest.remove_prefix(comma + 1);
     }
     // Nodes compare them: the order in which they were typed means nothing.
     std::sort(codes.begin(), codes.end());

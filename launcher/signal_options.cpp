@@ -34,7 +34,7 @@ constexpr std::array known_signals{
 
 /// "SIGUSR1", "usr1".
 std::optional<int> parse_signal(std::string_view text) {
-    std::string name{without_blanks(text)};
+    std::string name{trimmed(text)};
     std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) {
         return static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
     });
@@ -52,19 +52,16 @@ struct Names {
     std::vector<std::string> unknown;
 };
 
-Names parse_names(std::string_view rest) {
+Names parse_names(std::string_view list) {
     Names names;
-    for (bool is_last = false; !is_last;) {
-        const auto comma = rest.find(',');
-        is_last = comma == std::string_view::npos;
-        const auto word = without_blanks(rest.substr(0, comma));
+    for (const auto part : split(list, ',')) {
+        const auto word = trimmed(part);
         const auto signal = parse_signal(word);
         if (!signal && !word.empty()) names.unknown.emplace_back(word);
         const bool is_new =
             signal &&
             std::find(names.signals.begin(), names.signals.end(), *signal) == names.signals.end();
         if (is_new) names.signals.push_back(*signal);
-        if (!is_last) rest.remove_prefix(comma + 1);
     }
     return names;
 }

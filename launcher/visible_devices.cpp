@@ -2,6 +2,7 @@
 #include "launcher/visible_devices.hpp"
 
 #include "launcher/number.hpp"
+#include "rendezvous/base/text.hpp"
 
 #include <algorithm>
 
@@ -23,13 +24,10 @@ bool is_known_device(std::string_view entry, std::string_view first, int gpu_cou
 }
 
 std::vector<std::string_view> device_entries(std::string_view list) {
-    std::vector<std::string_view> entries;
-    while (true) {
-        const auto comma = list.find(',');
-        entries.push_back(without_blanks(list.substr(0, comma)));
-        if (comma == std::string_view::npos) return entries;
-        list.remove_prefix(comma + 1);
-    }
+    auto entries = split(list, ',');
+    for (auto& entry : entries)
+        entry = trimmed(entry);
+    return entries;
 }
 
 template <class T>

@@ -2,6 +2,7 @@
 #include "agent/plan/cpu_list.hpp"
 
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/text.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -9,13 +10,6 @@
 
 namespace ddprun::agent {
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-    constexpr std::string_view blanks = " \t\n";
-    const auto first = text.find_first_not_of(blanks);
-    if (first == std::string_view::npos) return {};
-    return text.substr(first, text.find_last_not_of(blanks) - first + 1);
-}
 
 std::optional<int> parse_cpu_number(std::string_view text) {
     int number = 0;
@@ -30,10 +24,9 @@ std::optional<int> parse_cpu_number(std::string_view text) {
 
 std::optional<CpuList> parse_cpu_list(std::string_view text) {
     CpuList list;
-    text = trimmed(text);
-    while (!text.empty()) {
-        const auto comma = text.find(',');
-        const auto part = text.substr(0, comma);
+    text = trimmed(text, " \t\n");
+    if (text.empty()) return list;
+    for (const auto part : split(text, ',')) {
         const auto dash = part.find('-');
         const auto first = parse_cpu_number(part.substr(0, dash));
         const auto last =
@@ -43,9 +36,6 @@ std::optional<CpuList> parse_cpu_list(std::string_view text) {
         if (!list.empty() && *first <= list.back()) return std::nullopt;
         for (int number = *first; number <= *last; ++number)
             list.push_back(number);
-        if (comma == std::string_view::npos) break;
-        text.remove_prefix(comma + 1);
-        if (text.empty()) return std::nullopt;
     }
     return list;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/plan/topology.hpp"
 
+#include "rendezvous/base/text.hpp"
+
 #include <algorithm>
 #include <charconv>
 
@@ -29,30 +31,18 @@ const Gpu* gpu_named(const std::vector<Gpu>& all, std::string_view device) {
     return found == all.end() ? nullptr : &*found;
 }
 
-std::string_view without_spaces(std::string_view text) {
-    while (text.starts_with(' '))
-        text.remove_prefix(1);
-    while (text.ends_with(' '))
-        text.remove_suffix(1);
-    return text;
-}
-
 }  // namespace
 
 std::optional<std::vector<Gpu>> visible_gpus(
     const std::vector<Gpu>& all, const std::optional<std::string>& visible_devices) {
     if (!visible_devices) return all;
     std::vector<Gpu> visible;
-    std::string_view rest = *visible_devices;
-    while (!rest.empty()) {
-        const auto comma = rest.find(',');
-        const auto device = without_spaces(rest.substr(0, comma));
+    for (const auto part : split(*visible_devices, ',')) {
+        const auto device = trimmed(part, " ");
         if (device.starts_with("MIG-") && !device.starts_with("MIG-GPU-")) return std::nullopt;
         const auto* gpu = gpu_named(all, device);
         if (gpu == nullptr) break;  // the driver, too, ignores it and what comes after it
         visible.push_back(*gpu);
-        if (comma == std::string_view::npos) break;
-        rest.remove_prefix(comma + 1);
     }
     return visible;
 }

@@ -171,11 +171,6 @@ void pause_for(Duration length) {
     ::nanosleep(&pause, nullptr);
 }
 
-bool has_any_child() {
-    siginfo_t info{};
-    return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
-}
-
 void reap_ended_children(Pids excluded) {
     visit_children(::getpid(), [&](pid_t pid) {
         if (!contains(excluded, pid)) ::waitpid(pid, nullptr, WNOHANG);
@@ -201,6 +196,11 @@ std::string ProcessEntry::describe() const {
 
 void become_subreaper() {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+bool has_any_child() {
+    siginfo_t info{};
+    return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
 }
 
 int list_children(std::span<pid_t> pids) {

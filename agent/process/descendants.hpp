@@ -48,6 +48,9 @@ using Pids = std::span<const pid_t>;
 /// From now on orphans below this process become its children.
 void become_subreaper();
 
+/// Any child at all, dead or alive, also without /proc.
+bool has_any_child();
+
 /// Fills `pids` with the direct children of this process, zombies included; returns how many there
 /// are, which may be more than fit. -1 when /proc does not tell.
 int list_children(std::span<pid_t> pids);

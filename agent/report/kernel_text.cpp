@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/report/kernel_text.hpp"
 
+#include "rendezvous/base/text.hpp"
+
 #include <charconv>
 #include <vector>
 
@@ -13,16 +15,6 @@ std::string_view take_line(std::string_view& text) {
     const auto line = text.substr(0, end);
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     return line;
-}
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-    std::vector<std::string_view> parts;
-    for (;;) {
-        const auto end = text.find(separator);
-        parts.push_back(text.substr(0, end));
-        if (end == std::string_view::npos) return parts;
-        text.remove_prefix(end + 1);
-    }
 }
 
 bool has_word(std::string_view list, std::string_view word) {

@@ -9,18 +9,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <csignal>
 #include <utility>
 
 namespace ddprun::agent {
 namespace {
-
-/// No child at all, dead or alive: then nothing of a round can be left.
-bool has_no_child() {
-    siginfo_t info{};
-    return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD;
-}
 
 WorkerExit exit_of_unstarted(const Failure& failure, const std::string& program) {
     if (is_about_program(failure))
@@ -137,7 +130,8 @@ void WorkerProcesses::kill_session(int local_rank) {
 int WorkerProcesses::count_remains() {
     const auto leaders = living_leaders();
     reap_orphans(leaders);
-    if (leaders.empty() && has_no_child()) return 0;
+    // Without a child nothing of a round can be left.
+    if (leaders.empty() && !has_any_child()) return 0;
     const int count = signal_descendants(0, leaders);
     // The list of children may miss one that moves while it is read: none is believed twice.
     return count > 0 ? count : signal_descendants(0, leaders);
@@ -191,7 +185,7 @@ std::vector<pid_t> WorkerProcesses::living_leaders() const {
 }
 
 bool WorkerProcesses::has_orphans() const {
-    if (has_no_child()) return false;
+    if (!has_any_child()) return false;
     std::vector<pid_t> children(processes_.size() + 1);
     const auto leaders = living_leaders();
     const int count = list_children(children);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/base/endpoint.hpp"
 
+#include "rendezvous/base/text.hpp"
+
 #include <arpa/inet.h>
 
 #include <algorithm>
@@ -26,13 +28,6 @@ bool is_ipv6(std::string_view text) {
     in6_addr ignored{};
     return ::inet_pton(AF_INET6, std::string{text.substr(0, text.find('%'))}.c_str(), &ignored) ==
            1;
-}
-
-std::string_view trimmed(std::string_view text) {
-    constexpr std::string_view blanks = " \t\r\n";
-    const auto first = text.find_first_not_of(blanks);
-    if (first == std::string_view::npos) return {};
-    return text.substr(first, text.find_last_not_of(blanks) - first + 1);
 }
 
 }  // namespace

@@ -106,7 +106,7 @@ int ddprun_group_create(
         need(world, "world");
         need(group, "group");
         ddprun::ProcessGroup::Options options;
-        options.backend = checked(static_cast<int>(backend), Backend::gloo, "backend");
+        options.backend = checked(backend, Backend::gloo, "backend");
         if (timeout_ms != 0) options.timeout = std::chrono::milliseconds{timeout_ms};
         const auto here = ddprun::World::from_c(*world);
         const auto meeting = store ? ddprun::Store::sharing(store) : ddprun::Store::connect(here);

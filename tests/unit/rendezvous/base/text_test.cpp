@@ -4,9 +4,21 @@
 #include <doctest/doctest.h>
 
 #include <csignal>
+#include <string_view>
+#include <vector>
 
 using namespace ddprun;
 using namespace std::chrono_literals;
+
+TEST_CASE("a list is split at each separator, and blanks around a text go") {
+    using Parts = std::vector<std::string_view>;
+    CHECK(split("a,b,,c", ',') == Parts{"a", "b", "", "c"});
+    CHECK(split("", ',') == Parts{""});
+    CHECK(split("a,", ',') == Parts{"a", ""});
+    CHECK(trimmed(" \ta b\r\n") == "a b");
+    CHECK(trimmed(" \n") == "");
+    CHECK(trimmed(" a\n", " ") == "a\n");
+}
 
 TEST_CASE("a signal has a name, and a number that is none says so") {
     CHECK(signal_name(SIGKILL) == "SIGKILL");
