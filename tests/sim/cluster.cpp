@@ -9,12 +9,13 @@ namespace ddprun::sim {
 Cluster::Cluster(std::uint64_t seed, Options options)
     : world_(seed),
       options_(std::move(options)),
+      network_(world_, options_.weather),
       checkers_(options_.restarts) {
     const bool is_hosted = !options_.hosted_by.empty();
     server_ = std::make_unique<Server>(
         world_,
-        is_hosted ? "10.0.0.1" : "10.0.0.250",
-        is_hosted ? std::optional<std::string>{"job"} : std::nullopt);
+        is_hosted ? Server::Options{"10.0.0.1", options_.hosted_by, "job"}
+                  : Server::Options{"10.0.0.250", "server", std::nullopt});
 }
 
 Host& Cluster::start(const std::string& name) {
@@ -29,7 +30,8 @@ Host& Cluster::start(const std::string& name) {
     config.worker.program = "trainer";
     const auto number = static_cast<int>(in_order_.size()) + 1;
     const auto addr = "10.0.0." + std::to_string(number);
-    auto host = std::make_unique<Host>(*this, name, addr, std::move(config), 1000 * number);
+    auto host = std::make_unique<Host>(
+        *this, name, addr, std::move(config), 1000 * number, options_.manners);
     auto& started = *host;
     in_order_.push_back(&started);
     by_addr_[addr] = &started;
@@ -43,14 +45,14 @@ std::vector<Host*> Cluster::hosts() {
     return in_order_;
 }
 
-RoundStore* Cluster::store_at(const std::string& addr, std::uint16_t port) {
+Host* Cluster::host_at(const std::string& addr) {
     const auto found = by_addr_.find(addr);
-    return found == by_addr_.end() ? nullptr : found->second->store(port);
+    return found == by_addr_.end() ? nullptr : found->second;
 }
 
-std::shared_ptr<Link> Cluster::make_link() {
-    const auto latency = std::chrono::milliseconds{world_.any(1, options_.most_latency_ms)};
-    return std::make_shared<Link>(world_, latency);
+RoundStore* Cluster::store_at(const std::string& addr, std::uint16_t port) {
+    auto* host = host_at(addr);
+    return host == nullptr ? nullptr : host->store(port);
 }
 
 std::string Cluster::job_state() const {

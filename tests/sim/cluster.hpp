@@ -3,6 +3,7 @@
 
 #include "tests/sim/checkers/checkers.hpp"
 #include "tests/sim/host.hpp"
+#include "tests/sim/network.hpp"
 #include "tests/sim/server.hpp"
 #include "tests/sim/world.hpp"
 
@@ -25,13 +26,14 @@ public:
         control::Settings settings;
         /// Which host serves the rendezvous; empty: a daemon elsewhere.
         std::string hosted_by;
-        /// Every message takes between 1 ms and this long.
-        int most_latency_ms = 1;
+        Network::Weather weather;
+        Host::Manners manners;
     };
 
     Cluster(std::uint64_t seed, Options options);
 
     World& world() { return world_; }
+    Network& network() { return network_; }
     Server& server() { return *server_; }
     Checkers& checkers() { return checkers_; }
     const Options& options() const { return options_; }
@@ -40,8 +42,8 @@ public:
     Host& start(const std::string& name);
     Host& host(const std::string& name) { return *hosts_.at(name); }
     std::vector<Host*> hosts();
+    Host* host_at(const std::string& addr);
     RoundStore* store_at(const std::string& addr, std::uint16_t port);
-    std::shared_ptr<Link> make_link();
 
     /// The newest job's state, as /status tells it; empty: no job yet.
     std::string job_state() const;
@@ -60,6 +62,7 @@ public:
 private:
     World world_;
     Options options_;
+    Network network_;
     Checkers checkers_;
     std::unique_ptr<Server> server_;
     /// In order of their start: names may repeat no name.

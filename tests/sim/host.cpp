@@ -18,8 +18,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration spawn_time = 1ms;
-constexpr Duration death_time = 2ms;
+constexpr Duration shortest_spawn = 1ms;
+constexpr Duration shortest_start = 5ms;
+constexpr Duration shortest_end = 2ms;
 /// What init_process_group's timeout is.
 constexpr Duration meeting_timeout = 60s;
 constexpr int control_port_of_peers = 7;
@@ -88,11 +89,18 @@ void RoundStore::close() {
 
 // ---- the host -----------------------------------------------------------------------------------
 
-Host::Host(Cluster& cluster, std::string name, std::string addr, agent::AgentConfig config, int pid)
+Host::Host(
+    Cluster& cluster,
+    std::string name,
+    std::string addr,
+    agent::AgentConfig config,
+    int pid,
+    Manners manners)
     : cluster_(cluster),
       world_(cluster.world()),
       name_(std::move(name)),
       addr_(std::move(addr)),
+      manners_(manners),
       next_pid_(pid + 1),
       agent_(
           world_,
@@ -107,6 +115,34 @@ Host::~Host() = default;
 
 void Host::note(const std::string& what) {
     world_.note(name_ + " " + what);
+}
+
+void Host::later(Duration delay, std::function<void()> action) {
+    world_.after(delay, [this, action = std::move(action)] {
+        if (is_asleep_)
+            delayed_.push_back(action);
+        else
+            action();
+    });
+}
+
+/// Unless that process is gone by then.
+void Host::later_by_worker(
+    int local_rank, Duration delay, std::function<void(WorkerProcess&)> action) {
+    const int pid = workers_.at(local_rank).pid;
+    later(delay, [this, local_rank, pid, action = std::move(action)] {
+        const auto found = workers_.find(local_rank);
+        if (found != workers_.end() && found->second.pid == pid) action(found->second);
+    });
+}
+
+Duration Host::up_to(Duration longest, Duration shortest) {
+    const auto number = [](Duration length) { return static_cast<int>(length.count() / 1'000); };
+    return std::chrono::microseconds{world_.any(number(shortest), number(longest))};
+}
+
+bool Host::is_willing() const {
+    return is_alive_ && !is_stopped_ && !is_asleep_ && !report_ && !is_told_to_end_;
 }
 
 void Host::begin() {
@@ -154,7 +190,8 @@ void Host::perform(Agent::Effect& effect) {
             [&](const Agent::Connect& e) { connect(e.link); },
             [&](const Agent::Send& e) {
                 const auto found = links_.find(e.link);
-                require(found != links_.end(), "an agent sends on open links");
+                // An agent that was stopped may not have read that its link is closed.
+                if (found == links_.end()) return;
                 if (const auto* join = std::get_if<control::Join>(&e.message))
                     note("joins nproc=" + std::to_string(join->nproc));
                 if (const auto* resume = std::get_if<control::Resume>(&e.message))
@@ -172,7 +209,7 @@ void Host::perform(Agent::Effect& effect) {
             [&](const Agent::SpawnWorkers& e) { spawn(e); },
             [&](const Agent::CheckStore& e) { check_store(e); },
             [&](const Agent::ExplainFailure& e) {
-                world_.after(1ms, [this, e] {
+                later(1ms, [this, e] {
                     agent_.post(Agent::FailureExplained{e.round, e.local_rank, "", "", false});
                 });
             },
@@ -192,24 +229,10 @@ void Host::perform(Agent::Effect& effect) {
             [&](const agent::WorkerGroup::SignalLeader& e) {
                 const auto found = workers_.find(e.local_rank);
                 if (found == workers_.end() || found->second.is_stubborn) return;
-                const int pid = found->second.pid;
-                world_.after(death_time, [this, e, pid] {
-                    const auto worker = workers_.find(e.local_rank);
-                    if (worker != workers_.end() && worker->second.pid == pid)
-                        die(e.local_rank,
-                            agent::WorkerExit{agent::WorkerExit::Killed{e.signal, false}});
-                });
+                kill_process(e.local_rank, e.signal, up_to(manners_.slowest_end, shortest_end));
             },
             [&](const agent::WorkerGroup::KillSession& e) {
-                const auto found = workers_.find(e.local_rank);
-                if (found == workers_.end()) return;
-                const int pid = found->second.pid;
-                world_.after(0s, [this, e, pid] {
-                    const auto worker = workers_.find(e.local_rank);
-                    if (worker != workers_.end() && worker->second.pid == pid)
-                        die(e.local_rank,
-                            agent::WorkerExit{agent::WorkerExit::Killed{SIGKILL, false}});
-                });
+                if (workers_.contains(e.local_rank)) kill_process(e.local_rank, SIGKILL, 0s);
             },
             [&](agent::WorkerGroup::CancelSpawns) {
                 for (const int local_rank : std::exchange(unspawned_, {}))
@@ -218,9 +241,8 @@ void Host::perform(Agent::Effect& effect) {
                         agent::WorkerExit{agent::WorkerExit::NotExecuted{ECANCELED, "trainer"}}});
             },
             [&](agent::WorkerGroup::CountRemains) { agent_.post(Agent::RemainsCounted{0}); },
-            // The keeper is not needed where agents do not get stuck; leaders have no children; and
-            // the rest is not worth a line.
-            [](const Agent::SetFence&) {},
+            [&](const Agent::SetFence& e) { set_fence(e.ends_at); },
+            // Leaders have no children; and the rest is not worth a line.
             [](const agent::WorkerGroup::SignalSession&) {},
             [](const agent::WorkerGroup::SignalRemains&) {},
             [](agent::WorkerGroup::KillRemains) {},
@@ -238,27 +260,35 @@ void Host::connect(int number) {
     auto& control = links_[number];
     control.port = next_client_port_++;
     auto& server = cluster_.server();
-    if (is_cut_ || !server.is_up()) {
-        const auto trouble = is_cut_ ? Agent::Trouble::no_answer : Agent::Trouble::refused;
-        world_.after(is_cut_ ? 1s : 1ms, [this, number, trouble] {
-            if (links_.erase(number) == 0 || !is_alive_) return;
-            agent_.post(Agent::LinkClosed{number, trouble, "made-up network"});
-        });
-        return;
+    const bool is_answered = cluster_.network().connects(name_, server.place());
+    if (is_answered && server.is_up()) {
+        control.link = cluster_.network().connect(name_, server.place());
+        control.link->attach(
+            Link::client,
+            {[this, number](const std::string& bytes) { received(number, bytes); },
+             [this, number] { give_up_link(number, Agent::Trouble::lost, "end of file"); }});
+        server.accept(control.link, addr_, control.port);
     }
-    control.link = cluster_.make_link();
-    control.link->attach(
-        Link::client,
-        {[this, number](const std::string& bytes) { received(number, bytes); },
-         [this, number] {
-             if (links_.erase(number) == 0) return;
-             agent_.post(Agent::LinkClosed{number, Agent::Trouble::lost, "end of file"});
-         }});
-    server.accept(control.link, addr_, control.port);
+    if (is_answered && !server.is_up())
+        return later(1ms, [this, number] {
+            give_up_link(number, Agent::Trouble::refused, "made-up network");
+        });
+    later(limits::connect_attempt_timeout, [this, number] {
+        const auto found = links_.find(number);
+        if (found == links_.end() || found->second.is_greeted) return;
+        if (found->second.link) found->second.link->close(Link::client);
+        give_up_link(number, Agent::Trouble::no_answer, "made-up network");
+    });
+}
+
+void Host::give_up_link(int number, Agent::Trouble trouble, const std::string& reason) {
+    if (links_.erase(number) == 1) agent_.post(Agent::LinkClosed{number, trouble, reason});
 }
 
 void Host::received(int number, const std::string& bytes) {
-    links_.at(number).decoder.append(bytes);
+    const auto link = links_.find(number);
+    if (link == links_.end()) return;
+    link->second.decoder.append(bytes);
     for (;;) {
         const auto found = links_.find(number);
         if (found == links_.end()) return;
@@ -266,6 +296,7 @@ void Host::received(int number, const std::string& bytes) {
         require(message.has_value(), "the server speaks the protocol");
         if (!*message) return;
         if (std::holds_alternative<control::Hello>(**message)) {
+            found->second.is_greeted = true;
             agent_.post(
                 Agent::LinkOpened{number, addr_ + ":" + std::to_string(found->second.port)});
             continue;
@@ -285,7 +316,7 @@ void Host::spawn(const Agent::SpawnWorkers& order) {
     const int count = machine().group()->size();
     for (int local_rank = 0; local_rank < count; ++local_rank)
         unspawned_.insert(local_rank);
-    world_.after(spawn_time, [this, order, count] {
+    later(up_to(manners_.slowest_spawn, shortest_spawn), [this, order, count] {
         for (int local_rank = 0; local_rank < count; ++local_rank) {
             const bool is_wanted =
                 spawning_round_ == order.assignment.round && unspawned_.erase(local_rank) == 1;
@@ -308,34 +339,28 @@ void Host::start_worker(const Agent::SpawnWorkers& order, int local_rank) {
     cluster_.checkers().on_worker_started(
         {name_, order.incarnation, order.assignment, local_rank, pid, world_.now()});
     agent_.post(Agent::WorkerSpawned{local_rank, pid});
-    const auto if_alive = [this, local_rank, pid](auto action) {
-        return [this, local_rank, pid, action] {
-            const auto found = workers_.find(local_rank);
-            if (found != workers_.end() && found->second.pid == pid) action(found->second);
-        };
-    };
-    world_.after(5ms, if_alive([this, local_rank](WorkerProcess&) { meet_others(local_rank); }));
-    world_.after(meeting_timeout, if_alive([this, local_rank](WorkerProcess& process) {
-                     if (!process.is_training)
-                         die(local_rank, agent::WorkerExit{agent::WorkerExit::Exited{1}});
-                 }));
+    later_by_worker(
+        local_rank,
+        up_to(manners_.slowest_start, shortest_start),
+        [this, local_rank](WorkerProcess&) { meet_others(local_rank); });
+    later_by_worker(local_rank, meeting_timeout, [this, local_rank](WorkerProcess& process) {
+        if (!process.is_training) die(local_rank, agent::WorkerExit{agent::WorkerExit::Exited{1}});
+    });
 }
 
 /// What init_process_group comes down to: say that one is there, wait for everybody.
 void Host::meet_others(int local_rank) {
     auto& worker = workers_.at(local_rank);
     const auto& assignment = worker.assignment;
+    const auto* master = cluster_.host_at(assignment.master_addr);
+    const bool is_answered =
+        master != nullptr && cluster_.network().connects(name_, master->name());
     auto* store = cluster_.store_at(assignment.master_addr, assignment.master_port);
-    if (store == nullptr || is_cut_) {
-        const int pid = worker.pid;
+    if (store == nullptr || !is_answered)
         // Like a client that tries again until its timeout.
-        world_.after(500ms, [this, local_rank, pid] {
-            const auto found = workers_.find(local_rank);
-            if (found != workers_.end() && found->second.pid == pid) meet_others(local_rank);
-        });
-        return;
-    }
-    worker.link = cluster_.make_link();
+        return later_by_worker(
+            local_rank, 500ms, [this, local_rank](WorkerProcess&) { meet_others(local_rank); });
+    worker.link = cluster_.network().connect(name_, master->name());
     const int pid = worker.pid;
     worker.link->attach(
         Link::client,
@@ -384,13 +409,40 @@ void Host::die(int local_rank, agent::WorkerExit exit) {
 }
 
 void Host::check_store(const Agent::CheckStore& order) {
-    const bool is_there = cluster_.store_at(order.store.host, order.store.port) != nullptr;
-    const bool is_reached = is_there && !is_cut_;
-    world_.after(is_reached ? 1ms : 3s, [this, order, is_reached] {
+    const auto* master = cluster_.host_at(order.store.host);
+    const bool is_reached = master != nullptr &&
+                            cluster_.network().connects(name_, master->name()) &&
+                            cluster_.store_at(order.store.host, order.store.port) != nullptr;
+    later(is_reached ? 1ms : limits::store_reachability_timeout, [this, order, is_reached] {
         if (!is_alive_) return;
         agent_.post(Agent::StoreChecked{
             order.round, is_reached ? std::string{} : "no answer from " + order.store.to_string()});
     });
+}
+
+/// As a signal does it.
+void Host::kill_process(int local_rank, int signal, Duration delay) {
+    later_by_worker(local_rank, delay, [this, local_rank, signal](WorkerProcess& process) {
+        process.was_killed = true;
+        if (process.is_stuck) return;
+        die(local_rank, agent::WorkerExit{agent::WorkerExit::Killed{signal, false}});
+    });
+}
+
+// ---- the keeper ---------------------------------------------------------------------------------
+
+void Host::set_fence(std::optional<Instant> ends_at) {
+    fence_ = ends_at;
+    if (!ends_at) return;
+    world_.at(*ends_at + limits::keeper_fence_margin, [this] { watch_fence(); });
+}
+
+/// It needs no agent for that, and reads the end of the fence after every wake-up.
+void Host::watch_fence() {
+    if (!is_alive_ || is_asleep_ || report_) return;
+    if (!fence_ || world_.now() < *fence_ + limits::keeper_fence_margin) return;
+    note("is past its fence");
+    kill();
 }
 
 // ---- what can happen to it ----------------------------------------------------------------------
@@ -404,18 +456,29 @@ void Host::make_stubborn(int local_rank) {
         found->second.is_stubborn = true;
 }
 
+void Host::stick(int local_rank) {
+    const auto found = workers_.find(local_rank);
+    if (found == workers_.end()) return;
+    found->second.is_stuck = true;
+    cluster_.checkers().on_worker_stuck(name_, found->second.pid);
+}
+
+void Host::let_go() {
+    for (auto& [local_rank, worker] : workers_)
+        if (std::exchange(worker.is_stuck, false) && worker.was_killed)
+            kill_process(local_rank, SIGKILL, 0s);
+}
+
 void Host::signal(int signal) {
     note("gets " + signal_name(signal));
+    is_told_to_end_ = true;
     agent_.post(Agent::Signalled{signal});
 }
 
 void Host::kill() {
-    if (!is_alive_) return;
+    if (!is_alive_ || is_asleep_) return;
     note("is killed");
-    is_alive_ = false;
-    agent_.freeze();
-    while (!workers_.empty())
-        die(workers_.begin()->first, agent::WorkerExit{agent::WorkerExit::Killed{SIGKILL, false}});
+    end_everything();
     for (const auto& [port, store] : stores_)
         store->close();
     for (const auto& [number, control] : links_)
@@ -424,31 +487,102 @@ void Host::kill() {
     if (is_hosting_) cluster_.server().kill();
 }
 
+void Host::end_everything() {
+    is_alive_ = false;
+    agent_.freeze();
+    while (!workers_.empty())
+        die(workers_.begin()->first, agent::WorkerExit{agent::WorkerExit::Killed{SIGKILL, false}});
+}
+
+void Host::switch_off() {
+    if (!is_alive_) return;
+    note("has no power any more");
+    cluster_.network().switch_off(name_);
+    end_everything();
+    if (is_hosting_) cluster_.server().switch_off();
+}
+
+void Host::stop_agent() {
+    if (!is_alive_ || is_stopped_ || is_asleep_ || report_) return;
+    note("has its agent stopped");
+    is_stopped_ = true;
+    pause_agent();
+}
+
+void Host::continue_agent() {
+    if (!is_stopped_) return;
+    is_stopped_ = false;
+    if (!is_alive_) return;
+    note("has its agent continued");
+    resume_agent();
+}
+
+void Host::pause_agent() {
+    agent_.pause();
+    for (const auto& [port, store] : stores_)
+        store->pause();
+    if (is_hosting_) cluster_.server().pause();
+}
+
+void Host::resume_agent() {
+    if (is_hosting_) cluster_.server().resume();
+    // What the agent does now may open and close some.
+    std::vector<std::uint16_t> ports;
+    for (const auto& [port, store] : stores_)
+        ports.push_back(port);
+    for (const auto port : ports)
+        if (auto* open = store(port)) open->resume();
+    agent_.resume();
+}
+
+void Host::suspend() {
+    if (!is_alive_ || is_asleep_ || is_stopped_) return;
+    note("sleeps");
+    is_asleep_ = true;
+    cluster_.network().switch_off(name_);
+    cluster_.checkers().on_host_asleep(name_);
+    pause_agent();
+}
+
+void Host::wake_up() {
+    if (!is_asleep_) return;
+    note("wakes up");
+    is_asleep_ = false;
+    cluster_.network().switch_on(name_);
+    resume_agent();
+    watch_fence();
+    for (const auto& action : std::exchange(delayed_, {}))
+        if (is_alive_) action();
+    // Between its first breath and the end of what is past its fence: no lease excludes that.
+    world_.after(10ms, [this] {
+        if (!is_asleep_) cluster_.checkers().on_host_awake(name_);
+    });
+}
+
+bool Host::has_just_broken() const {
+    return broken_at_ && world_.now() - *broken_at_ < 2 * limits::reconnect_grace;
+}
+
 void Host::cut() {
-    // A reset and a cut at once cannot be told from a death (known limit of the coordinator).
-    if (broken_at_ && world_.now() - *broken_at_ < 2 * limits::reconnect_grace) return;
     note("is cut off");
-    is_cut_ = true;
-    for (const auto& [number, control] : links_)
-        if (control.link) control.link->cut();
+    cluster_.network().isolate(name_);
 }
 
 void Host::heal() {
-    if (!is_cut_) return;
     note("is reachable again");
-    is_cut_ = false;
-    const auto links = links_;
-    for (const auto& [number, control] : links)
-        if (control.link) control.link->heal();
+    cluster_.network().readmit(name_);
 }
 
-void Host::break_connection() {
+void Host::break_connection(bool for_both) {
     note("loses its connection");
     broken_at_ = world_.now();
-    const auto links = std::exchange(links_, {});
-    for (const auto& [number, control] : links) {
-        if (control.link) control.link->close(Link::client);
-        agent_.post(Agent::LinkClosed{number, Agent::Trouble::lost, "reset"});
+    std::vector<std::shared_ptr<Link>> broken;
+    for (const auto& [number, control] : links_)
+        if (control.link) broken.push_back(control.link);
+    for (const auto& link : broken) {
+        // This side first: else the server's would be closed by what this one does now.
+        if (for_both) link->reset(Link::server);
+        link->reset(Link::client);
     }
 }
 

@@ -8,6 +8,7 @@
 #include "rendezvous/wire/decoder.hpp"
 #include "tests/sim/link.hpp"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -26,6 +27,9 @@ public:
 
     void accept(const std::shared_ptr<Link>& link);
     void close();
+    /// Its process is stopped, and continued.
+    void pause() { driven_.pause(); }
+    void resume() { driven_.resume(); }
 
 private:
     struct Client {
@@ -53,19 +57,39 @@ struct WorkerProcess {
     bool is_training = false;
     /// SIGTERM does nothing to it.
     bool is_stubborn = false;
+    /// Inside a call of the kernel that does not end: SIGKILL does nothing to it either.
+    bool is_stuck = false;
+    bool was_killed = false;
 };
 
 /// One machine with a `ddprun` on it: the real Agent with its groups and workers; processes, ports
 /// and the keeper are made up.
 class Host {
 public:
-    Host(Cluster& cluster, std::string name, std::string addr, agent::AgentConfig config, int pid);
+    /// How its workers are; each time as the dice say.
+    struct Manners {
+        Duration slowest_spawn = std::chrono::milliseconds{1};
+        /// From its start until it looks for the others.
+        Duration slowest_start = std::chrono::milliseconds{5};
+        /// From a signal to its end.
+        Duration slowest_end = std::chrono::milliseconds{2};
+    };
+
+    Host(
+        Cluster& cluster,
+        std::string name,
+        std::string addr,
+        agent::AgentConfig config,
+        int pid,
+        Manners manners);
     ~Host();
 
     const std::string& name() const { return name_; }
     const std::string& addr() const { return addr_; }
     const agent::Agent& machine() const { return agent_.machine(); }
     bool is_alive() const { return is_alive_; }
+    /// Its `ddprun` lives, and is neither stopped nor told to end.
+    bool is_willing() const;
     bool has_workers() const { return !workers_.empty(); }
     /// All workers live and have met those of the other nodes.
     bool is_training() const;
@@ -81,12 +105,26 @@ public:
     void signal(int signal);
     /// Agent killed; the keeper kills the workers and only then closes.
     void kill();
+    /// No power any more: nothing is closed, nobody is told.
+    void switch_off();
+    /// The agent is stopped, and continued: its keeper and its workers go on.
+    void stop_agent();
+    void continue_agent();
+    /// The whole machine sleeps, and wakes up: no process of it notices anything but the time.
+    void suspend();
+    void wake_up();
     /// No packet gets in or out.
     void cut();
+    /// All of its network is well again.
     void heal();
-    /// Its control connection breaks once.
-    void break_connection();
+    /// Its control connection breaks once: reset for both, or for now only at its own end.
+    void break_connection(bool for_both = true);
+    /// Silence now could not be told from its death (known limit of the coordinator).
+    bool has_just_broken() const;
     void make_stubborn(int local_rank);
+    /// Its worker cannot be killed, until it is let go.
+    void stick(int local_rank);
+    void let_go();
     RoundStore* store(std::uint16_t port);
 
 private:
@@ -94,6 +132,7 @@ private:
 
     void perform(Agent::Effect& effect);
     void connect(int link);
+    void give_up_link(int link, Agent::Trouble trouble, const std::string& reason);
     void received(int link, const std::string& bytes);
     void spawn(const Agent::SpawnWorkers& order);
     void start_worker(const Agent::SpawnWorkers& order, int local_rank);
@@ -102,6 +141,16 @@ private:
     void die(int local_rank, agent::WorkerExit exit);
     void check_store(const Agent::CheckStore& order);
     void note(const std::string& what);
+    /// Done by this machine: not while it sleeps.
+    void later(Duration delay, std::function<void()> action);
+    void later_by_worker(int local_rank, Duration delay, std::function<void(WorkerProcess&)>);
+    Duration up_to(Duration longest, Duration shortest);
+    void kill_process(int local_rank, int signal, Duration delay);
+    void end_everything();
+    void pause_agent();
+    void resume_agent();
+    void set_fence(std::optional<Instant> ends_at);
+    void watch_fence();
     std::string worker_name(int local_rank) const {
         return name_ + "." + std::to_string(local_rank);
     }
@@ -110,14 +159,23 @@ private:
         std::shared_ptr<Link> link;
         control::ServerMessageDecoder decoder;
         int port = 0;
+        /// The server has said hello.
+        bool is_greeted = false;
     };
 
     Cluster& cluster_;
     World& world_;
     std::string name_;
     std::string addr_;
+    Manners manners_;
     bool is_alive_ = true;
-    bool is_cut_ = false;
+    bool is_told_to_end_ = false;
+    bool is_stopped_ = false;
+    bool is_asleep_ = false;
+    /// What waits for the machine to wake up.
+    std::vector<std::function<void()>> delayed_;
+    /// As the keeper knows it.
+    std::optional<Instant> fence_;
     bool is_hosting_ = false;
     std::optional<Instant> broken_at_;
     int next_pid_ = 0;

@@ -4,6 +4,7 @@
 #include "tests/sim/world.hpp"
 
 #include <array>
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -11,41 +12,53 @@
 
 namespace ddprun::sim {
 
-/// A made-up connection: bytes go both ways, arrive in order after `latency`, and stop arriving
-/// while it is cut (TCP keeps what was sent: it all arrives when the cut heals).
+class Network;
+
+/// A made-up connection, of a network: bytes go both ways and arrive in order. What cannot pass at
+/// the moment is kept, as TCP does, and arrives when it can.
 class Link : public std::enable_shared_from_this<Link> {
 public:
     struct End {
         std::function<void(std::string)> on_bytes;
-        /// The other side closed; the last of all.
+        /// The other side closed, or the connection was reset; the last of all.
         std::function<void()> on_end;
     };
     enum Side : std::size_t { client = 0, server = 1 };
 
-    Link(World& world, Duration latency) : world_(world), latency_(latency) {}
+    Link(Network& network, std::string client_place, std::string server_place)
+        : network_(network),
+          places_{std::move(client_place), std::move(server_place)} {}
 
     void attach(Side side, End end) { ends_[side] = std::move(end); }
     void send(Side from, std::string bytes);
     /// What was sent before still arrives; this side hears nothing any more.
     void close(Side from);
-    void cut() { is_cut_ = true; }
-    void heal();
+    /// Nothing arrives any more; this side hears the end of it.
+    void reset(Side side);
+
+    const std::string& place(Side side) const { return places_[side]; }
+    bool is_closed(Side side) const { return is_closed_[side]; }
+    /// The network lets something pass again.
+    void release();
 
 private:
     struct Delivery {
-        Side to;
         std::string bytes;
         bool is_end = false;
     };
-    void carry(Delivery delivery);
-    void deliver(Delivery& delivery);
+    void carry(Side to, Delivery delivery);
+    void arrive(Side to, Delivery delivery);
+    void flush(Side to);
+    void deliver(Side to, Delivery& delivery);
+    bool can_pass(Side to) const;
 
-    World& world_;
-    Duration latency_;
+    Network& network_;
+    std::array<std::string, 2> places_;
     std::array<End, 2> ends_;
     std::array<bool, 2> is_closed_{};
-    bool is_cut_ = false;
-    std::deque<Delivery> held_;
+    /// When the last of what was sent to each side arrives: nothing overtakes it.
+    std::array<Instant, 2> arrived_by_{};
+    std::array<std::deque<Delivery>, 2> held_;
 };
 
 }  // namespace ddprun::sim

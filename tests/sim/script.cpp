@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include <cctype>
+#include <functional>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -93,29 +94,78 @@ private:
             cluster_->start(subject);
             return {};
         }
+        if (subject == "server") return obey_about_server(verb);
         auto& host = cluster_->host(subject.substr(0, subject.find('.')));
-        if (verb == "kill")
-            host.kill();
-        else if (verb == "cut")
-            host.cut();
-        else if (verb == "heal")
-            host.heal();
-        else if (verb == "break")
-            host.break_connection();
-        else if (verb == "signal")
-            host.signal(signal_of(options.at("what")));
-        else if (verb == "crash")
-            host.end_worker(
-                local_rank(subject),
-                agent::WorkerExit{
-                    agent::WorkerExit::Killed{signal_of(options.at("signal")), false}});
-        else if (verb == "exit")
-            host.end_worker(
-                local_rank(subject),
-                agent::WorkerExit{agent::WorkerExit::Exited{std::stoi(options.at("code"))}});
-        else
-            return "no such command: " + verb;
+        if (options.contains("to") || (options.contains("what") && verb != "signal"))
+            return obey_about_path(verb, subject, options);
+        const std::map<std::string, std::function<void()>> plain{
+            {"kill", [&] { host.kill(); }},
+            {"switch_off", [&] { host.switch_off(); }},
+            {"stop", [&] { host.stop_agent(); }},
+            {"continue", [&] { host.continue_agent(); }},
+            {"suspend", [&] { host.suspend(); }},
+            {"wake", [&] { host.wake_up(); }},
+            {"cut", [&] { host.cut(); }},
+            {"heal", [&] { host.heal(); }},
+            {"break", [&] { host.break_connection(); }},
+            {"let_go", [&] { host.let_go(); }},
+            {"stubborn", [&] { host.make_stubborn(local_rank(subject)); }},
+            {"stick", [&] { host.stick(local_rank(subject)); }},
+            {"signal", [&] { host.signal(signal_of(options.at("what"))); }},
+            {"crash",
+             [&] {
+                 end_worker(
+                     host,
+                     subject,
+                     agent::WorkerExit::Killed{signal_of(options.at("signal")), false});
+             }},
+            {"exit", [&] {
+                 end_worker(
+                     host, subject, agent::WorkerExit::Exited{std::stoi(options.at("code"))});
+             }}};
+        const auto found = plain.find(verb);
+        if (found == plain.end()) return "no such command: " + verb;
+        found->second();
         return {};
+    }
+
+    std::string obey_about_server(const std::string& verb) {
+        auto& server = cluster_->server();
+        const std::map<std::string, std::function<void()>> plain{
+            {"kill", [&] { server.kill(); }},
+            {"restart", [&] { server.restart(); }},
+            {"stop", [&] { server.pause(); }},
+            {"continue", [&] { server.resume(); }}};
+        const auto found = plain.find(verb);
+        if (found == plain.end()) return "no such command for the server: " + verb;
+        cluster_->world().note("server: " + verb);
+        found->second();
+        return {};
+    }
+
+    /// `cut a b`: both ways. `cut a to=b`: what a sends to b.
+    std::string obey_about_path(
+        const std::string& verb, const std::string& from, const Options& options) {
+        auto& network = cluster_->network();
+        const bool is_one_way = options.contains("to");
+        const auto named = options.at(is_one_way ? "to" : "what");
+        const auto to = named == "server" ? cluster_->server().place() : named;
+        cluster_->world().note(verb + " " + from + (is_one_way ? " to " : " and ") + named);
+        if (verb == "cut") {
+            network.cut(from, to);
+            if (!is_one_way) network.cut(to, from);
+        } else if (verb == "heal") {
+            network.heal(from, to);
+            if (!is_one_way) network.heal(to, from);
+        } else {
+            return "no such command between two: " + verb;
+        }
+        return {};
+    }
+
+    template <class How>
+    static void end_worker(Host& host, const std::string& worker, How how) {
+        host.end_worker(local_rank(worker), agent::WorkerExit{std::move(how)});
     }
 
     static int local_rank(const std::string& worker) {
@@ -133,6 +183,8 @@ private:
         options.workers = std::stoi(value("workers", "1"));
         options.restarts = std::stoi(value("restarts", "0"));
         options.hosted_by = value("hosted_by", "");
+        options.settings.grace = from_seconds(std::stod(value("grace", "30")));
+        options.settings.max_losses = std::stoi(value("max_losses", "10"));
         options.settings.late_nodes = policy_of(value("late_nodes", "restart"));
         options.settings.join_timeout = from_seconds(std::stod(value("join_timeout", "600")));
         auto& restart = options.settings.restart;

@@ -12,10 +12,15 @@ namespace ddprun::sim {
 ///
 ///   # comment
 ///   cluster nodes=a,b workers=1 restarts=1 nnodes=1:2 hosted_by=a late_nodes=at-restart
-///     restart_delay=5
+///     restart_delay=5 join_timeout=60 grace=30 max_losses=10
 ///   until training | done | forming | running | round=2      start c
 ///   after 5s            finish                                crash a.0 signal=SEGV
-///   exit a.0 code=3     kill b     cut b     heal b           break b     signal a TERM
+///   exit a.0 code=3     signal a TERM                         break b (its connection)
+///   kill b (agent)      stop b, continue b (agent)            switch_off b (machine)
+///   suspend b, wake b (machine)
+///   cut b, heal b       cut a b, heal a b (both ways)         cut a to=server, heal a to=server
+///   stubborn a.0 (ignores SIGTERM)                            stick a.0, let_go a (unkillable)
+///   kill server         restart server                        stop server, continue server
 std::string play(const std::string& text);
 
 }  // namespace ddprun::sim

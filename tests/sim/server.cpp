@@ -3,33 +3,44 @@
 
 #include "rendezvous/base/machine.hpp"
 
+#include <utility>
+
 namespace ddprun::sim {
 
 using coordinator::Coordinator;
 
-Server::Server(World& world, std::string addr, std::optional<std::string> hosted_run_id)
-    : world_(world),
-      addr_(std::move(addr)),
-      driven_(
-          world,
-          Coordinator{{std::move(hosted_run_id), "sim"}},
-          [this](coordinator::Effect& effect) { perform(effect); }) {}
+Server::Server(World& world, Options options) : world_(world), options_(std::move(options)) {
+    begin();
+}
+
+void Server::begin() {
+    is_up_ = true;
+    driven_ = std::make_unique<Driven<Coordinator>>(
+        world_, Coordinator{{options_.hosted_run_id, "sim"}}, [this](coordinator::Effect& effect) {
+            perform(effect);
+        });
+}
 
 void Server::accept(
     const std::shared_ptr<Link>& link, const std::string& peer_addr, int peer_port) {
+    if (is_paused_) {
+        waiting_.push_back({link, peer_addr, peer_port});
+        return;
+    }
+    // Who was waiting may have given up.
+    if (link->is_closed(Link::server)) return;
     const ConnectionId id{next_connection_++};
     connections_[id].link = link;
     link->attach(
         Link::server,
         {[this, id](const std::string& bytes) { received(id, bytes); },
          [this, id] {
-             connections_.erase(id);
-             driven_.post(Coordinator::Disconnected{id});
+             if (connections_.erase(id) == 1) driven_->post(Coordinator::Disconnected{id});
          }});
     link->send(
         Link::server, control::encode(control::ServerMessage{control::Hello{{1}, "sim", {}}}));
-    driven_.post(
-        Coordinator::Connected{id, peer_addr, peer_addr + ":" + std::to_string(peer_port), addr_});
+    driven_->post(Coordinator::Connected{
+        id, peer_addr, peer_addr + ":" + std::to_string(peer_port), options_.addr});
 }
 
 void Server::received(ConnectionId id, const std::string& bytes) {
@@ -42,7 +53,7 @@ void Server::received(ConnectionId id, const std::string& bytes) {
         auto message = connection->second.decoder.next();
         require(message.has_value(), "agents speak the protocol");
         if (!*message) return;
-        driven_.post(Coordinator::Received{id, std::move(**message)});
+        driven_->post(Coordinator::Received{id, std::move(**message)});
     }
 }
 
@@ -59,7 +70,7 @@ void Server::perform(coordinator::Effect& effect) {
                 if (found == connections_.end()) return;
                 found->second.link->close(Link::server);
                 connections_.erase(found);
-                driven_.post(Coordinator::Disconnected{close.connection});
+                driven_->post(Coordinator::Disconnected{close.connection});
             },
             [&](const coordinator::Changed& changed) {
                 world_.note(changed.state + ": " + changed.reason);
@@ -69,15 +80,41 @@ void Server::perform(coordinator::Effect& effect) {
 }
 
 void Server::interrupt(int signal, const std::string& reason) {
-    driven_.post(Coordinator::Interrupted{signal, reason});
+    driven_->post(Coordinator::Interrupted{signal, reason});
 }
 
 void Server::kill() {
-    is_up_ = false;
-    driven_.freeze();
+    switch_off();
     for (const auto& [id, connection] : connections_)
         connection.link->close(Link::server);
+    for (const auto& waiting : waiting_)
+        waiting.link->close(Link::server);
     connections_.clear();
+    waiting_.clear();
+}
+
+void Server::switch_off() {
+    is_up_ = false;
+    is_paused_ = false;
+    driven_->freeze();
+}
+
+void Server::restart() {
+    begin();
+}
+
+void Server::pause() {
+    if (!is_up_) return;
+    is_paused_ = true;
+    driven_->pause();
+}
+
+void Server::resume() {
+    if (!is_paused_) return;
+    is_paused_ = false;
+    driven_->resume();
+    for (const auto& waiting : std::exchange(waiting_, {}))
+        accept(waiting.link, waiting.peer_addr, waiting.peer_port);
 }
 
 }  // namespace ddprun::sim

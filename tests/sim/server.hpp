@@ -9,38 +9,63 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ddprun::sim {
 
 /// The rendezvous server: the real Coordinator behind real control frames, on made-up links.
 class Server {
 public:
-    Server(World& world, std::string addr, std::optional<std::string> hosted_run_id);
+    struct Options {
+        std::string addr;
+        /// Its place in the network: the host that serves it, or a machine of its own.
+        std::string place;
+        /// It lives inside a `ddprun`.
+        std::optional<std::string> hosted_run_id;
+    };
 
-    const std::string& addr() const { return addr_; }
+    Server(World& world, Options options);
+
+    const std::string& place() const { return options_.place; }
     bool is_up() const { return is_up_; }
     /// A host's connection has arrived.
     void accept(const std::shared_ptr<Link>& link, const std::string& peer_addr, int peer_port);
     void interrupt(int signal, const std::string& reason);
-    /// Its process is gone.
+    /// Its process is gone; its machine closes what it had open.
     void kill();
+    /// Its machine is gone: nobody hears a word.
+    void switch_off();
+    /// Another process at the same endpoint, which knows nothing.
+    void restart();
+    /// Its process is stopped, and continued: what comes meanwhile waits.
+    void pause();
+    void resume();
 
-    const coordinator::Coordinator& coordinator() const { return driven_.machine(); }
+    const coordinator::Coordinator& coordinator() const { return driven_->machine(); }
 
 private:
     struct Connection {
         std::shared_ptr<Link> link;
         control::AgentMessageDecoder decoder;
     };
+    /// Connections that nobody has accepted yet.
+    struct Waiting {
+        std::shared_ptr<Link> link;
+        std::string peer_addr;
+        int peer_port;
+    };
+    void begin();
     void received(ConnectionId id, const std::string& bytes);
     void perform(coordinator::Effect& effect);
 
     World& world_;
-    std::string addr_;
-    bool is_up_ = true;
+    Options options_;
+    bool is_up_ = false;
+    bool is_paused_ = false;
     std::map<ConnectionId, Connection> connections_;
+    std::vector<Waiting> waiting_;
     std::uint64_t next_connection_ = 1;
-    Driven<coordinator::Coordinator> driven_;
+    std::unique_ptr<Driven<coordinator::Coordinator>> driven_;
 };
 
 }  // namespace ddprun::sim

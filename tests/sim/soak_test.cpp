@@ -46,7 +46,7 @@ private:
         options.nodes.spares = any(0, 3) == 0 ? 1 : 0;
         options.workers = any(1, 2);
         options.restarts = any(0, 3);
-        options.most_latency_ms = any(1, 20);
+        options.weather.longest = std::chrono::milliseconds{any(1, 20)};
         options.settings.late_nodes = static_cast<control::LateNodes>(any(0, 2));
         options.settings.grace = std::chrono::seconds{any(1, 30)};
         options.settings.join_timeout = 120s;
@@ -79,7 +79,7 @@ private:
                     worker, agent::WorkerExit{agent::WorkerExit::Exited{any(1, 3)}});
             case 2: return host.end_worker(worker, agent::WorkerExit{agent::WorkerExit::Exited{0}});
             case 3: return host.kill();
-            case 4: return host.is_alive() ? host.cut() : void();
+            case 4: return host.is_alive() && !host.has_just_broken() ? host.cut() : void();
             case 5: return host.heal();
             case 6: return host.is_alive() ? host.break_connection() : void();
             case 7: return host.make_stubborn(worker);

@@ -70,14 +70,29 @@ public:
     Driven& operator=(const Driven&) = delete;
 
     const M& machine() const { return machine_; }
-    /// From here on it does nothing, like a process that was killed or stopped.
+    /// From here on it does nothing, like a process that was killed.
     void freeze() { is_frozen_ = true; }
+    /// Like a process that was stopped: what happens meanwhile waits for it.
+    void pause() { is_paused_ = true; }
+    /// It finds its deadlines and its events in either order.
+    void resume() {
+        if (!is_paused_) return;
+        is_paused_ = false;
+        armed_for_.reset();
+        if (world_.any(0, 1) == 0) inbox_.insert(inbox_.begin(), typename M::DeadlinePassed{});
+        work();
+    }
 
     void post(typename M::Event event) {
         inbox_.push_back(std::move(event));
-        if (is_draining_) return;
+        work();
+    }
+
+private:
+    void work() {
+        if (is_draining_ || is_paused_) return;
         is_draining_ = true;
-        while (!inbox_.empty() && !is_frozen_) {
+        while (!inbox_.empty() && !is_frozen_ && !is_paused_) {
             auto next = std::move(inbox_.front());
             inbox_.erase(inbox_.begin());
             std::vector<typename M::Effect> effects;
@@ -89,7 +104,6 @@ public:
         rearm();
     }
 
-private:
     void rearm() {
         const auto deadline = machine_.next_deadline();
         if (deadline == armed_for_) return;
@@ -97,7 +111,7 @@ private:
         if (!deadline) return;
         world_.at(
             std::max(*deadline, world_.now()), [this, deadline, alive = std::weak_ptr{life_}] {
-                if (alive.expired() || is_frozen_ || armed_for_ != deadline) return;
+                if (alive.expired() || is_frozen_ || is_paused_ || armed_for_ != deadline) return;
                 armed_for_.reset();
                 post(typename M::DeadlinePassed{});
             });
@@ -110,6 +124,7 @@ private:
     std::vector<typename M::Event> inbox_;
     bool is_draining_ = false;
     bool is_frozen_ = false;
+    bool is_paused_ = false;
     std::shared_ptr<int> life_ = std::make_shared<int>(0);
 };
 

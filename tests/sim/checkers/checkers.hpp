@@ -21,6 +21,9 @@ public:
         outcomes_.on_worker_started(fact, complaints_);
     }
     void on_worker_ended(const std::string& host, int pid) { rounds_.on_worker_ended(host, pid); }
+    void on_worker_stuck(const std::string& host, int pid) { rounds_.on_worker_stuck(host, pid); }
+    void on_host_asleep(const std::string& host) { rounds_.on_host_asleep(host); }
+    void on_host_awake(const std::string& host) { rounds_.on_host_awake(host, complaints_); }
     void on_arrived(const control::Assignment& told, std::int64_t count) {
         Ranks::on_arrived(told, count, complaints_);
     }

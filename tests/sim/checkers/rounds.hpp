@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -22,20 +23,47 @@ public:
                 std::to_string(newest));
         newest = std::max(newest, fact.round());
         for (const auto& [worker, other] : living_)
-            if (other.incarnation == fact.incarnation && other.round() != fact.round())
+            if (other.incarnation == fact.incarnation && other.round() != fact.round() &&
+                acts(worker))
                 complaints.push_back(
                     fact.host + " starts round " + std::to_string(fact.round()) + " while " +
                     other.host + " has a worker of round " + std::to_string(other.round()));
         living_[{fact.host, fact.pid}] = fact;
     }
 
-    void on_worker_ended(const std::string& host, int pid) { living_.erase({host, pid}); }
+    void on_worker_ended(const std::string& host, int pid) {
+        living_.erase({host, pid});
+        stuck_.erase({host, pid});
+    }
+
+    /// Inside one call of the kernel: it does nothing, and cannot be killed.
+    void on_worker_stuck(const std::string& host, int pid) { stuck_.insert({host, pid}); }
+
+    void on_host_asleep(const std::string& host) { asleep_.insert(host); }
+
+    void on_host_awake(const std::string& host, Complaints& complaints) {
+        asleep_.erase(host);
+        for (const auto& [worker, fact] : living_)
+            if (worker.first == host && acts(worker) && fact.round() < newest_[fact.incarnation])
+                complaints.push_back(
+                    host + " wakes up and goes on in round " + std::to_string(fact.round()) +
+                    " while there is a round " + std::to_string(newest_[fact.incarnation]));
+    }
 
     std::size_t living_count() const { return living_.size(); }
 
 private:
+    /// Host and pid.
+    using Worker = std::pair<std::string, int>;
+
+    bool acts(const Worker& worker) const {
+        return !stuck_.contains(worker) && !asleep_.contains(worker.first);
+    }
+
     std::map<std::string, int> newest_;
-    std::map<std::pair<std::string, int>, WorkerStarted> living_;
+    std::map<Worker, WorkerStarted> living_;
+    std::set<Worker> stuck_;
+    std::set<std::string> asleep_;
 };
 
 }  // namespace ddprun::sim

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "tests/sim/link.hpp"
+#include "tests/sim/world.hpp"
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ddprun::sim {
+
+/// Who reaches whom, and how fast. Places are names of hosts, or of the server's own machine. A
+/// place reaches itself whatever is cut, unless it is switched off.
+class Network {
+public:
+    struct Weather {
+        /// Each message takes as long as the dice say.
+        Duration shortest = std::chrono::milliseconds{1};
+        Duration longest = std::chrono::milliseconds{1};
+        /// Of a connection, each way; 0: as many as there are.
+        std::size_t bytes_per_second = 0;
+        /// What a cut held back arrives up to this long after it: TCP asks again in growing steps.
+        Duration slowest_resend{};
+    };
+
+    Network(World& world, Weather weather) : world_(world), weather_(weather) {}
+
+    World& world() { return world_; }
+    std::shared_ptr<Link> connect(const std::string& client, const std::string& server);
+
+    bool passes(const std::string& from, const std::string& to) const;
+    /// A connection can be made: something passes both ways.
+    bool connects(const std::string& one, const std::string& other) const;
+
+    /// One way only.
+    void cut(const std::string& from, const std::string& to);
+    void heal(const std::string& from, const std::string& to);
+    /// No packet gets in or out.
+    void isolate(const std::string& place);
+    /// Neither that nor any cut of it is left.
+    void readmit(const std::string& place);
+    /// The machine does not run: it does not even reach itself.
+    void switch_off(const std::string& place);
+    void switch_on(const std::string& place);
+
+    // For links.
+    Duration travel(const std::string& bytes);
+    Duration resend_delay();
+
+private:
+    void release();
+
+    World& world_;
+    Weather weather_;
+    std::set<std::pair<std::string, std::string>> cuts_;
+    std::set<std::string> isolated_;
+    std::set<std::string> off_;
+    std::vector<std::weak_ptr<Link>> links_;
+};
+
+}  // namespace ddprun::sim
