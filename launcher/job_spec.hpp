@@ -35,6 +35,8 @@ struct Surroundings {
     /// the answer may take a program's start; empty: none.
     std::function<int()> count_gpus;
     std::vector<InterfaceAddress> interfaces;
+    /// A function because a resolver may take its time; empty: no name has one.
+    HasAddress has_address;
     /// Standard error is one.
     bool has_terminal = false;
     /// Fresh randomness for a job that was given no name.

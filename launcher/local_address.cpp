@@ -8,9 +8,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
+#include <vector>
 
 namespace ddprun::launcher {
 namespace {
@@ -40,11 +43,41 @@ bool same_prefix(const Bits& a, const Bits& b, int bits) {
     return difference >> (8 - rest) == 0;
 }
 
-Failure bad_address(std::string_view text, const std::string& why) {
+/// "eth0 (10.1.2.3, fd00::5), lo (127.0.0.1)", in the system's order.
+std::string listed(std::span<const InterfaceAddress> interfaces) {
+    constexpr std::size_t most = 16;
+    // The system tells all IPv4 addresses first.
+    std::vector<std::pair<std::string, std::string>> rows;
+    for (const auto& entry : interfaces) {
+        const auto row = std::find_if(rows.begin(), rows.end(), [&](const auto& known) {
+            return known.first == entry.interface;
+        });
+        if (row == rows.end())
+            rows.emplace_back(entry.interface, entry.address);
+        else
+            row->second += ", " + entry.address;
+    }
+    std::string text;
+    for (std::size_t i = 0; i < std::min(rows.size(), most); ++i)
+        text += (i == 0 ? "" : ", ") + rows[i].first + " (" + rows[i].second + ")";
+    if (rows.size() > most) text += ", ...";
+    return text.empty() ? "none" : text;
+}
+
+Failure bad_address(
+    std::string_view text, const std::string& why, std::span<const InterfaceAddress> interfaces) {
     return {
         system_code(EINVAL),
         "'" + std::string{text} + "': " + why +
-            "; accepted are an address, a host name, an interface and a network like 10.0.0.0/8"};
+            "; accepted are an address, a host name, an interface and a network like 10.0.0.0/8; "
+            "the interfaces here are " +
+            listed(interfaces)};
+}
+
+/// What cannot be a name: "10.0.0.256", "fd00::x", "node:29500".
+bool is_meant_as_address(std::string_view text) {
+    return text.find(':') != std::string_view::npos ||
+           text.find_first_not_of("0123456789.") == std::string_view::npos;
 }
 
 Result<std::string> in_network(
@@ -55,19 +88,21 @@ Result<std::string> in_network(
     const auto length = parse_int(text.substr(slash + 1));
     const int longest = is_v4(network) ? 32 : 128;
     if (!wanted || !length || *length < 0 || *length > longest)
-        return bad_address(text, "not a network");
+        return bad_address(text, "not a network", interfaces);
     const int bits = is_v4(network) ? mapped_prefix_bits + *length : *length;
     for (const auto& entry : interfaces) {
         const auto address = parse_address(entry.address);
         if (address && same_prefix(*address, *wanted, bits)) return entry.address;
     }
-    return bad_address(text, "no interface of this machine has an address in it");
+    return bad_address(text, "no interface of this machine has an address in it", interfaces);
 }
 
 }  // namespace
 
 Result<std::string> resolve_local_address(
-    std::string_view text, std::span<const InterfaceAddress> interfaces) {
+    std::string_view text,
+    std::span<const InterfaceAddress> interfaces,
+    const HasAddress& has_address) {
     text = trimmed(text);
     if (text.find('/') != std::string_view::npos) return in_network(text, interfaces);
     const InterfaceAddress* first = nullptr;
@@ -78,11 +113,18 @@ Result<std::string> resolve_local_address(
     }
     if (first != nullptr) return first->address;
     if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);
+    const std::string name{text};
+    if (parse_address(name.substr(0, name.find('%')))) return name;
     const bool is_plain = std::all_of(text.begin(), text.end(), [](unsigned char c) {
-        return std::isalnum(c) != 0 || c == '.' || c == ':' || c == '-' || c == '_' || c == '%';
+        return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_';
     });
-    if (text.empty() || !is_plain) return bad_address(text, "not an address");
-    return std::string{text};
+    if (text.empty() || !is_plain || is_meant_as_address(text))
+        return bad_address(text, "not an address", interfaces);
+    // A full name may be known to others earlier than here; a short one is as likely a misspelt
+    // interface, and every node would wait for it in vain.
+    if (text.find('.') == std::string_view::npos && !has_address(name))
+        return bad_address(text, "neither an interface nor a host name known here", interfaces);
+    return name;
 }
 
 }  // namespace ddprun::launcher

@@ -17,7 +17,11 @@ Result<> resolve_local_addr(Resolving& job) {
     job.spec.local_addr = {"", "this node's end of its connection to the endpoint"};
     const auto given = job.options.find("local-addr");
     if (!given) return {};
-    const auto address = resolve_local_address(given->text, job.around.interfaces);
+    const auto address =
+        resolve_local_address(given->text, job.around.interfaces, [&](const std::string& name) {
+            return name == job.around.host_name ||
+                   (job.around.has_address && job.around.has_address(name));
+        });
     if (!address)
         return Failure{address.error().code, given->origin + ": " + address.error().context};
     job.spec.local_addr = {

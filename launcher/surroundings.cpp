@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
@@ -78,6 +79,13 @@ std::vector<InterfaceAddress> interface_addresses() {
     return addresses;
 }
 
+bool has_address(const std::string& name) {
+    addrinfo* first = nullptr;
+    if (getaddrinfo(name.c_str(), nullptr, nullptr, &first) != 0) return false;
+    freeaddrinfo(first);
+    return true;
+}
+
 PathLook look_at(const std::string& path) {
     struct stat status {};
     PathLook look;
@@ -100,6 +108,7 @@ Surroundings look_around(const char* const* environment) {
     around.cpu_count = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
     around.count_gpus = count_gpus;
     around.interfaces = interface_addresses();
+    around.has_address = has_address;
     around.has_terminal = ::isatty(STDERR_FILENO) == 1;
     auto random = seeded_by_the_system();
     around.fresh_id = make_nonce(random);

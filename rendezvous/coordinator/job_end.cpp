@@ -35,9 +35,7 @@ int exit_code_of(const control::WorkerEnd& end) {
 }
 
 int exit_code_of(const control::Cause& cause) {
-    if (cause.kind == control::Cause::Kind::store_unreachable || !cause.worker)
-        return exit_codes::failed;
-    return exit_code_of(cause.worker->end);
+    return cause.worker ? exit_code_of(cause.worker->end) : exit_codes::failed;
 }
 
 int exit_code_of_signal(int signal) {
@@ -56,13 +54,15 @@ control::Cause Job::cause_of(const Member& member, const control::Failed& failed
         cause.kind = control::Cause::Kind::not_executable;
     else
         cause.kind = control::Cause::Kind::worker_failed;
-    const auto how = failure.message.empty() ? control::describe(failure.end) : failure.message;
-    cause.reason =
-        cause.kind == control::Cause::Kind::store_unreachable
-            ? "node " + member.name() + ": " + how
-            : "rank " + std::to_string(failure.rank) + " on " + member.host() + ": " + how;
     cause.host = member.host();
     cause.round = failed.round;
+    // No worker did anything wrong, and the failure's other fields are about none.
+    if (cause.kind == control::Cause::Kind::store_unreachable) {
+        cause.reason = "node " + member.name() + ": " + failure.message;
+        return cause;
+    }
+    const auto how = failure.message.empty() ? control::describe(failure.end) : failure.message;
+    cause.reason = "rank " + std::to_string(failure.rank) + " on " + member.host() + ": " + how;
     cause.worker = failure;
     return cause;
 }
@@ -71,8 +71,11 @@ control::Cause Job::cause_of(const Member& member, const control::Failed& failed
 const Job::Failure* Job::first_failure() const {
     const auto first = std::min_element(
         failures_.begin(), failures_.end(), [](const Failure& a, const Failure& b) {
-            return std::tuple{a.cause.worker->is_consequence, a.at} <
-                   std::tuple{b.cause.worker->is_consequence, b.at};
+            const auto is_consequence = [](const control::Cause& cause) {
+                return cause.worker && cause.worker->is_consequence;
+            };
+            return std::tuple{is_consequence(a.cause), a.at} <
+                   std::tuple{is_consequence(b.cause), b.at};
         });
     return first == failures_.end() ? nullptr : &*first;
 }

@@ -219,6 +219,25 @@ TEST_CASE("a terminal sees colour, unless its owner does not want it") {
     CHECK_FALSE(contains(screen_with({{"TERM", "dumb"}}), "\033"));
 }
 
+TEST_CASE("a store out of reach is told without a worker, who did nothing wrong") {
+    const TempDir dir;
+    const Meeting meeting;
+    const auto report = (dir / "report.json").string();
+    // A multicast group: no machine lets TCP connect to one.
+    const auto options = meeting.options({"--nnodes=2", "--local-addr=224.0.0.1"});
+
+    auto a = start_job(dir, options + Words{"--report-file=" + report}, wait_for_ever);
+    auto b = start_job(dir, options, wait_for_ever);
+    CHECK(a.wait_for_code() == 1);
+    CHECK(b.wait_for_code() == 1);
+
+    CHECK(contains(a.err(), "the worker store of this round is out of reach"));
+    CHECK_FALSE(contains(a.err(), "exited with code 0"));
+    const auto cause = Json::parse(read_file(report))["first_cause"];
+    CHECK(cause["kind"] == "store_unreachable");
+    CHECK_FALSE(cause.contains("worker"));
+}
+
 TEST_CASE("a program that cannot be executed is named with what to do") {
     const TempDir dir;
     const auto script = dir.write_script("lost", "#!/no/such/interpreter\n");

@@ -152,6 +152,9 @@ TEST_CASE("a store that a node cannot reach costs a restart and names the node")
         job.result("a") ==
         "result failed exit_code=1 store_unreachable \"node b (pid 100): no answer from "
         "10.0.0.97:20097; give --local-addr\" host=b round=0");
+    const auto& cause = job.whole_result("a").first_cause;
+    REQUIRE(cause);
+    CHECK_FALSE(cause->worker);
 }
 
 TEST_CASE("SIGINT on one node cancels the job on every node with 130") {

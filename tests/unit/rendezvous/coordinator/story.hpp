@@ -65,6 +65,10 @@ public:
     const control::Assignment& assignment(const std::string& node) const;
     /// The last result of a node, in words; "" if none.
     std::string result(const std::string& node) const;
+    /// Whole. Requires: the node was told one.
+    const control::JobResult& whole_result(const std::string& node) const {
+        return results_.at(node);
+    }
     JobStatus status() const;
 
     Coordinator& coordinator() { return *coordinator_; }
