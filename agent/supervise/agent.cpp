@@ -386,7 +386,7 @@ void Agent::on_message(control::ServerMessage message, Instant now, std::vector<
             [&](const control::HeartbeatAck& ack) { on_heartbeat_ack(ack, out); },
             [&](const control::Ask& ask) {
                 // Nobody vouches yet, and who never promised silence has not disowned.
-                send(control::NeighbourHeard{ask.node, std::nullopt, false}, out);
+                send(control::NeighbourHeard{ask.node, ask.round, std::nullopt, false}, out);
             },
             [&](control::JobResult& result) {
                 if (result_) return note_stale("result", out);

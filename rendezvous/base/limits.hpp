@@ -97,6 +97,14 @@ inline constexpr Duration crash_loop_window = 1h;
 inline constexpr Duration silent_check_interval = 1s;
 /// Members of a round that are asked about one that is silent.
 inline constexpr std::size_t max_neighbours = 3;
+/// They are asked this often; the first time nobody has to disown it yet.
+inline constexpr Duration ask_interval = 1s;
+/// A vouch answered within this long says that the member lives.
+inline constexpr Duration vouch_window = 2s;
+/// A member that all its neighbours disown is lost this long after it was last heard or vouched for.
+inline constexpr Duration lost_when_disowned = 5s;
+/// With fewer neighbours in reach a node's fence follows the server alone.
+inline constexpr int least_reached = 2;
 /// The fence as a share of the lease: an agent that hears nobody kills its workers then.
 inline constexpr double fence_share_of_lease = 0.8;
 /// A hosted server that answers "refused" this long will not come back.

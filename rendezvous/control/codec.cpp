@@ -129,6 +129,7 @@ void write(JsonWriter& out, const Resume& resume) {
     if (resume.failure) out.object("failure", [&] { write(out, *resume.failure); });
     if (resume.age) out.seconds("age", *resume.age);
     if (resume.kind) out.name("kind", name_of(*resume.kind));
+    out.integer("reached", resume.reached);
 }
 
 void write(JsonWriter& out, const Ready& ready) {
@@ -159,6 +160,7 @@ void write(JsonWriter& out, const Heartbeat& heartbeat) {
 
 void write(JsonWriter& out, const NeighbourHeard& heard) {
     out.name("node", heard.node.to_string());
+    out.integer("round", heard.round);
     if (heard.heard_ago) out.seconds("heard_ago", *heard.heard_ago);
     out.truth("disowned", heard.is_disowned);
 }
@@ -213,6 +215,8 @@ void write(JsonWriter& out, const HeartbeatAck& ack) {
 
 void write(JsonWriter& out, const Ask& ask) {
     out.name("node", ask.node.to_string());
+    out.integer("round", ask.round);
+    out.truth("disowns", ask.disowns);
 }
 
 void write(JsonWriter& out, const JobResult& result) {
@@ -532,6 +536,7 @@ Resume read_resume(const Fields& in) {
     if (in.has("failure")) resume.failure = read_failure(in.object("failure"));
     if (in.has("age")) resume.age = in.seconds("age");
     if (in.has("kind")) resume.kind = in.one_of("kind", cause_kinds);
+    resume.reached = in.integer("reached", 0, limits::max_nodes_per_job);
     return resume;
 }
 
@@ -554,6 +559,7 @@ Failed read_failed(const Fields& in) {
 NeighbourHeard read_heard(const Fields& in) {
     NeighbourHeard heard;
     heard.node = in.nonce("node");
+    heard.round = round_of(in);
     if (in.has("heard_ago")) heard.heard_ago = in.seconds("heard_ago");
     heard.is_disowned = in.truth("disowned");
     return heard;
@@ -649,7 +655,7 @@ std::optional<ServerMessage> read(std::string_view type, const Fields& in, const
     if (type == "stop") return read_stop(in);
     if (type == "standby") return Standby{in.text("reason")};
     if (type == "heartbeat_ack") return HeartbeatAck{in.counter("seq")};
-    if (type == "ask") return Ask{in.nonce("node")};
+    if (type == "ask") return Ask{in.nonce("node"), round_of(in), in.truth("disowns")};
     if (type == "result") return read_result(in);
     if (type == "error") return ProtocolError{in.text("reason")};
     return std::nullopt;

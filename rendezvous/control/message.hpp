@@ -207,6 +207,8 @@ struct Resume {
     /// With a failure, as in `Failed`.
     std::optional<Duration> age = std::nullopt;
     std::optional<Cause::Kind> kind = std::nullopt;
+    /// As in `Started`.
+    int reached = 0;
 
     bool operator==(const Resume&) const = default;
 };
@@ -222,7 +224,8 @@ struct Ready {
 
 struct Started {
     int round = 0;
-    /// How many neighbours' peer_port answered.
+    /// How many neighbours' peer_port answered: with two or more this node's fence is the short
+    /// one.
     int reached = 0;
 
     bool operator==(const Started&) const = default;
@@ -251,10 +254,12 @@ struct Heartbeat {
     bool operator==(const Heartbeat&) const = default;
 };
 
-/// Answer to `Ask`: when this node last answered a vouch of that member, or that it disowned it.
+/// Answer to `Ask`: when this node last answered a vouch of that member in this round, if it ever
+/// did, and whether it has promised not to do so again.
 struct NeighbourHeard {
     Nonce node;
-    std::optional<Duration> heard_ago;
+    int round = 0;
+    std::optional<Duration> heard_ago = std::nullopt;
     bool is_disowned = false;
 
     bool operator==(const NeighbourHeard&) const = default;
@@ -335,8 +340,13 @@ struct HeartbeatAck {
     bool operator==(const HeartbeatAck&) const = default;
 };
 
+/// Is that silent member alive to you?
 struct Ask {
     Nonce node;
+    int round = 0;
+    /// Who has answered no vouch of it within `limits::vouch_window` is to answer none any more in
+    /// this round. Without it nothing is promised: the member may not have begun to ask for them.
+    bool disowns = false;
 
     bool operator==(const Ask&) const = default;
 };

@@ -63,7 +63,10 @@ std::string describe(const AgentMessage& message) {
                 return line;
             },
             [](const Ready& ready) { return of("round", ready.round); },
-            [](const Started& started) { return of("round", started.round); },
+            [](const Started& started) {
+                return of("round", started.round) +
+                       (started.reached > 0 ? " " + of("reached", started.reached) : std::string{});
+            },
             [](const Succeeded& succeeded) { return of("round", succeeded.round); },
             [](const Failed& failed) {
                 auto line = of("round", failed.round) + " age=" + seconds(failed.age) + " ";
@@ -72,7 +75,7 @@ std::string describe(const AgentMessage& message) {
             },
             [](const Heartbeat& heartbeat) { return std::to_string(heartbeat.seq); },
             [](const NeighbourHeard& heard) {
-                auto line = heard.node.to_short_string();
+                auto line = heard.node.to_short_string() + " " + of("round", heard.round);
                 if (heard.heard_ago) line += " heard " + seconds(*heard.heard_ago) + " ago";
                 return line + (heard.is_disowned ? " disowned" : "");
             },
@@ -107,7 +110,10 @@ std::string describe(const ServerMessage& message) {
             },
             [](const Standby& standby) { return "\"" + standby.reason + "\""; },
             [](const HeartbeatAck& ack) { return std::to_string(ack.seq); },
-            [](const Ask& ask) { return ask.node.to_short_string(); },
+            [](const Ask& ask) {
+                return ask.node.to_short_string() + " " + of("round", ask.round) +
+                       (ask.disowns ? " disown" : "");
+            },
             [](const JobResult& result) {
                 auto line =
                     std::string{name_of(result.outcome)} + " " + of("exit_code", result.exit_code);

@@ -80,18 +80,19 @@ inline std::vector<AgentMessage> agent_messages() {
             NodeState::stopping,
             a_failure(),
             std::chrono::microseconds{1500},
-            Cause::Kind::store_unreachable},
+            Cause::Kind::store_unreachable,
+            3},
         Ready{7, 20'002, 4},
         Started{7, 3},
         Succeeded{2'147'483'647},
         Failed{7, std::chrono::microseconds{1500}, a_failure(), Cause::Kind::store_unreachable},
         Heartbeat{18'446'744'073'709'551'615ULL},
-        NeighbourHeard{a_nonce(2), std::chrono::milliseconds{2500}, false},
+        NeighbourHeard{a_nonce(2), 7, std::chrono::milliseconds{2500}, false},
         Leave{"evicted", 15},
         bare,
         Resume{bare, "abcd", std::nullopt, 0, NodeState::ready, std::nullopt},
         Failed{0, {}, a_bare_failure(), std::nullopt},
-        NeighbourHeard{a_nonce(2), std::nullopt, true}};
+        NeighbourHeard{a_nonce(2), 7, std::nullopt, true}};
 }
 
 inline std::vector<ServerMessage> server_messages() {
@@ -105,7 +106,7 @@ inline std::vector<ServerMessage> server_messages() {
         Stop{4, "rank 3 died", a_cause(), 15, std::chrono::seconds{30}},
         Standby{"full"},
         HeartbeatAck{5},
-        Ask{a_nonce(3)},
+        Ask{a_nonce(3), 7, true},
         JobResult{
             Outcome::failed,
             a_cause(),
