@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/control/text.hpp"
+#include "rendezvous/coordinator/neighbours.hpp"
 #include "rendezvous/coordinator/rank_order.hpp"
 
 #include <signal.h>
@@ -629,6 +630,13 @@ std::string Job::give_places(const std::vector<Member*>& chosen, Instant now) {
         role_sizes[place.role] += place.nproc;
         round.places.push_back(std::move(place));
     }
+    std::vector<std::string> hosts;
+    hosts.reserve(round.places.size());
+    for (const auto& place : round.places)
+        hosts.push_back(place.host);
+    auto neighbours = choose_neighbours(hosts);
+    for (std::size_t i = 0; i < round.places.size(); ++i)
+        round.places[i].neighbours = std::move(neighbours[i]);
     for (auto& place : round.places)
         place.role_world_size = role_sizes[place.role];
     round_ = std::move(round);
@@ -651,10 +659,8 @@ control::Assignment Job::assignment_for(const Member& member) const {
     assignment.role_world_size = place.role_world_size;
     assignment.master_addr = address_for(first.reach, member.connection);
     assignment.master_port = first.store_port;
-    const auto own = static_cast<std::size_t>(*member.group_rank);
-    const auto count = std::min(limits::max_neighbours, places.size() - 1);
-    for (std::size_t step = 1; step <= count; ++step) {
-        const auto& next = places[(own + step) % places.size()];
+    for (const auto neighbour : place.neighbours) {
+        const auto& next = places.at(neighbour);
         assignment.neighbours.push_back(
             {next.nonce, address_for(next.reach, member.connection), next.peer_port});
     }

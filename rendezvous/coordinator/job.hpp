@@ -117,6 +117,8 @@ private:
         Reach reach;
         std::uint16_t store_port = 0;
         std::uint16_t peer_port = 0;
+        /// Those who are asked about it when it is silent, by group rank.
+        std::vector<std::size_t> neighbours;
         bool has_succeeded = false;
         /// One failure of a node counts in a round: the agent tells its first.
         bool has_failed = false;
