@@ -36,6 +36,15 @@ void Console::write(int descriptor, std::string_view bytes) {
     }
 }
 
+void Console::pass(int descriptor, std::string_view bytes) {
+    if (bytes.empty()) return;
+    // All that pass bytes are one owner, the console itself: among them nothing is added.
+    const auto* owner = line_owner(descriptor);
+    if (owner != nullptr && owner != this) write(descriptor, "\n");
+    write(descriptor, bytes);
+    set_line_owner(descriptor, bytes.back() == '\n' ? nullptr : this);
+}
+
 std::size_t Console::place_of(int descriptor) const {
     return descriptor == STDERR_FILENO && !is_one_place_ ? 1 : 0;
 }

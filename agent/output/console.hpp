@@ -17,6 +17,9 @@ public:
     /// Writes everything, whatever the descriptor is: a terminal, a pipe whose reader is gone, one
     /// somebody made non-blocking. An error ends this piece of output and nothing else.
     void write(int descriptor, std::string_view bytes);
+    /// The same for bytes that are nobody's lines: they begin on a line of their own when somebody
+    /// else's is unfinished, and who comes after unfinished ones does too.
+    void pass(int descriptor, std::string_view bytes);
 
     /// Who has begun a line there and not ended it; null: nobody. A terminal that is both is one
     /// place.

@@ -53,13 +53,15 @@ LinePiece LineSplitter::take(std::size_t size, std::size_t separator_size, bool 
     return piece;
 }
 
-bool LineSplitter::has_partial() const {
-    return whole_character_bytes(rest()) > 0 && rest() != "\r";
+LinePiece LineSplitter::unfinished() const {
+    const auto text = rest() == "\r" ? std::string_view{} : rest();
+    return {text.substr(0, whole_character_bytes(text)), part_, false};
 }
 
 std::optional<LinePiece> LineSplitter::flush() {
-    if (!has_partial()) return std::nullopt;
-    return take(whole_character_bytes(rest()), 0, false);
+    const auto size = unfinished().text.size();
+    if (size == 0) return std::nullopt;
+    return take(size, 0, false);
 }
 
 std::optional<LinePiece> LineSplitter::finish() {

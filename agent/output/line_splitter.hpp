@@ -33,13 +33,14 @@ public:
     void append(std::string_view bytes);
     /// The next piece, when there is enough for one.
     std::optional<LinePiece> next();
-    /// The unfinished line, as far as it is there. Requires: `next` has nothing more.
+    /// The unfinished line, as far as it is there and in whole characters; may be empty. It stays,
+    /// and comes with the rest from `next` or `finish`. Requires: `next` has nothing more.
+    LinePiece unfinished() const;
+    /// The same, taken out: the rest comes as the next part. Nothing when it is empty.
     std::optional<LinePiece> flush();
     /// There will be no more bytes: what is left, and the end of the line if one was begun.
     /// Requires: `next` has nothing more.
     std::optional<LinePiece> finish();
-    /// Whether `flush` would have something.
-    bool has_partial() const;
 
 private:
     std::string_view rest() const { return std::string_view{buffer_}.substr(at_); }

@@ -3,6 +3,7 @@
 
 #include "agent/output/log_file.hpp"
 #include "agent/process/spawn.hpp"
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 
 #include <unistd.h>
@@ -120,7 +121,8 @@ std::optional<StreamRelay> RoundOutput::relay(Stream stream, int local_rank) {
             writer_.queue(),
             writer_.console(),
             std::move(targets),
-            format(stream, local_rank, route)));
+            format(stream, local_rank, route),
+            patience(stream)));
     if (relay) return std::move(*relay);
     // The worker then writes to our own stream itself; files and the report are poorer.
     log::warning("output.inherited", {{"rank", rank}, {"reason", relay.error().describe()}});
@@ -139,6 +141,15 @@ StreamSink::Format RoundOutput::format(
              rank,
              stream == Stream::out ? "stdout" : "stderr"}};
     return LinePrefix{plan_.prefix, {spec_.role, local_rank, rank, round_.host}};
+}
+
+/// Somebody may be looking at the beginning of a line on a terminal, and where there is only one
+/// worker nobody else writes into it.
+Duration RoundOutput::patience(Stream stream) const {
+    const bool is_for_eyes =
+        ::isatty(stream == Stream::out ? STDOUT_FILENO : STDERR_FILENO) == 1 || spec_.nproc == 1;
+    return plan_.format == LogFormat::text && is_for_eyes ? limits::prompt_patience
+                                                          : limits::unfinished_line_patience;
 }
 
 }  // namespace ddprun::agent

@@ -57,6 +57,7 @@ private:
     std::shared_ptr<LogFile> open_file(std::string path);
     std::optional<StreamRelay> relay(Stream stream, int local_rank);
     StreamSink::Format format(Stream stream, int local_rank, const StreamRoute& route) const;
+    Duration patience(Stream stream) const;
     int rank_of(int local_rank) const { return round_.assignment.rank_base + local_rank; }
 
     boost::asio::io_context& io_;

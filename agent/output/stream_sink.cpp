@@ -21,25 +21,30 @@ bool has_one_of(std::string_view text, const std::vector<std::string>& needles) 
 }  // namespace
 
 StreamSink::StreamSink(
-    boost::asio::io_context& queue, Console& console, Targets targets, Format format)
+    boost::asio::io_context& queue,
+    Console& console,
+    Targets targets,
+    Format format,
+    Duration patience)
     : console_(console),
       targets_(std::move(targets)),
       format_(std::move(format)),
-      patience_(queue) {}
+      patience_(patience),
+      timer_(queue) {}
 
 void StreamSink::take(std::string_view bytes) {
     --announced_;
     const bool is_json = std::holds_alternative<JsonLine>(format_);
     if (targets_.file && !is_json) targets_.file->write(bytes);
     if (std::holds_alternative<Raw>(format_)) {
-        if (targets_.console >= 0) console_.write(targets_.console, bytes);
+        if (targets_.console >= 0) console_.pass(targets_.console, bytes);
         return;
     }
     splitter_.append(bytes);
     is_fresh_ = is_watching_;
     handle_lines();
     write_out();
-    watch_partial_line();
+    watch_unfinished_line();
 }
 
 void StreamSink::end() {
@@ -72,17 +77,20 @@ void StreamSink::handle(const LinePiece& piece) {
     filtered_text_.append(piece.text).append("\n");
 }
 
-/// A line that came in parts is put together again, unless somebody else wrote in between.
+/// What belongs to the line that we have left unfinished there goes on in it. If somebody has ended
+/// that line meanwhile, ours is written again, whole, unless all of it is there already.
 void StreamSink::add_to_console(const LinePiece& piece) {
+    const auto shown = std::exchange(shown_bytes_, 0);
     const auto* owner = console_.line_owner(targets_.console);
-    const bool goes_on = piece.part > 1 && owner == this;
+    const bool goes_on = owner == this;
     if (!goes_on) {
-        if (piece.part > 1 && piece.text.empty()) return;  // the end of a line already ended
+        const bool is_there = piece.ends_line && piece.text.size() == shown;
+        if (is_there && (shown > 0 || piece.part > 1)) return;
         if (owner != nullptr) console_text_ += '\n';
         std::get<LinePrefix>(format_).append_to(console_text_, time_);
         if (piece.part > 1) console_text_ += "(part " + std::to_string(piece.part) + ") ";
     }
-    console_text_ += piece.text;
+    console_text_ += piece.text.substr(goes_on ? shown : 0);
     if (piece.ends_line) console_text_ += '\n';
     console_.set_line_owner(targets_.console, piece.ends_line ? nullptr : this);
 }
@@ -96,25 +104,40 @@ void StreamSink::write_out() {
     filtered_text_.clear();
 }
 
-/// A prompt, or dots that are printed one by one: what nobody goes on with is shown.
-void StreamSink::watch_partial_line() {
-    if (is_watching_ || !splitter_.has_partial()) return;
+bool StreamSink::has_unseen() const {
+    const bool is_for_somebody = targets_.console >= 0 || std::holds_alternative<JsonLine>(format_);
+    return is_for_somebody && splitter_.unfinished().text.size() > shown_bytes_;
+}
+
+/// A prompt, a progress bar, dots that are printed one by one: what nobody goes on with is shown.
+void StreamSink::watch_unfinished_line() {
+    if (is_watching_ || !has_unseen()) return;
     is_watching_ = true;
-    patience_.expires_after(limits::partial_line_patience);
-    patience_.async_wait([self = weak_from_this()](const boost::system::error_code& ec) {
+    timer_.expires_after(patience_);
+    timer_.async_wait([self = weak_from_this()](const boost::system::error_code& ec) {
         const auto sink = self.lock();
         if (ec || !sink) return;
         sink->is_watching_ = false;
         const bool may_go_on =
             std::exchange(sink->is_fresh_, false) || sink->announced_ > 0 || sink->is_paused_;
-        if (!may_go_on) {
-            sink->time_ =
-                std::holds_alternative<JsonLine>(sink->format_) ? utc_time() : time_of_day();
-            if (const auto piece = sink->splitter_.flush()) sink->handle(*piece);
-            sink->write_out();
-        }
-        sink->watch_partial_line();
+        if (!may_go_on) sink->show_unfinished_line();
+        sink->watch_unfinished_line();
     });
+}
+
+void StreamSink::show_unfinished_line() {
+    if (!has_unseen()) return;
+    if (std::holds_alternative<JsonLine>(format_)) {
+        // An object is whole or it is nothing: the rest comes as the next part.
+        time_ = utc_time();
+        handle(*splitter_.flush());
+    } else {
+        time_ = time_of_day();
+        const auto piece = splitter_.unfinished();
+        add_to_console(piece);
+        shown_bytes_ = piece.text.size();
+    }
+    write_out();
 }
 
 }  // namespace ddprun::agent

@@ -4,6 +4,7 @@
 #include "agent/output/json_line.hpp"
 #include "agent/output/line_prefix.hpp"
 #include "agent/output/line_splitter.hpp"
+#include "rendezvous/base/time.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -37,7 +38,13 @@ public:
     struct Raw {};
     using Format = std::variant<Raw, LinePrefix, JsonLine>;
 
-    StreamSink(boost::asio::io_context& queue, Console& console, Targets targets, Format format);
+    /// `patience`: how long a line may stay unfinished before it is shown as far as it is there.
+    StreamSink(
+        boost::asio::io_context& queue,
+        Console& console,
+        Targets targets,
+        Format format,
+        Duration patience);
 
     void take(std::string_view bytes);
     /// What was begun is finished; nothing comes any more.
@@ -53,13 +60,18 @@ private:
     void handle(const LinePiece& piece);
     void add_to_console(const LinePiece& piece);
     void write_out();
-    void watch_partial_line();
+    bool has_unseen() const;
+    void watch_unfinished_line();
+    void show_unfinished_line();
 
     Console& console_;
     Targets targets_;
     Format format_;
     LineSplitter splitter_;
-    boost::asio::steady_timer patience_;
+    Duration patience_;
+    boost::asio::steady_timer timer_;
+    /// How much of the unfinished line is on the console.
+    std::size_t shown_bytes_ = 0;
     bool is_watching_ = false;
     /// Something came while it was being watched.
     bool is_fresh_ = false;

@@ -130,8 +130,10 @@ inline constexpr std::size_t max_kernel_log_records = 20'000;
 inline constexpr std::size_t max_output_backlog_bytes = 16 * 1024 * 1024;
 /// A longer line of a worker is cut into parts.
 inline constexpr std::size_t max_line_bytes = 16 * 1024;
-/// A line that a worker has begun and does not go on with is shown after this long.
-inline constexpr Duration partial_line_patience = 50ms;
+/// A line that a worker has begun and does not go on with is shown after this long where it may be
+/// a prompt, and after so long where lines have to be whole.
+inline constexpr Duration prompt_patience = 50ms;
+inline constexpr Duration unfinished_line_patience = 10s;
 /// How long the end of the program waits for a console or disk that takes nothing at all.
 inline constexpr Duration console_flush_timeout = 5s;
 /// The keeper acts this much after the end of the fence: an agent that still runs comes first.

@@ -13,10 +13,12 @@
 #include <doctest/doctest.h>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,6 +47,12 @@ public:
     std::string text() {
         restore();
         return pipe_.read_all();
+    }
+    /// False when nothing comes for long.
+    bool has_more() const {
+        pollfd bytes{pipe_.read_end(), POLLIN, 0};
+        const std::chrono::milliseconds deadline = patience;
+        return ::poll(&bytes, 1, static_cast<int>(deadline.count())) == 1;
     }
     std::string read_some() const {
         std::string bytes(65536, '\0');
@@ -76,8 +84,49 @@ std::shared_ptr<StreamSink> to_stderr(Writer& writer) {
         writer.queue(),
         writer.console(),
         StreamSink::Targets{STDERR_FILENO, nullptr, nullptr, {}},
-        StreamSink::Raw{});
+        StreamSink::Raw{},
+        limits::prompt_patience);
 }
+
+/// Our own stderr and a writer to it. Must outlive the sinks.
+class Screen {
+public:
+    Writer& writer() { return writer_; }
+    std::shared_ptr<StreamSink> lines_of(const char* prefix, Duration patience) {
+        return std::make_shared<StreamSink>(
+            writer_.queue(),
+            writer_.console(),
+            StreamSink::Targets{STDERR_FILENO, nullptr, nullptr, {}},
+            LinePrefix{prefix, {}},
+            patience);
+    }
+    /// Until it is somewhere behind what was waited for before.
+    void wait_for(const std::string& text) {
+        for (;;) {
+            const auto at = seen_.find(text, looked_at_);
+            if (at != std::string::npos) {
+                looked_at_ = at + text.size();
+                return;
+            }
+            REQUIRE(captured_.has_more());
+            seen_ += captured_.read_some();
+        }
+    }
+    /// Everything, once all that was given to the writer is written.
+    std::string text() {
+        std::promise<void> written;
+        writer_.run([&] { written.set_value(); });
+        written.get_future().wait();
+        return seen_ + captured_.text();
+    }
+
+private:
+    CapturedStderr captured_;
+    boost::asio::io_context io_;
+    Writer writer_{io_, [] {}};
+    std::string seen_;
+    std::size_t looked_at_ = 0;
+};
 
 pid_t start(StreamRelay& relay, std::vector<std::string> arguments) {
     SpawnSpec spec;
@@ -195,53 +244,103 @@ TEST_CASE("a console that takes nothing more does not keep the agent from ending
     CHECK(size == more_than_a_pipe_holds);
 }
 
-TEST_CASE("an unfinished line that somebody writes into goes on behind a prefix of its own") {
-    CapturedStderr captured;
-    std::string seen;
-    {
-        boost::asio::io_context io;
-        Writer writer(io, [] {});
-        const auto sink = [&](const char* prefix) {
-            return std::make_shared<StreamSink>(
-                writer.queue(),
-                writer.console(),
-                StreamSink::Targets{STDERR_FILENO, nullptr, nullptr, {}},
-                LinePrefix{prefix, {}});
-        };
-        const auto a = sink("a: ");
-        const auto b = sink("b: ");
+TEST_CASE("a line that pauses is not torn, however many others write meanwhile") {
+    Screen screen;
+    const auto a = screen.lines_of("a: ", limits::unfinished_line_patience);
+    const auto b = screen.lines_of("b: ", limits::unfinished_line_patience);
 
-        writer.pass(a, "begun");
-        while (seen.find("a: begun") == std::string::npos)
-            seen += captured.read_some();
-        writer.pass(b, "whole\n");
-        writer.pass(a, ", ended\nnot ended");
-        writer.end(a);
-        writer.write(STDERR_FILENO, "ours\n");
-    }
+    screen.writer().pass(a, "begun");
+    screen.writer().pass(b, "whole\n");
+    screen.writer().write(STDERR_FILENO, "ours\n");
+    screen.wait_for("ours\n");
+    screen.writer().pass(a, ", ended\nnot ended");
+    screen.writer().end(a);
 
-    CHECK(
-        seen + captured.text() == "a: begun\nb: whole\na: (part 2) , ended\na: not ended\nours\n");
+    CHECK(screen.text() == "b: whole\nours\na: begun, ended\na: not ended\n");
 }
 
-TEST_CASE("an unfinished line that nobody writes into goes on where it was") {
-    CapturedStderr captured;
-    std::string seen;
-    {
-        boost::asio::io_context io;
-        Writer writer(io, [] {});
-        const auto sink = std::make_shared<StreamSink>(
-            writer.queue(),
-            writer.console(),
-            StreamSink::Targets{STDERR_FILENO, nullptr, nullptr, {}},
-            LinePrefix{"a: ", {}});
+TEST_CASE("an unfinished line that is shown and that nobody writes into goes on where it was") {
+    Screen screen;
+    const auto a = screen.lines_of("a: ", limits::prompt_patience);
 
-        writer.pass(sink, ".");
-        while (seen.find("a: .") == std::string::npos)
-            seen += captured.read_some();
-        writer.pass(sink, "..\n");
-        writer.end(sink);
+    screen.writer().pass(a, "number? ");
+    screen.wait_for("number? ");
+    screen.writer().pass(a, "7");
+    screen.wait_for("7");
+    screen.writer().pass(a, "\n");
+    screen.writer().end(a);
+
+    CHECK(screen.text() == "a: number? 7\n");
+}
+
+TEST_CASE("an unfinished line that is shown and that somebody ended is written again, whole") {
+    Screen screen;
+    const auto a = screen.lines_of("a: ", limits::prompt_patience);
+    const auto b = screen.lines_of("b: ", limits::prompt_patience);
+
+    screen.writer().pass(a, "begun");
+    screen.wait_for("a: begun");
+    screen.writer().pass(b, "whole\n");
+    screen.writer().pass(a, ", ended\n");
+    screen.writer().pass(a, "asked");
+    screen.wait_for("a: asked");
+    screen.writer().write(STDERR_FILENO, "ours\n");
+    screen.writer().end(a);
+
+    CHECK(screen.text() == "a: begun\nb: whole\na: begun, ended\na: asked\nours\n");
+}
+
+TEST_CASE("progress bars of several workers are shown at once, and once") {
+    Screen screen;
+    const auto a = screen.lines_of("a:", limits::prompt_patience);
+    const auto b = screen.lines_of("b:", limits::prompt_patience);
+
+    for (const std::string bar : {" 10%", " 20%"}) {
+        screen.writer().pass(a, "\r" + bar);
+        screen.wait_for("a:" + bar);
+        screen.writer().pass(b, "\r" + bar);
+        screen.wait_for("b:" + bar);
     }
+    screen.writer().pass(a, "\r100%\n");
+    screen.writer().pass(b, "\n");
+    screen.writer().end(a);
+    screen.writer().end(b);
 
-    CHECK(seen + captured.text() == "a: ...\n");
+    CHECK(screen.text() == "a: 10%\nb: 10%\na: 20%\nb: 20%\na:100%\n");
+}
+
+TEST_CASE("bytes that are passed as they are begin and end on lines of their own") {
+    Screen screen;
+    const auto a = screen.lines_of("a: ", limits::prompt_patience);
+    const auto raw = to_stderr(screen.writer());
+    const auto other = to_stderr(screen.writer());
+
+    screen.writer().pass(a, "begun");
+    screen.wait_for("a: begun");
+    screen.writer().pass(raw, "\r10%");
+    screen.writer().pass(other, "\r20%");
+    screen.writer().pass(a, ", ended\n");
+    screen.writer().pass(raw, "traceback\n");
+    screen.writer().write(STDERR_FILENO, "ours\n");
+
+    CHECK(screen.text() == "a: begun\n\r10%\r20%\na: begun, ended\ntraceback\nours\n");
+}
+
+TEST_CASE("a line of JSON waits longer, and then comes in parts") {
+    Screen screen;
+    const auto a = std::make_shared<StreamSink>(
+        screen.writer().queue(),
+        screen.writer().console(),
+        StreamSink::Targets{STDERR_FILENO, nullptr, nullptr, {}},
+        JsonLine{{"run", 0, "host", 0, "stderr"}},
+        limits::prompt_patience);
+
+    screen.writer().pass(a, "begun");
+    screen.wait_for("\n");
+    screen.writer().pass(a, ", ended\n");
+    screen.writer().end(a);
+
+    const auto text = screen.text();
+    CHECK(text.find("\"part\":1,\"continues\":true,\"message\":\"begun\"}\n") != std::string::npos);
+    CHECK(text.ends_with("\"part\":2,\"message\":\", ended\"}\n"));
 }

@@ -181,6 +181,62 @@ TEST_CASE("an unfinished line is shown while the worker waits") {
     CHECK(job.out() == "> ready? yes\n");
 }
 
+namespace {
+
+/// Two workers: the first begins a line, pauses until the second has written, and ends it.
+Running job_with_pause(const TempDir& dir, const Words& options) {
+    return one_node(
+        dir,
+        Words{"--nproc-per-node=2"} + options,
+        "cd " + dir.path().string() +
+            "; wait_for() { until [ -e $1 ]; do sleep 0.02; done; }\n"
+            "if [ $RANK = 0 ]; then printf begun; >begun; wait_for go; echo , ended; exit; fi\n"
+            "wait_for begun; sleep 0.3; echo whole; >go");
+}
+
+}  // namespace
+
+TEST_CASE("a line that pauses is whole, in a pipe and in JSON") {
+    const TempDir dir;
+    auto job = job_with_pause(dir, {"--log-line-prefix-template=${rank}> "});
+    REQUIRE(job.wait_for_code() == 0);
+    CHECK(job.out() == "1> whole\n0> begun, ended\n");
+
+    const TempDir other;
+    auto json = job_with_pause(other, {"--log-format=json"});
+    REQUIRE(json.wait_for_code() == 0);
+    const auto lines = lines_in_order(json.out());
+    REQUIRE(lines.size() == 2);
+    CHECK(nlohmann::json::parse(lines[0]).at("message") == "whole");
+    CHECK(nlohmann::json::parse(lines[1]).at("message") == "begun, ended");
+}
+
+TEST_CASE("on a terminal the beginning of a line is shown, and one that was ended comes again") {
+    const TempDir dir;
+    Running::Options how;
+    how.has_terminal = true;
+    how.arguments = {
+        "--standalone",
+        "--nproc-per-node=2",
+        "--log-line-prefix-template=${rank}> ",
+        "--no-python",
+        dir.write_script(
+            "worker",
+            "#!/bin/sh\ncd " + dir.path().string() +
+                "; wait_for() { until [ -e $1 ]; do sleep 0.02; done; }\n"
+                "if [ $RANK = 0 ]; then printf begun; wait_for go; echo , ended; exit; fi\n"
+                "wait_for seen; echo whole; >go\n")};
+    Running job(program("ddprun"), how);
+    REQUIRE(holds_within(patience, [&] {
+        job.has_exited();
+        return contains(job.out(), "0> begun");
+    }));
+    dir.write("seen", "");
+
+    REQUIRE(job.wait_for_code() == 0);
+    CHECK(contains(job.out(), "0> begun\r\n1> whole\r\n0> begun, ended\r\n"));
+}
+
 TEST_CASE("only the ranks that were asked for are on the console") {
     const TempDir dir;
     auto job = one_node(

@@ -86,15 +86,27 @@ TEST_CASE("an unfinished line can be had early, and goes on as its next part") {
     LineSplitter splitter;
     splitter.append("Enter a number: ");
     CHECK_FALSE(splitter.next());
-    REQUIRE(splitter.has_partial());
 
     CHECK(shown(*splitter.flush()) == "1:Enter a number: ~");
-    CHECK_FALSE(splitter.has_partial());
+    CHECK_FALSE(splitter.flush());
     splitter.append("7\nnext\n");
 
     Lines lines;
     take_all(splitter, lines);
     CHECK(lines == Lines{"2:7", "next"});
+}
+
+TEST_CASE("an unfinished line can be looked at, and stays") {
+    LineSplitter splitter;
+    splitter.append("whole\nprice: \xE2\x82");
+    REQUIRE(splitter.next());
+    CHECK_FALSE(splitter.next());
+
+    CHECK(shown(splitter.unfinished()) == "1:price: ~");
+    splitter.append("\xAC\n\r");
+    CHECK(shown(*splitter.next()) == "price: \xE2\x82\xAC");
+    CHECK_FALSE(splitter.next());
+    CHECK(splitter.unfinished().text.empty());
 }
 
 TEST_CASE("a line of which all was had early is ended once") {
