@@ -5,6 +5,7 @@
 #include "agent/output/writer.hpp"
 #include "agent/plan/log_layout.hpp"
 #include "agent/process/inherited_state.hpp"
+#include "agent/runner/death_notice.hpp"
 #include "agent/runner/event_recorder.hpp"
 #include "agent/runner/job_reporting.hpp"
 #include "agent/runner/post_mortem.hpp"
@@ -207,6 +208,10 @@ void AgentRunner::perform(Agent::Effect& effect) {
                 check_store(io_, e.store, [this, round = e.round](std::string failure) {
                     post(Agent::StoreChecked{round, std::move(failure)});
                 });
+            },
+            [&](const Agent::GiveNotice& e) {
+                give_notice(
+                    io_, e.note, [this, round = e.round] { post(Agent::NoticeGiven{round}); });
             },
             [&](const Agent::ExplainFailure& e) { explain(e); },
             [&](const Agent::CleanUpRound& e) { clean_up(e.round); },

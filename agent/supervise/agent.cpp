@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/supervise/agent.hpp"
 
+#include "agent/plan/store_names.hpp"
 #include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
@@ -98,6 +99,10 @@ void Agent::handle(Event event, Instant now, std::vector<Effect>& out) {
                 if (group_) tell_group(WorkerGroup::RemainsCounted{counted.count}, now, out);
             },
             [&](StoreChecked& checked) { on_store_checked(std::move(checked), now, out); },
+            [&](const NoticeGiven& given) {
+                if (notice_until_ && assignment_->round == given.round)
+                    stop_workers(SIGTERM, config_.settings.grace, now, out);
+            },
             [&](const Signalled& signalled) { on_signal(signalled.signal, now, out); },
             [&](DeadlinePassed) { on_deadline(now, out); },
         },
@@ -220,6 +225,7 @@ void Agent::greet(Instant now, std::vector<Effect>& out) {
         send(resume(now), out);
         told_ = facts_;
         told_.is_leaving = false;
+        told_.has_failed = facts_.has_failed && !notice_until_;
         told_.is_ready = facts_.is_ready && !death_;
     }
     greeted_at_ = now;
@@ -280,8 +286,8 @@ control::Resume Agent::resume(Instant now) const {
     resume.incarnation = welcome_->incarnation;
     resume.assignment = assignment_;
     resume.spent = assignment_ ? assignment_->restart_count : 0;
-    resume.failure = failure_;
-    if (failure_) {
+    if (failure_ && !notice_until_) {
+        resume.failure = failure_;
         resume.age = now - failed_at_;
         resume.kind = failure_kind_;
     }
@@ -313,7 +319,8 @@ void Agent::tell_server(Instant now, std::vector<Effect>& out) {
         told_.has_started = true;
         send(control::Started{round, 0}, out);
     }
-    if (facts_.has_failed && !told_.has_failed) {
+    // The others are stopped because of it.
+    if (facts_.has_failed && !told_.has_failed && !notice_until_) {
         told_.has_failed = true;
         send(control::Failed{round, now - failed_at_, *failure_, failure_kind_}, out);
     }
@@ -566,7 +573,20 @@ void Agent::explain(int local_rank, Instant now, std::vector<Effect>& out) {
         death_ = Death{local_rank, std::nullopt, now + explain_timeout};
         out.push_back(ExplainFailure{assignment_->round, local_rank});
     }
-    stop_workers(SIGTERM, config_.settings.grace, now, out);
+    give_notice_and_stop(rank_of(local_rank), now, out);
+}
+
+/// Who is signalled may still want to say whose death it was.
+void Agent::give_notice_and_stop(int rank, Instant now, std::vector<Effect>& out) {
+    const bool has_readers = config_.shares_store && assignment_->group_world_size > 1;
+    const bool is_stopping = phase_ == Phase::stopping;
+    if (!has_readers || is_stopping) return stop_workers(SIGTERM, config_.settings.grace, now, out);
+    notice_until_ = now + limits::death_notice_timeout;
+    out.push_back(GiveNotice{
+        assignment_->round,
+        {{assignment_->master_addr, assignment_->master_port},
+         store_names::deaths(welcome_->incarnation, assignment_->round, assignment_->restart_count),
+         {rank}}});
 }
 
 void Agent::on_explained(FailureExplained explained, Instant now, std::vector<Effect>& out) {
@@ -615,6 +635,7 @@ void Agent::on_store_checked(StoreChecked checked, Instant now, std::vector<Effe
 }
 
 void Agent::stop_workers(int signal, Duration grace, Instant now, std::vector<Effect>& out) {
+    notice_until_.reset();
     if (!has_workers()) return after_group(now, out);
     if (phase_ != Phase::stopping) stop_signal_ = signal;
     phase_ = Phase::stopping;
@@ -627,6 +648,7 @@ void Agent::stop_workers(int signal, Duration grace, Instant now, std::vector<Ef
 }
 
 void Agent::kill_workers(Instant now, std::vector<Effect>& out) {
+    notice_until_.reset();
     if (!has_workers()) return after_group(now, out);
     if (phase_ != Phase::stopping) stop_signal_ = SIGKILL;
     phase_ = Phase::stopping;
@@ -860,6 +882,8 @@ void Agent::on_deadline(Instant now, std::vector<Effect>& out) {
     if (group_ && is_due(group_->next_deadline()))
         tell_group(WorkerGroup::DeadlinePassed{}, now, out);
     if (phase_ == Phase::done) return;
+    if (is_due(notice_until_)) stop_workers(SIGTERM, config_.settings.grace, now, out);
+    if (phase_ == Phase::done) return;
     if (death_ && is_due(death_->settle_until)) explain(death_->local_rank, now, out);
     if (phase_ == Phase::done) return;
     if (death_ && is_due(death_->explain_until)) report_failure(failure_of(death_->local_rank));
@@ -892,6 +916,7 @@ std::optional<Instant> Agent::next_deadline() const {
     next = earliest(next, patience_ends_at());
     next = earliest(next, result_deadline_);
     if (group_) next = earliest(next, group_->next_deadline());
+    next = earliest(next, notice_until_);
     if (death_) next = earliest(next, earliest(death_->settle_until, death_->explain_until));
     return next;
 }
@@ -904,6 +929,7 @@ void Agent::check() const {
         "a running node has workers");
     require(phase_ != Phase::joining || !has_workers(), "a joining node has none");
     require(!heartbeat_at_ || is_admitted_, "heartbeats need a server");
+    require(!notice_until_ || has_workers(), "a death is told while its round is there");
 }
 
 control::WorkerEnd to_worker_end(const WorkerExit& exit) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "agent/agent_config.hpp"
+#include "agent/plan/death_note.hpp"
 #include "agent/report/cause_in_words.hpp"
 #include "agent/report/job_report.hpp"
 #include "agent/supervise/worker_group.hpp"
@@ -26,7 +27,8 @@ namespace ddprun::agent {
 ///   joining  --Assignment-->             starting   SpawnWorkers, CheckStore
 ///   starting --all spawned-->            running    Send Started
 ///   running  --all exited 0-->           succeeded  Send Succeeded; stays until Stop or JobResult
-///   any      --worker failed-->          stopping   ExplainFailure, then Send Failed
+///   any      --worker failed-->          stopping   ExplainFailure, then Send Failed; where other
+///                                                   nodes have ranks, first GiveNotice
 ///   any      --Stop, Lost, Signalled,
 ///              JobResult, fence, server gone-->  stopping
 ///   stopping --group ended-->            joining    Send Ready with a fresh store
@@ -106,6 +108,10 @@ public:
         /// Empty: it answered.
         std::string failure;
     };
+    /// Answers to GiveNotice, whatever came of it.
+    struct NoticeGiven {
+        int round;
+    };
     /// SIGINT, SIGTERM, SIGHUP or SIGQUIT, sent to `ddprun`.
     struct Signalled {
         int signal;
@@ -125,6 +131,7 @@ public:
         FailureExplained,
         RemainsCounted,
         StoreChecked,
+        NoticeGiven,
         Signalled,
         DeadlinePassed>;
 
@@ -172,6 +179,13 @@ public:
         int round;
         Endpoint store;
         bool operator==(const CheckStore&) const = default;
+    };
+    /// To the workers of other nodes, through the round's store: before anybody is signalled
+    /// because of these deaths. Within limits::death_notice_timeout.
+    struct GiveNotice {
+        int round;
+        DeathNote note;
+        bool operator==(const GiveNotice&) const = default;
     };
     struct ExplainFailure {
         int round;
@@ -241,6 +255,7 @@ public:
         CloseLink,
         SpawnWorkers,
         CheckStore,
+        GiveNotice,
         ExplainFailure,
         CleanUpRound,
         SetFence,
@@ -334,6 +349,7 @@ private:
     void on_explained(FailureExplained explained, Instant now, std::vector<Effect>& out);
     void report_failure(control::WorkerFailure failure);
     void on_store_checked(StoreChecked checked, Instant now, std::vector<Effect>& out);
+    void give_notice_and_stop(int rank, Instant now, std::vector<Effect>& out);
     void stop_workers(int signal, Duration grace, Instant now, std::vector<Effect>& out);
     void kill_workers(Instant now, std::vector<Effect>& out);
     void after_group(Instant now, std::vector<Effect>& out);
@@ -413,6 +429,8 @@ private:
     std::optional<control::WorkerFailure> failure_;
     std::optional<control::Cause::Kind> failure_kind_;
     Instant failed_at_{};
+    /// A death is being told to other nodes' workers: until then nobody is stopped because of it.
+    std::optional<Instant> notice_until_;
     /// Every worker of the round that ended badly, the first failure first.
     std::vector<control::Consequence> fallen_;
     /// It has ended; its error files may still be needed for the explanation.

@@ -60,6 +60,7 @@ std::string describe(const Agent::Event& event) {
                 return "store checked " + round_text(e.round) + ": " +
                        (e.failure.empty() ? "answered" : e.failure);
             },
+            [](const A::NoticeGiven& e) { return "notice given " + round_text(e.round); },
             [](const A::Signalled& e) { return "signalled " + signal_name(e.signal); },
             [](A::DeadlinePassed) { return std::string{"deadline passed"}; },
         },
@@ -85,6 +86,12 @@ std::string describe(const Agent::Effect& effect) {
             },
             [](const A::CheckStore& e) {
                 return "check store " + round_text(e.round) + ' ' + e.store.to_string();
+            },
+            [](const A::GiveNotice& e) {
+                std::string text = "give notice " + round_text(e.round) + " deaths=";
+                for (const int rank : e.note.ranks)
+                    text += (text.back() == '=' ? "" : ",") + std::to_string(rank);
+                return text;
             },
             [](const A::ExplainFailure& e) {
                 return "explain failure " + round_text(e.round) + ' ' + worker_text(e.local_rank);

@@ -81,6 +81,9 @@ inline constexpr std::uint16_t default_master_port = 29'500;
 inline constexpr std::uint16_t first_store_port = 20'000;
 inline constexpr std::uint16_t last_store_port = 29'399;
 inline constexpr Duration store_reachability_timeout = 3s;
+/// So long the signals for its neighbours wait until a worker's death is written into the store.
+inline constexpr Duration death_notice_timeout = 250ms;
+inline constexpr std::size_t max_deaths_bytes = 1024;
 
 // Membership (coordinator/README.md).
 inline constexpr Duration heartbeat_interval = 1s;

@@ -208,6 +208,7 @@ void Host::perform(Agent::Effect& effect) {
             },
             [&](const Agent::SpawnWorkers& e) { spawn(e); },
             [&](const Agent::CheckStore& e) { check_store(e); },
+            [&](const Agent::GiveNotice& e) { give_notice(e); },
             [&](const Agent::ExplainFailure& e) {
                 later(1ms, [this, e] {
                     agent_.post(Agent::FailureExplained{e.round, e.local_rank, "", "", false});
@@ -408,15 +409,26 @@ void Host::die(int local_rank, agent::WorkerExit exit) {
     if (is_alive_) agent_.post(Agent::WorkerExited{local_rank, std::move(exit)});
 }
 
+bool Host::reaches(const Endpoint& store) const {
+    const auto* master = cluster_.host_at(store.host);
+    return master != nullptr && cluster_.network().connects(name_, master->name()) &&
+           cluster_.store_at(store.host, store.port) != nullptr;
+}
+
 void Host::check_store(const Agent::CheckStore& order) {
-    const auto* master = cluster_.host_at(order.store.host);
-    const bool is_reached = master != nullptr &&
-                            cluster_.network().connects(name_, master->name()) &&
-                            cluster_.store_at(order.store.host, order.store.port) != nullptr;
+    const bool is_reached = reaches(order.store);
     later(is_reached ? 1ms : limits::store_reachability_timeout, [this, order, is_reached] {
         if (!is_alive_) return;
         agent_.post(Agent::StoreChecked{
             order.round, is_reached ? std::string{} : "no answer from " + order.store.to_string()});
+    });
+}
+
+/// Workers of this world do not ask to be told; what counts is that the round waits for it.
+void Host::give_notice(const Agent::GiveNotice& order) {
+    const bool is_reached = reaches(order.note.store);
+    later(is_reached ? 1ms : limits::death_notice_timeout, [this, round = order.round] {
+        if (is_alive_) agent_.post(Agent::NoticeGiven{round});
     });
 }
 

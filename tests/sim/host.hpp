@@ -139,7 +139,9 @@ private:
     void meet_others(int local_rank);
     void continue_meeting(int local_rank, int pid, const std::string& bytes);
     void die(int local_rank, agent::WorkerExit exit);
+    bool reaches(const Endpoint& store) const;
     void check_store(const Agent::CheckStore& order);
+    void give_notice(const Agent::GiveNotice& order);
     void note(const std::string& what);
     /// Done by this machine: not while it sleeps.
     void later(Duration delay, std::function<void()> action);

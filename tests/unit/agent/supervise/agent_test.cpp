@@ -397,6 +397,114 @@ TEST_CASE("when all say that they died of another's death, the first one is told
     CHECK(story.said<ctl::Failed>().front().failure.is_consequence);
 }
 
+namespace {
+
+/// Of two nodes, this one's the second.
+ctl::Assignment an_assignment_of_two() {
+    auto assignment = an_assignment(2);
+    assignment.group_rank = 1;
+    assignment.group_world_size = 2;
+    assignment.rank_base = 4;
+    assignment.world_size = 6;
+    return assignment;
+}
+
+A::GiveNotice notice_of_rank(int rank) {
+    return {2, {{"10.0.0.1", first_store}, "/ddprun/inc/2/2/deaths", {rank}}};
+}
+
+}  // namespace
+
+TEST_CASE("the workers of other nodes are told of a death before anybody is signalled") {
+    Story story(a_config(2));
+    story.running(an_assignment_of_two());
+
+    story.is(A::WorkerExited{1, by_sigkill});
+    CHECK(story.asked() == Effects{A::ExplainFailure{2, 1}, notice_of_rank(5)});
+    // The server stops the other nodes: it is not told before either.
+    story.is(A::FailureExplained{2, 1, "", "", false});
+    CHECK(story.asked().empty());
+
+    story.is_after(1ms, A::NoticeGiven{2});
+    auto failure = failure_of_rank(1, by_sigkill, "killed by SIGKILL");
+    failure.rank = 5;
+    CHECK(
+        story.asked() == Effects{
+                             G::SignalLeader{0, SIGTERM},
+                             G::SignalSession{1, SIGTERM},
+                             A::Send{1, ctl::Failed{2, 1ms, failure, std::nullopt}}});
+}
+
+TEST_CASE("a store that does not take the notice holds up nothing for long") {
+    Story story(a_config(2));
+    story.running(an_assignment_of_two());
+    story.is(A::WorkerExited{1, crash});
+    story.is(A::FailureExplained{2, 1, "", "", false});
+
+    story.pass(limits::death_notice_timeout);
+
+    CHECK(story.asked_for<G::SignalLeader>().size() == 1);
+    CHECK(story.said<ctl::Failed>().size() == 1);
+    story.asked();
+    story.is(A::NoticeGiven{2});
+    CHECK(story.asked().empty());
+}
+
+TEST_CASE("a stop that comes while a death is being told does not wait for it") {
+    Story story(a_config(2));
+    story.running(an_assignment_of_two());
+    story.is(A::WorkerExited{1, crash});
+    story.is(A::FailureExplained{2, 1, "", "", false});
+
+    story.hears(a_stop(2));
+
+    CHECK(story.asked_for<G::SignalLeader>().size() == 1);
+    CHECK(story.said<ctl::Failed>().size() == 1);
+}
+
+TEST_CASE("a connection that comes back while a death is being told says nothing of it yet") {
+    Story story(a_config(2));
+    story.running(an_assignment_of_two());
+    story.is(A::WorkerExited{1, crash});
+    story.is(A::FailureExplained{2, 1, "", "", false});
+    story.loses_server();
+    story.gets_through();
+    REQUIRE(story.said<ctl::Resume>().size() == 1);
+    CHECK_FALSE(story.said<ctl::Resume>().front().failure);
+    story.hears(ctl::Resumed{});
+
+    story.is(A::NoticeGiven{2});
+
+    CHECK(story.said<ctl::Failed>().size() == 1);
+}
+
+TEST_CASE("all workers may die while the death of the first is being told") {
+    Story story(a_config(2));
+    story.running(an_assignment_of_two());
+    story.is(A::WorkerExited{1, by_sigkill});
+    story.is(A::WorkerExited{0, by_sigkill});
+    story.is(A::FailureExplained{2, 1, "", "", false});
+
+    story.is(A::NoticeGiven{2});
+    story.nothing_remains();
+
+    REQUIRE(story.said<ctl::Failed>().size() == 1);
+    CHECK(story.said<ctl::Failed>().front().failure.rank == 5);
+    CHECK(story.said<ctl::Ready>().size() == 1);
+}
+
+TEST_CASE("where workers serve their own store nobody is told of a death through it") {
+    auto config = a_config(2);
+    config.shares_store = false;
+    Story story(config);
+    story.running(an_assignment_of_two());
+
+    story.is(A::WorkerExited{1, crash});
+
+    CHECK(story.asked_for<A::GiveNotice>().empty());
+    CHECK(story.asked_for<G::SignalLeader>().size() == 1);
+}
+
 TEST_CASE("a program that cannot be executed is told as such, with no file to read") {
     Story story;
     story.joined();
@@ -1113,6 +1221,8 @@ TEST_CASE("every event has an answer in every phase of an agent") {
             A::RemainsCounted{2},
             A::StoreChecked{0, ""},
             A::StoreChecked{0, "refused"},
+            A::NoticeGiven{0},
+            A::NoticeGiven{9},
             A::Signalled{SIGINT},
             A::Signalled{SIGTERM},
             A::DeadlinePassed{}};

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/endpoint.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun::agent {
+
+/// Ranks that died, for the workers of other nodes, and where to say so.
+struct DeathNote {
+    Endpoint store;
+    /// store_names::deaths.
+    std::string key;
+    std::vector<int> ranks;
+
+    bool operator==(const DeathNote&) const = default;
+};
+
+/// What to write in place of what was found: the dead it names, then those of ours that it does
+/// not. Nothing when it has them all, or is no list that could grow.
+std::optional<std::string> with_deaths(const std::string& found, const std::vector<int>& ranks);
+
+}  // namespace ddprun::agent

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/runner/death_notice.hpp"
+
+#include "agent/plan/store_names.hpp"
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/client/client_session.hpp"
+#include "rendezvous/net/deadline.hpp"
+#include "rendezvous/net/tcp.hpp"
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/write.hpp>
+
+#include <array>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace ddprun::agent {
+namespace {
+
+/// One conversation with the store.
+class Notice {
+public:
+    explicit Notice(DeathNote note) : note_(std::move(note)) {}
+
+    boost::asio::awaitable<void> give() {
+        const net::Deadline deadline(
+            co_await boost::asio::this_coro::executor, limits::death_notice_timeout, [this] {
+                has_ended_ = true;
+                if (socket_) net::close(*socket_);
+            });
+        auto addresses = co_await net::resolve(note_.store);
+        if (!addresses || has_ended_) co_return;
+        auto socket = co_await net::connect(std::move(*addresses));
+        if (!socket || has_ended_) co_return;
+        socket_ = std::move(*socket);
+
+        auto expected = std::string{store_names::nobody_died};
+        while (auto desired = with_deaths(expected, note_.ranks)) {
+            session_.send(wire::CompareSet{note_.key, expected, *desired});
+            auto stored = co_await answer();
+            // What was expected of a key that is not there: nobody wants to know.
+            if (!stored || *stored == *desired || *stored == expected) co_return;
+            expected = std::move(*stored);
+        }
+    }
+
+private:
+    boost::asio::awaitable<std::optional<std::string>> answer() {
+        const auto output = session_.output();
+        const auto [failed, written] = co_await boost::asio::async_write(
+            *socket_, boost::asio::buffer(output.data(), output.size()), net::as_values);
+        if (failed) co_return std::nullopt;
+        session_.sent(written);
+        std::array<char, 1024> chunk{};
+        for (;;) {
+            auto reply = session_.next();
+            if (!reply) co_return std::nullopt;
+            if (*reply) {
+                auto* value = std::get_if<wire::Value>(&**reply);
+                if (value == nullptr) co_return std::nullopt;
+                co_return std::move(value->value);
+            }
+            const auto [ec, size] =
+                co_await socket_->async_read_some(boost::asio::buffer(chunk), net::as_values);
+            if (ec) co_return std::nullopt;
+            session_.receive({chunk.data(), size});
+        }
+    }
+
+    DeathNote note_;
+    client::ClientSession session_{client::ClientSession::Greeting::validate};
+    std::optional<net::Tcp::socket> socket_;
+    bool has_ended_ = false;
+};
+
+boost::asio::awaitable<void> run(DeathNote note, std::function<void()> on_done) {
+    Notice notice(std::move(note));
+    co_await notice.give();
+    on_done();
+}
+
+}  // namespace
+
+void give_notice(boost::asio::io_context& io, DeathNote note, std::function<void()> on_done) {
+    boost::asio::co_spawn(io, run(std::move(note), std::move(on_done)), boost::asio::detached);
+}
+
+}  // namespace ddprun::agent

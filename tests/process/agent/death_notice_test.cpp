@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an agent tells the workers of other nodes, in a real store.
+#include "agent/runner/death_notice.hpp"
+
+#include "agent/plan/store_names.hpp"
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/client/store_client.hpp"
+#include "rendezvous/net/tcp.hpp"
+#include "tests/support/store_thread.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ddprun::test {
+namespace {
+
+const std::string key = agent::store_names::deaths("inc", 2, 1);
+/// Clients put the slash in front themselves.
+const std::string key_of_clients = key.substr(1);
+
+/// Runs until the notice has been given, or given up.
+void give(const Endpoint& store, std::vector<int> ranks) {
+    boost::asio::io_context io;
+    bool is_done = false;
+    agent::give_notice(io, {store, key, std::move(ranks)}, [&] { is_done = true; });
+    io.run();
+    REQUIRE(is_done);
+}
+
+}  // namespace
+
+TEST_CASE("a death is written where a worker asked for it, behind those of other nodes") {
+    StoreThread store;
+    auto client = client::StoreClient::connect({store.endpoint()}).value();
+    REQUIRE(client.set(key_of_clients, std::string{agent::store_names::nobody_died}).has_value());
+
+    give(store.endpoint(), {5});
+    CHECK(client.get(key_of_clients).value() == "5");
+    give(store.endpoint(), {3, 5});
+    CHECK(client.get(key_of_clients).value() == "5 3");
+}
+
+TEST_CASE("a store whose workers never asked has no key more after a death") {
+    StoreThread store;
+    auto client = client::StoreClient::connect({store.endpoint()}).value();
+
+    give(store.endpoint(), {5});
+
+    CHECK(client.num_keys().value() == 0);
+}
+
+TEST_CASE("a store that accepts and never answers holds up a death notice for a moment only") {
+    boost::asio::io_context io;
+    const auto silent = net::listen(io, "127.0.0.1", 0).value();
+    const auto start = std::chrono::steady_clock::now();
+
+    give({"127.0.0.1", silent.local_endpoint().port()}, {5});
+
+    CHECK(std::chrono::steady_clock::now() - start >= limits::death_notice_timeout);
+}
+
+TEST_CASE("a death notice for a store that is gone is given up at once") {
+    std::uint16_t port = 0;
+    {
+        boost::asio::io_context io;
+        port = net::listen(io, "127.0.0.1", 0).value().local_endpoint().port();
+    }
+
+    give({"127.0.0.1", port}, {5});
+}
+
+}  // namespace ddprun::test
