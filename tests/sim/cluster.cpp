@@ -10,7 +10,7 @@ Cluster::Cluster(std::uint64_t seed, Options options)
     : world_(seed),
       options_(std::move(options)),
       network_(world_, options_.weather),
-      checkers_(options_.restarts) {
+      checkers_(options_.restarts, options_.settings.restart.final_codes) {
     const bool is_hosted = !options_.hosted_by.empty();
     server_ = std::make_unique<Server>(
         world_,
@@ -18,9 +18,9 @@ Cluster::Cluster(std::uint64_t seed, Options options)
                   : Server::Options{"10.0.0.250", "server", std::nullopt});
 }
 
-Host& Cluster::start(const std::string& name) {
+Host& Cluster::start(const std::string& name, const std::string& run_id) {
     agent::AgentConfig config;
-    config.run_id = "job";
+    config.run_id = run_id;
     config.rendezvous.endpoint = {"rendezvous", 29'400};
     config.nodes = options_.nodes;
     config.settings = options_.settings;

@@ -39,7 +39,7 @@ public:
     const Options& options() const { return options_; }
 
     /// A machine joins the cluster and its `ddprun` is started.
-    Host& start(const std::string& name);
+    Host& start(const std::string& name, const std::string& run_id = "job");
     Host& host(const std::string& name) { return *hosts_.at(name); }
     std::vector<Host*> hosts();
     Host* host_at(const std::string& addr);

@@ -100,6 +100,7 @@ Host::Host(
       world_(cluster.world()),
       name_(std::move(name)),
       addr_(std::move(addr)),
+      run_id_(config.run_id),
       manners_(manners),
       next_pid_(pid + 1),
       agent_(
@@ -226,14 +227,20 @@ void Host::perform(Agent::Effect& effect) {
                 note(
                     "ends " + std::string{control::name_of(e.report.outcome)} +
                     " exit_code=" + std::to_string(e.report.exit_code));
+                cluster_.checkers().on_exit(name_, e.report.exit_code);
             },
             [&](const agent::WorkerGroup::SignalLeader& e) {
                 const auto found = workers_.find(e.local_rank);
-                if (found == workers_.end() || found->second.is_stubborn) return;
+                if (found == workers_.end()) return;
+                found->second.was_signalled = true;
+                if (found->second.is_stubborn) return;
                 kill_process(e.local_rank, e.signal, up_to(manners_.slowest_end, shortest_end));
             },
             [&](const agent::WorkerGroup::KillSession& e) {
-                if (workers_.contains(e.local_rank)) kill_process(e.local_rank, SIGKILL, 0s);
+                const auto found = workers_.find(e.local_rank);
+                if (found == workers_.end()) return;
+                found->second.was_signalled = true;
+                kill_process(e.local_rank, SIGKILL, 0s);
             },
             [&](agent::WorkerGroup::CancelSpawns) {
                 for (const int local_rank : std::exchange(unspawned_, {}))
@@ -305,7 +312,7 @@ void Host::received(int number, const std::string& bytes) {
         if (const auto* welcome = std::get_if<control::Welcome>(&**message))
             incarnation_ = welcome->incarnation;
         if (const auto* result = std::get_if<control::JobResult>(&**message))
-            cluster_.checkers().on_result(name_, incarnation_, *result);
+            cluster_.checkers().on_result({name_, run_id_, incarnation_, *result});
         agent_.post(Agent::Received{number, std::move(**message)});
     }
 }
@@ -338,7 +345,7 @@ void Host::start_worker(const Agent::SpawnWorkers& order, int local_rank) {
         "started rank=" + std::to_string(order.assignment.rank_base + local_rank) +
         " round=" + std::to_string(order.assignment.round));
     cluster_.checkers().on_worker_started(
-        {name_, order.incarnation, order.assignment, local_rank, pid, world_.now()});
+        {name_, run_id_, order.incarnation, order.assignment, local_rank, pid, world_.now()});
     agent_.post(Agent::WorkerSpawned{local_rank, pid});
     later_by_worker(
         local_rank,
@@ -403,6 +410,8 @@ void Host::die(int local_rank, agent::WorkerExit exit) {
     if (found == workers_.end()) return;
     if (found->second.link) found->second.link->close(Link::client);
     const int pid = found->second.pid;
+    if (is_alive_ && !found->second.was_signalled && !exit.is_success())
+        cluster_.checkers().on_round_failed({incarnation_, found->second.assignment.round});
     workers_.erase(found);
     world_.note(worker_name(local_rank) + " " + exit.describe());
     cluster_.checkers().on_worker_ended(name_, pid);
@@ -419,6 +428,7 @@ void Host::check_store(const Agent::CheckStore& order) {
     const bool is_reached = reaches(order.store);
     later(is_reached ? 1ms : limits::store_reachability_timeout, [this, order, is_reached] {
         if (!is_alive_) return;
+        if (!is_reached) cluster_.checkers().on_round_failed({incarnation_, order.round});
         agent_.post(Agent::StoreChecked{
             order.round, is_reached ? std::string{} : "no answer from " + order.store.to_string()});
     });

@@ -59,6 +59,8 @@ struct WorkerProcess {
     bool is_stubborn = false;
     /// Inside a call of the kernel that does not end: SIGKILL does nothing to it either.
     bool is_stuck = false;
+    /// Its end is its agent's doing.
+    bool was_signalled = false;
     bool was_killed = false;
 };
 
@@ -86,6 +88,7 @@ public:
 
     const std::string& name() const { return name_; }
     const std::string& addr() const { return addr_; }
+    const std::string& run_id() const { return run_id_; }
     const agent::Agent& machine() const { return agent_.machine(); }
     bool is_alive() const { return is_alive_; }
     /// Its `ddprun` lives, and is neither stopped nor told to end.
@@ -169,6 +172,7 @@ private:
     World& world_;
     std::string name_;
     std::string addr_;
+    std::string run_id_;
     Manners manners_;
     bool is_alive_ = true;
     bool is_told_to_end_ = false;

@@ -13,6 +13,7 @@ namespace ddprun::sim {
 
 struct WorkerStarted {
     std::string host;
+    std::string run_id;
     std::string incarnation;
     control::Assignment assignment;
     int local_rank = 0;
@@ -21,6 +22,21 @@ struct WorkerStarted {
 
     int rank() const { return assignment.rank_base + local_rank; }
     int round() const { return assignment.round; }
+};
+
+/// What counts against the budget: a worker ended badly by itself, or a node does not reach the
+/// store of its round.
+struct RoundFailed {
+    std::string incarnation;
+    int round = 0;
+};
+
+/// A host's `ddprun` was told how its job ended.
+struct ResultTold {
+    std::string host;
+    std::string run_id;
+    std::string incarnation;
+    control::JobResult result;
 };
 
 using Complaints = std::vector<std::string>;

@@ -8,32 +8,28 @@
 
 namespace ddprun::sim {
 
-/// Invariant 5: every node that gets a result of a job gets the same one, and the budget is never
-/// overspent.
+/// Half of invariant 5: every node that gets a result of a job gets the same one, and ends with the
+/// exit code that it names.
 class Outcomes {
 public:
-    explicit Outcomes(int max_restarts) : max_restarts_(max_restarts) {}
-
-    void on_result(
-        const std::string& host,
-        const std::string& incarnation,
-        const control::JobResult& result,
-        Complaints& complaints) {
-        const auto [known, is_new] = results_.emplace(incarnation, result);
-        if (!is_new && known->second != result)
-            complaints.push_back(host + " was told of another end than the others");
+    void on_result(const ResultTold& fact, Complaints& complaints) {
+        const auto [known, is_new] = results_.emplace(fact.incarnation, fact.result);
+        if (!is_new && known->second != fact.result)
+            complaints.push_back(fact.host + " was told of another end than the others");
+        told_[fact.host] = fact.result;
     }
 
-    void on_worker_started(const WorkerStarted& fact, Complaints& complaints) const {
-        if (fact.assignment.restart_count > max_restarts_)
-            complaints.push_back(
-                "restart " + std::to_string(fact.assignment.restart_count) + " of " +
-                std::to_string(max_restarts_));
+    void on_exit(const std::string& host, int exit_code, Complaints& complaints) const {
+        const auto told = told_.find(host);
+        if (told == told_.end() || told->second.exit_code == exit_code) return;
+        complaints.push_back(
+            host + " ends with exit code " + std::to_string(exit_code) + ", and was told " +
+            std::to_string(told->second.exit_code));
     }
 
 private:
-    int max_restarts_;
-    std::map<std::string, control::JobResult> results_;
+    std::map<std::string, control::JobResult> results_;  ///< by incarnation
+    std::map<std::string, control::JobResult> told_;     ///< by host, the last
 };
 
 }  // namespace ddprun::sim

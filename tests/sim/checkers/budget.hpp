@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "tests/sim/checkers/facts.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ddprun::sim {
+
+/// The other half of invariant 5: no more restarts than were allowed, none for anything but a
+/// failure, and no job that gives up while it has some left.
+class Budget {
+public:
+    Budget(int max_restarts, std::vector<int> final_codes)
+        : max_restarts_(max_restarts),
+          final_codes_(std::move(final_codes)) {}
+
+    void on_round_failed(const RoundFailed& fact) { failed_[fact.incarnation].insert(fact.round); }
+
+    void on_worker_started(const WorkerStarted& fact, Complaints& complaints) const {
+        const int told = fact.assignment.restart_count;
+        if (told > max_restarts_)
+            complaints.push_back(
+                "restart " + std::to_string(told) + " of " + std::to_string(max_restarts_));
+        if (told > failures_before(fact.incarnation, fact.round()))
+            complaints.push_back(
+                "restart " + std::to_string(told) + " in round " + std::to_string(fact.round()) +
+                " after " + std::to_string(failures_before(fact.incarnation, fact.round())) +
+                " rounds with a failure");
+    }
+
+    void on_result(const ResultTold& fact, Complaints& complaints) const {
+        const auto& cause = fact.result.first_cause;
+        const bool gave_up = fact.result.outcome == control::Outcome::failed && cause &&
+                             (cause->kind == control::Cause::Kind::worker_failed ||
+                              cause->kind == control::Cause::Kind::store_unreachable);
+        const bool is_final =
+            std::find(final_codes_.begin(), final_codes_.end(), fact.result.exit_code) !=
+            final_codes_.end();
+        if (!gave_up || is_final) return;
+        const int failures = failures_before(fact.incarnation, cause->round + 1);
+        if (failures <= max_restarts_)
+            complaints.push_back(
+                fact.host + " is told that the job failed after " + std::to_string(failures) +
+                " rounds with a failure and " + std::to_string(max_restarts_) +
+                " allowed restarts");
+    }
+
+private:
+    int failures_before(const std::string& incarnation, int round) const {
+        const auto found = failed_.find(incarnation);
+        if (found == failed_.end()) return 0;
+        int count = 0;
+        for (const int failed : found->second)
+            if (failed < round) ++count;
+        return count;
+    }
+
+    int max_restarts_;
+    /// After these there is no restart.
+    std::vector<int> final_codes_;
+    std::map<std::string, std::set<int>> failed_;
+};
+
+}  // namespace ddprun::sim

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "tests/sim/cluster.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace ddprun::sim {
+
+/// The random life of one cluster: nodes come, everything that can happen to them happens at random
+/// moments, and at the end all is healed and has to come to an end. Everything follows from the
+/// seed.
+class Life {
+public:
+    explicit Life(std::uint64_t seed);
+
+    /// Plays it to its end. Empty, or what was wrong.
+    std::string play();
+    /// The end of its record.
+    std::string tail() { return cluster_.world().tail(60); }
+
+private:
+    /// What can happen, and how often beside the others.
+    struct Fault {
+        int weight;
+        void (Life::*happens)();
+    };
+    static const std::vector<Fault>& faults();
+
+    Cluster::Options options();
+    int any(int low, int high) { return std::uniform_int_distribution<int>{low, high}(dice_); }
+    bool one_in(int count) { return any(1, count) == 1; }
+    Duration any_pause();
+    Host& any_host();
+    int any_worker() { return any(0, cluster_.options().workers - 1); }
+    /// A host whose silence would not look like its death; null if the dice chose another.
+    Host* any_whole_host();
+    void start_node();
+    void do_something();
+
+    void worker_crashes();
+    void worker_fails();
+    void worker_succeeds();
+    void worker_ignores_the_polite_signal();
+    void worker_gets_stuck();
+    void everybody_succeeds();
+    void agent_is_killed();
+    void agent_is_stopped();
+    void agent_is_continued();
+    void host_loses_power();
+    void host_sleeps();
+    void host_wakes_up();
+    void host_is_cut_off();
+    void host_is_healed();
+    void path_to_server_is_cut();
+    void path_between_hosts_is_cut();
+    void connection_is_lost();
+    void node_is_started();
+    void node_is_told_to_end();
+    void server_stops();
+    void server_continues();
+    void server_is_replaced();
+
+    void heal_everything();
+    std::string come_to_rest();
+    std::string come_to_an_end();
+    bool is_settled(const std::string& run_id);
+    std::string problem();
+
+    Random dice_;
+    Cluster cluster_;
+    bool has_two_jobs_ = false;
+    int node_count_ = 0;
+};
+
+}  // namespace ddprun::sim
