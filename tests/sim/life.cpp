@@ -188,7 +188,9 @@ void Life::path_between_hosts_is_cut() {
 
 void Life::connection_is_lost() {
     auto& host = any_host();
-    if (host.is_willing()) host.break_connection(one_in(2));
+    // While it is cut off as well, nobody can tell that from its death (known limit).
+    const bool is_reachable = cluster_.network().connects(host.name(), cluster_.server().place());
+    if (host.is_willing() && is_reachable) host.break_connection(one_in(2));
 }
 
 void Life::node_is_started() {

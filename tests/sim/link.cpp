@@ -9,6 +9,11 @@
 namespace ddprun::sim {
 namespace {
 
+using namespace std::chrono_literals;
+
+/// After this TCP takes the first of what is not acknowledged for lost.
+constexpr Duration resend_timeout = 200ms;
+
 Link::Side other(Link::Side side) {
     return side == Link::client ? Link::server : Link::client;
 }
@@ -33,8 +38,17 @@ void Link::reset(Side side) {
     if (end.on_end) end.on_end();
 }
 
-bool Link::can_pass(Side to) const {
-    return network_.passes(places_[other(to)], places_[to]);
+bool Link::can_pass(Side to) {
+    const auto& from = places_[other(to)];
+    if (!network_.passes(from, places_[to])) return false;
+    auto& since = unacknowledged_since_[to];
+    if (network_.passes(places_[to], from)) {
+        since.reset();
+        return true;
+    }
+    const auto now = network_.world().now();
+    if (!since) since = now;
+    return now - *since <= resend_timeout;
 }
 
 void Link::carry(Side to, Delivery delivery) {

@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace ddprun::sim {
@@ -15,7 +16,8 @@ namespace ddprun::sim {
 class Network;
 
 /// A made-up connection, of a network: bytes go both ways and arrive in order. What cannot pass at
-/// the moment is kept, as TCP does, and arrives when it can.
+/// the moment is kept, as TCP does, and arrives when it can. Where only the way back is cut, nothing
+/// new arrives soon after either: without acknowledgements TCP sends the same again and again.
 class Link : public std::enable_shared_from_this<Link> {
 public:
     struct End {
@@ -50,7 +52,7 @@ private:
     void arrive(Side to, Delivery delivery);
     void flush(Side to);
     void deliver(Side to, Delivery& delivery);
-    bool can_pass(Side to) const;
+    bool can_pass(Side to);
 
     Network& network_;
     std::array<std::string, 2> places_;
@@ -59,6 +61,8 @@ private:
     /// When the last of what was sent to each side arrives: nothing overtakes it.
     std::array<Instant, 2> arrived_by_{};
     std::array<std::deque<Delivery>, 2> held_;
+    /// Since when each side has received what it cannot acknowledge.
+    std::array<std::optional<Instant>, 2> unacknowledged_since_;
 };
 
 }  // namespace ddprun::sim
