@@ -105,7 +105,7 @@ void Job::on_joined(Joined joined, Instant now, std::vector<Effect>& out) {
     newcomer.heard_at = now;
     const auto& member = members_.add(std::move(newcomer));
     ++standby_count_;
-    if (has_lease()) look_at(now + lease());
+    if (const auto next = next_look_at(member)) look_at(*next);
     welcome(member, out);
     switch (state_) {
         case State::forming:
@@ -229,6 +229,7 @@ void Job::attach(
     member.is_connected = true;
     member.lost_at.reset();
     member.heard_at = now;
+    trust_again(member, out);
 }
 
 void Job::take_up(
@@ -270,7 +271,7 @@ void Job::take_up_in_round(
             out);
     switch (resume.state) {
         case control::NodeState::starting: break;
-        case control::NodeState::running: on_started(member, told); break;
+        case control::NodeState::running: on_started(member, {told, resume.reached}); break;
         // A failure, a leave or its ready is about to say why.
         case control::NodeState::stopping: break;
         case control::NodeState::ready:
@@ -311,29 +312,6 @@ void Job::on_dropped(const Dropped& dropped, Instant now) {
     if (job::is_through_proxy(*member) && has_lease()) return;
     member->lost_at = now + limits::reconnect_grace;
     look_at(*member->lost_at);
-}
-
-void Job::lose_the_silent(Instant now, std::vector<Effect>& out) {
-    std::vector<std::pair<Nonce, std::string>> lost;
-    look_at_.reset();
-    for (const auto* member : std::as_const(members_).by_arrival()) {
-        const auto lease_ends =
-            has_lease() ? std::optional{member->heard_at + lease()} : std::nullopt;
-        if (member->lost_at && now >= *member->lost_at)
-            lost.emplace_back(member->nonce(), "its connection ended");
-        else if (lease_ends && now >= *lease_ends)
-            lost.emplace_back(
-                member->nonce(),
-                "nothing was heard of it for " +
-                    std::to_string(
-                        std::chrono::duration_cast<std::chrono::seconds>(now - member->heard_at)
-                            .count()) +
-                    " s");
-        else if (const auto next = earliest(member->lost_at, lease_ends))
-            look_at(*next);
-    }
-    for (const auto& [nonce, how] : lost)
-        lose(*members_.find(nonce), how, now, out);
 }
 
 void Job::lose(Member& member, const std::string& how, Instant now, std::vector<Effect>& out) {
@@ -378,6 +356,7 @@ void Job::depart(
 void Job::remove(Member& member) {
     set_state(member, Member::State::out);
     if (!member.group_rank) --standby_count_;
+    if (member.suspicion) --suspect_count_;
     members_.remove(Nonce{member.nonce()});
 }
 
@@ -395,6 +374,7 @@ void Job::on_said(Said said, Instant now, std::vector<Effect>& out) {
     // What was sent to it while it was silent arrives about now, the stop too.
     const bool was_silent = !is_heard(*member, now);
     member->heard_at = now;
+    trust_again(*member, out);
     if (was_silent && member->ready_by) member->ready_by = ready_by(now);
     std::visit(
         Overloaded{
@@ -402,7 +382,7 @@ void Job::on_said(Said said, Instant now, std::vector<Effect>& out) {
             [&](const control::Join&) { ++stale_count_; },
             [&](const control::Resume&) { ++stale_count_; },
             [&](const control::Ready& ready) { on_ready(*member, ready, now, out); },
-            [&](const control::Started& started) { on_started(*member, started.round); },
+            [&](const control::Started& started) { on_started(*member, started); },
             [&](const control::Succeeded& succeeded) {
                 on_succeeded(*member, succeeded.round, now, out);
             },
@@ -411,8 +391,9 @@ void Job::on_said(Said said, Instant now, std::vector<Effect>& out) {
                 has_changed_ = false;
                 send(*member, control::HeartbeatAck{heartbeat.seq}, out);
             },
-            // Nobody is asked yet.
-            [&](const control::NeighbourHeard&) { ++stale_count_; },
+            [&](const control::NeighbourHeard& heard) {
+                on_neighbour_heard(*member, heard, now, out);
+            },
             [&](const control::Leave& leave) { on_leave(*member, leave, now, out); },
         },
         said.message);
@@ -450,8 +431,10 @@ void Job::on_ready(
     depart(member, std::move(cause), now, out);
 }
 
-void Job::on_started(Member& member, int round) {
-    const bool is_meant = state_ == State::running && member.group_rank && round == round_->number;
+void Job::on_started(Member& member, const control::Started& started) {
+    const bool is_meant =
+        state_ == State::running && member.group_rank && started.round == round_->number;
+    if (is_meant) member.reached = started.reached;
     if (is_meant && member.state == Member::State::starting)
         set_state(member, Member::State::running);
     else if (!is_meant || member.state != Member::State::running)
@@ -606,8 +589,10 @@ std::string Job::give_places(const std::vector<Member*>& chosen, Instant now) {
              member->arrival});
     const auto order = rank_order(candidates);
 
-    for (auto* member : members_.by_arrival())
+    for (auto* member : members_.by_arrival()) {
         member->group_rank.reset();
+        member->reached = 0;
+    }
     Round round;
     round.number = next_round_++;
     round.restart_count = budget_.total();
@@ -767,22 +752,10 @@ void Job::on_deadline(Instant now, std::vector<Effect>& out) {
     has_changed_ = false;
     if (const auto next = next_deadline(); !next || now < *next) return;
     has_changed_ = true;
-    if (is_due(look_at_)) lose_the_silent(now, out);
+    if (is_due(look_at_)) look_at_the_silent(now, out);
     if (is_due(refill_at_)) refill_budget(out);
     if (is_due(admit_at_)) admit_late_nodes(now, out);
     if (state_ == State::draining && is_due(drain_look_at_)) put_out_the_stuck(now);
-}
-
-/// The server did not run for a while: what it did not hear meanwhile says nothing.
-void Job::on_woken_late(Instant now) {
-    look_at_.reset();
-    for (auto* member : members_.by_arrival()) {
-        member->heard_at = now;
-        if (member->lost_at) member->lost_at = now + limits::reconnect_grace;
-        if (member->lost_at) look_at(*member->lost_at);
-        if (has_lease()) look_at(now + lease());
-        if (member->ready_by) member->ready_by = ready_by(now);
-    }
 }
 
 std::optional<Instant> Job::next_deadline() const {
@@ -828,18 +801,6 @@ bool Job::is_previous_round_settled() const {
         if (member == nullptr || member->state == Member::State::out) return true;
         return member->state == Member::State::ready && member->is_connected;
     });
-}
-
-bool Job::is_everybody_heard(Instant now) const {
-    return std::all_of(round_->places.begin(), round_->places.end(), [&](const Place& place) {
-        const auto* member = members_.find(place.nonce);
-        return member == nullptr ? place.is_gone : is_heard(*member, now);
-    });
-}
-
-bool Job::is_heard(const Member& member, Instant now) const {
-    if (!member.is_connected) return false;
-    return !has_lease() || now - member.heard_at < limits::suspect_after;
 }
 
 /// The round cannot go on without it.
@@ -952,6 +913,11 @@ void Job::say(std::string_view state, std::string reason, std::vector<Effect>& o
     out.push_back(Changed{identity_.run_id, state_name_, std::move(reason)});
 }
 
+/// Worth a line in the log; the job itself is as it was.
+void Job::note(std::string text, std::vector<Effect>& out) const {
+    out.push_back(Changed{identity_.run_id, std::string{state_name_}, std::move(text)});
+}
+
 /// What must hold after every event and is cheap to ask.
 void Job::check() const {
     require(budget_.used() <= budget_.max(), "the budget is never overspent");
@@ -963,6 +929,7 @@ void Job::check() const {
         state_ != State::draining || !has_lease() || drain_look_at_,
         "a drain of several nodes does not wait for ever");
     require(state_ != State::running || round_, "a running job has a round");
+    require(suspect_count_ <= members_.size(), "only members are suspected");
 }
 
 /// What must hold of a round as a whole; asked when the job's state has changed.

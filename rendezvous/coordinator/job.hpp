@@ -154,7 +154,7 @@ private:
     // What members say.
     void on_ready(
         Member& member, const control::Ready& ready, Instant now, std::vector<Effect>& out);
-    void on_started(Member& member, int round);
+    void on_started(Member& member, const control::Started& started);
     void on_succeeded(Member& member, int round, Instant now, std::vector<Effect>& out);
     void on_failed(Member& member, control::Failed failed, Instant now, std::vector<Effect>& out);
     void on_leave(
@@ -171,9 +171,29 @@ private:
         Member& member, const control::Resume& resume, Instant now, std::vector<Effect>& out);
     void take_up_outside(Member& member, const control::Resume& resume, std::vector<Effect>& out);
     void lose(Member& member, const std::string& how, Instant now, std::vector<Effect>& out);
-    void lose_the_silent(Instant now, std::vector<Effect>& out);
     void depart(const Member& member, control::Cause cause, Instant now, std::vector<Effect>& out);
     void remove(Member& member);
+
+    // Silence (job_silence.cpp).
+    void look_at_the_silent(Instant now, std::vector<Effect>& out);
+    std::optional<std::string> how_it_is_lost(const Member& member, Instant now) const;
+    std::optional<Instant> lost_when_disowned_at(const Member& member, Instant now) const;
+    std::optional<Instant> next_look_at(const Member& member) const;
+    void ask_about(Member& member, Instant now, std::vector<Effect>& out);
+    void on_neighbour_heard(
+        const Member& witness,
+        const control::NeighbourHeard& heard,
+        Instant now,
+        std::vector<Effect>& out);
+    void trust_again(Member& member, std::vector<Effect>& out);
+    void note_suspects(
+        const std::vector<const Member*>& suspects, Instant now, std::vector<Effect>& out);
+    std::string silence_text(const Member& member, Instant now) const;
+    bool is_heard(const Member& member, Instant now) const;
+    bool is_silent(const Member& member, Instant now) const;
+    bool is_everybody_heard(Instant now) const;
+    bool has_witnesses(const Member& member) const;
+    std::vector<Witness> witnesses_of(const Member& member, Instant now) const;
 
     // Rounds.
     void form(std::string why, Instant now);
@@ -214,8 +234,6 @@ private:
     bool has_room() const;
     bool is_anybody_done() const { return round_ && round_->succeeded_count > 0; }
     bool is_previous_round_settled() const;
-    bool is_everybody_heard(Instant now) const;
-    bool is_heard(const Member& member, Instant now) const;
     bool is_needed(const Member& member) const;
     Place& place_of(const Member& member);
     const Place& place_of(const Member& member) const;
@@ -236,6 +254,7 @@ private:
         std::optional<Duration> retry,
         std::vector<Effect>& out);
     void say(std::string_view state, std::string reason, std::vector<Effect>& out);
+    void note(std::string text, std::vector<Effect>& out) const;
     void look_at(Instant moment) { look_at_ = earliest(look_at_, moment); }
     void check() const;
     void check_round() const;
@@ -257,6 +276,8 @@ private:
     std::size_t stopping_count_ = 0;
     /// How many have no place in the round at hand: counted, because every message asks.
     std::size_t standby_count_ = 0;
+    /// How many are suspected.
+    std::size_t suspect_count_ = 0;
     RestartBudget budget_;
     RestartDelay delay_;
     LossRecord losses_;

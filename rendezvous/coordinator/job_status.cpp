@@ -104,8 +104,7 @@ std::string Job::node_reason(const Member& member, Instant now) const {
     if (!member.is_connected)
         return "disconnected; last heard " + job_status::ago(now - member.heard_at);
     if (member.is_leaving()) return "leaving (" + signal_name(*member.leave_signal) + ")";
-    if (has_lease() && now - member.heard_at >= limits::suspect_after)
-        return "silent; last heard " + job_status::ago(now - member.heard_at);
+    if (is_silent(member, now)) return silence_text(member, now);
     switch (member.state) {
         case Member::State::ready:
             return state_ == State::forming ? "waiting for others" : standby_reason(member);

@@ -5,6 +5,7 @@
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/control/message.hpp"
 #include "rendezvous/coordinator/reach.hpp"
+#include "rendezvous/coordinator/suspicion.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -40,6 +41,10 @@ struct Member {
     /// Place in the round at hand, or in the last one.
     std::optional<int> group_rank;
     Instant heard_at{};
+    /// How many of its neighbours it can ask for a vouch in this round.
+    int reached = 0;
+    /// While it is silent.
+    std::optional<Suspicion> suspicion;
     /// When it counts as lost because its connection ended.
     std::optional<Instant> lost_at;
     /// While stopping: when it is no longer waited for, if it is heard then.

@@ -43,6 +43,8 @@ public:
     /// One of the witnesses answered.
     void note(const Nonce& witness, std::optional<Instant> vouched_at, bool has_disowned);
 
+    /// Somebody answered a vouch of it a moment ago: it lives.
+    bool is_vouched_for(Instant now) const;
     /// When it is lost, as things stand; nothing: somebody may still vouch for it.
     std::optional<Instant> lost_at(Instant heard_at, const std::vector<Witness>& witnesses) const;
     /// "node b answered its vouch 1.0 s ago": why it is kept, or is not, for people.
@@ -53,7 +55,6 @@ private:
         std::optional<Instant> vouched_at;
         bool has_disowned = false;
     };
-    bool is_vouched_for(Instant now) const;
     std::optional<Instant> last_vouch() const;
     bool is_disowned_by(const Witness& witness) const;
 

@@ -150,6 +150,11 @@ void Story::started(const std::string& nodes, int round) {
         say(node, control::Started{round, 0});
 }
 
+void Story::reached(const std::string& nodes, int count, int round) {
+    for (const auto& node : words(nodes))
+        say(node, control::Started{round, count});
+}
+
 void Story::succeeded(const std::string& nodes, int round) {
     for (const auto& node : words(nodes))
         say(node, control::Succeeded{round});

@@ -42,6 +42,8 @@ public:
 
     // The same for several, in short.
     void started(const std::string& nodes, int round = 0);
+    /// Started once more, with so many neighbours in reach.
+    void reached(const std::string& nodes, int count, int round = 0);
     void succeeded(const std::string& nodes, int round = 0);
     void ready(const std::string& nodes, int round = 0);
     void failed(const std::string& node, int round = 0, const Tweak& = {});
