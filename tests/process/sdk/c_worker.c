@@ -126,7 +126,72 @@ static void misuse(ddprun_group* group, const ddprun_world* world) {
     EXPECT(ddprun_group_create(world, NULL, (ddprun_backend)9, 0, &none) == DDPRUN_USAGE);
     EXPECT(ddprun_work_wait(NULL, 0) == DDPRUN_USAGE);
     EXPECT(ddprun_last_error_ranks(NULL, 0) == 0);
-    EXPECT(ddprun_group_rank(NULL) == -1);
+    EXPECT(ddprun_group_rank(NULL) == -1 && ddprun_group_backend(NULL) == -1);
+    EXPECT(ddprun_allocate(group, 0) == NULL);
+}
+
+/* A group of all ranks, for one use that ends it. */
+static ddprun_group* another(ddprun_group* group) {
+    int everybody[64];
+    ddprun_group* same = NULL;
+    for (int i = 0; i < ddprun_group_size(group); ++i)
+        everybody[i] = i;
+    WORKS(ddprun_group_create_sub(group, everybody, (size_t)ddprun_group_size(group), &same));
+    return same;
+}
+
+static void give_up(ddprun_group* group, const ddprun_world* world) {
+    int rank = -1;
+    ddprun_group* same = another(group);
+    if (world->rank == 0) ddprun_group_abort(same);
+    EXPECT(ddprun_barrier(same, NULL) == DDPRUN_PEER_LOST);
+    EXPECT(ddprun_last_error_ranks(&rank, 1) == 1 && rank == 0);
+    EXPECT(ddprun_last_error_round() == world->round);
+    EXPECT(strcmp(ddprun_last_error_operation(), "") == 0);
+    ddprun_group_free(same);
+}
+
+static void disagree(ddprun_group* group) {
+    float number = 1;
+    ddprun_group* same = another(group);
+    if (ddprun_group_rank(group) == 0)
+        EXPECT(ddprun_barrier(same, NULL) == DDPRUN_MISMATCH);
+    else
+        EXPECT(
+            ddprun_all_reduce(same, &number, 1, DDPRUN_FLOAT32, DDPRUN_SUM, NULL) ==
+            DDPRUN_MISMATCH);
+    EXPECT(strstr(ddprun_last_error(), ddprun_last_error_one_side()) != NULL);
+    EXPECT(strstr(ddprun_last_error(), ddprun_last_error_other_side()) != NULL);
+    EXPECT(
+        strstr(ddprun_last_error_one_side(), " is at call 1: ") != NULL &&
+        strstr(ddprun_last_error_other_side(), " is at call 1: ") != NULL);
+    EXPECT(strcmp(ddprun_last_error_operation(), "") == 0 && ddprun_last_error_round() == -1);
+    ddprun_group_free(same);
+}
+
+/* Rank 0 waits in vain; when it has given up, the others come. */
+static void come_late(ddprun_group* group, ddprun_store* store, const ddprun_world* world) {
+    int ranks[64] = {0};
+    char* value = NULL;
+    size_t bytes = 0;
+    ddprun_work* work = NULL;
+    ddprun_group* same = another(group);
+    if (world->rank == 0) {
+        WORKS(ddprun_barrier(same, &work));
+        EXPECT(ddprun_work_wait(work, 50) == DDPRUN_TIMEOUT);
+        EXPECT(strcmp(ddprun_last_error_operation(), "call 1: barrier") == 0);
+        EXPECT(ddprun_last_error_ranks(ranks, 64) == (size_t)world->world_size - 1);
+        EXPECT(ranks[0] == 1);
+        EXPECT(ddprun_barrier(same, NULL) == DDPRUN_TIMEOUT);
+        WORKS(ddprun_store_set(store, "c/gave up", "", 0));
+    } else {
+        WORKS(ddprun_store_get(store, "c/gave up", 30000, &value, &bytes));
+        ddprun_free(value);
+        /* In shared memory the reason is the same for all. */
+        EXPECT(ddprun_barrier(same, NULL) == DDPRUN_TIMEOUT);
+        EXPECT(strcmp(ddprun_last_error_operation(), "call 1: barrier") == 0);
+    }
+    ddprun_group_free(same);
 }
 
 int main(void) {
@@ -144,12 +209,18 @@ int main(void) {
 
     WORKS(ddprun_group_create(&world, store, DDPRUN_AUTOMATIC, 60000, &group));
     EXPECT(ddprun_group_rank(group) == world.rank && ddprun_group_size(group) == world.world_size);
+    EXPECT(ddprun_group_backend(group) == (world.world_size > 1 ? DDPRUN_CPU : DDPRUN_LOOPBACK));
     use_collectives(group);
     misuse(group, &world);
     WORKS(ddprun_group_create_sub(group, &world.rank, 1, &alone));
     EXPECT(ddprun_group_size(alone) == 1);
     use_collectives(alone);
     ddprun_group_free(alone);
+    if (world.world_size > 1) {
+        give_up(group, &world);
+        disagree(group);
+        come_late(group, store, &world);
+    }
 
     EXPECT(ddprun_should_stop(NULL) == 0);
     ddprun_report_progress(1);

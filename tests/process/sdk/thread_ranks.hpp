@@ -3,7 +3,7 @@
 
 #include "ddprun/error.hpp"
 #include "ddprun/process_group.hpp"
-#include "worker_sdk/src/groups/group.hpp"
+#include "worker_sdk/src/c/group.hpp"
 #include "worker_sdk/src/groups/loopback.hpp"
 
 #include <chrono>
@@ -24,10 +24,10 @@ inline ProcessGroup join(
     int rank,
     int size,
     std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
-    return groups::Group::create(
+    return ProcessGroup(new ddprun_group{groups::Group::create(
         {rank, size, Backend::loopback, timeout},
         [=]() -> groups::Group::Opened { return groups::Loopback::transport(meeting, rank); },
-        nullptr);
+        nullptr)});
 }
 
 /// Runs the body on `size` ranks; returns what each of them threw, "" for nothing.

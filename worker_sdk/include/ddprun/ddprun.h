@@ -10,9 +10,9 @@
  *
  *   ddprun_world world;
  *   ddprun_group *group;
- *   if (ddprun_init(NULL, &world) || ddprun_group_create(&world, NULL, DDPRUN_AUTOMATIC, 0,
- * &group)) { fprintf(stderr, "%s\n", ddprun_last_error()); return 1;
- *   }
+ *   int failed = ddprun_init(NULL, &world);
+ *   if (!failed) failed = ddprun_group_create(&world, NULL, DDPRUN_AUTOMATIC, 0, &group);
+ *   if (failed) return complain(ddprun_last_error());
  *   ddprun_all_reduce(group, gradients, count, DDPRUN_FLOAT32, DDPRUN_AVERAGE, NULL);
  *
  * Codes. Functions that can fail return a ddprun_status: 0, or what went wrong; the words are in
@@ -42,9 +42,19 @@ typedef enum ddprun_status {
 /* What this thread's last failing call said: one or two lines. Valid until its next one. */
 const char* ddprun_last_error(void);
 
-/* Which ranks of the group that call knows to be gone (DDPRUN_PEER_LOST) or late (DDPRUN_TIMEOUT):
- * writes up to `room` of them and returns how many there are; 0 when that cannot be told. */
+/* What else is known of it; each is about this thread's last failing call, too.
+ *
+ * Which ranks of the group are gone (DDPRUN_PEER_LOST) or late (DDPRUN_TIMEOUT): writes up to
+ * `room` of them and returns how many there are, 1024 at most; 0 when that cannot be told. */
 size_t ddprun_last_error_ranks(int* ranks, size_t room);
+/* DDPRUN_PEER_LOST: the round of the group; -1 when it is the store that is gone. */
+int ddprun_last_error_round(void);
+/* DDPRUN_TIMEOUT: what was waited in, "call 7: all_reduce (sum) of 1000 float32"; "" for the store.
+ */
+const char* ddprun_last_error_operation(void);
+/* DDPRUN_MISMATCH of a collective: "rank 0 is at call 7: barrier", and what another rank is at. */
+const char* ddprun_last_error_one_side(void);
+const char* ddprun_last_error_other_side(void);
 
 /* "0.1.0" */
 const char* ddprun_version(void);
@@ -165,11 +175,13 @@ void ddprun_group_free(ddprun_group* group);
 
 int ddprun_group_rank(const ddprun_group* group);
 int ddprun_group_size(const ddprun_group* group);
+/* The backend in use, never DDPRUN_AUTOMATIC. These three are -1 for NULL. */
+ddprun_backend ddprun_group_backend(const ddprun_group* group);
 /* Ends the group at once on this rank; what is in flight fails here and on the peers. */
 void ddprun_group_abort(ddprun_group* group);
 
-/* Zeroed memory of the kind that the backend likes best; it may outlive the group. NULL: none left.
- */
+/* Zeroed memory of the kind that the backend likes best, whole pages; it may outlive the group.
+ * NULL: none left, or `bytes` is 0. */
 void* ddprun_allocate(const ddprun_group* group, size_t bytes);
 /* NULL is fine; memory of any other kind is not. */
 void ddprun_deallocate(void* memory);
@@ -180,7 +192,9 @@ void ddprun_deallocate(void* memory);
 typedef struct ddprun_work ddprun_work;
 
 /* At most `timeout_ms`, or as long as the group's timeout allows when that is 0. When it passes,
- * the group is aborted. */
+ * the group is aborted, since a collective cannot be called back alone; the peers see
+ * DDPRUN_PEER_LOST, or the same DDPRUN_TIMEOUT, which names them.
+ */
 int ddprun_work_wait(ddprun_work* work, int64_t timeout_ms);
 /* 1 when ddprun_work_wait would not wait. */
 int ddprun_work_is_done(const ddprun_work* work);

@@ -1,85 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "ddprun/backend.hpp"
+#include "ddprun/ddprun.h"
 #include "ddprun/element_type.hpp"
-#include "ddprun/error.hpp"
+#include "ddprun/memory.hpp"
 #include "ddprun/store.hpp"
+#include "ddprun/throw_error.hpp"
+#include "ddprun/work.hpp"
 #include "ddprun/world.hpp"
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <vector>
 
 namespace ddprun {
-
-namespace groups {
-class Arena;
-class Group;
-struct Ticket;
-}  // namespace groups
-
-/// How bytes travel between the ranks of a group.
-enum class Backend : int {
-    automatic =
-        0,    ///< the fastest that this machine and this build have: today cpu, or loopback alone
-    cpu = 1,  ///< between processes, buffers in the memory of the machine
-    loopback = 2,  ///< inside this process; a world of one
-    gloo = 3,      ///< what cpu uses between hosts (TCP), for everything; to compare with
-};
-
-/// A collective that was launched. Its buffers belong to the group until `wait` has returned or
-/// thrown. A Work that is dropped waits in its destructor (and keeps quiet about errors: the next
-/// call on the group repeats them).
-class [[nodiscard]] Work {
-public:
-    using Clock = std::chrono::steady_clock;
-
-    Work(Work&&) noexcept;
-    Work& operator=(Work&&) noexcept;
-    Work(const Work&) = delete;
-    Work& operator=(const Work&) = delete;
-    ~Work();
-
-    bool is_done() const;
-
-    /// Waits for the end, at most as long as the group's timeout allows each collective. Throws
-    /// what went wrong: PeerLost, Timeout or Mismatch.
-    void wait();
-
-    /// The same with a deadline of its own. When it passes, the group is aborted (on this rank; the
-    /// peers see PeerLost) and Timeout is thrown: a collective cannot be called back alone.
-    void wait(Clock::time_point deadline);
-
-private:
-    friend class ProcessGroup;
-    Work(std::shared_ptr<groups::Group> group, std::shared_ptr<groups::Ticket> ticket);
-
-    std::shared_ptr<groups::Group> group_;
-    std::shared_ptr<groups::Ticket> ticket_;
-};
-
-/// Memory for collectives, from `ProcessGroup::allocate`: zeroed, aligned to a page, and where the
-/// backend can do better with memory of its own, of that kind (on cpu: shared with the ranks of
-/// this host, which saves two copies). Free to outlive its group.
-class Memory {
-public:
-    Memory() = default;
-    Memory(Memory&&) noexcept;
-    Memory& operator=(Memory&&) noexcept;
-    ~Memory();
-
-    void* data() const { return data_; }
-    std::size_t size() const { return size_; }
-
-private:
-    friend class ProcessGroup;
-
-    void* data_ = nullptr;
-    std::size_t size_ = 0;
-    std::shared_ptr<groups::Arena> arena_;  // null: pages of its own
-};
 
 /// All ranks of a world, or some of them, for collectives and messages.
 ///
@@ -102,23 +40,32 @@ public:
     };
 
     /// Every rank of `world` calls it, with the store of the same round.
-    static ProcessGroup create(const World& world, const Store& store, const Options& options);
-    static ProcessGroup create(const World& world, const Store& store);
+    static ProcessGroup create(const World& world, const Store& store, const Options& options) {
+        return create(world, store.handle(), options);
+    }
+    static ProcessGroup create(const World& world, const Store& store) {
+        return create(world, store, Options{});
+    }
     /// With a store connection of its own.
-    static ProcessGroup create(const World& world);
+    static ProcessGroup create(const World& world) { return create(world, nullptr, Options{}); }
 
-    ProcessGroup(const ProcessGroup&);
-    ProcessGroup(ProcessGroup&&) noexcept;
-    ProcessGroup& operator=(const ProcessGroup&);
-    ProcessGroup& operator=(ProcessGroup&&) noexcept;
-    ~ProcessGroup();
+    /// Takes over a group that a C function has made.
+    explicit ProcessGroup(ddprun_group* handle) : handle_(handle, ddprun_group_free) {}
+    /// For C functions; belongs to this ProcessGroup and its copies.
+    ddprun_group* handle() const { return handle_.get(); }
 
-    int rank() const;
-    int size() const;
+    int rank() const { return ddprun_group_rank(handle()); }
+    int size() const { return ddprun_group_size(handle()); }
     /// The backend in use; never `automatic`.
-    Backend backend() const;
+    Backend backend() const { return static_cast<Backend>(ddprun_group_backend(handle())); }
 
-    Memory allocate(std::size_t bytes) const;
+    /// Throws std::bad_alloc when there is none left.
+    Memory allocate(std::size_t bytes) const {
+        if (bytes == 0) return {};
+        void* const data = ddprun_allocate(handle(), bytes);
+        if (!data) throw std::bad_alloc();
+        return {data, bytes};
+    }
 
     /// In place: everybody gets all ranks' elements combined.
     template <class T>
@@ -181,12 +128,21 @@ public:
     }
 
     /// Done when every rank has launched it.
-    Work barrier() const;
+    Work barrier() const {
+        return launched([&](auto work) { return ddprun_barrier(handle(), work); });
+    }
 
     /// A group of some of this one's ranks, in the order of the list. Called by these ranks and by
     /// no other, with the same list; waits for them. Its own ranks are counted from 0. Where the
     /// same ranks make several such groups, they make them in the same order.
-    ProcessGroup sub_group(const std::vector<int>& ranks) const;
+    ProcessGroup sub_group(const std::vector<int>& ranks) const {
+        ddprun_group* sub_group = nullptr;
+        throw_if(ddprun_group_create_sub(handle(), ranks.data(), ranks.size(), &sub_group));
+        return ProcessGroup(sub_group);
+    }
+
+    /// Ends the group at once on this rank; what is in flight fails here and on the peers.
+    void abort() const { ddprun_group_abort(handle()); }
 
     /// For callers that know the type only at run time.
     Work all_reduce_raw(void* data, std::size_t count, ElementType type, Op op) const;
@@ -203,14 +159,98 @@ public:
     Work send_raw(const void* data, std::size_t count, ElementType type, int peer) const;
     Work recv_raw(void* data, std::size_t count, ElementType type, int peer) const;
 
-    /// Ends the group at once on this rank; what is in flight fails here and on the peers.
-    void abort() const;
-
 private:
-    friend class groups::Group;
-    explicit ProcessGroup(std::shared_ptr<groups::Group> group);
+    static ProcessGroup create(
+        const World& world, const ddprun_store* store, const Options& options) {
+        const auto from = world.to_c();
+        // To C, zero is the default; here it is no time at all.
+        const std::int64_t timeout_ms = options.timeout.count() > 0 ? options.timeout.count() : -1;
+        ddprun_group* handle = nullptr;
+        throw_if(ddprun_group_create(
+            &from, store, static_cast<ddprun_backend>(options.backend), timeout_ms, &handle));
+        return ProcessGroup(handle);
+    }
 
-    std::shared_ptr<groups::Group> group_;
+    static ddprun_type number(ElementType type) { return static_cast<ddprun_type>(type); }
+    static ddprun_op number(Op op) { return static_cast<ddprun_op>(op); }
+
+    template <class Call>
+    static Work launched(const Call& call) {
+        ddprun_work* work = nullptr;
+        throw_if(call(&work));
+        return Work(work);
+    }
+
+    std::shared_ptr<ddprun_group> handle_;
 };
+
+inline Work ProcessGroup::all_reduce_raw(
+    void* data, std::size_t count, ElementType type, Op op) const {
+    return launched([&](auto work) {
+        return ddprun_all_reduce(handle(), data, count, number(type), number(op), work);
+    });
+}
+
+inline Work ProcessGroup::reduce_raw(
+    void* data, std::size_t count, ElementType type, int root, Op op) const {
+    return launched([&](auto work) {
+        return ddprun_reduce(handle(), data, count, number(type), root, number(op), work);
+    });
+}
+
+inline Work ProcessGroup::broadcast_raw(
+    void* data, std::size_t count, ElementType type, int root) const {
+    return launched([&](auto work) {
+        return ddprun_broadcast(handle(), data, count, number(type), root, work);
+    });
+}
+
+inline Work ProcessGroup::all_gather_raw(
+    const void* input, void* output, std::size_t count, ElementType type) const {
+    return launched([&](auto work) {
+        return ddprun_all_gather(handle(), input, output, count, number(type), work);
+    });
+}
+
+inline Work ProcessGroup::reduce_scatter_raw(
+    const void* input, void* output, std::size_t count, ElementType type, Op op) const {
+    return launched([&](auto work) {
+        return ddprun_reduce_scatter(
+            handle(), input, output, count, number(type), number(op), work);
+    });
+}
+
+inline Work ProcessGroup::gather_raw(
+    const void* input, void* output, std::size_t count, ElementType type, int root) const {
+    return launched([&](auto work) {
+        return ddprun_gather(handle(), input, output, count, number(type), root, work);
+    });
+}
+
+inline Work ProcessGroup::scatter_raw(
+    const void* input, void* output, std::size_t count, ElementType type, int root) const {
+    return launched([&](auto work) {
+        return ddprun_scatter(handle(), input, output, count, number(type), root, work);
+    });
+}
+
+inline Work ProcessGroup::all_to_all_raw(
+    const void* input, void* output, std::size_t count, ElementType type) const {
+    return launched([&](auto work) {
+        return ddprun_all_to_all(handle(), input, output, count, number(type), work);
+    });
+}
+
+inline Work ProcessGroup::send_raw(
+    const void* data, std::size_t count, ElementType type, int peer) const {
+    return launched(
+        [&](auto work) { return ddprun_send(handle(), data, count, number(type), peer, work); });
+}
+
+inline Work ProcessGroup::recv_raw(
+    void* data, std::size_t count, ElementType type, int peer) const {
+    return launched(
+        [&](auto work) { return ddprun_recv(handle(), data, count, number(type), peer, work); });
+}
 
 }  // namespace ddprun

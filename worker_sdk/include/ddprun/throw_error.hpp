@@ -18,9 +18,10 @@ namespace ddprun {
     std::vector<int> ranks(ddprun_last_error_ranks(nullptr, 0));
     ddprun_last_error_ranks(ranks.data(), ranks.size());
     switch (status) {
-        case DDPRUN_PEER_LOST: throw PeerLost(text, std::move(ranks));
-        case DDPRUN_TIMEOUT: throw Timeout(text, std::move(ranks));
-        case DDPRUN_MISMATCH: throw Mismatch(text);
+        case DDPRUN_PEER_LOST: throw PeerLost(text, std::move(ranks), ddprun_last_error_round());
+        case DDPRUN_TIMEOUT: throw Timeout(text, std::move(ranks), ddprun_last_error_operation());
+        case DDPRUN_MISMATCH:
+            throw Mismatch(text, ddprun_last_error_one_side(), ddprun_last_error_other_side());
         case DDPRUN_USAGE: throw UsageError(text);
         case DDPRUN_NO_MEMORY: throw std::bad_alloc();
     }

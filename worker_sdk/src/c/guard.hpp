@@ -7,13 +7,15 @@
 #include <exception>
 #include <new>
 #include <string>
-#include <vector>
 
 namespace ddprun::c {
 
-/// Keeps the text for ddprun_last_error(), the ranks for ddprun_last_error_ranks(), and returns the
-/// status. Allocates nothing.
-int fail(int status, const char* text, const std::vector<int>* ranks = nullptr) noexcept;
+/// Keeps what ddprun_last_error() and its companions tell of, and returns the status. They allocate
+/// nothing.
+int fail(int status, const char* text) noexcept;
+int fail(const PeerLost& error) noexcept;
+int fail(const Timeout& error) noexcept;
+int fail(const Mismatch& error) noexcept;
 
 /// Where C ends and C++ begins: runs it, and makes a code of what it throws.
 template <class Call>
@@ -22,9 +24,11 @@ int guarded(const Call& call) noexcept {
         call();
         return DDPRUN_OK;
     } catch (const PeerLost& error) {
-        return fail(DDPRUN_PEER_LOST, error.what(), &error.ranks());
+        return fail(error);
     } catch (const Timeout& error) {
-        return fail(DDPRUN_TIMEOUT, error.what(), &error.ranks());
+        return fail(error);
+    } catch (const Mismatch& error) {
+        return fail(error);
     } catch (const Error& error) {
         return fail(static_cast<int>(error.code()), error.what());
     } catch (const std::bad_alloc&) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "ddprun/process_group.hpp"
+#include "ddprun/element_type.hpp"
 #include "worker_sdk/src/groups/elementwise.hpp"
 #include "worker_sdk/src/groups/trouble.hpp"
 

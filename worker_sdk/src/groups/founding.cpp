@@ -54,20 +54,20 @@ TwoLevelTransport::Connect connect_over_gloo(const Founding& founding) {
              address,
              founding.store,
              founding.prefix + name + "/",
-             Group::Clock::now() + founding.options.timeout});
+             Group::Clock::now() + founding.timeout});
     };
 }
 
 Group::Settings settings_of(const Founding& founding, Backend backend) {
     const auto& world = founding.world;
-    return {world.rank, world.world_size, backend, founding.options.timeout, world.round};
+    return {world.rank, world.world_size, backend, founding.timeout, world.round};
 }
 
 std::shared_ptr<MismatchWatch> watch_of(const Founding& founding) {
     return std::make_shared<MismatchWatch>(founding.store, founding.prefix, founding.world.rank);
 }
 
-ProcessGroup found_over_gloo(Founding founding) {
+std::shared_ptr<Group> found_over_gloo(Founding founding) {
     std::vector<int> everybody(static_cast<std::size_t>(founding.world.world_size));
     std::iota(everybody.begin(), everybody.end(), 0);
     return Group::create(
@@ -79,7 +79,7 @@ ProcessGroup found_over_gloo(Founding founding) {
 
 Hosts hosts_of(Founding& founding) {
     const auto& world = founding.world;
-    const auto until = Group::Clock::now() + founding.options.timeout;
+    const auto until = Group::Clock::now() + founding.timeout;
     try {
         return Hosts::find(founding.store, founding.prefix, world.rank, world.world_size, until);
     } catch (const Timeout& error) {
@@ -89,7 +89,7 @@ Hosts hosts_of(Founding& founding) {
 
 /// Shared memory where ranks share a host, Gloo between hosts. Gloo need not be there when there is
 /// one host.
-ProcessGroup found_on_hosts(Founding founding) {
+std::shared_ptr<Group> found_on_hosts(Founding founding) {
     const auto& world = founding.world;
     const auto hosts = hosts_of(founding);
     if (hosts.all().size() == 1) {
@@ -114,8 +114,21 @@ ProcessGroup found_on_hosts(Founding founding) {
         founding);
 }
 
-}  // namespace
+void check_world(const World& world, Backend backend, std::chrono::milliseconds timeout) {
+    if (world.world_size < 1 || world.rank < 0 || world.rank >= world.world_size)
+        throw UsageError(
+            "rank " + std::to_string(world.rank) + " of " + std::to_string(world.world_size) +
+            ": there is no such rank");
+    if (backend == Backend::loopback && world.world_size > 1)
+        throw UsageError(
+            "the loopback backend is for a world of one, this one has " +
+            std::to_string(world.world_size));
+    if (timeout.count() <= 0) throw UsageError("a group needs a timeout above zero");
+    if (world.world_size > 1 && !world.is_launched())
+        throw UsageError("a world of several ranks needs a store: set master_addr and master_port");
+}
 
+/// Everything the SDK writes into the store for one more group of the whole world.
 std::string prefix_of_next_group(const World& world, Store& store) {
     // A round's store is fresh, but a launcher that keeps one store for several rounds must not let
     // them meet.
@@ -125,9 +138,19 @@ std::string prefix_of_next_group(const World& world, Store& store) {
     return round + "group" + std::to_string(number) + "/";
 }
 
-ProcessGroup found(Founding founding) {
+}  // namespace
+
+Founding founding_of_world(
+    const World& world, Store store, Backend backend, std::chrono::milliseconds timeout) {
+    check_world(world, backend, timeout);
+    Founding founding{world, std::move(store), {}, backend, timeout};
+    if (world.world_size > 1) founding.prefix = prefix_of_next_group(world, founding.store);
+    return founding;
+}
+
+std::shared_ptr<Group> found(Founding founding) {
     if (founding.world.world_size == 1) return Group::create_alone();
-    if (founding.options.backend == Backend::gloo) return found_over_gloo(std::move(founding));
+    if (founding.backend == Backend::gloo) return found_over_gloo(std::move(founding));
     return found_on_hosts(std::move(founding));
 }
 

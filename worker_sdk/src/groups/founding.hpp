@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "ddprun/process_group.hpp"
+#include "ddprun/backend.hpp"
 #include "ddprun/store.hpp"
 #include "ddprun/world.hpp"
 
+#include <chrono>
+#include <memory>
 #include <string>
 
 namespace ddprun::groups {
+
+class Group;
 
 /// What the ranks of a group to be have in common. In the world of a sub-group, rank and size are
 /// the sub-group's.
@@ -16,14 +20,16 @@ struct Founding {
     Store store;
     /// Everything about this group in the store is behind it.
     std::string prefix;
-    ProcessGroup::Options options;
+    Backend backend = Backend::automatic;
+    std::chrono::milliseconds timeout{};
 };
 
-/// Everything the SDK writes into the store for one more group of the whole world. Ranks create
-/// their groups in the same order.
-std::string prefix_of_next_group(const World& world, Store& store);
+/// Of one more group of the whole world. Ranks create their groups in the same order. Throws
+/// UsageError for a world, or a backend or timeout in it, that cannot be.
+Founding founding_of_world(
+    const World& world, Store store, Backend backend, std::chrono::milliseconds timeout);
 
 /// Finds the peers. Throws.
-ProcessGroup found(Founding founding);
+std::shared_ptr<Group> found(Founding founding);
 
 }  // namespace ddprun::groups

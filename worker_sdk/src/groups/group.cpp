@@ -7,6 +7,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <exception>
 #include <initializer_list>
 #include <utility>
 
@@ -53,7 +54,7 @@ Trouble placed(const Collective& collective, Trouble trouble) {
 
 }  // namespace
 
-ProcessGroup Group::create(
+std::shared_ptr<Group> Group::create(
     Settings settings,
     std::function<Opened()> open,
     std::shared_ptr<MismatchWatch> watch,
@@ -68,12 +69,11 @@ ProcessGroup Group::create(
     std::unique_lock lock(group->mutex_);
     group->work_done_.wait(lock, [&] { return group->is_open_ || group->dead_; });
     if (group->dead_) throw_trouble(*group->dead_, settings.round);
-    lock.unlock();
-    return ProcessGroup(std::move(group));
+    return group;
 }
 
-ProcessGroup Group::create_alone() {
-    return ProcessGroup(std::make_shared<Group>(Settings{}));
+std::shared_ptr<Group> Group::create_alone() {
+    return std::make_shared<Group>(Settings{});
 }
 
 Group::Group(Settings settings) : settings_(settings) {}
@@ -100,30 +100,28 @@ std::uint64_t& Group::count_of(const Collective& collective) {
     return message_counts_[{collective.root, collective.receiver}];
 }
 
-std::shared_ptr<Ticket> Group::launch(Collective collective) {
-    auto ticket = std::make_shared<Ticket>();
+void Group::launch(Collective collective, Ticket& ticket) {
     const std::lock_guard lock(mutex_);
     auto& count = count_of(collective);
     collective.sequence = count + 1;
     if (const auto wrong = check(collective, settings_.rank, settings_.world_size))
         throw_trouble(*wrong, settings_.round);
     if (dead_) throw_trouble(*dead_, settings_.round);
-    ++count;
-    ticket->collective = collective;
+    ticket.collective = collective;
     if (settings_.world_size == 1) {
         perform_together({collective});
-        ticket->is_done = true;
-        return ticket;
+        ++count;
+        ticket.is_done = true;
+        return;
     }
 
     auto& lane = lane_of(collective);
-    ticket->is_quick = transport_->is_quick(collective);
-    lane.queue.push_back(ticket);
+    ticket.is_quick = transport_->is_quick(collective);
     if (!lane.thread.joinable())
         lane.thread = start_without_signals([this, &lane] { work_through(lane); });
-    else if (!ticket->is_quick || !lane.is_looking)
-        lane.changed.notify_one();
-    return ticket;
+    lane.queue.push_back(&ticket);
+    ++count;
+    if (!ticket.is_quick || !lane.is_looking) lane.changed.notify_one();
 }
 
 bool Group::is_done(const Ticket& ticket) const {
@@ -131,32 +129,43 @@ bool Group::is_done(const Ticket& ticket) const {
     return ticket.is_done;
 }
 
-void Group::wait(const std::shared_ptr<Ticket>& ticket, std::optional<Clock::time_point> deadline) {
+void Group::wait(const Ticket& ticket, std::optional<Clock::time_point> deadline) {
+    try {
+        await_done(ticket, deadline);
+    } catch (const std::exception& error) {  // out of memory, say: the ticket may be queued still
+        abort({Trouble::Kind::other, error.what()});
+        std::unique_lock lock(mutex_);
+        work_done_.wait(lock, [&] { return ticket.is_done; });
+        throw;
+    }
+    if (ticket.outcome) throw_trouble(*ticket.outcome, settings_.round);
+}
+
+void Group::await_done(const Ticket& ticket, std::optional<Clock::time_point> deadline) {
     std::unique_lock lock(mutex_);
-    auto& lane = lane_of(ticket->collective);
+    auto& lane = lane_of(ticket.collective);
     Clock::duration between_looks = first_look_after;
     std::optional<Clock::time_point> look_at;
-    while (!ticket->is_done) {
-        if (perform_while_waiting(lock, *ticket, deadline)) continue;
+    while (!ticket.is_done) {
+        if (perform_while_waiting(lock, ticket, deadline)) continue;
         const auto start = Clock::now();
         if (!look_at) look_at = start + between_looks;
         const auto check_at = std::min<Clock::time_point>(*look_at, start + between_checks);
         work_done_.wait_until(lock, deadline ? std::min(*deadline, check_at) : check_at, [&] {
-            return ticket->is_done;
+            return ticket.is_done;
         });
-        if (ticket->is_done) break;
+        if (ticket.is_done) break;
         look_for_broken_connections(lock, lane);
         const auto now = Clock::now();
         if (deadline && now >= *deadline) {
             deadline.reset();
-            give_up(lock, *ticket);
+            give_up(lock, ticket);
         } else if (now >= *look_at) {
             look_for_mismatch(lock, lane);
             between_looks = std::min<Clock::duration>(between_looks * 2, longest_between_looks);
             look_at = Clock::now() + between_looks;
         }
     }
-    if (ticket->outcome) throw_trouble(*ticket->outcome, settings_.round);
 }
 
 /// True when the ticket's turn had come, this thread was allowed to perform it, and it is done.
@@ -166,7 +175,7 @@ bool Group::perform_while_waiting(
     std::optional<Clock::time_point> deadline) {
     auto& lane = lane_of(ticket.collective);
     if (!transport_ || !transport_->is_for_any_thread() || lane.current || lane.queue.empty() ||
-        lane.queue.front().get() != &ticket)
+        lane.queue.front() != &ticket)
         return false;
     auto timeout = settings_.timeout;
     if (deadline) {
@@ -233,15 +242,15 @@ void Group::work_through(Lane& lane) {
 
 /// False when the group is closing and nothing is left.
 bool Group::await_ticket(std::unique_lock<std::mutex>& lock, Lane& lane) {
-    const Ticket* seen = nullptr;
+    std::optional<std::uint64_t> begun_when_seen;
     auto launched_when_seen = count_of({});
     int looks = looks_in_vain;
     for (;;) {
         const bool is_free = !lane.current && !lane.queue.empty();
         if (is_free) {
-            const auto* front = lane.queue.front().get();
-            if (!front->is_quick || front == seen || is_closing_) break;
-            seen = front;
+            const bool is_seen = begun_when_seen == lane.begun_count;
+            if (!lane.queue.front()->is_quick || is_seen || is_closing_) break;
+            begun_when_seen = lane.begun_count;
             looks = 0;
         } else if (is_closing_ && !lane.current) {
             break;
@@ -262,18 +271,19 @@ bool Group::await_ticket(std::unique_lock<std::mutex>& lock, Lane& lane) {
 
 /// Requires: nobody else is performing in this lane, and it has a ticket.
 void Group::perform_front(std::unique_lock<std::mutex>& lock, Lane& lane, milliseconds timeout) {
-    const auto ticket = std::move(lane.queue.front());
+    auto& ticket = *lane.queue.front();
     lane.queue.pop_front();
-    lane.current = ticket->collective;
+    ++lane.begun_count;
+    lane.current = ticket.collective;
     lane.broken_since.reset();
     lock.unlock();
-    auto outcome = run(ticket->collective, timeout);
+    auto outcome = run(ticket.collective, timeout);
     lock.lock();
     lane.current.reset();
     // Of several reasons the first counts: an abort makes the collective fail as well.
     if (outcome && !dead_) dead_ = outcome;
-    if (outcome) ticket->outcome = dead_;
-    ticket->is_done = true;
+    if (outcome) ticket.outcome = dead_;
+    ticket.is_done = true;  // from here on it may be gone
     work_done_.notify_all();
 }
 
@@ -284,11 +294,16 @@ Outcome Group::run(const Collective& collective, milliseconds timeout) {
         if (dead_) return dead_;
         transport = transport_;
     }
-    auto outcome = transport->run(collective, timeout);
-    if (!outcome) return {};
-    auto explained = explain(collective, std::move(*outcome));
+    Outcome outcome;
+    try {
+        outcome = transport->run(collective, timeout);
+        if (!outcome) return {};
+        outcome = explain(collective, std::move(*outcome));
+    } catch (const std::exception& error) {  // out of memory, say: who waits must hear of the end
+        outcome = Trouble{Trouble::Kind::other, error.what()};
+    }
     transport->abort();  // tells the peers, which may be waiting for us
-    return explained;
+    return outcome;
 }
 
 Trouble Group::explain(const Collective& collective, Trouble trouble) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "ddprun/process_group.hpp"
+#include "ddprun/backend.hpp"
 #include "worker_sdk/src/groups/collective.hpp"
 #include "worker_sdk/src/groups/founding.hpp"
 #include "worker_sdk/src/groups/lane.hpp"
@@ -21,7 +21,7 @@
 
 namespace ddprun::groups {
 
-/// What a ProcessGroup is inside: a queue of collectives and a thread that opens the transport and
+/// What a ddprun_group is inside: a queue of collectives and a thread that opens the transport and
 /// then performs them in order; sends and receives have a queue and a thread each from the first of
 /// them on. These threads block all signals, so handlers run on the program's own threads and a
 /// write to a dead peer raises no SIGPIPE.
@@ -47,27 +47,29 @@ public:
 
     /// Runs `open` on the group's thread and waits for it; throws its trouble. `watch` may be null.
     /// Without `founding` the group has no sub-groups.
-    static ProcessGroup create(
+    static std::shared_ptr<Group> create(
         Settings settings,
         std::function<Opened()> open,
         std::shared_ptr<MismatchWatch> watch,
         std::optional<Founding> founding = {});
     /// The world of one.
-    static ProcessGroup create_alone();
+    static std::shared_ptr<Group> create_alone();
 
     explicit Group(Settings settings);
     Group(const Group&) = delete;
     Group& operator=(const Group&) = delete;
-    /// Requires: no ticket is in flight (a Work keeps its group alive and waits).
+    /// Requires: no ticket is in flight (a ddprun_work keeps its group alive).
     ~Group();
 
     const Settings& settings() const { return settings_; }
 
-    /// Queues it. Throws what `check` says, or the trouble the group died of.
-    std::shared_ptr<Ticket> launch(Collective collective);
+    /// Queues it. The ticket is the caller's memory until `wait` has returned or thrown. Throws
+    /// what `check` says, or the trouble the group died of; then nothing is queued.
+    void launch(Collective collective, Ticket& ticket);
     bool is_done(const Ticket& ticket) const;
-    /// Throws the ticket's trouble. A deadline that passes aborts the group with Timeout.
-    void wait(const std::shared_ptr<Ticket>& ticket, std::optional<Clock::time_point> deadline);
+    /// Returns or throws (the ticket's trouble) when the ticket is done, never before. A deadline
+    /// that passes aborts the group with Timeout.
+    void wait(const Ticket& ticket, std::optional<Clock::time_point> deadline);
     void abort(Trouble why);
     /// Null when any memory will do.
     std::shared_ptr<Arena> arena() const;
@@ -88,6 +90,7 @@ private:
         std::unique_lock<std::mutex>& lock,
         const Ticket& ticket,
         std::optional<Clock::time_point> deadline);
+    void await_done(const Ticket& ticket, std::optional<Clock::time_point> deadline);
     Outcome run(const Collective& collective, std::chrono::milliseconds timeout);
     Trouble explain(const Collective& collective, Trouble trouble);
     void give_up(std::unique_lock<std::mutex>& lock, const Ticket& ticket);

@@ -5,16 +5,21 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
-#include <memory>
 #include <optional>
 #include <thread>
 
 namespace ddprun::groups {
 
-/// One launched collective. Guarded by its group's mutex.
+/// One launched collective, in the memory of whoever launched it and waits for it. Guarded by its
+/// group's mutex.
 struct Ticket {
-    Collective collective;
+    Ticket() = default;
+    Ticket(const Ticket&) = delete;
+    Ticket& operator=(const Ticket&) = delete;
+
+    Collective collective{};
     bool is_quick = false;
     bool is_done = false;
     Outcome outcome{};
@@ -25,8 +30,10 @@ struct Ticket {
 /// mutex.
 struct Lane {
     std::condition_variable changed;
-    std::deque<std::shared_ptr<Ticket>> queue;
+    std::deque<Ticket*> queue;
     std::optional<Collective> current;
+    /// How many tickets have left the queue.
+    std::uint64_t begun_count = 0;
     /// When a connection was first seen broken during `current`.
     std::optional<std::chrono::steady_clock::time_point> broken_since;
     /// The thread looks at the queue once in a while by itself.

@@ -79,6 +79,8 @@ const Posted& HostTransport::posted_by(int rank) const {
 }
 
 bool HostTransport::perform(const Collective& step, const Collective& whole, Wait& wait) {
+    // All may have arrived where one has given up: that is no success.
+    if (segment_->has_failed()) return false;
     ++call_count_;
     const auto offset = offset_given(step);
     if (offset == Posted::no_offset) deposit(step, chunk_at(step, 0));

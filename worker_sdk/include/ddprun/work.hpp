@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ddprun/ddprun.h"
+#include "ddprun/throw_error.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <utility>
+
+namespace ddprun {
+
+/// A collective that was launched. Its buffers belong to the group until `wait` has returned or
+/// thrown. A Work that is dropped waits in its destructor (and keeps quiet about errors: the next
+/// call on the group repeats them). For one thread at a time.
+class [[nodiscard]] Work {
+public:
+    using Clock = std::chrono::steady_clock;
+
+    /// Takes over what a C function has launched.
+    explicit Work(ddprun_work* handle) : handle_(handle) {}
+    Work(Work&& other) noexcept
+        : handle_(std::exchange(other.handle_, nullptr)),
+          failure_(std::exchange(other.failure_, nullptr)) {}
+    Work& operator=(Work&& other) noexcept {
+        const Work before(std::move(*this));  // waits in its destructor
+        handle_ = std::exchange(other.handle_, nullptr);
+        failure_ = std::exchange(other.failure_, nullptr);
+        return *this;
+    }
+    Work(const Work&) = delete;
+    Work& operator=(const Work&) = delete;
+    ~Work() {
+        if (handle_) ddprun_work_wait(handle_, 0);
+    }
+
+    bool is_done() const { return ddprun_work_is_done(handle_) != 0; }
+
+    /// Waits for the end, at most as long as the group's timeout allows each collective. Throws
+    /// what went wrong: PeerLost, Timeout or Mismatch; and once more when it is called again.
+    void wait() { wait_for(0); }
+
+    /// The same with a deadline of its own. When it passes, the group is aborted and Timeout is
+    /// thrown: a collective cannot be called back alone. The peers see PeerLost, or the same
+    /// Timeout, which names them.
+    void wait(Clock::time_point deadline) {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+        wait_for(std::max<std::int64_t>(left.count(), 1));
+    }
+
+private:
+    void wait_for(std::int64_t timeout_ms) {
+        if (failure_) std::rethrow_exception(failure_);
+        if (!handle_) return;
+        const int status = ddprun_work_wait(std::exchange(handle_, nullptr), timeout_ms);
+        if (status != DDPRUN_OK) fail(status);
+    }
+
+    [[noreturn]] void fail(int status) {
+        try {
+            throw_last_error(status);
+        } catch (...) {
+            failure_ = std::current_exception();
+            throw;
+        }
+    }
+
+    ddprun_work* handle_;         // null: over, or moved from
+    std::exception_ptr failure_;  // what `wait` threw
+};
+
+}  // namespace ddprun
