@@ -47,12 +47,12 @@ Outcome TwoLevelTransport::run(const Collective& collective, milliseconds timeou
     switch (collective.kind) {
         case Kind::all_reduce: return all_reduce(collective, timeout);
         case Kind::broadcast: return broadcast(collective, timeout);
+        case Kind::reduce_scatter: return reduce_scatter(collective, timeout);
         case Kind::barrier: return barrier(collective, timeout);
         case Kind::send:
         case Kind::recv: return move(collective, timeout);
         case Kind::reduce:
         case Kind::all_gather:
-        case Kind::reduce_scatter:
         case Kind::gather:
         case Kind::scatter:
         case Kind::all_to_all: break;
@@ -90,6 +90,69 @@ Outcome TwoLevelTransport::broadcast(const Collective& collective, milliseconds 
     if (root_host == settings_.own_host) return {};
     step.root = 0;
     return here(step, collective, timeout + grace_for_leaders);
+}
+
+Outcome TwoLevelTransport::reduce_scatter(const Collective& collective, milliseconds timeout) {
+    auto sum = collective;
+    if (sum.op == Op::average) sum.op = Op::sum;
+
+    // Of the ranks of this host, in the leader's memory.
+    std::vector<std::byte> sums;
+    auto step = sum;
+    step.kind = Kind::reduce;
+    step.root = 0;
+    step.count = collective.count * everybody_.size();
+    step.data = const_cast<void*>(collective.input);  // who is no root of a reduce only gives
+    if (is_leader()) {
+        const auto* input = static_cast<const std::byte*>(collective.input);
+        sums.assign(input, input + step.bytes());
+        step.data = sums.data();
+    }
+    if (auto trouble = here(step, collective, timeout)) return trouble;
+
+    // Of all ranks: the parts of this host.
+    std::vector<std::byte> own;
+    if (is_leader()) {
+        auto between = sum;
+        between.count = collective.count * largest_host();
+        sums = by_host(sums, collective.bytes());
+        own.resize(between.bytes());
+        between.input = sums.data();
+        between.data = own.data();
+        if (auto trouble = between_leaders(between, collective, timeout)) return trouble;
+        if (collective.op == Op::average)
+            divide(own.data(), between.count, collective.type, static_cast<int>(everybody_.size()));
+    }
+
+    step = collective;
+    step.kind = Kind::scatter;
+    step.root = 0;
+    step.input = own.data();
+    if (host_) return here(step, collective, timeout + grace_for_leaders);
+    std::copy_n(own.data(), collective.bytes(), static_cast<std::byte*>(collective.data));
+    return {};
+}
+
+std::size_t TwoLevelTransport::largest_host() const {
+    std::size_t largest = 0;
+    for (const auto& ranks : settings_.hosts)
+        largest = std::max(largest, ranks.size());
+    return largest;
+}
+
+/// A part for each rank, in the order of ranks, becomes one for each host, all equally large, with
+/// the parts of its ranks.
+std::vector<std::byte> TwoLevelTransport::by_host(
+    const std::vector<std::byte>& by_rank, std::size_t part_bytes) const {
+    const auto host_bytes = largest_host() * part_bytes;
+    std::vector<std::byte> sorted(settings_.hosts.size() * host_bytes);
+    for (std::size_t host = 0; host < settings_.hosts.size(); ++host) {
+        auto* to = sorted.data() + host * host_bytes;
+        for (const int rank : settings_.hosts[host])
+            to = std::copy_n(
+                by_rank.data() + static_cast<std::size_t>(rank) * part_bytes, part_bytes, to);
+    }
+    return sorted;
 }
 
 Outcome TwoLevelTransport::barrier(const Collective& collective, milliseconds timeout) {

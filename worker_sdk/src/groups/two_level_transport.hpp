@@ -5,6 +5,7 @@
 #include "worker_sdk/src/groups/mismatch_watch.hpp"
 #include "worker_sdk/src/groups/transport.hpp"
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -18,9 +19,9 @@
 namespace ddprun::groups {
 
 /// Ranks on several hosts: shared memory within each, Gloo between the leaders (the first rank of
-/// each host) for all_reduce, broadcast and barrier. The other collectives go over Gloo between all
-/// ranks, which connect at the first of them; messages to another host over a connection of their
-/// own.
+/// each host) for all_reduce, reduce_scatter, broadcast and barrier. The other collectives go over
+/// Gloo between all ranks, which connect at the first of them; messages to another host over a
+/// connection of their own.
 class TwoLevelTransport : public Transport {
 public:
     using Opened = std::variant<std::unique_ptr<Transport>, Trouble>;
@@ -54,6 +55,7 @@ private:
 
     Outcome all_reduce(const Collective& collective, std::chrono::milliseconds timeout);
     Outcome broadcast(const Collective& collective, std::chrono::milliseconds timeout);
+    Outcome reduce_scatter(const Collective& collective, std::chrono::milliseconds timeout);
     Outcome barrier(const Collective& collective, std::chrono::milliseconds timeout);
     Outcome move(const Collective& message, std::chrono::milliseconds timeout);
     Outcome here(
@@ -71,6 +73,9 @@ private:
     const std::vector<int>& own_ranks() const { return settings_.hosts[settings_.own_host]; }
     bool is_leader() const { return own_ranks().front() == settings_.rank; }
     std::size_t host_of(int rank) const;
+    std::size_t largest_host() const;
+    std::vector<std::byte> by_host(
+        const std::vector<std::byte>& by_rank, std::size_t part_bytes) const;
 
     const Settings settings_;
     std::vector<int> leaders_;

@@ -117,7 +117,7 @@ void all_gather(const Mesh& mesh, const DdprunCollective& collective) {
 /// one and sending the one before it go on together.
 void reduce_scatter(const Mesh& mesh, const DdprunCollective& collective) {
     constexpr std::uint8_t prefix = 0x71;
-    constexpr std::size_t most_piece_bytes = 256 * 1024;
+    constexpr std::size_t most_piece_bytes = 128 * 1024;
     const auto slot = gloo::Slot::build(prefix, collective.tag);
     const std::chrono::milliseconds timeout(collective.timeout_ms);
     const auto combine = combine_of(collective);
