@@ -8,6 +8,7 @@
 #include "agent/runner/death_notice.hpp"
 #include "agent/runner/event_recorder.hpp"
 #include "agent/runner/job_reporting.hpp"
+#include "agent/runner/peer_calls.hpp"
 #include "agent/runner/post_mortem.hpp"
 #include "agent/runner/rendezvous_access.hpp"
 #include "agent/runner/round_stores.hpp"
@@ -78,6 +79,7 @@ private:
     PostMortem post_mortem_;
     WorkerProcesses workers_;
     std::shared_ptr<server::Listener> peers_;
+    PeerCalls peer_calls_;
     RendezvousAccess rendezvous_;
     std::unique_ptr<net::Driver<Agent>> driver_;
     control::Node node_;
@@ -119,6 +121,14 @@ AgentRunner::AgentRunner(
           console_,
           keeper_,
           [this](Agent::Event event) { tell_worker_event(std::move(event)); }),
+      peer_calls_(
+          io_,
+          {[this](int caller, PeerVouch vouch) {
+               post(Agent::PeerAsked{caller, vouch});
+           },
+           [this](int ask, std::optional<PeerAnswer> answer) {
+               post(Agent::PeerAnswered{ask, answer});
+           }}),
       rendezvous_(
           io_,
           config,
@@ -173,7 +183,7 @@ int AgentRunner::run() {
     return exit_code_;
 }
 
-/// Neighbours will ask here for each other one day; until then whoever calls is closed.
+/// Where neighbours ask for a vouch.
 Result<std::uint16_t> AgentRunner::listen_for_peers() {
     auto acceptor = listen_in_range(
         io_, own_listen_host(config_), {config_.first_port, config_.last_port}, random_);
@@ -181,7 +191,8 @@ Result<std::uint16_t> AgentRunner::listen_for_peers() {
     error_code ec;
     const auto port = acceptor->local_endpoint(ec).port();
     peers_ = std::make_shared<server::Listener>(
-        std::move(*acceptor), [](net::Tcp::socket socket) { net::close(socket); });
+        std::move(*acceptor),
+        [this](net::Tcp::socket socket) { peer_calls_.take(std::move(socket)); });
     peers_->start();
     return port;
 }
@@ -215,6 +226,8 @@ void AgentRunner::perform(Agent::Effect& effect) {
             },
             [&](const Agent::ExplainFailure& e) { explain(e); },
             [&](const Agent::CleanUpRound& e) { clean_up(e.round); },
+            [&](const Neighbours::Ask& e) { peer_calls_.ask(e); },
+            [&](const Agent::AnswerPeer& e) { peer_calls_.answer(e.caller, e.answer); },
             [&](const Agent::SetFence& e) { keeper_.set_fence(e.ends_at); },
             [&](const Agent::InterruptServer& e) {
                 rendezvous_.interrupt_server(e.signal, e.reason);

@@ -103,6 +103,11 @@ void Agent::handle(Event event, Instant now, std::vector<Effect>& out) {
                 if (notice_until_ && assignment_->round == given.round)
                     stop_workers(SIGTERM, config_.settings.grace, now, out);
             },
+            [&](const PeerAsked& asked) {
+                out.push_back(AnswerPeer{
+                    asked.caller, neighbours_.answer(asked.vouch, has_standing(now), now)});
+            },
+            [&](const PeerAnswered& answered) { on_peer_answered(answered, now, out); },
             [&](const Signalled& signalled) { on_signal(signalled.signal, now, out); },
             [&](DeadlinePassed) { on_deadline(now, out); },
         },
@@ -285,6 +290,7 @@ control::Resume Agent::resume(Instant now) const {
     resume.join = join();
     resume.incarnation = welcome_->incarnation;
     resume.assignment = assignment_;
+    resume.reached = told_reach_;
     resume.spent = assignment_ ? assignment_->restart_count : 0;
     if (failure_ && !notice_until_) {
         resume.failure = failure_;
@@ -315,10 +321,7 @@ void Agent::tell_server(Instant now, std::vector<Effect>& out) {
     }
     if (!assignment_) return;
     const int round = assignment_->round;
-    if (facts_.has_started && !told_.has_started) {
-        told_.has_started = true;
-        send(control::Started{round, 0}, out);
-    }
+    if (facts_.has_started && !told_.has_started) tell_started(out);
     // The others are stopped because of it.
     if (facts_.has_failed && !told_.has_failed && !notice_until_) {
         told_.has_failed = true;
@@ -385,15 +388,16 @@ void Agent::on_message(control::ServerMessage message, Instant now, std::vector<
                 on_admitted(out, now);
             },
             [&](const control::Lost& lost) { on_lost(lost, now, out); },
-            [&](control::Assignment& next) { on_assignment(std::move(next), out); },
+            [&](control::Assignment& next) { on_assignment(std::move(next), now, out); },
             [&](const control::Stop& stop) { on_stop(stop, now, out); },
             [&](control::Standby& standby) {
                 out.push_back(NoteStandby{std::move(standby.reason)});
             },
             [&](const control::HeartbeatAck& ack) { on_heartbeat_ack(ack, out); },
             [&](const control::Ask& ask) {
-                // Nobody vouches yet, and who never promised silence has not disowned.
-                send(control::NeighbourHeard{ask.node, ask.round, std::nullopt, false}, out);
+                const auto answer = neighbours_.on_asked_about(ask, now);
+                if (!answer) return note_stale("ask", out);
+                send(*answer, out);
             },
             [&](control::JobResult& result) {
                 if (result_) return note_stale("result", out);
@@ -416,7 +420,7 @@ void Agent::on_message(control::ServerMessage message, Instant now, std::vector<
         message);
 }
 
-void Agent::on_assignment(control::Assignment next, std::vector<Effect>& out) {
+void Agent::on_assignment(control::Assignment next, Instant now, std::vector<Effect>& out) {
     // Workers were promised this address, however the first node is reached otherwise.
     if (config_.rendezvous.is_static) {
         next.master_addr = config_.rendezvous.endpoint.host;
@@ -454,6 +458,7 @@ void Agent::on_assignment(control::Assignment next, std::vector<Effect>& out) {
     if (config_.shares_store)
         out.push_back(
             CheckStore{assignment_->round, {assignment_->master_addr, assignment_->master_port}});
+    meet_neighbours(now, out);
 }
 
 std::string Agent::node_addr() const {
@@ -661,7 +666,8 @@ void Agent::after_group(Instant now, std::vector<Effect>& out) {
     if (result_ || ending_) return finish(out);
     if (is_fenced_) {
         is_fenced_ = false;
-        if (welcome_->hosted)
+        // Earlier it is perhaps this node that nobody hears: it may come back in time.
+        if (welcome_->hosted && now >= own_word_ends_at())
             return end(
                 server_gone("nothing was heard of the ddprun that hosts the rendezvous"), now, out);
     }
@@ -697,6 +703,46 @@ control::WorkerFailure Agent::failure_of(int local_rank) const {
 
 int Agent::rank_of(int local_rank) const {
     return assignment_->rank_base + local_rank;
+}
+
+// ---- neighbours ---------------------------------------------------------------------------------
+
+/// Who of them can be reached at all: the server must know before anybody is silent.
+void Agent::meet_neighbours(Instant now, std::vector<Effect>& out) {
+    neighbours_.enter(node_.nonce, assignment_->round, assignment_->neighbours);
+    told_reach_ = 0;
+    asked_neighbours_at_.reset();
+    // When this process stops, the server in it does too: nobody judges it meanwhile.
+    if (has_lease() && !is_hosting_) ask_neighbours(now, out);
+}
+
+void Agent::ask_neighbours(Instant now, std::vector<Effect>& out) {
+    asked_neighbours_at_ = now;
+    for (auto& ask : neighbours_.ask_all(now))
+        out.push_back(std::move(ask));
+}
+
+void Agent::on_peer_answered(const PeerAnswered& answered, Instant now, std::vector<Effect>& out) {
+    neighbours_.on_answer(answered.ask, answered.answer);
+    if (neighbours_.is_round_over() && fence()) fall("a neighbour is in a later round", now, out);
+}
+
+/// Not before it is known who can be reached, unless there is more to tell already.
+void Agent::tell_started(std::vector<Effect>& out) {
+    const bool is_more = phase_ == Phase::succeeded || facts_.has_failed || facts_.is_ready;
+    if (!neighbours_.is_reach_known() && !is_more) return;
+    told_.has_started = true;
+    told_reach_ = neighbours_.reached_count();
+    send(control::Started{assignment_->round, told_reach_}, out);
+}
+
+/// While nothing is heard of the server, and as long as a vouch can still help.
+std::optional<Instant> Agent::vouch_at() const {
+    if (!has_vouchers() || is_lost_ || !welcome_) return std::nullopt;
+    const auto next = std::max(
+        acknowledged_at_ + limits::vouch_after, *asked_neighbours_at_ + limits::vouch_interval);
+    if (next >= standing_ends_at()) return std::nullopt;
+    return next;
 }
 
 // ---- ends ---------------------------------------------------------------------------------------
@@ -742,6 +788,8 @@ void Agent::end(Ending ending, Instant now, std::vector<Effect>& out) {
 void Agent::rejoin(Instant now, std::vector<Effect>& out) {
     is_lost_ = false;
     node_.nonce = make_nonce(random_);
+    neighbours_.leave();
+    told_reach_ = 0;
     drop_links(out);
     if (used_store_) out.push_back(CloseStore{*used_store_});
     used_store_.reset();
@@ -828,8 +876,49 @@ std::optional<Instant> Agent::fence() const {
     if (!has_lease() || !welcome_ || is_fenced_ || !has_workers()) return std::nullopt;
     // The leaders are gone; what they left behind acts in no world.
     if (phase_ == Phase::succeeded) return std::nullopt;
+    return standing_ends_at();
+}
+
+/// Until then the server counts this node in, whatever it did not hear: always earlier than its
+/// own judgement (agent/README.md, "The fence"). None: it never judges.
+std::optional<Instant> Agent::standing_ends_at() const {
+    if (!has_lease() || !welcome_) return std::nullopt;
+    const auto own_word = own_word_ends_at();
+    if (!has_vouchers()) return own_word;
+    const auto heard_at = std::max(acknowledged_at_, neighbours_.vouched_at().value_or(Instant{}));
+    return std::min(own_word, heard_at + limits::fence_after_silence);
+}
+
+/// Of what this node said to the server itself.
+Instant Agent::own_word_ends_at() const {
     return acknowledged_at_ +
            from_seconds(limits::fence_share_of_lease * in_seconds(welcome_->lease));
+}
+
+/// The server asks the neighbours then, and judges after a few seconds instead of a lease.
+bool Agent::has_vouchers() const {
+    return told_reach_ >= limits::least_reached;
+}
+
+bool Agent::has_standing(Instant now) const {
+    const auto ends_at = standing_ends_at();
+    return welcome_ && !is_lost_ && (!ends_at || now < *ends_at);
+}
+
+/// The server may soon give this node's ranks away: nothing of it may act any more.
+void Agent::fall(std::string reason, Instant now, std::vector<Effect>& out) {
+    is_fenced_ = true;
+    drop_links(out);
+    if (!unreachable_since_) unreachable_since_ = now;
+    connect_at_ = now + pause_before_next_attempt(now);
+    out.push_back(NoteStopping{assignment_->round, std::move(reason)});
+    kill_workers(now, out);
+}
+
+std::string Agent::silence(Instant now) const {
+    auto text = "no answer from the rendezvous server for " + whole_seconds(now - acknowledged_at_);
+    if (!has_vouchers() || now >= own_word_ends_at()) return text;
+    return text + ", and no neighbour vouches for this node";
 }
 
 void Agent::update_fence(std::vector<Effect>& out) {
@@ -868,16 +957,7 @@ void Agent::on_deadline(Instant now, std::vector<Effect>& out) {
             {silent, Trouble::no_answer, "it says hello and does not answer the join"}, now, out);
         if (phase_ == Phase::done) return;
     }
-    if (is_due(fence())) {
-        is_fenced_ = true;
-        drop_links(out);
-        if (!unreachable_since_) unreachable_since_ = now;
-        connect_at_ = now + pause_before_next_attempt(now);
-        out.push_back(NoteStopping{
-            assignment_->round,
-            "no answer from the rendezvous server for " + whole_seconds(now - acknowledged_at_)});
-        kill_workers(now, out);
-    }
+    if (is_due(fence())) fall(silence(now), now, out);
     if (phase_ == Phase::done) return;
     if (group_ && is_due(group_->next_deadline()))
         tell_group(WorkerGroup::DeadlinePassed{}, now, out);
@@ -889,6 +969,7 @@ void Agent::on_deadline(Instant now, std::vector<Effect>& out) {
     if (death_ && is_due(death_->explain_until)) report_failure(failure_of(death_->local_rank));
     if (is_due(connect_at_)) connect(now, out);
     if (is_due(heartbeat_at_)) heartbeat(now, out);
+    if (is_due(vouch_at())) ask_neighbours(now, out);
     if (is_due(note_at_)) {
         note_at_ = now + note_interval;
         if (unreachable_since_)
@@ -912,6 +993,7 @@ std::optional<Instant> Agent::next_deadline() const {
     if (phase_ == Phase::done) return std::nullopt;
     auto next = earliest(connect_at_, heartbeat_at_);
     next = earliest(earliest(next, fence()), admission_ends_at());
+    next = earliest(next, vouch_at());
     next = earliest(next, note_at_);
     next = earliest(next, patience_ends_at());
     next = earliest(next, result_deadline_);

@@ -5,6 +5,7 @@
 #include "agent/plan/death_note.hpp"
 #include "agent/report/cause_in_words.hpp"
 #include "agent/report/job_report.hpp"
+#include "agent/supervise/neighbours.hpp"
 #include "agent/supervise/worker_group.hpp"
 #include "rendezvous/base/backoff.hpp"
 #include "rendezvous/base/random.hpp"
@@ -112,6 +113,16 @@ public:
     struct NoticeGiven {
         int round;
     };
+    /// Another agent wants a vouch; each caller has a number of its own.
+    struct PeerAsked {
+        int caller;
+        PeerVouch vouch;
+    };
+    /// Answers to Neighbours::Ask; empty: nobody was there in time.
+    struct PeerAnswered {
+        int ask;
+        std::optional<PeerAnswer> answer;
+    };
     /// SIGINT, SIGTERM, SIGHUP or SIGQUIT, sent to `ddprun`.
     struct Signalled {
         int signal;
@@ -132,6 +143,8 @@ public:
         RemainsCounted,
         StoreChecked,
         NoticeGiven,
+        PeerAsked,
+        PeerAnswered,
         Signalled,
         DeadlinePassed>;
 
@@ -198,6 +211,12 @@ public:
         int round;
         bool operator==(const CleanUpRound&) const = default;
     };
+    /// And then close; empty: close at once.
+    struct AnswerPeer {
+        int caller;
+        std::optional<PeerAnswer> answer;
+        bool operator==(const AnswerPeer&) const = default;
+    };
     /// When the keeper is to kill this node.
     struct SetFence {
         std::optional<Instant> ends_at;
@@ -258,6 +277,8 @@ public:
         GiveNotice,
         ExplainFailure,
         CleanUpRound,
+        Neighbours::Ask,
+        AnswerPeer,
         SetFence,
         InterruptServer,
         NoteWaiting,
@@ -335,7 +356,7 @@ private:
 
     // Messages.
     void on_message(control::ServerMessage message, Instant now, std::vector<Effect>& out);
-    void on_assignment(control::Assignment next, std::vector<Effect>& out);
+    void on_assignment(control::Assignment next, Instant now, std::vector<Effect>& out);
     void on_stop(const control::Stop& stop, Instant now, std::vector<Effect>& out);
     void on_refused(const control::Refused& refused, Instant now, std::vector<Effect>& out);
     void on_lost(const control::Lost& lost, Instant now, std::vector<Effect>& out);
@@ -357,6 +378,13 @@ private:
     control::WorkerFailure failure_of(int local_rank) const;
     int rank_of(int local_rank) const;
 
+    // Neighbours.
+    void meet_neighbours(Instant now, std::vector<Effect>& out);
+    void ask_neighbours(Instant now, std::vector<Effect>& out);
+    void on_peer_answered(const PeerAnswered& answered, Instant now, std::vector<Effect>& out);
+    void tell_started(std::vector<Effect>& out);
+    std::optional<Instant> vouch_at() const;
+
     // Ends.
     void on_signal(int signal, Instant now, std::vector<Effect>& out);
     void end(Ending ending, Instant now, std::vector<Effect>& out);
@@ -369,8 +397,14 @@ private:
     std::vector<control::Consequence> consequences() const;
 
     void on_deadline(Instant now, std::vector<Effect>& out);
+    void fall(std::string reason, Instant now, std::vector<Effect>& out);
     void update_fence(std::vector<Effect>& out);
     std::optional<Instant> fence() const;
+    std::optional<Instant> standing_ends_at() const;
+    Instant own_word_ends_at() const;
+    bool has_standing(Instant now) const;
+    bool has_vouchers() const;
+    std::string silence(Instant now) const;
     std::optional<Instant> admission_ends_at() const;
     std::optional<Instant> patience_ends_at() const;
     bool has_workers() const { return group_ && !group_->is_over(); }
@@ -414,6 +448,12 @@ private:
     std::optional<Instant> heartbeat_at_;
     Instant acknowledged_at_{};
     std::optional<Instant> told_fence_;
+
+    // Neighbours of the round.
+    Neighbours neighbours_;
+    /// As many of them as the server was told are in reach in this round.
+    int told_reach_ = 0;
+    std::optional<Instant> asked_neighbours_at_;
 
     // Stores.
     bool is_opening_store_ = false;

@@ -21,6 +21,14 @@ std::string round_text(int round) {
     return "round=" + std::to_string(round);
 }
 
+std::string trimmed_line(const std::string& line) {
+    return std::string{trimmed(line)};
+}
+
+std::string answer_text(const std::optional<PeerAnswer>& answer) {
+    return answer ? trimmed_line(encode(*answer)) : "nothing";
+}
+
 }  // namespace
 
 std::string describe(const Agent::Event& event) {
@@ -61,6 +69,13 @@ std::string describe(const Agent::Event& event) {
                        (e.failure.empty() ? "answered" : e.failure);
             },
             [](const A::NoticeGiven& e) { return "notice given " + round_text(e.round); },
+            [](const A::PeerAsked& e) {
+                return "peer asked caller=" + std::to_string(e.caller) + ' ' +
+                       trimmed_line(encode(e.vouch));
+            },
+            [](const A::PeerAnswered& e) {
+                return "peer answered ask=" + std::to_string(e.ask) + ' ' + answer_text(e.answer);
+            },
             [](const A::Signalled& e) { return "signalled " + signal_name(e.signal); },
             [](A::DeadlinePassed) { return std::string{"deadline passed"}; },
         },
@@ -97,6 +112,13 @@ std::string describe(const Agent::Effect& effect) {
                 return "explain failure " + round_text(e.round) + ' ' + worker_text(e.local_rank);
             },
             [](const A::CleanUpRound& e) { return "clean up " + round_text(e.round); },
+            [](const Neighbours::Ask& e) {
+                return "ask " + e.to.to_string() + " ask=" + std::to_string(e.id) + ' ' +
+                       trimmed_line(encode(e.vouch));
+            },
+            [](const A::AnswerPeer& e) {
+                return "answer caller=" + std::to_string(e.caller) + ' ' + answer_text(e.answer);
+            },
             [](const A::SetFence& e) {
                 return std::string{e.ends_at ? "set" : "clear"} + " fence";
             },

@@ -110,6 +110,16 @@ inline constexpr Duration lost_when_disowned = 5s;
 inline constexpr int least_reached = 2;
 /// The fence as a share of the lease: an agent that hears nobody kills its workers then.
 inline constexpr double fence_share_of_lease = 0.8;
+/// The fence of a node whose neighbours can be asked, after the last sign that it still counts.
+inline constexpr Duration fence_after_silence = 4s;
+/// An agent that hears nothing of the server this long begins to ask its neighbours for a vouch.
+inline constexpr Duration vouch_after = 2 * heartbeat_interval;
+inline constexpr Duration vouch_interval = 1s;
+/// From the beginning of its connection to its answer.
+inline constexpr Duration peer_answer_timeout = 1s;
+/// Nodes of a round for which one agent remembers a vouch; callers on its `peer_port` at once.
+inline constexpr std::size_t max_vouched_nodes = 1'024;
+inline constexpr std::size_t max_peer_callers = 64;
 /// A hosted server that answers "refused" this long will not come back.
 inline constexpr Duration refused_is_gone_after = 1s;
 

@@ -249,6 +249,8 @@ void Host::perform(Agent::Effect& effect) {
                         agent::WorkerExit{agent::WorkerExit::NotExecuted{ECANCELED, "trainer"}}});
             },
             [&](agent::WorkerGroup::CountRemains) { agent_.post(Agent::RemainsCounted{0}); },
+            [&](const agent::Neighbours::Ask& e) { ask_peer(e); },
+            [&](const Agent::AnswerPeer& e) { answer_peer(e); },
             [&](const Agent::SetFence& e) { set_fence(e.ends_at); },
             // Leaders have no children; and the rest is not worth a line.
             [](const agent::WorkerGroup::SignalSession&) {},

@@ -145,6 +145,10 @@ private:
     bool reaches(const Endpoint& store) const;
     void check_store(const Agent::CheckStore& order);
     void give_notice(const Agent::GiveNotice& order);
+    void ask_peer(const agent::Neighbours::Ask& ask);
+    void end_ask(int id, std::optional<agent::PeerAnswer> answer);
+    void accept_peer(const std::shared_ptr<Link>& link);
+    void answer_peer(const Agent::AnswerPeer& answer);
     void note(const std::string& what);
     /// Done by this machine: not while it sleeps.
     void later(Duration delay, std::function<void()> action);
@@ -188,6 +192,9 @@ private:
     std::uint16_t next_port_ = 20'000;
     int next_client_port_ = 40'000;
     std::map<int, Control> links_;
+    std::map<int, std::shared_ptr<Link>> asks_;
+    std::map<int, std::shared_ptr<Link>> peer_callers_;
+    int last_peer_caller_ = 0;
     std::map<std::uint16_t, std::unique_ptr<RoundStore>> stores_;
     std::map<int, WorkerProcess> workers_;
     std::set<int> unspawned_;

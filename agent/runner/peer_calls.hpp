@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/supervise/neighbours.hpp"
+#include "rendezvous/net/tcp.hpp"
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+
+namespace ddprun::agent {
+
+/// `peer_port` and the way to those of others: carries one line each way (supervise/FORMAT.md),
+/// what it means is the machine's business. No call lasts longer than limits::peer_answer_timeout.
+/// Lives on the agent's thread.
+class PeerCalls {
+public:
+    /// Never called from inside a function of this class.
+    struct Hooks {
+        std::function<void(int caller, PeerVouch vouch)> on_asked;
+        std::function<void(int ask, std::optional<PeerAnswer> answer)> on_answered;
+    };
+
+    PeerCalls(boost::asio::io_context& io, Hooks hooks);
+    ~PeerCalls();
+    PeerCalls(const PeerCalls&) = delete;
+    PeerCalls& operator=(const PeerCalls&) = delete;
+
+    /// Somebody calls. Of too many the one that has waited longest is closed.
+    void take(net::Tcp::socket socket);
+    /// Of one that is gone meanwhile nothing comes.
+    void answer(int caller, const std::optional<PeerAnswer>& answer);
+    void ask(Neighbours::Ask ask);
+
+private:
+    struct Caller;
+    struct State;
+
+    static boost::asio::awaitable<void> hear(std::shared_ptr<State> state, int number);
+    static boost::asio::awaitable<void> call(std::shared_ptr<State> state, Neighbours::Ask ask);
+
+    boost::asio::io_context& io_;
+    std::shared_ptr<State> state_;
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/supervise/peer_message.hpp"
+#include "rendezvous/base/endpoint.hpp"
+#include "rendezvous/base/ids.hpp"
+#include "rendezvous/base/time.hpp"
+#include "rendezvous/control/message.hpp"
+
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+namespace ddprun::agent {
+
+/// What the neighbours of a round do for each other while somebody does not hear the server: who
+/// vouched for us, whom we vouched for, and whom we promised not to vouch for any more. All of it
+/// ends with the round. The whole rule, with its times: agent/README.md, "The fence".
+///
+/// A plain value: `Agent` says when to ask and what follows.
+class Neighbours {
+public:
+    /// One question. Answered by `on_answer` within limits::peer_answer_timeout.
+    struct Ask {
+        int id = 0;
+        Endpoint to;
+        PeerVouch vouch;
+
+        bool operator==(const Ask&) const = default;
+    };
+
+    /// Another round: what was asked or promised before means nothing any more.
+    void enter(const Nonce& self, int round, std::vector<control::Neighbour> neighbours);
+    /// No round and no name any more.
+    void leave();
+
+    // ---- for ourselves ----
+
+    std::size_t count() const { return neighbours_.size(); }
+    /// A vouch to each of them.
+    std::vector<Ask> ask_all(Instant now);
+    /// Without an answer: nobody was there in time. One that nobody waits for is ignored.
+    void on_answer(int id, const std::optional<PeerAnswer>& answer);
+    /// Each of the round's first questions has been answered, or will not be.
+    bool is_reach_known() const { return open_.empty() || open_.begin()->first > last_of_first_; }
+    /// How many of them have ever answered in this round, whatever they said.
+    int reached_count() const { return static_cast<int>(reached_.size()); }
+    /// When the last vouch that was answered with `vouched` was sent.
+    std::optional<Instant> vouched_at() const { return vouched_at_; }
+    /// A neighbour is in a later round: ours is over, whether or not the server could tell us.
+    bool is_round_over() const { return is_round_over_; }
+
+    // ---- for the others ----
+
+    /// Nothing: not meant for us, and not worth a word.
+    /// `has_standing`: the server may still count us in; else our word is worth nothing.
+    std::optional<PeerAnswer> answer(const PeerVouch& vouch, bool has_standing, Instant now);
+    /// To the server. Who was not heard lately is disowned with it, if the server wants that.
+    /// Nothing: it asks about another round.
+    std::optional<control::NeighbourHeard> on_asked_about(const control::Ask& ask, Instant now);
+
+private:
+    struct Question {
+        Nonce to;
+        Instant sent_at;
+    };
+
+    void forget_the_oldest();
+
+    Nonce self_;
+    int round_ = -1;
+    std::vector<control::Neighbour> neighbours_;
+    int last_id_ = 0;
+    /// Number of the last question of the first time that everybody was asked.
+    int last_of_first_ = 0;
+    std::map<int, Question> open_;
+    std::set<Nonce> reached_;
+    std::optional<Instant> vouched_at_;
+    bool is_round_over_ = false;
+
+    std::map<Nonce, Instant> heard_;
+    /// Of all that were forgotten for want of room, the latest.
+    std::optional<Instant> forgotten_at_;
+    std::set<Nonce> disowned_;
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/ids.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+/// What agents say to each other on `peer_port`: one line, one line back, and the connection is
+/// over (FORMAT.md here).
+namespace ddprun::agent {
+
+/// No line is longer, its line feed included.
+inline constexpr std::size_t max_peer_line_bytes = 128;
+
+/// "I am alive, as `node` in this round."
+struct PeerVouch {
+    /// Whom it is meant for: a port may belong to somebody else by now.
+    Nonce to;
+    Nonce node;
+    int round = 0;
+
+    bool operator==(const PeerVouch&) const = default;
+};
+
+struct PeerAnswer {
+    enum class Kind : std::uint8_t {
+        vouched,    ///< the server will hear of it when it asks
+        disowned,   ///< no further vouch is answered, or the round is over
+        elsewhere,  ///< this agent is not in that round, or hears nobody itself
+    };
+    Kind kind = Kind::elsewhere;
+    /// In which round who answers is; -1: none.
+    int round = -1;
+
+    bool operator==(const PeerAnswer&) const = default;
+};
+
+/// With the line feed.
+std::string encode(const PeerVouch& vouch);
+std::string encode(const PeerAnswer& answer);
+
+/// One line without its line feed; nothing if it is anything else.
+std::optional<PeerVouch> parse_peer_vouch(std::string_view line);
+std::optional<PeerAnswer> parse_peer_answer(std::string_view line);
+
+std::string_view name_of(PeerAnswer::Kind kind);
+
+}  // namespace ddprun::agent

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What hosts say to each other: the real lines on made-up links.
+#include "agent/supervise/peer_message.hpp"
+#include "rendezvous/base/limits.hpp"
+#include "tests/sim/cluster.hpp"
+#include "tests/sim/host.hpp"
+
+#include <utility>
+
+namespace ddprun::sim {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string_view line_of(const std::string& bytes) {
+    return std::string_view{bytes}.substr(0, bytes.find('\n'));
+}
+
+}  // namespace
+
+void Host::ask_peer(const agent::Neighbours::Ask& ask) {
+    auto* other = cluster_.host_at(ask.to.host);
+    const bool is_answered = other != nullptr && cluster_.network().connects(name_, other->name());
+    auto& link = asks_[ask.id];
+    if (is_answered && other->is_alive()) {
+        link = cluster_.network().connect(name_, other->name());
+        link->attach(
+            Link::client,
+            {[this, id = ask.id](const std::string& bytes) {
+                 end_ask(id, agent::parse_peer_answer(line_of(bytes)));
+             },
+             [this, id = ask.id] { end_ask(id, std::nullopt); }});
+        other->accept_peer(link);
+        link->send(Link::client, agent::encode(ask.vouch));
+    }
+    const bool is_refused = is_answered && !other->is_alive();
+    later(is_refused ? 1ms : limits::peer_answer_timeout, [this, id = ask.id] {
+        end_ask(id, std::nullopt);
+    });
+}
+
+void Host::end_ask(int id, std::optional<agent::PeerAnswer> answer) {
+    const auto link = asks_.extract(id);
+    if (link.empty()) return;
+    if (link.mapped()) link.mapped()->close(Link::client);
+    agent_.post(Agent::PeerAnswered{id, answer});
+}
+
+void Host::accept_peer(const std::shared_ptr<Link>& link) {
+    const int caller = ++last_peer_caller_;
+    peer_callers_[caller] = link;
+    link->attach(
+        Link::server,
+        {[this, caller](const std::string& bytes) {
+             const auto vouch = agent::parse_peer_vouch(line_of(bytes));
+             if (vouch) agent_.post(Agent::PeerAsked{caller, *vouch});
+         },
+         [this, caller] { peer_callers_.erase(caller); }});
+}
+
+void Host::answer_peer(const Agent::AnswerPeer& answer) {
+    const auto link = peer_callers_.extract(answer.caller);
+    if (link.empty()) return;
+    if (answer.answer) link.mapped()->send(Link::server, agent::encode(*answer.answer));
+    link.mapped()->close(Link::server);
+}
+
+}  // namespace ddprun::sim

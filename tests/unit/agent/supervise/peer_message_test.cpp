@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/supervise/peer_message.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace ddprun;
+using namespace ddprun::agent;
+
+namespace {
+
+const Nonce self = *Nonce::parse("00000000000000000000000000000001");
+const Nonce other = *Nonce::parse("00000000000000000000000000000002");
+
+std::string without_end(const std::string& line) {
+    REQUIRE(line.size() <= max_peer_line_bytes);
+    REQUIRE(line.back() == '\n');
+    return line.substr(0, line.size() - 1);
+}
+
+}  // namespace
+
+TEST_CASE("a question and its answers are the lines of the page") {
+    CHECK(
+        encode(PeerVouch{other, self, 7}) ==
+        "ddprun-vouch/1 00000000000000000000000000000002 00000000000000000000000000000001 7\n");
+    CHECK(encode(PeerAnswer{PeerAnswer::Kind::vouched, 7}) == "vouched 7\n");
+    CHECK(encode(PeerAnswer{PeerAnswer::Kind::disowned, 8}) == "disowned 8\n");
+    CHECK(encode(PeerAnswer{PeerAnswer::Kind::elsewhere, -1}) == "elsewhere -1\n");
+}
+
+TEST_CASE("what was written is read again, the largest numbers too") {
+    for (const int round : {0, 7, 2'147'483'647}) {
+        const PeerVouch vouch{other, self, round};
+        CHECK(parse_peer_vouch(without_end(encode(vouch))) == vouch);
+        for (const auto kind :
+             {PeerAnswer::Kind::vouched, PeerAnswer::Kind::disowned, PeerAnswer::Kind::elsewhere}) {
+            const PeerAnswer answer{kind, round};
+            CHECK(parse_peer_answer(without_end(encode(answer))) == answer);
+        }
+    }
+    const PeerAnswer nowhere{PeerAnswer::Kind::elsewhere, -1};
+    CHECK(parse_peer_answer(without_end(encode(nowhere))) == nowhere);
+}
+
+TEST_CASE("anything else is nothing, a byte more or less included") {
+    const auto vouch = without_end(encode(PeerVouch{other, self, 7}));
+    const auto answer = without_end(encode(PeerAnswer{PeerAnswer::Kind::vouched, 7}));
+    for (const auto* odd :
+         {"",
+          " ",
+          "GET / HTTP/1.1",
+          "DDPRUN/1",
+          "vouched",
+          "vouched ",
+          "vouched x",
+          "vouched -2",
+          "vouched 07",
+          "vouched +7",
+          "vouched 2147483648",
+          "vouched  7",
+          "vouched 7 ",
+          "VOUCHED 7"})
+        CHECK_FALSE(parse_peer_answer(odd));
+    for (std::size_t size = 0; size < vouch.size(); ++size)
+        CHECK_FALSE(parse_peer_vouch(vouch.substr(0, size)));
+    for (const std::string& odd : {vouch + " ", vouch + "x", " " + vouch, answer, "x" + vouch})
+        CHECK_FALSE(parse_peer_vouch(odd));
+    auto upper = vouch;
+    upper[20] = 'A';
+    CHECK_FALSE(parse_peer_vouch(upper));
+}

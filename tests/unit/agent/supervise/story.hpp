@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/supervise/agent.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <string>
+#include <utility>
+#include <vector>
+
+/// One agent on a clock that is a number, and the verbs of its world.
+namespace ddprun::agent::story {
+
+using namespace std::chrono_literals;
+namespace ctl = ddprun::control;
+
+using A = Agent;
+using G = WorkerGroup;
+using Effects = std::vector<Agent::Effect>;
+using Phase = Agent::Phase;
+
+inline const WorkerExit success{WorkerExit::Exited{0}};
+inline const WorkerExit crash{WorkerExit::Exited{3}};
+inline const WorkerExit by_sigterm{WorkerExit::Killed{SIGTERM}};
+inline const WorkerExit by_sigkill{WorkerExit::Killed{SIGKILL}};
+inline constexpr std::uint16_t first_store = 20'001;
+inline constexpr std::uint16_t second_store = 20'003;
+
+inline AgentConfig a_config(int max_nodes = 1) {
+    AgentConfig config;
+    config.run_id = "job";
+    config.rendezvous.endpoint = {"node1", 29'400};
+    config.nodes = {1, max_nodes, 0};
+    config.host_name = "here";
+    config.max_restarts = 3;
+    config.worker.program = "/bin/train";
+    config.worker.nproc = 2;
+    return config;
+}
+
+inline ctl::Node a_node() {
+    ctl::Node node;
+    node.nonce = *Nonce::parse("00000000000000000000000000000001");
+    node.host = "here";
+    node.pid = 50;
+    return node;
+}
+
+inline ctl::Welcome a_welcome(bool is_hosted = true) {
+    return {"inc", 1, 30s, is_hosted, {}};
+}
+
+inline ctl::Assignment an_assignment(int round = 0) {
+    ctl::Assignment assignment;
+    assignment.round = round;
+    assignment.restart_count = round;
+    assignment.world_size = 2;
+    assignment.role_world_size = 2;
+    assignment.master_addr = "10.0.0.1";
+    assignment.master_port = first_store;
+    return assignment;
+}
+
+inline ctl::Stop a_stop(int round = 0) {
+    return {round, "rank 7 on there exited with code 1", {}, SIGTERM, 30s};
+}
+
+/// One agent, what it asked for, and the verbs of its world.
+struct Story {
+    explicit Story(AgentConfig config = a_config())
+        : agent(std::move(config), a_node(), 20'009, random) {}
+
+    Random random{7};
+    Agent agent;
+    Instant clock{};
+    int link = 0;
+
+    void is(Agent::Event event) { agent.handle(std::move(event), clock, asked_); }
+    void is_after(Duration later, Agent::Event event) {
+        pass(later);
+        is(std::move(event));
+    }
+    /// Time goes by; every deadline on the way is kept.
+    void pass(Duration length) {
+        const auto end = clock + length;
+        while (agent.next_deadline() && *agent.next_deadline() <= end) {
+            clock = std::max(clock, *agent.next_deadline());
+            is(A::DeadlinePassed{});
+        }
+        clock = end;
+    }
+    void hears(ctl::ServerMessage message) { is(A::Received{link, std::move(message)}); }
+
+    /// The next connection is there.
+    void gets_through() {
+        for (const auto& effect : asked_)
+            if (const auto* connect = std::get_if<A::Connect>(&effect)) link = connect->link;
+        is(A::LinkOpened{link, "10.0.0.2:40000"});
+    }
+    void loses_server() { is(A::LinkClosed{link, A::Trouble::lost, "closed"}); }
+    /// Every attempt fails in this way for as long as it takes.
+    void is_turned_away(A::Trouble trouble, Duration length) {
+        const auto end = clock + length;
+        while (clock <= end && agent.phase() != Phase::done) {
+            const auto effects = asked();
+            for (const auto& effect : effects)
+                if (const auto* connect = std::get_if<A::Connect>(&effect))
+                    is(A::LinkClosed{connect->link, trouble, "connect to node1:29400"});
+            all_.insert(all_.end(), effects.begin(), effects.end());
+            if (!agent.next_deadline()) break;
+            clock = std::max(clock, *agent.next_deadline());
+            if (clock <= end) is(A::DeadlinePassed{});
+        }
+        clock = end;
+        asked_.insert(asked_.begin(), all_.begin(), all_.end());
+        all_.clear();
+    }
+
+    Story& joined() {
+        is(A::Began{});
+        is(A::StoreOpened{first_store});
+        gets_through();
+        hears(a_welcome());
+        return *this;
+    }
+    Story& running(ctl::Assignment assignment = an_assignment()) {
+        joined();
+        hears(std::move(assignment));
+        is(A::WorkerSpawned{0, 100});
+        is(A::WorkerSpawned{1, 101});
+        asked();
+        REQUIRE(agent.phase() == Phase::running);
+        return *this;
+    }
+    void all_exit(const WorkerExit& exit) {
+        for (int rank = 0; rank < 2; ++rank)
+            if (!agent.group()->worker(rank).is_gone()) is(A::WorkerExited{rank, exit});
+    }
+    void nothing_remains() { is(A::RemainsCounted{0}); }
+
+    /// What was asked since the last look.
+    Effects asked() {
+        Effects news;
+        std::swap(news, asked_);
+        return news;
+    }
+    template <class T>
+    std::vector<T> asked_for() const {
+        std::vector<T> found;
+        for (const auto& effect : asked_)
+            if (const auto* one = std::get_if<T>(&effect)) found.push_back(*one);
+        return found;
+    }
+    template <class T>
+    std::vector<T> said() const {
+        std::vector<T> found;
+        for (const auto& send : asked_for<A::Send>())
+            if (const auto* one = std::get_if<T>(&send.message)) found.push_back(*one);
+        return found;
+    }
+    JobReport report() const {
+        const auto ends = asked_for<A::Finish>();
+        REQUIRE(ends.size() == 1);
+        REQUIRE(agent.phase() == Phase::done);
+        return ends.front().report;
+    }
+
+private:
+    Effects asked_;
+    Effects all_;
+};
+
+}  // namespace ddprun::agent::story
+
+namespace ddprun::agent {
+inline doctest::String toString(const std::vector<Agent::Effect>& effects) {
+    std::string text;
+    for (const auto& effect : effects)
+        text += describe(effect) + "; ";
+    return text.c_str();
+}
+}  // namespace ddprun::agent
