@@ -119,13 +119,32 @@ server::Hosting RendezvousAccess::settle(server::HostingFacts facts) {
             return server::Refuse{failed->describe()};
         facts.is_port_in_use = true;
         const auto port = listen->on.port;
+        // A walk through all processes: once, and for a person's last word.
+        if (!port_holder_) port_holder_ = net::who_listens_on(port);
+        facts.held_by = *port_holder_;
         hosting = server::decide(facts);
-        // Finding the holder means a walk through all processes: only for a person's last word.
+        if (std::holds_alternative<server::Connect>(hosting)) warn_of_stranger(facts);
         if (!std::holds_alternative<server::Refuse>(hosting)) continue;
         facts.held_by = net::who_listens_on(port);
         hosting = server::decide(facts);
     }
+    const auto* listen = std::get_if<server::Listen>(&hosting);
+    if (server_ && listen != nullptr && facts.is_port_in_use)
+        log::warning("rendezvous.moved", {{"port", own_server_.port}, {"reason", listen->reason}});
     return hosting;
+}
+
+/// Somebody known who holds the port and is none of ours will hardly be the job's server.
+void RendezvousAccess::warn_of_stranger(const server::HostingFacts& facts) {
+    if (facts.held_by.empty() || facts.is_held_by_ddprun()) return;
+    if (std::exchange(has_warned_of_stranger_, true)) return;
+    log::warning(
+        "rendezvous.port_taken",
+        {{"port", facts.endpoint.port},
+         {"holder", facts.held_by},
+         {"consequence",
+          "this node cannot serve there and takes the holder for the job's server; stop it or "
+          "choose another port on all nodes"}});
 }
 
 /// A free port is one of the range that every listener of ours keeps to.
@@ -172,8 +191,7 @@ void RendezvousAccess::open(int link, Endpoint endpoint) {
     };
     hooks.on_closed = [this, link](client::CoordinatorClient::Closed closed) {
         links_.erase(link);
-        hooks_.on_event(
-            Agent::LinkClosed{link, closed.trouble, std::move(closed.reason)});
+        hooks_.on_event(Agent::LinkClosed{link, closed.trouble, std::move(closed.reason)});
     };
     links_[link] =
         std::make_unique<client::CoordinatorClient>(io_, std::move(endpoint), std::move(hooks));

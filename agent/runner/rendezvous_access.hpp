@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace ddprun::agent {
@@ -56,6 +57,7 @@ private:
     boost::asio::awaitable<std::vector<std::string>> resolve();
     /// What to do after all, once listening was tried where that was the answer.
     server::Hosting settle(server::HostingFacts facts);
+    void warn_of_stranger(const server::HostingFacts& facts);
     std::optional<Failure> host(const server::Listen& listen);
     std::optional<Failure> host_at(std::uint16_t port, const server::Listen& listen);
     void open(int link, Endpoint endpoint);
@@ -65,6 +67,9 @@ private:
     Hooks hooks_;
     std::unique_ptr<server::RendezvousServer> server_;
     Endpoint own_server_;
+    /// Of the endpoint's port, when it was taken first.
+    std::optional<std::string> port_holder_;
+    bool has_warned_of_stranger_ = false;
     /// Empty while it is being found out who hosts.
     std::map<int, std::unique_ptr<client::CoordinatorClient>> links_;
 };

@@ -10,10 +10,12 @@
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 namespace ddprun::net {
@@ -58,25 +60,35 @@ std::string command_of(const std::filesystem::path& process) {
     return program.starts_with(name) ? program : name;
 }
 
-/// The inode of the socket that listens on the port, as /proc/net/tcp prints it.
-std::string listening_inode(const char* table, std::uint16_t port) {
+/// The socket that listens on a port, in the words of /proc/net/tcp.
+struct ListeningSocket {
+    std::string inode;
+    std::string user;
+};
+
+std::optional<ListeningSocket> listening_socket(const char* table, std::uint16_t port) {
     std::ifstream file(table);
     std::string line;
     std::getline(file, line);
+    constexpr std::string_view listen_state = " 0A ";
     while (std::getline(file, line)) {
+        // Thousands of connections may be in it.
+        if (line.find(listen_state) == std::string::npos) continue;
         std::istringstream words(line);
         std::string slot, local, remote, state, queues, timer, retransmits, uid, timeout, inode;
         words >> slot >> local >> remote >> state >> queues >> timer >> retransmits >> uid >>
             timeout >> inode;
-        constexpr std::string_view listen_state = "0A";
         const auto colon = local.rfind(':');
-        if (state != listen_state || colon == std::string::npos) continue;
+        if (colon == std::string::npos) continue;
         unsigned number = 0;
         std::from_chars(local.data() + colon + 1, local.data() + local.size(), number, 16);
-        if (number == port) return inode;
+        if (number == port) return ListeningSocket{inode, uid};
     }
-    return {};
+    return std::nullopt;
 }
+
+/// Descriptors that are looked at for one question.
+constexpr int most_descriptors = 200'000;
 
 }  // namespace
 
@@ -178,10 +190,11 @@ void close(Tcp::socket& socket) {
 }
 
 std::string who_listens_on(std::uint16_t port) {
-    auto inode = listening_inode("/proc/net/tcp", port);
-    if (inode.empty()) inode = listening_inode("/proc/net/tcp6", port);
-    if (inode.empty()) return {};
-    const auto wanted = "socket:[" + inode + "]";
+    auto socket = listening_socket("/proc/net/tcp", port);
+    if (!socket) socket = listening_socket("/proc/net/tcp6", port);
+    if (!socket) return {};
+    const auto wanted = "socket:[" + socket->inode + "]";
+    int looked_at = 0;
     std::error_code ec;
     for (const auto& process : std::filesystem::directory_iterator("/proc", ec)) {
         const auto pid = process.path().filename().string();
@@ -189,12 +202,14 @@ std::string who_listens_on(std::uint16_t port) {
         std::error_code unreadable;
         for (const auto& link :
              std::filesystem::directory_iterator(process.path() / "fd", unreadable)) {
+            if (++looked_at > most_descriptors) return {};
             std::error_code gone;
             if (std::filesystem::read_symlink(link.path(), gone) == wanted)
                 return command_of(process.path()) + " (pid " + pid + ")";
         }
     }
-    return {};
+    const bool is_anothers = socket->user != std::to_string(::getuid());
+    return is_anothers ? "a process of the user " + socket->user : std::string{};
 }
 
 }  // namespace ddprun::net

@@ -81,6 +81,7 @@ void ControlServer::perform(Machine::Effect& effect) {
         Overloaded{
             [&](const Machine::Send& send) {
                 notice_round(send.message);
+                notice_refusal(send.message);
                 if (const auto connection = connection_of(send.connection))
                     connection->send(encoded(send.message));
             },
@@ -104,6 +105,13 @@ void ControlServer::notice_round(const control::ServerMessage& message) {
     if (assignment == nullptr || assignment->round == std::exchange(round_, assignment->round))
         return;
     if (hooks_.on_round) hooks_.on_round();
+}
+
+/// Of two who want one place both screens should say so; who may try again is not told off yet.
+void ControlServer::notice_refusal(const control::ServerMessage& message) {
+    const auto* refused = std::get_if<control::Refused>(&message);
+    if (refused != nullptr && !refused->retry)
+        log::warning("rendezvous.refused", {{"reason", refused->reason}});
 }
 
 const ControlConnection::Frame& ControlServer::encoded(const control::ServerMessage& message) {

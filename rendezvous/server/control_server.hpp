@@ -59,6 +59,7 @@ private:
 
     /// Told once for each round, before anybody hears of it.
     void notice_round(const control::ServerMessage& message);
+    static void notice_refusal(const control::ServerMessage& message);
 
     control::Hello hello_;
     Duration handshake_timeout_;

@@ -4,6 +4,7 @@
 #include "rendezvous/base/endpoint.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/net/descriptors.hpp"
+#include "rendezvous/net/tcp.hpp"
 #include "rendezvous/server/daemon_options.hpp"
 #include "rendezvous/server/log_writer.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
@@ -75,7 +76,11 @@ int run_daemon(int argc, const char* const* argv) {
     server_options.version = DDPRUN_VERSION;
     RendezvousServer server(std::move(server_options));
     if (const auto port = server.start(); !port) {
-        std::fprintf(stderr, "ddprun-rendezvous: %s\n", port.error().describe().c_str());
+        auto failure = port.error();
+        const bool is_in_use = failure.code == boost::asio::error::address_in_use;
+        const auto holder = is_in_use ? net::who_listens_on(options.port) : std::string{};
+        if (!holder.empty()) failure.context += " (held by " + holder + ")";
+        std::fprintf(stderr, "ddprun-rendezvous: %s\n", failure.describe().c_str());
         return 1;
     }
     int signal = 0;

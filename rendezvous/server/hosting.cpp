@@ -52,6 +52,10 @@ Hosting listen_unless_in_use(const HostingFacts& facts, std::string why) {
 
 Hosting decide_static(const HostingFacts& facts) {
     if (facts.node_rank != 0) return Connect{"node rank 0 serves, with static rendezvous"};
+    // It says for all to hear whose place that is; this node may also be the next life of one that
+    // is just ending there.
+    if (facts.is_port_in_use && facts.max_nodes > 1 && facts.is_held_by_ddprun())
+        return Connect{in_use(facts) + ", which is asked whether this node has its place"};
     if (facts.is_port_in_use)
         return Refuse{
             in_use(facts) +
@@ -63,6 +67,10 @@ Hosting decide_static(const HostingFacts& facts) {
 }
 
 }  // namespace
+
+bool HostingFacts::is_held_by_ddprun() const {
+    return held_by.starts_with("ddprun (") || held_by.starts_with("ddprun-rendezvous (");
+}
 
 ListenOn listen_on(std::string_view written_host, std::string_view address, std::uint16_t port) {
     const auto host = address.empty() ? written_host : address;

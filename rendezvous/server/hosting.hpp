@@ -53,9 +53,13 @@ struct HostingFacts {
     std::vector<std::string> own;
     /// How long this node has tried the endpoint without anybody answering.
     Duration unanswered_for{};
-    /// Listening was tried in this attempt and the port was taken; `held_by` may name by whom.
+    /// Listening was tried in this attempt and the port was taken; `held_by` may name by whom
+    /// (net::who_listens_on).
     bool is_port_in_use = false;
     std::string held_by;
+
+    /// As far as a name can tell.
+    bool is_held_by_ddprun() const;
 };
 
 struct Listen {

@@ -103,14 +103,7 @@ Result<std::uint16_t> RendezvousServer::Core::start() {
 Result<std::uint16_t> RendezvousServer::Core::listen_at(
     const std::string& address, std::uint16_t port) {
     auto acceptor = net::listen(io_, address, port);
-    if (!acceptor) {
-        auto failure = acceptor.error();
-        if (failure.code == boost::asio::error::address_in_use) {
-            const auto holder = net::who_listens_on(port);
-            if (!holder.empty()) failure.context += " (held by " + holder + ")";
-        }
-        return failure;
-    }
+    if (!acceptor) return acceptor.error();
     error_code ec;
     const auto bound = acceptor->local_endpoint(ec);
     if (ec) return Failure{ec, "listen"};

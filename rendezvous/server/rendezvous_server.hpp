@@ -48,8 +48,9 @@ public:
     RendezvousServer(const RendezvousServer&) = delete;
     RendezvousServer& operator=(const RendezvousServer&) = delete;
 
-    /// Listens and starts the thread; returns the port. A port in use is a failure whose context
-    /// names the holder where the system tells. Requires: called once.
+    /// Listens and starts the thread; returns the port. A port in use is a failure with the code
+    /// boost::asio::error::address_in_use (net::who_listens_on may know by whom). Requires: called
+    /// once.
     Result<std::uint16_t> start();
 
     /// The hosting `ddprun` was told to stop: ends every job for everybody. The server goes on

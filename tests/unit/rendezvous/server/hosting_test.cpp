@@ -110,6 +110,21 @@ TEST_CASE("with fixed places a taken port is a refusal, even for one node: worke
     CHECK(contains(std::get<Refuse>(decision).reason, "--master-port"));
 }
 
+TEST_CASE("with fixed places a ddprun on the port is asked whose place it is") {
+    auto facts = at_the_endpoint();
+    facts.is_static = true;
+    facts.node_rank = 0;
+    facts.is_port_in_use = true;
+    facts.held_by = "ddprun (pid 412)";
+
+    CHECK(
+        decide(facts) == Hosting{Connect{"port 29400 is in use on this machine by ddprun (pid "
+                                         "412), which is asked whether this node has its place"}});
+
+    facts.max_nodes = 1;
+    CHECK(std::holds_alternative<Refuse>(decide(facts)));
+}
+
 TEST_CASE("node rank 0 serves when nobody answered at a foreign address for two seconds") {
     auto facts = elsewhere();
     facts.node_rank = 0;
