@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/explain.hpp"
 
+#include "agent/report/printable.hpp"
 #include "launcher/node_range.hpp"
 #include "launcher/number.hpp"
+#include "launcher/resolving.hpp"
 
 #include <algorithm>
 #include <cctype>
+#include <sstream>
+#include <string_view>
+#include <vector>
 
 namespace ddprun::launcher {
 namespace {
@@ -25,35 +30,150 @@ std::string shell_word(const std::string& word) {
     return quoted + "'";
 }
 
+constexpr std::size_t value_column = 24;
+constexpr std::size_t origin_column = 55;
+
+/// 80 columns wide, but for what is one word.
 class Page {
 public:
     void row(const std::string& name, const std::string& value, const std::string& origin) {
-        std::string line = "  " + padded(name, 20) + padded(value, 26);
-        text_ += line + origin + "\n";
+        origins_.push_back(origin);
+        const auto shown = agent::printable(value);
+        std::string line = "  " + name;
+        line.resize(std::max(line.size() + 1, value_column), ' ');
+        line += agent::wrapped(shown, value_column);
+        const auto origin_at = column_of_origin(origin);
+        const bool is_beside =
+            value_column + shown.size() + 2 <= origin_column && origin_at == origin_column;
+        line += is_beside ? std::string(origin_column - value_column - shown.size(), ' ')
+                          : "\n" + std::string(origin_at, ' ');
+        text_ += line + agent::wrapped(origin, origin_at) + "\n";
     }
     template <class T>
     void row(const std::string& name, const From<T>& value, const std::string& shown) {
         row(name, shown, value.origin);
     }
+    /// Whether a row came of it. An origin may say more around what was typed.
+    bool has_told(const std::string& typed) const {
+        return std::any_of(origins_.begin(), origins_.end(), [&](const std::string& origin) {
+            constexpr std::string_view ends = " =:,";
+            const auto text = " " + origin + " ";
+            return std::any_of(ends.begin(), ends.end(), [&](char end) {
+                return text.find(" " + typed + end) != std::string::npos;
+            });
+        });
+    }
+    void sentence(const std::string& text) {
+        constexpr std::size_t indent = 2;
+        line(agent::wrapped(text, indent));
+    }
     void line(const std::string& text) { text_ += text + "\n"; }
     std::string take() { return std::move(text_); }
 
 private:
-    static std::string padded(std::string text, std::size_t width) {
-        if (text.size() < width) text.append(width - text.size(), ' ');
-        return text.ends_with(' ') ? text : text + "  ";
+    /// Farther left when one word needs more room.
+    static std::size_t column_of_origin(const std::string& origin) {
+        constexpr std::size_t last_column = 79;
+        std::istringstream stream(origin);
+        std::size_t longest = 0;
+        for (std::string word; stream >> word;)
+            longest = std::max(longest, word.size());
+        return std::min(origin_column, last_column - std::min(longest, last_column));
     }
 
     std::string text_;
+    std::vector<std::string> origins_;
 };
 
 std::string seconds(const From<Duration>& length) {
     return describe_seconds(length.value) + " s";
 }
 
+std::string text_or(const Options& options, std::string_view name, const std::string& otherwise) {
+    const auto given = options.find(name);
+    return given && !given->text.empty() ? given->text : otherwise;
+}
+
+/// Who said it: the option, else another that stands for it, else nobody.
+std::string origin_of(
+    const Options& options, std::string_view name, std::string_view stand_in = {}) {
+    if (const auto given = options.find(name)) return given->origin;
+    if (const auto given = options.find(stand_in)) return given->origin;
+    return by_default;
+}
+
+void add_output(Page& page, const JobSpec& spec, const Options& options) {
+    const auto as_given = [&](std::string_view name, const char* label, const char* otherwise) {
+        page.row(label, text_or(options, name, otherwise), origin_of(options, name));
+    };
+    const auto& plan = spec.output.plan;
+    as_given("redirects", "redirects", "nothing");
+    as_given("tee", "tee", "nothing");
+    const auto& folder = spec.output.log_dir;
+    const auto place = folder.empty() ? "a fresh one in " + spec.output.temporary_folder : folder;
+    page.row("log folder", spec.output.has_files ? place : "none", origin_of(options, "log-dir"));
+    page.row(
+        "log layout",
+        plan.layout == agent::LogLayout::torchrun ? "torchrun" : "ddprun",
+        origin_of(options, "log-layout", "compat"));
+    as_given("log-max-size", "log file size", "no limit");
+    as_given("log-keep", "full files kept", "all");
+    as_given("log-format", "log format", "text");
+    const std::string torch_prefix = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE";
+    const bool is_torch_prefix = !value_of(spec.environment, torch_prefix).value_or("").empty() &&
+                                 !options.find("log-line-prefix-template");
+    page.row(
+        "line prefix",
+        plan.prefix,
+        is_torch_prefix ? torch_prefix : origin_of(options, "log-line-prefix-template"));
+    as_given("local-ranks-filter", "ranks on console", "all");
+    as_given("duplicate-stdout-filters", "stdout filters", "none");
+    as_given("duplicate-stderr-filters", "stderr filters", "none");
+}
+
+void add_report(Page& page, const JobSpec& spec, const Options& options) {
+    const auto name = [&] {
+        switch (spec.report.format) {
+            case agent::ReportFormat::text: return "text";
+            case agent::ReportFormat::json: return "json";
+            case agent::ReportFormat::torchrun: return "torchrun";
+        }
+        return "";
+    };
+    const bool is_log_format = spec.output.plan.format == agent::LogFormat::json;
+    page.row(
+        "report",
+        name(),
+        origin_of(options, "report-format", is_log_format ? "log-format" : "compat"));
+    page.row(
+        "report file", text_or(options, "report-file", "none"), origin_of(options, "report-file"));
+    const auto& parent = spec.report.parent_error_file;
+    if (!parent.empty()) page.row("parent's error file", parent, "TORCHELASTIC_ERROR_FILE");
+    page.row(
+        "event file", text_or(options, "event-file", "none"), origin_of(options, "event-file"));
+    page.row(
+        "exit codes",
+        spec.report.has_torchrun_exit_code ? "torchrun's" : "ddprun's",
+        origin_of(options, "compat"));
+}
+
+/// What was said and has no row of its own.
+void add_rest(Page& page, const Options& options) {
+    for (const auto& [name, given] : options.given) {
+        if (name == "explain" || page.has_told(given.origin)) continue;
+        const bool is_on = given.text != "0";
+        page.row(
+            name, option_row(name).is_flag() ? (is_on ? "yes" : "no") : given.text, given.origin);
+    }
+}
+
 }  // namespace
 
-std::string explain(const JobSpec& spec, const std::string& who_serves) {
+std::string explain(
+    const JobSpec& spec,
+    const Options& options,
+    const From<log::Level>& level,
+    const std::string& who_serves) {
     Page page;
     page.row("value", "", "from");
     page.row("run id", spec.run_id, spec.run_id.value);
@@ -76,6 +196,8 @@ std::string explain(const JobSpec& spec, const std::string& who_serves) {
     const auto& endpoint = spec.endpoint.value;
     page.row(
         "endpoint", spec.endpoint, endpoint.port == 0 ? "a free port here" : endpoint.to_string());
+    if (spec.is_host.value)
+        page.row("serves", spec.is_host, *spec.is_host.value ? "this node" : "another node");
     page.row(
         "local address",
         spec.local_addr,
@@ -96,7 +218,13 @@ std::string explain(const JobSpec& spec, const std::string& who_serves) {
     const auto& binding = spec.binding;
     page.row("CPU binding", binding.mode.empty() ? "-" : binding.mode, binding.origin);
 
-    page.line("\nrendezvous: " + who_serves);
+    add_output(page, spec, options);
+    add_report(page, spec, options);
+    page.row("log level", level, std::string{log::level_name(level.value)});
+    add_rest(page, options);
+
+    page.line("");
+    page.sentence("rendezvous: " + who_serves);
     std::string command = spec.command.program;
     for (std::size_t i = 1; i < spec.command.arguments.size(); ++i)
         command += " " + shell_word(spec.command.arguments[i]);
@@ -105,12 +233,10 @@ std::string explain(const JobSpec& spec, const std::string& who_serves) {
     if (!binding.mode.empty()) page.line("CPUs by local rank, " + binding.plan.placed_by + ":");
     for (const auto& worker : describe(binding.plan))
         page.line("  " + worker);
-    for (const auto& output : spec.output.explanations)
-        page.line("output: " + output);
     for (const auto& change : spec.environment_changes)
-        page.line("environment: " + change.value + " (" + change.origin + ")");
+        page.sentence("environment: " + change.value + " (" + change.origin + ")");
     for (const auto& notice : spec.notices)
-        page.line("note: " + notice.reason);
+        page.sentence("note: " + notice.reason);
     return page.take();
 }
 

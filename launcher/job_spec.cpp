@@ -103,23 +103,26 @@ Result<JobSpec> resolve(const Options& options, const Surroundings& surroundings
     return std::move(job.spec);
 }
 
-Result<log::Level> log_level(
+Result<From<log::Level>> log_level(
     const Options& options, const Environment& environment, std::vector<Notice>& notices) {
     const std::string accepted = "accepted are error, warning, info, debug and trace";
-    if (value_of(environment, "DDPRUN_TRACE").value_or("0") != "0") return log::Level::trace;
+    if (value_of(environment, "DDPRUN_TRACE").value_or("0") != "0")
+        return From<log::Level>{log::Level::trace, "DDPRUN_TRACE"};
     if (const auto given = options.find("log-level")) {
-        if (const auto level = log::parse_level(given->text)) return *level;
+        if (const auto level = log::parse_level(given->text))
+            return From<log::Level>{*level, given->origin};
         return usage(given->origin, given->text, accepted);
     }
     const auto named = value_of(environment, "LOGLEVEL");
-    if (!named) return log::Level::warning;
-    if (const auto level = log::parse_level(*named)) return *level;
+    const From<log::Level> otherwise{log::Level::warning, by_default};
+    if (!named) return otherwise;
+    if (const auto level = log::parse_level(*named)) return From<log::Level>{*level, "LOGLEVEL"};
     // Other programs read LOGLEVEL too: their word for it is no reason to fail.
     notices.push_back(
         {log::Level::warning,
          "option.ignored",
          "LOGLEVEL: '" + std::string{*named} + "': " + accepted});
-    return log::Level::warning;
+    return otherwise;
 }
 
 }  // namespace ddprun::launcher

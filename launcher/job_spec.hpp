@@ -103,7 +103,7 @@ Result<JobSpec> resolve(const Options& options, const Surroundings& surroundings
 agent::AgentConfig to_agent_config(const JobSpec& spec);
 
 /// The level of ddprun's own log; `notice` is set when LOGLEVEL could not be read.
-Result<log::Level> log_level(
+Result<From<log::Level>> log_level(
     const Options& options, const Environment& environment, std::vector<Notice>& notices);
 
 }  // namespace ddprun::launcher

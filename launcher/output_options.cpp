@@ -54,14 +54,7 @@ private:
     Result<> folder();
     Result<> sizes();
 
-    /// What was said about the option, and remembered for --explain.
-    std::optional<Given> find(std::string_view name) {
-        auto given = options_.find(name);
-        if (given)
-            spec_.explanations.push_back(
-                std::string{name} + "=" + given->text + " (" + given->origin + ")");
-        return given;
-    }
+    std::optional<Given> find(std::string_view name) const { return options_.find(name); }
     bool is_masked() const {
         const auto has_any = [](const std::vector<agent::RankMask>& masks) {
             return std::any_of(masks.begin(), masks.end(), [](const agent::RankMask& mask) {

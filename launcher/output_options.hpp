@@ -22,8 +22,6 @@ struct OutputSpec {
     std::string log_dir_origin;
     /// Where the temporary folder is.
     std::string temporary_folder;
-    /// For --explain: what was asked for, option by option.
-    std::vector<std::string> explanations;
 };
 
 Result<OutputSpec> resolve_output(const Options& options, const Environment& environment);

@@ -85,14 +85,15 @@ int run(
         return refuse(spec.error(), is_wanted && *is_wanted);
     }
     spec->notices.insert(spec->notices.begin(), notices.begin(), notices.end());
-    if (options->has_flag("explain")) return show(explain(*spec, who_serves(*spec, surroundings)));
+    if (options->has_flag("explain"))
+        return show(explain(*spec, *options, *level, who_serves(*spec, surroundings)));
 
     std::string log_notice;
     if (auto made = make_log_folder(spec->output, log_notice); !made) return refuse(made.error());
     if (!log_notice.empty())
         spec->notices.push_back({log::Level::warning, "log.folder_made", log_notice});
 
-    log::set_level(*level);
+    log::set_level(level->value);
     if (spec->output.plan.format == agent::LogFormat::json)
         log::use_json({{"run", spec->run_id.value}, {"host", spec->host_name}});
     for (const auto& notice : spec->notices)

@@ -6,6 +6,7 @@
 //   bench_worker FILE die MICROSECONDS
 //       the first life of rank 0 notes the time of its death after that long and dies of SIGKILL;
 //       its siblings wait for their end; every later life notes and exits 0
+//   bench_worker FILE say LINES      note, write so many lines of 100 bytes to stdout, exit 0
 //
 // One line a note: "EVENT RANK NANOSECONDS" of CLOCK_MONOTONIC, in one write to a file opened for
 // appending.
@@ -32,6 +33,25 @@ static void note(const char* file, const char* event, const char* rank, int64_t 
     close(out);
 }
 
+static void say(long lines) {
+    enum { line_bytes = 100, lines_at_once = 40 };
+    static char text[line_bytes * lines_at_once];
+    memset(text, 'x', sizeof text);
+    for (long i = 1; i <= lines_at_once; ++i)
+        text[i * line_bytes - 1] = '\n';
+    while (lines > 0) {
+        const long count = lines < lines_at_once ? lines : lines_at_once;
+        size_t left = (size_t)(count * line_bytes);
+        while (left > 0) {
+            const ssize_t size =
+                write(STDOUT_FILENO, text + (size_t)(count * line_bytes) - left, left);
+            if (size <= 0) _exit(3);
+            left -= (size_t)size;
+        }
+        lines -= count;
+    }
+}
+
 int main(int argc, char** argv) {
     const int64_t begun_at = now();
     if (argc < 3) return 2;
@@ -42,6 +62,7 @@ int main(int argc, char** argv) {
 
     note(argv[1], is_first_life ? "begun" : "begun_again", rank, begun_at);
     if (strcmp(argv[2], "wait") == 0) pause();
+    if (strcmp(argv[2], "say") == 0 && argc > 3) say(atol(argv[3]));
     if (strcmp(argv[2], "die") == 0 && is_first_life) {
         if (strcmp(rank, "0") == 0 && argc > 3) {
             usleep((useconds_t)atoi(argv[3]));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/job_spec.hpp"
 
-#include "launcher/explain.hpp"
 #include "launcher/node_range.hpp"
 
 #include <doctest/doctest.h>
@@ -318,7 +317,7 @@ TEST_CASE("the log's level is the option's, else LOGLEVEL's, and a trace is a tr
     const auto level = [](const Words& words, const Environment& environment) {
         std::vector<Notice> notices;
         const auto found = log_level(*parse_options(words, environment), environment, notices);
-        return found ? std::string{log::level_name(*found)} +
+        return found ? std::string{log::level_name(found->value)} +
                            (notices.empty() ? "" : ", " + notices[0].reason)
                      : found.error().context;
     };
@@ -334,56 +333,4 @@ TEST_CASE("the log's level is the option's, else LOGLEVEL's, and a trace is a tr
     CHECK(
         level({}, {{"LOGLEVEL", "loud"}}) ==
         "warning, LOGLEVEL: 'loud': accepted are error, warning, info, debug and trace");
-}
-
-TEST_CASE("an explanation shows every value and where it came from") {
-    const auto around = a_machine({{"PET_MAX_RESTARTS", "3"}});
-    const auto spec = spec_of(
-        {"--nnodes=1:2",
-         "--nproc_per_node=4",
-         "--rdzv-endpoint=node1",
-         "--rdzv-conf=keep_alive_interval=1",
-         "--local-addr=eth0"},
-        around);
-
-    CHECK(
-        explain(spec, "this node serves") ==
-        R"(  value                                         from
-  run id              none                      default
-  nodes               1:2                       --nnodes
-  workers per node    4                         --nproc_per_node
-  role                default                   default
-  node rank           any                       not given
-  max restarts        3                         PET_MAX_RESTARTS
-  rendezvous          c10d                      nobody asked for fixed places
-  restart delay       none                      default
-  restart refill      never                     default
-  no restart on       2,126,127                 default
-  endpoint            node1:29400               --rdzv-endpoint
-  local address       10.0.0.7                  --local-addr=eth0
-  ports               20000-29399               default
-  join timeout        600 s                     default
-  last call timeout   30 s                      default
-  lease               6 s                       --rdzv-conf keep_alive_interval x keep_alive_max_attempt, raised to the shortest
-  shutdown timeout    30 s                      default
-  signals that stop   SIGTERM,SIGINT,SIGHUP,SIGQUIT  default
-  signals handed on   none                      default
-  workers' store      shared                    default
-  CPU binding         -                         default
-
-rendezvous: this node serves
-command: /usr/bin/python3 -u train.py
-python: python3 on PATH
-environment: OMP_NUM_THREADS=1 (unset, and more than one worker)
-note: keep_alive_interval x keep_alive_max_attempt is 3 s; a lease lasts 6 s at least
-note: OMP_NUM_THREADS=1 in each worker because it was unset; set it to tune
-)");
-}
-
-TEST_CASE("words that a shell would take apart are quoted in an explanation") {
-    auto spec = spec_of({});
-    spec.command.arguments = {"x", "a b", "it's", "", "--lr=0.1"};
-    CHECK(
-        explain(spec, "").find(R"(command: /usr/bin/python3 'a b' 'it'\''s' '' --lr=0.1)") !=
-        std::string::npos);
 }
