@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several hosts: ranks of one machine that are told that they are elsewhere.
+#include "ddprun/store.hpp"
+#include "ddprun/world.hpp"
 #include "tests/process/sdk/workers.hpp"
+#include "worker_sdk/src/store_names.hpp"
 
 #include <doctest/doctest.h>
 
@@ -10,8 +13,22 @@
 #include <string>
 
 using namespace ddprun::tests;
+using namespace std::chrono_literals;
 
 namespace {
+
+/// As an agent does it; the ranks have to be told the incarnation "life".
+void write_death(const Workers& workers, int rank) {
+    ddprun::World world;
+    world.world_size = 2;
+    world.master_addr = "127.0.0.1";
+    world.master_port = workers.store_port();
+    auto store = ddprun::Store::connect(world, 30s);
+    const auto key = ddprun::store_names::deaths("life", 0, 0);
+    // Not before somebody has asked.
+    CHECK(store.get(key, 30s) == ddprun::store_names::nobody_died);
+    store.compare_set(key, ddprun::store_names::nobody_died, std::to_string(rank));
+}
 
 /// "a,a,b": a letter for each rank.
 Workers::Variables on_hosts(const std::string& hosts) {
@@ -85,6 +102,40 @@ TEST_CASE("sdk: who dies on another host is named by all, leader or not") {
             CAPTURE(workers.output(rank));
             CHECK(mentions(workers.output(rank), "ranks " + std::to_string(victim) + "\n"));
         }
+    }
+}
+
+TEST_CASE("sdk: a death that an agent wrote ends a collective that would see nothing of it") {
+    auto variables = on_hosts("a,a,b");
+    variables["DDPRUN_INCARNATION"] = "life";
+    Workers workers(3, {"endless"}, variables);
+    workers.await_line("ready");
+    // Its connections stay, as those of a machine without power do.
+    workers.kill(2, SIGSTOP);
+
+    write_death(workers, 2);
+
+    for (int rank = 0; rank < 2; ++rank) {
+        CHECK(workers.exit_code(rank) == peer_lost);
+        CAPTURE(workers.output(rank));
+        CHECK(mentions(workers.output(rank), "ranks 2\n"));
+    }
+}
+
+TEST_CASE("sdk: a death that an agent wrote ends the wait for a rank that never joined") {
+    auto variables = on_hosts("a,b,b");
+    variables["DDPRUN_INCARNATION"] = "life";
+    variables["SDK_WORKER_TIMEOUT_MS"] = "600000";
+    Workers workers(3, {"killed_while_joining"}, variables);
+    workers.await_line("ready");
+    workers.kill(0, SIGKILL);
+
+    write_death(workers, 0);
+
+    for (int rank = 1; rank < 3; ++rank) {
+        CHECK(workers.exit_code(rank) == peer_lost);
+        CAPTURE(workers.output(rank));
+        CHECK(mentions(workers.output(rank), "ranks 0\n"));
     }
 }
 

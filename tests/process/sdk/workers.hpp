@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -30,6 +31,7 @@ public:
     Workers& operator=(const Workers&) = delete;
     ~Workers();
 
+    std::uint16_t store_port() const { return store_.port(); }
     /// Reads until each rank has written this line.
     void await_line(const std::string& line);
     void kill(int rank, int signal);

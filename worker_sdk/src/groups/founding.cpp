@@ -2,12 +2,14 @@
 #include "worker_sdk/src/groups/founding.hpp"
 
 #include "worker_sdk/src/environment_names.hpp"
+#include "worker_sdk/src/groups/death_watch.hpp"
 #include "worker_sdk/src/groups/group.hpp"
 #include "worker_sdk/src/groups/host/host_transport.hpp"
 #include "worker_sdk/src/groups/host/hosts.hpp"
 #include "worker_sdk/src/groups/plugin.hpp"
 #include "worker_sdk/src/groups/two_level_transport.hpp"
 #include "worker_sdk/src/store/local_address.hpp"
+#include "worker_sdk/src/store_names.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -41,6 +43,10 @@ const DdprunPlugin& gloo() {
     return *std::get<const DdprunPlugin*>(loaded);
 }
 
+DeathWatch deaths_of(const Founding& founding) {
+    return {founding.world, founding.members};
+}
+
 /// Connects some ranks of the group over Gloo, this one among them.
 TwoLevelTransport::Connect connect_over_gloo(const Founding& founding) {
     const auto& plugin = gloo();
@@ -54,6 +60,7 @@ TwoLevelTransport::Connect connect_over_gloo(const Founding& founding) {
              address,
              founding.store,
              founding.prefix + name + "/",
+             deaths_of(founding),
              Group::Clock::now() + founding.timeout});
     };
 }
@@ -64,7 +71,8 @@ Group::Settings settings_of(const Founding& founding, Backend backend) {
 }
 
 std::shared_ptr<MismatchWatch> watch_of(const Founding& founding) {
-    return std::make_shared<MismatchWatch>(founding.store, founding.prefix, founding.world.rank);
+    return std::make_shared<MismatchWatch>(
+        founding.store, founding.prefix, founding.world.rank, deaths_of(founding));
 }
 
 std::shared_ptr<Group> found_over_gloo(Founding founding) {
@@ -81,7 +89,11 @@ Hosts hosts_of(Founding& founding) {
     const auto& world = founding.world;
     const auto until = Group::Clock::now() + founding.timeout;
     try {
-        return Hosts::find(founding.store, founding.prefix, world.rank, world.world_size, until);
+        return Hosts::find(
+            {founding.store, deaths_of(founding), until},
+            founding.prefix,
+            world.rank,
+            world.world_size);
     } catch (const Timeout& error) {
         throw Timeout(text_of({world.rank}) + " could not find its peers: " + error.what());
     }
@@ -130,11 +142,9 @@ void check_world(const World& world, Backend backend, std::chrono::milliseconds 
 
 /// Everything the SDK writes into the store for one more group of the whole world.
 std::string prefix_of_next_group(const World& world, Store& store) {
-    // A round's store is fresh, but a launcher that keeps one store for several rounds must not let
-    // them meet.
-    const auto round = "ddprun/" + world.incarnation + "/" + std::to_string(world.round) + "/" +
-                       std::to_string(world.restart_count) + "/";
+    const auto round = store_names::round(world.incarnation, world.round, world.restart_count);
     const auto number = store.add(round + "groups/" + std::to_string(world.rank), 1);
+    if (number == 1) DeathWatch(world, {}).ask(store);
     return round + "group" + std::to_string(number) + "/";
 }
 

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace ddprun::groups {
 
@@ -22,6 +23,8 @@ struct Founding {
     std::string prefix;
     Backend backend = Backend::automatic;
     std::chrono::milliseconds timeout{};
+    /// Its ranks in the world, where it is a sub-group.
+    std::vector<int> members{};
 };
 
 /// Of one more group of the whole world. Ranks create their groups in the same order. Throws

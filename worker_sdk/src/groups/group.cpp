@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 
 /// How long a collective takes before somebody asks whether all ranks are in the same one.
 constexpr auto first_look_after = 1s;
-constexpr auto longest_between_looks = 8s;
+constexpr auto longest_between_looks = 2s;
 /// A collective that a peer has left is still going on when all its bytes are under way. If it has
 /// not ended after this, it never will: the transport has lost track of one of its messages.
 constexpr auto patience_after_a_break = 2s;
@@ -353,6 +353,10 @@ Founding Group::founding_of(const std::vector<int>& ranks) {
         name += (name.empty() ? "" : "-") + std::to_string(rank);
     const std::lock_guard lock(mutex_);
     founding.prefix += "sub" + name + "." + std::to_string(sub_group_counts_[ranks]++) + "/";
+    founding.members.clear();
+    for (const int rank : ranks)
+        founding.members.push_back(
+            founding_->members.empty() ? rank : founding_->members[static_cast<std::size_t>(rank)]);
     founding.world.rank = static_cast<int>(own - ranks.begin());
     founding.world.world_size = static_cast<int>(ranks.size());
     return founding;

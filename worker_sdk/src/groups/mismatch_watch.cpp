@@ -24,10 +24,11 @@ std::string place_of(const Collective& collective) {
 
 }  // namespace
 
-MismatchWatch::MismatchWatch(Store store, std::string prefix, int rank)
+MismatchWatch::MismatchWatch(Store store, std::string prefix, int rank, DeathWatch deaths)
     : store_(std::move(store)),
       prefix_(std::move(prefix)),
-      rank_(rank) {}
+      rank_(rank),
+      deaths_(std::move(deaths)) {}
 
 std::optional<Trouble> MismatchWatch::look(const Collective& collective) {
     const std::unique_lock lock(mutex_, std::try_to_lock);
@@ -74,7 +75,7 @@ void MismatchWatch::tell(const Trouble& trouble, std::chrono::milliseconds at_mo
 std::optional<Trouble> MismatchWatch::told_by_others(std::chrono::milliseconds at_most) {
     const auto key = prefix_ + "trouble";
     auto& store = connection(at_most);
-    if (!store.check({key})) return {};
+    if (!store.check({key})) return deaths_.look(store, at_most);
     return trouble_from_text(store.get(key, at_most));
 }
 

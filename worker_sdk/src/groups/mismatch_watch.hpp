@@ -3,6 +3,7 @@
 
 #include "ddprun/store.hpp"
 #include "worker_sdk/src/groups/collective.hpp"
+#include "worker_sdk/src/groups/death_watch.hpp"
 
 #include <chrono>
 #include <mutex>
@@ -11,7 +12,8 @@
 
 namespace ddprun::groups {
 
-/// What the ranks of a group tell each other through the store about trouble.
+/// What the ranks of a group tell each other through the store about trouble, and what agents tell
+/// them there about deaths.
 ///
 /// Finds out why a collective takes long: did another rank make a different call? Ranks that
 /// disagree never exchange a byte (see `tag_of`), they only wait; so the first rank that waits long
@@ -22,13 +24,14 @@ namespace ddprun::groups {
 /// found.
 class MismatchWatch {
 public:
-    MismatchWatch(Store store, std::string prefix, int rank);
+    MismatchWatch(Store store, std::string prefix, int rank, DeathWatch deaths);
 
-    /// This rank has been waiting for `collective`. Returns the mismatch if there is one.
+    /// This rank has been waiting for `collective`. Returns the mismatch if there is one, or the
+    /// death of a rank for whom it waits in vain.
     std::optional<Trouble> look(const Collective& collective);
 
-    /// Asked with the trouble this rank has: the one that another rank told before, which may be
-    /// why; else this one, told to the others when it is a lost peer.
+    /// Asked with the trouble this rank has: the one that another rank told before, or a death that
+    /// an agent told, which may be why; else this one, told to the others when it is a lost peer.
     Trouble agreed(Trouble trouble);
 
 private:
@@ -41,6 +44,7 @@ private:
     std::optional<Store> own_connection_;
     std::string prefix_;
     int rank_;
+    DeathWatch deaths_;
     std::mutex mutex_;
 };
 

@@ -56,6 +56,7 @@ std::vector<std::string> candidates(const std::string& name) {
 struct StoreBridge {
     Store store;
     std::string prefix;
+    DeathWatch deaths;
     std::chrono::steady_clock::time_point deadline;
     std::optional<Trouble> trouble;
 
@@ -66,6 +67,8 @@ struct StoreBridge {
             return 0;
         } catch (const Timeout& error) {
             trouble = Trouble{Trouble::Kind::timeout, error.what()};
+        } catch (const PeerLost& error) {
+            trouble = Trouble{Trouble::Kind::peer_lost, error.what(), error.ranks()};
         } catch (const std::exception& error) {
             trouble = Trouble{Trouble::Kind::peer_lost, error.what()};
         }
@@ -90,7 +93,7 @@ int bridge_get(
     void (*take)(void* sink, const char* data, std::size_t bytes)) {
     auto& bridge = *static_cast<StoreBridge*>(self);
     return bridge.guarded([&] {
-        const auto value = bridge.store.get(bridge.prefix + key, bridge.time_left());
+        const auto value = bridge.deaths.await(bridge.store, bridge.prefix + key, bridge.deadline);
         take(sink, value.data(), value.size());
     });
 }
@@ -169,7 +172,7 @@ std::variant<const DdprunPlugin*, Trouble> load_plugin(const std::string& name) 
 
 std::variant<std::unique_ptr<Transport>, Trouble> open_plugin_transport(
     const DdprunPlugin& plugin, PluginSettings settings) {
-    StoreBridge bridge{settings.store, settings.prefix, settings.deadline, {}};
+    StoreBridge bridge{settings.store, settings.prefix, settings.deaths, settings.deadline, {}};
     DdprunOpen open{};
     open.rank = settings.rank;
     open.world_size = settings.world_size;

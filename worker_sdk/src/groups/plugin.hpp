@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ddprun/store.hpp"
+#include "worker_sdk/src/groups/death_watch.hpp"
 #include "worker_sdk/src/groups/plugin_abi.hpp"
 #include "worker_sdk/src/groups/transport.hpp"
 
@@ -24,9 +25,11 @@ struct PluginSettings {
     int rank = 0;
     int world_size = 1;
     std::string address;
-    /// Keys of the rendezvous go behind `prefix` in `store`; each is waited for until `deadline`.
+    /// Keys of the rendezvous go behind `prefix` in `store`; each is waited for until `deadline`,
+    /// or until somebody has died.
     Store store;
     std::string prefix;
+    DeathWatch deaths;
     std::chrono::steady_clock::time_point deadline;
 };
 

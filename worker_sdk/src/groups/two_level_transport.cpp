@@ -26,8 +26,9 @@ TwoLevelTransport::Opened TwoLevelTransport::open(Settings settings) {
     if (!transport->is_leader()) return transport;
     auto leaders = transport->way("leaders", transport->leaders_);
     if (auto* trouble = std::get_if<Trouble>(&leaders)) {
-        if (transport->host_) transport->host_->fail(*trouble);
-        return std::move(*trouble);
+        auto agreed = transport->settings_.watch->agreed(std::move(*trouble));
+        if (transport->host_) transport->host_->fail(agreed);
+        return agreed;
     }
     return transport;
 }

@@ -24,15 +24,10 @@ using namespace std::chrono_literals;
 using Clock = Hosts::Clock;
 using std::chrono::milliseconds;
 
-/// How often a leader that waits for its ranks looks whether one of them cannot come.
+/// How often ranks that wait for each other look whether one of them cannot come.
 constexpr milliseconds between_looks = 50ms;
-constexpr milliseconds join_sleep = 10ms;
 
 const std::string shared_verdict = "shared";
-
-milliseconds left_until(Clock::time_point until) {
-    return std::max(std::chrono::ceil<milliseconds>(until - Clock::now()), 1ms);
-}
 
 std::string link_target(const char* path) {
     std::array<char, PATH_MAX> text{};
@@ -43,17 +38,12 @@ std::string link_target(const char* path) {
 /// The ranks of one host on their way to shared memory.
 class Joining {
 public:
-    Joining(
-        Store& store,
-        std::string prefix,
-        const std::vector<int>& ranks,
-        int rank,
-        Clock::time_point until)
-        : store_(store),
+    Joining(Hosts::Meeting& meeting, std::string prefix, const std::vector<int>& ranks, int rank)
+        : meeting_(meeting),
+          store_(meeting.store),
           prefix_(std::move(prefix)),
           ranks_(ranks),
-          seat_(static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin())),
-          until_(until) {}
+          seat_(static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin())) {}
 
     /// Null when memory cannot be shared here; the reason is in the store then.
     std::shared_ptr<Segment> join() {
@@ -80,20 +70,20 @@ private:
             else if (is_refused())
                 return give_up(*segment);
             else
-                require_time();
+                require_hope();
         }
         while (!is_full(*segment)) {
             if (is_refused()) return give_up(*segment);
-            await_seats(*segment, between_looks);
+            await_seats(*segment);
         }
         store_.set(prefix_ + "verdict", shared_verdict);
         return segment;
     }
 
     std::shared_ptr<Segment> follow() {
-        const auto name = store_.get(prefix_ + "socket", left_until(until_));
+        const auto name = meeting_.await(prefix_ + "socket");
         if (name.empty()) return nullptr;
-        auto taken = Handover::take(name, until_);
+        auto taken = Handover::take(name, meeting_.until);
         if (const auto* trouble = std::get_if<Trouble>(&taken)) return refuse(trouble->text);
         auto opened = Segment::open(std::get<int>(taken), size());
         if (const auto* trouble = std::get_if<Trouble>(&opened)) return refuse(trouble->text);
@@ -101,7 +91,7 @@ private:
         sit_down(*segment);
         while (!is_full(*segment)) {
             if (segment->has_failed()) return nullptr;
-            await_seats(*segment, join_sleep);
+            await_seats(*segment);
         }
         return segment;
     }
@@ -119,15 +109,17 @@ private:
         return true;
     }
 
-    void await_seats(Segment& segment, milliseconds at_most) {
-        require_time();
+    void await_seats(Segment& segment) {
+        require_hope();
         for (int rank = 0; rank < segment.ranks(); ++rank)
             if (!segment.seat(rank).arrived.has_reached(1))
-                return segment.seat(rank).arrived.sleep(1, at_most);
+                return segment.seat(rank).arrived.sleep(1, between_looks);
     }
 
-    void require_time() const {
-        if (Clock::now() < until_) return;
+    /// Throws when waiting is of no use any more.
+    void require_hope() {
+        meeting_.deaths.require_nobody_died(store_);
+        if (Clock::now() < meeting_.until) return;
         throw Timeout(
             text_of({ranks_[static_cast<std::size_t>(seat_)]}) +
             " could not share memory with its peers on this host: not all of " + text_of(ranks_) +
@@ -147,15 +139,15 @@ private:
 
     std::shared_ptr<Segment> give_up(Segment& segment) {
         segment.fail({Trouble::Kind::other, "memory cannot be shared on this host"});
-        store_.set(prefix_ + "verdict", store_.get(prefix_ + "refused", left_until(until_)));
+        store_.set(prefix_ + "verdict", meeting_.await(prefix_ + "refused"));
         return nullptr;
     }
 
+    Hosts::Meeting& meeting_;
     Store& store_;
     std::string prefix_;
     const std::vector<int>& ranks_;
     int seat_;
-    Clock::time_point until_;
 };
 
 }  // namespace
@@ -169,18 +161,17 @@ std::string Hosts::own_id() {
            " " + std::to_string(::geteuid());
 }
 
-Hosts Hosts::find(
-    Store& store, const std::string& prefix, int rank, int world_size, Clock::time_point until) {
+Hosts Hosts::find(Meeting meeting, const std::string& prefix, int rank, int world_size) {
     const auto id_key = [&](int of) { return prefix + "host_of/" + std::to_string(of); };
-    store.set(id_key(rank), own_id());
+    meeting.store.set(id_key(rank), own_id());
     if (rank == 0) {
         // One rank reads them all, so that the others need not.
         std::vector<std::string> ids;
         for (int other = 0; other < world_size; ++other)
-            ids.push_back(store.get(id_key(other), left_until(until)));
-        store.set(prefix + "hosts", host_numbers(ids));
+            ids.push_back(meeting.await(id_key(other)));
+        meeting.store.set(prefix + "hosts", host_numbers(ids));
     }
-    const auto numbers = store.get(prefix + "hosts", left_until(until));
+    const auto numbers = meeting.await(prefix + "hosts");
     const auto candidates = ranks_by_host(numbers, static_cast<std::size_t>(world_size));
     if (candidates.empty())
         throw Error("what the store has about hosts makes no sense: " + numbers);
@@ -191,11 +182,10 @@ Hosts Hosts::find(
     Hosts hosts;
     for (const auto& ranks : candidates)
         if (ranks.size() > 1 && std::count(ranks.begin(), ranks.end(), rank) > 0)
-            hosts.segment_ = Joining(store, prefix_of(ranks), ranks, rank, until).join();
+            hosts.segment_ = Joining(meeting, prefix_of(ranks), ranks, rank).join();
     for (const auto& ranks : candidates) {
         const bool is_host =
-            ranks.size() == 1 ||
-            store.get(prefix_of(ranks) + "verdict", left_until(until)) == shared_verdict;
+            ranks.size() == 1 || meeting.await(prefix_of(ranks) + "verdict") == shared_verdict;
         if (is_host) hosts.hosts_.push_back(ranks);
         for (const int one : ranks)
             if (!is_host) hosts.hosts_.push_back({one});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ddprun/store.hpp"
+#include "worker_sdk/src/groups/death_watch.hpp"
 #include "worker_sdk/src/groups/host/segment.hpp"
 
 #include <chrono>
@@ -21,11 +22,20 @@ public:
     /// ids are a hope: whether memory can be shared is tried.
     static std::string own_id();
 
+    /// Where the ranks of the group meet, and how long they wait for each other.
+    struct Meeting {
+        Store store;
+        DeathWatch deaths;
+        Clock::time_point until;
+
+        /// The value of a key that another rank sets.
+        std::string await(const std::string& key) { return deaths.await(store, key, until); }
+    };
+
     /// Every rank calls it. Finds out who shares a host, and makes this host's memory. Ranks that
     /// have equal ids but cannot share memory become hosts of their own. Throws what the store
-    /// throws, and Timeout.
-    static Hosts find(
-        Store& store, const std::string& prefix, int rank, int world_size, Clock::time_point until);
+    /// throws, PeerLost when one of them has died, and Timeout.
+    static Hosts find(Meeting meeting, const std::string& prefix, int rank, int world_size);
 
     const std::vector<std::vector<int>>& all() const { return hosts_; }
     /// Which of them this rank is in.
