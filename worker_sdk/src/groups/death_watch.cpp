@@ -15,8 +15,8 @@ using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
 /// Who waits for a peer's key asks this often whether the peer is dead.
-constexpr milliseconds between_looks = 500ms;
-constexpr milliseconds patience = 2s;
+constexpr milliseconds between_looks_for_deaths = 500ms;
+constexpr milliseconds patience_for_deaths = 2s;
 
 }  // namespace
 
@@ -42,16 +42,16 @@ std::optional<Trouble> DeathWatch::look(Store& store, milliseconds at_most) cons
 }
 
 void DeathWatch::require_nobody_died(Store& store) const {
-    if (const auto trouble = look(store, patience)) throw_trouble(*trouble, round_);
+    if (const auto trouble = look(store, patience_for_deaths)) throw_trouble(*trouble, round_);
 }
 
 std::string DeathWatch::await(Store& store, const std::string& key, Clock::time_point until) const {
     for (;;) {
         const auto left = std::max(std::chrono::ceil<milliseconds>(until - Clock::now()), 1ms);
         // The last attempt says in its own words that the key did not come.
-        if (key_.empty() || left <= between_looks) return store.get(key, left);
+        if (key_.empty() || left <= between_looks_for_deaths) return store.get(key, left);
         try {
-            return store.get(key, between_looks);
+            return store.get(key, between_looks_for_deaths);
         } catch (const Timeout&) {
             require_nobody_died(store);
         }
