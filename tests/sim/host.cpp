@@ -402,7 +402,7 @@ void Host::continue_meeting(int local_rank, int pid, const std::string& bytes) {
         require(reply.has_value(), "the store speaks the protocol");
         if (!*reply) return;
         if (const auto* arrived = std::get_if<wire::Number>(&**reply))
-            cluster_.checkers().on_arrived(worker.assignment, arrived->number);
+            cluster_.checkers().on_arrived(incarnation_, worker.assignment, arrived->number);
         if (std::holds_alternative<wire::StopWaiting>(**reply)) worker.is_training = true;
     }
 }
@@ -542,6 +542,7 @@ void Host::continue_agent() {
 }
 
 void Host::pause_agent() {
+    cluster_.network().disturb();
     agent_.pause();
     for (const auto& [port, store] : stores_)
         store->pause();

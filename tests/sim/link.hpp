@@ -16,8 +16,9 @@ namespace ddprun::sim {
 class Network;
 
 /// A made-up connection, of a network: bytes go both ways and arrive in order. What cannot pass at
-/// the moment is kept, as TCP does, and arrives when it can. Where only the way back is cut, nothing
-/// new arrives soon after either: without acknowledgements TCP sends the same again and again.
+/// the moment is kept, as TCP does, and arrives when it can. Where only the way back is cut,
+/// nothing new arrives soon after either: without acknowledgements TCP sends the same again and
+/// again.
 class Link : public std::enable_shared_from_this<Link> {
 public:
     struct End {

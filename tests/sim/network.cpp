@@ -24,6 +24,7 @@ bool Network::connects(const std::string& one, const std::string& other) const {
 
 void Network::cut(const std::string& from, const std::string& to) {
     cuts_.insert({from, to});
+    disturb();
 }
 
 void Network::heal(const std::string& from, const std::string& to) {
@@ -33,6 +34,7 @@ void Network::heal(const std::string& from, const std::string& to) {
 
 void Network::isolate(const std::string& place) {
     isolated_.insert(place);
+    disturb();
 }
 
 void Network::readmit(const std::string& place) {
@@ -44,6 +46,7 @@ void Network::readmit(const std::string& place) {
 
 void Network::switch_off(const std::string& place) {
     off_.insert(place);
+    disturb();
 }
 
 void Network::switch_on(const std::string& place) {

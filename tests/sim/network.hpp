@@ -48,6 +48,10 @@ public:
     void switch_off(const std::string& place);
     void switch_on(const std::string& place);
 
+    /// Somebody may have waited longer than the weather makes him.
+    void disturb() { was_disturbed_ = true; }
+    bool was_disturbed() const { return was_disturbed_; }
+
     // For links.
     Duration travel(const std::string& bytes);
     Duration resend_delay();
@@ -61,6 +65,7 @@ private:
     std::set<std::string> isolated_;
     std::set<std::string> off_;
     std::vector<std::weak_ptr<Link>> links_;
+    bool was_disturbed_ = false;
 };
 
 }  // namespace ddprun::sim

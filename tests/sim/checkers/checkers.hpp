@@ -31,10 +31,16 @@ public:
     void on_worker_stuck(const std::string& host, int pid) { rounds_.on_worker_stuck(host, pid); }
     void on_host_asleep(const std::string& host) { rounds_.on_host_asleep(host); }
     void on_host_awake(const std::string& host) { rounds_.on_host_awake(host, complaints_); }
-    void on_arrived(const control::Assignment& told, std::int64_t count) {
-        Ranks::on_arrived(told, count, complaints_);
+    void on_arrived(
+        const std::string& incarnation, const control::Assignment& told, std::int64_t count) {
+        ranks_.on_arrived(incarnation, told, count, complaints_);
+    }
+    void on_waited_in_vain(
+        const std::string& host, const std::string& incarnation, const control::Assignment& told) {
+        ranks_.on_waited_in_vain(host, incarnation, told, complaints_);
     }
     void on_result(const ResultTold& fact) {
+        rounds_.on_result(fact, complaints_);
         outcomes_.on_result(fact, complaints_);
         budget_.on_result(fact, complaints_);
         strangers_.on_result(fact, complaints_);

@@ -13,6 +13,8 @@ namespace ddprun::sim {
 class Outcomes {
 public:
     void on_result(const ResultTold& fact, Complaints& complaints) {
+        if (fact.incarnation.empty())
+            complaints.push_back(fact.host + " is told the end of a job that it was never in");
         const auto [known, is_new] = results_.emplace(fact.incarnation, fact.result);
         if (!is_new && known->second != fact.result)
             complaints.push_back(fact.host + " was told of another end than the others");

@@ -40,13 +40,29 @@ public:
                 where + "group rank " + std::to_string(told.group_rank) + " on two hosts");
     }
 
-    /// The store of the round counted one more worker than there is room for.
-    static void on_arrived(
-        const control::Assignment& told, std::int64_t count, Complaints& complaints) {
+    /// The store of the round counted a worker. One more than there is room for?
+    void on_arrived(
+        const std::string& incarnation,
+        const control::Assignment& told,
+        std::int64_t count,
+        Complaints& complaints) {
+        if (count == told.world_size) worlds_[{incarnation, told.round}].is_complete = true;
         if (count > told.world_size)
             complaints.push_back(
                 "round " + std::to_string(told.round) + ": " + std::to_string(count) +
                 " workers in the store of a world of " + std::to_string(told.world_size));
+    }
+
+    /// A worker waited for the others in vain, on a network that never failed.
+    void on_waited_in_vain(
+        const std::string& host,
+        const std::string& incarnation,
+        const control::Assignment& told,
+        Complaints& complaints) {
+        if (worlds_[{incarnation, told.round}].is_complete)
+            complaints.push_back(
+                "round " + std::to_string(told.round) + ": a worker on " + host +
+                " is not told that everybody has arrived");
     }
 
 private:
@@ -55,6 +71,8 @@ private:
         Same same;
         std::map<int, std::string> ranks;
         std::map<int, std::string> group_ranks;
+        /// Everybody has arrived in its store.
+        bool is_complete = false;
     };
     std::map<std::pair<std::string, int>, WorldOfRound> worlds_;
 };

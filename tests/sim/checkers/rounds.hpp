@@ -50,6 +50,17 @@ public:
                     " while there is a round " + std::to_string(newest_[fact.incarnation]));
     }
 
+    /// A job that succeeded has nobody left who works.
+    void on_result(const ResultTold& fact, Complaints& complaints) const {
+        if (fact.result.outcome != control::Outcome::succeeded) return;
+        const auto newest = newest_.find(fact.incarnation);
+        for (const auto& [worker, other] : living_)
+            if (other.incarnation == fact.incarnation && other.round() == newest->second)
+                complaints.push_back(
+                    fact.host + " is told of a success while a worker on " + other.host +
+                    " is not done");
+    }
+
     std::size_t living_count() const { return living_.size(); }
 
 private:
