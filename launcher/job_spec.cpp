@@ -7,6 +7,7 @@
 #include "launcher/report_options.hpp"
 #include "launcher/resolving.hpp"
 #include "launcher/time_options.hpp"
+#include "launcher/timeout_doctor.hpp"
 #include "launcher/torch_options.hpp"
 #include "launcher/worker_options.hpp"
 
@@ -88,6 +89,7 @@ Result<JobSpec> resolve(const Options& options, const Surroundings& surroundings
         resolve_meeting,
         resolve_network,
         resolve_time_limits,
+        examine_time_limits,
         resolve_signals,
         resolve_torch_options,
         resolve_writing,
