@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Can the simulator fail? Each of tests/sim/mutations/*.patch breaks one rule in a copy of the tree;
+# random lives must find it within the seeds that the patch names. Prints a table; fails if one is
+# not found. NAME...: only these.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+top=$PWD
+copy=$top/build/mutations/tree
+binary=$copy/build/sim/bin/ddprun_sim
+log=$top/build/mutations/log
+longest_run=300 # seconds: a life that does not end is found, too
+
+names=("$@")
+if [ ${#names[@]} = 0 ]; then
+    for patch in tests/sim/mutations/*.patch; do names+=("$(basename "$patch" .patch)"); done
+fi
+
+# Only what has changed, so that the next build is a small one.
+copy_tree() {
+    mkdir -p "$copy" "$log"
+    git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
+        [ -f "$file" ] || continue
+        cmp -s "$file" "$copy/$file" || { mkdir -p "$copy/$(dirname "$file")" && cp "$file" "$copy/$file"; }
+    done
+}
+
+build_sim() { # LOG
+    [ -f "$copy/build/sim/build.ninja" ] ||
+        cmake -S "$copy" -B "$copy/build/sim" -G Ninja -DCMAKE_BUILD_TYPE=Debug \
+            -DCMAKE_CXX_FLAGS_DEBUG=-O1 -DCMAKE_UNITY_BUILD=ON -DDDPRUN_EXAMPLES=OFF >"$1" 2>&1 || return
+    cmake --build "$copy/build/sim" --target ddprun_sim >"$1" 2>&1
+}
+
+live() { # SEEDS LOG
+    DDPRUN_SEED=1 DDPRUN_SEEDS=$1 timeout "$longest_run" \
+        "$binary" --no-skip --test-case='soak*' --abort-after=1 >"$2" 2>&1
+}
+
+seeds_of() { sed -n 's/^Seeds: //p' "tests/sim/mutations/$1.patch"; }
+
+row() { printf '%-34s %-9s %6s %6s  %s\n' "$@"; }
+
+copy_tree
+build_sim "$log/unchanged.build" || { tail -20 "$log/unchanged.build" >&2; die 1 "the simulator does not build"; }
+most=0
+for name in "${names[@]}"; do
+    [ -f "tests/sim/mutations/$name.patch" ] || die 2 "no such mutation: $name"
+    [ "$(seeds_of "$name")" -le "$most" ] || most=$(seeds_of "$name")
+done
+live "$most" "$log/unchanged" || { tail -80 "$log/unchanged" >&2; die 1 "the unchanged tree breaks a rule"; }
+
+row mutation found seed of "by what"
+survivors=0
+for name in "${names[@]}"; do
+    patch=$top/tests/sim/mutations/$name.patch
+    patch --quiet --strip=1 --directory="$copy" <"$patch" || die 1 "$name does not apply: see its page"
+    if ! build_sim "$log/$name.build"; then
+        tail -20 "$log/$name.build" >&2
+        die 1 "$name does not build"
+    fi
+    if live "$(seeds_of "$name")" "$log/$name"; then
+        survivors=$((survivors + 1))
+        row "$name" NO - "$(seeds_of "$name")" "$(head -n 1 "$patch")"
+    else
+        seed=$(sed -n 's/.*DDPRUN_SEED=\([0-9]*\) gives this again.*/\1/p' "$log/$name" | head -n 1)
+        what=$(sed -n 's/.*values: CHECK( \(.*\) == *).*/\1/p; s/^ddprun: internal error: //p' "$log/$name" | head -n 1)
+        row "$name" yes "${seed:-?}" "$(seeds_of "$name")" "${what:-it hangs}"
+    fi
+    patch --quiet --strip=1 --reverse --directory="$copy" <"$patch"
+done
+[ "$survivors" = 0 ] || die 1 "$survivors not found: a checker is missing, or the rule is of no use"
