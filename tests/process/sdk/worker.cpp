@@ -7,6 +7,7 @@
 #include "tests/process/sdk/every_call.hpp"
 
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -53,6 +54,7 @@ std::string own_word(const char* variable, int rank) {
 void prepare(int rank) {
     const auto host = own_word("SDK_WORKER_HOSTS", rank);
     if (!host.empty()) ::setenv("DDPRUN_HOST_ID", host.c_str(), 1);
+    if (std::getenv("SDK_WORKER_IGNORE_TERM")) ::signal(SIGTERM, SIG_IGN);
     if (own_word("SDK_WORKER_NO_SHARING", rank) == "1") {
         constexpr rlim_t gibibyte = 1U << 30;
         const rlimit limit{gibibyte, gibibyte};
@@ -246,6 +248,7 @@ int endless(const World& world) {
     const auto group = join(world);
     std::vector<float> values(100'000);
     group.barrier().wait();
+    say("rank " + std::to_string(world.rank) + " pid " + std::to_string(::getpid()));
     say("ready");
     for (;;)
         group.all_reduce(values.data(), values.size()).wait();

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two hosts with a cable between them: a job of `ddprun` on both, its ranks in collectives.
+// Nothing tells the ranks that they are on different hosts but that their memory cannot be handed
+// from one to the other.
+#include "tests/process/support/left_behind.hpp"
+#include "tests/process/support/network_pair.hpp"
+#include "tests/process/support/running.hpp"
+#include "tests/process/support/skip.hpp"
+
+#include <doctest/doctest.h>
+
+#include <signal.h>
+
+#include <chrono>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+using namespace ddprun::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr int timed_out = 11;
+
+/// Two ranks on each host, 0 and 1 on the first, in all_reduces without an end.
+struct Job {
+    explicit Job(int ranks_per_host, const std::string& timeout_ms = "")
+        : a(start(hosts.a(), 0, ranks_per_host, timeout_ms)),
+          b(start(hosts.b(), 1, ranks_per_host, timeout_ms)) {
+        for (int rank = 0; rank < 2 * ranks_per_host; ++rank) {
+            auto& host = rank < ranks_per_host ? a : b;
+            pids.push_back(host.wait_for_number("rank " + std::to_string(rank) + " pid "));
+        }
+        for (int rank = 0; rank < ranks_per_host; ++rank) {
+            a.wait_for_line("^ready");
+            b.wait_for_line("^ready");
+        }
+    }
+
+    Running start(
+        const NetworkPair::Host& host, int node, int ranks, const std::string& timeout_ms) const {
+        Running::Options options;
+        options.network_namespace = host.name;
+        // Who is told to stop may still say whose death it was.
+        options.environment = {{"SDK_WORKER_IGNORE_TERM", "1"}};
+        if (!timeout_ms.empty()) options.environment["SDK_WORKER_TIMEOUT_MS"] = timeout_ms;
+        options.arguments = {
+            "--rdzv-backend=c10d",
+            "--rdzv-id=tested",
+            "--rdzv-endpoint=" + hosts.a().address + ":29400",
+            "--nnodes=2",
+            "--node-rank=" + std::to_string(node),
+            "--nproc-per-node=" + std::to_string(ranks),
+            "--no-python",
+            stub("sdk_worker"),
+            "endless"};
+        return Running(program("ddprun"), options);
+    }
+
+    void kill(int rank, int signal) const {
+        REQUIRE(::kill(pids[static_cast<std::size_t>(rank)], signal) == 0);
+    }
+
+    /// The shared memory of a rank's group, as the kernel numbers it.
+    std::set<std::string> memory_of(int rank) const {
+        std::ifstream maps(
+            "/proc/" + std::to_string(pids[static_cast<std::size_t>(rank)]) + "/maps");
+        std::set<std::string> numbers;
+        for (std::string line; std::getline(maps, line);) {
+            if (line.find("/memfd:ddprun") == std::string::npos) continue;
+            std::istringstream words(line);
+            std::string number;
+            for (int word = 0; word < 5; ++word)
+                words >> number;
+            numbers.insert(number);
+        }
+        return numbers;
+    }
+
+    NetworkPair hosts;
+    Running a;
+    Running b;
+    std::vector<int> pids;
+};
+
+}  // namespace
+
+TEST_CASE("sdk: ranks of one network namespace share memory, those of two do not") {
+    if (const auto reason = NetworkPair::why_not(); !reason.empty()) return skip(reason);
+    Job job(2);
+
+    CHECK(job.memory_of(0).size() == 1);
+    CHECK(job.memory_of(1) == job.memory_of(0));
+    CHECK(job.memory_of(2).size() == 1);
+    CHECK(job.memory_of(3) == job.memory_of(2));
+    CHECK(job.memory_of(2) != job.memory_of(0));
+
+    // They ignore the polite signal.
+    job.a.signal(SIGINT);
+    job.a.signal(SIGINT);
+    CHECK(job.a.wait_for_code() == 128 + SIGINT);
+    for (const int pid : job.pids)
+        CHECK(is_gone(pid));
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("sdk: who dies on another host of a job is named by every rank that is left") {
+    if (const auto reason = NetworkPair::why_not(); !reason.empty()) return skip(reason);
+    for (const int ranks_per_host : {1, 2}) {
+        CAPTURE(ranks_per_host);
+        Job job(ranks_per_host);
+        const int victim = 2 * ranks_per_host - 1;
+        const auto names_victim = "^after .* ranks " + std::to_string(victim) + "$";
+
+        const auto start = std::chrono::steady_clock::now();
+        job.kill(victim, SIGKILL);
+        for (int rank = 0; rank < ranks_per_host; ++rank)
+            job.a.wait_for_line(names_victim);
+        for (int rank = 1; rank < ranks_per_host; ++rank)
+            job.b.wait_for_line(names_victim);
+
+        // Measured: some milliseconds. Nothing waits for a time limit.
+        CHECK(std::chrono::steady_clock::now() - start < 10s);
+        CHECK(job.a.wait_for_code() == 128 + SIGKILL);
+        CHECK(job.b.wait_for_code() == 128 + SIGKILL);
+        CHECK(no_descendants_left());
+    }
+}
+
+TEST_CASE("sdk: when all ranks of a host die, those of the other name one of them") {
+    if (const auto reason = NetworkPair::why_not(); !reason.empty()) return skip(reason);
+    Job job(2);
+
+    job.kill(3, SIGKILL);
+    job.kill(2, SIGKILL);
+
+    for (int rank = 0; rank < 2; ++rank)
+        job.a.wait_for_line("^after .* ranks (2|3|2 3)$");
+    CHECK(job.a.wait_for_code() == 128 + SIGKILL);
+    CHECK(job.b.wait_for_code() == 128 + SIGKILL);
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("sdk: a cut cable between two hosts is a timeout on both") {
+    if (const auto reason = NetworkPair::why_not(); !reason.empty()) return skip(reason);
+    Job job(1, "2000");
+
+    job.hosts.cut();
+
+    job.a.wait_for_line("^late ranks");
+    job.b.wait_for_line("^late ranks");
+    job.hosts.heal();
+    CHECK(job.a.wait_for_code() == timed_out);
+    CHECK(job.b.wait_for_code() == timed_out);
+    CHECK(no_descendants_left());
+}
