@@ -54,7 +54,10 @@ Hosting decide_static(const HostingFacts& facts) {
     if (facts.node_rank != 0) return Connect{"node rank 0 serves, with static rendezvous"};
     // It says for all to hear whose place that is; this node may also be the next life of one that
     // is just ending there.
-    if (facts.is_port_in_use && facts.max_nodes > 1 && facts.is_held_by_ddprun())
+    // Not for long: the port may be another one of a ddprun's and answer nothing.
+    const bool may_answer = facts.is_held_by_ddprun() && facts.max_nodes > 1 &&
+                            facts.unanswered_for < limits::unanswered_timeout;
+    if (facts.is_port_in_use && may_answer)
         return Connect{in_use(facts) + ", which is asked whether this node has its place"};
     if (facts.is_port_in_use)
         return Refuse{

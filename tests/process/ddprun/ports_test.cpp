@@ -52,6 +52,22 @@ TEST_CASE("a second node rank 0 is told who has its place, and so is the first")
     CHECK(first.wait_for_code() == 130);
 }
 
+TEST_CASE("another port of some ddprun is no server: node rank 0 is refused with its holder") {
+    const TempDir dir;
+    auto other = one_node(dir, {}, "echo port $MASTER_PORT\n" + wait_for_ever);
+    const auto port = std::to_string(other.wait_for_number("port "));
+
+    auto job = start_job(
+        dir,
+        {"--nnodes=2", "--node-rank=0", "--master-addr=127.0.0.1", "--master-port=" + port},
+        "exit 0");
+
+    CHECK(job.wait_for_code() == 83);
+    CHECK(contains(job.err(), "port " + port + " is in use on this machine by ddprun"));
+    other.signal(SIGINT);
+    CHECK(other.wait_for_code() == 130);
+}
+
 TEST_CASE("a job of one node whose port is taken goes elsewhere, and says so with the holder") {
     const TempDir dir;
     const Stranger stranger;

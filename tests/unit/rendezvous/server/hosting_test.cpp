@@ -121,6 +121,9 @@ TEST_CASE("with fixed places a ddprun on the port is asked whose place it is") {
         decide(facts) == Hosting{Connect{"port 29400 is in use on this machine by ddprun (pid "
                                          "412), which is asked whether this node has its place"}});
 
+    auto unanswered = facts;
+    unanswered.unanswered_for = 2s;
+    CHECK(std::holds_alternative<Refuse>(decide(unanswered)));
     facts.max_nodes = 1;
     CHECK(std::holds_alternative<Refuse>(decide(facts)));
 }
