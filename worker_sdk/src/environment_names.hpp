@@ -31,6 +31,12 @@ inline constexpr const char* host_id = "DDPRUN_HOST_ID";
 /// A folder to look for the SDK's plugins in before all others.
 inline constexpr const char* plugin_dir = "DDPRUN_PLUGIN_DIR";
 
+/// Which libnccl.so.2 to use; else it is looked for (nccl/library.hpp).
+inline constexpr const char* nccl = "DDPRUN_NCCL";
+/// The active Python environment, whose packages may have it.
+inline constexpr const char* virtual_env = "VIRTUAL_ENV";
+inline constexpr const char* conda_prefix = "CONDA_PREFIX";
+
 // How mpirun (Open MPI; MPICH and Intel MPI) and srun number their processes.
 inline constexpr const char* ompi_rank = "OMPI_COMM_WORLD_RANK";
 inline constexpr const char* ompi_size = "OMPI_COMM_WORLD_SIZE";

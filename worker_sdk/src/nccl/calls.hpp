@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "worker_sdk/src/groups/plugin_abi.hpp"
+#include "worker_sdk/src/nccl/nccl_functions.hpp"
+
+namespace ddprun::nccl {
+
+/// Where a collective goes.
+struct Target {
+    const NcclFunctions& nccl;
+    abi::Communicator* comm = nullptr;
+    abi::Stream stream = nullptr;
+    int rank = 0;
+    int world_size = 1;
+};
+
+/// Enqueues a collective: one call of NCCL's, or a group of sends and receives. A barrier reduces
+/// `scratch`, 4 bytes on the device. Send and recv are between the two ranks of a communicator of
+/// their own, the sender being 0 there. The result may be in_progress.
+abi::Result enqueue(const Target& target, const DdprunCollective& collective, void* scratch);
+
+}  // namespace ddprun::nccl

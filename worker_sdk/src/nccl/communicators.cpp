@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker_sdk/src/nccl/communicators.hpp"
+
+#include "worker_sdk/src/quiet_thread.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun::nccl {
+
+namespace {
+
+using namespace std::chrono_literals;
+using abi::Result;
+using groups::Outcome;
+using groups::Trouble;
+
+/// For a farewell in good order: a peer may be gone, or busy with something else.
+constexpr auto longest_farewell = 10s;
+
+bool is_fine(Result result) {
+    return result == Result::success || result == Result::in_progress;
+}
+
+Trouble given_up() {
+    return {Trouble::Kind::peer_lost, "aborted"};
+}
+
+}  // namespace
+
+Communicators::Communicators(const NcclFunctions& nccl, Settings settings)
+    : nccl_(nccl),
+      settings_(std::move(settings)) {}
+
+Communicators::~Communicators() {
+    if (!is_aborted_) {
+        const auto comms = comms_;
+        const bool is_clean =
+            std::all_of(comms.begin(), comms.end(), [&](Comm comm) { return finish(comm); });
+        if (!is_clean) abort();
+    }
+    if (aborter_.joinable()) aborter_.join();
+}
+
+std::variant<Communicators::Comm, Trouble> Communicators::join(
+    std::vector<abi::UniqueId> ids,
+    int rank,
+    int world_size,
+    int most_ctas,
+    const Patience& patience) {
+    abi::Config config;
+    if (most_ctas > 0) config.max_ctas = most_ctas;
+    Comm comm = nullptr;
+    auto result = Result::success;
+    {
+        const std::lock_guard lock(mutex_);
+        if (is_aborted_) return given_up();
+        result =
+            ids.size() == 1
+                ? nccl_.comm_init_rank_config(&comm, world_size, ids.front(), rank, &config)
+                : nccl_.comm_init_rank_scalable(
+                      &comm, world_size, rank, static_cast<int>(ids.size()), ids.data(), &config);
+        if (comm) comms_.push_back(comm);
+    }
+    if (!is_fine(result)) return trouble_of(result);
+    auto outcome = await_ready(comm, patience);
+    if (outcome) return *outcome;
+    return comm;
+}
+
+Outcome Communicators::call(
+    Comm comm, const std::function<Result()>& calls, const Patience& patience) {
+    auto result = Result::success;
+    {
+        const std::lock_guard lock(mutex_);
+        if (is_aborted_) return given_up();
+        result = calls();
+    }
+    if (result == Result::success) return {};
+    if (!is_fine(result)) return trouble_of(result);
+    return await_ready(comm, patience);
+}
+
+Outcome Communicators::await_ready(Comm comm, const Patience& patience) {
+    for (Pause pause;; pause.take()) {
+        const auto result = state(comm);
+        if (result == Result::success) return {};
+        if (patience.is_given_up() || is_aborted_) return given_up();
+        if (!is_fine(result)) return trouble_of(result);
+        if (Clock::now() >= patience.until)
+            return Trouble{Trouble::Kind::timeout, "NCCL was not ready when the time was over"};
+    }
+}
+
+Result Communicators::state(Comm comm) {
+    const std::lock_guard lock(mutex_);
+    if (is_aborted_) return Result::remote_error;
+    auto state = Result::success;
+    const auto asked = nccl_.comm_get_async_error(comm, &state);
+    return asked == Result::success ? state : asked;
+}
+
+Trouble Communicators::trouble_of(Result result) {
+    auto text = nccl_.words_of(result);
+    if (result == Result::remote_error) return {Trouble::Kind::peer_lost, "lost a peer: " + text};
+    if (text.find("Duplicate GPU") != std::string::npos)
+        text += "; let ranks share a GPU, for tests, with --share-gpu";
+    return {Trouble::Kind::other, text};
+}
+
+void Communicators::abort() {
+    std::unique_lock lock(abort_mutex_);
+    if (!is_aborted_.exchange(true)) aborter_ = start_quiet_thread([this] { abort_all(); });
+    if (abort_ended_.wait_for(lock, settings_.abort_timeout, [&] { return has_abort_ended_; }))
+        return;
+    settings_.end_process(
+        "NCCL's abort did not return within " +
+        std::to_string(
+            std::chrono::duration_cast<std::chrono::seconds>(settings_.abort_timeout).count()) +
+        " s: the GPU, or a kernel on it, is stuck; this process ends so that the launcher can "
+        "start another");
+}
+
+/// In one group: an abort frees memory, which waits for the kernels of all other communicators.
+void Communicators::abort_all() {
+    settings_.on_device([&] {
+        const std::lock_guard lock(mutex_);
+        const bool is_group = comms_.size() > 1;
+        if (is_group) nccl_.group_start();
+        for (const auto comm : std::exchange(comms_, {}))
+            nccl_.comm_abort(comm);
+        if (is_group) nccl_.group_end();
+    });
+    const std::lock_guard lock(abort_mutex_);
+    has_abort_ended_ = true;
+    abort_ended_.notify_all();
+}
+
+/// False when it has to be aborted.
+bool Communicators::finish(Comm comm) {
+    const Patience patience{Clock::now() + longest_farewell, [] { return false; }};
+    if (call(
+            comm, [&] { return nccl_.comm_finalize(comm); }, patience))
+        return false;
+    const std::lock_guard lock(mutex_);
+    if (!is_fine(nccl_.comm_destroy(comm))) return false;
+    comms_.erase(std::find(comms_.begin(), comms_.end(), comm));
+    return true;
+}
+
+}  // namespace ddprun::nccl

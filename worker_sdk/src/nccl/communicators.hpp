@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "worker_sdk/src/groups/trouble.hpp"
+#include "worker_sdk/src/nccl/nccl_functions.hpp"
+#include "worker_sdk/src/nccl/patience.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+namespace ddprun::nccl {
+
+/// NCCL's communicators of one group on this rank, and the rules by which they live.
+///
+/// All are non-blocking: no call of NCCL's waits for a peer, so each is short, and calls come one
+/// at a time (one mutex). What they began is asked for until it is done, until a deadline, or until
+/// the group is given up.
+///
+/// An abort ends all of them at once, in one thread; other calls fail from then on. It has a
+/// deadline of its own, after which `end_process` is called: NCCL, or a kernel, is stuck, and
+/// nothing in this process can free it.
+///
+/// Any thread, each with the device as its own (OnDevice).
+class Communicators {
+public:
+    using Comm = abi::Communicator*;
+    using EndProcess = std::function<void(const std::string&)>;
+
+    struct Settings {
+        std::chrono::milliseconds abort_timeout{};
+        EndProcess end_process;
+        /// Runs what it is given with the device as this thread's own.
+        std::function<void(const std::function<void()>&)> on_device;
+    };
+
+    Communicators(const NcclFunctions& nccl, Settings settings);
+    Communicators(const Communicators&) = delete;
+    Communicators& operator=(const Communicators&) = delete;
+    /// Ends what is left: in good order where all is well, else by an abort.
+    ~Communicators();
+
+    /// Joins the other ranks. `most_ctas`: how much of the GPU it may take; 0 for NCCL's choice.
+    std::variant<Comm, groups::Trouble> join(
+        std::vector<abi::UniqueId> ids,
+        int rank,
+        int world_size,
+        int most_ctas,
+        const Patience& patience);
+
+    /// Makes calls on one communicator and waits until NCCL has taken them; their work on the
+    /// device may not have begun.
+    groups::Outcome call(
+        Comm comm, const std::function<abi::Result()>& calls, const Patience& patience);
+
+    /// What NCCL has noticed by itself: success, in_progress or an error.
+    abi::Result state(Comm comm);
+    groups::Trouble trouble_of(abi::Result result);
+
+    /// Returns when all are ended; does not return when that is impossible.
+    void abort();
+    bool is_aborted() const { return is_aborted_; }
+
+private:
+    groups::Outcome await_ready(Comm comm, const Patience& patience);
+    bool finish(Comm comm);
+    void abort_all();
+
+    const NcclFunctions& nccl_;
+    const Settings settings_;
+    std::mutex mutex_;  // guards NCCL's calls, and comms_
+    std::vector<Comm> comms_;
+
+    std::atomic<bool> is_aborted_ = false;
+    std::mutex abort_mutex_;
+    std::condition_variable abort_ended_;
+    bool has_abort_ended_ = false;
+    std::thread aborter_;
+};
+
+}  // namespace ddprun::nccl

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "worker_sdk/src/nccl/device.hpp"
+#include "worker_sdk/src/nccl/nccl_functions.hpp"
+
+#include <cstddef>
+#include <mutex>
+#include <set>
+
+namespace ddprun::nccl {
+
+/// Memory for collectives: from NCCL where it has some (such memory can be registered, so that the
+/// network and the switches work on it directly), else the driver's. Any thread.
+class DeviceMemory {
+public:
+    explicit DeviceMemory(const NcclFunctions& nccl) : nccl_(nccl) {}
+
+    /// Zeroed; null when there is none left.
+    void* take(const Device& device, std::size_t bytes);
+    void give_back(const Device& device, void* data);
+
+private:
+    void* take_any(const Device& device, std::size_t bytes);
+
+    const NcclFunctions& nccl_;
+    std::mutex mutex_;
+    std::set<void*> from_nccl_;
+};
+
+}  // namespace ddprun::nccl

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "worker_sdk/src/groups/trouble.hpp"
+
+#include <cstddef>
+#include <string>
+#include <variant>
+
+namespace ddprun::nccl {
+
+/// The table through which the CUDA driver is called: streams, events and memory of the context
+/// that the program's CUDA runtime uses too. The driver's interface is stable for ever, the
+/// runtime's is per major version, so this is what a library that knows neither should use.
+struct DriverFunctions {
+    using Status = int;  ///< a CUresult; 0 is success
+    using Context = void*;
+    using Stream = void*;
+    using Event = void*;
+    using DevicePointer = unsigned long long;
+
+    static constexpr Status not_ready = 600;
+
+    Status (*init)(unsigned flags) = nullptr;
+    Status (*get_error_name)(Status, const char**) = nullptr;
+    Status (*get_error_string)(Status, const char**) = nullptr;
+    Status (*device_get_count)(int*) = nullptr;
+    Status (*device_get)(int* device, int ordinal) = nullptr;
+    Status (*primary_context_retain)(Context*, int device) = nullptr;
+    Status (*context_push)(Context) = nullptr;
+    Status (*context_pop)(Context*) = nullptr;
+    Status (*stream_create)(Stream*, unsigned flags, int priority) = nullptr;
+    Status (*stream_destroy)(Stream) = nullptr;
+    Status (*stream_wait_event)(Stream, Event, unsigned flags) = nullptr;
+    Status (*event_create)(Event*, unsigned flags) = nullptr;
+    Status (*event_record)(Event, Stream) = nullptr;
+    Status (*event_query)(Event) = nullptr;
+    Status (*event_destroy)(Event) = nullptr;
+    Status (*memory_allocate)(DevicePointer*, std::size_t bytes) = nullptr;
+    Status (*memory_free)(DevicePointer) = nullptr;
+    Status (*memory_set)(DevicePointer, unsigned char value, std::size_t bytes, Stream) = nullptr;
+
+    /// Opens and initialises the driver.
+    static std::variant<DriverFunctions, groups::Trouble> open();
+
+    /// "no CUDA-capable device is detected (CUDA_ERROR_NO_DEVICE)".
+    std::string words_of(Status status) const;
+};
+
+}  // namespace ddprun::nccl

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker_sdk/src/nccl/device_choice.hpp"
+#include "worker_sdk/src/nccl/device_memory.hpp"
+#include "worker_sdk/src/nccl/nccl_plugin_abi.hpp"
+#include "worker_sdk/src/nccl/session.hpp"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <variant>
+
+/// libddprun_nccl.so: the nccl backend behind a border of plain C. Links neither NCCL nor CUDA;
+/// what the machine has of them is opened when the first group wants it.
+namespace {
+
+using namespace ddprun::nccl;
+using ddprun::groups::Trouble;
+
+/// What this process has opened. Lives until it ends: NCCL's threads may.
+class Libraries {
+public:
+    /// Looked for anew until it is found.
+    static std::variant<Libraries*, Trouble> get() {
+        static auto* const mutex = new std::mutex;
+        static Libraries* libraries = nullptr;
+        const std::lock_guard lock(*mutex);
+        if (libraries) return libraries;
+        auto driver = DriverFunctions::open();
+        if (auto* trouble = std::get_if<Trouble>(&driver)) return *trouble;
+        const auto lookup = [](const char* name) -> const char* { return ::getenv(name); };
+        auto nccl = NcclFunctions::open(lookup);
+        if (auto* trouble = std::get_if<Trouble>(&nccl)) return *trouble;
+        libraries = new Libraries(std::get<DriverFunctions>(driver), std::get<NcclFunctions>(nccl));
+        return libraries;
+    }
+
+    std::variant<const Device*, Trouble> device(int ordinal) {
+        const std::lock_guard lock(mutex_);
+        if (const auto known = devices_.find(ordinal); known != devices_.end())
+            return &known->second;
+        auto opened = Device::open(driver, ordinal);
+        if (auto* trouble = std::get_if<Trouble>(&opened)) return *trouble;
+        return &devices_.emplace(ordinal, std::get<Device>(opened)).first->second;
+    }
+
+    std::variant<int, Trouble> device_count() const {
+        int count = 0;
+        const auto status = driver.device_get_count(&count);
+        if (status == 0) return count;
+        return Trouble{Trouble::Kind::usage, "GPUs cannot be counted: " + driver.words_of(status)};
+    }
+
+    const DriverFunctions driver;
+    const NcclFunctions nccl;
+    DeviceMemory memory{nccl};
+
+private:
+    Libraries(DriverFunctions driver_functions, NcclFunctions nccl_functions)
+        : driver(driver_functions),
+          nccl(std::move(nccl_functions)) {}
+
+    std::mutex mutex_;
+    std::map<int, Device> devices_;
+};
+
+void tell(DdprunReport* report, const Trouble& trouble) {
+    // A mismatch is told as its two sides, a line each.
+    const auto text = trouble.kind == Trouble::Kind::mismatch
+                          ? trouble.one_side + "\n" + trouble.other_side
+                          : trouble.text;
+    report->kind = static_cast<int>(trouble.kind);
+    const auto bytes = std::min(text.size(), sizeof report->text - 1);
+    ::memcpy(report->text, text.data(), bytes);
+    report->text[bytes] = '\0';
+    report->rank_count = 0;
+}
+
+/// Runs `body`, which returns a value or a Trouble; the value, or `otherwise` and a report.
+template <class Value, class Body>
+Value guarded(DdprunReport* report, Value otherwise, const Body& body) {
+    report->kind = 0;
+    try {
+        auto result = body();
+        if (auto* trouble = std::get_if<Trouble>(&result)) {
+            tell(report, *trouble);
+            return otherwise;
+        }
+        return static_cast<Value>(std::get<0>(result));
+    } catch (const std::exception& error) {
+        tell(report, {Trouble::Kind::other, error.what()});
+    }
+    return otherwise;
+}
+
+int count_devices(DdprunReport* report) {
+    return guarded(report, 0, [&]() -> std::variant<int, Trouble> {
+        auto libraries = Libraries::get();
+        if (auto* trouble = std::get_if<Trouble>(&libraries)) return *trouble;
+        return std::get<Libraries*>(libraries)->device_count();
+    });
+}
+
+std::variant<Session*, Trouble> opened(const DdprunDeviceOpen& settings, int* ordinal) {
+    auto got = Libraries::get();
+    if (auto* trouble = std::get_if<Trouble>(&got)) return *trouble;
+    auto& libraries = *std::get<Libraries*>(got);
+    auto counted = libraries.device_count();
+    if (auto* trouble = std::get_if<Trouble>(&counted)) return *trouble;
+    auto chosen = choose_device(
+        std::get<int>(counted),
+        settings.local_rank,
+        settings.local_world_size,
+        settings.shares_device != 0);
+    if (auto* trouble = std::get_if<Trouble>(&chosen)) return *trouble;
+    *ordinal = std::get<DeviceChoice>(chosen).first;
+    auto device = libraries.device(*ordinal);
+    if (auto* trouble = std::get_if<Trouble>(&device)) return *trouble;
+    auto session = Session::open(libraries.nccl, *std::get<const Device*>(device), settings);
+    if (auto* trouble = std::get_if<Trouble>(&session)) return *trouble;
+    return std::get<std::unique_ptr<Session>>(session).release();
+}
+
+void* open_session(const DdprunDeviceOpen* settings, int* device, DdprunReport* report) {
+    return guarded(report, static_cast<void*>(nullptr), [&] { return opened(*settings, device); });
+}
+
+int run_collective(void* session, const DdprunCollective* collective, DdprunReport* report) {
+    guarded(report, 0, [&]() -> std::variant<int, Trouble> {
+        if (auto trouble = static_cast<Session*>(session)->run(*collective)) return *trouble;
+        return 0;
+    });
+    return report->kind;
+}
+
+void abort_session(void* session) {
+    static_cast<Session*>(session)->abort();
+}
+
+int is_session_broken(void* session) {
+    return static_cast<Session*>(session)->is_broken() ? 1 : 0;
+}
+
+void use_stream(void* session, void* stream) {
+    static_cast<Session*>(session)->use_stream(stream);
+}
+
+void close_session(void* session) {
+    delete static_cast<Session*>(session);
+}
+
+/// Requires: a session was opened on it.
+const Device* known_device(Libraries& libraries, int ordinal) {
+    auto device = libraries.device(ordinal);
+    const auto* known = std::get_if<const Device*>(&device);
+    return known ? *known : nullptr;
+}
+
+void* allocate(int ordinal, std::size_t bytes) {
+    auto libraries = Libraries::get();
+    auto* const known = std::get_if<Libraries*>(&libraries);
+    if (!known) return nullptr;
+    const auto* device = known_device(**known, ordinal);
+    return device ? (*known)->memory.take(*device, bytes) : nullptr;
+}
+
+void give_back(int ordinal, void* data) {
+    auto libraries = Libraries::get();
+    auto* const known = std::get_if<Libraries*>(&libraries);
+    if (!known) return;
+    if (const auto* device = known_device(**known, ordinal))
+        (*known)->memory.give_back(*device, data);
+}
+
+}  // namespace
+
+extern "C" [[gnu::visibility("default")]] const DdprunDevicePlugin* ddprun_nccl_plugin() {
+    static const DdprunDevicePlugin plugin{
+        plugin_version,
+        count_devices,
+        open_session,
+        run_collective,
+        abort_session,
+        is_session_broken,
+        use_stream,
+        close_session,
+        allocate,
+        give_back};
+    return &plugin;
+}

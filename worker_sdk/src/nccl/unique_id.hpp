@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "worker_sdk/src/groups/trouble.hpp"
+#include "worker_sdk/src/nccl/nccl_abi.hpp"
+
+#include <string>
+#include <variant>
+
+namespace ddprun::nccl {
+
+/// "2.28.9" of 22809.
+std::string version_text(int version);
+
+/// What a root of a communicator tells the other ranks through the store: 128 opaque bytes, then
+/// the version of its NCCL and the size of its world, 4 bytes each, big-endian. NCCL itself would
+/// not notice that these differ, but hang or answer with wrong numbers.
+struct Announcement {
+    abi::UniqueId id{};
+    int version = 0;
+    int world_size = 0;
+};
+
+std::string written(const Announcement& announcement);
+std::variant<Announcement, groups::Trouble> read_announcement(const std::string& bytes);
+
+/// What keeps this rank from joining the communicator of `root`, if anything.
+groups::Outcome compare(
+    const Announcement& theirs, int root, int own_version, int own_world_size, int own_rank);
+
+/// A root introduces the ranks to each other over one socket each; one for every 128 ranks, where
+/// NCCL can have several.
+int root_count(int world_size, int version);
+/// The rank that is the i-th root.
+int root_rank(int index, int root_count, int world_size);
+
+/// Where the i-th root's announcement is, behind the group's prefix.
+std::string announcement_key(int index);
+
+}  // namespace ddprun::nccl
