@@ -33,6 +33,8 @@ inline constexpr const char* plugin_dir = "DDPRUN_PLUGIN_DIR";
 
 /// Which libnccl.so.2 to use; else it is looked for (nccl/library.hpp).
 inline constexpr const char* nccl = "DDPRUN_NCCL";
+/// Set by --share-gpu: several ranks of a node may have the same GPU.
+inline constexpr const char* share_gpu = "DDPRUN_SHARE_GPU";
 /// The active Python environment, whose packages may have it.
 inline constexpr const char* virtual_env = "VIRTUAL_ENV";
 inline constexpr const char* conda_prefix = "CONDA_PREFIX";

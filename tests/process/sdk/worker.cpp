@@ -55,6 +55,8 @@ void prepare(int rank) {
     const auto host = own_word("SDK_WORKER_HOSTS", rank);
     if (!host.empty()) ::setenv("DDPRUN_HOST_ID", host.c_str(), 1);
     if (std::getenv("SDK_WORKER_IGNORE_TERM")) ::signal(SIGTERM, SIG_IGN);
+    const auto nccl_version = own_word("SDK_WORKER_NCCL_VERSIONS", rank);
+    if (!nccl_version.empty()) ::setenv("FAKE_NCCL_VERSION", nccl_version.c_str(), 1);
     if (own_word("SDK_WORKER_NO_SHARING", rank) == "1") {
         constexpr rlim_t gibibyte = 1U << 30;
         const rlimit limit{gibibyte, gibibyte};
@@ -69,6 +71,7 @@ ProcessGroup join(const World& world, std::chrono::milliseconds timeout = 10min)
     ProcessGroup::Options options;
     options.timeout = timeout;
     if (std::getenv("SDK_WORKER_GLOO")) options.backend = ddprun::Backend::gloo;
+    if (std::getenv("SDK_WORKER_NCCL")) options.backend = ddprun::Backend::nccl;
     return ProcessGroup::create(world, ddprun::Store::connect(world, timeout), options);
 }
 

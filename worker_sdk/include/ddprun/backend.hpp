@@ -10,6 +10,7 @@ enum class Backend : int {
     cpu = 1,  ///< between processes, buffers in the memory of the machine
     loopback = 2,  ///< inside this process; a world of one
     gloo = 3,      ///< what cpu uses between hosts (TCP), for everything; to compare with
+    nccl = 4,      ///< between GPUs; buffers are in the memory of this rank's GPU
 };
 
 }  // namespace ddprun

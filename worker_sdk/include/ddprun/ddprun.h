@@ -136,7 +136,8 @@ enum {
     DDPRUN_AUTOMATIC = 0,
     DDPRUN_CPU = 1,
     DDPRUN_LOOPBACK = 2, /* a world of one */
-    DDPRUN_GLOO = 3      /* TCP for everything: to compare with */
+    DDPRUN_GLOO = 3,     /* TCP for everything: to compare with */
+    DDPRUN_NCCL = 4      /* between GPUs; buffers are in the memory of this rank's GPU */
 };
 typedef int ddprun_backend;
 
@@ -151,13 +152,7 @@ enum {
 };
 typedef int ddprun_type;
 
-enum {
-    DDPRUN_SUM = 0,
-    DDPRUN_AVERAGE = 1,
-    DDPRUN_MIN = 2,
-    DDPRUN_MAX = 3,
-    DDPRUN_PRODUCT = 4
-};
+enum { DDPRUN_SUM = 0, DDPRUN_AVERAGE = 1, DDPRUN_MIN = 2, DDPRUN_MAX = 3, DDPRUN_PRODUCT = 4 };
 typedef int ddprun_op;
 
 /* Every rank of the world calls it. `store`: of the same round, or NULL for a connection of its
@@ -179,6 +174,10 @@ int ddprun_group_size(const ddprun_group* group);
 ddprun_backend ddprun_group_backend(const ddprun_group* group);
 /* Ends the group at once on this rank; what is in flight fails here and on the peers. */
 void ddprun_group_abort(ddprun_group* group);
+
+/* On DDPRUN_NCCL: what is launched from now on begins when everything is done that is in this
+ * cudaStream_t by then. NULL, as at first: it begins at once, so buffers must be ready. */
+int ddprun_group_use_stream(ddprun_group* group, void* stream);
 
 /* Zeroed memory of the kind that the backend likes best, whole pages; it may outlive the group.
  * NULL: none left, or `bytes` is 0. */

@@ -144,6 +144,10 @@ public:
     /// Ends the group at once on this rank; what is in flight fails here and on the peers.
     void abort() const { ddprun_group_abort(handle()); }
 
+    /// On nccl: what is launched from now on begins when everything is done that is in this
+    /// cudaStream_t by then. Null, as at first: it begins at once, so buffers must be ready.
+    void use_stream(void* stream) const { throw_if(ddprun_group_use_stream(handle(), stream)); }
+
     /// For callers that know the type only at run time.
     Work all_reduce_raw(void* data, std::size_t count, ElementType type, Op op) const;
     Work reduce_raw(void* data, std::size_t count, ElementType type, int root, Op op) const;

@@ -23,6 +23,7 @@ static_assert(static_cast<int>(Backend::automatic) == DDPRUN_AUTOMATIC);
 static_assert(static_cast<int>(Backend::cpu) == DDPRUN_CPU);
 static_assert(static_cast<int>(Backend::loopback) == DDPRUN_LOOPBACK);
 static_assert(static_cast<int>(Backend::gloo) == DDPRUN_GLOO);
+static_assert(static_cast<int>(Backend::nccl) == DDPRUN_NCCL);
 
 constexpr auto default_timeout = std::chrono::minutes{10};
 
@@ -36,7 +37,8 @@ std::shared_ptr<Group> group_of_world(
 }
 
 std::shared_ptr<Group> sub_group(Group& group, const std::vector<int>& ranks) {
-    if (ranks == std::vector{group.settings().rank}) return Group::create_alone();
+    const bool is_alone = ranks == std::vector{group.settings().rank};
+    if (is_alone && group.settings().backend != Backend::nccl) return Group::create_alone();
     return found(group.founding_of(ranks));
 }
 
@@ -58,7 +60,7 @@ int ddprun_group_create(
         *group = new ddprun_group{group_of_world(
             ddprun::World::from_c(*world),
             store,
-            ddprun::c::checked(backend, Backend::gloo, "backend"),
+            ddprun::c::checked(backend, Backend::nccl, "backend"),
             timeout)};
     });
 }
@@ -95,6 +97,10 @@ void ddprun_group_abort(ddprun_group* group) {
         trouble.ranks = {of(group)->settings().rank};
         of(group)->abort(std::move(trouble));
     });
+}
+
+int ddprun_group_use_stream(ddprun_group* group, void* stream) {
+    return guarded([&] { of(group)->use_stream(stream); });
 }
 
 void* ddprun_allocate(const ddprun_group* group, size_t bytes) {

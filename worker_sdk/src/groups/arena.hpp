@@ -13,6 +13,8 @@ public:
 
     /// Zeroed, whole pages. Null when there is no more of this kind.
     virtual void* take(std::size_t bytes) = 0;
+    /// Whether ordinary memory does as well, where there is no more.
+    virtual bool has_substitute() const { return true; }
     virtual void give_back(void* data, std::size_t bytes) = 0;
 };
 

@@ -41,6 +41,8 @@ struct Collective {
     const void* input = nullptr;
     void* data = nullptr;
     std::size_t count = 0;
+    /// On GPUs: the CUDA stream whose work comes first.
+    void* stream = nullptr;
 
     /// Which collective on its group this is, from 1; of send and recv, which message between these
     /// two in this direction.

@@ -6,6 +6,7 @@
 #include "worker_sdk/src/groups/group.hpp"
 #include "worker_sdk/src/groups/host/host_transport.hpp"
 #include "worker_sdk/src/groups/host/hosts.hpp"
+#include "worker_sdk/src/groups/nccl_transport.hpp"
 #include "worker_sdk/src/groups/plugin.hpp"
 #include "worker_sdk/src/groups/two_level_transport.hpp"
 #include "worker_sdk/src/store/local_address.hpp"
@@ -99,6 +100,26 @@ Hosts hosts_of(Founding& founding) {
     }
 }
 
+/// Between GPUs, also for a world of one: its buffers are where nobody else can reach them.
+std::shared_ptr<Group> found_over_nccl(Founding founding) {
+    auto loaded = load_nccl_plugin();
+    if (const auto* trouble = std::get_if<Trouble>(&loaded))
+        throw UsageError("the nccl backend is not available: " + trouble->text);
+    const auto& plugin = *std::get<const DdprunDevicePlugin*>(loaded);
+    NcclSettings settings{
+        founding.world, founding.store, founding.prefix, founding.timeout, {}, {}};
+    if (founding.world.world_size > 1) {
+        settings.hosts = hosts_of(founding);
+        settings.watch = watch_of(founding);
+    }
+    const auto watch = settings.watch;
+    return Group::create(
+        settings_of(founding, Backend::nccl),
+        [&plugin, settings] { return open_nccl_transport(plugin, settings); },
+        watch,
+        founding);
+}
+
 /// Shared memory where ranks share a host, Gloo between hosts. Gloo need not be there when there is
 /// one host.
 std::shared_ptr<Group> found_on_hosts(Founding founding) {
@@ -154,11 +175,13 @@ Founding founding_of_world(
     const World& world, Store store, Backend backend, std::chrono::milliseconds timeout) {
     check_world(world, backend, timeout);
     Founding founding{world, std::move(store), {}, backend, timeout};
-    if (world.world_size > 1) founding.prefix = prefix_of_next_group(world, founding.store);
+    if (world.world_size > 1 || backend == Backend::nccl)
+        founding.prefix = prefix_of_next_group(world, founding.store);
     return founding;
 }
 
 std::shared_ptr<Group> found(Founding founding) {
+    if (founding.backend == Backend::nccl) return found_over_nccl(std::move(founding));
     if (founding.world.world_size == 1) return Group::create_alone();
     if (founding.backend == Backend::gloo) return found_over_gloo(std::move(founding));
     return found_on_hosts(std::move(founding));

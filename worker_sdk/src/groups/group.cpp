@@ -104,11 +104,12 @@ void Group::launch(Collective collective, Ticket& ticket) {
     const std::lock_guard lock(mutex_);
     auto& count = count_of(collective);
     collective.sequence = count + 1;
+    collective.stream = stream_;
     if (const auto wrong = check(collective, settings_.rank, settings_.world_size))
         throw_trouble(*wrong, settings_.round);
     if (dead_) throw_trouble(*dead_, settings_.round);
     ticket.collective = collective;
-    if (settings_.world_size == 1) {
+    if (!transport_) {
         perform_together({collective});
         ++count;
         ticket.is_done = true;
@@ -210,6 +211,11 @@ void Group::abort(Trouble why) {
     for (auto& lane : lanes_)
         lane.changed.notify_all();
     if (transport) transport->abort();
+}
+
+void Group::use_stream(void* stream) {
+    const std::lock_guard lock(mutex_);
+    stream_ = stream;
 }
 
 std::shared_ptr<Arena> Group::arena() const {

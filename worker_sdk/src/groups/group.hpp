@@ -71,6 +71,9 @@ public:
     /// that passes aborts the group with Timeout.
     void wait(const Ticket& ticket, std::optional<Clock::time_point> deadline);
     void abort(Trouble why);
+    /// What is launched from now on, on GPUs, comes after what is in that CUDA stream; null: after
+    /// nothing.
+    void use_stream(void* stream);
     /// Null when any memory will do.
     std::shared_ptr<Arena> arena() const;
 
@@ -106,6 +109,7 @@ private:
     std::map<std::pair<int, int>, std::uint64_t> message_counts_;  // by sender and receiver
     std::map<std::vector<int>, int> sub_group_counts_;
     std::uint64_t launched_count_ = 0;
+    void* stream_ = nullptr;
     std::shared_ptr<Transport> transport_;
     std::optional<Trouble> dead_;
     bool is_open_ = false;

@@ -20,6 +20,7 @@ public:
           bytes_(bytes) {
         if (arena_) data_ = arena_->take(bytes_);
         if (data_) return;
+        if (arena_ && !arena_->has_substitute()) throw std::bad_alloc();
         arena_ = nullptr;
         data_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (data_ == MAP_FAILED) throw std::bad_alloc();

@@ -54,6 +54,26 @@ Trouble MismatchWatch::agreed(Trouble trouble) {
     return trouble;
 }
 
+std::optional<Trouble> MismatchWatch::told() {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock) return {};
+    try {
+        return told_by_others(patience);
+    } catch (const Error&) {
+        own_connection_.reset();
+        return {};
+    }
+}
+
+void MismatchWatch::tell(const Trouble& trouble) {
+    const std::lock_guard lock(mutex_);
+    try {
+        tell(trouble, patience);
+    } catch (const Error&) {
+        own_connection_.reset();
+    }
+}
+
 std::optional<Trouble> MismatchWatch::compare(const Collective& collective) {
     const auto here = describe(collective);
     const auto mine = text_of({rank_}) + " is at " + here;

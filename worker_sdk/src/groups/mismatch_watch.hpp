@@ -34,6 +34,11 @@ public:
     /// an agent told, which may be why; else this one, told to the others when it is a lost peer.
     Trouble agreed(Trouble trouble);
 
+    /// What another rank, or an agent, has told by now.
+    std::optional<Trouble> told();
+    /// Tells the other ranks.
+    void tell(const Trouble& trouble);
+
 private:
     std::optional<Trouble> compare(const Collective& collective);
     std::optional<Trouble> told_by_others(std::chrono::milliseconds at_most);

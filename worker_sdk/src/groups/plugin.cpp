@@ -153,7 +153,7 @@ private:
 
 }  // namespace
 
-std::variant<const DdprunPlugin*, Trouble> load_plugin(const std::string& name) {
+std::variant<void*, Trouble> load_plugin_entry(const std::string& name, const char* entry_name) {
     std::string tried;
     for (const auto& path : candidates(name)) {
         void* library = ::dlopen(path.c_str(), open_flags);
@@ -162,12 +162,22 @@ std::variant<const DdprunPlugin*, Trouble> load_plugin(const std::string& name) 
             tried += std::string{"\n  "} + (reason ? reason : path.c_str());
             continue;
         }
-        const auto entry = reinterpret_cast<DdprunPluginEntry>(::dlsym(library, plugin_entry_name));
-        const auto* plugin = entry ? entry() : nullptr;
-        if (plugin && plugin->version == plugin_version) return plugin;
-        tried += "\n  " + path + ": not a plugin of this version of ddprun";
+        if (void* const entry = ::dlsym(library, entry_name)) return entry;
+        tried += "\n  " + path + ": not a plugin of ddprun";
     }
     return Trouble{Trouble::Kind::usage, name + " cannot be opened; tried:" + tried};
+}
+
+Trouble of_another_version(const std::string& name) {
+    return {Trouble::Kind::usage, name + " belongs to another version of ddprun"};
+}
+
+std::variant<const DdprunPlugin*, Trouble> load_plugin(const std::string& name) {
+    auto loaded = load_plugin_entry(name, plugin_entry_name);
+    if (auto* trouble = std::get_if<Trouble>(&loaded)) return *trouble;
+    const auto* plugin = reinterpret_cast<DdprunPluginEntry>(std::get<void*>(loaded))();
+    if (plugin->version != plugin_version) return of_another_version(name);
+    return plugin;
 }
 
 std::variant<std::unique_ptr<Transport>, Trouble> open_plugin_transport(

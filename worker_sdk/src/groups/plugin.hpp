@@ -13,11 +13,16 @@
 
 namespace ddprun::groups {
 
-/// A transport plugin, opened once per process and never closed (its threads may still be about).
-/// Looked for in $DDPRUN_PLUGIN_DIR, beside the program (its folder, and ../lib from there), and
-/// where the dynamic linker looks (the program's rpath, which the CMake package sets).
+/// The one symbol of a plugin, which is opened once per process and never closed (its threads may
+/// still be about). Looked for in $DDPRUN_PLUGIN_DIR, beside the program (its folder, and ../lib
+/// from there), and where the dynamic linker looks (the program's rpath, which the CMake package
+/// sets).
 ///
 /// `name` is the file's, "libddprun_gloo.so". Trouble tells every place that was tried.
+std::variant<void*, Trouble> load_plugin_entry(const std::string& name, const char* entry_name);
+Trouble of_another_version(const std::string& name);
+
+/// A transport plugin for the machine's memory.
 std::variant<const DdprunPlugin*, Trouble> load_plugin(const std::string& name);
 
 /// What opening a transport needs to know.

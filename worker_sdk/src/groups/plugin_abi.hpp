@@ -52,6 +52,8 @@ struct DdprunCollective {
     void* data;
     std::size_t count;
     std::int64_t timeout_ms;
+    /// Of a transport between GPUs: the CUDA stream whose work comes first, or null.
+    void* stream;
 };
 
 struct DdprunPlugin {
@@ -73,7 +75,7 @@ using DdprunPluginEntry = const DdprunPlugin* (*)();
 
 namespace ddprun::groups {
 
-inline constexpr std::uint32_t plugin_version = 2;
+inline constexpr std::uint32_t plugin_version = 3;
 inline constexpr const char* plugin_entry_name = "ddprun_transport_plugin";
 
 }  // namespace ddprun::groups

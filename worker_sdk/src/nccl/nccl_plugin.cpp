@@ -147,10 +147,6 @@ int is_session_broken(void* session) {
     return static_cast<Session*>(session)->is_broken() ? 1 : 0;
 }
 
-void use_stream(void* session, void* stream) {
-    static_cast<Session*>(session)->use_stream(stream);
-}
-
 void close_session(void* session) {
     delete static_cast<Session*>(session);
 }
@@ -188,7 +184,6 @@ extern "C" [[gnu::visibility("default")]] const DdprunDevicePlugin* ddprun_nccl_
         run_collective,
         abort_session,
         is_session_broken,
-        use_stream,
         close_session,
         allocate,
         give_back};

@@ -37,9 +37,6 @@ struct DdprunDevicePlugin {
     int (*run)(void* transport, const DdprunCollective* collective, DdprunReport* report);
     void (*abort)(void* transport);
     int (*is_broken)(void* transport);
-    /// What is run from now on comes after what is then in that stream (a cudaStream_t); null for
-    /// after nothing.
-    void (*use_stream)(void* transport, void* stream);
     void (*close)(void* transport);
     /// Memory on a device that NCCL can do better with, zeroed; null when there is none left.
     void* (*allocate)(int device, std::size_t bytes);

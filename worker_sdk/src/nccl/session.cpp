@@ -23,6 +23,10 @@ constexpr std::size_t scratch_bytes = 4;
 /// Between two looks at what NCCL has noticed.
 constexpr milliseconds between_states{5};
 
+Trouble aborted() {
+    return {Trouble::Kind::peer_lost, "aborted"};
+}
+
 /// One communicator's meeting in the store.
 class Meeting {
 public:
@@ -131,13 +135,15 @@ Outcome Session::start() {
     if (const auto status =
             driver.memory_set(scratch_, 0, scratch_bytes, queues_.front()->stream()))
         return driver_trouble(status);
-    const Patience patience{Clock::now() + milliseconds(settings_.timeout_ms), [this] {
-                                return settings_.is_given_up(settings_.self) != 0;
-                            }};
+    const auto patience = patience_for(milliseconds(settings_.timeout_ms));
     auto joined = join("all/", settings_.rank, settings_.world_size, 0, patience);
     if (auto* trouble = std::get_if<Trouble>(&joined)) return *trouble;
     all_ = std::get<Comm>(joined);
     return {};
+}
+
+Patience Session::patience_for(milliseconds timeout) const {
+    return {Clock::now() + timeout, [this] { return settings_.is_given_up(settings_.self) != 0; }};
 }
 
 Session::Joined Session::join(
@@ -178,9 +184,7 @@ Queue& Session::queue_of(const DdprunCollective& collective) {
 Outcome Session::run(const DdprunCollective& collective) {
     const OnDevice here(device_);
     auto& queue = queue_of(collective);
-    const Patience patience{Clock::now() + milliseconds(collective.timeout_ms), [this] {
-                                return comms_->is_aborted();
-                            }};
+    const auto patience = patience_for(milliseconds(collective.timeout_ms));
     auto trouble = perform(collective, queue, patience);
     if (trouble) {
         comms_->abort();
@@ -194,8 +198,8 @@ Outcome Session::perform(
     auto joined = comm_of(collective, patience);
     if (auto* trouble = std::get_if<Trouble>(&joined)) return *trouble;
     const auto comm = std::get<Comm>(joined);
-    if (auto* stream = stream_.load())
-        if (const auto status = queue.follow(stream)) return driver_trouble(status);
+    if (collective.stream)
+        if (const auto status = queue.follow(collective.stream)) return driver_trouble(status);
     const Target target{nccl_, comm, queue.stream(), settings_.rank, settings_.world_size};
     auto outcome = comms_->call(
         comm,
@@ -210,11 +214,13 @@ Outcome Session::await(Queue& queue, Comm comm, const Patience& patience) {
     auto look_at_state = Clock::now() + between_states;
     for (Pause pause;; pause.take()) {
         const auto status = queue.look();
-        if (patience.is_given_up()) return Trouble{Trouble::Kind::peer_lost, "aborted"};
+        // Asked in this order: a kernel that an abort has ended counts as done too.
+        if (comms_->is_aborted()) return aborted();
         if (status == 0) return {};
         if (status != DriverFunctions::not_ready) return driver_trouble(status);
         const auto now = Clock::now();
         if (now >= look_at_state) {
+            if (patience.is_given_up()) return aborted();
             const auto state = comms_->state(comm);
             if (state != abi::Result::success && state != abi::Result::in_progress)
                 return comms_->trouble_of(state);

@@ -6,7 +6,6 @@
 #include "worker_sdk/src/nccl/nccl_plugin_abi.hpp"
 
 #include <array>
-#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -39,13 +38,12 @@ public:
     void abort();
     bool is_broken();
 
-    void use_stream(void* stream) { stream_ = stream; }
-
 private:
     using Comm = Communicators::Comm;
     using Joined = std::variant<Comm, groups::Trouble>;
 
     groups::Outcome start();
+    Patience patience_for(std::chrono::milliseconds timeout) const;
     Joined join(
         const std::string& name, int rank, int world_size, int most_ctas, const Patience& patience);
     Joined comm_of(const DdprunCollective& collective, const Patience& patience);
@@ -59,7 +57,6 @@ private:
     const NcclFunctions& nccl_;
     const Device device_;
     const DdprunDeviceOpen settings_;
-    std::atomic<void*> stream_ = nullptr;
     DriverFunctions::DevicePointer scratch_ = 0;
     std::array<std::unique_ptr<Queue>, 3> queues_;  // collectives, sends, receives
     std::mutex messages_mutex_;

@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: Apache-2.0
+// libnccl.so.2 of a GPU that is not there: collectives between threads or processes, with real
+// results. What is to go wrong:
+//
+//   FAKE_NCCL_VERSION=N         says that it is version N (22809)
+//   FAKE_NCCL_INIT=hangs        a communicator never becomes ready
+//   FAKE_NCCL_DUPLICATE_GPU=1   ... is refused
+//   FAKE_NCCL_ERROR_AT=N        a peer is found lost in the N-th call on a communicator
+//   FAKE_NCCL_ABORT=hangs       ncclCommAbort never returns
+//   FAKE_NCCL_MEMORY=none       ncclMemAlloc fails
+//   FAKE_NCCL_LOG=PATH          every call is written there, a line each
+#include "tests/process/sdk/fake_gpu/mailbox.hpp"
+#include "tests/process/sdk/fake_gpu/stream.hpp"
+#include "worker_sdk/src/groups/elementwise.hpp"
+#include "worker_sdk/src/nccl/nccl_abi.hpp"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace ddprun::nccl::abi;
+
+namespace ddprun::nccl::abi {
+
+/// Kept by its tasks too: those of an aborted one end at once, whenever that is.
+struct Communicator {
+    std::shared_ptr<fake_gpu::MeetingPlace> place;
+    int rank = 0;
+    int world_size = 0;
+    int calls = 0;
+    bool is_lost = false;
+    std::shared_ptr<std::atomic<bool>> is_aborted = std::make_shared<std::atomic<bool>>(false);
+};
+
+}  // namespace ddprun::nccl::abi
+
+namespace {
+
+using Bytes = std::vector<char>;
+
+bool is_set(const char* variable, const char* value) {
+    const char* text = ::getenv(variable);
+    return text && ::strcmp(text, value) == 0;
+}
+
+int number(const char* variable, int otherwise) {
+    const char* text = ::getenv(variable);
+    return text ? ::atoi(text) : otherwise;
+}
+
+void note(const std::string& call) {
+    const char* path = ::getenv("FAKE_NCCL_LOG");
+    if (!path) return;
+    const int file = ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    const auto line = call + "\n";
+    if (::write(file, line.data(), line.size()) < 0) ::abort();
+    ::close(file);
+}
+
+ddprun::ElementType element_type(Type type) {
+    switch (type) {
+        case Type::float32: return ddprun::ElementType::float32;
+        case Type::float64: return ddprun::ElementType::float64;
+        case Type::float16: return ddprun::ElementType::float16;
+        case Type::bfloat16: return ddprun::ElementType::bfloat16;
+        case Type::int32: return ddprun::ElementType::int32;
+        case Type::int64: return ddprun::ElementType::int64;
+        case Type::int8:
+        case Type::uint8:
+        case Type::uint32:
+        case Type::uint64: break;
+    }
+    return ddprun::ElementType::uint8;
+}
+
+ddprun::Op operation(Op op) {
+    switch (op) {
+        case Op::sum:
+        case Op::average: return ddprun::Op::sum;
+        case Op::product: return ddprun::Op::product;
+        case Op::max: return ddprun::Op::max;
+        case Op::min: return ddprun::Op::min;
+    }
+    return ddprun::Op::sum;
+}
+
+std::size_t bytes_of(Type type, std::size_t count) {
+    return count * ddprun::groups::size_of(element_type(type));
+}
+
+/// What one call moves between the ranks: everything at the same time.
+struct Exchange {
+    struct Part {
+        int peer;
+        const char* from;
+        char* to;
+        std::size_t bytes;
+        std::size_t done = 0;
+    };
+    std::shared_ptr<fake_gpu::MeetingPlace> place;
+    std::shared_ptr<std::atomic<bool>> is_aborted;
+    std::vector<Part> sends{};
+    std::vector<Part> receives{};
+    std::vector<Bytes> taken{};
+    std::function<void(Exchange&)> finish{};
+
+    bool go_on() {
+        if (*is_aborted) return true;
+        bool is_done = true;
+        for (auto& part : sends)
+            is_done &= place->send(part.peer, part.from, part.bytes, part.done);
+        for (auto& part : receives)
+            is_done &= place->recv(part.peer, part.to, part.bytes, part.done);
+        if (is_done && finish) finish(*this);
+        return is_done;
+    }
+};
+
+/// Calls between ncclGroupStart and ncclGroupEnd of this thread.
+struct Group {
+    int depth = 0;
+    std::shared_ptr<Exchange> exchange;
+    void* stream = nullptr;
+};
+thread_local Group group;
+
+fake_gpu::Enqueue driver_enqueue() {
+    static const auto found = reinterpret_cast<fake_gpu::Enqueue>(
+        ::dlsym(::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), fake_gpu::enqueue_name));
+    return found;
+}
+
+void start(const std::shared_ptr<Exchange>& exchange, void* stream) {
+    fake_gpu::Task task = [exchange] { return exchange->go_on(); };
+    driver_enqueue()(stream, &task);
+}
+
+std::shared_ptr<Exchange> exchange_on(Communicator& comm) {
+    ++comm.calls;
+    if (comm.calls == number("FAKE_NCCL_ERROR_AT", 0)) comm.is_lost = true;
+    return std::make_shared<Exchange>(Exchange{comm.place, comm.is_aborted});
+}
+
+/// `send_to` says what a rank gets from this one, `taken[r]` will be what rank r gave.
+void everybody_gives(Exchange& exchange, Communicator& comm, std::size_t bytes) {
+    exchange.taken.assign(static_cast<std::size_t>(comm.world_size), Bytes(bytes));
+    for (int peer = 0; peer < comm.world_size; ++peer)
+        exchange.receives.push_back(
+            {peer, nullptr, exchange.taken[static_cast<std::size_t>(peer)].data(), bytes});
+}
+
+void give(Exchange& exchange, int peer, const void* data, std::size_t bytes) {
+    exchange.sends.push_back({peer, static_cast<const char*>(data), nullptr, bytes});
+}
+
+/// Everything that was taken, combined in the order of ranks.
+void combine_into(void* out, Exchange& exchange, std::size_t count, Type type, Op op, int world) {
+    const auto combine = ddprun::groups::combiner(element_type(type), operation(op));
+    auto& sum = exchange.taken.front();
+    for (std::size_t i = 1; i < exchange.taken.size(); ++i)
+        combine(sum.data(), sum.data(), exchange.taken[i].data(), count);
+    if (op == Op::average) ddprun::groups::divide(sum.data(), count, element_type(type), world);
+    ::memcpy(out, sum.data(), sum.size());
+}
+
+/// The result goes to `root`, or to all when it is -1.
+Result reduce_to(
+    const void* in,
+    void* out,
+    std::size_t count,
+    Type type,
+    Op op,
+    int root,
+    Communicator* comm,
+    void* stream) {
+    const auto bytes = bytes_of(type, count);
+    auto exchange = exchange_on(*comm);
+    for (int peer = 0; peer < comm->world_size; ++peer)
+        if (root < 0 || peer == root) give(*exchange, peer, in, bytes);
+    if (root < 0 || root == comm->rank) {
+        everybody_gives(*exchange, *comm, bytes);
+        exchange->finish = [=, world = comm->world_size](Exchange& done) {
+            combine_into(out, done, count, type, op, world);
+        };
+    }
+    start(exchange, stream);
+    return Result::in_progress;
+}
+
+std::string call_text(const char* name, std::size_t count, Type type) {
+    return std::string{name} + " " + std::to_string(count) + " of type " +
+           std::to_string(static_cast<int>(type));
+}
+
+}  // namespace
+
+extern "C" Result ncclGetVersion(int* version) {
+    *version = number("FAKE_NCCL_VERSION", 22809);
+    return Result::success;
+}
+
+extern "C" Result ncclGetUniqueId(UniqueId* id) {
+    note("ncclGetUniqueId");
+    return ::getrandom(id->bytes, sizeof id->bytes, 0) == sizeof id->bytes ? Result::success
+                                                                           : Result::system_error;
+}
+
+extern "C" const char* ncclGetErrorString(Result result) {
+    return result == Result::remote_error ? "remote process exited or there was a network error"
+                                          : "invalid usage";
+}
+
+extern "C" const char* ncclGetLastError(Communicator*) {
+    return is_set("FAKE_NCCL_DUPLICATE_GPU", "1")
+               ? "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 10"
+               : "";
+}
+
+static std::string name_of(const UniqueId& id) {
+    std::string name = "fake_nccl_";
+    for (int i = 0; i < 8; ++i) {
+        const auto byte = static_cast<unsigned char>(id.bytes[i]);
+        for (const int digit : {byte >> 4, byte & 15})
+            name += static_cast<char>(digit < 10 ? '0' + digit : 'a' + digit - 10);
+    }
+    return name;
+}
+
+extern "C" Result ncclCommInitRankScalable(
+    Communicator** comm, int world, int rank, int id_count, UniqueId* ids, Config* config) {
+    note(
+        "ncclCommInitRank " + std::to_string(rank) + " of " + std::to_string(world) + " with " +
+        std::to_string(id_count) + " ids");
+    if (config->magic != 0xcafebeef || config->blocking != 0 || config->version != 21800)
+        return Result::invalid_argument;
+    if (is_set("FAKE_NCCL_DUPLICATE_GPU", "1")) return Result::invalid_usage;
+    auto made = std::make_unique<Communicator>();
+    made->rank = rank;
+    made->world_size = world;
+    made->place = std::make_shared<fake_gpu::MeetingPlace>(name_of(*ids), rank, world);
+    *comm = made.release();
+    return Result::in_progress;
+}
+
+extern "C" Result ncclCommInitRankConfig(
+    Communicator** comm, int world, UniqueId id, int rank, Config* config) {
+    return ncclCommInitRankScalable(comm, world, rank, 1, &id, config);
+}
+
+extern "C" Result ncclCommGetAsyncError(Communicator* comm, Result* result) {
+    const bool is_ready = comm->place->is_complete() && !is_set("FAKE_NCCL_INIT", "hangs");
+    *result = comm->is_lost ? Result::remote_error
+              : is_ready    ? Result::success
+                            : Result::in_progress;
+    return Result::success;
+}
+
+extern "C" Result ncclCommFinalize(Communicator*) {
+    note("ncclCommFinalize");
+    return Result::in_progress;
+}
+
+extern "C" Result ncclCommDestroy(Communicator* comm) {
+    note("ncclCommDestroy");
+    delete comm;
+    return Result::success;
+}
+
+extern "C" Result ncclCommAbort(Communicator* comm) {
+    note("ncclCommAbort");
+    while (is_set("FAKE_NCCL_ABORT", "hangs"))
+        ::pause();
+    *comm->is_aborted = true;
+    delete comm;
+    return Result::success;
+}
+
+extern "C" Result ncclGroupStart() {
+    if (group.depth++ == 0) group.exchange.reset();
+    return Result::success;
+}
+
+extern "C" Result ncclGroupEnd() {
+    if (--group.depth > 0 || !group.exchange) return Result::success;
+    start(std::exchange(group.exchange, {}), group.stream);
+    return Result::in_progress;
+}
+
+extern "C" Result ncclAllReduce(
+    const void* in,
+    void* out,
+    std::size_t count,
+    Type type,
+    Op op,
+    Communicator* comm,
+    void* stream) {
+    note(call_text("ncclAllReduce", count, type));
+    return reduce_to(in, out, count, type, op, -1, comm, stream);
+}
+
+extern "C" Result ncclReduce(
+    const void* in,
+    void* out,
+    std::size_t count,
+    Type type,
+    Op op,
+    int root,
+    Communicator* comm,
+    void* stream) {
+    note(call_text("ncclReduce", count, type));
+    return reduce_to(in, out, count, type, op, root, comm, stream);
+}
+
+extern "C" Result ncclBroadcast(
+    const void* in,
+    void* out,
+    std::size_t count,
+    Type type,
+    int root,
+    Communicator* comm,
+    void* stream) {
+    note(call_text("ncclBroadcast", count, type));
+    const auto bytes = bytes_of(type, count);
+    auto exchange = exchange_on(*comm);
+    if (comm->rank == root)
+        for (int peer = 0; peer < comm->world_size; ++peer)
+            if (peer != root) give(*exchange, peer, in, bytes);
+    if (comm->rank != root)
+        exchange->receives.push_back({root, nullptr, static_cast<char*>(out), bytes});
+    start(exchange, stream);
+    return Result::in_progress;
+}
+
+extern "C" Result ncclAllGather(
+    const void* in, void* out, std::size_t count, Type type, Communicator* comm, void* stream) {
+    note(call_text("ncclAllGather", count, type));
+    const auto bytes = bytes_of(type, count);
+    auto exchange = exchange_on(*comm);
+    everybody_gives(*exchange, *comm, bytes);
+    for (int peer = 0; peer < comm->world_size; ++peer)
+        give(*exchange, peer, in, bytes);
+    exchange->finish = [out, bytes](Exchange& done) {
+        for (std::size_t i = 0; i < done.taken.size(); ++i)
+            ::memcpy(static_cast<char*>(out) + i * bytes, done.taken[i].data(), bytes);
+    };
+    start(exchange, stream);
+    return Result::in_progress;
+}
+
+extern "C" Result ncclReduceScatter(
+    const void* in,
+    void* out,
+    std::size_t count,
+    Type type,
+    Op op,
+    Communicator* comm,
+    void* stream) {
+    note(call_text("ncclReduceScatter", count, type));
+    const auto bytes = bytes_of(type, count);
+    auto exchange = exchange_on(*comm);
+    everybody_gives(*exchange, *comm, bytes);
+    for (int peer = 0; peer < comm->world_size; ++peer)
+        give(
+            *exchange,
+            peer,
+            static_cast<const char*>(in) + bytes * static_cast<unsigned>(peer),
+            bytes);
+    exchange->finish = [=, world = comm->world_size](Exchange& done) {
+        combine_into(out, done, count, type, op, world);
+    };
+    start(exchange, stream);
+    return Result::in_progress;
+}
+
+/// Alone it is a group of one.
+static Result in_group(
+    Communicator* comm, void* stream, const std::function<void(Exchange&)>& add) {
+    ncclGroupStart();
+    if (!group.exchange) group.exchange = exchange_on(*comm);
+    group.stream = stream;
+    add(*group.exchange);
+    const auto result = ncclGroupEnd();
+    return group.depth > 0 ? Result::success : result;
+}
+
+extern "C" Result ncclSend(
+    const void* data, std::size_t count, Type type, int peer, Communicator* comm, void* stream) {
+    note(call_text("ncclSend", count, type) + " to " + std::to_string(peer));
+    return in_group(comm, stream, [&](Exchange& exchange) {
+        give(exchange, peer, data, bytes_of(type, count));
+    });
+}
+
+extern "C" Result ncclRecv(
+    void* data, std::size_t count, Type type, int peer, Communicator* comm, void* stream) {
+    note(call_text("ncclRecv", count, type) + " from " + std::to_string(peer));
+    return in_group(comm, stream, [&](Exchange& exchange) {
+        exchange.receives.push_back(
+            {peer, nullptr, static_cast<char*>(data), bytes_of(type, count)});
+    });
+}
+
+extern "C" Result ncclMemAlloc(void** data, std::size_t bytes) {
+    note("ncclMemAlloc");
+    if (is_set("FAKE_NCCL_MEMORY", "none")) return Result::unhandled_cuda_error;
+    *data = ::malloc(bytes);
+    return *data ? Result::success : Result::system_error;
+}
+
+extern "C" Result ncclMemFree(void* data) {
+    note("ncclMemFree");
+    ::free(data);
+    return Result::success;
+}

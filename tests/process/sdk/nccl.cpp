@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// The nccl backend against a GPU and an NCCL that are not there (fake_gpu/).
+#include "tests/process/sdk/workers.hpp"
+
+#include <doctest/doctest.h>
+
+#include <signal.h>
+#include <stdlib.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+using namespace ddprun::tests;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr int killed = 128 + SIGKILL;
+
+bool mentions(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
+
+std::string all_of(int code, int count) {
+    std::string codes;
+    for (int rank = 0; rank < count; ++rank)
+        codes += (rank > 0 ? " " : "") + std::to_string(code);
+    return codes;
+}
+
+/// Where the ranks' fake GPUs meet, and what they write.
+class FakeGpus {
+public:
+    FakeGpus() {
+        std::string name = std::filesystem::temp_directory_path() / "ddprun-gpu-XXXXXX";
+        REQUIRE(::mkdtemp(name.data()) != nullptr);
+        folder_ = name;
+    }
+    FakeGpus(const FakeGpus&) = delete;
+    FakeGpus& operator=(const FakeGpus&) = delete;
+    ~FakeGpus() { std::filesystem::remove_all(folder_); }
+
+    Workers::Variables variables(const Workers::Variables& more = {}) const {
+        Workers::Variables all{
+            {"SDK_WORKER_NCCL", "1"},
+            {"LD_LIBRARY_PATH", DDPRUN_FAKE_GPU},
+            {"FAKE_GPU_FOLDER", folder_},
+            {"FAKE_NCCL_LOG", folder_ / "calls"}};
+        for (const auto& [name, value] : more)
+            all[name] = value;
+        return all;
+    }
+
+    /// What NCCL was asked for, a line each.
+    std::string calls() const {
+        std::ifstream file(folder_ / "calls");
+        return {std::istreambuf_iterator<char>(file), {}};
+    }
+
+private:
+    std::filesystem::path folder_;
+};
+
+}  // namespace
+
+TEST_CASE("nccl: every call of every type and operation is the one of NCCL's that does it") {
+    for (const int count : {1, 2, 3}) {
+        const FakeGpus gpus;
+        Workers workers(count, {"some_calls"}, gpus.variables());
+
+        CHECK(workers.exit_codes() == all_of(0, count));
+        CAPTURE(workers.output(0));
+        CHECK(mentions(gpus.calls(), "ncclReduceScatter"));
+    }
+}
+
+TEST_CASE("nccl: messages go both ways at once, each pair and direction by itself") {
+    const FakeGpus gpus;
+    Workers workers(3, {"messages"}, gpus.variables());
+
+    CHECK(workers.exit_codes() == "0 0 0");
+    CAPTURE(workers.output(0));
+    CHECK(mentions(gpus.calls(), "ncclCommInitRank 1 of 2"));
+}
+
+TEST_CASE("nccl: sub-groups have communicators of their own") {
+    const FakeGpus gpus;
+    Workers workers(4, {"sub_groups"}, gpus.variables());
+
+    CHECK(workers.exit_codes() == "0 0 0 0");
+    CAPTURE(workers.output(0));
+}
+
+TEST_CASE("nccl: many works in flight in the GPU's own memory are done in order") {
+    for (const auto* memory : {"", "none"}) {
+        const FakeGpus gpus;
+        Workers workers(2, {"pipelined"}, gpus.variables({{"FAKE_NCCL_MEMORY", memory}}));
+
+        CHECK(workers.exit_codes() == "0 0");
+        CAPTURE(workers.output(0));
+        CHECK(mentions(gpus.calls(), "ncclMemAlloc"));
+        CHECK(mentions(gpus.calls(), "ncclMemFree") == std::string{memory}.empty());
+    }
+}
+
+TEST_CASE("nccl: a group that ends well is finalized and destroyed, not aborted") {
+    const FakeGpus gpus;
+    Workers workers(2, {"pipelined"}, gpus.variables());
+
+    CHECK(workers.exit_codes() == "0 0");
+    const auto calls = gpus.calls();
+    CHECK(mentions(calls, "ncclCommFinalize"));
+    CHECK(calls.rfind("ncclCommFinalize") < calls.rfind("ncclCommDestroy"));
+    CHECK_FALSE(mentions(calls, "ncclCommAbort"));
+}
+
+TEST_CASE("nccl: the others learn that a peer was killed, though NCCL notices nothing") {
+    const FakeGpus gpus;
+    Workers workers(3, {"endless"}, gpus.variables());
+    workers.await_line("ready");
+
+    const auto before = std::chrono::steady_clock::now();
+    workers.kill(1, SIGKILL);
+
+    CHECK(workers.exit_codes() == "10 137 10");
+    // Measured: a third of a second. The group's timeout is ten minutes.
+    CHECK(std::chrono::steady_clock::now() - before < 10s);
+    for (const int rank : {0, 2}) {
+        CAPTURE(workers.output(rank));
+        CHECK(mentions(workers.output(rank), "lost rank 1"));
+    }
+    CHECK(mentions(gpus.calls(), "ncclCommAbort"));
+}
+
+TEST_CASE("nccl: who waits on another host learns of a death from the store") {
+    const FakeGpus gpus;
+    Workers workers(3, {"last_one_idle"}, gpus.variables({{"SDK_WORKER_HOSTS", "a,b,b"}}));
+    workers.await_line("ready");
+
+    workers.kill(2, SIGKILL);
+
+    CHECK(workers.exit_codes() == "10 10 137");
+    CHECK(mentions(workers.output(0), "lost rank 2"));
+    CHECK(mentions(workers.output(1), "lost rank 2"));
+}
+
+TEST_CASE("nccl: an error that NCCL notices by itself is a lost peer, in its words") {
+    const FakeGpus gpus;
+    Workers workers(2, {"endless"}, gpus.variables({{"FAKE_NCCL_ERROR_AT", "5"}}));
+
+    CHECK(workers.exit_codes() == all_of(peer_lost, 2));
+    CAPTURE(workers.output(0));
+    CHECK(mentions(workers.output(0), "ncclRemoteError"));
+}
+
+TEST_CASE("nccl: a deadline of one's own aborts the group, and the peer learns of it") {
+    const FakeGpus gpus;
+    Workers workers(2, {"late_and_dead"}, gpus.variables());
+
+    CHECK(workers.exit_code(0) == timed_out);
+    CAPTURE(workers.output(0));
+    CHECK(mentions(workers.output(0), "again"));
+}
+
+TEST_CASE("nccl: a communicator that never becomes ready is a timeout while joining") {
+    const FakeGpus gpus;
+    Workers workers(
+        2,
+        {"endless"},
+        gpus.variables({{"FAKE_NCCL_INIT", "hangs"}, {"SDK_WORKER_TIMEOUT_MS", "1000"}}));
+
+    CHECK(workers.exit_codes() == all_of(timed_out, 2));
+    CHECK(mentions(workers.output(0), "rank 0 could not meet its peers over NCCL"));
+    CHECK(mentions(gpus.calls(), "ncclCommAbort"));
+}
+
+TEST_CASE("nccl: a peer that never comes is a timeout that names it") {
+    const FakeGpus gpus;
+    Workers workers(2, {"killed_while_joining"}, gpus.variables());
+    workers.await_line("ready");
+
+    CHECK(workers.exit_code(1) == timed_out);
+    CAPTURE(workers.output(1));
+    workers.kill(0, SIGKILL);
+    CHECK(workers.exit_code(0) == killed);
+}
+
+TEST_CASE("nccl: ranks with different versions of NCCL are all told both, before they connect") {
+    const FakeGpus gpus;
+    Workers workers(
+        3, {"endless"}, gpus.variables({{"SDK_WORKER_NCCL_VERSIONS", "22809,22809,23002"}}));
+
+    CHECK(workers.exit_codes() == all_of(mismatched, 3));
+    for (int rank = 0; rank < 3; ++rank) {
+        CAPTURE(workers.output(rank));
+        CHECK(mentions(workers.output(rank), "rank 2 has NCCL 2.30.2, but rank 0 has NCCL 2.28.9"));
+    }
+}
+
+TEST_CASE("nccl: an abort that never returns ends the process, and says why") {
+    const FakeGpus gpus;
+    Workers workers(
+        2,
+        {"endless"},
+        gpus.variables({{"FAKE_NCCL_ABORT", "hangs"}, {"FAKE_NCCL_ERROR_AT", "5"}}));
+
+    CHECK(workers.exit_codes() == "1 1");
+    CAPTURE(workers.output(0));
+    CHECK(mentions(workers.output(0), "NCCL's abort did not return within 5 s"));
+}
+
+TEST_CASE("nccl: several ranks on one GPU are told of --share-gpu") {
+    const FakeGpus gpus;
+    Workers workers(2, {"endless"}, gpus.variables({{"FAKE_NCCL_DUPLICATE_GPU", "1"}}));
+
+    CHECK(workers.exit_codes() == all_of(1, 2));
+    CHECK(mentions(workers.output(0), "--share-gpu"));
+}
+
+TEST_CASE("nccl: more ranks than GPUs are told so") {
+    const FakeGpus gpus;
+    Workers workers(3, {"endless"}, gpus.variables({{"FAKE_GPU_COUNT", "2"}}));
+
+    CHECK(workers.exit_codes() == "10 10 13");
+    CAPTURE(workers.output(2));
+    CHECK(mentions(workers.output(2), "3 ranks on this node and 2 GPUs"));
+}
+
+TEST_CASE("nccl: what is missing is named, with every place that was tried") {
+    const FakeGpus gpus;
+    {
+        Workers without_driver(1, {"endless"}, gpus.variables({{"LD_LIBRARY_PATH", ""}}));
+        // Where a driver is installed this rank would work.
+        if (!std::filesystem::exists("/dev/nvidiactl")) {
+            CHECK(without_driver.exit_code(0) == misused);
+            CHECK(mentions(without_driver.output(0), "libcuda.so.1"));
+        }
+    }
+    {
+        Workers without_gpu(1, {"endless"}, gpus.variables({{"FAKE_GPU_COUNT", "0"}}));
+        CHECK(without_gpu.exit_code(0) == misused);
+        CHECK(mentions(without_gpu.output(0), "no CUDA-capable device is detected"));
+    }
+    {
+        Workers without_nccl(
+            1, {"endless"}, gpus.variables({{"DDPRUN_NCCL", "/nowhere/libnccl.so"}}));
+        CHECK(without_nccl.exit_code(0) == misused);
+        CHECK(mentions(without_nccl.output(0), "/nowhere/libnccl.so"));
+        CHECK(mentions(without_nccl.output(0), "nvidia-nccl-cu13"));
+    }
+    {
+        Workers too_old(1, {"endless"}, gpus.variables({{"FAKE_NCCL_VERSION", "21602"}}));
+        CHECK(too_old.exit_code(0) == misused);
+        CHECK(mentions(too_old.output(0), "is version 2.16.2"));
+    }
+}
