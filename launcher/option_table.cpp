@@ -43,6 +43,11 @@ constexpr std::array all_rows{
          "LIST",
          the_job,
          "the GPUs to use, as in 0,2,4-7; one worker each unless said"}),
+    own(
+        {"share-gpu",
+         "",
+         the_job,
+         "workers may be more than GPUs and share them, over sockets: slow, for tests"}),
     OptionRow{
         "virtual-local-rank", "", the_job, "each worker sees one GPU only and has LOCAL_RANK 0"},
 
@@ -176,11 +181,7 @@ constexpr std::array all_rows{
     typed_only({"logs-specs", "NAME", for_torch, "names a Python plug-in, which is not loaded"}),
     own({"use-env", "", for_torch, "the opposite of --pass-local-rank, and the rule"}),
 
-    own(
-        {"compat",
-         "torchrun",
-         about,
-         "exit codes, report and log files as torchrun has them"}),
+    own({"compat", "torchrun", about, "exit codes, report and log files as torchrun has them"}),
     own(
         {"log-level",
          "error|warning|info|debug|trace",

@@ -5,7 +5,9 @@
 #include "launcher/visible_devices.hpp"
 #include "rendezvous/base/limits.hpp"
 
+#include <array>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -83,13 +85,50 @@ Result<From<int>> count_workers(Resolving& job, Gpus& gpus, int device_count) {
             given->text,
             "accepted are 1 to " + std::to_string(limits::max_workers_per_node) +
                 ", auto, gpu and cpu");
-    if (device_count > 0 && *number > device_count)
+    if (device_count > 0 && *number > device_count && !job.options.has_flag("share-gpu"))
         return usage(
             given->origin,
             given->text,
             job.options.find("devices")->origin + " names " + std::to_string(device_count) +
                 " devices, and each worker needs one of its own");
     return From<int>{*number, given->origin};
+}
+
+/// NCCL refuses two ranks on one GPU of one host. With a host name for each (which the agent gives
+/// them) they are hosts that talk over sockets; what could not work between them is turned off, and
+/// each takes little of the GPU, since the others need it at the same time.
+constexpr std::array<std::pair<const char*, const char*>, 11> shared_gpu_variables{{
+    {"NCCL_NET", "Socket"},
+    {"NCCL_IB_DISABLE", "1"},
+    {"NCCL_SOCKET_IFNAME", "=lo"},
+    {"NCCL_P2P_DISABLE", "1"},
+    {"NCCL_SHM_DISABLE", "1"},
+    {"NCCL_MNNVL_ENABLE", "0"},
+    {"NCCL_NVLS_ENABLE", "0"},
+    {"NCCL_MAX_CTAS", "2"},
+    {"NCCL_ALGO", "Ring"},
+    {"NCCL_PROTO", "Simple"},
+    {"NCCL_RAS_ENABLE", "0"},
+}};
+
+Result<> share_gpus(Resolving& job) {
+    const auto flag = job.options.find("share-gpu");
+    if (!flag || flag->text != "1") return {};
+    if (job.spec.has_virtual_local_rank.value)
+        return Failure{
+            system_code(EINVAL),
+            flag->origin + ": given together with " + job.spec.has_virtual_local_rank.origin +
+                ": that gives each worker a GPU of its own; leave one of the two out"};
+    job.change_environment("DDPRUN_SHARE_GPU", "1", flag->origin);
+    const bool is_one_node = job.spec.nodes.value.max == 1;
+    for (const auto& [name, value] : shared_gpu_variables) {
+        // Between nodes the loopback reaches nobody.
+        const bool is_for_one_node = std::string_view{name} == "NCCL_SOCKET_IFNAME";
+        if (is_for_one_node && !is_one_node) continue;
+        if (!value_of(job.spec.environment, name))
+            job.change_environment(name, value, flag->origin);
+    }
+    return {};
 }
 
 /// Each worker will see one entry of the list, which must be long enough.
@@ -119,6 +158,7 @@ Result<> resolve_worker_count(Resolving& job) {
     job.spec.nproc = std::move(*count);
     const auto flag = given_or(job.options, "virtual-local-rank", "0");
     job.spec.has_virtual_local_rank = {flag.text == "1", flag.origin};
+    if (auto shared = share_gpus(job); !shared) return shared;
     return check_virtual_ranks(job);
 }
 

@@ -144,6 +144,11 @@ std::vector<std::string> worker_environment(
     if (spec.has_virtual_local_rank)
         environment.insert_or_assign("CUDA_VISIBLE_DEVICES", own_device(spec, local_rank));
 
+    // --share-gpu: to NCCL two ranks of one host cannot have the same GPU, but two hosts can.
+    if (environment.contains("DDPRUN_SHARE_GPU"))
+        environment.emplace(
+            "NCCL_HOSTID", plan.run_id + "-r" + text(plan.assignment.rank_base + local_rank));
+
     std::vector<std::string> lines;
     lines.reserve(environment.size());
     for (const auto& [name, value] : environment)

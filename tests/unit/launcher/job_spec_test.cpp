@@ -181,6 +181,21 @@ TEST_CASE("a virtual local rank needs a device for each worker") {
         "workers of this node");
 }
 
+TEST_CASE("workers that share a GPU talk over the loopback, as far as nobody said otherwise") {
+    const auto around = a_machine({{"NCCL_ALGO", "Tree"}});
+    const auto spec = spec_of({"--share-gpu", "--nproc-per-node=4"}, around);
+    CHECK(spec.environment.at("DDPRUN_SHARE_GPU") == "1");
+    CHECK(spec.environment.at("NCCL_NET") == "Socket");
+    CHECK(spec.environment.at("NCCL_SOCKET_IFNAME") == "=lo");
+    CHECK(spec.environment.at("NCCL_ALGO") == "Tree");
+
+    const auto two_nodes = spec_of({"--share-gpu", "--nnodes=2", "--rdzv-endpoint=a"}, around);
+    CHECK_FALSE(two_nodes.environment.contains("NCCL_SOCKET_IFNAME"));
+    CHECK_FALSE(spec_of({}, around).environment.contains("DDPRUN_SHARE_GPU"));
+    CHECK(refusal({"--share-gpu", "--virtual-local-rank"}, around)
+              .starts_with("--share-gpu: given together with --virtual-local-rank"));
+}
+
 TEST_CASE("an old script gets its local rank as an argument, but not with --use-env") {
     CHECK(
         spec_of({"--pass-local-rank"}).command.arguments ==

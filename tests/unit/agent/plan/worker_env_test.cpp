@@ -138,6 +138,21 @@ TEST_CASE("only known names and the doubled dollar are replaced") {
     CHECK(expanded("$rank $group_rank $${rank}") == "$rank $group_rank ${rank}");
 }
 
+TEST_CASE("workers that share a GPU are hosts of their own to NCCL") {
+    auto spec = a_spec();
+    const auto host_id = [&](int local_rank) {
+        for (const auto& line : worker_environment(spec, a_plan(), local_rank))
+            if (line.starts_with("NCCL_HOSTID=")) return line;
+        return std::string{};
+    };
+    CHECK(host_id(0).empty());
+    spec.environment["DDPRUN_SHARE_GPU"] = "1";
+    CHECK(host_id(0).ends_with("-r4"));
+    CHECK(host_id(1).ends_with("-r5"));
+    spec.environment["NCCL_HOSTID"] = "mine";
+    CHECK(host_id(1) == "NCCL_HOSTID=mine");
+}
+
 TEST_CASE("with a virtual local rank each worker sees one GPU and takes it for its first") {
     auto spec = a_spec();
     spec.has_virtual_local_rank = true;
