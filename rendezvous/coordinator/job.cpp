@@ -308,7 +308,7 @@ void Job::on_dropped(const Dropped& dropped, Instant now) {
     }
     member->is_connected = false;
     // It has the result, or had said that it goes: the end of its connection is the last of it.
-    if (is_over() || member->is_leaving()) return remove(*member);
+    if (is_over() || member->is_leaving()) return remove(*member, now);
     if (job::is_through_proxy(*member) && has_lease()) return;
     member->lost_at = now + limits::reconnect_grace;
     look_at(*member->lost_at);
@@ -328,7 +328,7 @@ void Job::lose(Member& member, const std::string& how, Instant now, std::vector<
     // Not one of those who are told to stop.
     set_state(member, Member::State::out);
     if (!member.is_leaving()) depart(member, std::move(cause), now, out);
-    remove(member);
+    remove(member, now);
 }
 
 /// A node goes, or says that it will: what that means for the round.
@@ -353,7 +353,8 @@ void Job::depart(
     }
 }
 
-void Job::remove(Member& member) {
+void Job::remove(Member& member, Instant now) {
+    if (round_ && member.group_rank) place_of(member).gone_at = now;
     set_state(member, Member::State::out);
     if (!member.group_rank) --standby_count_;
     if (member.suspicion) --suspect_count_;
@@ -738,7 +739,7 @@ void Job::refuse_surplus(Instant now, std::vector<Effect>& out) {
     }
     for (auto* member : surplus) {
         refuse(member->connection.connection, surplus_reason(), std::nullopt, out);
-        remove(*member);
+        remove(*member, now);
     }
 }
 

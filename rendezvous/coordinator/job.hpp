@@ -122,6 +122,8 @@ private:
         bool has_succeeded = false;
         /// One failure of a node counts in a round: the agent tells its first.
         bool has_failed = false;
+        /// When it was lost or left: until then it may have vouched for others.
+        std::optional<Instant> gone_at;
         /// Lost or left after it had succeeded: not missed.
         bool is_gone = false;
     };
@@ -172,7 +174,7 @@ private:
     void take_up_outside(Member& member, const control::Resume& resume, std::vector<Effect>& out);
     void lose(Member& member, const std::string& how, Instant now, std::vector<Effect>& out);
     void depart(const Member& member, control::Cause cause, Instant now, std::vector<Effect>& out);
-    void remove(Member& member);
+    void remove(Member& member, Instant now);
 
     // Silence (job_silence.cpp).
     void look_at_the_silent(Instant now, std::vector<Effect>& out);

@@ -198,7 +198,7 @@ std::vector<Witness> Job::witnesses_of(const Member& member, Instant now) const 
         auto state = Witness::State::gone;
         if (other != nullptr)
             state = is_heard(*other, now) ? Witness::State::heard : Witness::State::silent;
-        witnesses.push_back({place.nonce, place.host, state});
+        witnesses.push_back({place.nonce, place.host, state, place.gone_at});
     }
     return witnesses;
 }

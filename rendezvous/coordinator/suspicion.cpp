@@ -40,7 +40,10 @@ std::optional<Instant> Suspicion::lost_at(
             return is_disowned_by(witness);
         });
     if (!is_disowned) return std::nullopt;
-    return std::max(heard_at, last_vouch().value_or(heard_at)) + limits::lost_when_disowned;
+    auto last = std::max(heard_at, last_vouch().value_or(heard_at));
+    for (const auto& witness : witnesses)
+        if (witness.gone_at && !has_promised(witness)) last = std::max(last, *witness.gone_at);
+    return last + limits::lost_when_disowned;
 }
 
 std::string Suspicion::reason(const std::vector<Witness>& witnesses, Instant now) const {
@@ -78,7 +81,10 @@ std::optional<Instant> Suspicion::last_vouch() const {
 }
 
 bool Suspicion::is_disowned_by(const Witness& witness) const {
-    if (witness.state == Witness::State::gone) return true;
+    return witness.state == Witness::State::gone || has_promised(witness);
+}
+
+bool Suspicion::has_promised(const Witness& witness) const {
     const auto found = answers_.find(witness.nonce);
     return found != answers_.end() && found->second.has_disowned;
 }

@@ -21,6 +21,8 @@ struct Witness {
     Nonce nonce;
     std::string host;
     State state = State::heard;
+    /// Until then it may have answered vouches that nobody was told of.
+    std::optional<Instant> gone_at = std::nullopt;
 };
 
 /// What is known of a member that is silent, from the moment on that it is noticed until it is
@@ -28,7 +30,7 @@ struct Witness {
 ///
 /// A member may live on for as long as one of them answers its vouches. When all have promised to
 /// answer none any more, its own fence falls 4 s after the last answer, and a second later it can
-/// be counted as lost.
+/// be counted as lost. One that is gone has promised nothing: it may have answered until it went.
 class Suspicion {
 public:
     explicit Suspicion(Instant now) : next_ask_(now) {}
@@ -57,6 +59,7 @@ private:
     };
     std::optional<Instant> last_vouch() const;
     bool is_disowned_by(const Witness& witness) const;
+    bool has_promised(const Witness& witness) const;
 
     std::map<Nonce, Answer> answers_;
     Instant next_ask_;
