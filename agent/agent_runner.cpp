@@ -316,7 +316,8 @@ void AgentRunner::tell_worker_event(Agent::Event event) {
         log::write(
             is_expected ? log::Level::info : log::Level::warning,
             "worker.exited",
-            {{"rank", plan_->assignment.rank_base + exited->local_rank},
+            {{"round", plan_->assignment.round},
+             {"rank", plan_->assignment.rank_base + exited->local_rank},
              {"local_rank", exited->local_rank},
              {"exit", exited->exit.describe()}});
         events_->worker_ended(exited->local_rank, exited->exit, is_expected, driver_->now());
@@ -346,6 +347,9 @@ void AgentRunner::explain(const Agent::ExplainFailure& order) {
             explained.details = finding.report->details;
             explained.is_consequence = finding.report->is_consequence;
             explained.error_file = kept;
+            explained.own_words = explained.details.empty()
+                                      ? control::WorkerFailure::OwnWords::message
+                                      : control::WorkerFailure::OwnWords::message_and_details;
         }
         if (plan_ && plan_->assignment.round == order.round) {
             if (explained.details.empty())

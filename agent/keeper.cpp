@@ -63,7 +63,7 @@ sigset_t signals_to_read(const InheritedState& start, std::span<const int> hande
     sigaddset(&set, SIGCHLD);
     for (const int signal : handed_on) {
         // Under nohup a hang-up stays ignored. A blocked one would be read in spite of that.
-        if (signal != SIGHUP || !start.ignores(SIGHUP)) sigaddset(&set, signal);
+        if (!start.keeps_ignoring(signal)) sigaddset(&set, signal);
     }
     // A shell without job control starts its children with it ignored.
     if (!start.ignores(SIGTSTP)) sigaddset(&set, SIGTSTP);

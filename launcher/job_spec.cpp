@@ -13,6 +13,7 @@
 
 #include <limits>
 #include <utility>
+#include <vector>
 
 namespace ddprun::launcher {
 namespace {
@@ -59,10 +60,39 @@ Result<> resolve_conf(Resolving& job) {
     return {};
 }
 
+/// Ranks of the whole job may be another node's, whose number of workers is not known here.
+bool is_somebody_here(const agent::RankRange& ranks, const JobSpec& spec) {
+    const bool is_alone = spec.nodes.value.max == 1;
+    return ranks.first < spec.nproc.value || (ranks.is_global && !is_alone);
+}
+
+void warn_of_nobody(Resolving& job, const char* option, const std::vector<agent::RankRange>& all) {
+    const auto given = job.options.find(option);
+    if (!given || all.empty()) return;
+    for (const auto& ranks : all)
+        if (is_somebody_here(ranks, job.spec)) return;
+    const int last = job.spec.nproc.value - 1;
+    job.note(
+        log::Level::warning,
+        "option.ignored",
+        given->origin + "=" + given->text + " means no worker of this node, which has " +
+            (last == 0 ? "local rank 0 only" : "local ranks 0 to " + std::to_string(last)));
+}
+
 Result<> resolve_writing(Resolving& job) {
     auto output = resolve_output(job.options, job.around.environment);
     if (!output) return output.error();
     job.spec.output = std::move(*output);
+    const auto ranks_of = [](const std::vector<agent::RankMask>& masks) {
+        std::vector<agent::RankRange> ranks;
+        for (const auto& mask : masks)
+            ranks.push_back(mask.ranks);
+        return ranks;
+    };
+    const auto& plan = job.spec.output.plan;
+    warn_of_nobody(job, "local-ranks-filter", plan.console_ranks);
+    warn_of_nobody(job, "redirects", ranks_of(plan.redirects));
+    warn_of_nobody(job, "tee", ranks_of(plan.tee));
     return {};
 }
 

@@ -28,6 +28,24 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     return row.back();
 }
 
+/// The first of those with the longest beginning in common, if that is most of what was typed:
+/// "last_call" is far from "last_call_timeout" by edits.
+std::optional<std::string_view> alike_at_the_beginning(
+    std::string_view typed, std::span<const std::string_view> candidates) {
+    constexpr std::size_t shortest = 4;
+    std::optional<std::string_view> best;
+    auto best_length = std::max(shortest, (2 * typed.size() + 2) / 3) - 1;
+    for (const auto candidate : candidates) {
+        const auto ends = std::mismatch(
+            typed.begin(), typed.end(), candidate.begin(), candidate.end(), is_same_letter);
+        const auto length = static_cast<std::size_t>(ends.first - typed.begin());
+        if (length <= best_length) continue;
+        best = candidate;
+        best_length = length;
+    }
+    return best;
+}
+
 }  // namespace
 
 std::optional<std::string_view> nearest(
@@ -40,7 +58,7 @@ std::optional<std::string_view> nearest(
         best = candidate;
         best_distance = distance;
     }
-    return best;
+    return best ? best : alike_at_the_beginning(typed, candidates);
 }
 
 }  // namespace ddprun::launcher

@@ -28,12 +28,27 @@ std::optional<int> parse_int(std::string_view text) {
     return parse_number<int>(text);
 }
 
-std::optional<Duration> parse_seconds(std::string_view text) {
+std::optional<Duration> parse_duration(std::string_view text) {
+    struct Unit {
+        std::string_view ending;
+        double seconds;
+    };
+    // "ms" before "s", which it ends with.
+    constexpr std::array<Unit, 5> units{
+        {{"ms", 0.001}, {"s", 1}, {"m", 60}, {"h", 3'600}, {"d", 86'400}}};
+    text = trimmed(text);
+    double factor = 1;
+    for (const auto& unit : units) {
+        if (!text.ends_with(unit.ending)) continue;
+        factor = unit.seconds;
+        text.remove_suffix(unit.ending.size());
+        break;
+    }
     constexpr double ten_years = 10.0 * 365 * 24 * 3600;
-    const auto seconds = parse_number<double>(text);
+    const auto number = parse_number<double>(text);
     // Written so that NaN, which compares false with everything, is refused too.
-    if (!seconds || !(*seconds >= 0 && *seconds <= ten_years)) return std::nullopt;
-    return from_seconds(*seconds);
+    if (!number || !(*number >= 0 && *number * factor <= ten_years)) return std::nullopt;
+    return from_seconds(*number * factor);
 }
 
 std::string describe_seconds(Duration length) {

@@ -13,10 +13,14 @@ namespace ddprun::launcher {
 /// it and a leading plus are allowed, anything left over is not.
 std::optional<int> parse_int(std::string_view text);
 
-/// A length of time in seconds, decimals allowed, up to ten years. Negative ones are not numbers.
-std::optional<Duration> parse_seconds(std::string_view text);
+/// A length of time: seconds, or a number with ms, s, m, h or d behind it; decimals allowed, up to
+/// ten years. Negative ones are not numbers.
+std::optional<Duration> parse_duration(std::string_view text);
 
-/// "30", "0.5": what parse_seconds reads.
+/// For "accepted is ...".
+inline constexpr std::string_view duration_forms = "seconds, or a number with ms, s, m, h or d";
+
+/// "30", "0.5": what parse_duration reads.
 std::string describe_seconds(Duration length);
 
 }  // namespace ddprun::launcher

@@ -105,12 +105,12 @@ constexpr std::array all_rows{
         {"restart-delay",
          "MIN[:MAX]",
          failure,
-         "seconds before a restart, doubling from MIN to MAX (default 0)"}),
+         "before a restart, as in 5 or 500ms:5m; doubles from MIN to MAX (default 0)"}),
     own(
         {"restart-refill",
          "DURATION",
          failure,
-         "all restarts are allowed again after this many seconds without a failure"}),
+         "all restarts are allowed again after so long without a failure, as in 1h"}),
     own(
         {"no-restart-on",
          "CODES",

@@ -96,6 +96,22 @@ struct Respelled {
     std::vector<std::string> typed;
 };
 
+/// "--name=value", and "-n4" and "-np4", which CLI11 would read as "-n p4".
+struct Parted {
+    std::string name;
+    std::optional<std::string> value;
+};
+
+Parted part(const std::string& word) {
+    const auto equals = word.find('=');
+    if (equals != std::string::npos) return {word.substr(0, equals), word.substr(equals + 1)};
+    const auto digits = word.find_first_of("0123456789");
+    const auto name = word.substr(0, digits);
+    if (digits != std::string::npos && (name == "-n" || name == "-np"))
+        return {name, word.substr(digits)};
+    return {word, std::nullopt};
+}
+
 /// What CLI11 cannot do: underscores, prefixes, and values it would misread ("--name=" takes the
 /// next word, "--name --other" takes the option, "--flag=" is "--flag"). Judges nothing: what it
 /// does not know it leaves.
@@ -105,8 +121,7 @@ Respelled respell(std::span<const std::string> arguments) {
     auto next = arguments.begin();
     while (next != arguments.end() && looks_like_option(*next) && *next != "--") {
         const auto& word = *next++;
-        const auto equals = word.find('=');
-        const auto typed = word.substr(0, equals);
+        const auto [typed, value] = part(word);
         const auto rows = rows_named(typed);
         if (rows.size() != 1) {
             words.push_back(word);
@@ -116,8 +131,8 @@ Respelled respell(std::span<const std::string> arguments) {
         result.typed[index_of(row)] = row.is_flag() ? word : typed;
         words.push_back("--" + std::string{row.name});
         if (row.is_flag()) continue;
-        if (equals != std::string::npos) {
-            words.push_back(word.substr(equals + 1));
+        if (value) {
+            words.push_back(*value);
             continue;
         }
         // CLI11 is to miss the value, so nothing may follow.
@@ -268,6 +283,22 @@ Result<Options> parse_options(
             return added.error();
     }
     if (auto added = add_environment(options, environment); !added) return added.error();
+    return options;
+}
+
+Options readable_options(std::span<const std::string> arguments, const Environment& environment) {
+    const auto words = respell(arguments).words;
+    Options options;
+    for (auto word = words.begin(); word != words.end() && looks_like_option(*word); ++word) {
+        const auto rows = rows_named(*word);
+        if (rows.size() != 1) continue;
+        const auto& row = *rows.front();
+        if (!row.is_flag() && std::next(word) == words.end()) break;
+        const auto text = row.is_flag() ? std::string{"1"} : *++word;
+        options.given[std::string{row.name}] = Given{text, "--" + std::string{row.name}};
+    }
+    // A variable that makes no sense hides those after it in the table; the words count more.
+    static_cast<void>(add_environment(options, environment));
     return options;
 }
 

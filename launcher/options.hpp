@@ -44,6 +44,10 @@ struct Options {
 Result<Options> parse_options(
     std::span<const std::string> arguments, const Environment& environment);
 
+/// What can be made out of a command line that parse_options refused: for telling so in the form,
+/// and in the file, that were asked for. Has no command.
+Options readable_options(std::span<const std::string> arguments, const Environment& environment);
+
 /// For an 80 column terminal.
 std::string help_text();
 

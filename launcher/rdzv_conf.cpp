@@ -77,9 +77,10 @@ public:
     std::optional<Duration> seconds(std::string_view key) {
         const auto value = take(key);
         if (!value) return std::nullopt;
-        const auto length = parse_seconds(*value);
+        const auto length = parse_duration(*value);
         if (length && *length > Duration::zero()) return length;
-        return refuse<Duration>(key, *value, "accepted is a number of seconds above 0");
+        return refuse<Duration>(
+            key, *value, "accepted are " + std::string{duration_forms} + ", above 0");
     }
 
     std::optional<int> whole(std::string_view key, int least) {

@@ -18,38 +18,19 @@ Failure unusable(const Given& given, const std::string& accepted) {
     return {system_code(EINVAL), given.origin + ": '" + given.text + "': accepted is " + accepted};
 }
 
-/// Seconds, or a number with s, m, h or d behind it.
-std::optional<Duration> parse_length(std::string_view text) {
-    struct Unit {
-        char letter;
-        int seconds;
-    };
-    constexpr Unit units[] = {{'s', 1}, {'m', 60}, {'h', 3'600}, {'d', 86'400}};
-    text = trimmed(text);
-    int factor = 1;
-    for (const auto& unit : units) {
-        if (!text.ends_with(unit.letter)) continue;
-        factor = unit.seconds;
-        text.remove_suffix(1);
-        break;
-    }
-    const auto number = parse_seconds(text);
-    // Ten years are the longest that nodes tell each other.
-    constexpr double longest = 10 * 365.25 * 86'400;
-    if (!number || in_seconds(*number) * factor > longest) return std::nullopt;
-    return *number * factor;
-}
-
 Result<DelayRange> parse_delay(const Given& given) {
     const std::string_view text = given.text;
     const auto colon = text.find(':');
-    const auto shortest = parse_length(text.substr(0, colon));
+    const auto shortest = parse_duration(text.substr(0, colon));
     const auto longest =
-        colon == std::string_view::npos ? shortest : parse_length(text.substr(colon + 1));
+        colon == std::string_view::npos ? shortest : parse_duration(text.substr(colon + 1));
     // Nothing doubled stays nothing.
     const bool is_endless_zero = shortest == Duration{} && longest != Duration{};
     if (!shortest || !longest || *longest < *shortest || is_endless_zero)
-        return unusable(given, "MIN or MIN:MAX in seconds, 0 < MIN <= MAX, as in 5:300 or 5s:5m");
+        return unusable(
+            given,
+            "MIN or MIN:MAX, 0 < MIN <= MAX, as in 5:300 or 500ms:5m: " +
+                std::string{duration_forms});
     return DelayRange{*shortest, *longest};
 }
 
@@ -84,9 +65,10 @@ Result<RestartChoice> restart_choice(const Options& options) {
         choice.delay = {*delay, given->origin};
     }
     if (const auto given = options.find("restart-refill")) {
-        const auto refill = parse_length(given->text);
+        const auto refill = parse_duration(given->text);
         if (!refill)
-            return unusable(*given, "a length of time from 0 up, as in 3600 or 1h; 0: never");
+            return unusable(
+                *given, std::string{duration_forms} + ", from 0 up, as in 3600 or 1h; 0: never");
         choice.refill = {*refill, given->origin};
     }
     if (const auto given = options.find("no-restart-on")) {

@@ -4,18 +4,21 @@
 #include "agent/agent_runner.hpp"
 #include "agent/keeper.hpp"
 #include "agent/process/inherited_state.hpp"
+#include "agent/report/report_json.hpp"
+#include "agent/runner/replace_file.hpp"
 #include "launcher/completion.hpp"
 #include "launcher/exit_code.hpp"
 #include "launcher/explain.hpp"
 #include "launcher/job_spec.hpp"
 #include "launcher/log_folder.hpp"
 #include "launcher/options.hpp"
-#include "launcher/report_options.hpp"
 #include "launcher/resolving.hpp"
 #include "launcher/surroundings.hpp"
 #include "launcher/who_serves.hpp"
 #include "rendezvous/base/exit_codes.hpp"
+#include "rendezvous/base/wall_time.hpp"
 
+#include <cerrno>
 #include <cstdio>
 #include <string>
 #include <variant>
@@ -30,18 +33,43 @@ int show(const std::string& text) {
                                                   : exit_codes::internal_error;
 }
 
-/// Two lines at most: what is wrong, and what to do.
-int refuse(const Failure& failure, bool is_torchrun_wanted = false) {
-    const int exit_code = exit_code_before_start(failure, is_torchrun_wanted);
-    auto text = "ddprun: " + failure.context + "\n";
-    if (exit_code == exit_codes::usage) text += "try 'ddprun --help'\n";
-    std::fwrite(text.data(), 1, text.size(), stderr);
+/// The job ends before it begins: told on the screen in the form that was asked for, and in the
+/// report's file, where the report of an earlier job would lie otherwise.
+int refuse(
+    const Failure& failure, const Options& said, const Surroundings& around, bool is_as_torchrun) {
+    const int exit_code = exit_code_before_start(failure, is_as_torchrun);
+    const auto run_id = said.find("rdzv-id").value_or(Given{}).text;
+    const bool is_usage = failure.code == system_code(EINVAL);
+    if (said.find("log-format").value_or(Given{}).text == "json") {
+        log::use_json({{"run", run_id}, {"host", around.host_name}});
+        log::error("job.refused", {{"reason", failure.context}, {"exit_code", exit_code}});
+    } else {
+        // Two lines at most: what is wrong, and what to do.
+        const auto text =
+            "ddprun: " + failure.context + "\n" + (is_usage ? "try 'ddprun --help'\n" : "");
+        std::fwrite(text.data(), 1, text.size(), stderr);
+    }
+    const auto file = said.find("report-file");
+    const bool is_about_file = file && failure.context.starts_with(file->origin);
+    if (!file || is_about_file || said.has_flag("explain")) return exit_code;
+    agent::JobReport report;
+    report.outcome = control::Outcome::failed;
+    report.exit_code = exit_code;
+    report.reason = failure.context;
+    report.run_id = run_id;
+    report.host = around.host_name;
+    if (!said.command.empty()) report.program = said.command.front();
+    if (const int problem = agent::replace_file(file->text, agent::report_json(report, utc_time())))
+        log::warning(
+            "report.not_written",
+            {{"path", file->text}, {"reason", system_code(problem).message()}});
     return exit_code;
 }
 
-int complete(const Given& given) {
+int complete(const Given& given, const Surroundings& around) {
     if (const auto script = completion_script(given.text)) return show(*script);
-    return refuse(usage(given.origin, given.text, "accepted are bash, zsh and fish"));
+    const auto failure = usage(given.origin, given.text, "accepted are bash, zsh and fish");
+    return refuse(failure, Options{}, around, false);
 }
 
 int fork_and_run(
@@ -57,7 +85,8 @@ int fork_and_run(
         return exit_codes::internal_error;
     }
     if (auto* keeper = std::get_if<agent::KeeperSide>(&*fork)) return agent::keep(*keeper);
-    return agent::run_agent(config, start, std::get<agent::AgentSide>(*fork));
+    return agent::run_agent(
+        config, start.for_workers(signals.stopping.value), std::get<agent::AgentSide>(*fork));
 }
 
 }  // namespace
@@ -70,26 +99,30 @@ int run(
     const auto surroundings = look_around(environment);
     const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
     const auto options = parse_options(arguments, surroundings.environment);
-    if (!options) return refuse(options.error());
+    if (!options)
+        return refuse(
+            options.error(),
+            readable_options(arguments, surroundings.environment),
+            surroundings,
+            false);
     if (options->has_flag("help")) return show(help_text());
     if (options->has_flag("version")) return show("ddprun " DDPRUN_VERSION "\n");
 
-    if (const auto given = options->find("print-completion")) return complete(*given);
+    if (const auto given = options->find("print-completion")) return complete(*given, surroundings);
 
+    const bool is_as_torchrun = is_exit_code_torchruns(*options);
     std::vector<Notice> notices;
     const auto level = log_level(*options, surroundings.environment, notices);
-    if (!level) return refuse(level.error());
+    if (!level) return refuse(level.error(), *options, surroundings, is_as_torchrun);
     auto spec = resolve(*options, surroundings);
-    if (!spec) {
-        const auto is_wanted = is_torchrun_wanted(*options);
-        return refuse(spec.error(), is_wanted && *is_wanted);
-    }
+    if (!spec) return refuse(spec.error(), *options, surroundings, is_as_torchrun);
     spec->notices.insert(spec->notices.begin(), notices.begin(), notices.end());
     if (options->has_flag("explain"))
         return show(explain(*spec, *options, *level, who_serves(*spec, surroundings)));
 
     std::string log_notice;
-    if (auto made = make_log_folder(spec->output, log_notice); !made) return refuse(made.error());
+    if (auto made = make_log_folder(spec->output, log_notice); !made)
+        return refuse(made.error(), *options, surroundings, is_as_torchrun);
     if (!log_notice.empty())
         spec->notices.push_back({log::Level::warning, "log.folder_made", log_notice});
 

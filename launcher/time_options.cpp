@@ -22,7 +22,7 @@ void resolve_lease(Resolving& job) {
     const auto interval = conf.keep_alive_interval.value_or(default_keep_alive_interval);
     const auto attempts = conf.keep_alive_max_attempt.value_or(default_keep_alive_attempts);
     const double seconds = in_seconds(interval) * attempts;
-    const auto asked = parse_seconds(std::to_string(seconds)).value_or(Duration::max());
+    const auto asked = parse_duration(std::to_string(seconds)).value_or(Duration::max());
     spec.lease = {asked, job.conf_origin + " keep_alive_interval x keep_alive_max_attempt"};
     if (asked >= limits::shortest_lease) return;
     spec.lease = {limits::shortest_lease, spec.lease.origin + ", raised to the shortest"};
@@ -40,9 +40,12 @@ Result<> resolve_grace(Resolving& job) {
     if (const auto value = value_of(job.around.environment, torch_name); !given && value)
         given = Given{std::string{*value}, torch_name};
     if (!given) return {};
-    const auto grace = parse_seconds(given->text);
+    const auto grace = parse_duration(given->text);
     if (!grace)
-        return usage(given->origin, given->text, "accepted is a number of seconds from 0 up");
+        return usage(
+            given->origin,
+            given->text,
+            "accepted are " + std::string{duration_forms} + ", from 0 up");
     job.spec.grace = {*grace, given->origin};
     return {};
 }

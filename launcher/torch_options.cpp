@@ -17,14 +17,20 @@ void say(Resolving& job, log::Level level, const Given& given, const std::string
 
 Result<> read_intervals(Resolving& job) {
     if (const auto given = job.options.find("monitor-interval")) {
-        const auto interval = parse_seconds(given->text);
+        const auto interval = parse_duration(given->text);
         if (!interval || *interval <= Duration::zero())
-            return usage(given->origin, given->text, "accepted is a number of seconds above 0");
+            return usage(
+                given->origin,
+                given->text,
+                "accepted are " + std::string{duration_forms} + ", above 0");
         say(job, log::Level::debug, *given, "workers are not polled, their end is seen at once");
     }
     if (const auto given = job.options.find("exit-barrier-timeout")) {
-        if (!parse_seconds(given->text))
-            return usage(given->origin, given->text, "accepted is a number of seconds from 0 up");
+        if (!parse_duration(given->text))
+            return usage(
+                given->origin,
+                given->text,
+                "accepted are " + std::string{duration_forms} + ", from 0 up");
         say(job,
             log::Level::debug,
             *given,

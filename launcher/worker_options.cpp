@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/worker_options.hpp"
 
+#include "agent/plan/visible_devices.hpp"
+#include "launcher/device_list.hpp"
 #include "launcher/number.hpp"
-#include "launcher/visible_devices.hpp"
 #include "rendezvous/base/limits.hpp"
 
 #include <array>
@@ -28,7 +29,7 @@ public:
     int visible_count() {
         const auto found = job_.spec.environment.find(visible_variable);
         if (found == job_.spec.environment.end()) return count();
-        return static_cast<int>(visible_devices(found->second, count()).size());
+        return static_cast<int>(agent::visible_devices(found->second, count()).size());
     }
 
 private:

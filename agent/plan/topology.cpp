@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/plan/topology.hpp"
 
-#include "rendezvous/base/text.hpp"
+#include "agent/plan/visible_devices.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -34,11 +34,10 @@ const Gpu* gpu_named(const std::vector<Gpu>& all, std::string_view device) {
 }  // namespace
 
 std::optional<std::vector<Gpu>> visible_gpus(
-    const std::vector<Gpu>& all, const std::optional<std::string>& visible_devices) {
-    if (!visible_devices) return all;
+    const std::vector<Gpu>& all, const std::optional<std::string>& variable) {
+    if (!variable) return all;
     std::vector<Gpu> visible;
-    for (const auto part : split(*visible_devices, ',')) {
-        const auto device = trimmed(part, " ");
+    for (const auto& device : visible_devices(*variable, static_cast<int>(all.size()))) {
         if (device.starts_with("MIG-") && !device.starts_with("MIG-GPU-")) return std::nullopt;
         const auto* gpu = gpu_named(all, device);
         if (gpu == nullptr) break;  // the driver, too, ignores it and what comes after it

@@ -48,10 +48,9 @@ struct Topology {
     bool operator==(const Topology&) const = default;
 };
 
-/// The GPUs that a program with this CUDA_VISIBLE_DEVICES counts as 0, 1, …; nothing when the
-/// variable names one that we cannot place (a MIG device by its own UUID, a number out of range is
-/// the end of the list as for the driver).
+/// The GPUs that a program with this CUDA_VISIBLE_DEVICES (visible_devices.hpp) counts as 0, 1, …;
+/// nothing when the variable names one that we cannot place: a MIG device by its own UUID.
 std::optional<std::vector<Gpu>> visible_gpus(
-    const std::vector<Gpu>& all, const std::optional<std::string>& visible_devices);
+    const std::vector<Gpu>& all, const std::optional<std::string>& variable);
 
 }  // namespace ddprun::agent

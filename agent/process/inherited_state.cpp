@@ -19,4 +19,11 @@ InheritedState InheritedState::capture() {
     return state;
 }
 
+InheritedState InheritedState::for_workers(std::span<const int> handled) const {
+    auto state = *this;
+    for (const int signal : handled)
+        if (!keeps_ignoring(signal)) sigdelset(&state.ignored, signal);
+    return state;
+}
+
 }  // namespace ddprun::agent

@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <optional>
+#include <span>
 
 namespace ddprun::agent {
 
@@ -20,6 +21,14 @@ struct InheritedState {
     static InheritedState capture();
 
     bool ignores(int signal) const { return sigismember(&ignored, signal) == 1; }
+
+    /// Whether ddprun leaves it ignored even if it was told to handle it: a hang-up under nohup.
+    bool keeps_ignoring(int signal) const { return signal == SIGHUP && ignores(signal); }
+
+    /// For the workers of a ddprun that handles these: none of them is ignored that is not ignored
+    /// here too. A script's background job is started with SIGINT and SIGQUIT ignored; workers that
+    /// kept that would sit out the grace of every such stop. torchrun's begin the same way.
+    InheritedState for_workers(std::span<const int> handled) const;
 };
 
 }  // namespace ddprun::agent

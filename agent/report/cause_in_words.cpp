@@ -5,6 +5,8 @@
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
 
+#include <sysexits.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -47,6 +49,21 @@ constexpr Row signal_rows[] = {
 /// Exit codes that programs agree upon.
 constexpr Row code_rows[] = {
     {exit_codes::usage, "what Python and most programs say of wrong arguments or a missing script"},
+    {EX_USAGE, "by sysexits.h: wrong arguments"},
+    {EX_DATAERR, "by sysexits.h: its input is wrong"},
+    {EX_NOINPUT, "by sysexits.h: an input file is missing or cannot be read"},
+    {EX_NOUSER, "by sysexits.h: a user does not exist"},
+    {EX_NOHOST, "by sysexits.h: a host does not exist"},
+    {EX_UNAVAILABLE, "by sysexits.h: a service or a program that it needs is not there"},
+    {EX_SOFTWARE, "by sysexits.h: a mistake inside the program itself"},
+    {EX_OSERR, "by sysexits.h: the system refused something, such as a new process"},
+    {EX_OSFILE, "by sysexits.h: a file of the system is missing or wrong"},
+    {EX_CANTCREAT, "by sysexits.h: an output file cannot be made"},
+    {EX_IOERR, "by sysexits.h: reading or writing failed"},
+    {EX_TEMPFAIL, "by sysexits.h: a failure that may pass: try again"},
+    {EX_PROTOCOL, "by sysexits.h: the other side of a connection broke the protocol"},
+    {EX_NOPERM, "by sysexits.h: it lacks a permission"},
+    {EX_CONFIG, "by sysexits.h: its configuration is wrong"},
     {120, "Python could not write the rest of its output when it ended"},
     {exit_codes::not_executable, "what a shell says of a program that it cannot execute"},
     {exit_codes::not_found, "what a shell says of a program that it does not find"},

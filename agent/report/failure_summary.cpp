@@ -86,9 +86,9 @@ std::string folded(const JobReport& report) {
     }
     if (all.size() > max_folded)
         text += "; and " + std::to_string(all.size() - max_folded) + " more";
-    if (report.stopped_count > 0)
-        text += (text.empty() ? "" : "; ") + std::to_string(report.stopped_count) +
-                (report.stopped_count == 1 ? " worker" : " workers") + " here stopped by ddprun";
+    if (const auto count = report.stopped.size(); count > 0)
+        text += (text.empty() ? "" : "; ") + std::to_string(count) +
+                (count == 1 ? " worker" : " workers") + " here stopped by ddprun";
     return text;
 }
 

@@ -32,7 +32,7 @@ struct JobReport {
     /// then the first of each other node, each in the order of their ends.
     std::vector<control::Consequence> consequences;
     /// Workers of this node that a signal of ours ended after the first failure.
-    int stopped_count = 0;
+    std::vector<control::Consequence> stopped;
 
     bool operator==(const JobReport&) const = default;
 };

@@ -54,6 +54,20 @@ Json cause_of(const control::Cause& cause) {
     return json;
 }
 
+const std::string& reason_of(const JobReport& report) {
+    return report.first_cause ? report.first_cause->reason : report.reason;
+}
+
+/// "job failed: rank 2 on node7: killed by SIGKILL"
+std::string headline(const JobReport& report) {
+    switch (report.outcome) {
+        case control::Outcome::succeeded: return "job succeeded";
+        case control::Outcome::failed: return "job failed: " + reason_of(report);
+        case control::Outcome::cancelled: return "job was cancelled: " + reason_of(report);
+    }
+    return {};
+}
+
 /// As torch counts: a signal is its number, negative.
 int torch_code(const JobReport& report) {
     const auto* worker =
@@ -71,9 +85,13 @@ int torch_code(const JobReport& report) {
 }  // namespace
 }  // namespace report_json_file
 
-std::string report_json(const JobReport& report) {
+std::string report_json(const JobReport& report, const std::string& time) {
     using namespace report_json_file;
     Json json{
+        {"time", time},
+        {"stream", "ddprun"},
+        {"event", "job.ended"},
+        {"message", headline(report)},
         {"run_id", report.run_id},
         {"outcome", control::name_of(report.outcome)},
         {"exit_code", report.exit_code},
@@ -86,8 +104,7 @@ std::string report_json(const JobReport& report) {
     }
     json["restarts"] = {{"used", report.restarts}, {"max", report.max_restarts}};
     const bool has_failed = report.outcome != control::Outcome::succeeded;
-    if (has_failed)
-        json["reason"] = report.first_cause ? report.first_cause->reason : report.reason;
+    if (has_failed) json["reason"] = reason_of(report);
     if (report.first_cause) json["first_cause"] = cause_of(*report.first_cause);
     if (has_failed) {
         auto others = Json::array();
@@ -99,7 +116,7 @@ std::string report_json(const JobReport& report) {
                  {"host", one.host},
                  {"end", end_of(one.end)}});
         json["consequences"] = std::move(others);
-        json["stopped_here"] = report.stopped_count;
+        json["stopped_here"] = report.stopped.size();
     }
     return text_of(json) + '\n';
 }
@@ -120,7 +137,7 @@ std::string parent_error_json(
     const auto stack = worker != nullptr ? worker->details : std::string{};
     return text_of(
         {{"message",
-          {{"message", cause ? cause->reason : report.reason},
+          {{"message", reason_of(report)},
            {"errorCode", code},
            {"extraInfo", {{"py_callstack", stack}, {"timestamp", std::to_string(time)}}}}}});
 }

@@ -8,8 +8,9 @@
 namespace ddprun::agent {
 
 /// The report for programs: one JSON object on one line, newline included; agent/README.md lists
-/// the fields. Always valid UTF-8. Also for a job that succeeded.
-std::string report_json(const JobReport& report);
+/// the fields. Among `--log-format json` it is a line like the others, so it begins with `time`
+/// (utc_time()) and a `message`. Always valid UTF-8. Also for a job that succeeded.
+std::string report_json(const JobReport& report, const std::string& time);
 
 /// What torchrun leaves in its parent's TORCHELASTIC_ERROR_FILE: the first cause in the form of
 /// PyTorch's `@record`, with `errorCode` (negative for a signal). `original` is what the worker

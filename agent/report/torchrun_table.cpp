@@ -71,6 +71,17 @@ std::string indented(std::string_view text) {
     return result;
 }
 
+/// Its own words as torchrun chooses among them. What only its agent found is not for this row:
+/// the last lines of its standard error were on the screen already.
+std::string_view words_of(const control::WorkerFailure& worker) {
+    switch (worker.own_words) {
+        case control::WorkerFailure::OwnWords::none: return {};
+        case control::WorkerFailure::OwnWords::message: return worker.message;
+        case control::WorkerFailure::OwnWords::message_and_details: return worker.details;
+    }
+    return {};
+}
+
 std::string traceback_of(const control::Consequence& worker, std::string_view words) {
     if (!words.empty()) return indented(words);
     if (worker.end.kind == WorkerEnd::Kind::killed)
@@ -94,6 +105,17 @@ std::vector<std::string> lines_of(std::size_t index, const Entry& entry) {
         "  exitcode  : " + code,
         "  error_file: " + printable(entry.error_file),
         "  traceback : " + entry.traceback};
+}
+
+/// Everybody else who ended badly, whether by itself or by our signal: torchrun does not tell them
+/// apart. By rank, as there.
+std::vector<control::Consequence> others_of(const JobReport& report) {
+    auto others = report.consequences;
+    for (const auto& one : report.stopped)
+        if (one.pid > 0) others.push_back(one);
+    std::stable_sort(
+        others.begin(), others.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
+    return others;
 }
 
 /// Of the longest line of all; a traceback has several.
@@ -126,23 +148,20 @@ std::string torchrun_table(const JobReport& report, std::chrono::seconds utc_off
     const auto& first = *cause->worker;
     const control::Consequence root{
         first.rank, first.local_rank, first.pid, first.end, cause->host};
-    const auto words =
-        first.details.empty() && !first.error_file.empty() ? first.message : first.details;
     const Entry root_entry{
         root,
         first.unix_time ? time_text(*first.unix_time, utc_offset) : std::string{not_available},
         first.error_file.empty() ? std::string{not_available} : first.error_file,
-        traceback_of(root, words)};
+        traceback_of(root, words_of(first))};
 
     const auto title = printable(report.program) + " FAILED";
     const auto root_text = joined(lines_of(0, root_entry));
     std::string others;
-    for (std::size_t i = 0; i < report.consequences.size(); ++i) {
-        const auto& one = report.consequences[i];
+    std::size_t index = 0;
+    for (const auto& one : others_of(report))
         others += joined(lines_of(
-            i + 1,
+            ++index,
             {one, std::string{not_available}, std::string{not_available}, traceback_of(one, {})}));
-    }
     const auto width =
         std::min(std::max({title.size(), width_of(root_text), width_of(others)}), widest);
     const auto border = std::string(width, '=') + '\n';

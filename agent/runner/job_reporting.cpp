@@ -5,6 +5,7 @@
 #include "agent/report/report_json.hpp"
 #include "agent/report/torchrun_table.hpp"
 #include "agent/runner/post_mortem.hpp"
+#include "rendezvous/base/wall_time.hpp"
 
 #include <chrono>
 #include <ctime>
@@ -24,7 +25,7 @@ std::string screen_of(const JobReport& report, const ReportPlan& plan) {
     if (report.outcome == control::Outcome::succeeded) return {};
     switch (plan.format) {
         case ReportFormat::text: break;
-        case ReportFormat::json: return report_json(report);
+        case ReportFormat::json: return report_json(report, utc_time());
         case ReportFormat::torchrun:
             if (auto table = torchrun_table(report, local_utc_offset()); !table.empty())
                 return table;
@@ -38,7 +39,7 @@ void write_reports(
     const ReportPlan& plan,
     const std::string& original,
     PostMortem& post_mortem) {
-    if (!plan.file.empty()) post_mortem.write(plan.file, report_json(report));
+    if (!plan.file.empty()) post_mortem.write(plan.file, report_json(report, utc_time()));
     if (plan.parent_error_file.empty() || report.outcome == control::Outcome::succeeded) return;
     post_mortem.write(plan.parent_error_file, parent_error_json(report, original, unix_time_now()));
 }

@@ -2,54 +2,17 @@
 #include "agent/runner/post_mortem.hpp"
 
 #include "agent/runner/machine_watch.hpp"
+#include "agent/runner/replace_file.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstdio>
 #include <ctime>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
 namespace ddprun::agent {
-namespace {
-
-/// 0 or the errno.
-int write_to(const std::string& path, int flags, std::string_view text) {
-    constexpr mode_t for_everybody = 0666;
-    const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | flags, for_everybody);
-    if (file < 0) return errno;
-    int problem = 0;
-    while (!text.empty() && problem == 0) {
-        const auto size = ::write(file, text.data(), text.size());
-        if (size >= 0)
-            text.remove_prefix(static_cast<std::size_t>(size));
-        else if (errno != EINTR)
-            problem = errno;
-    }
-    // A full disk on a network is told here.
-    if (::close(file) != 0 && problem == 0) problem = errno;
-    return problem;
-}
-
-/// 0 or the errno. A second file beside it, then one step; where the folder allows none (a mounted
-/// /dev/termination-log) into the file itself.
-int replace(const std::string& path, std::string_view text) {
-    const auto beside = path + ".ddprun-" + std::to_string(::getpid());
-    int problem = write_to(beside, O_CREAT | O_EXCL, text);
-    if (problem == 0 && ::rename(beside.c_str(), path.c_str()) == 0) return 0;
-    if (problem == 0) problem = errno;
-    ::unlink(beside.c_str());
-    if (problem == ENOSPC || problem == EDQUOT) return problem;
-    return write_to(path, O_CREAT | O_TRUNC | O_NONBLOCK, text);
-}
-
-}  // namespace
-
 std::int64_t unix_time_now() {
     return static_cast<std::int64_t>(std::time(nullptr));
 }
@@ -94,7 +57,7 @@ void PostMortem::remove(std::vector<std::string> paths) {
 
 void PostMortem::write(std::string path, std::string text) {
     thread_.post([path = std::move(path), text = std::move(text)]() -> BlockingThread::Answer {
-        const int problem = replace(path, text);
+        const int problem = replace_file(path, text);
         if (problem != 0)
             log::warning(
                 "report.not_written",

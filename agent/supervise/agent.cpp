@@ -25,6 +25,8 @@ constexpr Duration longest_eager_pause = 200ms;
 constexpr Duration eager_for = 30s;
 constexpr Duration longest_pause = 5s;
 constexpr Duration first_note_after = 3s;
+/// A round that needs nobody new begins long before.
+constexpr Duration next_round_note_after = 2s;
 constexpr Duration note_interval = 10s;
 constexpr std::size_t silent_after_unanswered = 3;
 /// Of a server that is silent for long only the latest heartbeats are remembered.
@@ -391,6 +393,7 @@ void Agent::on_message(control::ServerMessage message, Instant now, std::vector<
             [&](control::Assignment& next) { on_assignment(std::move(next), now, out); },
             [&](const control::Stop& stop) { on_stop(stop, now, out); },
             [&](control::Standby& standby) {
+                next_round_note_at_.reset();
                 out.push_back(NoteStandby{std::move(standby.reason)});
             },
             [&](const control::HeartbeatAck& ack) { on_heartbeat_ack(ack, out); },
@@ -443,7 +446,9 @@ void Agent::on_assignment(control::Assignment next, Instant now, std::vector<Eff
     first_consequence_.reset();
     explained_count_ = 0;
     fallen_.clear();
-    stopped_count_ = 0;
+    stopped_.clear();
+    stop_reason_.clear();
+    next_round_note_at_.reset();
     phase_ = Phase::starting;
     group_.emplace(config_.worker.nproc);
     if (assignment_->group_rank == 0) {
@@ -468,6 +473,7 @@ std::string Agent::node_addr() const {
 }
 
 void Agent::on_stop(const control::Stop& stop, Instant now, std::vector<Effect>& out) {
+    if (assignment_ && stop.round == assignment_->round) stop_reason_ = stop.reason;
     if (!assignment_ || stop.round != assignment_->round || !has_workers())
         return note_stale("stop of round " + std::to_string(stop.round), out);
     out.push_back(NoteStopping{stop.round, stop.reason});
@@ -541,15 +547,13 @@ void Agent::on_worker_exited(WorkerExited exited, Instant now, std::vector<Effec
             was_stopping && (exit.signal() == stop_signal_ || exit.signal() == SIGKILL);
         const bool has_not_run = std::holds_alternative<WorkerExit::NotExecuted>(exit.how()) ||
                                  std::holds_alternative<WorkerExit::NotStarted>(exit.how());
-        if (is_our_doing || (was_stopping && has_not_run))
-            ++stopped_count_;
-        else
-            fallen_.push_back(
-                {rank_of(exited.local_rank),
-                 exited.local_rank,
-                 group_->worker(exited.local_rank).pid(),
-                 to_worker_end(exit),
-                 node_.host});
+        auto& those = is_our_doing || (was_stopping && has_not_run) ? stopped_ : fallen_;
+        those.push_back(
+            {rank_of(exited.local_rank),
+             exited.local_rank,
+             group_->worker(exited.local_rank).pid(),
+             to_worker_end(exit),
+             node_.host});
     }
     tell_group(WorkerGroup::Exited{exited.local_rank, std::move(exited.exit)}, now, out);
 }
@@ -609,6 +613,7 @@ void Agent::on_explained(FailureExplained explained, Instant now, std::vector<Ef
     failure.why = std::move(explained.cause.sentence);
     failure.error_file = std::move(explained.error_file);
     failure.unix_time = explained.unix_time;
+    failure.own_words = explained.own_words;
     if (!failure.is_consequence) return report_failure(std::move(failure));
 
     // It says that it died of another's death: perhaps of one of its neighbours on this node.
@@ -677,6 +682,7 @@ void Agent::after_group(Instant now, std::vector<Effect>& out) {
         facts_.is_ready = assignment_.has_value();
         return wait_for_result(now, out);
     }
+    if (assignment_ && has_lease()) next_round_note_at_ = now + next_round_note_after;
     if (fresh_store_) {
         facts_.is_ready = assignment_.has_value();
     } else if (!is_opening_store_) {
@@ -830,7 +836,7 @@ JobReport Agent::report() const {
     report.host = node_.host;
     report.program = entrypoint_name(config_.worker);
     report.max_restarts = config_.max_restarts;
-    report.stopped_count = stopped_count_;
+    report.stopped = stopped_;
     if (assignment_) {
         report.group_rank = assignment_->group_rank;
         report.world_size = assignment_->world_size;
@@ -967,6 +973,7 @@ void Agent::on_deadline(Instant now, std::vector<Effect>& out) {
     if (death_ && is_due(death_->settle_until)) explain(death_->local_rank, now, out);
     if (phase_ == Phase::done) return;
     if (death_ && is_due(death_->explain_until)) report_failure(failure_of(death_->local_rank));
+    if (is_due(next_round_note_at_)) note_next_round(out);
     if (is_due(connect_at_)) connect(now, out);
     if (is_due(heartbeat_at_)) heartbeat(now, out);
     if (is_due(vouch_at())) ask_neighbours(now, out);
@@ -989,12 +996,25 @@ void Agent::on_deadline(Instant now, std::vector<Effect>& out) {
     }
 }
 
+/// The workers are gone and the other nodes make no new round: the person at this node's screen
+/// would see nothing until there is one.
+void Agent::note_next_round(std::vector<Effect>& out) {
+    next_round_note_at_.reset();
+    // Without a server other lines are said.
+    if (!is_admitted_ || phase_ != Phase::joining || !assignment_) return;
+    const auto why = stop_reason_.empty() ? std::string{} : " (" + stop_reason_ + ")";
+    out.push_back(NoteStandby{
+        "round " + std::to_string(assignment_->round) + " is over" + why +
+        "; waiting for the other nodes, or a replacement, at most " +
+        whole_seconds(config_.settings.join_timeout)});
+}
+
 std::optional<Instant> Agent::next_deadline() const {
     if (phase_ == Phase::done) return std::nullopt;
     auto next = earliest(connect_at_, heartbeat_at_);
     next = earliest(earliest(next, fence()), admission_ends_at());
     next = earliest(next, vouch_at());
-    next = earliest(next, note_at_);
+    next = earliest(earliest(next, note_at_), next_round_note_at_);
     next = earliest(next, patience_ends_at());
     next = earliest(next, result_deadline_);
     if (group_) next = earliest(next, group_->next_deadline());

@@ -99,6 +99,7 @@ public:
         /// Where the error file stays; empty: it does not.
         std::string error_file = {};
         std::optional<std::int64_t> unix_time = std::nullopt;
+        control::WorkerFailure::OwnWords own_words = control::WorkerFailure::OwnWords::none;
     };
     struct RemainsCounted {
         int count;
@@ -398,6 +399,7 @@ private:
 
     void on_deadline(Instant now, std::vector<Effect>& out);
     void fall(std::string reason, Instant now, std::vector<Effect>& out);
+    void note_next_round(std::vector<Effect>& out);
     void update_fence(std::vector<Effect>& out);
     std::optional<Instant> fence() const;
     std::optional<Instant> standing_ends_at() const;
@@ -477,7 +479,8 @@ private:
     std::optional<int> round_to_clean_;
     std::optional<control::WorkerFailure> first_consequence_;
     std::size_t explained_count_ = 0;
-    int stopped_count_ = 0;
+    /// Those that a signal of ours ended.
+    std::vector<control::Consequence> stopped_;
     int stop_signal_ = 0;  ///< what the workers of this round were first stopped with
 
     // Why it ends.
@@ -487,6 +490,9 @@ private:
     bool is_lost_ = false;
     bool is_fenced_ = false;
     std::optional<Instant> result_deadline_;
+    /// Why the last round ended, and when it is said what this node waits for since.
+    std::string stop_reason_;
+    std::optional<Instant> next_round_note_at_;
     std::uint64_t stale_count_ = 0;
 };
 

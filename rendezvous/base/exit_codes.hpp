@@ -52,6 +52,7 @@ inline constexpr Row table[] = {
     {killed_by(1), "stopped by SIGHUP"},
     {killed_by(2), "stopped by SIGINT"},
     {killed_by(3), "stopped by SIGQUIT"},
+    {killed_by(10), "stopped by SIGUSR1, if `--signals-to-handle` names it; any other likewise"},
     {killed_by(15), "stopped by SIGTERM"},
 };
 

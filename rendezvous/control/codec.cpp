@@ -69,6 +69,8 @@ void write(JsonWriter& out, const WorkerFailure& failure) {
     if (!failure.why.empty()) out.text("why", failure.why);
     if (!failure.error_file.empty()) out.text("error_file", failure.error_file);
     out.text("details", failure.details);
+    if (failure.own_words != WorkerFailure::OwnWords::none)
+        out.name("own_words", name_of(failure.own_words));
 }
 
 void write(JsonWriter& out, const Cause& cause) {
@@ -397,6 +399,10 @@ constexpr std::array node_states{
     NodeState::succeeded};
 constexpr std::array end_kinds{
     WorkerEnd::Kind::exited, WorkerEnd::Kind::killed, WorkerEnd::Kind::not_executed};
+constexpr std::array own_words{
+    WorkerFailure::OwnWords::none,
+    WorkerFailure::OwnWords::message,
+    WorkerFailure::OwnWords::message_and_details};
 constexpr std::array cause_kinds{
     Cause::Kind::worker_failed,
     Cause::Kind::not_executable,
@@ -470,6 +476,7 @@ WorkerFailure read_failure(const Fields& in) {
     if (in.has("why")) failure.why = in.text("why");
     if (in.has("error_file")) failure.error_file = in.text("error_file");
     failure.details = in.text("details");
+    if (in.has("own_words")) failure.own_words = in.one_of("own_words", own_words);
     return failure;
 }
 

@@ -87,6 +87,9 @@ struct WorkerEnd {
 
 /// One worker's failure as its agent saw it.
 struct WorkerFailure {
+    /// What of it the worker itself wrote, into its error file; the rest its agent found.
+    enum class OwnWords : std::uint8_t { none, message, message_and_details };
+
     int rank = 0;
     int local_rank = 0;
     int pid = 0;
@@ -103,6 +106,7 @@ struct WorkerFailure {
     std::string error_file = {};
     /// Seconds since 1970 by its host's clock, for people only.
     std::optional<std::int64_t> unix_time = std::nullopt;
+    OwnWords own_words = OwnWords::none;
 
     bool operator==(const WorkerFailure&) const = default;
 };

@@ -202,6 +202,15 @@ std::string_view name_of(WorkerEnd::Kind kind) {
     contradiction("no kind of end", __FILE__, __LINE__);
 }
 
+std::string_view name_of(WorkerFailure::OwnWords own_words) {
+    switch (own_words) {
+        case WorkerFailure::OwnWords::none: return "none";
+        case WorkerFailure::OwnWords::message: return "message";
+        case WorkerFailure::OwnWords::message_and_details: return "message_and_details";
+    }
+    contradiction("no kind of own words", __FILE__, __LINE__);
+}
+
 std::string_view name_of(LateNodes policy) {
     switch (policy) {
         case LateNodes::restart: return "restart";

@@ -20,6 +20,7 @@ std::string_view name_of(NodeState state);
 std::string_view name_of(Outcome outcome);
 std::string_view name_of(Cause::Kind kind);
 std::string_view name_of(WorkerEnd::Kind kind);
+std::string_view name_of(WorkerFailure::OwnWords own_words);
 std::string_view name_of(LateNodes policy);
 
 /// The `type` of a message on the wire.

@@ -147,6 +147,31 @@ one(
         Difference("table.12", "  error_file: <N/A>", "a temporary file is removed once it is told")
     ],
 )
+one(
+    "siblings_in_table_compat",
+    "--standalone --nproc-per-node=3",
+    "r0:mortal r2:mortal r1:mortals=2 r1:err=bad r1:exit=3 wait",
+    is_compat=True,
+)
+one(
+    "program_and_sibling_compat",
+    "--standalone --no-python --nproc-per-node=2",
+    "r1:mortal r0:mortals=1 r0:kill=SIGABRT wait",
+    is_compat=True,
+)
+one("program_without_words_compat", "--standalone --no-python", worker="false", is_compat=True)
+one("program_missing_compat", "--standalone --no-python", worker="{tmp}/nothing_here", is_compat=True)
+one(
+    "script_missing_compat",
+    "--standalone",
+    worker="{tmp}/nothing_here.py",
+    is_compat=True,
+    differs=[
+        Difference("table*", None, "a script that is not there is found before a worker starts")
+    ],
+)
+one("last_words_compat", "--standalone", "err=bad exit=7", is_compat=True)
+one("plain_error_file_compat", "--standalone --log-dir={logs}", "error=plain err=bad exit=5", is_compat=True)
 one("sibling_is_stopped", "--standalone --nproc-per-node=2", "others=2 r1:exit=3 wait")
 one("one_restart_helps", "--standalone --max-restarts=2 --nproc-per-node=2", "a0:others=2 a0:r1:exit=3 a0:wait")
 one("restarts_are_spent", "--standalone --max-restarts=2", "exit=3")
@@ -254,10 +279,20 @@ BAD = {
     "shutdown_timeout": "--shutdown-timeout=-1",
     "monitor_interval": "--monitor-interval=soon",
     "numa_binding": "--numa-binding=cores",
+    "node_rank_word": "--node-rank=x",
+    "master_port_word": "--master-port=x",
+    "start_method": "--start-method=thread",
+    "exit_barrier_timeout": "--exit-barrier-timeout=x",
+    "virtual_local_rank": "--virtual-local-rank=1",
 }
-one("bad_nproc_gpu", "--nproc-per-node=gpu", environment={"CUDA_VISIBLE_DEVICES": ""})
+one(
+    "bad_nproc_gpu",
+    "--nproc-per-node=gpu",
+    environment={"CUDA_VISIBLE_DEVICES": ""},
+    is_compat=True,
+)
 for bad, options in BAD.items():
-    one("bad_" + bad, options)
+    one("bad_" + bad, options, is_compat=True)
 
 # Where ddprun does not do yet what torchrun does: the case is skipped while it differs.
 NOT_YET = {}

@@ -54,6 +54,21 @@ def on_signal(number, _):
     os._exit(0)
 
 
+STOPPERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
+
+
+def become_mortal(_):
+    """From here on a signal ends this process; the others are told so."""
+    for number in STOPPERS:
+        signal.signal(number, signal.SIG_DFL)
+    with open(os.path.join(FOLDER, "mortal.%d" % os.getpid()), "w"):
+        pass
+
+
+def mortals(count):
+    until(lambda: len([n for n in os.listdir(FOLDER) if n.startswith("mortal.")]) >= count)
+
+
 def say(stream):
     def print_line(text):
         # In one piece: lines of several workers must not meet in the middle.
@@ -94,13 +109,15 @@ STEPS = {
     "kill": lambda name: os.kill(os.getpid(), getattr(signal, name)),
     "others": lambda count: others(int(count)),
     "wait": wait,
+    "mortal": become_mortal,
+    "mortals": lambda count: mortals(int(count)),
     "error": write_error,
     "read": read_line,
 }
 
 
 def main():
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+    for number in STOPPERS:
         signal.signal(number, on_signal)
     write_record()
     place = {

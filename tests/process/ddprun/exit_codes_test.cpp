@@ -72,7 +72,8 @@ TEST_CASE("each signal that ends a worker gives 128 and its number") {
     CHECK(no_descendants_left());
 }
 
-TEST_CASE("a worker's exit code is torchrun's 1 where that was asked for, usage stays 2") {
+TEST_CASE(
+    "exit codes are torchrun's where that was asked for: 1, and 2 for what its parser finds") {
     const auto code_of = [](const Words& words) {
         Running job{program("ddprun"), Words{"--compat=torchrun", "--standalone"} + words};
         return job.wait_for_code();
@@ -84,7 +85,9 @@ TEST_CASE("a worker's exit code is torchrun's 1 where that was asked for, usage 
     CHECK(code_of(worker + Words{"2"}) == 1);
     CHECK(code_of(worker + Words{"signal", "9"}) == 1);
     CHECK(code_of({"--no-python", "/no/such/program"}) == 1);
-    CHECK(code_of({"--nnodes=x", "script.py"}) == 2);
+    CHECK(code_of({"--nnodes=x", "script.py"}) == 1);
+    CHECK(code_of({"--max-restarts=x", "script.py"}) == 2);
+    CHECK(code_of({"--frobnicate", "script.py"}) == 2);
     CHECK(no_descendants_left());
 }
 

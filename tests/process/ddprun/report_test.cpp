@@ -64,7 +64,7 @@ TEST_CASE("the report is a line of JSON where that was asked for") {
         one_node(dir, {"--report-format=json", "--rdzv-id=j"}, "echo bye >&2\nkill -SEGV $$");
     CHECK(job.wait_for_code() == 128 + SIGSEGV);
 
-    const auto begin = job.err().find("{\"run_id\"");
+    const auto begin = job.err().find("{\"time\"");
     REQUIRE(begin != std::string::npos);
     const auto report = Json::parse(job.err().substr(begin));
     CHECK(report["outcome"] == "failed");
@@ -103,6 +103,42 @@ TEST_CASE("the report's file is written for good and bad ends, and nothing is le
     CHECK(report["first_cause"]["kind"] == "worker_failed");
     CHECK(contains(bad.err(), "ddprun: job failed"));
     CHECK(files_in(reports.path()) == Words{"report.json"});
+}
+
+TEST_CASE("the report's file is of this job also when that ends before it begins") {
+    const TempDir dir;
+    const auto path = dir.write("report.json", "of an earlier job");
+    const auto report_after = [&](const Words& words, int code) {
+        Running job{program("ddprun"), Words{"--report-file=" + path} + words};
+        CHECK(job.wait_for_code() == code);
+        return Json::parse(read_file(path));
+    };
+
+    const auto missing = report_after({"--standalone", "--rdzv-id=j", "/no/such.py"}, 127);
+    CHECK(missing["outcome"] == "failed");
+    CHECK(missing["exit_code"] == 127);
+    CHECK(missing["run_id"] == "j");
+    CHECK(missing["program"] == "/no/such.py");
+    CHECK(contains(missing["reason"].get<std::string>(), "/no/such.py"));
+
+    CHECK(report_after({"--nnodes=x", "train.py"}, 2)["exit_code"] == 2);
+    const auto misspelt = report_after({"--frobnicate", "train.py"}, 2);
+    CHECK(contains(misspelt["reason"].get<std::string>(), "--frobnicate"));
+}
+
+TEST_CASE("a mistake on the command line is a line of JSON where lines are") {
+    for (const Words& words :
+         {Words{"--nnodes=x", "train.py"}, Words{"--frobnicate", "train.py"}}) {
+        Running job{program("ddprun"), Words{"--log-format=json"} + words};
+        CHECK(job.wait_for_code() == 2);
+
+        const auto line = Json::parse(job.err());
+        CHECK(line["event"] == "job.refused");
+        CHECK(line["level"] == "error");
+        CHECK(contains(line["reason"].get<std::string>(), words.front().substr(0, 8)));
+        CHECK(line.contains("time"));
+        CHECK(line.contains("message"));
+    }
 }
 
 TEST_CASE("a report file that cannot be written is said and changes nothing else") {
@@ -144,7 +180,7 @@ TEST_CASE("beside log files the error file stays, and the report says where") {
         write_error_file + "exit 3");
     CHECK(job.wait_for_code() == 3);
 
-    const auto begin = job.err().find("{\"run_id\"");
+    const auto begin = job.err().find("{\"time\"");
     REQUIRE(begin != std::string::npos);
     const auto report = Json::parse(job.err().substr(begin));
     const std::string path = report["first_cause"]["worker"]["error_file"];

@@ -59,6 +59,40 @@ TEST_CASE("a scheduler's warning that reaches every process harms none of ddprun
     CHECK_FALSE(contains(job.out(), "got"));
 }
 
+TEST_CASE("the background job of a script, SIGINT ignored, stops at once by SIGINT all the same") {
+    Running::Options options;
+    // A grace that no test waits for.
+    options.arguments = {
+        "--standalone",
+        "--shutdown-timeout=3000",
+        "--no-python",
+        "sh",
+        "-c",
+        "echo up; exec tail -f /dev/null"};
+    options.ignored_signals = {SIGINT, SIGQUIT};
+    Running job(program("ddprun"), options);
+    job.wait_for_line("up");
+
+    job.signal(SIGINT);
+
+    CHECK(job.wait_for_code() == 130);
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("a worker ignores what ddprun was started with ignored and does not handle itself") {
+    Running::Options options;
+    options.arguments = {
+        "--standalone",
+        "--signals-to-handle=SIGTERM,SIGINT,SIGHUP",
+        "--no-python",
+        stub("print_state")};
+    options.ignored_signals = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+    Running job(program("ddprun"), options);
+
+    CHECK(job.wait_for_code() == 0);
+    CHECK(contains(job.out(), "ignored: 1 3\n"));
+}
+
 TEST_CASE("a signal to handle stops the job, the workers get the same one") {
     const TempDir dir;
     auto job = one_node(

@@ -118,8 +118,10 @@ TEST_CASE("each wrong value is named as it was given, with what is accepted") {
         {"--node-rank=-1", "--node-rank: '-1': accepted is a whole number from 0 up"},
         {"--node-rank=1", "--node-rank: '1': accepted are 0 to 0 with --nnodes=1"},
         {"--monitor-interval=0",
-         "--monitor-interval: '0': accepted is a number of seconds above 0"},
-        {"--shutdown-timeout=-1", "--shutdown-timeout: '-1': accepted is a number of seconds"},
+         "--monitor-interval: '0': accepted are seconds, or a number with ms, s, m, h or d, above "
+         "0"},
+        {"--shutdown-timeout=-1",
+         "--shutdown-timeout: '-1': accepted are seconds, or a number with ms"},
         {"--port-range=5", "--port-range: '5': accepted is FIRST-LAST"},
         {"--port-range=9-8", "--port-range: '9-8': accepted is FIRST-LAST"},
         {"--port-range=1-65536", "--port-range: '1-65536': accepted is FIRST-LAST"},
@@ -348,4 +350,22 @@ TEST_CASE("the log's level is the option's, else LOGLEVEL's, and a trace is a tr
     CHECK(
         level({}, {{"LOGLEVEL", "loud"}}) ==
         "warning, LOGLEVEL: 'loud': accepted are error, warning, info, debug and trace");
+}
+
+TEST_CASE("ranks that no worker here has are said, those of other nodes are not judged") {
+    const auto warnings = [](const Words& words) {
+        std::string text;
+        for (const auto& notice : spec_of(words).notices)
+            if (notice.event == "option.ignored") text += notice.reason + "\n";
+        return text;
+    };
+    CHECK(
+        warnings({"-np", "2", "--local-ranks-filter=2,5-7"}) ==
+        "--local-ranks-filter=2,5-7 means no worker of this node, which has local ranks 0 to 1\n");
+    CHECK(
+        warnings({"-r", "1:3", "-t", "g4:1"}) ==
+        "-r=1:3 means no worker of this node, which has local rank 0 only\n"
+        "-t=g4:1 means no worker of this node, which has local rank 0 only\n");
+    CHECK(warnings({"-np", "2", "-r", "1:3,7:1", "-t", "3"}).empty());
+    CHECK(warnings({"--nnodes=2", "--rdzv-endpoint=h", "-t", "g4:1"}).empty());
 }

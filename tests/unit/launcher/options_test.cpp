@@ -105,6 +105,7 @@ TEST_CASE("the count of workers has the short spellings of mpirun") {
           Words{"-np", "4", "s.py"},
           Words{"-n=4", "s.py"},
           Words{"-np=4", "s.py"},
+          Words{"-np4", "s.py"},
           Words{"-n4", "s.py"}}) {
         CAPTURE(words);
         CHECK(parsed(words).find("nproc-per-node")->text == "4");
@@ -156,6 +157,9 @@ TEST_CASE("words of nothing but dashes are unknown options") {
 
 TEST_CASE("an unknown option is named with the nearest known one") {
     CHECK(
+        refusal({"--nprocs=2", "s.py"}) ==
+        "--nprocs: unknown option: did you mean --nproc-per-node?");
+    CHECK(
         refusal({"--nproc-pre-node=2", "s.py"}) ==
         "--nproc-pre-node: unknown option: did you mean --nproc-per-node?");
     CHECK(refusal({"--wibble", "s.py"}) == "--wibble: unknown option");
@@ -186,4 +190,16 @@ TEST_CASE("the help names every option and fits a terminal") {
         CAPTURE(line);
         CHECK(line.size() < 80);
     }
+}
+
+TEST_CASE("of a command line with a mistake everything else can still be read") {
+    const std::vector<std::string> words{
+        "--log_format=json", "--frobnicate", "--standalone", "--report-file", "r.json", "--role"};
+    const auto options = readable_options(words, {{"PET_RDZV_ID", "job7"}});
+
+    CHECK(options.find("log-format")->text == "json");
+    CHECK(options.find("report-file")->text == "r.json");
+    CHECK(options.has_flag("standalone"));
+    CHECK(options.find("rdzv-id")->text == "job7");
+    CHECK_FALSE(options.find("role"));
 }

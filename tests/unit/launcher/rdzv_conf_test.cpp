@@ -70,7 +70,9 @@ TEST_CASE("a wrong value is named with what is accepted") {
     CHECK(refusal("join_timeout") == "'join_timeout': accepted is KEY=VALUE,KEY=VALUE");
     CHECK(refusal("=3") == "'=3': accepted is KEY=VALUE,KEY=VALUE");
     CHECK(refusal("is_host=1,,rank=2") == "'': accepted is KEY=VALUE,KEY=VALUE");
-    CHECK(refusal("join_timeout=0") == "'join_timeout=0': accepted is a number of seconds above 0");
+    CHECK(
+        refusal("join_timeout=0") ==
+        "'join_timeout=0': accepted are seconds, or a number with ms, s, m, h or d, above 0");
     CHECK(refusal("last_call_timeout=nan").starts_with("'last_call_timeout=nan'"));
     CHECK(
         refusal("keep_alive_max_attempt=0") ==

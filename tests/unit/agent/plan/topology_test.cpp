@@ -26,7 +26,7 @@ TEST_CASE("CUDA_VISIBLE_DEVICES chooses and orders the GPUs as the driver unders
     CHECK(seen(std::nullopt) == "1b 43 52 61 9d c3 d1 df");
     CHECK(seen("4,0") == "9d 1b");
     CHECK(seen(" 2 , 3 ") == "52 61");
-    CHECK(seen("GPU-of-0000:d1:00.0,0") == "d1 1b");
+    CHECK(seen("GPU-of-0000:d1:00.0,GPU-of-0000:1b:00.0") == "d1 1b");
     CHECK(seen("GPU-of-0000:d") == "d1");
     CHECK(seen("MIG-GPU-of-0000:52:00.0/1/0") == "52");
 }
@@ -37,6 +37,8 @@ TEST_CASE("the list of visible GPUs ends where the driver stops to believe it") 
     CHECK(seen("NoDevFiles") == "");
     CHECK(seen("1,8,2") == "43");
     CHECK(seen("1,,2") == "43");
+    CHECK(seen("1,2,1") == "");
+    CHECK(seen("GPU-of-0000:d1:00.0,0") == "d1");
 }
 
 TEST_CASE("a MIG device named by its own UUID may be on any GPU") {

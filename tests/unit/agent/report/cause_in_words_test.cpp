@@ -111,6 +111,9 @@ TEST_CASE("signals and exit codes with a known meaning have words, others none")
     CHECK(of_signal(SIGUSR1).sentence.empty());
     CHECK(contains(sentence_of(Kind::exited, 2), "arguments"));
     CHECK(contains(sentence_of(Kind::exited, 126), "cannot execute"));
+    CHECK(contains(sentence_of(Kind::exited, 64), "sysexits.h: wrong arguments"));
+    CHECK(contains(sentence_of(Kind::exited, 78), "sysexits.h: its configuration is wrong"));
+    CHECK(sentence_of(Kind::exited, 79).empty());
     CHECK(contains(sentence_of(Kind::exited, 127), "does not find"));
     CHECK(contains(sentence_of(Kind::exited, 137), "killed by SIGKILL"));
     CHECK(contains(sentence_of(Kind::exited, 139), "killed by SIGSEGV"));

@@ -43,7 +43,7 @@ TEST_CASE("the screen names the first cause, its words, and what fell after it")
     report.host = "node7";
     report.consequences.push_back({2, 0, 4241, {WorkerEnd::Kind::killed, SIGABRT, true}, "node7"});
     report.consequences.push_back({9, 1, 77, {WorkerEnd::Kind::exited, 1}, "node8"});
-    report.stopped_count = 1;
+    report.stopped.resize(1);
     report.max_restarts = 3;
     report.restarts = 3;
 

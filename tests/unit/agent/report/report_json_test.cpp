@@ -31,7 +31,7 @@ agent::JobReport a_report(WorkerFailure worker) {
     report.world_size = 8;
     report.restarts = 1;
     report.max_restarts = 1;
-    report.stopped_count = 3;
+    report.stopped.resize(3);
     report.consequences.push_back({5, 1, 77, {WorkerEnd::Kind::exited, 1}, "node8"});
     return report;
 }
@@ -46,10 +46,12 @@ WorkerFailure a_failure() {
 }  // namespace
 
 TEST_CASE("the report is one line of JSON with everything in it") {
-    const auto text = report_json(a_report(a_failure()));
+    const auto text = report_json(a_report(a_failure()), "noon");
 
     CHECK(text.find('\n') == text.size() - 1);
     CHECK(Json::parse(text) == Json::parse(R"({
+            "time": "noon", "stream": "ddprun", "event": "job.ended",
+            "message": "job failed: rank 2 on node7: died",
             "run_id": "run17", "outcome": "failed", "exit_code": 137, "program": "train.py",
             "host": "node1", "group_rank": 0, "round": 4, "world_size": 8,
             "restarts": {"used": 1, "max": 1},
@@ -74,8 +76,10 @@ TEST_CASE("a job that succeeded has a report too, a short one") {
     report.run_id = "a";
 
     CHECK(
-        Json::parse(report_json(report)) ==
-        Json::parse(R"({"run_id": "a", "outcome": "succeeded", "exit_code": 0, "program": "",
+        Json::parse(report_json(report, "noon")) ==
+        Json::parse(R"({"time": "noon", "stream": "ddprun", "event": "job.ended",
+                        "message": "job succeeded",
+                        "run_id": "a", "outcome": "succeeded", "exit_code": 0, "program": "",
                         "host": "", "restarts": {"used": 0, "max": 0}})"));
 }
 
@@ -83,7 +87,7 @@ TEST_CASE("words that are no UTF-8 do not make the report invalid") {
     auto failure = a_failure();
     failure.details = "\xff\xfe half \xc3";
 
-    CHECK(Json::accept(report_json(a_report(failure))));
+    CHECK(Json::accept(report_json(a_report(failure), "noon")));
 }
 
 TEST_CASE("the parent gets the worker's own error file with the exit code in it") {

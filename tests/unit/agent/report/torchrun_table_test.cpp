@@ -36,11 +36,13 @@ bool contains(const std::string& text, const std::string& words) {
 TEST_CASE("the table of a failed worker is torchrun's, byte for byte") {
     WorkerFailure worker{2, 0, 4242, {WorkerEnd::Kind::exited, 1}, "ValueError: x", ""};
     worker.details = "Traceback (most recent call last):\n  File \"train.py\", line 3\n";
+    worker.own_words = WorkerFailure::OwnWords::message_and_details;
     worker.error_file = "/tmp/torchelastic_ab/none_cd/attempt_0/0/error.json";
     auto report = a_report(worker);
-    report.consequences.push_back(
-        {3, 1, 4243, {WorkerEnd::Kind::killed, SIGTERM}, "node7.cluster"});
-    report.stopped_count = 2;
+    report.consequences.push_back({3, 1, 4243, {WorkerEnd::Kind::exited, 9}, "node7.cluster"});
+    report.stopped.push_back({1, 2, 4244, {WorkerEnd::Kind::killed, SIGTERM}, "node7.cluster"});
+    report.stopped.push_back(
+        {4, 3, 0, {WorkerEnd::Kind::not_executed, ECANCELED}, "node7.cluster"});
 
     CHECK(
         torchrun_table(report, 0s) ==
@@ -51,10 +53,18 @@ TEST_CASE("the table of a failed worker is torchrun's, byte for byte") {
         "[1]:\n"
         "  time      : <N/A>\n"
         "  host      : node7.cluster\n"
-        "  rank      : 3 (local_rank: 1)\n"
-        "  exitcode  : -15 (pid: 4243)  (SIGTERM)\n"
+        "  rank      : 1 (local_rank: 2)\n"
+        "  exitcode  : -15 (pid: 4244)  (SIGTERM)\n"
         "  error_file: <N/A>\n"
-        "  traceback : Signal 15 (SIGTERM) received by PID 4243\n"
+        "  traceback : Signal 15 (SIGTERM) received by PID 4244\n"
+        "[2]:\n"
+        "  time      : <N/A>\n"
+        "  host      : node7.cluster\n"
+        "  rank      : 3 (local_rank: 1)\n"
+        "  exitcode  : 9 (pid: 4243) \n"
+        "  error_file: <N/A>\n"
+        "  traceback : To enable traceback see: "
+        "https://pytorch.org/docs/stable/elastic/errors.html\n"
         "------------------------------------------------------------\n"
         "Root Cause (first observed failure):\n"
         "[0]:\n"
@@ -81,6 +91,17 @@ TEST_CASE("a lonely failure is as wide as its longest line, and the time is loca
     CHECK(contains(table, "  exitcode  : -9 (pid: 7)  (SIGKILL)\n"));
     CHECK(contains(table, "  traceback : Signal 9 (SIGKILL) received by PID 7\n"));
     CHECK(contains(torchrun_table(report, -13h), "2026-01-30_23:00:00"));
+}
+
+TEST_CASE("the row for a traceback has a worker's own words and no other") {
+    WorkerFailure worker{0, 0, 7, {WorkerEnd::Kind::exited, 9}, "out of layers", "last words"};
+    CHECK(contains(torchrun_table(a_report(worker), 0s), "  traceback : To enable traceback see:"));
+
+    worker.own_words = WorkerFailure::OwnWords::message;
+    CHECK(contains(torchrun_table(a_report(worker), 0s), "  traceback : out of layers\n"));
+
+    worker.own_words = WorkerFailure::OwnWords::message_and_details;
+    CHECK(contains(torchrun_table(a_report(worker), 0s), "  traceback : last words\n"));
 }
 
 TEST_CASE("without any words the table points where torchrun's does") {

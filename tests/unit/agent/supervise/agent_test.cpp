@@ -407,6 +407,25 @@ TEST_CASE("without a shared store the port is left to worker rank 0 and nobody c
         Effects{A::CloseStore{first_store}, A::SpawnWorkers{an_assignment(), "inc", "10.0.0.2"}});
 }
 
+TEST_CASE("a node that outlived a round says what it waits for, and for how long") {
+    Story story(a_config(2));
+    story.running();
+    story.hears(a_stop());
+    story.is(A::StoreOpened{second_store});
+    story.all_exit(by_sigterm);
+    story.nothing_remains();
+    story.asked();
+
+    story.pass(1s);
+    CHECK(story.asked_for<A::NoteStandby>().empty());
+    story.pass(1s);
+    REQUIRE(story.asked_for<A::NoteStandby>().size() == 1);
+    const auto reason = story.asked_for<A::NoteStandby>().front().reason;
+    CHECK(
+        reason == "round 0 is over (" + a_stop().reason +
+                      "); waiting for the other nodes, or a replacement, at most 600 s");
+}
+
 TEST_CASE("a node that is not the first keeps its unused store for the next round") {
     Story story(a_config(2));
     auto assignment = an_assignment();
@@ -915,7 +934,10 @@ TEST_CASE("a result in the middle of a round stops what still runs before the en
     story.nothing_remains();
 
     CHECK(story.report().exit_code == 84);
-    CHECK(story.report().stopped_count == 2);
+    const auto stopped = story.report().stopped;
+    REQUIRE(stopped.size() == 2);
+    CHECK(stopped.back().local_rank == 1);
+    CHECK(stopped.back().end == ctl::WorkerEnd{ctl::WorkerEnd::Kind::killed, SIGTERM});
 }
 
 TEST_CASE("workers stuck in the kernel are named and not waited for when the job is over") {

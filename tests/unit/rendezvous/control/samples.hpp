@@ -27,7 +27,8 @@ inline WorkerFailure a_failure() {
         true,
         "the kernel ran out of memory",
         "/logs/error.json",
-        1'769'860'805};
+        1'769'860'805,
+        WorkerFailure::OwnWords::message_and_details};
 }
 
 inline WorkerFailure a_bare_failure() {
