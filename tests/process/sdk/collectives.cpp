@@ -43,6 +43,12 @@ TEST_CASE("sdk: over Gloo alone every call gives the same bytes") {
         run(count, "some_calls", {{"SDK_WORKER_GLOO", "1"}});
 }
 
+TEST_CASE("sdk: a NaN of one rank is a NaN of all, in every operation") {
+    run(2, "one_nan");
+    run(3, "one_nan", {{"SDK_WORKER_HOSTS", "a,a,b"}});
+    run(3, "one_nan", {{"SDK_WORKER_GLOO", "1"}});
+}
+
 TEST_CASE("sdk: messages of all ranks to all others arrive, however large") {
     for (const int count : {2, 3, 5})
         run(count, "messages");

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tests/process/sdk/one_call.hpp"
 #include "tests/process/sdk/workers.hpp"
 
 #include <doctest/doctest.h>
@@ -132,6 +133,23 @@ TEST_CASE("sdk: ranks that disagree on size, type or order get Mismatch with bot
         "rank 1 is at call 1: all_reduce (sum) of 10 int64");
     check_mismatch(
         "other_order", "call 1: all_reduce (sum) of 1 float32", "rank 1 is at call 1: barrier");
+}
+
+TEST_CASE("sdk: another length on one rank is a Mismatch in every kind of call") {
+    for (const auto& call : call_names()) {
+        // Which has no length, and which has a test of its own.
+        if (call == "barrier" || call == "message") continue;
+        CAPTURE(call);
+        Workers workers(3, {"other_count_in_call"}, {{"SDK_WORKER_CALL", call}});
+        const auto codes = workers.exit_codes();
+        CAPTURE(workers.output(0));
+        CHECK(codes == these(mismatched, mismatched, mismatched));
+        for (int rank = 0; rank < 3; ++rank) {
+            CHECK(mentions(workers.output(rank), "call 1: " + call));
+            CHECK(mentions(workers.output(rank), " of 10 float32"));
+            CHECK(mentions(workers.output(rank), " of 20 float32"));
+        }
+    }
 }
 
 TEST_CASE("sdk: the two ends of a message that differ get Mismatch, and so does who waits beside") {

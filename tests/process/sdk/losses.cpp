@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks of one host that die or stop in the middle of something.
+#include "tests/process/sdk/one_call.hpp"
 #include "tests/process/sdk/workers.hpp"
 #include "worker_sdk/src/sanitizers.hpp"
 
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <iterator>
 #include <random>
 #include <string>
 #include <thread>
@@ -18,6 +20,9 @@ using namespace ddprun::tests;
 using namespace std::chrono_literals;
 
 namespace {
+
+/// Milliseconds. A watched process takes long to die.
+constexpr long long bound = ddprun::is_sanitized ? 2000 : 50;
 
 long long monotonic_ms() {
     return std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -56,6 +61,27 @@ long long slowest_notice(std::chrono::microseconds moment) {
     return slowest;
 }
 
+/// The same in one kind of call.
+long long slowest_notice_in(
+    const std::string& call, const std::string& way, int count, int victim) {
+    CAPTURE(way);
+    CAPTURE(count);
+    Workers workers(count, {"endless_call"}, {{"SDK_WORKER_CALL", call}, {"SDK_WORKER_WAY", way}});
+    workers.await_line("ready");
+    const auto killed_at = monotonic_ms();
+    workers.kill(victim, SIGKILL);
+    long long slowest = 0;
+    for (int rank = 0; rank < count; ++rank) {
+        if (rank == victim) continue;
+        CHECK(workers.exit_code(rank) == peer_lost);
+        const auto& output = workers.output(rank);
+        CAPTURE(output);
+        CHECK(mentions(output, " ranks " + std::to_string(victim) + "\n"));
+        slowest = std::max(slowest, moment_in(output) - killed_at);
+    }
+    return slowest;
+}
+
 }  // namespace
 
 TEST_CASE("sdk: whatever call a rank is killed in, the others of its host name it within 50 ms") {
@@ -64,12 +90,28 @@ TEST_CASE("sdk: whatever call a rank is killed in, the others of its host name i
     CAPTURE(seed);
     std::mt19937 random(seed);
     long long quickest = 1'000'000;
-    // A busy machine may take any time; a slow way of noticing always does. A watched process takes
-    // long to die.
-    constexpr long long bound = ddprun::is_sanitized ? 2000 : 50;
+    // A busy machine may take any time; a slow way of noticing always does.
     for (int i = 0; i < 8 || (quickest >= bound && i < 40); ++i)
         quickest = std::min(quickest, slowest_notice(std::chrono::microseconds(random() % 20'000)));
     CHECK(quickest < bound);
+}
+
+TEST_CASE("sdk: in every kind of call, of 2 to 7 ranks, a killed rank is named by all others") {
+    const std::string ways[] = {"one_by_one", "in_flight", "sub_group"};
+    constexpr int most_ranks = ddprun::is_sanitized ? 3 : 7;
+    int turn = 0;
+    for (const auto& call : call_names()) {
+        CAPTURE(call);
+        // A busy machine may take any time in some of them; a call that waits in vain, in all.
+        long long quickest = 1'000'000;
+        for (int i = 0; i < most_ranks - 1 || (quickest >= bound && i < 40); ++i, ++turn) {
+            const int count = 2 + i % (most_ranks - 1);
+            const int victim = turn % 2 == 0 ? 0 : count - 1;
+            const auto& way = ways[static_cast<std::size_t>(turn) % std::size(ways)];
+            quickest = std::min(quickest, slowest_notice_in(call, way, count, victim));
+        }
+        CHECK(quickest < bound);
+    }
 }
 
 TEST_CASE("sdk: a rank that stands still is named by the Timeout of the others") {

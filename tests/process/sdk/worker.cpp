@@ -5,6 +5,7 @@
 #include "ddprun/reducer.hpp"
 #include "ddprun/world.hpp"
 #include "tests/process/sdk/every_call.hpp"
+#include "tests/process/sdk/one_call.hpp"
 
 #include <poll.h>
 #include <signal.h>
@@ -12,7 +13,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -269,6 +272,21 @@ int endless_mix(const World& world) {
     }
 }
 
+/// One kind of call, of this group, of a sub-group of all, or several at once.
+int endless_call(const World& world) {
+    auto group = join(world);
+    const std::string way = std::getenv("SDK_WORKER_WAY");
+    if (way == "sub_group") {
+        std::vector<int> all;
+        for (int rank = 0; rank < group.size(); ++rank)
+            all.push_back(rank);
+        group = group.sub_group(all);
+    }
+    group.barrier().wait();
+    say("ready");
+    ddprun::tests::repeat_call(group, std::getenv("SDK_WORKER_CALL"), way == "in_flight" ? 3 : 1);
+}
+
 /// All but the last rank wait in a barrier that the last never enters.
 int last_one_idle(const World& world) {
     const auto group = join(world);
@@ -333,6 +351,36 @@ int other_count(const World& world) {
     const auto group = join(world);
     std::vector<float> values(1000);
     group.all_reduce(values.data(), world.rank == 1 ? 500 : 1000).wait();
+    return 0;
+}
+
+/// One rank gives another length to one kind of call.
+int other_count_in_call(const World& world) {
+    const auto group = join(world);
+    ddprun::tests::make_call(group, std::getenv("SDK_WORKER_CALL"), world.rank == 1 ? 20 : 10);
+    group.barrier().wait();
+    return 0;
+}
+
+/// One element of one rank is no number.
+int one_nan(const World& world) {
+    const auto group = join(world);
+    for (const std::size_t count : {3, 1000, 200'000})
+        for (const auto op : {Op::sum, Op::average, Op::min, Op::max, Op::product}) {
+            const auto memory = group.allocate(count * sizeof(float));
+            std::vector<float> own(count, 1.0F);
+            auto* shared = static_cast<float*>(memory.data());
+            std::fill_n(shared, count, 1.0F);
+            if (world.rank == 1) own[count / 2] = shared[count / 2] = std::nanf("");
+            group.all_reduce(own.data(), count, op).wait();
+            group.all_reduce(shared, count, op).wait();
+            for (const float* values :
+                 {static_cast<const float*>(own.data()), static_cast<const float*>(shared)})
+                for (std::size_t i = 0; i < count; ++i)
+                    expect(
+                        std::isnan(values[i]) == (i == count / 2),
+                        "NaN at its place and nowhere else");
+        }
     return 0;
 }
 
@@ -435,12 +483,15 @@ const std::map<std::string, std::function<int(const World&)>> scenarios{
     {"other_message", other_message},
     {"digest", digest},
     {"endless", endless},
+    {"endless_call", endless_call},
     {"endless_mix", endless_mix},
     {"last_one_idle", last_one_idle},
     {"killed_while_joining", killed_while_joining},
     {"late_and_dead", late_and_dead},
     {"own_deadline", own_deadline},
+    {"one_nan", one_nan},
     {"other_count", other_count},
+    {"other_count_in_call", other_count_in_call},
     {"other_type", other_type},
     {"other_order", other_order},
     {"aborted", aborted},
