@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds dev and runs every test this machine can. --all: also against PyTorch, installed under
-# build/. Skips are said with their reason; the last line is "N passed, N failed, N skipped".
+# Builds dev and runs every test this machine can. --all: also against PyTorch and NCCL, installed
+# under build/. Skips are said with their reason; the last line is "N passed, N failed, N skipped".
 # DDPRUN_REQUIRE_TORCH=1: what would be skipped for want of PyTorch or of root fails instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,6 +18,10 @@ if [ "$with_torch" = yes ]; then
     require_packages "${build_packages[@]}" "${test_packages[@]}" "${all_packages[@]}"
 else
     require_packages "${build_packages[@]}" "${test_packages[@]}"
+fi
+# NCCL's header and library are compared with what is written down of them; nothing else needs them.
+if [ "$with_torch" = yes ] && ! scripts/cuda_deps.sh nccl; then
+    say "without NCCL's own library: no registry that has it can be reached"
 fi
 build dev
 

@@ -170,7 +170,7 @@ void combine_into(void* out, Exchange& exchange, std::size_t count, Type type, O
     for (std::size_t i = 1; i < exchange.taken.size(); ++i)
         combine(sum.data(), sum.data(), exchange.taken[i].data(), count);
     if (op == Op::average) ddprun::groups::divide(sum.data(), count, element_type(type), world);
-    ::memcpy(out, sum.data(), sum.size());
+    if (!sum.empty()) ::memcpy(out, sum.data(), sum.size());
 }
 
 /// The result goes to `root`, or to all when it is -1.
@@ -350,7 +350,7 @@ extern "C" Result ncclAllGather(
     for (int peer = 0; peer < comm->world_size; ++peer)
         give(*exchange, peer, in, bytes);
     exchange->finish = [out, bytes](Exchange& done) {
-        for (std::size_t i = 0; i < done.taken.size(); ++i)
+        for (std::size_t i = 0; bytes > 0 && i < done.taken.size(); ++i)
             ::memcpy(static_cast<char*>(out) + i * bytes, done.taken[i].data(), bytes);
     };
     start(exchange, stream);
