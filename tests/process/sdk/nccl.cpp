@@ -135,6 +135,28 @@ TEST_CASE("nccl: the others learn that a peer was killed, though NCCL notices no
     CHECK(mentions(gpus.calls(), "ncclCommAbort"));
 }
 
+TEST_CASE("nccl: a death in mid of anything, messages too, ends all communicators in one group") {
+    const FakeGpus gpus;
+    Workers workers(3, {"endless_mix"}, gpus.variables());
+    workers.await_line("ready");
+
+    workers.kill(0, SIGKILL);
+
+    CHECK(workers.exit_codes() == "137 10 10");
+    for (const int rank : {1, 2}) {
+        CAPTURE(workers.output(rank));
+        CHECK(mentions(workers.output(rank), "lost rank 0"));
+    }
+}
+
+TEST_CASE("nccl: what a stream has still to do comes before the collective") {
+    const FakeGpus gpus;
+    Workers workers(3, {"after_stream"}, gpus.variables());
+
+    CHECK(workers.exit_codes() == "0 0 0");
+    CAPTURE(workers.output(0));
+}
+
 TEST_CASE("nccl: who waits on another host learns of a death from the store") {
     const FakeGpus gpus;
     Workers workers(3, {"last_one_idle"}, gpus.variables({{"SDK_WORKER_HOSTS", "a,b,b"}}));

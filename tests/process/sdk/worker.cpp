@@ -5,8 +5,10 @@
 #include "ddprun/reducer.hpp"
 #include "ddprun/world.hpp"
 #include "tests/process/sdk/every_call.hpp"
+#include "tests/process/sdk/fake_gpu/stream.hpp"
 #include "tests/process/sdk/one_call.hpp"
 
+#include <dlfcn.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -412,6 +414,34 @@ int aborted(const World& world) {
     return 0;
 }
 
+/// What a stream has still to do to a buffer comes before the collective. On nccl, with a fake GPU.
+int after_stream(const World& world) {
+    const auto group = join(world);
+    void* const driver = ::dlopen("libcuda.so.1", RTLD_NOW);
+    const auto enter = reinterpret_cast<int (*)(void*)>(::dlsym(driver, "cuCtxPushCurrent_v2"));
+    const auto create = reinterpret_cast<int (*)(void**, unsigned, int)>(
+        ::dlsym(driver, "cuStreamCreateWithPriority"));
+    const auto enqueue =
+        reinterpret_cast<fake_gpu::Enqueue>(::dlsym(driver, fake_gpu::enqueue_name));
+    void* stream = nullptr;
+    enter(nullptr);
+    expect(create(&stream, 0, 0) == 0 && stream, "a stream");
+
+    std::vector<float> values(100);
+    int asked = 0;
+    fake_gpu::Task fill = [&] {
+        if (++asked < 5) return false;
+        std::fill(values.begin(), values.end(), static_cast<float>(world.rank + 1));
+        return true;
+    };
+    enqueue(stream, &fill);
+    group.use_stream(stream);
+    group.all_reduce(values.data(), values.size()).wait();
+    const auto ranks = static_cast<float>(world.world_size);
+    expect(values == std::vector<float>(100, ranks * (ranks + 1) / 2), "what the stream had to do");
+    return 0;
+}
+
 float gradient(std::size_t step, std::size_t parameter, int rank) {
     return static_cast<float>(step * 16 + parameter * 4 + static_cast<std::size_t>(rank));
 }
@@ -495,6 +525,7 @@ const std::map<std::string, std::function<int(const World&)>> scenarios{
     {"other_type", other_type},
     {"other_order", other_order},
     {"aborted", aborted},
+    {"after_stream", after_stream},
     {"reducer", reducer},
     {"inherited_sockets", inherited_sockets},
 };
