@@ -35,7 +35,7 @@ TEST_CASE("sdk: every call, type and operation gives the bytes it should") {
     run(1, "every_call");
     run(2, "every_call");
     run(3, "some_calls");
-    run(7, "some_calls");
+    run(7, "few_calls");
 }
 
 TEST_CASE("sdk: over Gloo alone every call gives the same bytes") {

@@ -139,6 +139,40 @@ TEST_CASE("sdk: a death that an agent wrote ends the wait for a rank that never 
     }
 }
 
+TEST_CASE("sdk: who stands still on another host is named by the Timeout of all, leader or not") {
+    for (const int victim : {2, 3}) {
+        CAPTURE(victim);
+        auto variables = on_hosts("a,a,b,b");
+        variables["SDK_WORKER_TIMEOUT_MS"] = "5000";
+        Workers workers(4, {"endless"}, variables);
+        workers.await_line("ready");
+        workers.kill(victim, SIGSTOP);
+        for (int rank = 0; rank < 4; ++rank) {
+            if (rank == victim) continue;
+            CHECK(workers.exit_code(rank) == timed_out);
+            CAPTURE(workers.output(rank));
+            CHECK(mentions(
+                workers.output(rank), "late ranks " + std::to_string(victim) + " in call "));
+        }
+    }
+}
+
+TEST_CASE("sdk: when a message hangs, the Timeout names who stands still or its host") {
+    auto variables = on_hosts("a,a,b,b");
+    variables["SDK_WORKER_TIMEOUT_MS"] = "5000";
+    Workers workers(4, {"endless_mix"}, variables);
+    workers.await_line("ready");
+    workers.kill(3, SIGSTOP);
+    for (int rank = 0; rank < 3; ++rank) {
+        CHECK(workers.exit_code(rank) == timed_out);
+        const auto& output = workers.output(rank);
+        CAPTURE(output);
+        const bool names_it =
+            mentions(output, "late ranks 3 in ") || mentions(output, "late ranks 2 3 in ");
+        CHECK(names_it);
+    }
+}
+
 TEST_CASE("sdk: ranks of different hosts that disagree get Mismatch with both sides named") {
     Workers workers(3, {"other_count"}, on_hosts("a,b,a"));
     for (int rank = 0; rank < 3; ++rank) {

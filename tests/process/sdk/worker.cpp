@@ -178,6 +178,17 @@ int some_calls(const World& world) {
     return 0;
 }
 
+/// Every call with every type once, the operations in turns: for so many ranks that each call takes
+/// long on a busy machine.
+int few_calls(const World& world) {
+    const auto group = join(world);
+    for (std::size_t i = 0; i < 56; ++i) {
+        const auto wrong = ddprun::tests::try_one_call(group, i, i % 3 == 0 ? 20'001 : 3);
+        expect(wrong.empty(), wrong);
+    }
+    return 0;
+}
+
 int messages(const World& world) {
     const auto group = join(world);
     for (const std::size_t count : {0, 1, 1000, 1'000'001}) {
@@ -508,6 +519,7 @@ const std::map<std::string, std::function<int(const World&)>> scenarios{
     {"several_groups", several_groups},
     {"every_call", every_call},
     {"some_calls", some_calls},
+    {"few_calls", few_calls},
     {"messages", messages},
     {"sub_groups", sub_groups},
     {"other_message", other_message},

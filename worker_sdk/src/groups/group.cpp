@@ -228,7 +228,12 @@ void Group::serve(const std::function<Opened()>& open) {
 }
 
 bool Group::open_transport(const std::function<Opened()>& open) {
-    auto opened = open();
+    Opened opened;
+    try {
+        opened = open();
+    } catch (const std::exception& error) {  // whoever makes the group waits for a word
+        opened = Trouble{Trouble::Kind::other, error.what()};
+    }
     const std::lock_guard lock(mutex_);
     if (auto* trouble = std::get_if<Trouble>(&opened)) {
         dead_ = std::move(*trouble);
@@ -313,8 +318,9 @@ Outcome Group::run(const Collective& collective, milliseconds timeout) {
 }
 
 Trouble Group::explain(const Collective& collective, Trouble trouble) {
-    if (trouble.kind == Trouble::Kind::peer_lost && watch_)
-        trouble = watch_->agreed(std::move(trouble));
+    const bool may_have_a_reason =
+        trouble.kind == Trouble::Kind::peer_lost || trouble.kind == Trouble::Kind::timeout;
+    if (may_have_a_reason && watch_) trouble = watch_->agreed(std::move(trouble));
     return placed(collective, std::move(trouble));
 }
 

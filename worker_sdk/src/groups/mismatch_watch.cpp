@@ -35,6 +35,7 @@ std::optional<Trouble> MismatchWatch::look(const Collective& collective) {
     if (!lock) return {};
     try {
         if (auto found = told_by_others(patience)) return found;
+        connection(patience).set(waiting_key(collective, rank_), "");
         return compare(collective);
     } catch (const Error&) {
         own_connection_.reset();
@@ -46,8 +47,7 @@ Trouble MismatchWatch::agreed(Trouble trouble) {
     const std::lock_guard lock(mutex_);
     try {
         if (auto told = told_by_others(patience_after_a_loss)) return *told;
-        if (trouble.kind == Trouble::Kind::peer_lost && !trouble.ranks.empty())
-            tell(trouble, patience_after_a_loss);
+        if (!trouble.ranks.empty()) tell(trouble, patience_after_a_loss);
     } catch (const Error&) {
         own_connection_.reset();
     }
@@ -72,6 +72,25 @@ void MismatchWatch::tell(const Trouble& trouble) {
     } catch (const Error&) {
         own_connection_.reset();
     }
+}
+
+std::vector<int> MismatchWatch::unheard(
+    const Collective& collective, const std::vector<int>& ranks) {
+    const std::lock_guard lock(mutex_);
+    std::vector<int> silent;
+    try {
+        auto& store = connection(patience_after_a_loss);
+        for (const int rank : ranks)
+            if (!store.check({waiting_key(collective, rank)})) silent.push_back(rank);
+    } catch (const Error&) {
+        own_connection_.reset();
+        return {};
+    }
+    return silent;
+}
+
+std::string MismatchWatch::waiting_key(const Collective& collective, int rank) const {
+    return prefix_ + "waits/" + place_of(collective) + "/" + std::to_string(rank);
 }
 
 std::optional<Trouble> MismatchWatch::compare(const Collective& collective) {

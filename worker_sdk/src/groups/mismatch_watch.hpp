@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ddprun::groups {
 
@@ -31,7 +32,7 @@ public:
     std::optional<Trouble> look(const Collective& collective);
 
     /// Asked with the trouble this rank has: the one that another rank told before, or a death that
-    /// an agent told, which may be why; else this one, told to the others when it is a lost peer.
+    /// an agent told, which may be why; else this one, told to the others when it names ranks.
     Trouble agreed(Trouble trouble);
 
     /// What another rank, or an agent, has told by now.
@@ -39,7 +40,12 @@ public:
     /// Tells the other ranks.
     void tell(const Trouble& trouble);
 
+    /// Those of `ranks` who have not looked while they waited for `collective`: they are not there,
+    /// or have not waited long, or do something else meanwhile.
+    std::vector<int> unheard(const Collective& collective, const std::vector<int>& ranks);
+
 private:
+    std::string waiting_key(const Collective& collective, int rank) const;
     std::optional<Trouble> compare(const Collective& collective);
     std::optional<Trouble> told_by_others(std::chrono::milliseconds at_most);
     void tell(const Trouble& trouble, std::chrono::milliseconds at_most);

@@ -27,7 +27,8 @@ Trouble mismatch_between(std::string one_side, std::string other_side) {
 std::string written(const Trouble& trouble) {
     if (trouble.kind == Trouble::Kind::mismatch)
         return "mismatch\n" + trouble.one_side + "\n" + trouble.other_side;
-    std::string text = "lost\n" + trouble.text + "\n";
+    const bool is_timeout = trouble.kind == Trouble::Kind::timeout;
+    std::string text = (is_timeout ? "late\n" : "lost\n") + trouble.text + "\n";
     for (const int rank : trouble.ranks)
         text += std::to_string(rank) + " ";
     return text;
@@ -41,8 +42,8 @@ std::optional<Trouble> trouble_from_text(const std::string& text) {
     if (!std::getline(lines, kind) || !std::getline(lines, first)) return {};
     std::getline(lines, second);
     if (kind == "mismatch") return mismatch_between(first, second);
-    if (kind != "lost") return {};
-    Trouble trouble{Trouble::Kind::peer_lost, first};
+    if (kind != "lost" && kind != "late") return {};
+    Trouble trouble{kind == "late" ? Trouble::Kind::timeout : Trouble::Kind::peer_lost, first};
     std::istringstream numbers(second);
     for (int rank = 0; numbers >> rank;)
         trouble.ranks.push_back(rank);

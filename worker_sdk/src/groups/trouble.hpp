@@ -34,7 +34,8 @@ std::string text_of(const std::vector<int>& ranks);
 /// Two ranks, each with what it is at.
 Trouble mismatch_between(std::string one_side, std::string other_side);
 
-/// A mismatch or a loss as text for the store, and back; nothing when the text is none.
+/// A mismatch, a loss or a timeout as text for the store, and back (without the operation, which is
+/// each rank's own); nothing when the text is none.
 std::string written(const Trouble& trouble);
 std::optional<Trouble> trouble_from_text(const std::string& text);
 

@@ -12,8 +12,10 @@ using Kind = Collective::Kind;
 using std::chrono::milliseconds;
 using namespace std::chrono_literals;
 
-/// Who waits for its leader waits longer than the leader does, so that the leader can say for whom.
-constexpr milliseconds grace_for_leaders = 1s;
+/// Who waits for another host waits longer than ranks of one host for each other, who see whom they
+/// wait for and tell it; and who waits for its leader waits longer still.
+constexpr milliseconds grace_for_hosts = 1s;
+constexpr milliseconds grace_for_leaders = 3s;
 
 int index_of(const std::vector<int>& ranks, int rank) {
     return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
@@ -58,7 +60,7 @@ Outcome TwoLevelTransport::run(const Collective& collective, milliseconds timeou
         case Kind::scatter:
         case Kind::all_to_all: break;
     }
-    return over("all", everybody_, collective, timeout);
+    return over("all", everybody_, collective, collective, timeout);
 }
 
 Outcome TwoLevelTransport::all_reduce(const Collective& collective, milliseconds timeout) {
@@ -76,7 +78,7 @@ Outcome TwoLevelTransport::all_reduce(const Collective& collective, milliseconds
             collective.type,
             static_cast<int>(everybody_.size()));
     step.kind = Kind::broadcast;
-    return here(step, collective, timeout + grace_for_leaders);
+    return from_leader(step, collective, timeout);
 }
 
 Outcome TwoLevelTransport::broadcast(const Collective& collective, milliseconds timeout) {
@@ -90,7 +92,7 @@ Outcome TwoLevelTransport::broadcast(const Collective& collective, milliseconds 
     if (auto trouble = between_leaders(step, collective, timeout)) return trouble;
     if (root_host == settings_.own_host) return {};
     step.root = 0;
-    return here(step, collective, timeout + grace_for_leaders);
+    return from_leader(step, collective, timeout);
 }
 
 Outcome TwoLevelTransport::reduce_scatter(const Collective& collective, milliseconds timeout) {
@@ -129,7 +131,7 @@ Outcome TwoLevelTransport::reduce_scatter(const Collective& collective, millisec
     step.kind = Kind::scatter;
     step.root = 0;
     step.input = own.data();
-    if (host_) return here(step, collective, timeout + grace_for_leaders);
+    if (host_) return from_leader(step, collective, timeout);
     std::copy_n(own.data(), collective.bytes(), static_cast<std::byte*>(collective.data));
     return {};
 }
@@ -159,7 +161,7 @@ std::vector<std::byte> TwoLevelTransport::by_host(
 Outcome TwoLevelTransport::barrier(const Collective& collective, milliseconds timeout) {
     if (auto trouble = here(collective, collective, timeout)) return trouble;
     if (auto trouble = between_leaders(collective, collective, timeout)) return trouble;
-    return here(collective, collective, timeout + grace_for_leaders);
+    return from_leader(collective, collective, timeout);
 }
 
 Outcome TwoLevelTransport::move(const Collective& message, milliseconds timeout) {
@@ -171,7 +173,7 @@ Outcome TwoLevelTransport::move(const Collective& message, milliseconds timeout)
     step.root = index_of(both, message.root);
     step.receiver = index_of(both, message.receiver);
     const auto name = "pair" + std::to_string(both[0]) + "-" + std::to_string(both[1]);
-    return over(name, both, step, timeout);
+    return over(name, both, step, message, timeout);
 }
 
 Outcome TwoLevelTransport::here(
@@ -180,34 +182,61 @@ Outcome TwoLevelTransport::here(
     return host_->run_step(step, whole, timeout);
 }
 
+/// The leader has already what it gives, and waits for nobody but its own ranks.
+Outcome TwoLevelTransport::from_leader(
+    const Collective& step, const Collective& whole, milliseconds timeout) {
+    return here(step, whole, is_leader() ? timeout : timeout + grace_for_leaders);
+}
+
 Outcome TwoLevelTransport::between_leaders(
     const Collective& step, const Collective& whole, milliseconds timeout) {
     if (!is_leader()) return {};
     auto tagged = step;
     tagged.tag = tag_of(whole);
-    return over("leaders", leaders_, tagged, timeout);
+    return over("leaders", leaders_, tagged, whole, timeout);
 }
 
 Outcome TwoLevelTransport::over(
     const std::string& name,
     const std::vector<int>& ranks,
     const Collective& step,
+    const Collective& whole,
     milliseconds timeout) {
     auto opened = way(name, ranks);
     Outcome outcome;
     if (auto* trouble = std::get_if<Trouble>(&opened)) {
         outcome = std::move(*trouble);
     } else {
-        outcome = std::get<std::shared_ptr<Transport>>(opened)->run(step, timeout);
+        outcome =
+            std::get<std::shared_ptr<Transport>>(opened)->run(step, timeout + grace_for_hosts);
         if (!outcome) return {};
         for (auto& rank : outcome->ranks)
             rank = ranks[static_cast<std::size_t>(rank)];
         if (!outcome->ranks.empty()) outcome->text = "lost " + text_of(outcome->ranks);
     }
+    if (outcome->kind == Trouble::Kind::timeout && outcome->ranks.empty())
+        name_the_late(*outcome, ranks, whole);
     // The ranks of this host wait in memory and see nothing of Gloo.
     outcome = settings_.watch->agreed(std::move(*outcome));
     if (host_) host_->fail(*outcome);
     return outcome;
+}
+
+/// Gloo does not say for whom it has waited. Where only leaders waited, the ranks of this host have
+/// come; a rank that is late with a message may be waiting for another one of its host.
+void TwoLevelTransport::name_the_late(
+    Trouble& timeout, const std::vector<int>& waiting, const Collective& whole) {
+    const bool is_message = whole.is_point_to_point();
+    const int other = whole.root == settings_.rank ? whole.receiver : whole.root;
+    std::vector<int> suspects;
+    for (const int rank : everybody_) {
+        const auto host = host_of(rank);
+        const bool is_elsewhere = is_message ? host == host_of(other) : host != settings_.own_host;
+        const bool has_to_come = waiting == everybody_ && rank != settings_.rank;
+        if (is_elsewhere || has_to_come) suspects.push_back(rank);
+    }
+    timeout.ranks = settings_.watch->unheard(whole, suspects);
+    if (!timeout.ranks.empty()) timeout.text += "; nothing was heard of " + text_of(timeout.ranks);
 }
 
 std::variant<std::shared_ptr<Transport>, Trouble> TwoLevelTransport::way(
@@ -241,6 +270,13 @@ void TwoLevelTransport::abort() {
     if (host_) host_->abort();
     for (const auto& transport : open_ways())
         transport->abort();
+}
+
+std::vector<int> TwoLevelTransport::missing() {
+    if (!host_) return {};
+    auto late = host_->missing();
+    std::erase(late, own_ranks().front());
+    return late;
 }
 
 bool TwoLevelTransport::is_broken() {

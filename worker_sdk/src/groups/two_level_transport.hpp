@@ -42,6 +42,8 @@ public:
     Outcome run(const Collective& collective, std::chrono::milliseconds timeout) override;
     void abort() override;
     bool is_broken() override;
+    /// On this host. (A leader that is late may be waiting for another host.)
+    std::vector<int> missing() override;
     std::shared_ptr<Arena> arena() override { return host_ ? host_->arena() : nullptr; }
 
 private:
@@ -60,13 +62,17 @@ private:
     Outcome move(const Collective& message, std::chrono::milliseconds timeout);
     Outcome here(
         const Collective& step, const Collective& whole, std::chrono::milliseconds timeout);
+    Outcome from_leader(
+        const Collective& step, const Collective& whole, std::chrono::milliseconds timeout);
     Outcome between_leaders(
         const Collective& step, const Collective& whole, std::chrono::milliseconds timeout);
     Outcome over(
         const std::string& name,
         const std::vector<int>& ranks,
         const Collective& step,
+        const Collective& whole,
         std::chrono::milliseconds timeout);
+    void name_the_late(Trouble& timeout, const std::vector<int>& waiting, const Collective& whole);
     std::variant<std::shared_ptr<Transport>, Trouble> way(
         const std::string& name, const std::vector<int>& ranks);
     std::vector<std::shared_ptr<Transport>> open_ways();
