@@ -45,10 +45,16 @@ else
     echo "SKIP pkg-config: not installed"
 fi
 
-# As part of another project. Configured only: to build it is to build the SDK once more.
+# As part of another project, which compiles the SDK once more: quickly, since nothing is measured.
 "$cmake" -S "$source_dir/tests/package/fetched" -B "$place/fetched" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" \
+    -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DCMAKE_UNITY_BUILD=ON \
     -DDDPRUN_SOURCE="$source_dir" >/dev/null
-"$cmake" --build "$place/fetched" --target trainer -- -n >/dev/null
+"$cmake" --build "$place/fetched" --target trainer -- -j 1
+trainer=$(find "$place/fetched" -name trainer -type f)
+out=$("$prefix/bin/ddprun" --standalone --nproc-per-node=2 --no-python "$trainer" 2>&1) || {
+    printf '%s\n' "$out"
+    exit 1
+}
 
 "$cmake" --build "$build_dir" --target uninstall >/dev/null
 left=$(find "$prefix" ! -type d)
