@@ -59,6 +59,7 @@ Training::Training(
           {true, static_cast<std::uint64_t>(options.seed), false}),
       metrics_(group, metric_count) {
     if (!options.checkpoint_dir.empty()) checkpoints_.emplace(options.checkpoint_dir);
+    if (checkpoints_ && is_first()) writer_.emplace(*checkpoints_);
     state_.seed = options.seed;
 }
 
@@ -68,6 +69,7 @@ void Training::run() {
     begin();
     while (state_.epoch < options_.epochs)
         train_epoch();
+    if (writer_) writer_->wait();  // the last one counts
     const double accuracy = test_accuracy();
     if (is_first()) say("test accuracy " + with_digits(100 * accuracy, 2) + " %");
 }
@@ -168,14 +170,14 @@ void Training::reduce_totals() {
     state_.samples += totals[samples];
 }
 
-/// Only the sums of the epoch need the other ranks; nobody waits for the disk.
+/// Only the sums of the epoch need the other ranks; the disk works while training goes on.
 void Training::save() {
     if (!checkpoints_) return;
     reduce_totals();
-    if (!is_first()) return;
+    if (!writer_) return;
     auto checkpoint = to_checkpoint(state_, parameters_, optimizer_.velocities());
     round_->write_to(checkpoint);
-    checkpoints_->save(checkpoint);
+    writer_->save(std::move(checkpoint));
 }
 
 /// Each rank takes every R-th picture, without the sampler's padding, which would count twice.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ddprun/checkpoint.hpp"
+#include "ddprun/checkpoint_writer.hpp"
 #include "ddprun/distributed_sampler.hpp"
 #include "ddprun/metrics.hpp"
 #include "ddprun/process_group.hpp"
@@ -70,6 +71,8 @@ private:
     Sgd optimizer_;
     ddprun::DistributedSampler sampler_;
     std::optional<ddprun::CheckpointFolder> checkpoints_;
+    /// Of the first rank.
+    std::optional<ddprun::CheckpointWriter> writer_;
     std::optional<ddprun::CheckpointRound> round_;
     RunState state_;
     /// What the totals in `state_` do not have yet.
