@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// With three nodes there is somebody left to ask: neighbours, fences, keepers.
+#include "tests/process/ddprun/job.hpp"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace ddprun::test;
+
+namespace {
+
+/// A lease that no test waits for: what happens sooner happens without it.
+const Words long_lease{
+    "--rdzv-conf=last_call_timeout=60,keep_alive_interval=60,keep_alive_max_attempt=5"};
+
+struct Daemon {
+    Running process{
+        program("ddprun-rendezvous"), {"--host=127.0.0.1", "--port=0", "--log-level=info"}};
+    int port = process.wait_for_number("port=");
+
+    Words options(const Words& more) const {
+        return Words{
+                   "--rdzv-backend=c10d",
+                   "--rdzv-id=tested",
+                   "--rdzv-endpoint=127.0.0.1:" + std::to_string(port)} +
+               long_lease + more;
+    }
+};
+
+int agent_of(const Running& keeper) {
+    return std::stoi(read_file(
+        "/proc/" + std::to_string(keeper.pid()) + "/task/" + std::to_string(keeper.pid()) +
+        "/children"));
+}
+
+}  // namespace
+
+TEST_CASE("the workers of an agent that is stopped are dead before their ranks are given away") {
+    const TempDir dir;
+    Daemon daemon;
+    const auto options = daemon.options({"--nnodes=2:3"});
+    // Whoever starts in a later round looks for the workers of the first one.
+    const auto script = "if [ $DDPRUN_ROUND = 0 ]; then\n  echo $$ > " + dir.path().string() +
+                        "/pid.$RANK; echo up $WORLD_SIZE\n  " + wait_for_ever + "\nfi\n" +
+                        "for file in " + dir.path().string() + "/pid.*; do\n" +
+                        "  state=$(grep ^State: /proc/$(cat $file)/status 2>/dev/null)\n" +
+                        "  case \"$state\" in ''|*zombie*|*dead*) ;; *) echo two worlds;; esac\n"
+                        "done\necho on with $WORLD_SIZE\n";
+    std::vector<Running> nodes;
+    for (int i = 0; i < 3; ++i)
+        nodes.push_back(start_job(dir, options, script));
+    for (auto& node : nodes)
+        node.wait_for_line("up 3");
+
+    const int agent = agent_of(nodes[2]);
+    ::kill(agent, SIGSTOP);
+
+    for (int i : {0, 1}) {
+        nodes[static_cast<std::size_t>(i)].wait_for_line("on with 2");
+        CHECK(nodes[static_cast<std::size_t>(i)].wait_for_code() == 0);
+        CHECK_FALSE(contains(nodes[static_cast<std::size_t>(i)].out(), "two worlds"));
+    }
+    // Its keeper has killed it.
+    CHECK(nodes[2].wait_for_code() == 1);
+    CHECK(is_gone(agent));
+    daemon.process.signal(SIGTERM);
+    CHECK(daemon.process.wait_for_code() == 0);
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("neighbours vouch for each other while the server is silent: no worker notices") {
+    const TempDir dir;
+    Daemon daemon;
+    // Longer than the fence of a node for which nobody vouches.
+    const std::string script =
+        "echo up\nsleep 8\necho still in round $DDPRUN_ROUND\n"
+        "while [ ! -e " +
+        dir.path().string() + "/go ]; do sleep 0.1; done\n";
+    std::vector<Running> nodes;
+    for (int i = 0; i < 3; ++i)
+        nodes.push_back(start_job(dir, daemon.options({"--nnodes=3", "--max-restarts=3"}), script));
+    for (auto& node : nodes)
+        node.wait_for_line("up");
+
+    daemon.process.signal(SIGSTOP);
+    for (auto& node : nodes)
+        node.wait_for_line("still in round 0");
+    daemon.process.signal(SIGCONT);
+
+    dir.write("go", "");
+    for (auto& node : nodes) {
+        CHECK(node.wait_for_code() == 0);
+        CHECK_FALSE(contains(node.err(), "round.stopped"));
+    }
+    daemon.process.signal(SIGTERM);
+    CHECK(daemon.process.wait_for_code() == 0);
+    CHECK(no_descendants_left());
+}
