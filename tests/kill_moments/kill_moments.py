@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """kill_moments.py BUILD COUNT [SEED]: a training of three ranks under ddprun, COUNT times over; each time one or two
-of its processes are killed at a random moment. After the restart it has to end like the undisturbed one, to the bit
-(every sample used once per epoch, the loss going on), and to leave nothing: no process, no shared memory, no socket, no
-temporary file."""
+of its ranks are killed at a random moment, or ddprun itself (its keeper or its agent), and then it is started anew.
+After the restart it has to end like the undisturbed one, to the bit (every sample used once per epoch, the loss going
+on), and to leave nothing: no process, no shared memory, no socket, no temporary file. 200 take one to two
+minutes on two cores."""
 import os
 import pathlib
 import random
@@ -18,6 +19,7 @@ import time
 
 RANKS = 3
 BOUND_S = 120
+MOMENTS_BETWEEN_REPORTS = 20
 PATIENCE_S = 10
 MARK = "DDPRUN_KILL_MOMENTS"
 
@@ -59,7 +61,7 @@ class Training:
     def __init__(self, build, folder, number):
         self.mark = f"{os.getpid()}-{number}"
         self.saved = f"{folder}/saved/{number}"
-        os.makedirs(self.saved)
+        os.makedirs(self.saved, exist_ok=True)
         environment = dict(os.environ, TMPDIR=folder, **{MARK: self.mark})
         self.pids = {}
         self.errors = []
@@ -79,6 +81,13 @@ class Training:
                 self.pids[int(told[1])] = int(told[2])
             if len(self.pids) == RANKS:
                 self.last_pid_came.set()
+
+    def launcher(self, is_agent):
+        """The process that was started, which keeps the agent; or the agent, its child."""
+        if not is_agent:
+            return self.process.pid
+        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="ascii") as children:
+            return int(children.read().split()[0])
 
     def end(self):
         """(exit code, the last line of its output)"""
@@ -112,22 +121,37 @@ def main():
         if code != 0 or "each sample 2 to 2 times" not in wanted:
             sys.exit(f"the undisturbed training failed ({code}): {wanted}\n{''.join(undisturbed.errors)}")
         before = traces(folder)
+        start = time.monotonic()
         for number in range(count):
+            if number and number % MOMENTS_BETWEEN_REPORTS == 0:
+                print(f"{number} of {count} moments, {failures} failures, {time.monotonic() - start:.0f} s", flush=True)
             training = Training(build, folder, number)
             if not training.last_pid_came.wait(BOUND_S):
                 sys.exit("the ranks did not start")
             moment = chance.uniform(0, length)
-            victims = chance.sample(range(RANKS), 1 if chance.random() < 0.8 else 2)
-            pids = [training.pids[rank] for rank in victims]
+            what = chance.choices(["rank", "ranks", "agent", "keeper"], [7, 2, 1, 1])[0]
+            victims = chance.sample(range(RANKS), 2 if what == "ranks" else 1)
             time.sleep(moment)
-            hits += any([kill(pid) for pid in pids])
+            if what in ("rank", "ranks"):
+                hits += any([kill(training.pids[rank]) for rank in victims])
+            else:
+                victims = what
+                try:
+                    hits += kill(training.launcher(what == "agent"))
+                except (FileNotFoundError, IndexError):
+                    pass  # it was quicker
             code, line = training.end()
             left = left_behind(training.mark, folder, before)
+            if what in ("agent", "keeper") and code != 0:
+                # As a person or a scheduler would: once more, from the checkpoints.
+                training = Training(build, folder, number)
+                code, line = training.end()
+                left += left_behind(training.mark, folder, before)
             if code != 0 or line != wanted or left:
                 failures += 1
-                print(f"moment {number}: ranks {victims} killed after {moment:.3f} s: exit {code}\n  {line}\n  wanted: "
+                print(f"moment {number}: {victims} killed after {moment:.3f} s: exit {code}\n  {line}\n  wanted: "
                       f"{wanted}\n  left: {left}\n{''.join(training.errors)}", flush=True)
-        print(f"{count} moments, {hits} in time, {failures} failures; {wanted}")
+        print(f"{count} moments, {hits} in time, {failures} failures, {time.monotonic() - start:.0f} s; {wanted}")
     finally:
         shutil.rmtree(folder)
     sys.exit(failures > 0 or hits == 0)

@@ -25,11 +25,14 @@ namespace {
 
 constexpr int timed_out = 11;
 
-/// Two ranks on each host, 0 and 1 on the first, in all_reduces without an end.
+/// Some ranks on each host, rank 0 on the first.
 struct Job {
-    explicit Job(int ranks_per_host, const std::string& timeout_ms = "")
-        : a(start(hosts.a(), 0, ranks_per_host, timeout_ms)),
-          b(start(hosts.b(), 1, ranks_per_host, timeout_ms)) {
+    explicit Job(
+        int ranks_per_host,
+        const std::string& scenario = "endless",
+        const std::string& timeout_ms = "")
+        : a(start(hosts.a(), 0, ranks_per_host, scenario, timeout_ms)),
+          b(start(hosts.b(), 1, ranks_per_host, scenario, timeout_ms)) {
         for (int rank = 0; rank < 2 * ranks_per_host; ++rank) {
             auto& host = rank < ranks_per_host ? a : b;
             pids.push_back(host.wait_for_number("rank " + std::to_string(rank) + " pid "));
@@ -41,7 +44,11 @@ struct Job {
     }
 
     Running start(
-        const NetworkPair::Host& host, int node, int ranks, const std::string& timeout_ms) const {
+        const NetworkPair::Host& host,
+        int node,
+        int ranks,
+        const std::string& scenario,
+        const std::string& timeout_ms) const {
         Running::Options options;
         options.network_namespace = host.name;
         // Who is told to stop may still say whose death it was.
@@ -56,7 +63,7 @@ struct Job {
             "--nproc-per-node=" + std::to_string(ranks),
             "--no-python",
             stub("sdk_worker"),
-            "endless"};
+            scenario};
         return Running(program("ddprun"), options);
     }
 
@@ -144,9 +151,22 @@ TEST_CASE("sdk: when all ranks of a host die, those of the other name one of the
     CHECK(no_descendants_left());
 }
 
+TEST_CASE(
+    "sdk: who waits for a rank that no connection tells of hears of its death from its agent") {
+    if (const auto reason = NetworkPair::why_not(); !reason.empty()) return skip(reason);
+    Job job(1, "first_one_missing");
+
+    job.kill(0, SIGKILL);
+
+    job.b.wait_for_line("^after .* ranks 0$");
+    CHECK(job.a.wait_for_code() == 128 + SIGKILL);
+    CHECK(job.b.wait_for_code() == 128 + SIGKILL);
+    CHECK(no_descendants_left());
+}
+
 TEST_CASE("sdk: a cut cable between two hosts is a timeout on both") {
     if (const auto reason = NetworkPair::why_not(); !reason.empty()) return skip(reason);
-    Job job(1, "2000");
+    Job job(1, "endless", "2000");
 
     job.hosts.cut();
 

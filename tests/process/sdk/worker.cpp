@@ -300,6 +300,20 @@ int endless_call(const World& world) {
     ddprun::tests::repeat_call(group, std::getenv("SDK_WORKER_CALL"), way == "in_flight" ? 3 : 1);
 }
 
+/// Rank 0 never comes to a group of its own that the others make with it.
+int first_one_missing(const World& world) {
+    const auto group = join(world);
+    group.barrier().wait();
+    say("rank " + std::to_string(world.rank) + " pid " + std::to_string(::getpid()));
+    say("ready");
+    if (world.rank == 0) ::pause();
+    std::vector<int> all;
+    for (int rank = 0; rank < world.world_size; ++rank)
+        all.push_back(rank);
+    group.sub_group(all);
+    return 0;
+}
+
 /// All but the last rank wait in a barrier that the last never enters.
 int last_one_idle(const World& world) {
     const auto group = join(world);
@@ -526,6 +540,7 @@ const std::map<std::string, std::function<int(const World&)>> scenarios{
     {"digest", digest},
     {"endless", endless},
     {"endless_call", endless_call},
+    {"first_one_missing", first_one_missing},
     {"endless_mix", endless_mix},
     {"last_one_idle", last_one_idle},
     {"killed_while_joining", killed_while_joining},
