@@ -33,6 +33,7 @@ struct Checkpoint {
     std::map<std::string, std::string> texts;
     std::vector<Tensor> tensors;
 
+    /// Appends. Whether names differ and shapes fit is seen when the checkpoint is written.
     void add(std::string name, std::vector<std::uint64_t> shape, Tensor::Values values);
     /// A list of floats, copied; one number.
     void add(std::string name, const float* values, std::size_t count);

@@ -55,7 +55,8 @@ public:
           ranks_(std::move(ranks)),
           operation_(std::move(operation)) {}
 
-    /// Which ranks of the group did not come; empty when that cannot be told.
+    /// Which ranks of the group did not come; empty when that cannot be told. Over several hosts it
+    /// may be more than one where one stands still; the text says so.
     const std::vector<int>& ranks() const noexcept { return ranks_; }
     /// What was waited in: "call 7: all_reduce (sum) of 1000 float32". Empty for the store.
     const std::string& operation() const noexcept { return operation_; }

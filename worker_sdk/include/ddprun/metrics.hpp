@@ -16,11 +16,14 @@ namespace ddprun {
 ///   every hundred steps:  const auto totals = metrics.reduce();
 class Metrics {
 public:
+    /// `count` sums, numbered from 0; all ranks have as many.
     Metrics(ProcessGroup group, std::size_t count);
 
+    /// Here alone. Throws UsageError when there is no such metric.
     void add(std::size_t metric, double value);
 
-    /// A collective. What all ranks have added since the last time; begins again at zero.
+    /// A collective, and throws like one. What all ranks have added since the last time; begins
+    /// again at zero.
     std::vector<double> reduce();
 
 private:

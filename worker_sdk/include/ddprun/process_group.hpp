@@ -25,21 +25,28 @@ namespace ddprun {
 /// order; they are performed in that order, beside the caller. Ranks that disagree about size,
 /// type, operation or order get Mismatch, never wrong numbers.
 ///
-/// `count` is always what one rank gives to one other. Buffers of one call do not overlap, except
-/// that a rank's own part may already be where it belongs: the input of all_gather and gather at
-/// its place in the output, the output of reduce_scatter and scatter at its place in the input.
+/// `count` is in elements, and always what one rank gives to one other; it may be 0. A buffer
+/// belongs to the group from the call until its Work has been waited for. Buffers of one call do
+/// not overlap, except that a rank's own part may already be where it belongs: the input of
+/// all_gather and gather at its place in the output, the output of reduce_scatter and scatter at
+/// its place in the input.
 ///
-/// After an error the group is dead on this rank, and each further call throws that error again.
+/// A call that makes no sense on this rank (a root that is not there, a null buffer) throws
+/// UsageError and launches nothing. All other errors come out of `Work::wait`: after one the group
+/// is dead on this rank, and each further call throws it again.
+///
+/// Any thread may call, as long as the order is the same on all ranks: in practice one thread.
 /// For a fixed world size results are the same bits on all ranks and in every run.
 class ProcessGroup {
 public:
     struct Options {
         Backend backend = Backend::automatic;
-        /// For finding the peers, and for each collective.
+        /// For finding the peers, and for each collective; above 0.
         std::chrono::milliseconds timeout = std::chrono::minutes(10);
     };
 
-    /// Every rank of `world` calls it, with the store of the same round.
+    /// Every rank of `world` calls it, with the store of the same round, and waits for the others.
+    /// Throws UsageError, or Timeout or PeerLost when not all can be found.
     static ProcessGroup create(const World& world, const Store& store, const Options& options) {
         return create(world, store.handle(), options);
     }

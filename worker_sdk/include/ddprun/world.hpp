@@ -12,10 +12,13 @@ namespace ddprun {
 /// Who this process is among the workers of its round, and where their store is. A plain value:
 /// copy it, print it, build one by hand in a test.
 struct World {
+    /// Of all workers of the round: 0 to world_size - 1.
     int rank = 0;
     int world_size = 1;
+    /// The same among the workers of this node: which GPU to take, say.
     int local_rank = 0;
     int local_world_size = 1;
+    /// Which of the round's nodes this is, from 0.
     int group_rank = 0;
 
     /// Where the round's store listens; empty and 0 in a world that nobody launched, and when
@@ -64,6 +67,7 @@ struct World {
     /// False in a world that nobody launched: there is no store to talk to.
     bool is_launched() const { return !master_addr.empty() || !store_file.empty(); }
 
+    /// To and from what C functions take.
     static World from_c(const ddprun_world& world);
     /// Throws UsageError for a text that is longer than the C structure has room for.
     ddprun_world to_c() const;
