@@ -164,13 +164,14 @@ TEST_CASE(
     CHECK(no_descendants_left());
 }
 
-TEST_CASE("sdk: a cut cable between two hosts is a timeout on both") {
+TEST_CASE("sdk: a cut cable between two hosts is a Timeout on both, which names who is not heard") {
     if (const auto reason = NetworkPair::why_not(); !reason.empty()) return skip(reason);
-    Job job(1, "endless", "2000");
+    Job job(1, "endless", "4000");
 
     job.hosts.cut();
 
-    job.a.wait_for_line("^late ranks");
+    // Who still has the store can tell who is not heard there.
+    job.a.wait_for_line("^late ranks 1 in ");
     job.b.wait_for_line("^late ranks");
     job.hosts.heal();
     CHECK(job.a.wait_for_code() == timed_out);
