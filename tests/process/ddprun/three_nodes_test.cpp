@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // With three nodes there is somebody left to ask: neighbours, fences, keepers.
+#include "tests/process/ddprun/http_get.hpp"
 #include "tests/process/ddprun/job.hpp"
+#include "tests/process/support/wait.hpp"
 
 #include <doctest/doctest.h>
 
@@ -21,6 +23,20 @@ struct Daemon {
     Running process{
         program("ddprun-rendezvous"), {"--host=127.0.0.1", "--port=0", "--log-level=info"}};
     int port = process.wait_for_number("port=");
+
+    /// The server knows that their workers run, and whom they reach.
+    bool has_running_nodes(std::size_t wanted) const {
+        return holds_within(patience, [&] {
+            const auto status = http_get("127.0.0.1:" + std::to_string(port), "/status");
+            const std::string running = "\"state\": \"running\"";
+            std::size_t count = 0;
+            for (auto at = status.find(running); at != std::string::npos;
+                 at = status.find(running, at + 1))
+                ++count;
+            // The job itself is one of them.
+            return count == wanted + 1;
+        });
+    }
 
     Words options(const Words& more) const {
         return Words{
@@ -55,6 +71,7 @@ TEST_CASE("the workers of an agent that is stopped are dead before their ranks a
         nodes.push_back(start_job(dir, options, script));
     for (auto& node : nodes)
         node.wait_for_line("up 3");
+    REQUIRE(daemon.has_running_nodes(3));
 
     const int agent = agent_of(nodes[2]);
     ::kill(agent, SIGSTOP);
@@ -85,6 +102,7 @@ TEST_CASE("neighbours vouch for each other while the server is silent: no worker
         nodes.push_back(start_job(dir, daemon.options({"--nnodes=3", "--max-restarts=3"}), script));
     for (auto& node : nodes)
         node.wait_for_line("up");
+    REQUIRE(daemon.has_running_nodes(3));
 
     daemon.process.signal(SIGSTOP);
     for (auto& node : nodes)
