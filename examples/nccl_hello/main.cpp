@@ -19,7 +19,9 @@ void check(cudaError_t result) {
 int main() try {
     const auto world = ddprun::World::from_environment();
     auto store = ddprun::Store::connect(world);
-    check(cudaSetDevice(world.local_rank));
+    int devices = 0;
+    check(cudaGetDeviceCount(&devices));
+    check(cudaSetDevice(world.local_rank % devices));
 
     ncclUniqueId id;
     if (world.rank == 0) {

@@ -446,6 +446,7 @@ int after_stream(const World& world) {
     const auto enter = reinterpret_cast<int (*)(void*)>(::dlsym(driver, "cuCtxPushCurrent_v2"));
     const auto create = reinterpret_cast<int (*)(void**, unsigned, int)>(
         ::dlsym(driver, "cuStreamCreateWithPriority"));
+    const auto destroy = reinterpret_cast<int (*)(void*)>(::dlsym(driver, "cuStreamDestroy_v2"));
     const auto enqueue =
         reinterpret_cast<fake_gpu::Enqueue>(::dlsym(driver, fake_gpu::enqueue_name));
     void* stream = nullptr;
@@ -464,6 +465,7 @@ int after_stream(const World& world) {
     group.all_reduce(values.data(), values.size()).wait();
     const auto ranks = static_cast<float>(world.world_size);
     expect(values == std::vector<float>(100, ranks * (ranks + 1) / 2), "what the stream had to do");
+    destroy(stream);
     return 0;
 }
 
