@@ -354,7 +354,10 @@ void Host::start_worker(const Agent::SpawnWorkers& order, int local_rank) {
         up_to(manners_.slowest_start, shortest_start),
         [this, local_rank](WorkerProcess&) { meet_others(local_rank); });
     later_by_worker(local_rank, meeting_timeout, [this, local_rank](WorkerProcess& process) {
-        if (!process.is_training) die(local_rank, agent::WorkerExit{agent::WorkerExit::Exited{1}});
+        if (process.is_training) return;
+        if (!cluster_.network().was_disturbed())
+            cluster_.checkers().on_waited_in_vain(name_, incarnation_, process.assignment);
+        die(local_rank, agent::WorkerExit{agent::WorkerExit::Exited{1}});
     });
 }
 
