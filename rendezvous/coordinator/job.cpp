@@ -74,8 +74,10 @@ void Job::settle(Instant now, std::vector<Effect>& out) {
 
 void Job::on_joined(Joined joined, Instant now, std::vector<Effect>& out) {
     const auto connection = joined.connection.connection;
-    if (auto* member = members_.find(joined.join.node.nonce))
+    if (auto* member = members_.find(joined.join.node.nonce)) {
+        if (connection < member->connection.connection) return close_outdated(connection, out);
         return rejoin(*member, joined, now, out);
+    }
     if (cancel_ || is_over())
         return refuse(
             connection,
@@ -211,6 +213,7 @@ void Job::on_resumed(Resumed resumed, Instant now, std::vector<Effect>& out) {
         out.push_back(Close{connection, "resumed after it was lost"});
         return;
     }
+    if (connection < member->connection.connection) return close_outdated(connection, out);
     attach(*member, resumed.connection, now, out);
     auto reach = reach_of(resumed.resume.join, resumed.connection);
     if (reach) member->reach = std::move(*reach);
@@ -219,6 +222,13 @@ void Job::on_resumed(Resumed resumed, Instant now, std::vector<Effect>& out) {
     if (resumed.resume.state == control::NodeState::ready)
         member->join.store_port = resumed.resume.join.store_port;
     take_up(*member, resumed.resume, now, out);
+}
+
+/// What a node said on a connection that it has given up for a newer one, and that the network
+/// delivers only now.
+void Job::close_outdated(ConnectionId connection, std::vector<Effect>& out) {
+    ++stale_count_;
+    out.push_back(Close{connection, "the node has a newer connection"});
 }
 
 void Job::attach(

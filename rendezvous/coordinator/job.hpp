@@ -164,6 +164,7 @@ private:
 
     // Connections.
     std::optional<control::Refused> objection_to_place(const control::Join& join, Instant now);
+    void close_outdated(ConnectionId connection, std::vector<Effect>& out);
     void attach(Member& member, const Connected& connection, Instant now, std::vector<Effect>& out);
     void rejoin(Member& member, const Joined& joined, Instant now, std::vector<Effect>& out);
     void give_up_store(Member& member, Instant now, std::vector<Effect>& out);
