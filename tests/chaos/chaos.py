@@ -1,0 +1,333 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""chaos.py BUILD SECONDS [SEED]: lives of a job on three hosts; in each, things befall agents, keepers, workers, cables
+and the server at random moments of a chosen phase. Afterwards the job has finished with the right result, or failed with
+the right first cause, within its bound; never did two worlds act at once; nothing is left on any host.
+
+A life is its seed: `chaos.py BUILD 0 SEED` lives that one again. What befalls whom, when and for how long is the same
+then; how the processes interleave is not."""
+import json
+import random
+import signal
+import sys
+import time
+
+import cluster as made
+from cluster import Wrong
+
+HOSTS = "abc"
+BOUND_S = 150  # for a whole life on a slow machine; the longest wait inside is the 60 s of join_timeout
+STEP_MS = 25
+# A silent node is lost after 6 s (two nodes) or 5 s; its fence falls after 4 s or so.
+TIMES = "join_timeout=60,last_call_timeout=2,keep_alive_interval=2,keep_alive_max_attempt=3"
+
+PHASES = ["joining", "assigned", "spawning", "running", "stopping", "finishing"]
+# what: does it hit one host, how long it may last at most (None: it does not end)
+FAULTS = {
+    "kill worker": (True, None),
+    "kill agent": (True, None),
+    "kill keeper": (True, None),
+    "stop worker": (True, 4),
+    "stop agent": (True, 8),
+    "stop keeper": (True, 3),
+    "freeze host": (True, 9),
+    "pull cable": (True, 9),
+    "kill server": (False, 3),
+    "stop server": (False, 4),
+}
+# Nobody's failure: a scheduler starts such a node again. Everything else would be a verdict on the job.
+LIFE_GOES_ON = {0, 1, -signal.SIGKILL, 128 + signal.SIGKILL}
+
+
+class Fault:
+    def __init__(self, chance, phase):
+        self.phase = phase
+        self.what = chance.choice(list(FAULTS))
+        is_on_host, longest = FAULTS[self.what]
+        self.host = chance.choice(HOSTS) if is_on_host else None
+        self.lasts = round(chance.uniform(0.05, longest), 3) if longest else None
+        # Just after the phase began, or well into it.
+        self.delay = round(chance.choice([chance.uniform(0, 0.02), chance.uniform(0, 0.4)]), 3)
+        self.step = chance.randrange(1, 30)
+
+    def __str__(self):
+        where = f" on node-{self.host}" if self.host else ""
+        lasts = f", for {self.lasts} s" if self.lasts else ""
+        at = f"step {self.step}" if self.phase == "running" else self.phase
+        return f"{at} + {self.delay} s: {self.what}{where}{lasts}"
+
+
+class Plan:
+    """All that chance decides about one life."""
+
+    def __init__(self, seed):
+        chance = random.Random(seed)
+        self.seed = seed
+        self.workers = chance.choice([1, 2])
+        self.steps = chance.randrange(40, 80)
+        self.stop_ms = chance.choice([0, 150])
+        self.is_verdict = chance.random() < 0.15
+        if self.is_verdict:
+            self.faults = [Fault(chance, "running")]
+            self.faults[0].what, self.faults[0].lasts = "kill worker", None
+            self.faults[0].host = self.faults[0].host or "a"
+        else:
+            phases = sorted(chance.choices(PHASES, k=chance.choice([1, 1, 2, 3])), key=PHASES.index)
+            self.faults = [Fault(chance, phase) for phase in phases]
+
+    def __str__(self):
+        ends = "a worker's death is the end" if self.is_verdict else "it has to succeed"
+        return f"{len(HOSTS)} nodes x {self.workers}, {self.steps} steps, {ends}; " + "; ".join(map(str, self.faults))
+
+
+class Life:
+    def __init__(self, plan, cluster):
+        self.plan = plan
+        self.cluster = cluster
+        self.undo = []  # (when, host, call)
+        self.thawed = []
+        self.started_again = {}  # host -> when
+        self.killed_worker = None
+        self.struck = set()  # hosts whose agent or keeper did not end by itself
+        self.has_succeeded = False
+        self.missed = 0  # blows that found nobody: no worker yet, or no longer
+        self.logged = {}
+
+    def start_node(self, host):
+        options = ["--nnodes=2:3" if not self.plan.is_verdict else "--nnodes=3",
+                   f"--nproc-per-node={self.plan.workers}", "--shutdown-timeout=3", f"--rdzv-conf={TIMES}",
+                   f"--max-restarts={0 if self.plan.is_verdict else 20}"]
+        self.logged[host.name] = len(host.log_text())
+        self.cluster.start_node(host, options, self.cluster.worker(host, self.plan.steps, STEP_MS, self.plan.stop_ms))
+
+    # ---- phases: facts that can be seen from outside ---------------------------------------------------
+
+    def someone_logged(self, text):
+        return any(text in host.log_text() for host in self.cluster.hosts.values())
+
+    def is_in(self, fault):
+        if self.has_succeeded:
+            return True  # too late for this life: the phase is not waited for any longer
+        facts = self.cluster.facts()
+        match fault.phase:
+            case "joining":
+                return True
+            case "assigned":
+                job = self.cluster.job()
+                return bool(facts) or (job is not None and job["state"] == "running")
+            case "spawning":
+                return self.someone_logged("round.started")
+            case "running":
+                return any(fact.event == "stepped" and fact.step >= fault.step for fact in facts)
+            case "stopping":
+                return self.someone_logged("round.stopped")
+            case "finishing":
+                return any(fact.event == "ended" for fact in facts)
+
+    # ---- what befalls whom -------------------------------------------------------------------------------
+
+    def strike(self, fault):
+        host = self.cluster.hosts[fault.host] if fault.host else None
+        until = time.monotonic() + fault.lasts if fault.lasts else None
+        match fault.what:
+            case "kill worker":
+                victims = host.workers()[:1]
+                self.killed_worker = (host.name, victims[0]) if victims else None
+                self.kill(victims)
+            case "kill agent":
+                self.struck.add(host.name)
+                self.kill([host.agent()])
+            case "kill keeper":
+                self.struck.add(host.name)
+                self.kill([host.keeper()])
+            case "stop worker":
+                self.stop(host.workers()[:1], host, until)
+            case "stop agent":
+                self.struck.add(host.name)
+                self.stop([host.agent()], host, until)
+            case "stop keeper":
+                self.stop([host.keeper()], host, until)
+            case "freeze host":
+                self.struck.add(host.name)
+                self.stop(host.freeze(), host, until, frozen=True)
+            case "pull cable":
+                host.unplug()
+                self.undo.append((until, host, host.plug_in))
+            case "kill server":
+                self.cluster.kill_server()
+                self.undo.append((until, None, self.cluster.start_server))
+            case "stop server":
+                self.stop([self.cluster.server.pid], None, until)
+
+    def kill(self, pids):
+        self.missed += not any([pid and made.send_signal(pid, signal.SIGKILL) for pid in pids])
+
+    def stop(self, pids, host, until, frozen=False):
+        pids = [pid for pid in pids if pid]
+        self.missed += not pids
+        for pid in pids:
+            made.send_signal(pid, signal.SIGSTOP)
+
+        def go_on():
+            if frozen:
+                # Keeper and workers wake together: the keeper gets to them after that, not before.
+                self.thawed.append((host.name, made.now_ns(), made.now_ns() + 3_000_000_000))
+            for pid in pids:
+                made.send_signal(pid, signal.SIGCONT)
+        self.undo.append((until, host, go_on))
+
+    def make_good(self, everything=False):
+        """What has lasted long enough ends."""
+        due = [one for one in self.undo if everything or one[0] <= time.monotonic()]
+        self.undo = [one for one in self.undo if one not in due]
+        for _, _, call in due:
+            call()
+
+    # ---- a life --------------------------------------------------------------------------------------------
+
+    def keep_hosts_populated(self):
+        """As a scheduler does: a node that ended comes again, unless the job is over."""
+        for host in self.cluster.hosts.values():
+            code = host.node.poll()
+            if code is None:
+                continue
+            if code == 0 or self.plan.is_verdict:
+                self.has_succeeded = True
+            elif code not in LIFE_GOES_ON:
+                raise Wrong(f"{host.name} returned {code}, a verdict on a job that had to go on")
+            elif not self.has_succeeded:
+                again_at = self.started_again.setdefault(host.name, time.monotonic() + 0.3)
+                if time.monotonic() >= again_at:
+                    del self.started_again[host.name]
+                    self.start_node(host)
+
+    def send_latecomers_home(self):
+        """Nodes that came when the job was over, or were lost and came back, began another one of the same name, which
+        nobody else will join."""
+        job = self.cluster.job()
+        is_another = job is not None and job["state"] == "forming"
+        members = [node["host"] for node in job["nodes"]] if is_another else []
+        for host in self.cluster.hosts.values():
+            never_began = "round.started" not in host.log_text()[self.logged[host.name]:]
+            if host.node.poll() is None and (never_began or host.name in members):
+                host.node.terminate()
+
+    def live(self):
+        began = time.monotonic()
+        self.cluster.start_server()
+        for host in self.cluster.hosts.values():
+            self.start_node(host)
+        faults = list(self.plan.faults)
+        strike_at = None
+        needs_stop = any(fault.phase == "stopping" for fault in faults)
+        while True:
+            self.make_good()
+            self.keep_hosts_populated()
+            if needs_stop and any(fact.event == "stepped" for fact in self.cluster.facts()):
+                # A round that is being stopped: somebody has to fail for it.
+                for pid in self.cluster.hosts["a"].workers()[:1]:
+                    made.send_signal(pid, signal.SIGKILL)
+                    needs_stop = False
+            if faults and strike_at is None and self.is_in(faults[0]):
+                strike_at = time.monotonic() + faults[0].delay
+            if strike_at is not None and time.monotonic() >= strike_at:
+                # One thing at a time on one host: an agent stopped and its keeper killed is nobody's promise.
+                if not any(host == self.cluster.hosts.get(faults[0].host) for _, host, _ in self.undo):
+                    self.strike(faults.pop(0))
+                    strike_at = None
+            if self.has_succeeded:
+                break
+            if time.monotonic() > began + BOUND_S:
+                raise Wrong(f"not over after {BOUND_S} s")
+            time.sleep(0.005)
+        over = time.monotonic()
+        while any(host.node.poll() is None for host in self.cluster.hosts.values()):
+            self.make_good(everything=time.monotonic() > over + 1)
+            if time.monotonic() > over + 3:
+                self.send_latecomers_home()
+            if time.monotonic() > over + 60:
+                raise Wrong("nodes that do not end: " + ", ".join(
+                    host.name for host in self.cluster.hosts.values() if host.node.poll() is None))
+            time.sleep(0.1)
+        self.make_good(everything=True)
+        return time.monotonic() - began
+
+    def check(self):
+        facts = self.cluster.facts()
+        made.check_one_world_at_a_time(facts, self.thawed)
+        made.check_ranks(facts)
+        codes = {host.name: host.node.returncode for host in self.cluster.hosts.values()}
+        if self.plan.is_verdict:
+            self.check_verdict(facts, codes)
+        else:
+            made.check_ended(facts)
+            made.check_curve(self.cluster.saved, self.plan.steps)
+            unexpected = {name: code for name, code in codes.items() if code not in {*LIFE_GOES_ON, 128 + signal.SIGTERM}}
+            if unexpected:
+                raise Wrong(f"exit codes {unexpected} after a success")
+        self.check_nothing_left()
+
+    def check_verdict(self, facts, codes):
+        made.check_curve(self.cluster.saved)
+        if self.killed_worker is None:
+            return  # it ended before the blow
+        if set(codes.values()) == {0}:
+            return made.check_ended(facts)  # it was done, too
+        if set(codes.values()) != {128 + signal.SIGKILL}:
+            raise Wrong(f"exit codes {codes} after a worker was killed")
+        for host in self.cluster.hosts.values():
+            cause = json.loads((host.folder / "report").read_text())["first_cause"]
+            told = (cause.get("host"), cause.get("worker", {}).get("pid"))
+            if told != self.killed_worker:
+                raise Wrong(f"{host.name} blames {told}, killed was {self.killed_worker}")
+        return None
+
+    def check_nothing_left(self):
+        # A killed agent cannot remove the error files of its workers: a known limit.
+        for name in self.struck:
+            for path in self.cluster.hosts[name[-1]].temporary.rglob("*"):
+                if path.is_file():
+                    path.unlink()
+            for path in sorted(self.cluster.hosts[name[-1]].temporary.rglob("*"), reverse=True):
+                path.rmdir()
+        made.check_nothing_left(self.cluster)
+
+
+def live_once(build, seed):
+    """(the life when it is over, seconds it took); raises Wrong with its story."""
+    plan = Plan(seed)
+    with made.Cluster(build, HOSTS) as cluster:
+        life = Life(plan, cluster)
+        try:
+            seconds = life.live()
+            life.check()
+        except Wrong as wrong:
+            raise Wrong(f"life {seed}: {plan}\n{wrong}\n{json.dumps(cluster.job(), indent=1)}\n{cluster.logs()}") from None
+    return life, seconds
+
+
+def main():
+    made.skip_where_impossible("chaos")
+    build, seconds = sys.argv[1], float(sys.argv[2])
+    seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.randrange(1 << 32)
+    until = time.monotonic() + seconds
+    lives = blows = 0
+    while True:
+        print(f"seed {seed}", end=" ", flush=True)
+        try:
+            life, took = live_once(build, seed)
+        except Wrong as wrong:
+            print(f"\n{wrong}\nagain: tests/chaos/chaos.py {build} 0 {seed}")
+            sys.exit(1)
+        lives += 1
+        blows += len(life.plan.faults) - life.missed
+        missed = f" ({life.missed} missed)" if life.missed else ""
+        print(f"{took:5.1f} s: {life.plan}{missed}", flush=True)
+        if time.monotonic() >= until:
+            break
+        seed += 1
+    print(f"{lives} lives, {blows} blows, nothing wrong")
+
+
+if __name__ == "__main__":
+    main()

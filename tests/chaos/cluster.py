@@ -1,0 +1,404 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts on one machine: network namespaces, each with a cable to a switch, and real programs on them.
+
+Everything of a cluster carries its mark in its environment, so what is left of it can be found. Nothing is made in the
+machine's own network namespace. A host is its processes, its cable, its facts (counting_worker.cpp) and its temporary
+folder; the folder `saved` is shared by all."""
+import ctypes
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+MARK = "DDPRUN_CHAOS_HOST"
+PORT = 29400
+CLONE_NEWNET = 0x40000000
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def why_not():
+    """Empty where a cluster can be made, else the reason for a skip."""
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    if not shutil.which("ip"):
+        return "ip (package iproute2) is missing"
+    name = f"ddpc{os.getpid()}t"
+    tried = [["ip", "netns", "add", name], ["ip", "-n", name, "link", "add", "sw", "type", "bridge"]]
+    try:
+        for command in tried:
+            done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+            if done.returncode != 0:
+                return f"{' '.join(command)} is not permitted here: {done.stderr.strip()}"
+    finally:
+        subprocess.run(["ip", "netns", "delete", name], stderr=subprocess.DEVNULL, check=False)
+    return ""
+
+
+def skip_where_impossible(name):
+    """DDPRUN_REQUIRE_ROOT=1 makes a failure of it, as in the process tests."""
+    if reason := why_not():
+        if os.environ.get("DDPRUN_REQUIRE_ROOT") == "1":
+            sys.exit(f"ERROR: may not be skipped here: {name}: {reason}")
+        print(f"SKIP {name}: {reason}")
+        sys.exit(0)
+
+
+def now_ns():
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+def ip(*arguments):
+    done = subprocess.run(["ip", *arguments], stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
+
+
+def in_namespace(name, call):
+    """Runs `call` on a thread that lives in that network; sockets it opens stay there."""
+    result = []
+
+    def live():
+        try:
+            with open(f"/run/netns/{name}", "rb") as namespace:
+                if libc.setns(namespace.fileno(), CLONE_NEWNET) != 0:
+                    raise OSError(ctypes.get_errno(), f"setns {name}")
+            result.append(call())
+        except OSError as error:
+            result.append(error)
+
+    thread = threading.Thread(target=live)
+    thread.start()
+    thread.join()
+    if isinstance(result[0], OSError):
+        raise result[0]
+    return result[0]
+
+
+def send_signal(pid, number):
+    try:
+        os.kill(pid, number)
+        return True
+    except ProcessLookupError:
+        return False  # it was quicker
+
+
+def environment_of(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []  # gone; a zombie's is empty
+
+
+def parent_of(pid):
+    try:
+        return int(pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rsplit(") ", 1)[1].split()[1])
+    except (OSError, IndexError):
+        return 0
+
+
+class Fact:
+    def __init__(self, host, line):
+        words = line.split()
+        self.host, self.event, self.incarnation = host, words[0], words[1]
+        self.round, self.rank, self.world_size, self.step, self.pid, self.when = map(int, words[2:])
+        self.world = (self.incarnation, self.round)
+
+    def __str__(self):
+        return f"{self.event} in round {self.round} ({self.incarnation[:8]}), rank {self.rank} on {self.host}, step {self.step}"
+
+
+class Host:
+    def __init__(self, cluster, letter, number):
+        self.cluster = cluster
+        self.name = f"node-{letter}"
+        self.namespace = f"ddpc{os.getpid()}{letter}"
+        self.address = f"10.78.0.{number}"
+        self.mark = f"{os.getpid()}-{cluster.number}-{letter}"
+        self.folder = cluster.folder / letter
+        self.temporary = self.folder / "tmp"
+        self.temporary.mkdir(parents=True)
+        self.facts_file = self.folder / "facts"
+        self.log = self.folder / "log"
+        self.node = None
+        self.is_plugged_in = True
+        port = f"p{letter}"
+        ip("netns", "add", self.namespace)
+        ip("link", "add", "eth0", "netns", self.namespace, "type", "veth", "peer", "name", port, "netns", cluster.switch)
+        ip("-n", cluster.switch, "link", "set", port, "master", "sw", "up")
+        ip("-n", self.namespace, "address", "add", f"{self.address}/24", "dev", "eth0")
+        ip("-n", self.namespace, "link", "set", "eth0", "up")
+        ip("-n", self.namespace, "link", "set", "lo", "up")
+        self.port = port
+
+    def start(self, *command, log=None):
+        """A program on this host; it becomes the process itself, so its pid is the child's."""
+        words = ["nsenter", f"--net=/run/netns/{self.namespace}", "unshare", "--uts", "sh", "-c",
+                 f'echo {self.name} >/proc/sys/kernel/hostname && exec "$@"', "sh", *map(str, command)]
+        environment = dict(os.environ, TMPDIR=str(self.temporary), **{MARK: self.mark})
+        with open(log or self.log, "ab") as out:
+            return subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+
+    def processes(self):
+        """Pids of everything on this host, whoever its parent is by now."""
+        wanted = f"{MARK}={self.mark}".encode()
+        pids = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+        return [pid for pid in pids if wanted in environment_of(pid)]
+
+    def keeper(self):
+        """The pid of ddprun, None between its lives."""
+        return self.node.pid if self.node is not None and self.node.poll() is None else None
+
+    def agent(self):
+        """The pid of ddprun's child."""
+        keeper = self.keeper()
+        return next((pid for pid in self.processes() if parent_of(pid) == keeper), None) if keeper else None
+
+    def workers(self):
+        agent = self.agent()
+        return [pid for pid in self.processes() if parent_of(pid) == agent] if agent else []
+
+    def freeze(self):
+        """Everything on it stops, also what is being forked meanwhile."""
+        stopped = set()
+        while True:
+            running = set(self.processes()) - stopped
+            if not running:
+                return stopped
+            for pid in running:
+                send_signal(pid, signal.SIGSTOP)
+            stopped |= running
+
+    def facts(self):
+        if not self.facts_file.exists():
+            return []
+        text = self.facts_file.read_text(encoding="ascii")
+        return [Fact(self.name, line) for line in text.split("\n")[:-1]]
+
+    def log_text(self):
+        return self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
+
+    def unplug(self):
+        """Packets go nowhere, silently; nothing is reset."""
+        ip("-n", self.cluster.switch, "link", "set", self.port, "down")
+        self.is_plugged_in = False
+
+    def plug_in(self):
+        ip("-n", self.cluster.switch, "link", "set", self.port, "up")
+        self.is_plugged_in = True
+
+    def listening(self):
+        """Ports that somebody listens on, on this host's network."""
+        def read():
+            found = []
+            for table in ("tcp", "tcp6"):
+                lines = pathlib.Path(f"/proc/thread-self/net/{table}").read_text(encoding="ascii").splitlines()[1:]
+                found += [int(line.split()[1].rsplit(":", 1)[1], 16) for line in lines if line.split()[3] == "0A"]
+            return found
+        return in_namespace(self.namespace, read)
+
+
+class Cluster:
+    """A switch, a server's host and `letters` hosts. `with` it: at the end nothing of it is left, whatever happened."""
+    made = 0
+
+    def __init__(self, build, letters):
+        Cluster.made += 1
+        self.number = Cluster.made
+        self.build = pathlib.Path(build)
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-chaos-"))
+        self.saved = self.folder / "saved"
+        self.saved.mkdir()
+        self.switch = f"ddpc{os.getpid()}sw"
+        self.hosts = {}
+        self.server_host = None
+        self.server = None
+        try:
+            ip("netns", "add", self.switch)
+            ip("-n", self.switch, "link", "add", "sw", "type", "bridge")
+            ip("-n", self.switch, "link", "set", "sw", "up")
+            self.server_host = Host(self, "s", 1)
+            for number, letter in enumerate(letters):
+                self.hosts[letter] = Host(self, letter, 2 + number)
+            self.endpoint = f"{self.server_host.address}:{PORT}"
+        except BaseException:
+            self.remove()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.remove()
+
+    def all_hosts(self):
+        return [*self.hosts.values(), *([self.server_host] if self.server_host else [])]
+
+    def remove(self):
+        for host in self.all_hosts():
+            for pid in host.processes():
+                send_signal(pid, signal.SIGKILL)
+        for host in self.all_hosts():
+            if host.node is not None:
+                host.node.wait()
+            subprocess.run(["ip", "netns", "delete", host.namespace], check=False)
+        if self.server is not None:
+            self.server.wait()
+        subprocess.run(["ip", "netns", "delete", self.switch], stderr=subprocess.DEVNULL, check=False)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # ---- programs -----------------------------------------------------------------------------------
+
+    def start_server(self):
+        self.server = self.server_host.start(
+            self.build / "bin/ddprun-rendezvous", f"--port={PORT}", "--log-level=info")
+        self.wait_for("a server", lambda: self.status() is not None)
+
+    def kill_server(self):
+        self.server.kill()
+        self.server.wait()
+
+    def worker(self, host, steps, step_ms, stop_ms):
+        return [self.build / "stubs/counting_worker", host.facts_file, self.saved, steps, step_ms, stop_ms]
+
+    def start_node(self, host, options, worker):
+        host.node = host.start(
+            self.build / "bin/ddprun", "--rdzv-backend=c10d", "--rdzv-id=chaos", f"--rdzv-endpoint={self.endpoint}",
+            "--log-level=info", f"--report-file={host.folder}/report", *options, "--no-python", *worker)
+
+    # ---- what can be seen ---------------------------------------------------------------------------
+
+    def status(self):
+        """The page /status, or None where nobody answers."""
+        def read():
+            with socket.create_connection((self.server_host.address, PORT), 2) as connection:
+                connection.settimeout(2)
+                connection.sendall(b"GET /status HTTP/1.1\r\nHost: chaos\r\n\r\n")
+                answer = b""
+                while part := connection.recv(65536):
+                    answer += part
+                return answer
+        try:
+            return json.loads(in_namespace(self.server_host.namespace, read).split(b"\r\n\r\n", 1)[1])
+        except (OSError, IndexError, ValueError):
+            return None
+
+    def job(self):
+        page = self.status()
+        return page["jobs"][-1] if page and page["jobs"] else None
+
+    def facts(self):
+        """All facts of all hosts in the order of their stamps."""
+        return sorted((fact for host in self.hosts.values() for fact in host.facts()), key=lambda fact: fact.when)
+
+    def wait_for(self, what, is_true, bound_s=60):
+        until = time.monotonic() + bound_s
+        while True:
+            answer = is_true()
+            if answer:
+                return answer
+            if time.monotonic() > until:
+                raise Wrong(f"no {what} within {bound_s} s")
+            time.sleep(0.02)
+
+    def logs(self, lines=60):
+        text = []
+        for host in self.all_hosts():
+            text.append(f"---- {host.name}, the end of its log")
+            text += host.log_text().splitlines()[-lines:]
+        return "\n".join(text)
+
+
+class Wrong(Exception):
+    """What should have been true and was not."""
+
+
+# ---- checks from outside --------------------------------------------------------------------------------
+
+
+def worlds_of(facts):
+    """{world: its facts}, in the order in which the worlds began to act."""
+    worlds = {}
+    for fact in facts:
+        worlds.setdefault(fact.world, []).append(fact)
+    return worlds
+
+
+def check_one_world_at_a_time(facts, thawed=()):
+    """No world acts once a later one has. thawed: (host, from, until) where a host that was frozen past its fence
+    may show signs of life before its keeper, which was frozen as well, gets to it."""
+    counted = [f for f in facts if not any(f.host == h and a <= f.when <= b for h, a, b in thawed)]
+    worlds = list(worlds_of(counted).items())
+    for (_, earlier), (_, later) in zip(worlds, worlds[1:]):
+        if earlier[-1].when >= later[0].when:
+            late_ms = (earlier[-1].when - later[0].when) / 1e6
+            raise Wrong(f"two worlds at once: {earlier[-1]}, {late_ms:.1f} ms after {later[0]}")
+    last = {}
+    for (incarnation, number), _ in worlds:
+        if number <= last.get(incarnation, -1):
+            raise Wrong(f"round {number} after round {last[incarnation]} of the same incarnation")
+        last[incarnation] = number
+
+
+def check_ranks(facts):
+    """In each world everybody was told the same size, and each rank is one process."""
+    for world, of_it in worlds_of(facts).items():
+        sizes = {fact.world_size for fact in of_it}
+        if len(sizes) != 1:
+            raise Wrong(f"round {world[1]}: world sizes {sorted(sizes)}")
+        holders = {}
+        for fact in of_it:
+            holders.setdefault(fact.rank, set()).add((fact.host, fact.pid))
+        for rank, held_by in holders.items():
+            if len(held_by) != 1 or not 0 <= rank < min(sizes):
+                raise Wrong(f"round {world[1]}: rank {rank} is held by {sorted(held_by)}")
+
+
+def check_ended(facts):
+    """The last world ended completely."""
+    last = list(worlds_of(facts).values())[-1]
+    ended = sorted(fact.rank for fact in last if fact.event == "ended")
+    if ended != list(range(last[0].world_size)):
+        raise Wrong(f"of {last[0].world_size} ranks only {ended} ended in round {last[0].round}")
+
+
+SAMPLES_PER_STEP = 24
+
+
+def check_curve(saved, steps=None):
+    """The longest curve kept is the undisturbed one; returns its length."""
+    curves = [list(map(int, path.read_text().split())) for path in saved.glob("*.curve")]
+    longest = max(curves, key=len, default=[])
+    w = 1
+    for step, found in enumerate(longest):
+        first = step * SAMPLES_PER_STEP
+        w = (w + sum((w * 31 + sample * 17) % 1009 for sample in range(first, first + SAMPLES_PER_STEP))) % 1000003
+        if found != w:
+            raise Wrong(f"the curve leaves its way at step {step}: {found} instead of {w}")
+    if steps is not None and len(longest) != steps:
+        raise Wrong(f"the curve has {len(longest)} of {steps} steps")
+    return len(longest)
+
+
+def traces(cluster):
+    """What could be left on any host: processes, open ports, temporary files."""
+    found = set()
+    for host in cluster.hosts.values():
+        found |= {f"{host.name}: process {pid}" for pid in host.processes()}
+        found |= {f"{host.name}: port {port} is open" for port in host.listening()}
+        found |= {f"{host.name}: {path}" for path in host.temporary.rglob("*")}
+    return found
+
+
+def check_nothing_left(cluster, bound_s=10):
+    until = time.monotonic() + bound_s
+    while left := traces(cluster):
+        if time.monotonic() > until:
+            raise Wrong("left behind: " + "; ".join(sorted(left)))
+        time.sleep(0.05)
