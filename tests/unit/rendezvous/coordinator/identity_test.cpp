@@ -158,3 +158,20 @@ TEST_CASE("a heartbeat is answered and changes nothing") {
         describe(effects[0]) ==
         "to #" + std::to_string(job.connection("a").value) + " heartbeat_ack 5");
 }
+
+TEST_CASE("what a node said on a connection that it has given up means nothing when it arrives") {
+    constexpr ConnectionId given_up{0};
+    Story job("2");
+    job.post(Coordinator::Connected{given_up, "10.0.0.2", "10.0.0.2:1", "10.0.0.1"});
+    job.run("a b");
+
+    auto join = job.join_of("b");
+    join.store_port = 4711;
+    job.post(Coordinator::Received{given_up, join});
+
+    CHECK(job.status().state == "running");
+    CHECK(job.coordinator().stale_count() == 1);
+    job.succeeded("a b");
+    CHECK(job.result("b") == job.result("a"));
+    CHECK(job.status().state == "succeeded");
+}
