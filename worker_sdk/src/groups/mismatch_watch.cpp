@@ -35,7 +35,7 @@ std::optional<Trouble> MismatchWatch::look(const Collective& collective) {
     if (!lock) return {};
     try {
         if (auto found = told_by_others(patience)) return found;
-        connection(patience).set(waiting_key(collective, rank_), "");
+        connection(patience).set(waiting_key(rank_), place_of(collective));
         return compare(collective);
     } catch (const Error&) {
         own_connection_.reset();
@@ -80,8 +80,12 @@ std::vector<int> MismatchWatch::unheard(
     std::vector<int> silent;
     try {
         auto& store = connection(patience_after_a_loss);
-        for (const int rank : ranks)
-            if (!store.check({waiting_key(collective, rank)})) silent.push_back(rank);
+        for (const int rank : ranks) {
+            const auto key = waiting_key(rank);
+            const bool waits =
+                store.check({key}) && store.get(key, patience_after_a_loss) == place_of(collective);
+            if (!waits) silent.push_back(rank);
+        }
     } catch (const Error&) {
         own_connection_.reset();
         return {};
@@ -89,8 +93,9 @@ std::vector<int> MismatchWatch::unheard(
     return silent;
 }
 
-std::string MismatchWatch::waiting_key(const Collective& collective, int rank) const {
-    return prefix_ + "waits/" + place_of(collective) + "/" + std::to_string(rank);
+/// One for each rank, whatever it waits for: slow calls must not fill the store.
+std::string MismatchWatch::waiting_key(int rank) const {
+    return prefix_ + "waits/" + std::to_string(rank);
 }
 
 std::optional<Trouble> MismatchWatch::compare(const Collective& collective) {

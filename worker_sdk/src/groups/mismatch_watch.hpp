@@ -45,7 +45,7 @@ public:
     std::vector<int> unheard(const Collective& collective, const std::vector<int>& ranks);
 
 private:
-    std::string waiting_key(const Collective& collective, int rank) const;
+    std::string waiting_key(int rank) const;
     std::optional<Trouble> compare(const Collective& collective);
     std::optional<Trouble> told_by_others(std::chrono::milliseconds at_most);
     void tell(const Trouble& trouble, std::chrono::milliseconds at_most);
