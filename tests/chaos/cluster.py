@@ -253,6 +253,16 @@ class Cluster:
         subprocess.run(["ip", "netns", "delete", self.switch], stderr=subprocess.DEVNULL, check=False)
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def cut_control_path(self, host):
+        """Nothing passes between this host and the server's, silently: each believes the other to be at an address of the
+        switch's network that nobody has."""
+        for one, other in ((host, self.server_host), (self.server_host, host)):
+            ip("-n", one.namespace, "neighbour", "replace", other.address, "lladdr", "02:00:00:00:00:01", "dev", "eth0")
+
+    def heal_control_path(self, host):
+        for one, other in ((host, self.server_host), (self.server_host, host)):
+            ip("-n", one.namespace, "neighbour", "delete", other.address, "dev", "eth0")
+
     # ---- programs -----------------------------------------------------------------------------------
 
     def start_server(self):

@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""false_alarms.py BUILD [SECONDS]: what is no death. An agent that gets one twentieth of a core for SECONDS (10), a control
+path cut for 20 s while the nodes hear each other, a hosting node of two that freezes for 10 s: the job's first world goes
+on to its end, and no restart is spent."""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import cluster as made
+from cluster import Wrong
+
+STEP_MS = 50
+SHARE = 0.05
+PERIOD_S = 0.1
+
+
+class Starved:
+    """`with` it, a process gets SHARE of a core, and has a busy neighbour that wants all of that as well: by a control group,
+    or, where none can be made, by being stopped for the rest of each period."""
+
+    def __init__(self, pid):
+        self.pid = pid
+        self.group = None
+        self.busy = None
+        self.is_over = threading.Event()
+        self.pacer = threading.Thread(target=self.pace)
+
+    def make_group(self):
+        name = f"ddpc{os.getpid()}"
+        for root, limit, value in (("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", f"{int(SHARE * PERIOD_S * 1e6)}"),
+                                   ("/sys/fs/cgroup", "cpu.max", f"{int(SHARE * PERIOD_S * 1e6)} {int(PERIOD_S * 1e6)}")):
+            group = pathlib.Path(root, name)
+            try:
+                group.mkdir()
+                try:
+                    (group / limit).write_text(value)
+                    self.home = pathlib.Path(root + self.path_below(root)) / "cgroup.procs"
+                    (group / "cgroup.procs").write_text(str(self.pid))
+                    return group
+                except OSError:
+                    group.rmdir()
+            except OSError:
+                pass
+        return None
+
+    def path_below(self, root):
+        """Where the process is now, to be put back."""
+        for line in pathlib.Path(f"/proc/{self.pid}/cgroup").read_text(encoding="ascii").splitlines():
+            _, controllers, path = line.split(":", 2)
+            if (root.endswith("/cpu") and "cpu" in controllers.split(",")) or (not root.endswith("/cpu") and not controllers):
+                return path
+        return "/"
+
+    def pace(self):
+        while not self.is_over.is_set():
+            made.send_signal(self.pid, signal.SIGSTOP)
+            time.sleep(PERIOD_S * (1 - SHARE))
+            made.send_signal(self.pid, signal.SIGCONT)
+            time.sleep(PERIOD_S * SHARE)
+
+    def __enter__(self):
+        self.group = self.make_group()
+        if self.group:
+            # It stops itself until it is where it may do no harm.
+            self.busy = subprocess.Popen(["sh", "-c", "kill -STOP $$; while :; do :; done"])
+            (self.group / "cgroup.procs").write_text(str(self.busy.pid))
+            self.busy.send_signal(signal.SIGCONT)
+        else:
+            self.pacer.start()
+        return "a control group" if self.group else "stopping it"
+
+    def __exit__(self, *_):
+        if not self.group:
+            self.is_over.set()
+            self.pacer.join()
+            return
+        self.busy.kill()
+        self.busy.wait()
+        if pathlib.Path(f"/proc/{self.pid}").exists():
+            self.home.write_text(str(self.pid))
+        self.group.rmdir()
+
+
+class Job:
+    """Nodes that run one job; the second argument of start_node is the same everywhere."""
+
+    def __init__(self, cluster, *options):
+        self.cluster = cluster
+        for host in cluster.hosts.values():
+            cluster.start_node(host, [f"--nnodes={len(cluster.hosts)}", "--nproc-per-node=1", "--max-restarts=3", *options],
+                               cluster.worker(host, 1 << 30, STEP_MS, 0))
+        self.wait_for_steps("the job's first step")
+
+    def wait_for_steps(self, what):
+        since = made.now_ns()
+        ranks = len(self.cluster.hosts)
+        self.cluster.wait_for(what, lambda: ranks == len(
+            {fact.rank for fact in self.cluster.facts() if fact.event == "stepped" and fact.when > since}))
+
+    def must_be_undisturbed(self, after):
+        self.wait_for_steps(f"step after {after}")
+        worlds = made.worlds_of(self.cluster.facts())
+        if len(worlds) != 1:
+            raise Wrong(f"{len(worlds)} worlds after {after}")
+        print(f"   undisturbed: {after}", flush=True)
+
+    def end(self):
+        (self.cluster.saved / "finish").touch()
+        codes = [host.node.wait(60) for host in self.cluster.hosts.values()]
+        if any(codes):
+            raise Wrong(f"exit codes {codes}")
+        made.check_ended(self.cluster.facts())
+        made.check_curve(self.cluster.saved)
+        made.check_nothing_left(self.cluster)
+
+
+def three_nodes(cluster, seconds):
+    cluster.start_server()
+    job = Job(cluster)
+    starving = cluster.hosts["b"]
+    with Starved(starving.agent()) as means:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            time.sleep(min(60, max(0, until - time.monotonic())))
+            if seconds > 60:
+                job.must_be_undisturbed(f"{seconds - max(0, until - time.monotonic()):.0f} s of an agent with a twentieth of a core")
+    job.must_be_undisturbed(f"an agent had a twentieth of a core for {seconds} s (by {means})")
+    cluster.cut_control_path(starving)
+    time.sleep(20)
+    silent_s = [node["heard_ago_s"] for node in cluster.job()["nodes"] if node["host"] == starving.name]
+    if not silent_s or silent_s[0] < 15:
+        raise Wrong(f"the control path was not cut: the server heard the node {silent_s} s ago")
+    cluster.heal_control_path(starving)
+    job.must_be_undisturbed("a control path was cut for 20 s")
+    cluster.wait_for("the node at the server again", lambda: all(
+        node["heard_ago_s"] < 3 and node["state"] == "running" for node in cluster.job()["nodes"]))
+    job.end()
+
+
+def two_nodes_one_hosts(cluster):
+    hosting = cluster.hosts["a"]
+    cluster.endpoint = f"{hosting.address}:{made.PORT}"
+    job = Job(cluster)
+    frozen = hosting.freeze()
+    time.sleep(10)
+    for pid in frozen:
+        made.send_signal(pid, signal.SIGCONT)
+    job.must_be_undisturbed("the hosting node of two was frozen for 10 s")
+    job.end()
+
+
+def main():
+    made.skip_where_impossible("false alarms")
+    build, seconds = sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 10
+    for letters, live in (("abc", lambda cluster: three_nodes(cluster, seconds)), ("ab", two_nodes_one_hosts)):
+        with made.Cluster(build, letters) as cluster:
+            try:
+                live(cluster)
+            except Wrong as wrong:
+                print(f"{wrong}\n{cluster.logs()}")
+                sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
