@@ -94,10 +94,11 @@ private:
             cluster_->start(subject);
             return {};
         }
+        const bool is_path =
+            options.contains("to") || (options.contains("what") && verb != "signal");
+        if (is_path) return obey_about_path(verb, subject, options);
         if (subject == "server") return obey_about_server(verb);
         auto& host = cluster_->host(subject.substr(0, subject.find('.')));
-        if (options.contains("to") || (options.contains("what") && verb != "signal"))
-            return obey_about_path(verb, subject, options);
         const std::map<std::string, std::function<void()>> plain{
             {"kill", [&] { host.kill(); }},
             {"switch_off", [&] { host.switch_off(); }},
@@ -145,12 +146,16 @@ private:
 
     /// `cut a b`: both ways. `cut a to=b`: what a sends to b.
     std::string obey_about_path(
-        const std::string& verb, const std::string& from, const Options& options) {
+        const std::string& verb, const std::string& subject, const Options& options) {
+        const auto place_of = [&](const std::string& name) {
+            return name == "server" ? cluster_->server().place() : name;
+        };
         auto& network = cluster_->network();
         const bool is_one_way = options.contains("to");
         const auto named = options.at(is_one_way ? "to" : "what");
-        const auto to = named == "server" ? cluster_->server().place() : named;
-        cluster_->world().note(verb + " " + from + (is_one_way ? " to " : " and ") + named);
+        const auto from = place_of(subject);
+        const auto to = place_of(named);
+        cluster_->world().note(verb + " " + subject + (is_one_way ? " to " : " and ") + named);
         if (verb == "cut") {
             network.cut(from, to);
             if (!is_one_way) network.cut(to, from);
