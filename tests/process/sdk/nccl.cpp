@@ -151,7 +151,7 @@ TEST_CASE("nccl: a death in mid of anything, messages too, ends all communicator
 
 TEST_CASE("nccl: what a stream has still to do comes before the collective") {
     const FakeGpus gpus;
-    Workers workers(3, {"after_stream"}, gpus.variables());
+    Workers workers(3, {"after_stream"}, gpus.variables({{"FAKE_GPU_COUNT", "3"}}));
 
     CHECK(workers.exit_codes() == "0 0 0");
     CAPTURE(workers.output(0));

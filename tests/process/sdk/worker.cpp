@@ -442,6 +442,7 @@ int aborted(const World& world) {
 /// What a stream has still to do to a buffer comes before the collective. On nccl, with a fake GPU.
 int after_stream(const World& world) {
     const auto group = join(world);
+    expect(group.device() == world.local_rank, "the device of the local rank");
     void* const driver = ::dlopen("libcuda.so.1", RTLD_NOW);
     const auto enter = reinterpret_cast<int (*)(void*)>(::dlsym(driver, "cuCtxPushCurrent_v2"));
     const auto create = reinterpret_cast<int (*)(void**, unsigned, int)>(

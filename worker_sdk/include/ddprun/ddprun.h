@@ -175,6 +175,9 @@ ddprun_backend ddprun_group_backend(const ddprun_group* group);
 /* Ends the group at once on this rank; what is in flight fails here and on the peers. */
 void ddprun_group_abort(ddprun_group* group);
 
+/* The GPU that buffers are on, as cudaSetDevice counts; -1 where they are in the machine's memory.
+ */
+int ddprun_group_device(const ddprun_group* group);
 /* On DDPRUN_NCCL: what is launched from now on begins when everything is done that is in this
  * cudaStream_t by then. NULL, as at first: it begins at once, so buffers must be ready. */
 int ddprun_group_use_stream(ddprun_group* group, void* stream);

@@ -151,6 +151,8 @@ public:
     /// Ends the group at once on this rank; what is in flight fails here and on the peers.
     void abort() const { ddprun_group_abort(handle()); }
 
+    /// The GPU that buffers are on, as cudaSetDevice counts; -1: they are in the machine's memory.
+    int device() const { return ddprun_group_device(handle()); }
     /// On nccl: what is launched from now on begins when everything is done that is in this
     /// cudaStream_t by then. Null, as at first: it begins at once, so buffers must be ready.
     void use_stream(void* stream) const { throw_if(ddprun_group_use_stream(handle(), stream)); }

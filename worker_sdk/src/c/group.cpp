@@ -99,6 +99,10 @@ void ddprun_group_abort(ddprun_group* group) {
     });
 }
 
+int ddprun_group_device(const ddprun_group* group) {
+    return group ? group->group->device() : -1;
+}
+
 int ddprun_group_use_stream(ddprun_group* group, void* stream) {
     return guarded([&] { of(group)->use_stream(stream); });
 }

@@ -218,6 +218,11 @@ void Group::use_stream(void* stream) {
     stream_ = stream;
 }
 
+int Group::device() const {
+    const std::lock_guard lock(mutex_);
+    return transport_ ? transport_->device() : -1;
+}
+
 std::shared_ptr<Arena> Group::arena() const {
     const std::lock_guard lock(mutex_);
     return transport_ ? transport_->arena() : nullptr;

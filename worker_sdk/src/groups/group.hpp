@@ -74,6 +74,8 @@ public:
     /// What is launched from now on, on GPUs, comes after what is in that CUDA stream; null: after
     /// nothing.
     void use_stream(void* stream);
+    /// The GPU that buffers are on; -1: they are in the machine's memory.
+    int device() const;
     /// Null when any memory will do.
     std::shared_ptr<Arena> arena() const;
 

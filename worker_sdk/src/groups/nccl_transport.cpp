@@ -239,6 +239,7 @@ public:
         : plugin_(plugin),
           surroundings_(std::move(surroundings)),
           handle_(handle),
+          device_(device),
           arena_(std::make_shared<DeviceArena>(plugin, device)) {}
     NcclTransport(const NcclTransport&) = delete;
     NcclTransport& operator=(const NcclTransport&) = delete;
@@ -252,6 +253,7 @@ public:
         return surroundings_->reason(told_by_plugin(report));
     }
 
+    int device() const override { return device_; }
     void abort() override { plugin_.abort(handle_); }
     bool is_broken() override { return plugin_.is_broken(handle_) != 0; }
     std::shared_ptr<Arena> arena() override { return arena_; }
@@ -276,6 +278,7 @@ private:
     const DdprunDevicePlugin& plugin_;
     const std::unique_ptr<Surroundings> surroundings_;
     void* const handle_;
+    const int device_;
     const std::shared_ptr<Arena> arena_;
 };
 

@@ -40,6 +40,9 @@ public:
     /// The ranks that keep the collective in progress from ending, as far as that can be told.
     virtual std::vector<int> missing() { return {}; }
 
+    /// The GPU whose memory buffers are in; -1 for the machine's.
+    virtual int device() const { return -1; }
+
     /// Where memory for collectives comes from; null when any will do.
     virtual std::shared_ptr<Arena> arena() { return {}; }
 };
