@@ -19,6 +19,8 @@ using namespace std::chrono_literals;
 /// torch's default for --rdzv-id: everybody who gives none has it.
 constexpr std::string_view default_run_id = "none";
 constexpr Duration retry_when_over = 1s;
+/// Names of jobs that are over and forgotten.
+constexpr std::size_t most_remembered = 1'000;
 
 }  // namespace
 }  // namespace coordinating
@@ -191,21 +193,80 @@ std::string Coordinator::unused_incarnation(const control::Join& join) const {
 void Coordinator::on_resume(
     Peer& peer, control::Resume resume, Instant now, std::vector<Effect>& out) {
     const auto connection = peer.connected.connection;
-    const auto found = by_incarnation_.find({resume.join.run_id, resume.incarnation});
+    auto found = by_incarnation_.find({resume.join.run_id, resume.incarnation});
     if (found == by_incarnation_.end()) {
-        // A server that was started again knows nobody; taking jobs up from what their members
-        // tell comes later.
-        out.push_back(Send{
-            connection,
-            control::Lost{"the server does not know this job (it was started again, or the job "
-                          "ended long ago)"}});
-        out.push_back(Close{connection, "resumed an unknown job"});
-        return;
+        if (auto why = objection_to_recovery(resume, now, out); !why.empty()) {
+            out.push_back(Send{connection, control::Lost{std::move(why)}});
+            out.push_back(Close{connection, "resumed an unknown job"});
+            return;
+        }
+        begin_recovery(resume, now);
+        found = by_incarnation_.find({resume.join.run_id, resume.incarnation});
     }
     const auto id = found->second;
     const auto nonce = resume.join.node.nonce;
     tell(id, Job::Resumed{peer.connected, std::move(resume)}, now, out);
     bind(peer, id, nonce);
+}
+
+/// A server that was started again knows nobody: the job is taken up from what its members tell.
+/// Not so one inside a `ddprun`, which is there for the job that it began itself.
+std::string Coordinator::objection_to_recovery(
+    const control::Resume& resume, Instant now, std::vector<Effect>& out) {
+    const auto unknown =
+        "the server does not know this job (it was started again, or the job ended long ago)";
+    const auto& join = resume.join;
+    if (options_.hosted_run_id || interrupted_ || join.settings.is_static) return unknown;
+    const bool has_ended =
+        std::find(ended_.begin(), ended_.end(), std::pair{join.run_id, resume.incarnation}) !=
+        ended_.end();
+    if (has_ended) return "the job ended long ago";
+    const auto newest = newest_.find(join.run_id);
+    if (newest == newest_.end()) {
+        const bool is_full = jobs_.size() >= limits::max_jobs_per_server;
+        return is_full ? "this server has too many jobs" : std::string{};
+    }
+    const auto id = newest->second;
+    const auto& job = jobs_.at(id);
+    const auto& other = job.identity();
+    if (join.incarnation && other.has_given_incarnation) {
+        if (!comes_before_naturally(other.incarnation, resume.incarnation))
+            return "job '" + join.run_id + "' has been started again since, as incarnation " +
+                   other.incarnation;
+        if (!job.is_over())
+            tell(
+                id,
+                Job::Interrupted{
+                    control::Cause::Kind::superseded,
+                    SIGTERM,
+                    "superseded by incarnation " + resume.incarnation},
+                now,
+                out);
+        return {};
+    }
+    if (job.is_over()) return {};
+    if (!job.is_young())
+        return "another job runs under the id '" + join.run_id + "' since the server was started " +
+               "again";
+    // Nodes that came before the first of the job that runs.
+    tell(
+        id,
+        Job::Dissolved{"job '" + join.run_id + "' runs already, and its nodes are coming back"},
+        now,
+        out);
+    return {};
+}
+
+Coordinator::JobId Coordinator::begin_recovery(const control::Resume& resume, Instant now) {
+    Job::Identity identity;
+    identity.run_id = resume.join.run_id;
+    identity.incarnation = resume.incarnation;
+    identity.has_given_incarnation = resume.join.incarnation.has_value();
+    const auto id = next_job_++;
+    newest_[identity.run_id] = id;
+    by_incarnation_[{identity.run_id, identity.incarnation}] = id;
+    jobs_.emplace(id, Job{std::move(identity), resume, now});
+    return id;
 }
 
 /// The connection speaks for the node from here on, if the job took it.
@@ -284,6 +345,10 @@ void Coordinator::forget(JobId id) {
     const auto found = jobs_.find(id);
     const auto& identity = found->second.identity();
     by_incarnation_.erase({identity.run_id, identity.incarnation});
+    if (found->second.is_over()) {
+        ended_.emplace_back(identity.run_id, identity.incarnation);
+        if (ended_.size() > coordinating::most_remembered) ended_.pop_front();
+    }
     if (const auto newest = newest_.find(identity.run_id);
         newest != newest_.end() && newest->second == id)
         newest_.erase(newest);

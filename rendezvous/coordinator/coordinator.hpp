@@ -8,6 +8,7 @@
 #include "rendezvous/coordinator/status.hpp"
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -90,6 +91,10 @@ private:
     /// A job that runs under this id but is not the one that is meant.
     std::optional<control::Refused> objection_to_incarnation(
         JobId id, const control::Join& join, Instant now, std::vector<Effect>& out);
+    /// Why a job that this server does not know cannot be taken up from this node; empty: it can.
+    std::string objection_to_recovery(
+        const control::Resume& resume, Instant now, std::vector<Effect>& out);
+    JobId begin_recovery(const control::Resume& resume, Instant now);
     void bind(Peer& peer, JobId id, const Nonce& nonce);
     std::string unused_incarnation(const control::Join& join) const;
     JobId begin_job(const control::Join& join, Instant now);
@@ -106,6 +111,9 @@ private:
     /// The newest of each run id, over or not.
     std::map<std::string, JobId> newest_;
     std::map<std::pair<std::string, std::string>, JobId> by_incarnation_;
+    /// Jobs that were over and are forgotten, by run id and incarnation, oldest first: whoever
+    /// comes back to one is not the first of a job that goes on.
+    std::deque<std::pair<std::string, std::string>> ended_;
     /// Jobs that run, or whose members have not all closed.
     std::set<JobId> unsettled_;
     /// Soonest first; one entry for each job that wants to be woken.

@@ -56,6 +56,7 @@ void Job::handle(Event event, Instant now, std::vector<Effect>& out) {
             [&](Said& said) { on_said(std::move(said), now, out); },
             [&](const Dropped& dropped) { on_dropped(dropped, now); },
             [&](const Interrupted& interrupted) { on_interrupted(interrupted, now, out); },
+            [&](const Dissolved& dissolved) { on_dissolved(dissolved, now, out); },
             [&](DeadlinePassed) { on_deadline(now, out); },
         },
         event);
@@ -65,6 +66,7 @@ void Job::handle(Event event, Instant now, std::vector<Effect>& out) {
 }
 
 void Job::settle(Instant now, std::vector<Effect>& out) {
+    if (state_ == State::recovering) update_recovering(now, out);
     if (state_ == State::draining && stopping_count_ == 0) judge(now, out);
     if (state_ == State::forming) update_forming(now, out);
     if (state_ == State::running) refuse_surplus(now, out);
@@ -120,7 +122,8 @@ void Job::on_joined(Joined joined, Instant now, std::vector<Effect>& out) {
                     out);
             break;
         case State::running: consider_late_node(member, now, out); break;
-        case State::draining: send(member, control::Standby{standby_reason(member)}, out); break;
+        case State::draining:
+        case State::recovering: send(member, control::Standby{standby_reason(member)}, out); break;
         case State::over: break;
     }
 }
@@ -175,6 +178,12 @@ void Job::rejoin(Member& member, const Joined& joined, Instant now, std::vector<
             if (member.state == Member::State::ready)
                 send(member, control::Standby{standby_reason(member)}, out);
             break;
+        case State::recovering:
+            if (member.group_rank)
+                give_up_store(member, now, out);
+            else
+                send(member, control::Standby{standby_reason(member)}, out);
+            break;
         case State::over: send(member, *result_, out); break;
     }
 }
@@ -203,6 +212,10 @@ void Job::stop_untold(Member& member, Instant now, std::vector<Effect>& out) {
 void Job::on_resumed(Resumed resumed, Instant now, std::vector<Effect>& out) {
     const auto connection = resumed.connection.connection;
     auto* member = members_.find(resumed.resume.join.node.nonce);
+    if (member == nullptr && state_ == State::recovering) {
+        member = take_in(resumed, now, out);
+        if (member == nullptr) return;
+    }
     if (member == nullptr) {
         if (is_over()) {
             out.push_back(Send{connection, control::Resumed{}});
@@ -248,6 +261,7 @@ void Job::take_up(
         send(member, control::Resumed{}, out);
         return send(member, *result_, out);
     }
+    if (state_ == State::recovering) return recover(member, resume, now, out);
     const bool has_place =
         member.group_rank && (state_ == State::running || state_ == State::draining);
     if (has_place)
@@ -318,7 +332,10 @@ void Job::on_dropped(const Dropped& dropped, Instant now) {
     }
     member->is_connected = false;
     // It has the result, or had said that it goes: the end of its connection is the last of it.
-    if (is_over() || member->is_leaving()) return remove(*member, now);
+    if (is_over() || member->is_leaving()) {
+        if (state_ == State::recovering && member->group_rank) place_of(*member).is_gone = true;
+        return remove(*member, now);
+    }
     if (job::is_through_proxy(*member) && has_lease()) return;
     member->lost_at = now + limits::reconnect_grace;
     look_at(*member->lost_at);
@@ -358,6 +375,11 @@ void Job::depart(
         case State::draining:
             if (member.group_rank && is_needed(member) && !departure_)
                 departure_ = std::move(cause);
+            break;
+        case State::recovering:
+            if (!member.group_rank || !is_needed(member)) break;
+            if (!departure_) departure_ = cause;
+            if (!stop_) drain(cause, cause.signal != 0 ? cause.signal : SIGTERM, now, out);
             break;
         case State::over: break;
     }
@@ -418,6 +440,9 @@ void Job::on_ready(
         case State::forming: set_state(member, Member::State::ready); return;
         case State::draining: set_state(member, Member::State::ready); return;
         case State::over: set_state(member, Member::State::ready); return;
+        case State::recovering:
+            if (!member.group_rank || stop_) return set_state(member, Member::State::ready);
+            break;
         case State::running: break;
     }
     if (!member.group_rank) {
@@ -444,7 +469,7 @@ void Job::on_ready(
 
 void Job::on_started(Member& member, const control::Started& started) {
     const bool is_meant =
-        state_ == State::running && member.group_rank && started.round == round_->number;
+        is_round_going_on() && member.group_rank && started.round == round_->number;
     if (is_meant) member.reached = started.reached;
     if (is_meant && member.state == Member::State::starting)
         set_state(member, Member::State::running);
@@ -453,8 +478,8 @@ void Job::on_started(Member& member, const control::Started& started) {
 }
 
 void Job::on_succeeded(Member& member, int round, Instant now, std::vector<Effect>& out) {
-    const bool is_round_at_hand = (state_ == State::running || state_ == State::draining) &&
-                                  member.group_rank && round == round_->number;
+    const bool is_round_at_hand =
+        has_round_at_hand() && member.group_rank && round == round_->number;
     if (!is_round_at_hand || !member.is_active() || place_of(member).has_succeeded) {
         ++stale_count_;
         return;
@@ -462,22 +487,22 @@ void Job::on_succeeded(Member& member, int round, Instant now, std::vector<Effec
     place_of(member).has_succeeded = true;
     ++round_->succeeded_count;
     // While draining it stays one whose `ready` is waited for.
-    if (state_ == State::running) set_state(member, Member::State::succeeded);
+    if (is_round_going_on()) set_state(member, Member::State::succeeded);
     const bool is_success = round_->succeeded_count == round_->places.size();
     if (is_success && !cancel_ && failures_.empty())
         end(control::Outcome::succeeded, std::nullopt, 0, now, out);
 }
 
 void Job::on_failed(Member& member, control::Failed failed, Instant now, std::vector<Effect>& out) {
-    const bool is_round_at_hand = (state_ == State::running || state_ == State::draining) &&
-                                  member.group_rank && failed.round == round_->number;
+    const bool is_round_at_hand =
+        has_round_at_hand() && member.group_rank && failed.round == round_->number;
     const bool can_fail = member.is_active() && member.state != Member::State::succeeded;
     if (!is_round_at_hand || !can_fail || std::exchange(place_of(member).has_failed, true)) {
         ++stale_count_;
         return;
     }
     failures_.push_back({now - failed.age, cause_of(member, failed)});
-    if (state_ == State::running) drain(failures_.back().cause, SIGTERM, now, out);
+    if (is_round_going_on()) drain(failures_.back().cause, SIGTERM, now, out);
 }
 
 void Job::on_leave(
@@ -514,8 +539,17 @@ void Job::on_interrupted(const Interrupted& interrupted, Instant now, std::vecto
         case State::running: drain(cause, interrupted.signal, now, out); break;
         // Everybody is stopping already; the judgement is what changes.
         case State::draining: say("draining", cause.reason, out); break;
+        case State::recovering:
+            if (is_round_going_on()) drain(cause, interrupted.signal, now, out);
+            break;
         case State::over: break;
     }
+}
+
+void Job::on_dissolved(const Dissolved& dissolved, Instant now, std::vector<Effect>& out) {
+    require(is_young(), "only a job that nobody agreed on yet is dissolved");
+    for (auto* member : members_.by_arrival())
+        give_up(*member, dissolved.reason, now, out);
 }
 
 // ---- rounds -------------------------------------------------------------------------------------
@@ -664,8 +698,8 @@ control::Assignment Job::assignment_for(const Member& member) const {
 }
 
 void Job::drain(const control::Cause& cause, int signal, Instant now, std::vector<Effect>& out) {
-    require(state_ == State::running, "only a running round drains");
-    enter(State::draining, now);
+    require(is_round_going_on(), "only a running round drains");
+    if (state_ == State::running) enter(State::draining, now);
     round_->ran_for = now - round_->began_at;
     refill_at_.reset();
     first_late_at_.reset();
@@ -676,7 +710,7 @@ void Job::drain(const control::Cause& cause, int signal, Instant now, std::vecto
     if (told_cause.worker) told_cause.worker->details.clear();
     stop_ = control::Stop{
         round_->number, cause.reason, std::move(told_cause), signal, terms_.settings.grace};
-    say("draining", cause.reason, out);
+    if (state_ == State::draining) say("draining", cause.reason, out);
     for (const auto& place : round_->places) {
         auto* member = members_.find(place.nonce);
         if (member != nullptr && member->is_active()) stop_member(*member, now, out);
@@ -763,7 +797,7 @@ void Job::on_deadline(Instant now, std::vector<Effect>& out) {
     has_changed_ = false;
     if (const auto next = next_deadline(); !next || now < *next) return;
     has_changed_ = true;
-    if (is_due(look_at_)) look_at_the_silent(now, out);
+    if (state_ != State::recovering && is_due(look_at_)) look_at_the_silent(now, out);
     if (is_due(refill_at_)) refill_budget(out);
     if (is_due(admit_at_)) admit_late_nodes(now, out);
     if (state_ == State::draining && is_due(drain_look_at_)) put_out_the_stuck(now);
@@ -778,6 +812,8 @@ std::optional<Instant> Job::next_deadline() const {
         case State::running:
             return earliest(earliest(next, refill_at_), earliest(admit_at_, surplus_check_at_));
         case State::draining: return earliest(next, drain_look_at_);
+        // Meanwhile nobody is lost.
+        case State::recovering: return recovery_->ends_at;
         case State::over: return is_settled() ? forget_at_ : next;
     }
     contradiction("a job in no state", __FILE__, __LINE__);
@@ -812,6 +848,15 @@ bool Job::is_previous_round_settled() const {
         if (member == nullptr || member->state == Member::State::out) return true;
         return member->state == Member::State::ready && member->is_connected;
     });
+}
+
+bool Job::has_round_at_hand() const {
+    return state_ == State::running || state_ == State::draining ||
+           (state_ == State::recovering && round_);
+}
+
+bool Job::is_round_going_on() const {
+    return state_ == State::running || (state_ == State::recovering && round_ && !stop_);
 }
 
 /// The round cannot go on without it.
@@ -934,7 +979,11 @@ void Job::check() const {
     require(budget_.used() <= budget_.max(), "the budget is never overspent");
     require(is_over() == result_.has_value(), "who is over has a result, and nobody else");
     require(!round_ || round_->number < next_round_, "round numbers only grow");
-    require(state_ == State::draining || stopping_count_ == 0 || is_over(), "only a drain stops");
+    require(
+        state_ == State::draining || stopping_count_ == 0 || is_over() || (recovery_ && stop_),
+        "only a drain stops");
+    require(
+        (state_ == State::recovering) == recovery_.has_value(), "who recovers knows until when");
     require(state_ != State::forming || join_ends_, "a job that forms does not wait for ever");
     require(
         state_ != State::draining || !has_lease() || drain_look_at_,
@@ -945,7 +994,7 @@ void Job::check() const {
 
 /// What must hold of a round as a whole; asked when the job's state has changed.
 void Job::check_round() const {
-    if (state_ != State::running) return;
+    if (state_ != State::running || round_->is_recovered) return;
     require(
         round_->places.size() + standby_count_ == members_.size(), "a member has a place or none");
     int next_rank = 0;
@@ -972,6 +1021,7 @@ std::string_view name_of(Job::State state) {
         case Job::State::running: return "running";
         case Job::State::draining: return "draining";
         case Job::State::over: return "over";
+        case Job::State::recovering: return "recovering";
     }
     contradiction("a job in no state", __FILE__, __LINE__);
 }

@@ -31,12 +31,14 @@ namespace ddprun::coordinator {
 ///   forming  --join_timeout, everybody
 ///              left, interrupted-->        over       Send JobResult to everybody
 ///   over     --Resumed-->                  over       Send JobResult
+///   recovering --everybody is back,
+///                or the lease is over-->   running, draining or forming: as the members told
 ///
 /// Owned and fed by `Coordinator`. What a connection says that is no longer its node's current one
 /// means nothing; what is said about another round means nothing, `ready` excepted.
 class Job {
 public:
-    enum class State : std::uint8_t { forming, running, draining, over };
+    enum class State : std::uint8_t { forming, running, draining, over, recovering };
 
     /// A join of a node that is not a member, or of one whose answer got lost.
     struct Joined {
@@ -64,8 +66,13 @@ public:
         int signal;
         std::string reason;
     };
+    /// Nothing was agreed yet, and what all its nodes want is another job: they are to join anew.
+    struct Dissolved {
+        std::string reason;
+    };
     struct DeadlinePassed {};
-    using Event = std::variant<Joined, Resumed, Said, Dropped, Interrupted, DeadlinePassed>;
+    using Event =
+        std::variant<Joined, Resumed, Said, Dropped, Interrupted, Dissolved, DeadlinePassed>;
     using Effect = coordinator::Effect;
 
     struct Identity {
@@ -81,6 +88,9 @@ public:
 
     /// `first` is on what all others must agree. The node itself still has to join.
     Job(Identity identity, const control::Join& first, Instant now);
+    /// A job that this server does not know and that runs all the same: it recovers. `first` is the
+    /// first that its members tell of it, and still has to be handled.
+    Job(Identity identity, const control::Resume& first, Instant now);
 
     void handle(Event event, Instant now, std::vector<Effect>& out);
     std::optional<Instant> next_deadline() const;
@@ -93,6 +103,8 @@ public:
     /// Over for so long that nobody comes back for the result.
     bool is_forgettable(Instant now) const { return is_settled() && now >= forget_at_.value(); }
     /// Nothing was ever agreed and nobody is there: as if it had never been.
+    /// No round was ever begun.
+    bool is_young() const { return state_ == State::forming && !round_; }
     bool is_empty() const { return state_ == State::forming && !round_ && members_.size() == 0; }
     std::uint32_t user() const { return terms_.node.user; }
     /// Whether this connection speaks for this node.
@@ -119,6 +131,8 @@ private:
         std::uint16_t peer_port = 0;
         /// Those who are asked about it when it is silent, by group rank.
         std::vector<std::size_t> neighbours;
+        /// False in a round that recovers, while its member has not come back.
+        bool is_known = false;
         bool has_succeeded = false;
         /// One failure of a node counts in a round: the agent tells its first.
         bool has_failed = false;
@@ -136,6 +150,13 @@ private:
         Instant began_at{};
         /// Until it was stopped.
         Duration ran_for{};
+        /// Told by its members, and not by this server.
+        bool is_recovered = false;
+    };
+    struct Recovery {
+        Instant ends_at{};
+        /// As told to them, by group rank.
+        std::map<int, std::vector<control::Neighbour>> neighbours;
     };
     struct Failure {
         Instant at;
@@ -148,6 +169,7 @@ private:
     void on_said(Said said, Instant now, std::vector<Effect>& out);
     void on_dropped(const Dropped& dropped, Instant now);
     void on_interrupted(const Interrupted& interrupted, Instant now, std::vector<Effect>& out);
+    void on_dissolved(const Dissolved& dissolved, Instant now, std::vector<Effect>& out);
     void on_deadline(Instant now, std::vector<Effect>& out);
     void on_woken_late(Instant now);
     /// Draws the conclusions of what happened: the end of a drain, the next round.
@@ -198,6 +220,23 @@ private:
     bool has_witnesses(const Member& member) const;
     std::vector<Witness> witnesses_of(const Member& member, Instant now) const;
 
+    // After the server was started again (job_recovery.cpp).
+    Member* take_in(const Resumed& resumed, Instant now, std::vector<Effect>& out);
+    void recover(
+        Member& member, const control::Resume& resume, Instant now, std::vector<Effect>& out);
+    void adopt_round(const control::Assignment& assignment, Instant now, std::vector<Effect>& out);
+    bool give_back_place(Member& member, const control::Assignment& assignment);
+    void give_up(Member& member, const std::string& why, Instant now, std::vector<Effect>& out);
+    void update_recovering(Instant now, std::vector<Effect>& out);
+    void finish_recovery(Instant now, std::vector<Effect>& out);
+    void begin_anew(Instant now, std::vector<Effect>& out);
+    bool is_abandoned(const std::vector<int>& missing) const;
+    void name_neighbours(const std::map<int, std::vector<control::Neighbour>>& told);
+    std::vector<int> missing_places() const;
+    static std::string places_text(const std::vector<int>& ranks);
+    std::string recovery_reason() const;
+    std::string recovery_progress(Instant now) const;
+
     // Rounds.
     void form(std::string why, Instant now);
     void update_forming(Instant now, std::vector<Effect>& out);
@@ -237,6 +276,9 @@ private:
     bool has_room() const;
     bool is_anybody_done() const { return round_ && round_->succeeded_count > 0; }
     bool is_previous_round_settled() const;
+    /// There are members with workers of the round at hand, stopping or not.
+    bool has_round_at_hand() const;
+    bool is_round_going_on() const;
     bool is_needed(const Member& member) const;
     Place& place_of(const Member& member);
     const Place& place_of(const Member& member) const;
@@ -295,6 +337,9 @@ private:
     /// The job is to end when nobody has workers any more.
     std::optional<control::Cause> cancel_;
 
+    /// While the job recovers.
+    std::optional<Recovery> recovery_;
+
     // Forming.
     std::optional<Instant> join_ends_;
     std::optional<Instant> last_call_ends_;
@@ -323,7 +368,7 @@ private:
     std::optional<Instant> look_at_;
 
     // For metrics.
-    std::array<Duration, 4> spent_in_{};  ///< by State, up to `entered_at_`
+    std::array<Duration, 5> spent_in_{};  ///< by State, up to `entered_at_`
     Instant entered_at_;
     /// Rounds that were followed by another, by what ended them.
     std::map<control::Cause::Kind, std::uint64_t> restarts_;

@@ -199,6 +199,7 @@ void Job::end(
     result_->consequences = consequences();
     enter(State::over, now);
     stop_.reset();
+    recovery_.reset();
     pause_ends_.reset();
     refill_at_.reset();
     drain_look_at_.reset();

@@ -158,6 +158,11 @@ std::string Job::silence_text(const Member& member, Instant now) const {
 void Job::on_woken_late(Instant now) {
     look_at_.reset();
     suspect_count_ = 0;
+    if (recovery_) recovery_->ends_at = now + lease();
+    // Nodes that came meanwhile are heard first.
+    const auto soon = now + limits::reconnect_grace;
+    if (join_ends_) join_ends_ = std::max(*join_ends_, soon);
+    if (last_call_ends_) last_call_ends_ = std::max(*last_call_ends_, soon);
     for (auto* member : members_.by_arrival()) {
         member->heard_at = now;
         member->suspicion.reset();

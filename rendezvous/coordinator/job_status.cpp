@@ -31,7 +31,7 @@ JobStatus Job::status(Instant now, std::size_t first_node) const {
     status.run_id = identity_.run_id;
     status.incarnation = identity_.incarnation;
     status.state = state_name_.empty() ? std::string{name_of(state_)} : state_name_;
-    status.reason = reason_;
+    status.reason = state_ == State::recovering ? recovery_progress(now) : reason_;
     if (pause_ends_ && now < *pause_ends_)
         status.reason += " (" + job_status::seconds(*pause_ends_ - now) + " left)";
     status.round = round_ ? round_->number : -1;
@@ -68,7 +68,7 @@ void Job::count(JobStatus& status, Instant now) const {
     }
     for (const auto& [cause, times] : restarts_)
         status.restarts_by_cause[std::string{control::name_of(cause)}] = times;
-    for (const auto phase : {State::forming, State::running, State::draining}) {
+    for (const auto phase : {State::forming, State::running, State::draining, State::recovering}) {
         auto spent = spent_in_.at(static_cast<std::size_t>(phase));
         if (phase == state_) spent += now - entered_at_;
         status.seconds_by_phase[std::string{name_of(phase)}] = in_seconds(spent);

@@ -20,6 +20,11 @@ public:
     /// Requires: not is_spent().
     void spend();
     void refill() { used_ = 0; }
+    /// What somebody knows who was there before: the highest numbers hold.
+    void restore(int used, int total) {
+        used_ = std::max(used_, std::min(used, max_));
+        total_ = std::max(total_, total);
+    }
 
     int used() const { return used_; }
     /// Since the job began, refilled or not.

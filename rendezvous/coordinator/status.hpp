@@ -44,7 +44,7 @@ struct JobStatus {
     std::map<std::string, std::uint64_t> workers_by_state;
     /// Rounds that were followed by another, by what ended them.
     std::map<std::string, std::uint64_t> restarts_by_cause;
-    /// "forming", "running" and "draining".
+    /// "forming", "running", "draining" and "recovering".
     std::map<std::string, double> seconds_by_phase;
 };
 

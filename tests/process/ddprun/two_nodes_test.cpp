@@ -275,3 +275,78 @@ TEST_CASE("workers go on while a daemon is gone") {
     CHECK(job.wait_for_code() == 130);
     CHECK(no_descendants_left());
 }
+
+TEST_CASE("a daemon that is killed and started again takes its job up, and no worker notices") {
+    const TempDir dir;
+    const auto port = std::to_string(free_port());
+    const Words daemon_options{"--host=127.0.0.1", "--port=" + port, "--log-level=info"};
+    Running killed{program("ddprun-rendezvous"), daemon_options};
+    killed.wait_for_line("listening");
+    const auto go = (dir / "go").string();
+    const auto start = [&] {
+        return start_job(
+            dir,
+            {"--rdzv-backend=c10d",
+             "--rdzv-endpoint=127.0.0.1:" + port,
+             "--rdzv-id=x",
+             "--nnodes=2"},
+            "echo up $DDPRUN_ROUND\nwhile [ ! -e " + go + " ]; do sleep 0.05; done");
+    };
+    auto a = start();
+    auto b = start();
+    a.wait_for_line("up 0");
+    b.wait_for_line("up 0");
+
+    ::kill(killed.pid(), SIGKILL);
+    CHECK(killed.wait_for_code() == 128 + SIGKILL);
+    for (auto* node : {&a, &b})
+        node->wait_for_line("rendezvous.lost");
+    Running daemon{program("ddprun-rendezvous"), daemon_options};
+    daemon.wait_for_line("round 0 goes on");
+    const auto status = http_get("127.0.0.1:" + port, "/status");
+    CHECK(contains(status, "\"state\": \"running\""));
+    CHECK(contains(status, "\"round\": 0"));
+    dir.write_script("go", "");
+
+    CHECK(a.wait_for_code() == 0);
+    CHECK(b.wait_for_code() == 0);
+    CHECK(a.out() + b.out() == "up 0\nup 0\n");
+    daemon.signal(SIGTERM);
+    CHECK(daemon.wait_for_code() == 0);
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("a daemon that is started again ends the round of a node that died with the first one") {
+    const TempDir dir;
+    const auto port = std::to_string(free_port());
+    const Words daemon_options{"--host=127.0.0.1", "--port=" + port, "--log-level=info"};
+    Running killed{program("ddprun-rendezvous"), daemon_options};
+    killed.wait_for_line("listening");
+    const auto start = [&] {
+        return start_job(
+            dir,
+            {"--rdzv-backend=c10d",
+             "--rdzv-endpoint=127.0.0.1:" + port,
+             "--rdzv-id=x",
+             "--nnodes=1:2",
+             "--rdzv-conf=keep_alive_interval=2,keep_alive_max_attempt=3"},
+            finish_alone);
+    };
+    auto a = start();
+    auto b = start();
+    a.wait_for_line("world 2 round 0");
+    b.wait_for_line("world 2 round 0");
+
+    ::kill(killed.pid(), SIGKILL);
+    ::kill(b.pid(), SIGKILL);
+    CHECK(killed.wait_for_code() == 128 + SIGKILL);
+    CHECK(b.wait_for_code() == 128 + SIGKILL);
+    Running daemon{program("ddprun-rendezvous"), daemon_options};
+
+    daemon.wait_for_line("did not come back after the server was started again");
+    a.wait_for_line("world 1 round 2");
+    CHECK(a.wait_for_code() == 0);
+    daemon.signal(SIGTERM);
+    CHECK(daemon.wait_for_code() == 0);
+    CHECK(no_descendants_left());
+}

@@ -108,7 +108,7 @@ TEST_CASE("every event of every kind of connection has its answer") {
     CHECK(
         received(resume) == Lines{
                                 "unknown:",
-                                "silent: ? lost ? closed:",
+                                "silent: ? resumed ? standby recovering: the",
                                 "member: a error a closed: forming: waiting",
                                 "replaced:",
                                 "refused:"});

@@ -24,6 +24,10 @@ Story job_that_is(const std::string& state) {
     job.started("a b");
     if (state == "draining") job.failed("a");
     if (state == "over") job.succeeded("a b");
+    if (state == "recovering") {
+        job.restart_server();
+        job.resume("b", NodeState::running);
+    }
     job.told();
     return job;
 }
@@ -168,6 +172,30 @@ TEST_CASE("every event of a member has its answer when a job is over") {
                                   "dropped: succeeded",
                                   "interrupted: succeeded",
                                   "deadline, not ours: succeeded"});
+}
+
+TEST_CASE("every event of a member has its answer while a job recovers") {
+    CHECK(
+        cells("recovering", "b") ==
+        Lines{
+            "joined: n welcome, n standby, recovering",
+            "joined again: b closed:, b welcome, b standby, recovering",
+            "resumed running: b closed:, b resumed, b assignment, recovering",
+            "resumed stopping: b closed:, b resumed, b stop, recovering",
+            "resumed ready: b closed:, b resumed, recovering",
+            "resumed succeeded: b closed:, b resumed, b assignment, recovering",
+            "ready: recovering",
+            "started: recovering",
+            "succeeded: recovering",
+            "failed: b stop, recovering",
+            "failed, another round: recovering",
+            "heartbeat: recovering",
+            "neighbour: recovering",
+            "leave: b stop, recovering",
+            "leave for all: b stop, recovering",
+            "dropped: recovering",
+            "interrupted: b stop, recovering",
+            "deadline, not ours: recovering"});
 }
 
 TEST_CASE("every event of a standby has its answer while a round runs") {

@@ -272,16 +272,6 @@ TEST_CASE("a node that was counted as lost must begin again under a new name") {
             "b lost \"the job went on without this node\"", "b closed: resumed after it was lost"});
 }
 
-TEST_CASE("an unknown job answers lost") {
-    Story job{"2"};
-    job.resume("a", NodeState::running);
-    CHECK(
-        job.told() == Lines{
-                          "a lost \"the server does not know this job (it was started again, or "
-                          "the job ended long ago)\"",
-                          "a closed: resumed an unknown job"});
-}
-
 TEST_CASE("an assignment that got lost with its connection is given again") {
     Story job{"2"};
     job.run("a b");

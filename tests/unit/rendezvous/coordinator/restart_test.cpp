@@ -259,7 +259,8 @@ TEST_CASE("the status counts restarts by cause, workers by state and the time of
     CHECK(status.nodes_by_state == std::map<std::string, std::uint64_t>{{"ready", 2}});
     CHECK(
         status.seconds_by_phase ==
-        std::map<std::string, double>{{"forming", 3}, {"running", 10}, {"draining", 2}});
+        std::map<std::string, double>{
+            {"forming", 3}, {"running", 10}, {"draining", 2}, {"recovering", 0}});
 
     job.pass(1s, "a b");
     status = job.status();

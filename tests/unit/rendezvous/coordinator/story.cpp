@@ -44,6 +44,12 @@ void Story::is_hosted() {
     coordinator_.emplace(options_);
 }
 
+void Story::restart_server() {
+    coordinator_.emplace(options_);
+    connections_.clear();
+    lines_.clear();
+}
+
 void Story::post(Coordinator::Event event) {
     std::vector<Coordinator::Effect> effects;
     coordinator_->handle(std::move(event), now_, effects);

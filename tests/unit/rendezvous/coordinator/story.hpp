@@ -28,6 +28,9 @@ public:
     /// The server lives inside a `ddprun` of the story's job.
     void is_hosted();
 
+    /// The server dies and another takes its place; nobody is connected.
+    void restart_server();
+
     // What nodes do. A node has one connection at a time, made by `join` or `resume`.
     void join(const std::string& node, const Tweak& tweak = {});
     void resume(

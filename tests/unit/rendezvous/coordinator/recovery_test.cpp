@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/rendezvous/coordinator/story.hpp"
+
+#include <doctest/doctest.h>
+
+#include <signal.h>
+
+#include <algorithm>
+
+using namespace ddprun;
+using namespace ddprun::coordinator;
+using control::NodeState;
+
+namespace {
+
+bool has_line(const Lines& lines, const std::string& start) {
+    return std::any_of(
+        lines.begin(), lines.end(), [&](const auto& line) { return line.starts_with(start); });
+}
+
+/// A job whose server was started again while all ran.
+Story restarted(const std::string& nnodes, const std::string& nodes, Story::Tweak terms = {}) {
+    Story job{nnodes, 3, std::move(terms)};
+    job.run(nodes);
+    job.restart_server();
+    return job;
+}
+
+std::string state_of(const Story& job) {
+    return job.status().state;
+}
+
+/// As a member of a later round of two nodes.
+std::function<void(control::Resume&)> in_pair(int rank) {
+    return [rank](control::Resume& resume) {
+        resume.assignment->round = 1;
+        resume.assignment->group_rank = rank;
+        resume.assignment->group_world_size = 2;
+        resume.assignment->world_size = 4;
+        resume.assignment->rank_base = 2 * rank;
+    };
+}
+
+}  // namespace
+
+TEST_CASE("when all members come back to a server that was started again, nobody notices") {
+    auto job = restarted("3", "a b c");
+
+    job.resume("b", NodeState::running);
+    CHECK(
+        job.told() == Lines{
+                          "b resumed",
+                          "b assignment round=0 group_rank=1/3 rank_base=2 world_size=6 restarts=0 "
+                          "master=10.0.0.97:20097",
+                          "recovering: the server was started again: its nodes have 30 s to come "
+                          "back"});
+    job.pass(2s, "b");
+    job.resume("a", NodeState::succeeded);
+    CHECK(
+        job.status().reason ==
+        "the server was started again: its nodes have 30 s to come back; 2 of 3 of round 0 are "
+        "back, waiting for group rank 2 (28 s left)");
+    job.told();
+    job.resume("c", NodeState::running);
+    CHECK(
+        job.told() == Lines{
+                          "c resumed",
+                          "c assignment round=0 group_rank=2/3 rank_base=4 world_size=6 restarts=0 "
+                          "master=10.0.0.97:20097",
+                          "running: round 0 goes on: the server was started again, nobody "
+                          "noticed"});
+    job.pass(60s, "a b c");
+    CHECK(job.told() == Lines{});
+    job.succeeded("b c");
+    CHECK(job.result("a") == "result succeeded exit_code=0");
+    CHECK(job.result("c") == "result succeeded exit_code=0");
+}
+
+TEST_CASE(
+    "who has not come back when the lease is over is lost, and the number of the round that "
+    "may have been begun is left out") {
+    auto job = restarted("1:3", "a b c");
+    job.resume("a", NodeState::running);
+    job.resume("c", NodeState::running);
+    job.told();
+
+    job.pass(29s, "a c");
+    CHECK(job.told() == Lines{});
+    job.pass(1s, "a c");
+    const auto told = job.told();
+    CHECK(has_line(
+        told,
+        "draining: group rank 1 of round 0 did not come back after the server was started again"));
+    CHECK(has_line(told, "a stop round=0 SIGTERM"));
+    job.ready("a c");
+    CHECK(job.assignment("a").round == 2);
+    CHECK(job.assignment("a").group_world_size == 2);
+    CHECK(job.assignment("a").restart_count == 0);
+    CHECK(job.status().restarts_used == 0);
+    job.told();
+
+    // It is no member any more.
+    job.resume("b", NodeState::running);
+    CHECK(has_line(job.told(), "b lost \"the job went on without this node\""));
+}
+
+TEST_CASE("the highest round that anybody tells of holds, and those of an older one are lost") {
+    auto job = restarted("1:3", "a b c");
+    job.resume("a", NodeState::running);
+    job.told();
+
+    job.resume("b", NodeState::running, in_pair(0));
+    CHECK(has_line(job.told(), "a lost \"it came back with round 0, and the job is in round 1\""));
+    job.resume("a", NodeState::starting);
+    CHECK(has_line(job.told(), "a lost \"it came back with round 0"));
+
+    job.resume("c", NodeState::running, in_pair(1));
+    CHECK(state_of(job) == "running");
+    CHECK(job.status().round == 1);
+}
+
+TEST_CASE("who is free comes back from an older round as a standby") {
+    auto job = restarted("1:3", "a b c");
+    job.resume("a", NodeState::ready);
+    job.told();
+
+    job.resume("b", NodeState::running, [](control::Resume& resume) {
+        resume.assignment->round = 3;
+        resume.assignment->group_rank = 0;
+        resume.assignment->group_world_size = 1;
+    });
+
+    CHECK(state_of(job) == "running");
+    CHECK(job.status().round == 3);
+    job.pass(1s, "a b");
+    // And is let in as a late node.
+    CHECK(has_line(job.told(), "draining: restart to let in a"));
+    job.ready("b", 3);
+    CHECK(job.assignment("a").round == 5);
+}
+
+TEST_CASE("spent restarts come back with the members") {
+    Story job{"2", 1};
+    job.run("a b");
+    job.failed("a");
+    job.ready("a b");
+    job.started("a b", 1);
+    job.restart_server();
+
+    job.resume("a", NodeState::running, [](control::Resume& resume) { resume.spent = 1; });
+    job.resume("b", NodeState::running, [](control::Resume& resume) { resume.spent = 1; });
+
+    CHECK(job.status().restarts_used == 1);
+    job.failed("b", 1);
+    job.ready("a b", 1);
+    CHECK(job.result("a").starts_with("result failed exit_code=7"));
+}
+
+TEST_CASE("a failure that was being judged is judged by the new server") {
+    auto job = restarted("2", "a b");
+    job.resume("b", NodeState::stopping, [](control::Resume& resume) {
+        resume.failure.emplace();
+        resume.failure->message = "exited with code 7";
+        resume.age = 3s;
+    });
+    CHECK(has_line(job.told(), "b stop round=0 SIGTERM"));
+    CHECK(state_of(job) == "recovering");
+
+    // Its workers run on, and are stopped.
+    job.resume("a", NodeState::running);
+    CHECK(has_line(job.told(), "a stop round=0 SIGTERM"));
+    CHECK(state_of(job) == "draining");
+    job.ready("a b");
+
+    CHECK(job.assignment("a").round == 2);
+    CHECK(job.assignment("a").restart_count == 1);
+}
+
+TEST_CASE("a round that was being stopped is stopped to its end") {
+    auto job = restarted("3", "a b c");
+    job.resume("a", NodeState::ready);
+    job.resume("b", NodeState::running);
+    job.told();
+    CHECK(
+        job.status().first_cause == "round 0 was being stopped when the server was started again");
+    job.ready("b");
+    // c may still have workers.
+    job.pass(29s, "a b");
+    CHECK(state_of(job) == "recovering");
+
+    job.resume("c", NodeState::ready);
+
+    CHECK(job.assignment("c").round == 2);
+    CHECK(job.status().restarts_used == 0);
+}
+
+TEST_CASE("all who were ready are in the next round as soon as they are back") {
+    auto job = restarted("2", "a b");
+    job.resume("a", NodeState::ready);
+    job.resume("b", NodeState::ready);
+
+    CHECK(state_of(job) == "running");
+    CHECK(job.assignment("a").round == 2);
+}
+
+TEST_CASE("when nobody comes back who was in a round, the others begin the job anew") {
+    Story job{"2:3"};
+    job.join("a");
+    job.restart_server();
+    job.resume("a", NodeState::ready);
+    CHECK(state_of(job) == "recovering");
+    job.join("b");
+
+    job.told();
+
+    job.pass(30s, "a b");
+
+    const auto told = job.told();
+    CHECK(has_line(told, "a lost \"nobody came back to job 'job' who has workers of it\""));
+    CHECK(has_line(told, "b lost"));
+    CHECK(job.coordinator().is_idle());
+    CHECK(job.coordinator().status(Instant{}).empty());
+}
+
+TEST_CASE("finished members come back finished, and a job may have been done") {
+    auto job = restarted("2", "a b");
+    job.resume("a", NodeState::succeeded);
+    job.resume("b", NodeState::succeeded);
+
+    CHECK(job.result("a") == "result succeeded exit_code=0");
+    CHECK(job.result("b") == "result succeeded exit_code=0");
+}
+
+TEST_CASE("nodes that join meanwhile stand by, and get in afterwards") {
+    auto job = restarted("1:3", "a b c");
+    job.resume("a", NodeState::running, in_pair(0));
+    job.told();
+
+    job.join("n");
+    CHECK(
+        job.told() == Lines{
+                          "n welcome incarnation=61000000 lease=30s",
+                          "n standby \"the server was started again: its nodes have 30 s to come "
+                          "back\""});
+    job.resume("b", NodeState::running, in_pair(1));
+    job.pass(1s, "a b n");
+    CHECK(has_line(job.told(), "draining: restart to let in n"));
+}
+
+TEST_CASE("a node that joins before the first one comes back does not take the job's name") {
+    auto job = restarted("1:3", "a b c");
+    job.join("n");
+    job.told();
+
+    job.resume("a", NodeState::running, in_pair(0));
+
+    const auto told = job.told();
+    CHECK(has_line(told, "n lost \"job 'job' runs already, and its nodes are coming back\""));
+    CHECK(has_line(told, "a resumed"));
+    job.join("n");
+    job.resume("b", NodeState::running, in_pair(1));
+    CHECK(state_of(job) == "running");
+    CHECK(job.status().nodes.size() == 3);
+}
+
+TEST_CASE("when another job has begun under the id, members of the one before are lost") {
+    auto job = restarted("2", "a b");
+    job.join("x");
+    job.join("y");
+    job.told();
+
+    job.resume("a", NodeState::running);
+
+    CHECK(has_line(job.told(), "a lost \"another job runs under the id 'job'"));
+}
+
+TEST_CASE("a server inside a ddprun takes up no job") {
+    Story job{"2"};
+    job.is_hosted();
+
+    job.resume("a", NodeState::running);
+
+    CHECK(has_line(job.told(), "a lost \"the server does not know this job"));
+}
+
+TEST_CASE("a member of another job under the same name is not taken back") {
+    auto job = restarted("2", "a b");
+    job.resume("a", NodeState::running);
+    job.told();
+
+    job.resume(
+        "b", NodeState::running, [](control::Resume& resume) { resume.join.max_restarts = 9; });
+
+    CHECK(has_line(job.told(), "b lost \"job 'job': "));
+    CHECK(state_of(job) == "recovering");
+}
+
+TEST_CASE("two nodes cannot both have had one place") {
+    auto job = restarted("3", "a b c");
+    job.resume("a", NodeState::running);
+    job.told();
+
+    job.resume("x", NodeState::running, [&](control::Resume& resume) {
+        resume.assignment = job.assignment("a");
+    });
+
+    CHECK(has_line(job.told(), "x lost \"what it tells of its round contradicts the others\""));
+}
+
+TEST_CASE("nobody is lost while a job recovers, but afterwards") {
+    auto job = restarted("1:2", "a b");
+    job.resume("a", NodeState::running);
+    job.drop("a");
+    job.told();
+    job.pass(10s);
+    CHECK(job.told() == Lines{});
+
+    job.resume("b", NodeState::running);
+    CHECK(state_of(job) == "running");
+    job.pass(500ms, "b");
+    CHECK(has_line(job.told(), "draining: node a (pid 100) was lost: its connection ended"));
+}
+
+TEST_CASE("a member that leaves while the job recovers is waited for no longer") {
+    auto job = restarted("1:2", "a b");
+    job.resume("a", NodeState::running);
+    job.leave("a", SIGTERM);
+    job.ready("a");
+    job.drop("a");
+    CHECK(state_of(job) == "recovering");
+
+    job.resume("b", NodeState::running);
+    CHECK(has_line(job.told(), "b stop round=0 SIGTERM"));
+    job.ready("b");
+    CHECK(job.assignment("b").round == 2);
+    CHECK(job.assignment("b").group_world_size == 1);
+}
+
+TEST_CASE("Ctrl-C ends a job that recovers") {
+    auto job = restarted("2", "a b");
+    job.resume("a", NodeState::running);
+    job.leave("a", SIGINT);
+    CHECK(has_line(job.told(), "a stop round=0 SIGINT"));
+    job.ready("a");
+
+    job.resume("b", NodeState::running);
+    job.ready("b");
+
+    CHECK(job.result("b").starts_with("result cancelled exit_code=130"));
+}
+
+TEST_CASE("a job of one node goes on at once") {
+    auto job = restarted("1", "a");
+    job.resume("a", NodeState::running);
+
+    CHECK(state_of(job) == "running");
+    job.succeeded("a");
+    CHECK(job.result("a") == "result succeeded exit_code=0");
+}
+
+TEST_CASE("neighbours are asked after a restart of the server as before") {
+    auto job = restarted("1:3", "a b c");
+    for (const auto* node : {"a", "b", "c"})
+        job.resume(node, NodeState::running, [](control::Resume& resume) { resume.reached = 2; });
+    job.told();
+
+    job.pass(3s, "a c");
+    CHECK(has_line(job.told(), "c ask 62000000 round=0"));
+    job.pass(1s, "a c");
+    for (const auto* witness : {"a", "c"})
+        job.say(witness, control::NeighbourHeard{nonce_of("b"), 0, std::nullopt, true});
+    job.pass(1s, "a c");
+    CHECK(has_line(job.told(), "b lost"));
+}
+
+TEST_CASE("a server that slept while a job recovers waits a whole lease again") {
+    auto job = restarted("2", "a b");
+    job.resume("a", NodeState::running);
+
+    job.doze(100s);
+    CHECK(state_of(job) == "recovering");
+    job.resume("b", NodeState::running);
+    CHECK(state_of(job) == "running");
+}
+
+TEST_CASE("of two incarnations that come back the newer one goes on") {
+    Story job{"1"};
+    const auto as = [](const std::string& incarnation) {
+        return [incarnation](control::Resume& resume) {
+            resume.join.incarnation = incarnation;
+            resume.incarnation = incarnation;
+            resume.assignment.emplace();
+            resume.assignment->master_addr = "a";
+        };
+    };
+    job.resume("a", NodeState::running, as("2"));
+    job.told();
+
+    job.resume("b", NodeState::running, as("10"));
+    CHECK(has_line(job.told(), "a stop round=0 SIGTERM"));
+    job.resume("c", NodeState::running, as("9"));
+    CHECK(
+        has_line(job.told(), "c lost \"job 'job' has been started again since, as incarnation 10"));
+    CHECK(state_of(job) == "running");
+}
+
+TEST_CASE("a job recovers on time when nobody else ever comes") {
+    auto job = restarted("2", "a b", [](control::Join& join) { join.settings.join_timeout = 60s; });
+    job.resume("a", NodeState::running);
+    job.pass(30s, "a");
+    CHECK(state_of(job) == "draining");
+    job.ready("a");
+    job.pass(60s, "a");
+
+    CHECK(job.result("a").starts_with("result failed exit_code=82"));
+}
+
+TEST_CASE("a job that ended here does not come back with a node that was away for long") {
+    Story job{"1"};
+    job.run("a");
+    job.succeeded("a");
+    job.drop("a");
+    job.pass(100s);
+    job.told();
+
+    job.resume("a", NodeState::running);
+
+    CHECK(has_line(job.told(), "a lost \"the job ended long ago\""));
+}
+
+TEST_CASE("when only nodes without workers come back, and not all, they begin the job anew") {
+    auto job = restarted("1:2", "a b");
+    job.resume("a", NodeState::ready);
+    job.told();
+
+    job.pass(30s, "a");
+
+    CHECK(has_line(job.told(), "a lost \"nobody came back to job 'job' who has workers of it\""));
+    job.join("a");
+    CHECK(state_of(job) == "forming");
+}
+
+TEST_CASE("a job of one node that was stopping is stopped to its end") {
+    auto job = restarted("1", "a");
+    job.resume("a", NodeState::stopping);
+    CHECK(has_line(job.told(), "a stop round=0"));
+
+    job.ready("a");
+
+    CHECK(job.assignment("a").round == 2);
+}
