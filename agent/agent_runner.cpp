@@ -356,6 +356,9 @@ void AgentRunner::explain(const Agent::ExplainFailure& order) {
                 explained.details = workers_.last_words(order.local_rank);
             keep_original(order.local_rank, finding);
         }
+        auto& why = explained.cause.sentence;
+        if (why.empty() && is_run_by_python(config_.worker))
+            why = missing_module(explained.details, config_.worker.program);
         post(std::move(explained));
     });
 }

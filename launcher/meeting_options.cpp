@@ -50,9 +50,9 @@ Result<> meet_nobody(Resolving& job, const std::string& why) {
 }
 
 /// Nodes that come and go.
-Result<> meet_at_endpoint(Resolving& job) {
+Result<> meet_at_endpoint(Resolving& job, const std::string& why) {
     auto& spec = job.spec;
-    spec.is_static = {false, "nobody asked for fixed places"};
+    spec.is_static = {false, why};
     if (const auto given = given_endpoint(job.options)) {
         const auto endpoint = read_endpoint(*given, limits::default_rendezvous_port);
         if (!endpoint) return endpoint.error();
@@ -215,12 +215,12 @@ Result<> choose_meeting(Resolving& job) {
         spec.node_rank = {std::nullopt, standalone->origin};
         return meet_nobody(job, standalone->origin);
     }
-    if (backend && backend->text == "c10d") return meet_at_endpoint(job);
+    if (backend && backend->text == "c10d") return meet_at_endpoint(job, backend->origin);
     const bool has_address = given_endpoint(job.options) || job.options.find("master-port");
     if (is_alone(spec) && !has_address) return meet_nobody(job, "one node and no endpoint given");
     if (backend) return meet_at_master(job, backend->origin);
     if (const auto why = reason_for_static(job); !why.empty()) return meet_at_master(job, why);
-    if (has_address) return meet_at_endpoint(job);
+    if (has_address) return meet_at_endpoint(job, "nobody asked for fixed places");
     return usage(
         spec.nodes.origin,
         describe(spec.nodes.value),

@@ -65,12 +65,25 @@ void read_plugins(Resolving& job) {
             "is written");
 }
 
+/// torch's watchdog is a pipe that its launcher reads; a script's timers would wait for a reader.
+void read_watchdog(Resolving& job) {
+    const std::string variable = "TORCHELASTIC_ENABLE_FILE_TIMER";
+    if (value_of(job.around.environment, variable).value_or("") != "1") return;
+    job.note(
+        log::Level::warning,
+        "option.ignored",
+        variable +
+            ": ddprun serves no watchdog timers; a script that sets some finds no pipe in "
+            "TORCHELASTIC_TIMER_FILE");
+}
+
 }  // namespace
 
 Result<> resolve_torch_options(Resolving& job) {
     if (auto read = read_intervals(job); !read) return read.error();
     if (auto read = read_start_method(job); !read) return read.error();
     read_plugins(job);
+    read_watchdog(job);
     return {};
 }
 

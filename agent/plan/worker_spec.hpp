@@ -34,4 +34,7 @@ struct WorkerSpec {
 /// program.
 std::string entrypoint_name(const WorkerSpec& spec);
 
+/// Whether an interpreter of Python that the launcher chose runs it.
+bool is_run_by_python(const WorkerSpec& spec);
+
 }  // namespace ddprun::agent

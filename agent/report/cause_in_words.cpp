@@ -31,7 +31,7 @@ struct Row {
 constexpr Row signal_rows[] = {
     {SIGABRT,
      "the program gave up by itself (a failed assertion, an uncaught C++ exception, a watchdog): "
-     "its last words say why"},
+     "what it wrote last says why"},
     {SIGILL, "the program has instructions that this processor does not know"},
     {SIGFPE, "an integer was divided by zero in native code"},
     {SIGPIPE, "it wrote into a pipe that nobody reads any more"},
@@ -177,6 +177,13 @@ CauseInWords cause_in_words(const control::WorkerEnd& end, const MachineFacts& f
     }
     append(cause.sentence, facts.crash_line);
     return cause;
+}
+
+std::string missing_module(const std::string& words, const std::string& python) {
+    const auto text = trimmed(words, "\n");
+    const auto last_line = text.substr(text.rfind('\n') + 1);
+    if (!last_line.starts_with("ModuleNotFoundError: ")) return {};
+    return "not found by " + python + "; --python=PATH chooses another Python";
 }
 
 std::string bytes_text(std::uint64_t bytes) {

@@ -43,6 +43,10 @@ struct CauseInWords {
 
 CauseInWords cause_in_words(const control::WorkerEnd& end, const MachineFacts& facts);
 
+/// Which Python looked in vain for a module, if that is the last thing that `words` tell; else
+/// empty. Most often it is another Python than the person thinks.
+std::string missing_module(const std::string& words, const std::string& python);
+
 /// "512 MiB", "1.5 GiB".
 std::string bytes_text(std::uint64_t bytes);
 

@@ -67,6 +67,12 @@ one(
     ],
 )
 one("several_dashes", "--standalone", "a -- b -- c")
+one(
+    "dashes_behind_script",
+    "--standalone",
+    "-- --r=16",
+    differs=[Difference("*command*", None, "what stands behind the script is the script's, -- too")],
+)
 one("given_twice", "--standalone --nproc-per-node=3 --role=a --nproc_per_node=1 --role b")
 one("local_rank_in_arguments", "--standalone --nproc-per-node=2", "${local_rank} x$local_rank.txt $$ $other ${other}")
 one("module", "--standalone --nproc-per-node=2 -m", "x --lr 0.1", worker="worker")

@@ -150,6 +150,7 @@ TEST_CASE("what stands for something else is named as its origin") {
     CHECK(has_row(text, "log level", "info LOGLEVEL"));
     CHECK(text.find("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE\n") != std::string::npos);
     CHECK(has_row(explained({"--log-format=json"}), "report", "json --log-format"));
+    CHECK(has_row(explained({"--rdzv_backend=c10d"}), "rendezvous", "c10d --rdzv_backend"));
 }
 
 TEST_CASE("every option that was given is in the explanation, as it was spelled") {

@@ -225,6 +225,14 @@ TEST_CASE("options about torchrun's Python are read as torchrun reads them, and 
     CHECK(refusal({"--exit-barrier-timeout=x"}).starts_with("--exit-barrier-timeout: 'x'"));
 }
 
+TEST_CASE("torch's watchdog, which nobody serves here, is said where it is asked for") {
+    const auto asked = [](const char* value) {
+        return events(spec_of({}, a_machine({{"TORCHELASTIC_ENABLE_FILE_TIMER", value}})));
+    };
+    CHECK(asked("1") == Words{"option.ignored"});
+    CHECK(asked("0").empty());
+}
+
 TEST_CASE("several workers get one OpenMP thread each unless somebody said otherwise") {
     const auto several = spec_of({"--nproc-per-node=2"});
     CHECK(several.environment.at("OMP_NUM_THREADS") == "1");

@@ -125,6 +125,16 @@ TEST_CASE("signals and exit codes with a known meaning have words, others none")
     CHECK(sentence_of(Kind::not_executed, 12345).empty());
 }
 
+TEST_CASE("a missing module names the Python that looked for it") {
+    const std::string error = "ModuleNotFoundError: No module named 'torch'";
+    const auto told = missing_module("Traceback:\n  import torch\n" + error + "\n", "/bin/python3");
+    CHECK(contains(told, "/bin/python3"));
+    CHECK(contains(told, "--python"));
+    CHECK_FALSE(missing_module(error, "/bin/python3").empty());
+    CHECK(missing_module(error + "\nValueError: no batch", "/bin/python3").empty());
+    CHECK(missing_module("", "/bin/python3").empty());
+}
+
 TEST_CASE("sizes read as a person would say them") {
     CHECK(bytes_text(0) == "0 bytes");
     CHECK(bytes_text(1023) == "1023 bytes");
