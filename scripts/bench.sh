@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
-names=(allreduce ddp launch memory output rendezvous restart store)
+names=(allreduce ddp launch memory output reform rendezvous restart store)
 name=${1:-}
 check=${2:-}
 is_known=no

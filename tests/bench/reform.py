@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Three nodes in network namespaces (needs root), two workers each: from a fault to the last old worker's end, and to the
+last new worker's main. A worker killed, an agent killed, a host gone silent (its cable is pulled); on the last node, which
+hosts nothing. torchrun gets the same faults, and a minute for each."""
+import os
+import pathlib
+import select
+import signal
+import sys
+import threading
+import time
+
+import bench
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "chaos"))
+import cluster as made  # noqa: E402  (its folder is known only now)
+
+REPETITIONS = 5
+TORCHRUN_REPETITIONS = 3
+PATIENCE_S = 60
+WORKERS = 2
+STEP_MS = 10
+
+
+class Ends:
+    """When each of these processes ended, seen through pidfds."""
+
+    def __init__(self, pids):
+        self.at = {}
+        self.left = {os.pidfd_open(pid): pid for pid in pids}
+        self.thread = threading.Thread(target=self.watch, daemon=True)
+        self.thread.start()
+
+    def watch(self):
+        poll = select.poll()
+        for fd in self.left:
+            poll.register(fd, select.POLLIN)
+        until = time.monotonic() + PATIENCE_S + bench.BOUND_S
+        while self.left and time.monotonic() < until:
+            for fd, _ in poll.poll(1000):
+                self.at[self.left.pop(fd)] = made.now_ns()
+                poll.unregister(fd)
+                os.close(fd)
+
+
+def pids_of(facts):
+    return {fact.pid for fact in facts}
+
+
+def begun_since(cluster, known, count):
+    """The stamps of the first `count` workers nobody knew, when all of them have stepped, else None."""
+    new = [fact for fact in cluster.facts() if fact.pid not in known]
+    begun = [fact.when for fact in new if fact.event == "began"]
+    stepping = {fact.pid for fact in new if fact.event == "stepped"}
+    return begun if len(begun) >= count and len(stepping) >= count else None
+
+
+def start_ours(cluster):
+    cluster.start_server()
+    for host in cluster.hosts.values():
+        cluster.start_node(host, ["--nnodes=2:3", f"--nproc-per-node={WORKERS}", "--max-restarts=1"],
+                           cluster.worker(host, 1 << 30, STEP_MS, 0))
+
+
+def start_torchrun(program):
+    def start(cluster):
+        hosts = list(cluster.hosts.values())
+        for host in hosts:
+            host.node = host.start(
+                program, "--nnodes=2:3", f"--nproc-per-node={WORKERS}", "--max-restarts=1", "--rdzv-backend=c10d",
+                "--rdzv-id=bench", f"--rdzv-endpoint={hosts[0].address}:{made.PORT}", f"--local-addr={host.address}",
+                "--no-python", *cluster.worker(host, 1 << 30, STEP_MS, 0))
+    return start
+
+
+def agent_of(host):
+    """ddprun's child; torchrun is one process."""
+    return host.agent() if "ddprun" in pathlib.Path(f"/proc/{host.node.pid}/comm").read_text(encoding="utf-8") else host.node.pid
+
+
+def kill_worker(host, workers):
+    made.send_signal(workers[0], signal.SIGKILL)
+    return 3
+
+
+def kill_agent(host, _):
+    made.send_signal(agent_of(host), signal.SIGKILL)
+    return 2
+
+
+def fall_silent(host, _):
+    host.unplug()
+    return 2
+
+
+def reform(start, strike):
+    """(ms to the last old worker's end on the nodes that stay, ms to the last new main), or None if not within PATIENCE_S."""
+    with made.Cluster(bench.BIN.parent, "abc") as cluster:
+        start(cluster)
+        try:
+            cluster.wait_for("first steps", lambda: begun_since(cluster, set(), 3 * WORKERS), bench.BOUND_S)
+            known = pids_of(cluster.facts())
+            host = cluster.hosts["c"]
+            own = sorted(pids_of(host.facts()))
+            ends = Ends(known)
+            at = made.now_ns()
+            nodes = strike(host, own)
+            staying = known if nodes == 3 else known - set(own)
+            begun = cluster.wait_for("new round", lambda: begun_since(cluster, known, nodes * WORKERS), PATIENCE_S)
+            cluster.wait_for("end of the old workers", lambda: staying <= set(ends.at))
+        except made.Wrong as wrong:
+            if "first steps" in str(wrong):
+                sys.exit(f"{wrong}\n{cluster.logs()}")
+            return None
+        return (max(ends.at[pid] for pid in staying) - at) / 1e6, (max(begun) - at) / 1e6
+
+
+def main():
+    if reason := made.why_not():
+        sys.exit(reason)
+    torchrun = bench.torchrun()
+    rows = []
+    for case, strike, target, bound_ms in (
+            ("worker killed", kill_worker, "under 100 ms", 100),
+            ("agent killed", kill_agent, "under 1 s", 1000),
+            ("host silent", fall_silent, "under 6 s", 6000)):
+        ours = [reform(start_ours, strike) for _ in range(REPETITIONS)]
+        if None in ours:
+            sys.exit(f"{case}: no new round within {PATIENCE_S} s")
+        peer, name = None, ""
+        if torchrun:
+            # What does not come in a minute is not waited for three times.
+            peer = [reform(start_torchrun(torchrun), strike)]
+            if peer[0]:
+                peer += [reform(start_torchrun(torchrun), strike) for _ in range(TORCHRUN_REPETITIONS - 1)]
+            name = "torchrun c10d" if all(peer) else f"torchrun: not within {PATIENCE_S} s"
+            peer = peer if all(peer) else None
+        for index, what in enumerate(("all stopped", "all restarted")):
+            rows.append(bench.row(
+                f"{case}: {what}", "ms", [one[index] for one in ours], [one[index] for one in peer] if peer else None, name,
+                target, lambda ms, _, bound_ms=bound_ms: ms < bound_ms))
+    return bench.finish("reform", rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
