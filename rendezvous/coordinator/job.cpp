@@ -602,7 +602,7 @@ void Job::close_round(const std::string& why, Instant now, std::vector<Effect>& 
     if (budget_.used() > 0 && refill_after > Duration{}) refill_at_ = now + refill_after;
     join_ends_.reset();
     last_call_ends_.reset();
-    forming_why_.clear();
+    round_->because = std::exchange(forming_why_, {});
     left_.reset();
     for (auto* member : members_.by_arrival())
         if (member->group_rank) set_state(*member, Member::State::starting);

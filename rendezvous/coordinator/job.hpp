@@ -150,6 +150,8 @@ private:
         Instant began_at{};
         /// Until it was stopped.
         Duration ran_for{};
+        /// Why the round before it ended; empty for the first one.
+        std::string because;
         /// Told by its members, and not by this server.
         bool is_recovered = false;
     };

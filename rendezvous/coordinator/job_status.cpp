@@ -35,6 +35,7 @@ JobStatus Job::status(Instant now, std::size_t first_node) const {
     if (pause_ends_ && now < *pause_ends_)
         status.reason += " (" + job_status::seconds(*pause_ends_ - now) + " left)";
     status.round = round_ ? round_->number : -1;
+    if (round_) status.round_because = round_->because;
     status.restarts_used = budget_.used();
     status.max_restarts = budget_.max();
     status.world_size = round_ ? round_->world_size : 0;

@@ -32,6 +32,8 @@ struct JobStatus {
     std::string state;
     std::string reason;
     int round = -1;
+    /// Why there is this round and not still the one before it.
+    std::string round_because;
     int restarts_used = 0;
     int max_restarts = 0;
     int world_size = 0;

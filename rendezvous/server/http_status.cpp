@@ -47,6 +47,7 @@ Json to_json(const coordinator::JobStatus& job) {
         {"state", job.state},
         {"reason", job.reason},
         {"round", job.round},
+        {"round_because", job.round_because.empty() ? Json(nullptr) : Json(job.round_because)},
         {"restarts", {{"used", job.restarts_used}, {"max", job.max_restarts}}},
         {"world_size", job.world_size},
         {"node_count", job.node_count},

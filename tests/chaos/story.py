@@ -37,8 +37,8 @@ class Story:
         restarts = job["restarts"]
         print(f"   job {job['run_id']}: {job['state']}, round {job['round']}, {job['world_size']} ranks, "
               f"{restarts['used']} of {restarts['max']} restarts: {job['reason']}")
-        if job["first_cause"]:
-            print(f"     first cause: {job['first_cause']}")
+        if job["round_because"]:
+            print(f"     this round, because {job['round_because']}")
         for node in job["nodes"]:
             ranks = node["ranks"]
             place = f"ranks {ranks[0]}-{ranks[1]}" if ranks else "no ranks"

@@ -41,6 +41,7 @@ TEST_CASE("a node whose connection ends is lost half a second later, and no budg
             "ready)",
             "a assignment round=1 group_rank=0/1 rank_base=0 world_size=2 restarts=0 "
             "master=10.0.0.97:21097"});
+    CHECK(job.status().round_because == "node b (pid 100) was lost: its connection ended");
 }
 
 TEST_CASE("a node that resumes in time was never away") {

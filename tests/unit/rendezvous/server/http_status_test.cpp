@@ -37,6 +37,7 @@ ServerStatus two_jobs() {
     training.state = "running";
     training.reason = "all 1 nodes run";
     training.round = 2;
+    training.round_because = "node node2 was lost";
     training.restarts_used = 1;
     training.max_restarts = 3;
     training.world_size = 4;
@@ -81,6 +82,7 @@ TEST_CASE("the status page shows jobs, nodes and ranks in the documented order")
       "state": "running",
       "reason": "all 1 nodes run",
       "round": 2,
+      "round_because": "node node2 was lost",
       "restarts": {
         "used": 1,
         "max": 3
