@@ -2,6 +2,7 @@
 #include "agent/runner/replace_file.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -28,16 +29,24 @@ int write_to(const std::string& path, int flags, std::string_view text) {
     return problem;
 }
 
+/// A device, a pipe or a link: /dev/null must stay what it is, for everybody on the machine.
+bool must_stay(const std::string& path) {
+    struct stat there {};
+    return ::lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode);
+}
+
 }  // namespace
 
 int replace_file(const std::string& path, std::string_view text) {
+    constexpr int into_it = O_CREAT | O_TRUNC | O_NONBLOCK;
+    if (must_stay(path)) return write_to(path, into_it, text);
     const auto beside = path + ".ddprun-" + std::to_string(::getpid());
     int problem = write_to(beside, O_CREAT | O_EXCL, text);
     if (problem == 0 && ::rename(beside.c_str(), path.c_str()) == 0) return 0;
     if (problem == 0) problem = errno;
     ::unlink(beside.c_str());
     if (problem == ENOSPC || problem == EDQUOT) return problem;
-    return write_to(path, O_CREAT | O_TRUNC | O_NONBLOCK, text);
+    return write_to(path, into_it, text);
 }
 
 }  // namespace ddprun::agent

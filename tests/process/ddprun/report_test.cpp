@@ -6,6 +6,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <sys/stat.h>
+
 #include <csignal>
 #include <filesystem>
 #include <string>
@@ -103,6 +105,28 @@ TEST_CASE("the report's file is written for good and bad ends, and nothing is le
     CHECK(report["first_cause"]["kind"] == "worker_failed");
     CHECK(contains(bad.err(), "ddprun: job failed"));
     CHECK(files_in(reports.path()) == Words{"report.json"});
+}
+
+TEST_CASE("a report that goes into a link or a pipe leaves it what it is") {
+    const TempDir dir;
+    const TempDir reports;
+    const auto target = (reports / "report.json").string();
+    const auto link = reports / "link";
+    std::filesystem::create_symlink(target, link);
+
+    auto job = one_node(dir, {"--report-file=" + link.string()}, "exit 4");
+    CHECK(job.wait_for_code() == 4);
+    CHECK(std::filesystem::is_symlink(link));
+    CHECK(Json::parse(read_file(target))["exit_code"] == 4);
+
+    // As a device would; nobody reads, and nobody waits for a reader.
+    const auto pipe = reports / "pipe";
+    REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+    auto unread = one_node(dir, {"--report-file=" + pipe.string()}, "exit 4");
+    CHECK(unread.wait_for_code() == 4);
+    CHECK(std::filesystem::is_fifo(pipe));
+    CHECK(contains(unread.err(), "report.not_written"));
+    CHECK(files_in(reports.path()) == Words{"link", "pipe", "report.json"});
 }
 
 TEST_CASE("the report's file is of this job also when that ends before it begins") {
