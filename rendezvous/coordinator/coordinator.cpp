@@ -182,12 +182,19 @@ Coordinator::JobId Coordinator::begin_job(const control::Join& join, Instant now
 }
 
 /// The first node's nonce. A node whose join was never answered joins again under the same one,
-/// and the job that it began the first time may be over by then.
+/// and the job that it began the first time may be over by then, and forgotten.
 std::string Coordinator::unused_incarnation(const control::Join& join) const {
     auto incarnation = join.node.nonce.to_string();
-    for (int life = 2; by_incarnation_.count({join.run_id, incarnation}) > 0; ++life)
+    for (int life = 2; by_incarnation_.count({join.run_id, incarnation}) > 0 ||
+                       has_ended(join.run_id, incarnation);
+         ++life)
         incarnation = join.node.nonce.to_string() + "-" + std::to_string(life);
     return incarnation;
+}
+
+/// So long ago that it is forgotten.
+bool Coordinator::has_ended(const std::string& run_id, const std::string& incarnation) const {
+    return std::find(ended_.begin(), ended_.end(), std::pair{run_id, incarnation}) != ended_.end();
 }
 
 void Coordinator::on_resume(
@@ -217,10 +224,7 @@ std::string Coordinator::objection_to_recovery(
         "the server does not know this job (it was started again, or the job ended long ago)";
     const auto& join = resume.join;
     if (options_.hosted_run_id || interrupted_ || join.settings.is_static) return unknown;
-    const bool has_ended =
-        std::find(ended_.begin(), ended_.end(), std::pair{join.run_id, resume.incarnation}) !=
-        ended_.end();
-    if (has_ended) return "the job ended long ago";
+    if (has_ended(join.run_id, resume.incarnation)) return "the job ended long ago";
     const auto newest = newest_.find(join.run_id);
     if (newest == newest_.end()) {
         const bool is_full = jobs_.size() >= limits::max_jobs_per_server;

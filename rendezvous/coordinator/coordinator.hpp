@@ -97,6 +97,7 @@ private:
     JobId begin_recovery(const control::Resume& resume, Instant now);
     void bind(Peer& peer, JobId id, const Nonce& nonce);
     std::string unused_incarnation(const control::Join& join) const;
+    bool has_ended(const std::string& run_id, const std::string& incarnation) const;
     JobId begin_job(const control::Join& join, Instant now);
     void tell(JobId id, Job::Event event, Instant now, std::vector<Effect>& out);
     void forget(JobId id);

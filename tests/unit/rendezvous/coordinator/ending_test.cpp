@@ -337,3 +337,15 @@ TEST_CASE("a node that begins two jobs under one nonce gives them two incarnatio
     CHECK(job.told().front() == "a welcome incarnation=61000000 lease=0s");
     CHECK(job.status().incarnation == nonce_of("a").to_string() + "-2");
 }
+
+TEST_CASE("a node that begins a job under the nonce of one that is forgotten begins another") {
+    Story job{"1"};
+    job.join("a");
+    job.succeeded("a");
+    job.drop("a");
+    job.pass(61s);
+    REQUIRE(job.coordinator().status(Instant{}).empty());
+
+    job.join("a");
+    CHECK(job.status().incarnation == nonce_of("a").to_string() + "-2");
+}
