@@ -32,6 +32,8 @@ FAULTS = {
     "stop keeper": (True, 3),
     "freeze host": (True, 9),
     "pull cable": (True, 9),
+    "cut control path": (True, 9),
+    "pull server's cable": (False, 6),
     "kill server": (False, 3),
     "stop server": (False, 4),
 }
@@ -153,6 +155,12 @@ class Life:
             case "pull cable":
                 host.unplug()
                 self.undo.append((until, host, host.plug_in))
+            case "cut control path":
+                self.cluster.cut_control_path(host)
+                self.undo.append((until, host, lambda: self.cluster.heal_control_path(host)))
+            case "pull server's cable":
+                self.cluster.server_host.unplug()
+                self.undo.append((until, None, self.cluster.server_host.plug_in))
             case "kill server":
                 self.cluster.kill_server()
                 self.undo.append((until, None, self.cluster.start_server))
