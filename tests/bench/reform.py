@@ -66,8 +66,9 @@ def start_torchrun(program):
     def start(cluster):
         hosts = list(cluster.hosts.values())
         for host in hosts:
+            is_host = int(host is hosts[0])  # its name resolves nowhere, so torchrun cannot tell
             host.node = host.start(
-                program, "--nnodes=2:3", f"--nproc-per-node={WORKERS}", "--max-restarts=1", "--rdzv-backend=c10d",
+                program, f"--rdzv-conf=is_host={is_host}", "--nnodes=2:3", f"--nproc-per-node={WORKERS}", "--max-restarts=1", "--rdzv-backend=c10d",
                 "--rdzv-id=bench", f"--rdzv-endpoint={hosts[0].address}:{made.PORT}", f"--local-addr={host.address}",
                 "--no-python", *cluster.worker(host, 1 << 30, STEP_MS, 0))
     return start
@@ -75,7 +76,7 @@ def start_torchrun(program):
 
 def agent_of(host):
     """ddprun's child; torchrun is one process."""
-    return host.agent() if "ddprun" in pathlib.Path(f"/proc/{host.node.pid}/comm").read_text(encoding="utf-8") else host.node.pid
+    return host.agent() if pathlib.Path(f"/proc/{host.node.pid}/comm").read_text(encoding="utf-8") == "ddprun\n" else host.node.pid
 
 
 def kill_worker(host, workers):
