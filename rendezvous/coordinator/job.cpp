@@ -23,6 +23,12 @@ constexpr Duration retry_while_ending = 1s;
 /// A wake-up later than this means that the server did not run.
 constexpr Duration late_wake_up = limits::heartbeat_interval / 2;
 
+std::string held_text(const Hold& hold) {
+    return "its host was lost or left more than once within 10 min: it stands by for " +
+           std::to_string(std::chrono::ceil<std::chrono::seconds>(hold.length).count()) +
+           " s, unless it is needed";
+}
+
 std::string counted(std::size_t count, const char* one) {
     return std::to_string(count) + " " + one + (count == 1 ? "" : "s");
 }
@@ -107,12 +113,14 @@ void Job::on_joined(Joined joined, Instant now, std::vector<Effect>& out) {
     newcomer.connection = std::move(joined.connection);
     newcomer.reach = std::move(*reach);
     newcomer.heard_at = now;
-    const auto& member = members_.add(std::move(newcomer));
+    auto& member = members_.add(std::move(newcomer));
     ++standby_count_;
     if (const auto next = next_look_at(member)) look_at(*next);
     welcome(member, out);
+    hold_back(member, now, out);
     switch (state_) {
         case State::forming:
+            if (member.hold) send(member, control::Standby{standby_reason(member)}, out);
             if (!round_ && !identity_.previous_end.empty())
                 send(
                     member,
@@ -354,7 +362,10 @@ void Job::lose(Member& member, const std::string& how, Instant now, std::vector<
     }
     // Not one of those who are told to stop.
     set_state(member, Member::State::out);
-    if (!member.is_leaving()) depart(member, std::move(cause), now, out);
+    if (!member.is_leaving()) {
+        if (member.group_rank) hosts_.note_gone(member.host(), round_->number, now);
+        depart(member, std::move(cause), now, out);
+    }
     remove(member, now);
 }
 
@@ -523,6 +534,7 @@ void Job::on_leave(
     cause.round = round_ ? round_->number : -1;
     cause.signal = leave.signal;
     if (!left_) left_ = cause;
+    if (member.group_rank) hosts_.note_gone(member.host(), round_->number, now);
     depart(member, std::move(cause), now, out);
 }
 
@@ -571,7 +583,8 @@ void Job::update_forming(Instant now, std::vector<Effect>& out) {
     if (members_.size() > 0 && !members_.has_somebody_staying()) return judge(now, out);
     if (pause_ends_ && now < *pause_ends_) return say("forming", forming_why_, out);
     pause_ends_.reset();
-    const auto ready = static_cast<int>(members_.candidate_count());
+    const auto ready =
+        static_cast<int>(members_.candidate_count(static_cast<std::size_t>(terms_.nodes.min)));
     if (ready < terms_.nodes.min)
         last_call_ends_.reset();
     else if (!last_call_ends_)
@@ -595,7 +608,8 @@ void Job::update_forming(Instant now, std::vector<Effect>& out) {
 }
 
 void Job::close_round(const std::string& why, Instant now, std::vector<Effect>& out) {
-    const auto chosen = choose_members(members_, most_nodes());
+    const auto chosen =
+        choose_members(members_, static_cast<std::size_t>(terms_.nodes.min), most_nodes());
     const auto warning = give_places(chosen, now);
     enter(State::running, now);
     const auto refill_after = terms_.settings.restart.refill_after;
@@ -646,6 +660,7 @@ std::string Job::give_places(const std::vector<Member*>& chosen, Instant now) {
     for (const auto& placement : order.places) {
         auto& member = *chosen[placement.candidate];
         member.group_rank = static_cast<int>(round.places.size());
+        member.hold.reset();
         Place place;
         place.nonce = member.nonce();
         place.host = member.host();
@@ -745,7 +760,7 @@ void Job::put_out_the_stuck(Instant now) {
 
 void Job::consider_late_node(const Member& member, Instant now, std::vector<Effect>& out) {
     const bool restarts = has_room() && terms_.settings.late_nodes == control::LateNodes::restart &&
-                          !is_anybody_done();
+                          !is_anybody_done() && !member.hold;
     if (restarts) {
         if (!first_late_at_) first_late_at_ = now;
         admit_at_ =
@@ -759,7 +774,7 @@ void Job::admit_late_nodes(Instant now, std::vector<Effect>& out) {
     first_late_at_.reset();
     std::vector<std::string> names;
     for (const auto* member : standbys())
-        if (member->is_candidate()) names.push_back(member->name());
+        if (member->is_candidate() && !member->hold) names.push_back(member->name());
     if (names.empty() || is_anybody_done()) return;
     control::Cause cause;
     cause.kind = control::Cause::Kind::late_node;
@@ -787,6 +802,38 @@ void Job::refuse_surplus(Instant now, std::vector<Effect>& out) {
     }
 }
 
+/// A host that comes and goes ends a round for everybody each time.
+void Job::hold_back(Member& member, Instant now, std::vector<Effect>& out) {
+    if (state_ == State::recovering) return;
+    const auto until = hosts_.stands_by_until(member.host(), now);
+    if (!until || has_other_nodes_at(member.host())) return;
+    member.hold = Hold{*until, *until - now};
+    hold_ends_ = earliest(hold_ends_, until);
+    note("node " + member.name() + ": " + job::held_text(*member.hold), out);
+}
+
+/// Members of the round: it is not the host that comes and goes.
+bool Job::has_other_nodes_at(const std::string& host) const {
+    return round_ &&
+           std::any_of(round_->places.begin(), round_->places.end(), [&](const Place& place) {
+               return place.host == host && members_.find(place.nonce) != nullptr;
+           });
+}
+
+void Job::end_holds(Instant now, std::vector<Effect>& out) {
+    hold_ends_.reset();
+    for (auto* member : members_.by_arrival()) {
+        if (!member->hold) continue;
+        if (now < member->hold->ends_at) {
+            hold_ends_ = earliest(hold_ends_, member->hold->ends_at);
+            continue;
+        }
+        member->hold.reset();
+        if (state_ == State::running && member->is_candidate())
+            consider_late_node(*member, now, out);
+    }
+}
+
 // ---- time ---------------------------------------------------------------------------------------
 
 void Job::on_deadline(Instant now, std::vector<Effect>& out) {
@@ -799,12 +846,13 @@ void Job::on_deadline(Instant now, std::vector<Effect>& out) {
     has_changed_ = true;
     if (state_ != State::recovering && is_due(look_at_)) look_at_the_silent(now, out);
     if (is_due(refill_at_)) refill_budget(out);
+    if (is_due(hold_ends_)) end_holds(now, out);
     if (is_due(admit_at_)) admit_late_nodes(now, out);
     if (state_ == State::draining && is_due(drain_look_at_)) put_out_the_stuck(now);
 }
 
 std::optional<Instant> Job::next_deadline() const {
-    auto next = look_at_;
+    auto next = earliest(look_at_, hold_ends_);
     switch (state_) {
         case State::forming:
             if (pause_ends_) return earliest(next, pause_ends_);
@@ -888,6 +936,7 @@ std::vector<Member*> Job::standbys() {
 
 std::string Job::standby_reason(const Member& member) const {
     if (member.state == Member::State::out) return "its workers of an earlier round are not gone";
+    if (member.hold) return job::held_text(*member.hold);
     if (state_ == State::draining) return "between two rounds: " + reason_;
     if (state_ != State::running) return reason_;
     const auto places = job::counted(round_->places.size(), "node");

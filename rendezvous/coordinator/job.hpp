@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/coordinator/effects.hpp"
+#include "rendezvous/coordinator/host_record.hpp"
 #include "rendezvous/coordinator/membership.hpp"
 #include "rendezvous/coordinator/restart_budget.hpp"
 #include "rendezvous/coordinator/status.hpp"
@@ -251,6 +252,8 @@ private:
     void consider_late_node(const Member& member, Instant now, std::vector<Effect>& out);
     void admit_late_nodes(Instant now, std::vector<Effect>& out);
     void refuse_surplus(Instant now, std::vector<Effect>& out);
+    void hold_back(Member& member, Instant now, std::vector<Effect>& out);
+    void end_holds(Instant now, std::vector<Effect>& out);
 
     // Judging and ending (job_end.cpp).
     void judge(Instant now, std::vector<Effect>& out);
@@ -276,6 +279,7 @@ private:
     Instant ready_by(Instant now) const;
     std::size_t most_nodes() const;
     bool has_room() const;
+    bool has_other_nodes_at(const std::string& host) const;
     bool is_anybody_done() const { return round_ && round_->succeeded_count > 0; }
     bool is_previous_round_settled() const;
     /// There are members with workers of the round at hand, stopping or not.
@@ -328,6 +332,7 @@ private:
     RestartBudget budget_;
     RestartDelay delay_;
     LossRecord losses_;
+    HostRecord hosts_;
     std::uint64_t stale_count_ = 0;
     /// Something other than a heartbeat happened in the event at hand.
     bool has_changed_ = false;
@@ -341,6 +346,9 @@ private:
 
     /// While the job recovers.
     std::optional<Recovery> recovery_;
+
+    /// The first of those who are held is free then, or earlier if it has gone.
+    std::optional<Instant> hold_ends_;
 
     // Forming.
     std::optional<Instant> join_ends_;

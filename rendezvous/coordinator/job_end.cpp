@@ -170,9 +170,10 @@ void Job::refill_budget(std::vector<Effect>& out) {
 
 void Job::give_up_forming(Instant now, std::vector<Effect>& out) {
     using namespace job_end;
-    const auto ready = std::to_string(members_.candidate_count()) + " of " +
-                       (terms_.nodes.min == terms_.nodes.max ? "" : "at least ") +
-                       std::to_string(terms_.nodes.min) + " nodes";
+    const auto ready =
+        std::to_string(members_.candidate_count(static_cast<std::size_t>(terms_.nodes.min))) +
+        " of " + (terms_.nodes.min == terms_.nodes.max ? "" : "at least ") +
+        std::to_string(terms_.nodes.min) + " nodes";
     const auto waited = seconds_text(terms_.settings.join_timeout);
     control::Cause cause;
     if (!round_) {
@@ -208,6 +209,7 @@ void Job::end(
     first_late_at_.reset();
     admit_at_.reset();
     surplus_check_at_.reset();
+    hold_ends_.reset();
     forget_at_ = now + std::max(lease(), job_end::shortest_memory);
     say(control::name_of(outcome),
         result_->first_cause ? result_->first_cause->reason : "every node succeeded",

@@ -106,6 +106,9 @@ std::string Job::node_reason(const Member& member, Instant now) const {
         return "disconnected; last heard " + job_status::ago(now - member.heard_at);
     if (member.is_leaving()) return "leaving (" + signal_name(*member.leave_signal) + ")";
     if (is_silent(member, now)) return silence_text(member, now);
+    if (member.hold)
+        return standby_reason(member) + " (" +
+               job_status::seconds(std::max(Duration{}, member.hold->ends_at - now)) + " left)";
     switch (member.state) {
         case Member::State::ready:
             return state_ == State::forming ? "waiting for others" : standby_reason(member);

@@ -19,6 +19,11 @@ int previous_place(const Member& member) {
     return member.group_rank.value_or(std::numeric_limits<int>::max());
 }
 
+/// Nodes that are not held always, the others as far as they are needed.
+std::size_t admitted_count(std::size_t free, std::size_t held, std::size_t min) {
+    return std::max(free, std::min(free + held, min));
+}
+
 std::string codes_text(const std::vector<int>& codes) {
     std::string text;
     for (const int code : codes)
@@ -75,11 +80,12 @@ const Member* Membership::find(const Nonce& nonce) const {
     return place == by_nonce_.end() ? nullptr : &place->second;
 }
 
-std::size_t Membership::candidate_count() const {
-    return static_cast<std::size_t>(
-        std::count_if(by_nonce_.begin(), by_nonce_.end(), [](const auto& entry) {
-            return entry.second.is_candidate();
-        }));
+std::size_t Membership::candidate_count(std::size_t min) const {
+    std::size_t free = 0;
+    std::size_t held = 0;
+    for (const auto& [nonce, member] : by_nonce_)
+        if (member.is_candidate()) ++(member.hold ? held : free);
+    return membership::admitted_count(free, held, min);
 }
 
 bool Membership::has_somebody_staying() const {
@@ -120,14 +126,20 @@ FormingDecision decide_round(const FormingFacts& facts) {
     return {false, "last call: " + have + "at most " + nodes_text(facts.most) + " ready"};
 }
 
-std::vector<Member*> choose_members(Membership& members, std::size_t most) {
+std::vector<Member*> choose_members(Membership& members, std::size_t min, std::size_t most) {
     std::vector<Member*> chosen;
     for (auto* member : members.by_arrival())
         if (member->is_candidate()) chosen.push_back(member);
-    std::stable_sort(chosen.begin(), chosen.end(), [](const Member* a, const Member* b) {
+    const auto first_held = std::stable_partition(
+        chosen.begin(), chosen.end(), [](const Member* member) { return !member->hold; });
+    std::stable_sort(chosen.begin(), first_held, [](const Member* a, const Member* b) {
         return membership::previous_place(*a) < membership::previous_place(*b);
     });
-    if (chosen.size() > most) chosen.resize(most);
+    std::stable_sort(first_held, chosen.end(), [](const Member* a, const Member* b) {
+        return a->hold->ends_at < b->hold->ends_at;
+    });
+    const auto free = static_cast<std::size_t>(first_held - chosen.begin());
+    chosen.resize(std::min(most, membership::admitted_count(free, chosen.size() - free, min)));
     return chosen;
 }
 

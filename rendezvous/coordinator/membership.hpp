@@ -17,6 +17,12 @@
 
 namespace ddprun::coordinator {
 
+/// Its host came and went too often: it is let in when this is over, or when it is needed.
+struct Hold {
+    Instant ends_at{};
+    Duration length{};
+};
+
 /// One node of a job, as the job sees it.
 struct Member {
     enum class State : std::uint8_t {
@@ -47,6 +53,8 @@ struct Member {
     std::optional<Suspicion> suspicion;
     /// When it counts as lost because its connection ended.
     std::optional<Instant> lost_at;
+    /// While it has no place.
+    std::optional<Hold> hold;
     /// While stopping: when it is no longer waited for, if it is heard then.
     std::optional<Instant> ready_by;
 
@@ -79,7 +87,9 @@ public:
     const Member* find(const Nonce& nonce) const;
 
     std::size_t size() const { return by_nonce_.size(); }
-    std::size_t candidate_count() const;
+    /// How many may be in the next round: those who are held as far as there are fewer than `min`
+    /// without them.
+    std::size_t candidate_count(std::size_t min) const;
     bool has_somebody_staying() const;
 
     /// Everybody, in order of arrival: what leaves for all leaves in this order.
@@ -115,8 +125,8 @@ struct FormingDecision {
 FormingDecision decide_round(const FormingFacts& facts);
 
 /// Those who get into the next round: members of the last one first, then by arrival; at most
-/// `most`.
-std::vector<Member*> choose_members(Membership& members, std::size_t most);
+/// `most`. Of those who are held only as many as `min` needs, soonest free first.
+std::vector<Member*> choose_members(Membership& members, std::size_t min, std::size_t most);
 
 /// Why this node cannot be in a job with that one, naming both values; empty if it can.
 std::string disagreement(const control::Join& job, const control::Join& node);

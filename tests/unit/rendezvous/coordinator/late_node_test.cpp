@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/rendezvous/coordinator/story.hpp"
 
+#include <signal.h>
+
 using namespace ddprun;
 using namespace ddprun::coordinator;
 
@@ -15,6 +17,34 @@ Story two_of_four(control::LateNodes policy) {
     job.started("a b");
     job.told();
     return job;
+}
+
+Story::Tweak under_another_name(int number) {
+    return [=](control::Join& join) { join.node.nonce = nonce_of("n" + std::to_string(number)); };
+}
+
+Story::Tweak at_host(const std::string& host, int number) {
+    return [=](control::Join& join) {
+        join.node.nonce = nonce_of("n" + std::to_string(number));
+        join.node.host = host;
+    };
+}
+
+/// This node is let in by a restart of this round of `a` and `b`.
+void come(Story& job, const std::string& node, int round) {
+    job.join(node, under_another_name(round));
+    job.pass(1s, "a b " + node);
+    job.ready("a b", round);
+    job.started("a b " + node, round + 1);
+}
+
+/// The same, and it is lost at once: two rounds more.
+void come_and_go(Story& job, const std::string& node, int round) {
+    come(job, node, round);
+    job.drop(node);
+    job.pass(500ms, "a b");
+    job.ready("a b", round + 1);
+    job.started("a b", round + 2);
 }
 
 }  // namespace
@@ -91,6 +121,88 @@ TEST_CASE("with never a late node only takes the place of a lost one") {
     job.ready("b", 1);
     CHECK(job.assignment("b").group_rank == 0);
     CHECK(job.assignment("c").group_rank == 1);
+}
+
+TEST_CASE("a host that goes twice within ten minutes stands by for 30 s, and is let in then") {
+    auto job = two_of_four(control::LateNodes::restart);
+    come_and_go(job, "c", 0);
+    come_and_go(job, "c", 2);
+
+    job.told();
+    job.join("c", under_another_name(9));
+    const std::string why =
+        "its host was lost or left more than once within 10 min: it stands by for 30 s, unless it "
+        "is needed";
+    CHECK(
+        job.told() == Lines{
+                          "c welcome incarnation=61000000 lease=30s",
+                          "running: node c (pid 100): " + why,
+                          "c standby \"" + why + "\""});
+    CHECK(job.status().nodes.back().reason == why + " (30.0 s left)");
+    job.pass(29s, "a b c");
+    CHECK(job.told() == Lines{});
+    CHECK(job.status().nodes.back().reason == why + " (1.0 s left)");
+
+    job.pass(1s, "a b c");
+    CHECK(job.told() == Lines{"c standby \"the job restarts in a moment to let this node in\""});
+    job.pass(1s, "a b c");
+    CHECK(job.status().state == "draining");
+    job.ready("a b", 4);
+    CHECK(job.assignment("c").round == 5);
+}
+
+TEST_CASE("a host that stands by is passed over while there are enough without it") {
+    auto job = two_of_four(control::LateNodes::restart);
+    come_and_go(job, "c", 0);
+    come_and_go(job, "c", 2);
+    job.join("c", under_another_name(9));
+
+    job.failed("a", 4);
+    job.ready("a b", 4);
+    CHECK(job.assignment("a").round == 5);
+    CHECK(job.assignment("a").group_world_size == 2);
+
+    job.started("a b", 5);
+    job.drop("b");
+    job.pass(500ms, "a c");
+    job.ready("a", 5);
+    CHECK(job.assignment("c").round == 6);
+    CHECK(job.assignment("c").group_world_size == 2);
+}
+
+TEST_CASE("a host with other nodes in the round is not the one that comes and goes") {
+    Story job{"2:4"};
+    job.join("a", at_host("one", 7));
+    job.join("b", at_host("one", 8));
+    job.pass(30s, "a b");
+    job.started("a b");
+    for (const int round : {0, 2}) {
+        job.join("c", at_host("one", round));
+        job.pass(1s, "a b c");
+        job.ready("a b", round);
+        job.started("a b c", round + 1);
+        job.drop("c");
+        job.pass(500ms, "a b");
+        job.ready("a b", round + 1);
+        job.started("a b", round + 2);
+    }
+    REQUIRE(job.status().round == 4);
+
+    job.join("c", at_host("one", 9));
+    CHECK(job.told().back() == "c standby \"the job restarts in a moment to let this node in\"");
+}
+
+TEST_CASE("a host that left twice stands by like one that was lost") {
+    auto job = two_of_four(control::LateNodes::restart);
+    for (const int round : {0, 2}) {
+        come(job, "c", round);
+        job.leave("c", SIGTERM);
+        job.ready("a b c", round + 1);
+        job.drop("c");
+        job.started("a b", round + 2);
+    }
+    job.join("c", under_another_name(9));
+    CHECK(job.told().back().starts_with("c standby \"its host was lost or left more than once"));
 }
 
 TEST_CASE("when the first workers are done no restart is made for a late node") {

@@ -182,6 +182,7 @@ TEST_CASE("more lost rounds than allowed within an hour are a crash loop, 84") {
     for (int round = 0; round < 3; ++round) {
         job.join("b", [&](control::Join& join) {
             join.node.nonce = nonce_of("b" + std::to_string(round));
+            join.node.host = "b" + std::to_string(round);
         });
         job.pass(1s, "a b");
         job.ready("a", 2 * round);
