@@ -141,6 +141,9 @@ std::optional<control::Refused> Coordinator::objection_to_incarnation(
 std::optional<control::Refused> Coordinator::objection_to_new_job(const control::Join& join) const {
     using namespace coordinating;
     const auto newest = newest_.find(join.run_id);
+    if (options_.hosted_run_id && newest == newest_.end() && !ended_.empty())
+        return control::Refused{
+            "job '" + join.run_id + "' of this ddprun is over", retry_when_over};
     if (options_.hosted_run_id && newest != newest_.end() && jobs_.at(newest->second).is_over())
         // This process is about to exit; whoever comes then finds the port free.
         return control::Refused{

@@ -272,6 +272,7 @@ private:
     const Failure* first_failure() const;
     std::vector<control::Consequence> consequences() const;
     const Failure* first_not_executable() const;
+    const control::Cause& cause_so_far() const;
 
     // Questions.
     bool has_lease() const { return terms_.nodes.max > 1 || terms_.nodes.spares > 0; }

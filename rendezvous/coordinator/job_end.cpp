@@ -87,6 +87,16 @@ const Job::Failure* Job::first_not_executable() const {
     return first == failures_.end() ? nullptr : &*first;
 }
 
+/// What it will have been if nothing else comes: in the order of `judge`.
+/// Requires: the round is being stopped.
+const control::Cause& Job::cause_so_far() const {
+    if (cancel_) return *cancel_;
+    if (const auto* failure = first_not_executable()) return failure->cause;
+    if (departure_) return *departure_;
+    if (const auto* failure = first_failure()) return failure->cause;
+    return stop_->first_cause;
+}
+
 /// Nobody has workers any more: what was it, and what comes next?
 void Job::judge(Instant now, std::vector<Effect>& out) {
     using namespace job_end;

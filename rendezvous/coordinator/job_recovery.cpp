@@ -205,7 +205,7 @@ void Job::finish_recovery(Instant now, std::vector<Effect>& out) {
     const auto number = "round " + std::to_string(round_->number);
     enter(stop_ ? State::draining : State::running, now);
     if (stop_)
-        say("draining", stop_->first_cause.reason, out);
+        say("draining", cause_so_far().reason, out);
     else if (missing.empty())
         say("running", number + " goes on: the server was started again, nobody noticed", out);
     const auto refill_after = terms_.settings.restart.refill_after;
@@ -288,7 +288,7 @@ std::string Job::places_text(const std::vector<int>& ranks) {
 std::string Job::recovery_reason() const {
     return "the server was started again: its nodes have " + seconds_text(lease()) +
            " to come back" +
-           (stop_ ? "; then the round ends: " + stop_->first_cause.reason : std::string{});
+           (stop_ ? "; then the round ends: " + cause_so_far().reason : std::string{});
 }
 
 /// The same with what changes all the time, for the status page.

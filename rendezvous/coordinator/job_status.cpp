@@ -43,7 +43,7 @@ JobStatus Job::status(Instant now, std::size_t first_node) const {
     if (result_ && result_->first_cause)
         status.first_cause = result_->first_cause->reason;
     else if (stop_)
-        status.first_cause = stop_->first_cause.reason;
+        status.first_cause = cause_so_far().reason;
 
     auto members = members_.by_arrival();
     const auto place = [](const Member* member) {

@@ -98,15 +98,24 @@ bool Cluster::until(const std::function<bool()>& condition, Duration longest) {
     while (!condition()) {
         const auto next = world_.next();
         if (!next || *next > end) return false;
-        world_.step();
+        step();
     }
     return true;
+}
+
+void Cluster::step() {
+    world_.step();
+    if (options_.hosted_by.empty() || !server_->is_up()) return;
+    // A hosting `ddprun` exits when it has ended and nobody needs its server any more.
+    const auto found = hosts_.find(options_.hosted_by);
+    const bool has_ended = found != hosts_.end() && found->second->report();
+    if (has_ended && server_->coordinator().is_idle()) server_->kill();
 }
 
 void Cluster::pass(Duration length) {
     const auto end = world_.now() + length;
     while (world_.next() && *world_.next() <= end)
-        world_.step();
+        step();
     world_.advance_to(end);
 }
 

@@ -60,6 +60,8 @@ public:
     void pass(Duration length);
 
 private:
+    void step();
+
     World world_;
     Options options_;
     Network network_;

@@ -326,6 +326,12 @@ TEST_CASE("a hosting ddprun whose job is over begins no other") {
         job.told().front() ==
         "b refused \"job 'job' of this ddprun succeeded (every node succeeded, exit code 0)\" "
         "retry=1s");
+
+    job.drop("a");
+    job.pass(61s);
+    REQUIRE(job.coordinator().status({}).empty());
+    job.join("b");
+    CHECK(job.told().front() == "b refused \"job 'job' of this ddprun is over\" retry=1s");
 }
 
 TEST_CASE("a node that begins two jobs under one nonce gives them two incarnations") {

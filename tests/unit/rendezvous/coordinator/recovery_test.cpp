@@ -194,6 +194,43 @@ TEST_CASE("a round that was being stopped is stopped to its end") {
     CHECK(job.status().restarts_used == 0);
 }
 
+TEST_CASE("a failure that is told when the round stops already is the cause that people see") {
+    auto job = restarted("3", "a b c");
+    job.resume("a", NodeState::ready);
+    job.resume("b", NodeState::stopping, [](control::Resume& resume) {
+        resume.failure.emplace();
+        resume.failure->rank = 2;
+        resume.failure->message = "exited with code 7";
+        resume.age = 3s;
+    });
+    CHECK(job.status().first_cause == "rank 2 on b: exited with code 7");
+    CHECK(job.status().reason.find("rank 2 on b") != std::string::npos);
+
+    job.resume("c", NodeState::running);
+    CHECK(state_of(job) == "draining");
+    CHECK(job.status().first_cause == "rank 2 on b: exited with code 7");
+    CHECK(job.status().reason == "rank 2 on b: exited with code 7");
+}
+
+TEST_CASE("the first cause that people see while a round stops is the one that will be judged") {
+    Story job{"3"};
+    job.run("a b c");
+    const auto late = [](control::WorkerFailure& failure) {
+        failure.rank = 0;
+        failure.message = "late";
+    };
+    job.failed_with("a", 0, 1s, late);
+    CHECK(job.status().first_cause == "rank 0 on a: late");
+    job.failed_with("b", 0, 2s, [](control::WorkerFailure& failure) {
+        failure.rank = 2;
+        failure.message = "early";
+    });
+    CHECK(job.status().first_cause == "rank 2 on b: early");
+    job.drop("c");
+    job.pass(500ms, "a b");
+    CHECK(job.status().first_cause == "node c (pid 100) was lost: its connection ended");
+}
+
 TEST_CASE("all who were ready are in the next round as soon as they are back") {
     auto job = restarted("2", "a b");
     job.resume("a", NodeState::ready);
