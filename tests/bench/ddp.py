@@ -52,10 +52,12 @@ def main():
                     f"{name}, step", "us of CPU", with_ddp, plain, "plain loop", "within 1 %",
                     lambda a, b, ratio=ratio: ratio <= 1.01))
                 rows[-1]["ratio"] = ratio
-            quicker = (lambda a, b: a >= b) if peer else None
+            # One rank alone compares the two libraries of matrix products: printed, and no target.
+            has_target = bool(peer) and ranks > 1
             rows.append(bench.row(
                 f"{name}, trained", "samples/s", [ranks * batch * 1e6 / us for us in ddp],
-                [ranks * batch * 1e6 / us for us in peer], "PyTorch DDP (gloo)", "at least as quick", quicker))
+                [ranks * batch * 1e6 / us for us in peer], "PyTorch DDP (gloo)",
+                "at least as quick" if has_target else "", (lambda a, b: a >= b) if has_target else None))
     return bench.finish("ddp", rows)
 
 
