@@ -157,7 +157,7 @@ private:
         bool is_recovered = false;
     };
     struct Recovery {
-        Instant ends_at{};
+        Instant ends_at;
         /// As told to them, by group rank.
         std::map<int, std::vector<control::Neighbour>> neighbours;
     };

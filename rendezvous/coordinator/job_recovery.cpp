@@ -33,8 +33,7 @@ Job::Job(Identity identity, const control::Resume& first, Instant now)
       delay_(first.join.settings.restart),
       losses_(first.join.settings.max_losses),
       entered_at_(now) {
-    recovery_.emplace();
-    recovery_->ends_at = now + lease();
+    recovery_ = Recovery{now + lease(), {}};
 }
 
 /// A node that this server has never heard of tells what it was doing. Nothing if it cannot belong
