@@ -9,7 +9,6 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <random>
 #include <string>
 
 using namespace ddprun;
@@ -53,10 +52,10 @@ TEST_CASE("a hundred random lives break no invariant and come to an end") {
 }
 
 // Not part of the quick run: ctest gives it its own label.
-TEST_CASE("soak: random lives from a seed that is printed" * doctest::skip()) {
+TEST_CASE("soak: random lives, the same thousand unless a seed is given" * doctest::skip()) {
     const auto given = from_environment("DDPRUN_SEED");
     const auto wanted = from_environment("DDPRUN_SEEDS");
-    const std::uint64_t first = given.empty() ? std::random_device{}() : std::stoull(given);
+    const std::uint64_t first = given.empty() ? 1001 : std::stoull(given);
     const std::uint64_t count = wanted.empty() ? (given.empty() ? 1000 : 1) : std::stoull(wanted);
     MESSAGE("DDPRUN_SEED=", first, " DDPRUN_SEEDS=", count);
     for (std::uint64_t i = 0; i < count; ++i)

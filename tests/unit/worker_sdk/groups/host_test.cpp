@@ -44,7 +44,7 @@ TEST_CASE("of no memory nothing can be taken") {
 }
 
 TEST_CASE("a reduction may write where it reads, in blocks and in what is left over") {
-    for (const std::size_t count : {0, 1, 2047, 2048, 2049, 10'000}) {
+    for (const auto count : std::initializer_list<std::size_t>{0, 1, 2047, 2048, 2049, 10'000}) {
         std::vector<std::vector<float>> ranks;
         for (int rank = 0; rank < 3; ++rank)
             ranks.emplace_back(count, static_cast<float>(rank + 1));

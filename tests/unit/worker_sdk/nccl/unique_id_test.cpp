@@ -40,7 +40,7 @@ TEST_CASE("an announcement is read as it was written") {
 }
 
 TEST_CASE("an announcement of any other length is refused with its length") {
-    for (const std::size_t size : {0, 128, 135, 137}) {
+    for (const auto size : std::initializer_list<std::size_t>{0, 128, 135, 137}) {
         const auto read = read_announcement(std::string(size, 'x'));
 
         REQUIRE(std::holds_alternative<Trouble>(read));
