@@ -106,8 +106,8 @@ AgentRunner::AgentRunner(
           io_,
           keeper_side,
           [this](int signal) { on_signal(signal); },
-          [] {
-              kill_own_node();
+          [page = keeper_side.page] {
+              kill_own_node(*page);
               std::_Exit(exit_codes::internal_error);
           }),
       console_(io_, [this] { workers_.resume_output(); }),
@@ -275,6 +275,9 @@ void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
         latest_link_target(config_.output, place),
         config_.settings.grace};
     post_mortem_.begin();
+    if (plan_->logs.is_none())
+        keeper_.note_error_files(
+            temporary_error_file_stem(config_.worker, *plan_), config_.worker.nproc);
     workers_.spawn(*plan_);
     const auto level = assignment.restart_count > 0 ? log::Level::warning : log::Level::info;
     // More than are allowed, once the budget was refilled.

@@ -51,6 +51,16 @@ void name_stuck(const Stuck& stuck) {
         say("ddprun: and %zu more\n", stuck.count - stuck.named().size());
 }
 
+/// What workers wrote on their way down, when no agent is left to read and remove it.
+void remove_error_files(const KeeperPage& page) {
+    const int count = std::min(page.error_file_count.load(), limits::max_workers_per_node);
+    for (int i = 0; i < count; ++i) {
+        std::array<char, max_error_file_stem_bytes + sizeof "1000000.json"> path;
+        std::snprintf(path.data(), path.size(), "%s%d.json", page.error_file_stem.data(), i);
+        ::unlink(path.data());
+    }
+}
+
 void set_disposition(int signal, void (*handler)(int)) {
     struct sigaction action {};
     action.sa_handler = handler;
@@ -102,6 +112,7 @@ public:
         const auto verdict = watch();
         ::kill(side_.agent, SIGKILL);
         name_stuck(kill_everything());
+        remove_error_files(*side_.page);
         // Only now does the server see this node's connection end.
         if (connection_ >= 0) {
             ::shutdown(connection_, SHUT_RDWR);
@@ -373,8 +384,9 @@ int keep(KeeperSide& side) {
     return Keeper(side).run();
 }
 
-void kill_own_node() {
+void kill_own_node(const KeeperPage& page) {
     name_stuck(kill_descendants(limits::kill_descendants_timeout));
+    remove_error_files(page);
 }
 
 }  // namespace ddprun::agent

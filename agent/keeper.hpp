@@ -28,6 +28,9 @@
 ///     ... threads, sockets, the agent: AgentSide and KeeperLink (keeper_link.hpp)
 namespace ddprun::agent {
 
+/// A longer one is not noted: a node that is killed then leaves its workers' error files.
+inline constexpr std::size_t max_error_file_stem_bytes = 1024;
+
 /// Shared by keeper and agent. The agent writes, the keeper reads.
 struct KeeperPage {
     /// Nanoseconds on the boot clock; 0: no fence.
@@ -35,6 +38,10 @@ struct KeeperPage {
     /// Sessions of the workers by local index, 0 for none: what the keeper kills where there is no
     /// /proc to look into.
     std::array<std::atomic<pid_t>, limits::max_workers_per_node> sessions;
+    /// Error files that are to be removed with the workers: STEM0.json, STEM1.json and so on. The
+    /// stem is not touched while there is a count.
+    std::atomic<int> error_file_count;
+    std::array<char, max_error_file_stem_bytes> error_file_stem;
 };
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 static_assert(std::atomic<pid_t>::is_always_lock_free);
@@ -80,7 +87,8 @@ Result<std::variant<AgentSide, KeeperSide>> fork_agent(
 int keep(KeeperSide& side);
 
 /// Kills everything below the agent, for an agent whose keeper is gone; at most
-/// limits::kill_descendants_timeout. Names what is stuck on stderr. The caller then exits.
-void kill_own_node();
+/// limits::kill_descendants_timeout. Names what is stuck on stderr, and removes the error files
+/// that are noted. The caller then exits.
+void kill_own_node(const KeeperPage& page);
 
 }  // namespace ddprun::agent

@@ -89,6 +89,13 @@ void KeeperLink::set_fence(std::optional<Instant> ends_at) {
     if (after != 0 && (before == 0 || after < before)) tell(Said::fence_moved);
 }
 
+void KeeperLink::note_error_files(const std::string& stem, int count) {
+    page_->error_file_count.store(0);
+    if (stem.size() >= max_error_file_stem_bytes) return;
+    std::memcpy(page_->error_file_stem.data(), stem.c_str(), stem.size() + 1);
+    page_->error_file_count.store(count);
+}
+
 void KeeperLink::note_session(int local_index, pid_t session) {
     page_->sessions[static_cast<std::size_t>(local_index)].store(session);
 }

@@ -56,4 +56,8 @@ std::string own_device(const WorkerSpec& spec, int local_rank);
 /// TMPDIR that the worker sees, else /tmp, and removed after the round.
 std::string error_file_path(const WorkerSpec& spec, const RoundPlan& plan, int local_rank);
 
+/// What the paths of those that are removed after the round begin with; the local rank and ".json"
+/// follow.
+std::string temporary_error_file_stem(const WorkerSpec& spec, const RoundPlan& plan);
+
 }  // namespace ddprun::agent

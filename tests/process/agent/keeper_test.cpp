@@ -4,6 +4,7 @@
 #include "tests/process/support/left_behind.hpp"
 #include "tests/process/support/running.hpp"
 #include "tests/process/support/skip.hpp"
+#include "tests/process/support/temp_dir.hpp"
 #include "tests/process/support/wait.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -154,6 +156,24 @@ TEST_CASE("a SIGKILLed keeper takes its node with it") {
 
     CHECK(node.keeper.wait_for_exit() == WorkerExit(WorkerExit::Killed{SIGKILL, false}));
     CHECK(no_descendants_left());
+}
+
+TEST_CASE("error files that nobody is left to read are gone with their node") {
+    for (const bool is_keeper_killed : {false, true}) {
+        const TempDir dir;
+        const auto first = dir.write("round-0.json", "{}");
+        const auto last = dir.write("round-2.json", "{}");
+        const auto other = dir.write("round-3.json", "{}");
+        Node node({"--error-files", (dir / "round-").string()});
+
+        ::kill(is_keeper_killed ? node.keeper.pid() : node.agent, SIGKILL);
+
+        node.keeper.wait_for_exit();
+        CHECK(no_descendants_left());
+        CHECK_FALSE(std::filesystem::exists(first));
+        CHECK_FALSE(std::filesystem::exists(last));
+        CHECK(std::filesystem::exists(other));
+    }
 }
 
 TEST_CASE("a second SIGINT kills an agent that is silent") {

@@ -7,6 +7,7 @@
 //   --connect PORT     opens a connection to the loopback, hands it up, then writes "hello\n"
 //   --deaf             the agent reads no signals
 //   --raw-terminal     makes the terminal raw
+//   --error-files STEM notes STEM0.json to STEM2.json as the error files of its workers
 //   --orderly          on SIGTERM kills the worker before it exits
 // Prints "keeper PID", "agent PID", "worker PID", "signal NAME" for each signal it is told, and
 // "fenced" when the fence is set.
@@ -41,6 +42,7 @@ struct Options {
     int exit_code = 0;
     std::optional<int> fence_ms;
     std::optional<unsigned short> port;
+    std::string error_files;
     bool is_deaf = false;
     bool makes_terminal_raw = false;
     bool is_orderly = false;
@@ -56,6 +58,7 @@ Options parse(int argc, char** argv) {
         if (word == "--exit") options.exit_code = std::atoi(argv[++at]);
         if (word == "--fence") options.fence_ms = std::atoi(argv[++at]);
         if (word == "--connect") options.port = static_cast<unsigned short>(std::atoi(argv[++at]));
+        if (word == "--error-files") options.error_files = argv[++at];
         if (word == "--deaf") options.is_deaf = true;
         if (word == "--raw-terminal") options.makes_terminal_raw = true;
         if (word == "--orderly") options.is_orderly = true;
@@ -103,7 +106,7 @@ int run_agent(const Options& options, const InheritedState& start, AgentSide sid
             io.stop();
         },
         [&] {
-            kill_own_node();
+            kill_own_node(*side.page);
             exit_code = 1;
             io.stop();
         });
@@ -114,6 +117,7 @@ int run_agent(const Options& options, const InheritedState& start, AgentSide sid
         if (!link.hand_up(connection.native_handle())) return 97;
         boost::asio::write(connection, boost::asio::buffer(std::string_view{"hello\n"}));
     }
+    if (!options.error_files.empty()) link.note_error_files(options.error_files, 3);
     start_worker(options, start, link);
     if (options.makes_terminal_raw) {
         termios modes{};
