@@ -2,6 +2,7 @@
 #include "rendezvous/coordinator/job.hpp"
 
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/text.hpp"
 #include "rendezvous/control/text.hpp"
 #include "rendezvous/coordinator/neighbours.hpp"
 #include "rendezvous/coordinator/rank_order.hpp"
@@ -360,12 +361,10 @@ void Job::lose(Member& member, const std::string& how, Instant now, std::vector<
         out.push_back(Close{member.connection.connection, cause.reason});
         member.is_connected = false;
     }
+    if (member.group_rank) hosts_.note_gone(member.host(), round_->number, now);
     // Not one of those who are told to stop.
     set_state(member, Member::State::out);
-    if (!member.is_leaving()) {
-        if (member.group_rank) hosts_.note_gone(member.host(), round_->number, now);
-        depart(member, std::move(cause), now, out);
-    }
+    if (!member.is_leaving()) depart(member, std::move(cause), now, out);
     remove(member, now);
 }
 
@@ -744,7 +743,7 @@ void Job::stop_member(Member& member, Instant now, std::vector<Effect>& out) {
 /// The round goes on without those whose workers do not die. Somebody who is silent is another
 /// case: its workers may live on, untold, until its fence falls, so it is waited for until it is
 /// lost or heard again, and then has all its time again.
-void Job::put_out_the_stuck(Instant now) {
+void Job::put_out_the_stuck(Instant now, std::vector<Effect>& out) {
     drain_look_at_.reset();
     for (auto* member : members_.by_arrival()) {
         if (member->state != Member::State::stopping) continue;
@@ -752,6 +751,11 @@ void Job::put_out_the_stuck(Instant now) {
             drain_look_at_ = earliest(drain_look_at_, now + limits::silent_check_interval);
         } else if (now >= member->ready_by.value()) {
             set_state(*member, Member::State::out);
+            note(
+                "node " + member->name() + " is out of round " + std::to_string(round_->number) +
+                    ": its workers are not gone " + seconds_text(limits::drain_margin) +
+                    " after their grace",
+                out);
         } else {
             drain_look_at_ = earliest(drain_look_at_, member->ready_by);
         }
@@ -848,7 +852,7 @@ void Job::on_deadline(Instant now, std::vector<Effect>& out) {
     if (is_due(refill_at_)) refill_budget(out);
     if (is_due(hold_ends_)) end_holds(now, out);
     if (is_due(admit_at_)) admit_late_nodes(now, out);
-    if (state_ == State::draining && is_due(drain_look_at_)) put_out_the_stuck(now);
+    if (state_ == State::draining && is_due(drain_look_at_)) put_out_the_stuck(now, out);
 }
 
 std::optional<Instant> Job::next_deadline() const {

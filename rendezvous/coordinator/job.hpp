@@ -248,7 +248,7 @@ private:
     void drain(const control::Cause& cause, int signal, Instant now, std::vector<Effect>& out);
     void stop_untold(Member& member, Instant now, std::vector<Effect>& out);
     void stop_member(Member& member, Instant now, std::vector<Effect>& out);
-    void put_out_the_stuck(Instant now);
+    void put_out_the_stuck(Instant now, std::vector<Effect>& out);
     void consider_late_node(const Member& member, Instant now, std::vector<Effect>& out);
     void admit_late_nodes(Instant now, std::vector<Effect>& out);
     void refuse_surplus(Instant now, std::vector<Effect>& out);

@@ -221,7 +221,7 @@ void Job::finish_recovery(Instant now, std::vector<Effect>& out) {
         if (state_ == State::running) drain(cause, SIGTERM, now, out);
     }
     if (state_ == State::draining) {
-        if (has_lease()) put_out_the_stuck(now);
+        if (has_lease()) put_out_the_stuck(now, out);
         return;
     }
     for (const auto* member : standbys())
