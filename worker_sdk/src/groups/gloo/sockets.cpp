@@ -33,10 +33,11 @@ Sockets open_sockets() {
     const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc/self/fd"), &::closedir);
     if (!folder) return sockets;
     while (const auto* entry = ::readdir(folder.get())) {
-        const int descriptor = ::atoi(entry->d_name);
+        // By name: the descriptor itself may be another thread's, and on its way out.
         struct stat about {};
-        if (::fstat(descriptor, &about) == 0 && S_ISSOCK(about.st_mode))
-            sockets[descriptor] = about.st_ino;
+        if (::fstatat(::dirfd(folder.get()), entry->d_name, &about, 0) == 0 &&
+            S_ISSOCK(about.st_mode))
+            sockets[::atoi(entry->d_name)] = about.st_ino;
     }
     return sockets;
 }
