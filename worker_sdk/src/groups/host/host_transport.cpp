@@ -52,7 +52,7 @@ Outcome HostTransport::run_step(
 void HostTransport::abort() {
     Trouble trouble{Trouble::Kind::peer_lost, text_of(named({rank_})) + " has given up"};
     trouble.ranks = named({rank_});
-    segment_->fail(trouble);
+    fail(trouble);
 }
 
 bool HostTransport::is_quick(const Collective& collective) const {
@@ -81,7 +81,7 @@ bool HostTransport::meet(Wait& wait) {
 bool HostTransport::compare(const Collective& mine, const Posted& theirs, int rank) {
     const auto other = collective_from(theirs);
     if (is_same_call(mine, other)) return true;
-    segment_->fail(mismatch_between(
+    fail(mismatch_between(
         text_of(named({rank_})) + " is at " + describe(mine),
         text_of(named({rank})) + " is at " + describe(other)));
     return false;
@@ -124,7 +124,7 @@ std::vector<int> HostTransport::late_with(
 void HostTransport::lose(const std::vector<int>& ranks) {
     Trouble trouble{Trouble::Kind::peer_lost, "lost " + text_of(named(ranks))};
     trouble.ranks = named(ranks);
-    segment_->fail(trouble);
+    fail(trouble);
 }
 
 void HostTransport::run_out_of_time(const std::vector<int>& ranks, milliseconds after) {
@@ -132,7 +132,7 @@ void HostTransport::run_out_of_time(const std::vector<int>& ranks, milliseconds 
         Trouble::Kind::timeout,
         text_of(named(ranks)) + " did not come within " + std::to_string(after.count()) + " ms"};
     trouble.ranks = named(ranks);
-    segment_->fail(trouble);
+    fail(trouble);
 }
 
 std::vector<int> HostTransport::named(std::vector<int> ranks) const {

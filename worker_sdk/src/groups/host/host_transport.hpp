@@ -47,7 +47,7 @@ public:
     Outcome run_step(
         const Collective& step, const Collective& whole, std::chrono::milliseconds timeout);
     /// Ends the group for all ranks of this host.
-    void fail(const Trouble& trouble) { segment_->fail(trouble); }
+    void fail(const Trouble& trouble) { segment_->fail(rank_, trouble); }
 
 private:
     struct Chunk;

@@ -138,7 +138,7 @@ private:
     }
 
     std::shared_ptr<Segment> give_up(Segment& segment) {
-        segment.fail({Trouble::Kind::other, "memory cannot be shared on this host"});
+        segment.fail(seat_, {Trouble::Kind::other, "memory cannot be shared on this host"});
         store_.set(prefix_ + "verdict", meeting_.await(prefix_ + "refused"));
         return nullptr;
     }

@@ -18,13 +18,16 @@
 
 namespace ddprun::groups {
 
-/// The first page: which trouble the group has died of.
+/// The first page: whose trouble the group has died of.
 struct Segment::Head {
-    static constexpr std::uint32_t fine = 0;
-    static constexpr std::uint32_t being_written = 1;
-    static constexpr std::uint32_t failed = 2;
+    /// That rank + 1; 0 while all is well.
+    std::atomic<std::uint32_t> failed_by;
+};
 
-    std::atomic<std::uint32_t> state;
+/// A page of each rank: the trouble it had. Complete before the rank's number is in the head, and
+/// never touched after that, so nobody ever sees half of one, not even of a rank that is killed
+/// while it writes.
+struct Segment::Note {
     std::int32_t kind;
     std::int32_t rank_count;
     std::array<std::int32_t, 256> ranks;
@@ -49,11 +52,11 @@ constexpr std::size_t seat_stride = whole_pages(sizeof(Seat));
 constexpr std::size_t channel_stride = whole_pages(sizeof(Channel));
 constexpr std::size_t stages_of_a_rank = 2 * Segment::stage_bytes;
 
-std::size_t seats_start() {
-    return segment_page;
+std::size_t seats_start(std::size_t ranks) {
+    return segment_page + ranks * segment_page;
 }
 std::size_t stages_start(std::size_t ranks) {
-    return seats_start() + ranks * seat_stride;
+    return seats_start(ranks) + ranks * seat_stride;
 }
 std::size_t channels_start(std::size_t ranks) {
     return stages_start(ranks) + ranks * stages_of_a_rank;
@@ -160,7 +163,8 @@ void Segment::close_descriptor() {
 }
 
 Seat& Segment::seat(int rank) const {
-    const auto offset = seats_start() + static_cast<std::size_t>(rank) * seat_stride;
+    const auto offset = seats_start(static_cast<std::size_t>(ranks_)) +
+                        static_cast<std::size_t>(rank) * seat_stride;
     return *reinterpret_cast<Seat*>(base_ + offset);
 }
 
@@ -188,10 +192,10 @@ std::uint64_t Segment::offset_of(const void* data, std::size_t bytes) const {
     return start - first;
 }
 
-void Segment::fail(const Trouble& trouble) {
-    auto& to = head();
-    auto expected = Head::fine;
-    if (!to.state.compare_exchange_strong(expected, Head::being_written)) return;
+void Segment::fail(int rank, const Trouble& trouble) {
+    const std::lock_guard lock{failing_};
+    if (has_failed()) return;
+    auto& to = note(rank);
     to.kind = static_cast<std::int32_t>(trouble.kind);
     const auto count = std::min(trouble.ranks.size(), to.ranks.size());
     std::copy_n(trouble.ranks.begin(), count, to.ranks.begin());
@@ -199,7 +203,8 @@ void Segment::fail(const Trouble& trouble) {
     put_text(to.text, trouble.text);
     put_text(to.one_side, trouble.one_side);
     put_text(to.other_side, trouble.other_side);
-    to.state.store(Head::failed, std::memory_order_release);
+    std::uint32_t nobody = 0;
+    head().failed_by.compare_exchange_strong(nobody, static_cast<std::uint32_t>(rank) + 1);
     wake_all();
 }
 
@@ -209,11 +214,11 @@ void Segment::wake_all() {
 }
 
 bool Segment::has_failed() const {
-    return head().state.load(std::memory_order_acquire) == Head::failed;
+    return head().failed_by.load(std::memory_order_acquire) != 0;
 }
 
 Trouble Segment::trouble() const {
-    const auto& from = head();
+    const auto& from = note(static_cast<int>(head().failed_by.load()) - 1);
     Trouble trouble{static_cast<Trouble::Kind>(from.kind), from.text.data()};
     trouble.ranks.assign(from.ranks.begin(), from.ranks.begin() + from.rank_count);
     trouble.one_side = from.one_side.data();
@@ -222,8 +227,12 @@ Trouble Segment::trouble() const {
 }
 
 Segment::Head& Segment::head() const {
-    static_assert(sizeof(Head) <= segment_page, "it has one page");
     return *reinterpret_cast<Head*>(base_);
+}
+
+Segment::Note& Segment::note(int rank) const {
+    static_assert(sizeof(Note) <= segment_page, "it has one page");
+    return *reinterpret_cast<Note*>(base_ + segment_page * (static_cast<std::size_t>(rank) + 1));
 }
 
 }  // namespace ddprun::groups

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <variant>
 
 namespace ddprun::groups {
@@ -85,8 +86,9 @@ public:
     /// Posted::no_offset for memory that lies elsewhere, or sticks out.
     std::uint64_t offset_of(const void* data, std::size_t bytes) const;
 
-    /// The first trouble of any rank ends the group for all: written once.
-    void fail(const Trouble& trouble);
+    /// The first trouble of any rank ends the group for all; `rank` is this process's own. Threads:
+    /// any.
+    void fail(int rank, const Trouble& trouble);
     bool has_failed() const;
     /// So that who sleeps in a meeting looks around at once. (Who sleeps over a message does so
     /// soon.)
@@ -96,14 +98,18 @@ public:
 
 private:
     struct Head;
+    struct Note;
     Segment(int descriptor, std::byte* base, std::size_t bytes, int ranks);
     Head& head() const;
+    Note& note(int rank) const;
 
     int descriptor_;
     std::byte* base_;
     std::size_t bytes_;
     int ranks_;
     std::size_t arena_bytes_;
+    /// One thread of this process at a time writes this rank's note.
+    std::mutex failing_;
 };
 
 }  // namespace ddprun::groups
