@@ -131,11 +131,16 @@ std::optional<control::Refused> Coordinator::objection_to_incarnation(
             "job '" + join.run_id + "' has been started again since: its incarnation is " +
                 identity.incarnation + ", this node belongs to " + *join.incarnation,
             std::nullopt};
-    const auto reason = "superseded by incarnation " + *join.incarnation;
-    tell(id, Job::Interrupted{control::Cause::Kind::superseded, SIGTERM, reason}, now, out);
+    supersede(id, *join.incarnation, now, out);
     return control::Refused{
         "the job's earlier incarnation " + identity.incarnation + " is being ended",
         retry_when_over};
+}
+
+void Coordinator::supersede(
+    JobId id, const std::string& incarnation, Instant now, std::vector<Effect>& out) {
+    const auto reason = "superseded by incarnation " + incarnation;
+    tell(id, Job::Interrupted{control::Cause::Kind::superseded, SIGTERM, reason}, now, out);
 }
 
 std::optional<control::Refused> Coordinator::objection_to_new_job(const control::Join& join) const {
@@ -177,10 +182,15 @@ Coordinator::JobId Coordinator::begin_job(const control::Join& join, Instant now
     identity.is_hosted = options_.hosted_run_id.has_value();
     if (const auto previous = newest_.find(join.run_id); previous != newest_.end())
         identity.previous_end = jobs_.at(previous->second).ending();
+    return add_job(Job{std::move(identity), join, now});
+}
+
+Coordinator::JobId Coordinator::add_job(Job job) {
     const auto id = next_job_++;
-    newest_[join.run_id] = id;
+    const auto& identity = job.identity();
+    newest_[identity.run_id] = id;
     by_incarnation_[{identity.run_id, identity.incarnation}] = id;
-    jobs_.emplace(id, Job{std::move(identity), join, now});
+    jobs_.emplace(id, std::move(job));
     return id;
 }
 
@@ -203,17 +213,15 @@ bool Coordinator::has_ended(const std::string& run_id, const std::string& incarn
 void Coordinator::on_resume(
     Peer& peer, control::Resume resume, Instant now, std::vector<Effect>& out) {
     const auto connection = peer.connected.connection;
-    auto found = by_incarnation_.find({resume.join.run_id, resume.incarnation});
-    if (found == by_incarnation_.end()) {
+    const auto known = by_incarnation_.find({resume.join.run_id, resume.incarnation});
+    if (known == by_incarnation_.end()) {
         if (auto why = objection_to_recovery(resume, now, out); !why.empty()) {
             out.push_back(Send{connection, control::Lost{std::move(why)}});
             out.push_back(Close{connection, "resumed an unknown job"});
             return;
         }
-        begin_recovery(resume, now);
-        found = by_incarnation_.find({resume.join.run_id, resume.incarnation});
     }
-    const auto id = found->second;
+    const auto id = known == by_incarnation_.end() ? begin_recovery(resume, now) : known->second;
     const auto nonce = resume.join.node.nonce;
     tell(id, Job::Resumed{peer.connected, std::move(resume)}, now, out);
     bind(peer, id, nonce);
@@ -240,15 +248,7 @@ std::string Coordinator::objection_to_recovery(
         if (!comes_before_naturally(other.incarnation, resume.incarnation))
             return "job '" + join.run_id + "' has been started again since, as incarnation " +
                    other.incarnation;
-        if (!job.is_over())
-            tell(
-                id,
-                Job::Interrupted{
-                    control::Cause::Kind::superseded,
-                    SIGTERM,
-                    "superseded by incarnation " + resume.incarnation},
-                now,
-                out);
+        if (!job.is_over()) supersede(id, resume.incarnation, now, out);
         return {};
     }
     if (job.is_over()) return {};
@@ -269,11 +269,7 @@ Coordinator::JobId Coordinator::begin_recovery(const control::Resume& resume, In
     identity.run_id = resume.join.run_id;
     identity.incarnation = resume.incarnation;
     identity.has_given_incarnation = resume.join.incarnation.has_value();
-    const auto id = next_job_++;
-    newest_[identity.run_id] = id;
-    by_incarnation_[{identity.run_id, identity.incarnation}] = id;
-    jobs_.emplace(id, Job{std::move(identity), resume, now});
-    return id;
+    return add_job(Job{std::move(identity), resume, now});
 }
 
 /// The connection speaks for the node from here on, if the job took it.

@@ -95,9 +95,11 @@ private:
     std::string objection_to_recovery(
         const control::Resume& resume, Instant now, std::vector<Effect>& out);
     JobId begin_recovery(const control::Resume& resume, Instant now);
+    void supersede(JobId id, const std::string& incarnation, Instant now, std::vector<Effect>& out);
     void bind(Peer& peer, JobId id, const Nonce& nonce);
     std::string unused_incarnation(const control::Join& join) const;
     bool has_ended(const std::string& run_id, const std::string& incarnation) const;
+    JobId add_job(Job job);
     JobId begin_job(const control::Join& join, Instant now);
     void tell(JobId id, Job::Event event, Instant now, std::vector<Effect>& out);
     void forget(JobId id);

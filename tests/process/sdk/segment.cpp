@@ -50,9 +50,9 @@ TEST_CASE("sdk: ranks that fail at once all read the one whole trouble") {
         const std::set<std::string> different(read.begin(), read.end());
         REQUIRE(different.size() == 1);
         const auto& said = *different.begin();
-        CHECK((said == written(mismatch_seen_by(0)) ||
-               said == written(mismatch_seen_by(1)) ||
-               said == written(mismatch_seen_by(2))));
+        CHECK(
+            (said == written(mismatch_seen_by(0)) || said == written(mismatch_seen_by(1)) ||
+             said == written(mismatch_seen_by(2))));
     }
 }
 
