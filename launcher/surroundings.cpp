@@ -6,6 +6,7 @@
 #include "rendezvous/base/random.hpp"
 
 #include <arpa/inet.h>
+#include <elf.h>
 #include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -15,7 +16,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 
 namespace ddprun::launcher {
@@ -86,6 +89,13 @@ bool has_address(const std::string& name) {
     return true;
 }
 
+bool begins_as_machine_code(const std::string& path) {
+    std::array<char, SELFMAG> start{};
+    std::ifstream file(path, std::ios::binary);
+    file.read(start.data(), start.size());
+    return file.gcount() == SELFMAG && std::memcmp(start.data(), ELFMAG, SELFMAG) == 0;
+}
+
 PathLook look_at(const std::string& path) {
     struct stat status {};
     PathLook look;
@@ -95,6 +105,7 @@ PathLook look_at(const std::string& path) {
     // As the effective user, who will execute it. Root may "execute" anything that has one x bit.
     look.is_readable = ::eaccess(path.c_str(), R_OK) == 0;
     look.is_executable = ::eaccess(path.c_str(), X_OK) == 0;
+    look.is_machine_code = S_ISREG(status.st_mode) && begins_as_machine_code(path);
     return look;
 }
 

@@ -144,14 +144,27 @@ Result<WorkerCommand> program_command(
         "give its path, with a slash if it lies in this folder");
 }
 
+/// No interpreter could do anything with it, so nobody meant one.
+Result<WorkerCommand> machine_code_command(const CommandRequest& request, const PathLook& look) {
+    const auto& path = request.words.front();
+    if (!is_program(look))
+        return refusal(
+            EACCES, path + ": is a compiled program that cannot be executed", "chmod +x it");
+    const bool has_slash = path.find('/') != std::string::npos;
+    return WorkerCommand{has_slash ? path : joined("", path), request.words, ""};
+}
+
 }  // namespace
 
 Result<WorkerCommand> find_worker_command(
     const CommandRequest& request, const Environment& environment, const LookAt& look_at) {
     if (request.is_program) return program_command(request, environment, look_at);
-    if (!request.is_module)
-        if (auto checked = check_script(request.words.front(), look_at); !checked)
-            return checked.error();
+    if (!request.is_module) {
+        const auto& script = request.words.front();
+        if (auto checked = check_script(script, look_at); !checked) return checked.error();
+        if (const auto look = look_at(script); look.is_machine_code)
+            return machine_code_command(request, look);
+    }
     const auto python = find_python(request, environment, look_at);
     if (!python) return python.error();
 

@@ -16,6 +16,8 @@ struct PathLook {
     bool is_directory = false;
     bool is_readable = false;
     bool is_executable = false;
+    /// It begins as a compiled program does (ELF).
+    bool is_machine_code = false;
 };
 
 using LookAt = std::function<PathLook(const std::string& path)>;
@@ -25,6 +27,7 @@ struct CommandRequest {
     /// Script, module or program, and its arguments. Requires: not empty.
     std::vector<std::string> words;
     bool is_module = false;
+    /// Searched on PATH as well. A script that is a compiled program is run as one in any case.
     bool is_program = false;
     /// --python; empty: find one.
     std::string python;

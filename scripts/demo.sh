@@ -22,7 +22,7 @@ mkdir -p "$place"
 "$bin"/make_digits --out "$place"/digits
 
 train() { # CHECKPOINT_FOLDER
-    exec "$bin"/ddprun --standalone --nproc-per-node=$workers --max-restarts=3 --no-python \
+    exec "$bin"/ddprun --standalone --nproc-per-node=$workers --max-restarts=3 \
         "$bin"/train_mnist --data "$place"/digits --epochs "$epochs" --checkpoint-dir "$1"
 }
 

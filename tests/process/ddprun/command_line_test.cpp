@@ -48,6 +48,15 @@ TEST_CASE("an unknown shell is named with those that are known, with 2") {
     CHECK(contains(job.err(), "--print-completion: 'tcsh': accepted are bash, zsh and fish"));
 }
 
+TEST_CASE("a compiled program runs without a word that it is one") {
+    Running good{program("ddprun"), {"--standalone", "--nproc-per-node=2", "/bin/true"}};
+    CHECK(good.wait_for_code() == 0);
+    Running bad{program("ddprun"), {"--standalone", "/bin/false"}};
+    CHECK(bad.wait_for_code() == 1);
+    CHECK(contains(bad.err(), "exited with code 1"));
+    CHECK_FALSE(contains(bad.err(), "SyntaxError"));
+}
+
 TEST_CASE("an explanation says which role this process takes and starts nothing") {
     Running job{
         program("ddprun"),

@@ -14,6 +14,7 @@ using namespace ddprun::launcher;
 namespace {
 
 constexpr PathLook program{true, false, true, true};
+constexpr PathLook compiled{true, false, true, true, true};
 constexpr PathLook text_file{true, false, true, false};
 constexpr PathLook secret_file{true, false, false, false};
 constexpr PathLook folder{true, true, true, true};
@@ -173,6 +174,21 @@ TEST_CASE("a program is found as a shell would, and run as it was typed") {
     machine.request.words = {"./a.out"};
     machine.files["./a.out"] = program;
     CHECK(*machine.find() == WorkerCommand{"./a.out", {"./a.out"}, ""});
+}
+
+TEST_CASE("a compiled program needs no word that it is one") {
+    auto machine = rich_machine();
+    machine.request.words = {"bin/train", "--lr", "0.1"};
+    machine.files["bin/train"] = compiled;
+    CHECK(*machine.find() == WorkerCommand{"bin/train", {"bin/train", "--lr", "0.1"}, ""});
+
+    machine.request.words = {"train"};
+    machine.files["train"] = compiled;
+    CHECK(*machine.find() == WorkerCommand{"./train", {"train"}, ""});
+
+    machine.files["train"].is_executable = false;
+    CHECK(machine.refusal() == "train: is a compiled program that cannot be executed\nchmod +x it");
+    CHECK(machine.number() == EACCES);
 }
 
 TEST_CASE("a program that is missing, a folder or not executable is named with what to do") {
