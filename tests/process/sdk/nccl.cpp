@@ -11,7 +11,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
 using namespace ddprun::tests;
 using namespace std::chrono_literals;
@@ -277,5 +280,130 @@ TEST_CASE("nccl: what is missing is named, with every place that was tried") {
         Workers too_old(1, {"endless"}, gpus.variables({{"FAKE_NCCL_VERSION", "21602"}}));
         CHECK(too_old.exit_code(0) == misused);
         CHECK(mentions(too_old.output(0), "is version 2.16.2"));
+    }
+}
+
+TEST_CASE("nccl: a peer whose death NCCL notices first is named all the same") {
+    const FakeGpus gpus;
+    Workers workers(3, {"endless"}, gpus.variables({{"FAKE_NCCL_NOTICES_DEATHS", "1"}}));
+    workers.await_line("ready");
+
+    workers.kill(1, SIGKILL);
+
+    CHECK(workers.exit_codes() == "10 137 10");
+    for (const int rank : {0, 2}) {
+        CAPTURE(workers.output(rank));
+        CHECK(mentions(workers.output(rank), "lost rank 1"));
+    }
+}
+
+TEST_CASE("nccl: whichever call fails, with whatever result, it is said and both ranks end") {
+    struct Failure {
+        std::string call;
+        int result;
+        std::string name;
+    };
+    std::vector<Failure> failures;
+    for (const auto* call :
+         {"ncclCommInitRank",
+          "ncclCommGetAsyncError",
+          "ncclAllReduce",
+          "ncclReduce",
+          "ncclBroadcast",
+          "ncclAllGather",
+          "ncclReduceScatter",
+          "ncclGroupStart",
+          "ncclGroupEnd",
+          "ncclSend",
+          "ncclRecv"})
+        failures.push_back({call, 1, "ncclUnhandledCudaError"});
+    failures.push_back({"ncclAllReduce", 2, "ncclSystemError"});
+    failures.push_back({"ncclAllReduce", 3, "ncclInternalError"});
+    failures.push_back({"ncclAllReduce", 4, "ncclInvalidArgument"});
+    failures.push_back({"ncclAllReduce", 5, "ncclInvalidUsage"});
+    failures.push_back({"ncclAllReduce", 99, "a result of a newer NCCL"});
+    failures.push_back({"ncclCommGetAsyncError", 4, "ncclInvalidArgument"});
+
+    for (const auto& [call, result, name] : failures) {
+        const FakeGpus gpus;
+        const auto failure = call + ":" + std::to_string(result);
+        Workers workers(2, {"few_calls"}, gpus.variables({{"FAKE_NCCL_FAIL", failure}}));
+
+        CAPTURE(failure);
+        const auto codes = workers.exit_codes();
+        CAPTURE(workers.output(0));
+        CAPTURE(workers.output(1));
+        // The second may have seen the first one's end before its own failure.
+        CHECK((codes == "1 1" || codes == "1 10" || codes == "10 1"));
+        CHECK(mentions(workers.output(0) + workers.output(1), name));
+    }
+}
+
+TEST_CASE("nccl: an error that says that the peer is gone is a lost peer, in any call") {
+    for (const std::string call : {"ncclCommInitRank", "ncclCommGetAsyncError", "ncclAllReduce"}) {
+        const FakeGpus gpus;
+        Workers workers(2, {"few_calls"}, gpus.variables({{"FAKE_NCCL_FAIL", call + ":6"}}));
+
+        CAPTURE(call);
+        CHECK(workers.exit_codes() == all_of(peer_lost, 2));
+        CAPTURE(workers.output(0));
+        CHECK(mentions(workers.output(0) + workers.output(1), "ncclRemoteError"));
+    }
+}
+
+TEST_CASE("nccl: an id that cannot be made ends the rank that makes it, and the others lose it") {
+    const FakeGpus gpus;
+    Workers workers(2, {"few_calls"}, gpus.variables({{"FAKE_NCCL_FAIL", "ncclGetUniqueId:2"}}));
+
+    CHECK(workers.exit_codes() == "1 10");
+    CHECK(mentions(workers.output(0), "NCCL cannot make an id"));
+    CHECK(mentions(workers.output(1), "lost rank 0"));
+}
+
+TEST_CASE("nccl: a farewell that fails spoils nothing that was done") {
+    for (const auto* call : {"ncclCommFinalize", "ncclCommDestroy"})
+        for (const auto* result : {":1", ":6"}) {
+            const FakeGpus gpus;
+            const auto failure = std::string{call} + result;
+            Workers workers(2, {"pipelined"}, gpus.variables({{"FAKE_NCCL_FAIL", failure}}));
+
+            CAPTURE(failure);
+            CHECK(workers.exit_codes() == "0 0");
+            // One that is half destroyed must not be aborted.
+            const bool is_abort = mentions(gpus.calls(), "ncclCommAbort");
+            CHECK(is_abort == (call == std::string{"ncclCommFinalize"}));
+        }
+}
+
+TEST_CASE("nccl: communicators that ranks made in another order end in good order too") {
+    const FakeGpus gpus;
+    Workers workers(3, {"messages"}, gpus.variables());
+
+    CHECK(workers.exit_codes() == "0 0 0");
+    const auto calls = gpus.calls();
+    CHECK(mentions(calls, "ncclCommFinalize"));
+    CHECK_FALSE(mentions(calls, "ncclCommAbort"));
+}
+
+TEST_CASE("nccl: a call that never returns ends the process, whichever it is") {
+    const FakeGpus gpus;
+    std::map<std::string, std::unique_ptr<Workers>> stuck;  // all at once: each takes 15 s
+    for (const auto* call :
+         {"ncclCommInitRank",
+          "ncclCommGetAsyncError",
+          "ncclAllReduce",
+          "ncclGroupEnd",
+          "ncclCommFinalize",
+          "ncclCommDestroy"})
+        stuck[call] = std::make_unique<Workers>(
+            1,
+            std::vector<std::string>{"few_calls"},
+            gpus.variables({{"FAKE_NCCL_STUCK", call}, {"SDK_WORKER_TIMEOUT_MS", "2000"}}));
+
+    for (const auto& [call, workers] : stuck) {
+        CAPTURE(call);
+        CHECK(workers->exit_code(0) == 1);
+        CAPTURE(workers->output(0));
+        CHECK(mentions(workers->output(0), "this process ends so that the launcher can start"));
     }
 }

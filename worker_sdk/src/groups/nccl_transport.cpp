@@ -41,6 +41,10 @@ constexpr milliseconds longest_nap = 50ms;
 /// done too. What it gave is under way; after this it was not enough.
 constexpr milliseconds patience_after_a_death = 250ms;
 
+/// NCCL may notice a broken connection before anybody has said who is gone: so long it is asked.
+constexpr milliseconds patience_for_a_name = 1500ms;
+constexpr milliseconds between_questions = 10ms;
+
 /// Nothing else can be done in this process; what is said here is all that the launcher learns.
 [[noreturn]] void end_process(const std::string& text) {
     const auto message = "PeerLost: " + text;
@@ -84,8 +88,10 @@ public:
         gone_since_.reset();
     }
 
-    /// What was found out, else what the plugin says.
+    /// What was found out, else what the plugin says. A lost peer has a name where somebody knows
+    /// it soon.
     Trouble reason(Trouble trouble) {
+        if (trouble.kind == Trouble::Kind::peer_lost) await_name();
         const std::lock_guard lock(mutex_);
         return trouble_ ? *trouble_ : std::move(trouble);
     }
@@ -139,6 +145,17 @@ private:
             if (auto told = watch_->told()) remember(std::move(*told));
         }
         return has_trouble();
+    }
+
+    void await_name() {
+        {
+            const std::lock_guard lock(mutex_);
+            look_at_ = {};
+            between_looks_ = first_look_after / 2;
+        }
+        const auto until = Clock::now() + patience_for_a_name;
+        while (!look_for_trouble() && Clock::now() < until)
+            std::this_thread::sleep_for(between_questions);
     }
 
     bool has_trouble() {

@@ -50,7 +50,8 @@ public:
     Exchange(const Target& to, const DdprunCollective& collective)
         : to_(to),
           collective_(collective),
-          result_(to.nccl.group_start()) {}
+          begun_(to.nccl.group_start()),
+          result_(begun_) {}
 
     void send(const void* data, int peer) {
         if (is_sound())
@@ -65,6 +66,7 @@ public:
     }
 
     Result end() {
+        if (begun_ != Result::success) return begun_;
         const auto ended = to_.nccl.group_end();
         return is_sound() ? ended : result_;
     }
@@ -74,6 +76,7 @@ private:
 
     const Target& to_;
     const DdprunCollective& collective_;
+    const Result begun_;
     Result result_;
 };
 

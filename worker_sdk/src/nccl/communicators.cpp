@@ -33,12 +33,8 @@ Communicators::Communicators(const NcclFunctions& nccl, Settings settings)
       settings_(std::move(settings)) {}
 
 Communicators::~Communicators() {
-    if (!is_aborted_) {
-        const auto comms = comms_;
-        const bool is_clean =
-            std::all_of(comms.begin(), comms.end(), [&](Comm comm) { return finish(comm); });
-        if (!is_clean) abort();
-    }
+    if (!is_aborted_ && !comms_.empty() && !part()) abort();
+    if (parter_.joinable()) parter_.join();
     if (aborter_.joinable()) aborter_.join();
 }
 
@@ -136,16 +132,48 @@ void Communicators::abort_all() {
     abort_ended_.notify_all();
 }
 
-/// False when it has to be aborted.
-bool Communicators::finish(Comm comm) {
+/// False when they have to be aborted. In a thread of its own, since a call that never returns
+/// would otherwise keep a program that is done.
+bool Communicators::part() {
+    parter_ = start_quiet_thread([this] {
+        bool is_clean = false;
+        settings_.on_device([&] {
+            is_clean = finalize_all();
+            if (is_clean) destroy_all();
+        });
+        const std::lock_guard lock(abort_mutex_);
+        is_clean_ = is_clean;
+        parted_.notify_all();
+    });
+    std::unique_lock lock(abort_mutex_);
+    parted_.wait_for(lock, longest_farewell, [&] { return is_clean_.has_value(); });
+    return is_clean_.value_or(false);
+}
+
+/// All at once, for each waits for its peers, and they may have them in another order.
+bool Communicators::finalize_all() {
     const Patience patience{Clock::now() + longest_farewell, [] { return false; }};
-    if (call(
-            comm, [&] { return nccl_.comm_finalize(comm); }, patience))
-        return false;
+    const auto comms = [&] {
+        const std::lock_guard lock(mutex_);
+        return comms_;
+    }();
+    for (const auto comm : comms) {
+        const std::lock_guard lock(mutex_);
+        if (is_aborted_ || !is_fine(nccl_.comm_finalize(comm))) return false;
+    }
+    return std::all_of(
+        comms.begin(), comms.end(), [&](Comm comm) { return !await_ready(comm, patience); });
+}
+
+/// In one group, for the same reason. One whose destruction fails is half gone: nothing more can be
+/// asked of it, not even an abort.
+void Communicators::destroy_all() {
     const std::lock_guard lock(mutex_);
-    if (!is_fine(nccl_.comm_destroy(comm))) return false;
-    comms_.erase(std::find(comms_.begin(), comms_.end(), comm));
-    return true;
+    const bool is_group = comms_.size() > 1;
+    if (is_group) nccl_.group_start();
+    for (const auto comm : std::exchange(comms_, {}))
+        nccl_.comm_destroy(comm);
+    if (is_group) nccl_.group_end();
 }
 
 }  // namespace ddprun::nccl

@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <variant>
@@ -24,7 +25,8 @@ namespace ddprun::nccl {
 ///
 /// An abort ends all of them at once, in one thread; other calls fail from then on. It has a
 /// deadline of its own, after which `end_process` is called: NCCL, or a kernel, is stuck, and
-/// nothing in this process can free it.
+/// nothing in this process can free it. A farewell (finalize, destroy) has a thread and a deadline
+/// too, after which it becomes an abort.
 ///
 /// Any thread, each with the device as its own (OnDevice).
 class Communicators {
@@ -68,7 +70,9 @@ public:
 
 private:
     groups::Outcome await_ready(Comm comm, const Patience& patience);
-    bool finish(Comm comm);
+    bool part();
+    bool finalize_all();
+    void destroy_all();
     void abort_all();
 
     const NcclFunctions& nccl_;
@@ -81,6 +85,10 @@ private:
     std::condition_variable abort_ended_;
     bool has_abort_ended_ = false;
     std::thread aborter_;
+
+    std::condition_variable parted_;  // with abort_mutex_
+    std::optional<bool> is_clean_;    // set when the farewell is over
+    std::thread parter_;
 };
 
 }  // namespace ddprun::nccl

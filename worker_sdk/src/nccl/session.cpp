@@ -22,6 +22,8 @@ constexpr int message_ctas = 2;
 constexpr std::size_t scratch_bytes = 4;
 /// Between two looks at what NCCL has noticed.
 constexpr milliseconds between_states{5};
+/// What a farewell may take, beside an abort.
+constexpr milliseconds longest_end{10'000};
 
 Trouble aborted() {
     return {Trouble::Kind::peer_lost, "aborted"};
@@ -92,8 +94,12 @@ std::variant<std::vector<abi::UniqueId>, Trouble> agree_on_ids(
 
 std::variant<std::unique_ptr<Session>, Trouble> Session::open(
     const NcclFunctions& nccl, const Device& device, const DdprunDeviceOpen& settings) {
-    const OnDevice here(device);
     auto session = std::make_unique<Session>(nccl, device, settings);
+    const Overseer::Watch watch(
+        session->overseer_,
+        Overseer::Work::life,
+        session->last_moment_of(milliseconds(settings.timeout_ms)));
+    const OnDevice here(device);
     if (auto trouble = session->start()) {
         session->abort();
         return *trouble;
@@ -104,7 +110,10 @@ std::variant<std::unique_ptr<Session>, Trouble> Session::open(
 Session::Session(const NcclFunctions& nccl, const Device& device, const DdprunDeviceOpen& settings)
     : nccl_(nccl),
       device_(device),
-      settings_(settings) {
+      settings_(settings),
+      overseer_([this](const std::string& text) {
+          settings_.end_process(settings_.self, text.c_str());
+      }) {
     comms_.emplace(
         nccl_,
         Communicators::Settings{
@@ -119,6 +128,7 @@ Session::Session(const NcclFunctions& nccl, const Device& device, const DdprunDe
 }
 
 Session::~Session() {
+    const Overseer::Watch watch(overseer_, Overseer::Work::life, last_moment_of(longest_end));
     const OnDevice here(device_);
     comms_.reset();
     if (scratch_) device_.driver().memory_free(scratch_);
@@ -144,6 +154,11 @@ Outcome Session::start() {
 
 Patience Session::patience_for(milliseconds timeout) const {
     return {Clock::now() + timeout, [this] { return settings_.is_given_up(settings_.self) != 0; }};
+}
+
+/// When everything that a failure brings along is over too: the abort, and the kernels' end.
+Clock::time_point Session::last_moment_of(milliseconds timeout) const {
+    return Clock::now() + timeout + 3 * milliseconds(settings_.abort_timeout_ms);
 }
 
 Session::Joined Session::join(
@@ -176,14 +191,19 @@ Session::Joined Session::comm_of(const DdprunCollective& collective, const Patie
     return joined;
 }
 
-Queue& Session::queue_of(const DdprunCollective& collective) {
+Overseer::Work Session::work_of(const DdprunCollective& collective) {
     const auto kind = static_cast<Kind>(collective.kind);
-    return *queues_[kind == Kind::send ? 1 : kind == Kind::recv ? 2 : 0];
+    return kind == Kind::send   ? Overseer::Work::send
+           : kind == Kind::recv ? Overseer::Work::recv
+                                : Overseer::Work::collective;
 }
 
 Outcome Session::run(const DdprunCollective& collective) {
+    const auto work = work_of(collective);
+    const Overseer::Watch watch(
+        overseer_, work, last_moment_of(milliseconds(collective.timeout_ms)));
     const OnDevice here(device_);
-    auto& queue = queue_of(collective);
+    auto& queue = *queues_[static_cast<std::size_t>(work)];
     const auto patience = patience_for(milliseconds(collective.timeout_ms));
     auto trouble = perform(collective, queue, patience);
     if (trouble) {

@@ -4,6 +4,7 @@
 #include "worker_sdk/src/nccl/communicators.hpp"
 #include "worker_sdk/src/nccl/device.hpp"
 #include "worker_sdk/src/nccl/nccl_plugin_abi.hpp"
+#include "worker_sdk/src/nccl/overseer.hpp"
 
 #include <array>
 #include <map>
@@ -22,7 +23,8 @@ namespace ddprun::nccl {
 /// has enqueued before its recv.
 ///
 /// The host never waits in CUDA: it asks an event until it is over, looks at what NCCL has noticed
-/// meanwhile, and leaves when the time is over or when the group is aborted.
+/// meanwhile, and leaves when the time is over or when the group is aborted. An Overseer is there
+/// for calls that never come back.
 class Session {
 public:
     static std::variant<std::unique_ptr<Session>, groups::Trouble> open(
@@ -44,10 +46,11 @@ private:
 
     groups::Outcome start();
     Patience patience_for(std::chrono::milliseconds timeout) const;
+    Clock::time_point last_moment_of(std::chrono::milliseconds timeout) const;
     Joined join(
         const std::string& name, int rank, int world_size, int most_ctas, const Patience& patience);
     Joined comm_of(const DdprunCollective& collective, const Patience& patience);
-    Queue& queue_of(const DdprunCollective& collective);
+    static Overseer::Work work_of(const DdprunCollective& collective);
     groups::Outcome perform(
         const DdprunCollective& collective, Queue& queue, const Patience& patience);
     groups::Outcome await(Queue& queue, Comm comm, const Patience& patience);
@@ -57,8 +60,9 @@ private:
     const NcclFunctions& nccl_;
     const Device device_;
     const DdprunDeviceOpen settings_;
+    Overseer overseer_;
     DriverFunctions::DevicePointer scratch_ = 0;
-    std::array<std::unique_ptr<Queue>, 3> queues_;  // collectives, sends, receives
+    std::array<std::unique_ptr<Queue>, 3> queues_;  // by Overseer::Work
     std::mutex messages_mutex_;
     std::map<std::pair<int, int>, Comm> messages_;  // by sender and receiver
     Comm all_ = nullptr;

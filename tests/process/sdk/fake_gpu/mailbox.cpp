@@ -2,9 +2,11 @@
 #include "tests/process/sdk/fake_gpu/mailbox.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,7 +35,8 @@ MeetingPlace::MeetingPlace(const std::string& name, int rank, int world_size)
     memory_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (memory_ == MAP_FAILED) ::abort();
     ::close(file);
-    if (++static_cast<Shared*>(memory_)->joined == world_size) ::unlink(path.c_str());
+    shared().pids.at(static_cast<std::size_t>(rank)) = ::getpid();
+    if (++shared().joined == world_size) ::unlink(path.c_str());
 }
 
 MeetingPlace::~MeetingPlace() {
@@ -41,7 +44,27 @@ MeetingPlace::~MeetingPlace() {
 }
 
 bool MeetingPlace::is_complete() const {
-    return static_cast<Shared*>(memory_)->joined == world_size_;
+    return shared().joined == world_size_;
+}
+
+void MeetingPlace::leave() {
+    ++shared().left;
+}
+
+bool MeetingPlace::have_all_left() const {
+    return shared().left >= world_size_;
+}
+
+bool MeetingPlace::is_anybody_dead() const {
+    for (const auto& pid : shared().pids) {
+        if (pid == 0) continue;
+        const auto process = static_cast<int>(::syscall(SYS_pidfd_open, pid.load(), 0));
+        pollfd ended{process, POLLIN, 0};
+        const bool is_dead = process < 0 || ::poll(&ended, 1, 0) == 1;
+        if (process >= 0) ::close(process);
+        if (is_dead) return true;
+    }
+    return false;
 }
 
 Mailbox& MeetingPlace::box(int from, int to) const {

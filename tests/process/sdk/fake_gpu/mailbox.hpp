@@ -28,6 +28,11 @@ public:
     ~MeetingPlace();
 
     bool is_complete() const;
+    /// A rank that has said farewell is told when all have.
+    void leave();
+    bool have_all_left() const;
+    /// A process of a rank that joined has ended.
+    bool is_anybody_dead() const;
     /// Moves what can be moved; true when all was. `done` counts bytes.
     bool send(int peer, const char* data, std::size_t bytes, std::size_t& done);
     bool recv(int peer, char* data, std::size_t bytes, std::size_t& done);
@@ -35,8 +40,11 @@ public:
 private:
     struct Shared {
         std::atomic<int> joined;
+        std::atomic<int> left;
+        std::array<std::atomic<int>, 64> pids;
     };
 
+    Shared& shared() const { return *static_cast<Shared*>(memory_); }
     Mailbox& box(int from, int to) const;
 
     int rank_;

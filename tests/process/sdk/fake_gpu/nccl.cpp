@@ -6,10 +6,13 @@
 //   FAKE_NCCL_INIT=hangs        a communicator never becomes ready
 //   FAKE_NCCL_DUPLICATE_GPU=1   ... is refused
 //   FAKE_NCCL_ERROR_AT=N        a peer is found lost in the N-th call on a communicator
+//   FAKE_NCCL_NOTICES_DEATHS=1  ... as soon as its process has ended
 //   FAKE_NCCL_ABORT=hangs       ncclCommAbort never returns
 //   FAKE_NCCL_MEMORY=none       ncclMemAlloc fails
+//   FAKE_NCCL_FAIL, _STUCK      calls that fail or never return (mishap.hpp)
 //   FAKE_NCCL_LOG=PATH          every call is written there, a line each
 #include "tests/process/sdk/fake_gpu/mailbox.hpp"
+#include "tests/process/sdk/fake_gpu/mishap.hpp"
 #include "tests/process/sdk/fake_gpu/stream.hpp"
 #include "worker_sdk/src/groups/elementwise.hpp"
 #include "worker_sdk/src/nccl/nccl_abi.hpp"
@@ -39,6 +42,7 @@ struct Communicator {
     int world_size = 0;
     int calls = 0;
     bool is_lost = false;
+    bool has_left = false;
     std::shared_ptr<std::atomic<bool>> is_aborted = std::make_shared<std::atomic<bool>>(false);
 };
 
@@ -205,11 +209,13 @@ std::string call_text(const char* name, std::size_t count, Type type) {
 }  // namespace
 
 extern "C" Result ncclGetVersion(int* version) {
+    if (const auto failed = fake_gpu::mishap("ncclGetVersion")) return *failed;
     *version = number("FAKE_NCCL_VERSION", 22809);
     return Result::success;
 }
 
 extern "C" Result ncclGetUniqueId(UniqueId* id) {
+    if (const auto failed = fake_gpu::mishap("ncclGetUniqueId")) return *failed;
     note("ncclGetUniqueId");
     return ::getrandom(id->bytes, sizeof id->bytes, 0) == sizeof id->bytes ? Result::success
                                                                            : Result::system_error;
@@ -238,6 +244,7 @@ static std::string name_of(const UniqueId& id) {
 
 extern "C" Result ncclCommInitRankScalable(
     Communicator** comm, int world, int rank, int id_count, UniqueId* ids, Config* config) {
+    if (const auto failed = fake_gpu::mishap("ncclCommInitRank")) return *failed;
     note(
         "ncclCommInitRank " + std::to_string(rank) + " of " + std::to_string(world) + " with " +
         std::to_string(id_count) + " ids");
@@ -258,25 +265,34 @@ extern "C" Result ncclCommInitRankConfig(
 }
 
 extern "C" Result ncclCommGetAsyncError(Communicator* comm, Result* result) {
-    const bool is_ready = comm->place->is_complete() && !is_set("FAKE_NCCL_INIT", "hangs");
+    if (const auto failed = fake_gpu::mishap("ncclCommGetAsyncError")) return *failed;
+    const bool is_ready = comm->place->is_complete() && !is_set("FAKE_NCCL_INIT", "hangs") &&
+                          (!comm->has_left || comm->place->have_all_left());
+    if (is_set("FAKE_NCCL_NOTICES_DEATHS", "1") && comm->place->is_anybody_dead())
+        comm->is_lost = true;
     *result = comm->is_lost ? Result::remote_error
               : is_ready    ? Result::success
                             : Result::in_progress;
     return Result::success;
 }
 
-extern "C" Result ncclCommFinalize(Communicator*) {
+extern "C" Result ncclCommFinalize(Communicator* comm) {
+    if (const auto failed = fake_gpu::mishap("ncclCommFinalize")) return *failed;
     note("ncclCommFinalize");
+    comm->has_left = true;
+    comm->place->leave();
     return Result::in_progress;
 }
 
 extern "C" Result ncclCommDestroy(Communicator* comm) {
+    if (const auto failed = fake_gpu::mishap("ncclCommDestroy")) return *failed;
     note("ncclCommDestroy");
     delete comm;
     return Result::success;
 }
 
 extern "C" Result ncclCommAbort(Communicator* comm) {
+    if (const auto failed = fake_gpu::mishap("ncclCommAbort")) return *failed;
     note("ncclCommAbort");
     while (is_set("FAKE_NCCL_ABORT", "hangs"))
         ::pause();
@@ -285,15 +301,29 @@ extern "C" Result ncclCommAbort(Communicator* comm) {
     return Result::success;
 }
 
-extern "C" Result ncclGroupStart() {
+static void begin_group() {
     if (group.depth++ == 0) group.exchange.reset();
+}
+
+static Result end_group() {
+    if (--group.depth > 0 || !group.exchange) return Result::success;
+    start(std::exchange(group.exchange, {}), group.stream);
+    return Result::in_progress;
+}
+
+extern "C" Result ncclGroupStart() {
+    if (const auto failed = fake_gpu::mishap("ncclGroupStart")) return *failed;
+    begin_group();
     return Result::success;
 }
 
 extern "C" Result ncclGroupEnd() {
-    if (--group.depth > 0 || !group.exchange) return Result::success;
-    start(std::exchange(group.exchange, {}), group.stream);
-    return Result::in_progress;
+    if (const auto failed = fake_gpu::mishap("ncclGroupEnd")) {
+        --group.depth;
+        group.exchange.reset();
+        return *failed;
+    }
+    return end_group();
 }
 
 extern "C" Result ncclAllReduce(
@@ -304,6 +334,7 @@ extern "C" Result ncclAllReduce(
     Op op,
     Communicator* comm,
     void* stream) {
+    if (const auto failed = fake_gpu::mishap("ncclAllReduce")) return *failed;
     note(call_text("ncclAllReduce", count, type));
     return reduce_to(in, out, count, type, op, -1, comm, stream);
 }
@@ -317,6 +348,7 @@ extern "C" Result ncclReduce(
     int root,
     Communicator* comm,
     void* stream) {
+    if (const auto failed = fake_gpu::mishap("ncclReduce")) return *failed;
     note(call_text("ncclReduce", count, type));
     return reduce_to(in, out, count, type, op, root, comm, stream);
 }
@@ -329,6 +361,7 @@ extern "C" Result ncclBroadcast(
     int root,
     Communicator* comm,
     void* stream) {
+    if (const auto failed = fake_gpu::mishap("ncclBroadcast")) return *failed;
     note(call_text("ncclBroadcast", count, type));
     const auto bytes = bytes_of(type, count);
     auto exchange = exchange_on(*comm);
@@ -343,6 +376,7 @@ extern "C" Result ncclBroadcast(
 
 extern "C" Result ncclAllGather(
     const void* in, void* out, std::size_t count, Type type, Communicator* comm, void* stream) {
+    if (const auto failed = fake_gpu::mishap("ncclAllGather")) return *failed;
     note(call_text("ncclAllGather", count, type));
     const auto bytes = bytes_of(type, count);
     auto exchange = exchange_on(*comm);
@@ -365,6 +399,7 @@ extern "C" Result ncclReduceScatter(
     Op op,
     Communicator* comm,
     void* stream) {
+    if (const auto failed = fake_gpu::mishap("ncclReduceScatter")) return *failed;
     note(call_text("ncclReduceScatter", count, type));
     const auto bytes = bytes_of(type, count);
     auto exchange = exchange_on(*comm);
@@ -385,16 +420,17 @@ extern "C" Result ncclReduceScatter(
 /// Alone it is a group of one.
 static Result in_group(
     Communicator* comm, void* stream, const std::function<void(Exchange&)>& add) {
-    ncclGroupStart();
+    begin_group();
     if (!group.exchange) group.exchange = exchange_on(*comm);
     group.stream = stream;
     add(*group.exchange);
-    const auto result = ncclGroupEnd();
+    const auto result = end_group();
     return group.depth > 0 ? Result::success : result;
 }
 
 extern "C" Result ncclSend(
     const void* data, std::size_t count, Type type, int peer, Communicator* comm, void* stream) {
+    if (const auto failed = fake_gpu::mishap("ncclSend")) return *failed;
     note(call_text("ncclSend", count, type) + " to " + std::to_string(peer));
     return in_group(comm, stream, [&](Exchange& exchange) {
         give(exchange, peer, data, bytes_of(type, count));
@@ -403,6 +439,7 @@ extern "C" Result ncclSend(
 
 extern "C" Result ncclRecv(
     void* data, std::size_t count, Type type, int peer, Communicator* comm, void* stream) {
+    if (const auto failed = fake_gpu::mishap("ncclRecv")) return *failed;
     note(call_text("ncclRecv", count, type) + " from " + std::to_string(peer));
     return in_group(comm, stream, [&](Exchange& exchange) {
         exchange.receives.push_back(
@@ -411,6 +448,7 @@ extern "C" Result ncclRecv(
 }
 
 extern "C" Result ncclMemAlloc(void** data, std::size_t bytes) {
+    if (const auto failed = fake_gpu::mishap("ncclMemAlloc")) return *failed;
     note("ncclMemAlloc");
     if (is_set("FAKE_NCCL_MEMORY", "none")) return Result::unhandled_cuda_error;
     *data = ::malloc(bytes);
