@@ -290,6 +290,7 @@ private:
     Place& place_of(const Member& member);
     const Place& place_of(const Member& member) const;
     std::vector<Member*> standbys();
+    std::string what_next(Instant now) const;
     std::string standby_reason(const Member& member) const;
     control::Assignment assignment_for(const Member& member) const;
     std::string members_text() const;

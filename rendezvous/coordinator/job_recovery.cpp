@@ -206,7 +206,9 @@ void Job::finish_recovery(Instant now, std::vector<Effect>& out) {
     if (stop_)
         say("draining", cause_so_far().reason, out);
     else if (missing.empty())
-        say("running", number + " goes on: the server was started again, nobody noticed", out);
+        say("running",
+            number + " goes on: the server was started again, no worker was disturbed",
+            out);
     const auto refill_after = terms_.settings.restart.refill_after;
     if (!stop_ && budget_.used() > 0 && refill_after > Duration{}) refill_at_ = now + refill_after;
     // What happened meanwhile counts from here.

@@ -129,29 +129,28 @@ void Job::note_suspects(
     if (suspects.empty() || is_over()) return;
     const auto& first = *suspects.front();
     if (suspects.size() == 1)
-        return note("node " + first.name() + " is " + silence_text(first, now), out);
+        return note("node " + first.name() + " has been " + silence_text(first, now), out);
     std::string names;
     for (std::size_t i = 0; i < std::min(suspects.size(), job_silence::most_named); ++i)
         names += (i == 0 ? "" : ", ") + suspects[i]->name();
     if (suspects.size() > job_silence::most_named)
         names += " and " + std::to_string(suspects.size() - job_silence::most_named) + " more";
     note(
-        std::to_string(suspects.size()) + " nodes are silent for " +
+        std::to_string(suspects.size()) + " nodes have been silent for " +
             job_silence::whole_seconds(now - first.heard_at) + ": " + names,
         out);
 }
 
-/// "silent for 4 s, node b answered its vouch 1 s ago: kept".
+/// "silent for 4 s, node b heard from it 1 s ago: kept".
 std::string Job::silence_text(const Member& member, Instant now) const {
     const auto text = "silent for " + job_silence::whole_seconds(now - member.heard_at);
-    const auto left = " in " + job_silence::whole_seconds(member.heard_at + lease() - now);
-    if (!member.suspicion || !has_witnesses(member))
-        return text + ": lost when its lease ends" + left;
+    const auto lost_in = "lost in " + job_silence::whole_seconds(member.heard_at + lease() - now) +
+                         " unless it is heard";
+    if (!member.suspicion || !has_witnesses(member)) return text + ": " + lost_in;
     if (lost_when_disowned_at(member, now))
         return text + ", " + member.suspicion->reason(witnesses_of(member, now), now) +
                ": lost in a moment";
-    return text + ", " + member.suspicion->reason(witnesses_of(member, now), now) +
-           "; its lease ends" + left;
+    return text + ", " + member.suspicion->reason(witnesses_of(member, now), now) + "; " + lost_in;
 }
 
 /// The server did not run for a while: what it did not hear meanwhile says nothing.

@@ -26,14 +26,25 @@ std::string ago(Duration length) {
 }  // namespace
 }  // namespace job_status
 
+/// How long what the reason tells of lasts, and what follows.
+std::string Job::what_next(Instant now) const {
+    const auto left = [&](Instant end) {
+        return job_status::seconds(std::max(Duration{}, end - now));
+    };
+    if (pause_ends_ && now < *pause_ends_) return " (" + left(*pause_ends_) + " left)";
+    if (state_ != State::forming) return "";
+    if (last_call_ends_)
+        return "; the round begins in " + left(*last_call_ends_) + " at the latest";
+    return "; the job fails in " + left(*join_ends_) + " unless enough nodes come";
+}
+
 JobStatus Job::status(Instant now, std::size_t first_node) const {
     JobStatus status;
     status.run_id = identity_.run_id;
     status.incarnation = identity_.incarnation;
     status.state = state_name_.empty() ? std::string{name_of(state_)} : state_name_;
     status.reason = state_ == State::recovering ? recovery_progress(now) : reason_;
-    if (pause_ends_ && now < *pause_ends_)
-        status.reason += " (" + job_status::seconds(*pause_ends_ - now) + " left)";
+    status.reason += what_next(now);
     status.round = round_ ? round_->number : -1;
     if (round_) status.round_because = round_->because;
     status.restarts_used = budget_.used();

@@ -120,9 +120,10 @@ FormingDecision decide_round(const FormingFacts& facts) {
             "waiting for " + nodes_text(facts.min - facts.ready_count) + " (" + have +
                 (facts.min == facts.most ? "" : "at least ") + std::to_string(facts.min) +
                 " ready)"};
-    if (facts.is_previous_round_settled) return {true, "everybody left of the last round is ready"};
+    if (facts.is_previous_round_settled)
+        return {true, "every remaining node of the last round is ready"};
     if (facts.last_call_ends && facts.now >= *facts.last_call_ends)
-        return {true, "last call is over"};
+        return {true, "the last call for more nodes is over"};
     return {false, "last call: " + have + "at most " + nodes_text(facts.most) + " ready"};
 }
 

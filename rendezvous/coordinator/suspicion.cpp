@@ -60,10 +60,10 @@ std::string Suspicion::reason(const std::vector<Witness>& witnesses, Instant now
         if (counts) list += (list.empty() ? "" : ", ") + witness.host;
     }
     if (latest && is_vouched_for(now))
-        return "node " + latest->second + " answered its vouch " +
+        return "node " + latest->second + " heard from it " +
                suspecting::tenths(now - latest->first) + " ago: kept";
-    if (!silent.empty()) return silent + " would know, but cannot be asked";
-    if (!disowning.empty()) return "nobody of its neighbours hears it: " + disowning;
+    if (!silent.empty()) return silent + " may hear it, but cannot be asked";
+    if (!disowning.empty()) return "none of its neighbours hears it: " + disowning;
     return "its neighbours are being asked";
 }
 

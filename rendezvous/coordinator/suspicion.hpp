@@ -49,7 +49,7 @@ public:
     bool is_vouched_for(Instant now) const;
     /// When it is lost, as things stand; nothing: somebody may still vouch for it.
     std::optional<Instant> lost_at(Instant heard_at, const std::vector<Witness>& witnesses) const;
-    /// "node b answered its vouch 1.0 s ago": why it is kept, or is not, for people.
+    /// "node b heard from it 1.0 s ago": why it is kept, or is not, for people.
     std::string reason(const std::vector<Witness>& witnesses, Instant now) const;
 
 private:

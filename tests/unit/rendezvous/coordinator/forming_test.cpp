@@ -45,16 +45,24 @@ TEST_CASE("an elastic job waits for the last call, started again when the count 
 
     job.pass(29s, "a b");
     CHECK(job.told() == Lines{});
+    CHECK(
+        job.status().reason ==
+        "last call: 2 of at most 4 nodes ready; the round begins in 1.0 s at the latest");
     job.drop("b");
     job.pass(1s, "a");
-    CHECK(job.status().reason == "waiting for 1 node (1 of at least 2 ready)");
+    CHECK(
+        job.status().reason ==
+        "waiting for 1 node (1 of at least 2 ready); the job fails in 570.0 s unless enough nodes "
+        "come");
     job.join("c");
     job.told();
     job.pass(29s, "a c");
     CHECK(job.told() == Lines{});
     job.pass(1s, "a c");
     CHECK(ranks_of(job, "a c") == "a=0 c=1");
-    CHECK(job.status().reason == "round 0 complete: 2 nodes, 4 workers (last call is over)");
+    CHECK(
+        job.status().reason ==
+        "round 0 complete: 2 nodes, 4 workers (the last call for more nodes is over)");
 }
 
 TEST_CASE("after a round the next one does not wait for a last call") {

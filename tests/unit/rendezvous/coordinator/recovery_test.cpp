@@ -67,8 +67,8 @@ TEST_CASE("when all members come back to a server that was started again, nobody
                           "c resumed",
                           "c assignment round=0 group_rank=2/3 rank_base=4 world_size=6 restarts=0 "
                           "master=10.0.0.97:20097",
-                          "running: round 0 goes on: the server was started again, nobody "
-                          "noticed"});
+                          "running: round 0 goes on: the server was started again, no worker "
+                          "was disturbed"});
     job.pass(60s, "a b c");
     CHECK(job.told() == Lines{});
     job.succeeded("b c");

@@ -49,8 +49,8 @@ TEST_CASE("a silent member is asked about at its neighbours, and disowned by all
         job.told() == Lines{
                           "c ask 62000000 round=0",
                           "a ask 62000000 round=0",
-                          "running: node b (pid 100) is silent for 3 s, its neighbours are being "
-                          "asked; its lease ends in 27 s"});
+                          "running: node b (pid 100) has been silent for 3 s, its neighbours are "
+                          "being asked; lost in 27 s unless it is heard"});
     // Nobody has promised anything yet.
     for (const auto* witness : {"a", "c"})
         job.say(witness, control::NeighbourHeard{nonce_of("b"), 0, std::nullopt, false});
@@ -60,13 +60,13 @@ TEST_CASE("a silent member is asked about at its neighbours, and disowned by all
     disown(job, "a c", "b");
     CHECK(
         node_reason(job, 1) ==
-        "silent for 4 s, nobody of its neighbours hears it: c, a: lost in a moment");
+        "silent for 4 s, none of its neighbours hears it: c, a: lost in a moment");
 
     job.pass(999ms);
     CHECK_FALSE(has_line(job.told(), "draining"));
     job.pass(1ms, "a c");
     const std::string why =
-        "node b (pid 100) was lost: nothing was heard of it for 5 s, and nobody of its neighbours "
+        "node b (pid 100) was lost: nothing was heard of it for 5 s, and none of its neighbours "
         "hears it: c, a";
     const auto told = job.told();
     CHECK(has_line(told, "b lost \"" + why));
@@ -82,14 +82,14 @@ TEST_CASE("a silent member that a neighbour vouches for is kept until its lease 
 
     vouch(job, "c", "b", 100ms);
     CHECK(
-        job.told() == Lines{"running: node b (pid 100) is silent, but node c answered its vouch "
-                            "0.1 s ago: kept"});
+        job.told() ==
+        Lines{"running: node b (pid 100) is silent, but node c heard from it 0.1 s ago: kept"});
     // The other one need not disown it.
     job.pass(1s, "a c");
     CHECK(job.told() == Lines{"c ask 62000000 round=0", "a ask 62000000 round=0"});
     CHECK(
         node_reason(job, 1) ==
-        "silent for 4 s, node c answered its vouch 1.1 s ago: kept; its lease ends in 26 s");
+        "silent for 4 s, node c heard from it 1.1 s ago: kept; lost in 26 s unless it is heard");
 
     for (int second = 4; second < 29; ++second) {
         vouch(job, "c", "b", 0s);
@@ -141,7 +141,7 @@ TEST_CASE("a neighbour that is silent too could know better: the lease decides")
     job.told();
     CHECK(
         node_reason(job, 1) ==
-        "silent for 4 s, c would know, but cannot be asked; its lease ends in 26 s");
+        "silent for 4 s, c may hear it, but cannot be asked; lost in 26 s unless it is heard");
 
     job.pass(25s, "a");
     CHECK_FALSE(has_line(job.told(), "draining"));
@@ -174,9 +174,10 @@ TEST_CASE("with fewer than two neighbours in reach nobody is asked, and the leas
 
     job.pass(29s, "a c");
     CHECK(
-        job.told() == Lines{"running: node b (pid 100) is silent for 3 s: lost when its lease ends "
-                            "in 27 s"});
-    CHECK(node_reason(job, 1) == "silent for 29 s: lost when its lease ends in 1 s");
+        job.told() ==
+        Lines{
+            "running: node b (pid 100) has been silent for 3 s: lost in 27 s unless it is heard"});
+    CHECK(node_reason(job, 1) == "silent for 29 s: lost in 1 s unless it is heard");
     job.pass(1s, "a c");
     CHECK(has_line(job.told(), "b lost"));
 }
@@ -288,6 +289,7 @@ TEST_CASE("many that fall silent at once are one line") {
     job.pass(3s, "a");
 
     CHECK(
-        job.told() == Lines{"running: 4 nodes are silent for 3 s: b (pid 100), c (pid 100), d "
-                            "(pid 100) and 1 more"});
+        job.told() ==
+        Lines{"running: 4 nodes have been silent for 3 s: b (pid 100), c (pid 100), d "
+              "(pid 100) and 1 more"});
 }
