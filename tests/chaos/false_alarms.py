@@ -38,6 +38,8 @@ class Starved:
             try:
                 group.mkdir()
                 try:
+                    if not (group / limit).exists():
+                        raise OSError("no control group")
                     (group / limit).write_text(value)
                     self.home = pathlib.Path(root + self.path_below(root)) / "cgroup.procs"
                     (group / "cgroup.procs").write_text(str(self.pid))
@@ -56,6 +58,16 @@ class Starved:
                 return path
         return "/"
 
+    def was_throttled(self):
+        """In how many of how many periods it was made to wait."""
+        if not self.group:
+            return ""
+        lines = (self.group / "cpu.stat").read_text(encoding="ascii").splitlines()
+        told = {words[0]: int(words[1]) for words in map(str.split, lines)}
+        if told["nr_throttled"] < told["nr_periods"] / 2:
+            raise Wrong(f"the agent was not starved: {told}")
+        return f" in {told['nr_throttled']} of {told['nr_periods']} periods"
+
     def pace(self):
         while not self.is_over.is_set():
             made.send_signal(self.pid, signal.SIGSTOP)
@@ -72,7 +84,7 @@ class Starved:
             self.busy.send_signal(signal.SIGCONT)
         else:
             self.pacer.start()
-        return "a control group" if self.group else "stopping it"
+        return self
 
     def __exit__(self, *_):
         if not self.group:
@@ -123,13 +135,14 @@ def three_nodes(cluster, seconds):
     cluster.start_server()
     job = Job(cluster)
     starving = cluster.hosts["b"]
-    with Starved(starving.agent()) as means:
+    with Starved(starving.agent()) as starved:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             time.sleep(min(60, max(0, until - time.monotonic())))
             if seconds > 60:
                 job.must_be_undisturbed(f"{seconds - max(0, until - time.monotonic()):.0f} s of an agent with a twentieth of a core")
-    job.must_be_undisturbed(f"an agent had a twentieth of a core for {seconds} s (by {means})")
+        means = f"a control group, throttled{starved.was_throttled()}" if starved.group else "stopping it"
+    job.must_be_undisturbed(f"an agent had a twentieth of a core for {seconds:g} s (by {means})")
     cluster.cut_control_path(starving)
     time.sleep(20)
     silent_s = [node["heard_ago_s"] for node in cluster.job()["nodes"] if node["host"] == starving.name]
