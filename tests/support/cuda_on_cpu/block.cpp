@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+// The threads of a block as fibers: one runs until it has to wait for the others, then the next.
+#include "tests/support/cuda_on_cpu/kernel.hpp"
+#include "tests/support/cuda_on_cpu/warp.hpp"
+
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+// ThreadSanitizer wants to be told of fibers, where it is.
+extern "C" {
+void* __tsan_create_fiber(unsigned flags) __attribute__((weak));
+void* __tsan_get_current_fiber() __attribute__((weak));
+void __tsan_switch_to_fiber(void* fiber, unsigned flags) __attribute__((weak));
+}
+
+namespace cuda_on_cpu {
+
+namespace {
+
+constexpr std::size_t stack_bytes = std::size_t{256} << 10;
+constexpr unsigned lanes_of_warp = 32;
+
+/// Reused from block to block, and never given back: at most one per thread of a block.
+struct Fiber {
+    ucontext_t context{};
+    void* watched = nullptr;  ///< ThreadSanitizer's
+};
+
+/// Where threads wait until all of them are there. What they said in a turn stays until everybody
+/// has been in the next one.
+struct Meeting {
+    struct Turn {
+        std::uint64_t values[lanes_of_warp]{};
+        std::uint32_t lanes = 0;
+        int sum = 0;
+    };
+    Turn turns[2];
+    std::uint64_t number = 0;
+    unsigned arrived = 0;
+};
+
+class Block {
+public:
+    void run(const Kernel& kernel, const Shape& shape, const Dimensions& block, void** arguments);
+
+    Place& place() { return place_; }
+    int meet_block(int value);
+    Said meet_warp(std::uint32_t mask, std::uint64_t value);
+    std::uint32_t lanes_that_run() const;
+
+private:
+    struct Thread {
+        Fiber* fiber = nullptr;
+        const Meeting* waits_for = nullptr;
+        std::uint64_t turn = 0;
+        bool is_over = false;
+    };
+
+    static void fiber_main();
+    void run_threads();
+    void switch_to(Fiber& fiber);
+    void wait_for(Meeting& meeting, std::uint64_t turn);
+    void thread_ended();
+    void end_turn(Meeting& meeting);
+    Fiber& free_fiber();
+    void prepare(Fiber& fiber) const;
+    bool go_on(unsigned thread);
+    [[noreturn]] void give_up(const char* why) const;
+    std::uint32_t lanes_there() const;
+    std::uint32_t lanes_ended() const;
+
+    const Kernel* kernel_ = nullptr;
+    void** arguments_ = nullptr;
+    std::vector<Thread> threads_;
+    unsigned current_ = 0;
+    unsigned next_ = 0;
+    unsigned living_ = 0;
+    Meeting all_;
+    std::map<std::pair<unsigned, std::uint32_t>, Meeting> warps_;
+    Place place_;
+
+    Fiber home_;
+    std::vector<std::unique_ptr<Fiber>> fibers_;
+    std::vector<Fiber*> free_;
+    Fiber* running_ = nullptr;
+};
+
+/// One per thread of the process, until that ends.
+Block& block() {
+    static thread_local Block* only = nullptr;
+    if (!only) only = new Block;
+    return *only;
+}
+
+void Block::give_up(const char* why) const {
+    std::fprintf(
+        stderr,
+        "kernel %s, block (%u, %u, %u), thread %u: %s\n",
+        kernel_->name,
+        place_.block.x,
+        place_.block.y,
+        place_.block.z,
+        current_,
+        why);
+    std::abort();
+}
+
+void Block::run(const Kernel& kernel, const Shape& shape, const Dimensions& at, void** arguments) {
+    kernel_ = &kernel;
+    arguments_ = arguments;
+    place_.block = {at.x, at.y, at.z};
+    place_.block_size = {shape.block.x, shape.block.y, shape.block.z};
+    place_.grid_size = {shape.grid.x, shape.grid.y, shape.grid.z};
+    threads_.assign(shape.block.x * shape.block.y * shape.block.z, {});
+    living_ = static_cast<unsigned>(threads_.size());
+    next_ = 0;
+    all_ = {};
+    warps_.clear();
+    if (__tsan_get_current_fiber) home_.watched = __tsan_get_current_fiber();
+    while (living_ > 0) {
+        bool has_moved = false;
+        if (next_ < threads_.size()) {
+            switch_to(free_fiber());
+            has_moved = true;
+        }
+        for (unsigned thread = 0; thread < threads_.size(); ++thread)
+            has_moved |= go_on(thread);
+        if (!has_moved) give_up("all threads wait, for different things");
+    }
+}
+
+bool Block::go_on(unsigned thread) {
+    auto& one = threads_[thread];
+    if (!one.fiber || one.is_over || one.waits_for->number == one.turn) return false;
+    auto& fiber = *one.fiber;
+    one.fiber = nullptr;
+    current_ = thread;
+    switch_to(fiber);
+    return true;
+}
+
+Fiber& Block::free_fiber() {
+    if (!free_.empty()) {
+        auto* fiber = free_.back();
+        free_.pop_back();
+        return *fiber;
+    }
+    prepare(*fibers_.emplace_back(std::make_unique<Fiber>()));
+    return *fibers_.back();
+}
+
+void Block::prepare(Fiber& fiber) const {
+    void* const stack = ::mmap(
+        nullptr,
+        stack_bytes,
+        PROT_READ | PROT_WRITE,
+        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+        -1,
+        0);
+    if (stack == MAP_FAILED) give_up("no memory for a stack");
+    ::getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = stack;
+    fiber.context.uc_stack.ss_size = stack_bytes;
+    fiber.context.uc_link = nullptr;
+    ::makecontext(&fiber.context, &Block::fiber_main, 0);
+    if (__tsan_create_fiber) fiber.watched = __tsan_create_fiber(0);
+}
+
+void Block::switch_to(Fiber& fiber) {
+    auto* from = running_ ? running_ : &home_;
+    running_ = &fiber == &home_ ? nullptr : &fiber;
+    if (__tsan_switch_to_fiber) __tsan_switch_to_fiber(fiber.watched, 0);
+    ::swapcontext(&from->context, &fiber.context);
+}
+
+/// A fiber runs threads that nobody has begun, one after the other: where threads do not wait for
+/// each other one fiber is enough.
+void Block::fiber_main() {
+    auto& here = block();
+    for (;;) {
+        here.run_threads();
+        here.free_.push_back(here.running_);
+        here.switch_to(here.home_);
+    }
+}
+
+void Block::run_threads() {
+    while (next_ < threads_.size()) {
+        current_ = next_++;
+        const auto& size = place_.block_size;
+        place_.thread = {current_ % size.x, current_ / size.x % size.y, current_ / size.x / size.y};
+        kernel_->run_thread(arguments_);
+        thread_ended();
+    }
+}
+
+void Block::thread_ended() {
+    threads_[current_].is_over = true;
+    --living_;
+    if (living_ > 0 && all_.arrived == living_) end_turn(all_);
+}
+
+void Block::end_turn(Meeting& meeting) {
+    ++meeting.number;
+    meeting.arrived = 0;
+    meeting.turns[meeting.number & 1] = {};
+}
+
+void Block::wait_for(Meeting& meeting, std::uint64_t turn) {
+    const auto thread = current_;
+    const auto place = place_.thread;
+    auto& one = threads_[thread];
+    one.fiber = running_;
+    one.waits_for = &meeting;
+    one.turn = turn;
+    switch_to(home_);
+    current_ = thread;
+    place_.thread = place;
+}
+
+int Block::meet_block(int value) {
+    const auto turn = all_.number;
+    all_.turns[turn & 1].sum += value;
+    if (++all_.arrived == living_)
+        end_turn(all_);
+    else
+        wait_for(all_, turn);
+    return all_.turns[turn & 1].sum;
+}
+
+std::uint32_t Block::lanes_there() const {
+    const auto first = current_ / lanes_of_warp * lanes_of_warp;
+    const auto count = static_cast<unsigned>(threads_.size()) - first;
+    return count >= lanes_of_warp ? ~std::uint32_t{0} : (std::uint32_t{1} << count) - 1;
+}
+
+std::uint32_t Block::lanes_ended() const {
+    const auto first = current_ / lanes_of_warp * lanes_of_warp;
+    std::uint32_t ended = 0;
+    for (unsigned lane = 0; lane < lanes_of_warp && first + lane < threads_.size(); ++lane)
+        if (threads_[first + lane].is_over) ended |= std::uint32_t{1} << lane;
+    return ended;
+}
+
+std::uint32_t Block::lanes_that_run() const {
+    return lanes_there() & ~lanes_ended();
+}
+
+Said Block::meet_warp(std::uint32_t mask, std::uint64_t value) {
+    const auto lane = current_ % lanes_of_warp;
+    const auto awaited = mask & lanes_there();
+    if (!((mask >> lane) & 1U)) give_up("calls a warp's function without being in its mask");
+    if (awaited & lanes_ended()) give_up("waits for a lane of its warp that has ended");
+    auto& meeting = warps_[{current_ / lanes_of_warp, mask}];
+    const auto turn = meeting.number;
+    auto& said = meeting.turns[turn & 1];
+    said.values[lane] = value;
+    said.lanes |= std::uint32_t{1} << lane;
+    if (said.lanes == awaited)
+        end_turn(meeting);
+    else
+        wait_for(meeting, turn);
+    Said all{};
+    for (unsigned i = 0; i < lanes_of_warp; ++i)
+        all.values[i] = said.values[i];
+    all.lanes = said.lanes;
+    all.lane = static_cast<int>(lane);
+    return all;
+}
+
+std::vector<const Kernel*>& kernels() {
+    static auto* const all = new std::vector<const Kernel*>;
+    return *all;
+}
+
+}  // namespace
+
+Place& place() {
+    return block().place();
+}
+
+int meet_block(int value) {
+    return block().meet_block(value);
+}
+
+Said meet_warp(std::uint32_t mask, std::uint64_t value) {
+    return block().meet_warp(mask, value);
+}
+
+std::uint32_t lanes_that_run() {
+    return block().lanes_that_run();
+}
+
+void run(const Kernel& kernel, const Shape& shape, void** arguments) {
+    for (unsigned z = 0; z < shape.grid.z; ++z)
+        for (unsigned y = 0; y < shape.grid.y; ++y)
+            for (unsigned x = 0; x < shape.grid.x; ++x)
+                block().run(kernel, shape, {x, y, z}, arguments);
+}
+
+Registration::Registration(const Kernel& kernel) {
+    kernels().push_back(&kernel);
+}
+
+const Kernel* find(const char* name) {
+    for (const auto* kernel : kernels())
+        if (std::string_view{kernel->name} == name) return kernel;
+    return nullptr;
+}
+
+}  // namespace cuda_on_cpu
+
+extern "C" __attribute__((visibility("default"))) const cuda_on_cpu::Kernel* cuda_on_cpu_find(
+    const char* name) {
+    return cuda_on_cpu::find(name);
+}
