@@ -16,7 +16,7 @@ public:
     template <class Work>
     static Graph record(const Stream& stream, const Work& work) {
         check(
-            cuStreamBeginCapture(stream.get(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+            cuStreamBeginCapture(stream.get(), CU_STREAM_CAPTURE_MODE_RELAXED),
             "beginning to record a graph");
         try {
             work();

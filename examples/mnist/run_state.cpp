@@ -2,11 +2,12 @@
 #include "run_state.hpp"
 
 #include "ddprun/error.hpp"
+#include "mlp.hpp"
 
 namespace mnist {
 namespace {
 
-constexpr const char* momentum_prefix = "momentum/";
+constexpr const char* optimizer_key = "optimizer";
 
 void add(ddprun::Checkpoint& checkpoint, const std::string& prefix, const Numbers& numbers) {
     const auto& shapes = Mlp::parameters();
@@ -25,12 +26,13 @@ void take(const ddprun::Checkpoint& checkpoint, const std::string& prefix, const
 
 }  // namespace
 
-ddprun::Checkpoint to_checkpoint(
-    const RunState& state, const Numbers& parameters, const Numbers& momentum) {
+ddprun::Checkpoint to_checkpoint(const RunState& state, const ModelNumbers& numbers) {
     ddprun::Checkpoint checkpoint;
     checkpoint.step = static_cast<std::uint64_t>(state.step);
-    add(checkpoint, parameter_prefix, parameters);
-    add(checkpoint, momentum_prefix, momentum);
+    checkpoint.texts[optimizer_key] = name_of(state.optimizer);
+    add(checkpoint, parameter_prefix, numbers.parameters);
+    for (const auto& moment : numbers.moments)
+        add(checkpoint, moment.name + "/", moment.values);
     checkpoint.add("seed", state.seed);
     checkpoint.add("step", state.step);
     checkpoint.add("epoch", state.epoch);
@@ -41,10 +43,12 @@ ddprun::Checkpoint to_checkpoint(
     return checkpoint;
 }
 
-RunState from_checkpoint(
-    const ddprun::Checkpoint& checkpoint, const Numbers& parameters, const Numbers& momentum) {
+RunState state_in(const ddprun::Checkpoint& checkpoint) {
     RunState state;
     state.seed = checkpoint.integer("seed");
+    state.optimizer = checkpoint.text(optimizer_key) == name_of(OptimizerKind::adam)
+                          ? OptimizerKind::adam
+                          : OptimizerKind::sgd;
     state.step = checkpoint.integer("step");
     state.epoch = checkpoint.integer("epoch");
     state.consumed = checkpoint.integer("consumed");
@@ -53,9 +57,13 @@ RunState from_checkpoint(
     state.samples = checkpoint.real("samples");
     if (state.step < 0 || state.epoch < 0 || state.consumed < 0)
         throw ddprun::Error("the checkpoint says that the run is before its beginning");
-    take(checkpoint, parameter_prefix, parameters);
-    take(checkpoint, momentum_prefix, momentum);
     return state;
+}
+
+void take_numbers(const ddprun::Checkpoint& checkpoint, const ModelNumbers& numbers) {
+    take(checkpoint, parameter_prefix, numbers.parameters);
+    for (const auto& moment : numbers.moments)
+        take(checkpoint, moment.name + "/", moment.values);
 }
 
 }  // namespace mnist

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains the classic network on handwritten digits, on as many workers as it is started with:
 //   ddprun --standalone --nproc-per-node=4 train_mnist --data digits
+#include "cpu_engine.hpp"
 #include "ddprun/error.hpp"
 #include "training.hpp"
 
@@ -10,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <string>
 
 namespace {
@@ -29,6 +31,15 @@ void add_options(CLI::App& app, mnist::TrainingOptions& options) {
     app.add_option("--batch-size", options.batch_size, "samples per worker and step")
         ->check(CLI::Range(1, 1'000'000))
         ->capture_default_str();
+    app.add_option_function<std::string>(
+           "--optimizer",
+           [&options](const std::string& name) {
+               options.optimizer =
+                   name == "adam" ? mnist::OptimizerKind::adam : mnist::OptimizerKind::sgd;
+           },
+           "with momentum, or Adam")
+        ->check(CLI::IsMember({"sgd", "adam"}))
+        ->default_str("sgd");
     app.add_option("--lr", options.learning_rate, "learning rate")
         ->check(above_zero)
         ->capture_default_str();
@@ -47,7 +58,19 @@ int train(const mnist::TrainingOptions& options) {
     const auto train = mnist::read_dataset(options.data, mnist::Split::train);
     const auto test = mnist::read_dataset(options.data, mnist::Split::test);
     const auto group = ddprun::ProcessGroup::create(world);
-    mnist::Training{options, world, group, train, test}.run();
+    mnist::EngineOptions engine;
+    engine.optimizer = options.optimizer;
+    engine.learning_rate = options.learning_rate;
+    engine.seed = static_cast<std::uint64_t>(options.seed);
+    engine.rank = static_cast<std::uint64_t>(world.rank);
+    mnist::Training{
+        options,
+        world,
+        group,
+        group,
+        std::make_unique<mnist::CpuEngine>(engine, train, test),
+        {train.size(), test.size()}}
+        .run();
     return 0;
 }
 

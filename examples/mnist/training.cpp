@@ -3,6 +3,7 @@
 
 #include "ddprun/error.hpp"
 #include "ddprun/shared_checkpoint.hpp"
+#include "mlp.hpp"
 #include "progress.hpp"
 
 #include <algorithm>
@@ -30,6 +31,18 @@ Numbers views(const ddprun::Reducer& reducer, float* (ddprun::Reducer::*view)(st
 /// What is added up over an epoch.
 enum Metric : std::size_t { loss, correct, samples, metric_count };
 
+/// A run goes on with what it was begun with.
+void refuse_other(
+    const std::string& path,
+    const std::string& option,
+    const std::string& then,
+    const std::string& now) {
+    if (then == now) return;
+    throw ddprun::UsageError(
+        path + " was written with " + option + " " + then + ", this run has " + option + " " + now +
+        "\ngive the same, or another --checkpoint-dir");
+}
+
 double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -40,20 +53,17 @@ Training::Training(
     const TrainingOptions& options,
     const ddprun::World& world,
     const ddprun::ProcessGroup& group,
-    const Dataset& train,
-    const Dataset& test)
+    const ddprun::ProcessGroup& averaging,
+    std::unique_ptr<Engine> engine,
+    const SampleCounts& counts)
     : options_(options),
       world_(world),
       group_(group),
-      train_(train),
-      test_(test),
-      reducer_(group, specs()),
-      parameters_(views(reducer_, &ddprun::Reducer::param)),
-      gradients_(views(reducer_, &ddprun::Reducer::grad)),
-      model_(parameters_, gradients_),
-      optimizer_(options.learning_rate),
+      counts_(counts),
+      reducer_(averaging, specs()),
+      engine_(std::move(engine)),
       sampler_(
-          train.size(),
+          counts.train,
           world.world_size,
           world.rank,
           {true, static_cast<std::uint64_t>(options.seed), false}),
@@ -61,6 +71,17 @@ Training::Training(
     if (!options.checkpoint_dir.empty()) checkpoints_.emplace(options.checkpoint_dir);
     if (checkpoints_ && is_first()) writer_.emplace(*checkpoints_);
     state_.seed = options.seed;
+    state_.optimizer = options.optimizer;
+    attach();
+}
+
+void Training::attach() {
+    Exchange exchange;
+    exchange.parameters = views(reducer_, &ddprun::Reducer::param);
+    exchange.gradients = views(reducer_, &ddprun::Reducer::grad);
+    exchange.ready = [this](std::size_t parameter) { reducer_.mark_ready(parameter); };
+    exchange.step = [this](const std::function<void()>& update) { reducer_.step(update); };
+    engine_->attach(std::move(exchange));
 }
 
 void Training::run() {
@@ -75,8 +96,9 @@ void Training::run() {
 }
 
 void Training::begin() {
-    model_.initialise(static_cast<std::uint64_t>(options_.seed));
+    Mlp{engine_->numbers().parameters, {}}.initialise(static_cast<std::uint64_t>(options_.seed));
     if (checkpoints_) resume();
+    engine_->put();
     reducer_.broadcast_parameters();
 }
 
@@ -89,12 +111,11 @@ void Training::resume() try {
     round_.emplace(world_, found ? &found->checkpoint : nullptr);
     if (!found) return;
 
-    state_ = from_checkpoint(found->checkpoint, parameters_, optimizer_.velocities());
-    if (state_.seed != options_.seed)
-        throw ddprun::UsageError(
-            found->path + " was written with --seed " + std::to_string(state_.seed) +
-            ", this run has --seed " + std::to_string(options_.seed) +
-            "\ngive the same seed, or another --checkpoint-dir");
+    const auto state = state_in(found->checkpoint);
+    refuse_other(found->path, "--seed", std::to_string(state.seed), std::to_string(state_.seed));
+    refuse_other(found->path, "--optimizer", name_of(state.optimizer), name_of(state_.optimizer));
+    take_numbers(found->checkpoint, engine_->numbers());
+    state_ = state;
     if (is_first())
         say("resumed from step " + std::to_string(state_.step) + " of round " +
             std::to_string(found->checkpoint.round) + ": " + found->path);
@@ -115,6 +136,7 @@ void Training::train_epoch() {
          epoch,
          static_cast<std::uint64_t>(state_.consumed)});
     const auto indices = sampler_.indices();
+    engine_->begin_epoch(indices, static_cast<std::uint64_t>(state_.step));
 
     {
         Progress progress{
@@ -123,7 +145,7 @@ void Training::train_epoch() {
             indices.size()};
         for (std::size_t next = 0; next < indices.size();) {
             const auto batch_size = std::min(options_.batch_size, indices.size() - next);
-            train_step(&indices[next], batch_size);
+            train_step(batch_size);
             next += batch_size;
             if (is_first()) progress.update(next);
             const bool is_due =
@@ -134,18 +156,9 @@ void Training::train_epoch() {
     finish_epoch(seconds_since(start), samples_before);
 }
 
-void Training::train_step(const std::uint64_t* batch, std::size_t batch_size) {
-    const DropoutKey key{
-        static_cast<std::uint64_t>(state_.seed),
-        static_cast<std::uint64_t>(state_.step),
-        static_cast<std::uint64_t>(world_.rank)};
-    const auto result = model_.train(
-        train_, batch, batch_size, key, [this](std::size_t i) { reducer_.mark_ready(i); });
-    reducer_.step([this] { optimizer_.step(parameters_, gradients_); });
-
-    metrics_.add(loss, result.loss);
-    metrics_.add(correct, static_cast<double>(result.correct));
-    metrics_.add(samples, static_cast<double>(batch_size));
+void Training::train_step(std::size_t batch_size) {
+    engine_->step(batch_size);
+    new_samples_ += static_cast<double>(batch_size);
     ++state_.step;
     state_.consumed += static_cast<std::int64_t>(batch_size) * world_.world_size;
 }
@@ -156,7 +169,8 @@ void Training::finish_epoch(double seconds, double samples_before) {
         say("epoch " + std::to_string(state_.epoch + 1) + "/" + std::to_string(options_.epochs) +
             " loss " + with_digits(state_.loss / state_.samples, 4) + " accuracy " +
             with_digits(100 * state_.correct / state_.samples, 2) + " % " +
-            with_digits((state_.samples - samples_before) / seconds, 0) + " samples/s");
+            with_digits((state_.samples - samples_before) / seconds, 0) + " samples/s" +
+            engine_->memory_use());
     state_.epoch += 1;
     state_.consumed = 0;
     state_.loss = state_.correct = state_.samples = 0;
@@ -164,6 +178,10 @@ void Training::finish_epoch(double seconds, double samples_before) {
 }
 
 void Training::reduce_totals() {
+    const auto sums = engine_->take_sums();
+    metrics_.add(loss, sums.loss);
+    metrics_.add(correct, sums.correct);
+    metrics_.add(samples, std::exchange(new_samples_, 0));
     const auto totals = metrics_.reduce();
     state_.loss += totals[loss];
     state_.correct += totals[correct];
@@ -175,17 +193,18 @@ void Training::save() {
     if (!checkpoints_) return;
     reduce_totals();
     if (!writer_) return;
-    auto checkpoint = to_checkpoint(state_, parameters_, optimizer_.velocities());
+    engine_->fetch();
+    auto checkpoint = to_checkpoint(state_, engine_->numbers());
     round_->write_to(checkpoint);
     writer_->save(std::move(checkpoint));
 }
 
 /// Each rank takes every R-th picture, without the sampler's padding, which would count twice.
 double Training::test_accuracy() {
-    std::int64_t correct = model_.count_correct(
-        test_, static_cast<std::size_t>(world_.rank), static_cast<std::size_t>(world_.world_size));
+    std::int64_t correct = engine_->count_correct(
+        static_cast<std::size_t>(world_.rank), static_cast<std::size_t>(world_.world_size));
     group_.all_reduce(&correct, 1).wait();
-    return static_cast<double>(correct) / static_cast<double>(test_.size());
+    return static_cast<double>(correct) / static_cast<double>(counts_.test);
 }
 
 }  // namespace mnist

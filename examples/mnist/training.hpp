@@ -8,12 +8,11 @@
 #include "ddprun/process_group.hpp"
 #include "ddprun/reducer.hpp"
 #include "ddprun/world.hpp"
-#include "idx_file.hpp"
-#include "mlp.hpp"
+#include "engine.hpp"
 #include "run_state.hpp"
-#include "sgd.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -24,6 +23,7 @@ struct TrainingOptions {
     std::int64_t epochs = 10;
     /// Of each worker; the step takes world size times as many.
     std::size_t batch_size = 64;
+    OptimizerKind optimizer = OptimizerKind::sgd;
     float learning_rate = 0.05F;
     std::int64_t seed = 1;
     /// Empty: no checkpoints.
@@ -32,17 +32,26 @@ struct TrainingOptions {
     std::int64_t checkpoint_every = 100;
 };
 
+/// How many samples this rank trains and tests; what computes has them.
+struct SampleCounts {
+    std::size_t train = 0;
+    std::size_t test = 0;
+};
+
 /// One rank's part of the training. Every rank makes one with the same options and data and calls
-/// `run`; with the same world size the results are the same bits each time, however often the job
-/// was restarted on the way.
+/// `run`; with the same world size and device the results are the same bits each time, however
+/// often the job was restarted on the way.
 class Training {
 public:
+    /// `group` is for what the machine's memory holds. Where the engine is a GPU's, `averaging` is
+    /// an nccl group on it, else the same group.
     Training(
         const TrainingOptions& options,
         const ddprun::World& world,
         const ddprun::ProcessGroup& group,
-        const Dataset& train,
-        const Dataset& test);
+        const ddprun::ProcessGroup& averaging,
+        std::unique_ptr<Engine> engine,
+        const SampleCounts& counts);
 
     /// Resumes where the newest checkpoint is, trains what is left of the epochs and tests.
     /// Throws ddprun::Error; UsageError when the checkpoint does not fit the options.
@@ -52,7 +61,8 @@ private:
     void begin();
     void resume();
     void train_epoch();
-    void train_step(const std::uint64_t* batch, std::size_t batch_size);
+    void train_step(std::size_t batch_size);
+    void attach();
     void finish_epoch(double seconds, double samples_before);
     void reduce_totals();
     void save();
@@ -62,13 +72,10 @@ private:
     const TrainingOptions& options_;
     const ddprun::World& world_;
     ddprun::ProcessGroup group_;
-    const Dataset& train_;
-    const Dataset& test_;
+    SampleCounts counts_;
     ddprun::Reducer reducer_;
-    Numbers parameters_;
-    Numbers gradients_;
-    Mlp model_;
-    Sgd optimizer_;
+    /// Ends before the reducer: it may hold recorded reductions.
+    std::unique_ptr<Engine> engine_;
     ddprun::DistributedSampler sampler_;
     std::optional<ddprun::CheckpointFolder> checkpoints_;
     /// Of the first rank.
@@ -76,6 +83,7 @@ private:
     std::optional<ddprun::CheckpointRound> round_;
     RunState state_;
     /// What the totals in `state_` do not have yet.
+    double new_samples_ = 0;
     ddprun::Metrics metrics_;
 };
 

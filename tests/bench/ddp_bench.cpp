@@ -5,7 +5,7 @@
 // block, so that what else the machine does falls on both. Medians.
 #include "ddprun/reducer.hpp"
 #include "mlp.hpp"
-#include "sgd.hpp"
+#include "optimizer.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -63,14 +63,14 @@ struct Trainer {
         for (auto& index : batch)
             index = next++ % pictures;
         model.train(data, batch.data(), batch.size(), {1, next, 0}, done);
-        finish([this] { optimizer.step(parameters, gradients); });
+        finish([this] { optimizer.step(parameters, gradients, next); });
     }
 
     const mnist::Dataset& data;
     mnist::Numbers parameters;
     mnist::Numbers gradients;
     mnist::Mlp model;
-    mnist::Sgd optimizer{0.01F};
+    mnist::Optimizer optimizer{mnist::OptimizerKind::sgd, 0.01F};
     std::vector<std::uint64_t> batch;
     std::uint64_t next = 0;
 };

@@ -159,3 +159,30 @@ TEST_CASE("make_digits into a place that cannot be written says so") {
     CHECK(made.exit_code == 2);
     CHECK(matches(made.output, "^make_digits: cannot make the folder .*: Not a directory$"));
 }
+
+TEST_CASE("a run with Adam learns, is resumed with the same bits, and by no other optimizer") {
+    const TemporaryFolder folder;
+    const auto train = [&](const std::string& saved, const std::string& more) {
+        return run(
+            "train_mnist",
+            "--data " + digits() + " --lr 0.002 --checkpoint-every 0 --checkpoint-dir " +
+                folder.in(saved) + " " + more);
+    };
+    const auto undisturbed = train("undisturbed", "--optimizer adam --epochs 3");
+    REQUIRE(train("resumed", "--optimizer adam --epochs 1").exit_code == 0);
+
+    const auto other = train("resumed", "--epochs 3");
+    const auto resumed = train("resumed", "--optimizer adam --epochs 3");
+
+    CAPTURE(undisturbed.output);
+    CAPTURE(other.output);
+    CAPTURE(resumed.output);
+    CHECK(matches(undisturbed.output, R"(^test accuracy [5-9][0-9]\.)"));
+    CHECK(other.exit_code == 2);
+    CHECK(
+        matches(other.output, "was written with --optimizer adam, this run has --optimizer sgd$"));
+    CHECK(resumed.exit_code == 0);
+    CHECK(
+        run("compare_checkpoints", folder.in("undisturbed") + " " + folder.in("resumed"))
+            .exit_code == 0);
+}
