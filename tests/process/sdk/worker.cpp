@@ -444,24 +444,29 @@ int after_stream(const World& world) {
     const auto group = join(world);
     expect(group.device() == world.local_rank, "the device of the local rank");
     void* const driver = ::dlopen("libcuda.so.1", RTLD_NOW);
+    const auto retain = reinterpret_cast<int (*)(void**, int)>(
+        ::dlsym(driver, "cuDevicePrimaryCtxRetain"));
     const auto enter = reinterpret_cast<int (*)(void*)>(::dlsym(driver, "cuCtxPushCurrent_v2"));
     const auto create = reinterpret_cast<int (*)(void**, unsigned, int)>(
         ::dlsym(driver, "cuStreamCreateWithPriority"));
     const auto destroy = reinterpret_cast<int (*)(void*)>(::dlsym(driver, "cuStreamDestroy_v2"));
     const auto enqueue =
         reinterpret_cast<fake_gpu::Enqueue>(::dlsym(driver, fake_gpu::enqueue_name));
+    void* context = nullptr;
     void* stream = nullptr;
-    enter(nullptr);
+    expect(retain(&context, world.local_rank) == 0 && enter(context) == 0, "a context");
     expect(create(&stream, 0, 0) == 0 && stream, "a stream");
 
     std::vector<float> values(100);
     int asked = 0;
-    fake_gpu::Task fill = [&] {
-        if (++asked < 5) return false;
-        std::fill(values.begin(), values.end(), static_cast<float>(world.rank + 1));
-        return true;
+    const fake_gpu::Work fill = [&] {
+        return [&] {
+            if (++asked < 5) return false;
+            std::fill(values.begin(), values.end(), static_cast<float>(world.rank + 1));
+            return true;
+        };
     };
-    enqueue(stream, &fill);
+    expect(enqueue(stream, &fill) == 0, "work for the stream");
     group.use_stream(stream);
     group.all_reduce(values.data(), values.size()).wait();
     const auto ranks = static_cast<float>(world.world_size);

@@ -57,5 +57,6 @@ namespace {
   target_link_libraries(${name} PUBLIC ddprun_cuda_on_cpu)
   add_library(${name}_library MODULE)
   target_link_libraries(${name}_library PRIVATE ${name})
+  target_link_options(${name}_library PRIVATE -Wl,-z,nodelete)
   set_target_properties(${name}_library PROPERTIES LINKER_LANGUAGE CXX OUTPUT_NAME ${name})
 endfunction()

@@ -26,6 +26,7 @@ struct Shape {
 struct Kernel {
     const char* name;
     const std::size_t* argument_bytes;
+    const bool* argument_is_pointer;
     std::size_t argument_count;
     /// All blocks one after the other, the threads of a block in turns, always in the same order.
     /// Ends the process with a line on stderr where threads would wait for each other for ever.
@@ -66,6 +67,8 @@ template <class... Arguments, void (*function)(Arguments...)>
 struct Described<function> {
     static constexpr std::array<std::size_t, sizeof...(Arguments) + 1> bytes{
         sizeof(Arguments)..., 0};
+    static constexpr std::array<bool, sizeof...(Arguments) + 1> is_pointer{
+        std::is_pointer_v<Arguments>..., false};
 
     template <std::size_t... I>
     static void call(void** arguments, std::index_sequence<I...>) {
@@ -75,7 +78,7 @@ struct Described<function> {
         call(arguments, std::index_sequence_for<Arguments...>{});
     }
     static constexpr Kernel kernel(const char* name) {
-        return {name, bytes.data(), sizeof...(Arguments), &run, &run_thread};
+        return {name, bytes.data(), is_pointer.data(), sizeof...(Arguments), &run, &run_thread};
     }
 };
 

@@ -1,96 +1,134 @@
 // SPDX-License-Identifier: Apache-2.0
-// libcuda.so.1 of a GPU that is not there. FAKE_GPU_COUNT: how many there are (8).
-#include "tests/process/sdk/fake_gpu/stream.hpp"
+// libcuda.so.1 of a GPU that is not there: what is there, and whose it is. What is to be:
+//
+//   FAKE_GPU_COUNT=N         how many there are (8)
+//   FAKE_GPU_MEMORY=BYTES    what each has (8 GiB)
+//   FAKE_GPU_KERNELS=PATHS   libraries of kernels, compiled for the CPU, with ':' between them
+#include "tests/process/sdk/fake_gpu/engine.hpp"
 
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cstddef>
-#include <cstdint>
-#include <deque>
-#include <mutex>
+using namespace fake_gpu;
 
 namespace {
-
-using fake_gpu::Task;
-
-constexpr int success = 0;
-constexpr int out_of_memory = 2;
-constexpr int no_device = 100;
-constexpr int invalid_device = 101;
-constexpr int invalid_context = 201;
-constexpr int not_ready = 600;
-
-struct Stream {
-    std::deque<Task> tasks;
-    std::uint64_t enqueued = 0;
-    std::uint64_t done = 0;
-};
-
-struct Event {
-    Stream* stream = nullptr;
-    std::uint64_t at = 0;
-};
-
-std::mutex mutex;
-/// Calls need a context, as with the real one.
-thread_local int contexts = 0;
 
 int device_count() {
     const char* count = ::getenv("FAKE_GPU_COUNT");
     return count ? ::atoi(count) : 8;
 }
 
-void go_on(Stream& stream) {
-    while (!stream.tasks.empty() && stream.tasks.front()()) {
-        stream.tasks.pop_front();
-        ++stream.done;
+bool is_device(int device) {
+    return device >= 0 && device < device_count();
+}
+
+struct Words {
+    int status;
+    const char* name;
+    const char* text;
+};
+
+constexpr Words all_words[] = {
+    {success, "CUDA_SUCCESS", "no error"},
+    {invalid_value, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+    {out_of_memory, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {deinitialized, "CUDA_ERROR_DEINITIALIZED", "driver shutting down"},
+    {no_device, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
+    {invalid_device, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
+    {invalid_image, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
+    {invalid_context, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+    {invalid_handle, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
+    {illegal_state,
+     "CUDA_ERROR_ILLEGAL_STATE",
+     "the operation cannot be performed in the present state"},
+    {not_found, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
+    {not_ready, "CUDA_ERROR_NOT_READY", "device not ready"},
+    {illegal_address, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+    {capture_unsupported,
+     "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+     "operation not permitted when stream is capturing"},
+    {capture_invalidated,
+     "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+     "operation failed due to a previous error during capture"},
+    {capture_merge,
+     "CUDA_ERROR_STREAM_CAPTURE_MERGE",
+     "operation would result in a merge of separate capture sequences"},
+    {capture_unmatched,
+     "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED",
+     "capture was not ended in the same stream as it began"},
+    {capture_unjoined, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED", "capturing stream has unjoined work"},
+    {capture_isolation,
+     "CUDA_ERROR_STREAM_CAPTURE_ISOLATION",
+     "dependency created on uncaptured work in another stream"},
+    {capture_implicit,
+     "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
+     "operation would make the legacy stream depend on a capturing blocking stream"},
+    {captured_event,
+     "CUDA_ERROR_CAPTURED_EVENT",
+     "operation not permitted on an event last recorded in a capturing stream"},
+    {capture_wrong_thread,
+     "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD",
+     "attempt to terminate a thread-local capture sequence from another thread"},
+};
+
+const Words& words_of(int status) {
+    static constexpr Words unknown{-1, "CUDA_ERROR_OF_THE_FAKE", "an error of the fake"};
+    for (const auto& words : all_words)
+        if (words.status == status) return words;
+    return unknown;
+}
+
+struct Attribute {
+    int number;  ///< of CUdevice_attribute
+    int value;
+};
+
+/// Those of an H100, more or less.
+constexpr Attribute attributes[] = {
+    {1, 1024},     // MAX_THREADS_PER_BLOCK
+    {2, 1024},     // MAX_BLOCK_DIM_X
+    {3, 1024},     // MAX_BLOCK_DIM_Y
+    {4, 64},       // MAX_BLOCK_DIM_Z
+    {8, 49152},    // MAX_SHARED_MEMORY_PER_BLOCK
+    {10, 32},      // WARP_SIZE
+    {16, 132},     // MULTIPROCESSOR_COUNT
+    {19, 1},       // CAN_MAP_HOST_MEMORY
+    {39, 2048},    // MAX_THREADS_PER_MULTIPROCESSOR
+    {41, 1},       // UNIFIED_ADDRESSING
+    {75, 9},       // COMPUTE_CAPABILITY_MAJOR
+    {76, 0},       // COMPUTE_CAPABILITY_MINOR
+    {97, 232448},  // MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+};
+
+Context& primary_context(int device) {
+    static auto* const all = new std::map<int, Context>;
+    auto& context = (*all)[device];
+    if (!context.legacy) {
+        context.ordinal = device;
+        context.legacy = Engine::only().make_stream(context, false);
     }
-}
-
-void enqueue(Stream& stream, Task task) {
-    stream.tasks.push_back(std::move(task));
-    ++stream.enqueued;
-}
-
-bool is_over(const Event& event) {
-    if (!event.stream) return true;
-    go_on(*event.stream);
-    return event.stream->done >= event.at;
-}
-
-/// With the lock and a context, or an error.
-template <class Body>
-int in_context(const Body& body) {
-    if (contexts == 0) return invalid_context;
-    const std::lock_guard lock(mutex);
-    return body();
-}
-
-/// The legacy stream is one that has nothing in it.
-Stream& stream_of(void* handle) {
-    static Stream legacy;
-    return handle ? *static_cast<Stream*>(handle) : legacy;
+    return context;
 }
 
 }  // namespace
 
-extern "C" void fake_gpu_enqueue(void* stream, Task* task) {
-    const std::lock_guard lock(mutex);
-    enqueue(stream_of(stream), std::move(*task));
+extern "C" int cuInit(unsigned) {
+    if (device_count() <= 0) return no_device;
+    Engine::only().start();
+    return success;
 }
 
-extern "C" int cuInit(unsigned) {
-    return device_count() > 0 ? success : no_device;
+extern "C" int cuDriverGetVersion(int* version) {
+    *version = 13000;
+    return success;
 }
 
 extern "C" int cuGetErrorName(int status, const char** name) {
-    *name = status == no_device ? "CUDA_ERROR_NO_DEVICE" : "CUDA_ERROR_OF_THE_FAKE";
+    *name = words_of(status).name;
     return success;
 }
 
 extern "C" int cuGetErrorString(int status, const char** text) {
-    *text = status == no_device ? "no CUDA-capable device is detected" : "an error of the fake";
+    *text = words_of(status).text;
     return success;
 }
 
@@ -101,95 +139,81 @@ extern "C" int cuDeviceGetCount(int* count) {
 
 extern "C" int cuDeviceGet(int* device, int ordinal) {
     *device = ordinal;
-    return ordinal >= 0 && ordinal < device_count() ? success : invalid_device;
+    return is_device(ordinal) ? success : invalid_device;
 }
 
-extern "C" int cuDevicePrimaryCtxRetain(void** context, int) {
-    static char only;
-    *context = &only;
+extern "C" int cuDeviceGetName(char* name, int size, int device) {
+    if (!is_device(device)) return invalid_device;
+    ::snprintf(name, static_cast<std::size_t>(size), "Fake GPU");
     return success;
 }
 
-extern "C" int cuCtxPushCurrent_v2(void*) {
-    ++contexts;
+extern "C" int cuDeviceGetAttribute(int* value, int attribute, int device) {
+    if (!is_device(device)) return invalid_device;
+    *value = 0;
+    for (const auto& known : attributes)
+        if (known.number == attribute) *value = known.value;
     return success;
 }
 
-extern "C" int cuCtxPopCurrent_v2(void**) {
-    --contexts;
+extern "C" int cuDevicePrimaryCtxRetain(void** context, int device) {
+    if (!is_device(device)) return invalid_device;
+    const auto held = Engine::only().lock();
+    *context = &primary_context(device);
     return success;
 }
 
-extern "C" int cuStreamCreateWithPriority(void** stream, unsigned, int) {
-    return in_context([&] {
-        *stream = new Stream;
+/// Its things stay: they are the process's.
+extern "C" int cuDevicePrimaryCtxRelease_v2(int device) {
+    return is_device(device) ? success : invalid_device;
+}
+
+extern "C" int cuCtxPushCurrent_v2(void* context) {
+    contexts_of_thread().push_back(static_cast<Context*>(context));
+    return success;
+}
+
+extern "C" int cuCtxPopCurrent_v2(void** context) {
+    auto& contexts = contexts_of_thread();
+    if (contexts.empty()) return invalid_context;
+    if (context) *context = contexts.back();
+    contexts.pop_back();
+    return success;
+}
+
+extern "C" int cuCtxSetCurrent(void* context) {
+    auto& contexts = contexts_of_thread();
+    if (contexts.empty()) contexts.push_back(nullptr);
+    contexts.back() = static_cast<Context*>(context);
+    return success;
+}
+
+extern "C" int cuCtxGetCurrent(void** context) {
+    const auto& contexts = contexts_of_thread();
+    *context = contexts.empty() ? nullptr : contexts.back();
+    return success;
+}
+
+extern "C" int cuCtxGetDevice(int* device) {
+    return in_context([&](const Context& context) {
+        *device = context.ordinal;
         return success;
     });
 }
 
-extern "C" int cuStreamDestroy_v2(void* stream) {
-    return in_context([&] {
-        delete static_cast<Stream*>(stream);
-        return success;
-    });
+extern "C" int cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+    *least = 0;
+    *greatest = -5;
+    return success;
 }
 
-extern "C" int cuStreamWaitEvent(void* stream, void* event, unsigned) {
-    return in_context([&] {
-        const auto awaited = *static_cast<Event*>(event);
-        enqueue(stream_of(stream), [awaited] { return is_over(awaited); });
-        return success;
+extern "C" int cuCtxSynchronize() {
+    Context* here = nullptr;
+    const int status = in_context([&](Context& context) {
+        here = &context;
+        return Engine::only().unless_capturing();
     });
-}
-
-extern "C" int cuEventCreate(void** event, unsigned) {
-    return in_context([&] {
-        *event = new Event;
-        return success;
-    });
-}
-
-extern "C" int cuEventRecord(void* event, void* stream) {
-    return in_context([&] {
-        auto& of = stream_of(stream);
-        *static_cast<Event*>(event) = {&of, of.enqueued};
-        return success;
-    });
-}
-
-extern "C" int cuEventQuery(void* event) {
-    return in_context([&] { return is_over(*static_cast<Event*>(event)) ? success : not_ready; });
-}
-
-extern "C" int cuEventDestroy_v2(void* event) {
-    return in_context([&] {
-        delete static_cast<Event*>(event);
-        return success;
-    });
-}
-
-extern "C" int cuMemAlloc_v2(unsigned long long* pointer, std::size_t bytes) {
-    return in_context([&] {
-        void* const data = ::malloc(bytes);
-        *pointer = reinterpret_cast<std::uintptr_t>(data);
-        return data ? success : out_of_memory;
-    });
-}
-
-extern "C" int cuMemFree_v2(unsigned long long pointer) {
-    return in_context([&] {
-        ::free(reinterpret_cast<void*>(pointer));
-        return success;
-    });
-}
-
-extern "C" int cuMemsetD8Async(
-    unsigned long long pointer, unsigned char value, std::size_t bytes, void* stream) {
-    return in_context([&] {
-        enqueue(stream_of(stream), [=] {
-            ::memset(reinterpret_cast<void*>(pointer), value, bytes);
-            return true;
-        });
-        return success;
-    });
+    if (status) return status;
+    Engine::only().wait_until([&] { return Engine::only().is_idle(*here); });
+    return success;
 }

@@ -107,7 +107,7 @@ struct Exchange {
     struct Part {
         int peer;
         const char* from;
-        char* to;
+        char* to;  ///< where nothing is `taken`
         std::size_t bytes;
         std::size_t done = 0;
     };
@@ -115,7 +115,7 @@ struct Exchange {
     std::shared_ptr<std::atomic<bool>> is_aborted;
     std::vector<Part> sends{};
     std::vector<Part> receives{};
-    std::vector<Bytes> taken{};
+    std::vector<Bytes> taken{};  ///< what each rank gave, where it is combined
     std::function<void(Exchange&)> finish{};
 
     bool go_on() {
@@ -123,8 +123,11 @@ struct Exchange {
         bool is_done = true;
         for (auto& part : sends)
             is_done &= place->send(part.peer, part.from, part.bytes, part.done);
-        for (auto& part : receives)
-            is_done &= place->recv(part.peer, part.to, part.bytes, part.done);
+        for (auto& part : receives) {
+            auto* const to =
+                taken.empty() ? part.to : taken[static_cast<std::size_t>(part.peer)].data();
+            is_done &= place->recv(part.peer, to, part.bytes, part.done);
+        }
         if (is_done && finish) finish(*this);
         return is_done;
     }
@@ -138,15 +141,25 @@ struct Group {
 };
 thread_local Group group;
 
+template <class Function>
+Function driver_function(const char* name) {
+    static void* const driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    return reinterpret_cast<Function>(::dlsym(driver, name));
+}
+
 fake_gpu::Enqueue driver_enqueue() {
-    static const auto found = reinterpret_cast<fake_gpu::Enqueue>(
-        ::dlsym(::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), fake_gpu::enqueue_name));
+    static const auto found = driver_function<fake_gpu::Enqueue>(fake_gpu::enqueue_name);
     return found;
 }
 
-void start(const std::shared_ptr<Exchange>& exchange, void* stream) {
-    fake_gpu::Task task = [exchange] { return exchange->go_on(); };
-    driver_enqueue()(stream, &task);
+/// What a graph captured is exchanged anew at each launch.
+Result start(const std::shared_ptr<const Exchange>& exchange, void* stream) {
+    const fake_gpu::Work work = [exchange] {
+        auto again = std::make_shared<Exchange>(*exchange);
+        return [again] { return again->go_on(); };
+    };
+    return driver_enqueue()(stream, &work) == 0 ? Result::in_progress
+                                                : Result::unhandled_cuda_error;
 }
 
 std::shared_ptr<Exchange> exchange_on(Communicator& comm) {
@@ -155,12 +168,11 @@ std::shared_ptr<Exchange> exchange_on(Communicator& comm) {
     return std::make_shared<Exchange>(Exchange{comm.place, comm.is_aborted});
 }
 
-/// `send_to` says what a rank gets from this one, `taken[r]` will be what rank r gave.
+/// `taken[r]` will be what rank r gave.
 void everybody_gives(Exchange& exchange, Communicator& comm, std::size_t bytes) {
     exchange.taken.assign(static_cast<std::size_t>(comm.world_size), Bytes(bytes));
     for (int peer = 0; peer < comm.world_size; ++peer)
-        exchange.receives.push_back(
-            {peer, nullptr, exchange.taken[static_cast<std::size_t>(peer)].data(), bytes});
+        exchange.receives.push_back({peer, nullptr, nullptr, bytes});
 }
 
 void give(Exchange& exchange, int peer, const void* data, std::size_t bytes) {
@@ -197,8 +209,7 @@ Result reduce_to(
             combine_into(out, done, count, type, op, world);
         };
     }
-    start(exchange, stream);
-    return Result::in_progress;
+    return start(exchange, stream);
 }
 
 std::string call_text(const char* name, std::size_t count, Type type) {
@@ -307,8 +318,7 @@ static void begin_group() {
 
 static Result end_group() {
     if (--group.depth > 0 || !group.exchange) return Result::success;
-    start(std::exchange(group.exchange, {}), group.stream);
-    return Result::in_progress;
+    return start(std::exchange(group.exchange, {}), group.stream);
 }
 
 extern "C" Result ncclGroupStart() {
@@ -370,8 +380,7 @@ extern "C" Result ncclBroadcast(
             if (peer != root) give(*exchange, peer, in, bytes);
     if (comm->rank != root)
         exchange->receives.push_back({root, nullptr, static_cast<char*>(out), bytes});
-    start(exchange, stream);
-    return Result::in_progress;
+    return start(exchange, stream);
 }
 
 extern "C" Result ncclAllGather(
@@ -387,8 +396,7 @@ extern "C" Result ncclAllGather(
         for (std::size_t i = 0; bytes > 0 && i < done.taken.size(); ++i)
             ::memcpy(static_cast<char*>(out) + i * bytes, done.taken[i].data(), bytes);
     };
-    start(exchange, stream);
-    return Result::in_progress;
+    return start(exchange, stream);
 }
 
 extern "C" Result ncclReduceScatter(
@@ -413,8 +421,7 @@ extern "C" Result ncclReduceScatter(
     exchange->finish = [=, world = comm->world_size](Exchange& done) {
         combine_into(out, done, count, type, op, world);
     };
-    start(exchange, stream);
-    return Result::in_progress;
+    return start(exchange, stream);
 }
 
 /// Alone it is a group of one.
@@ -451,12 +458,17 @@ extern "C" Result ncclMemAlloc(void** data, std::size_t bytes) {
     if (const auto failed = fake_gpu::mishap("ncclMemAlloc")) return *failed;
     note("ncclMemAlloc");
     if (is_set("FAKE_NCCL_MEMORY", "none")) return Result::unhandled_cuda_error;
-    *data = ::malloc(bytes);
-    return *data ? Result::success : Result::system_error;
+    unsigned long long pointer = 0;
+    const auto allocate =
+        driver_function<int (*)(unsigned long long*, std::size_t)>("cuMemAlloc_v2");
+    if (allocate(&pointer, bytes) != 0) return Result::unhandled_cuda_error;
+    *data = reinterpret_cast<void*>(pointer);
+    return Result::success;
 }
 
 extern "C" Result ncclMemFree(void* data) {
     note("ncclMemFree");
-    ::free(data);
-    return Result::success;
+    const auto free = driver_function<int (*)(unsigned long long)>("cuMemFree_v2");
+    return free(reinterpret_cast<std::uintptr_t>(data)) == 0 ? Result::success
+                                                             : Result::unhandled_cuda_error;
 }

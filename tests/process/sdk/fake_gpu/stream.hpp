@@ -4,16 +4,21 @@
 #include <functional>
 
 /// A GPU and an NCCL that are not there: libcuda.so.1 and libnccl.so.2 with the functions that the
-/// nccl backend calls. Device memory is the process's own. Streams are queues that go on whenever
-/// an event is asked for; ranks exchange bytes through files that they map. What is to go wrong
-/// is said by variables (nccl.cpp).
+/// nccl backend and the examples call. Device memory is the process's own. Streams are queues that
+/// a thread of the driver goes through, or whoever asks for an event; ranks exchange bytes through
+/// files that they map; kernels are the real .cu files, compiled for the CPU
+/// (tests/support/cuda_on_cpu). What is to go wrong is said by variables (driver.cpp, nccl.cpp).
 namespace fake_gpu {
 
 /// A piece of work: called again and again until it says that it is done.
 using Task = std::function<bool()>;
 
-/// What libnccl asks of the driver beside CUDA's own functions, by this name.
-using Enqueue = void (*)(void* stream, Task* task);
+/// Makes the task anew each time that it is to run: once, or at each launch of the graph that
+/// captured it.
+using Work = std::function<Task()>;
+
+/// What libnccl asks of the driver beside CUDA's own functions, by this name. 0 or a CUresult.
+using Enqueue = int (*)(void* stream, const Work* work);
 inline constexpr const char* enqueue_name = "fake_gpu_enqueue";
 
 }  // namespace fake_gpu
