@@ -55,7 +55,8 @@ const std::vector<Arrow> arrows{
       "rendezvous/wire/",
       "rendezvous/client/",
       "rendezvous/store/"}},
-    {"examples/", {}},
+    {"examples/", {"gpu/"}},
+    {"examples/cifar/", {"gpu/", "mnist/random.hpp", "mnist/progress.hpp"}},
 };
 
 /// No sockets, threads, clocks, environment.

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The optimizer over all parameters at once: blockIdx.y says which.
+#include "bf16.cuh"
+
+using namespace cifar;
+
+/// Gradient descent with Nesterov's momentum and weight decay, as PyTorch's SGD does it. Does
+/// nothing unless the step is committed: gradients of an aborted reduction are worth nothing.
+extern "C" __global__ void cifar_update(
+    const Slot* slots, float rate, float momentum, const unsigned* committed) {
+    if (committed && *committed == 0) return;
+    const Slot slot = slots[blockIdx.y];
+    const unsigned long long stride = static_cast<unsigned long long>(gridDim.x) * blockDim.x;
+    for (unsigned long long i = blockIdx.x * blockDim.x + threadIdx.x; i < slot.count;
+         i += stride) {
+        const float gradient = slot.gradient[i] + slot.decay * slot.value[i];
+        const float velocity = momentum * slot.velocity[i] + gradient;
+        const float value = slot.value[i] - rate * (gradient + momentum * velocity);
+        slot.velocity[i] = velocity;
+        slot.value[i] = value;
+        if (slot.copy) slot.copy[i] = narrowed(value);
+    }
+}
+
+/// After values came from elsewhere.
+extern "C" __global__ void cifar_refresh_copies(const Slot* slots) {
+    const Slot slot = slots[blockIdx.y];
+    if (!slot.copy) return;
+    const unsigned long long stride = static_cast<unsigned long long>(gridDim.x) * blockDim.x;
+    for (unsigned long long i = blockIdx.x * blockDim.x + threadIdx.x; i < slot.count; i += stride)
+        slot.copy[i] = narrowed(slot.value[i]);
+}
+
+/// A convolution's weight gradient, as cuDNN gives it, into the reducer's memory.
+extern "C" __global__ void cifar_widen(const Bf16* from, int count, float* to) {
+    const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+    if (i < count) to[i] = widened(from[i]);
+}
+
+static_assert(agrees<Update, decltype(cifar_update)>);
+static_assert(agrees<RefreshCopies, decltype(cifar_refresh_copies)>);
+static_assert(agrees<Widen, decltype(cifar_widen)>);
