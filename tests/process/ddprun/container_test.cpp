@@ -120,6 +120,8 @@ TEST_CASE("as process 1 ddprun buries strangers and kills none before the end") 
     const auto first = process_one();
     REQUIRE(first > 0);
     // What `docker exec` starts: its parent is outside, and when that ends it belongs to process 1.
+    const auto brief =
+        dir.write_script("brief", "#!/bin/sh\nwhile test -d /proc/$PPID; do sleep 0.02; done\n");
     Running visitor(
         "nsenter",
         {"--pid",
@@ -128,7 +130,9 @@ TEST_CASE("as process 1 ddprun buries strangers and kills none before the end") 
          std::to_string(first),
          "/bin/sh",
          "-c",
-         "setsid sleep 1004 & setsid true & echo stranger $!; sleep 0.05"});
+         "setsid sleep 1004 & long=$!; setsid " + brief +
+             " & until test $(cat /proc/$long/comm /proc/$!/comm | tr '\\n' -) = sleep-brief-; "
+             "do sleep 0.02; done"});
     CHECK(visitor.wait_for_code() == 0);
     const auto named = [](const std::string& name) {
         const auto all = list_descendants();
@@ -138,7 +142,7 @@ TEST_CASE("as process 1 ddprun buries strangers and kills none before the end") 
     };
 
     // The one that ended is buried, the one that lives survives the end of a round.
-    CHECK(holds_within(patience, [&] { return named("true") == 0; }));
+    CHECK(holds_within(patience, [&] { return named("brief") == 0; }));
     dir.write("go", "");
     job.wait_for_line("again");
     CHECK(named("sleep") == 1);

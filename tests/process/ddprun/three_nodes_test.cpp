@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // With three nodes there is somebody left to ask: neighbours, fences, keepers.
+#include "rendezvous/base/limits.hpp"
 #include "tests/process/ddprun/http_get.hpp"
 #include "tests/process/ddprun/job.hpp"
 #include "tests/process/support/wait.hpp"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <string>
 #include <utility>
@@ -92,11 +94,11 @@ TEST_CASE("the workers of an agent that is stopped are dead before their ranks a
 TEST_CASE("neighbours vouch for each other while the server is silent: no worker notices") {
     const TempDir dir;
     Daemon daemon;
-    // Longer than the fence of a node for which nobody vouches.
-    const std::string script =
-        "echo up\nsleep 8\necho still in round $DDPRUN_ROUND\n"
-        "while [ ! -e " +
-        dir.path().string() + "/go ]; do sleep 0.1; done\n";
+    const auto folder = dir.path().string();
+    const std::string script = "echo up\nwhile [ ! -e " + folder +
+                               "/ask ]; do sleep 0.1; done\necho still in round $DDPRUN_ROUND\n"
+                               "while [ ! -e " +
+                               folder + "/go ]; do sleep 0.1; done\n";
     std::vector<Running> nodes;
     for (int i = 0; i < 3; ++i)
         nodes.push_back(start_job(dir, daemon.options({"--nnodes=3", "--max-restarts=3"}), script));
@@ -105,6 +107,15 @@ TEST_CASE("neighbours vouch for each other while the server is silent: no worker
     REQUIRE(daemon.has_running_nodes(3));
 
     daemon.process.signal(SIGSTOP);
+    // Longer than the fence of a node for which nobody vouches.
+    using std::chrono::milliseconds;
+    const auto fence =
+        std::chrono::duration_cast<milliseconds>(ddprun::limits::fence_after_silence);
+    CHECK_FALSE(holds_within(2 * fence, [&] {
+        return std::any_of(
+            nodes.begin(), nodes.end(), [](auto& node) { return node.has_exited(); });
+    }));
+    dir.write("ask", "");
     for (auto& node : nodes)
         node.wait_for_line("still in round 0");
     daemon.process.signal(SIGCONT);
