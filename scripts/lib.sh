@@ -12,7 +12,7 @@ die() { # CODE MESSAGE...
 # ---- packages -----------------------------------------------------------------------------------
 
 build_packages=(g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libeigen3-dev libgloo-dev)
-test_packages=(doctest-dev python3 iproute2)
+test_packages=(doctest-dev python3 iproute2 nftables)
 all_packages=(clang python3-venv)
 
 is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }

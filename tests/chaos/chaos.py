@@ -12,8 +12,10 @@ import signal
 import sys
 import time
 
+import checks
 import cluster as made
 from cluster import Wrong
+from namespace import skip_where_impossible
 
 HOSTS = "abc"
 BOUND_S = 150  # for a whole life on a slow machine; the longest wait inside is the 60 s of join_timeout
@@ -33,6 +35,9 @@ FAULTS = {
     "freeze host": (True, 9),
     "pull cable": (True, 9),
     "cut control path": (True, 9),
+    "cut what it sends": (True, 9),
+    "cut what it gets": (True, 9),
+    "lossy cable": (True, 9),
     "pull server's cable": (False, 6),
     "kill server": (False, 3),
     "stop server": (False, 4),
@@ -51,12 +56,14 @@ class Fault:
         # Just after the phase began, or well into it.
         self.delay = round(chance.choice([chance.uniform(0, 0.02), chance.uniform(0, 0.4)]), 3)
         self.step = chance.randrange(1, 30)
+        self.percent = chance.randrange(5, 31)  # of the frames on a lossy cable
 
     def __str__(self):
         where = f" on node-{self.host}" if self.host else ""
         lasts = f", for {self.lasts} s" if self.lasts else ""
         at = f"step {self.step}" if self.phase == "running" else self.phase
-        return f"{at} + {self.delay} s: {self.what}{where}{lasts}"
+        percent = f" ({self.percent} %)" if self.what == "lossy cable" else ""
+        return f"{at} + {self.delay} s: {self.what}{percent}{where}{lasts}"
 
 
 class Plan:
@@ -76,10 +83,13 @@ class Plan:
         else:
             phases = sorted(chance.choices(PHASES, k=chance.choice([1, 1, 2, 3])), key=PHASES.index)
             self.faults = [Fault(chance, phase) for phase in phases]
+        # One host may be far away.
+        self.delays = {chance.choice(HOSTS): round(chance.uniform(0.001, 0.005), 4)} if chance.random() < 0.3 else {}
 
     def __str__(self):
         ends = "a worker's death is the end" if self.is_verdict else "it has to succeed"
-        return f"{len(HOSTS)} nodes x {self.workers}, {self.steps} steps, {ends}; " + "; ".join(map(str, self.faults))
+        far = "".join(f"node-{letter} is {delay_s * 1000:g} ms away; " for letter, delay_s in self.delays.items())
+        return f"{len(HOSTS)} nodes x {self.workers}, {self.steps} steps, {ends}; {far}" + "; ".join(map(str, self.faults))
 
 
 class Life:
@@ -93,6 +103,10 @@ class Life:
         self.struck = set()  # hosts whose agent or keeper did not end by itself
         self.has_succeeded = False
         self.missed = 0  # blows that found nobody: no worker yet, or no longer
+        self.stay = cluster.saved / "stay"
+        self.finish = cluster.saved / "finish"
+        self.strike_at = None
+        self.provoked = None  # (world, when): one of its workers was killed, so that it is stopped
         self.logged = {}
 
     def start_node(self, host):
@@ -100,7 +114,7 @@ class Life:
                    f"--nproc-per-node={self.plan.workers}", "--shutdown-timeout=3", f"--rdzv-conf={TIMES}",
                    f"--max-restarts={0 if self.plan.is_verdict else 20}"]
         self.logged[host.name] = len(host.log_text())
-        self.cluster.start_node(host, options, self.cluster.worker(host, self.plan.steps, STEP_MS, self.plan.stop_ms))
+        self.cluster.start_node(host, options, self.cluster.worker(host, 1 << 30, STEP_MS, self.plan.stop_ms))
 
     # ---- phases: facts that can be seen from outside ---------------------------------------------------
 
@@ -108,8 +122,6 @@ class Life:
         return any(text in host.log_text() for host in self.cluster.hosts.values())
 
     def is_in(self, fault):
-        if self.has_succeeded:
-            return True  # too late for this life: the phase is not waited for any longer
         facts = self.cluster.facts()
         match fault.phase:
             case "joining":
@@ -122,9 +134,47 @@ class Life:
             case "running":
                 return any(fact.event == "stepped" and fact.step >= fault.step for fact in facts)
             case "stopping":
-                return self.someone_logged("round.stopped")
+                return self.is_being_stopped(facts, fault)
             case "finishing":
                 return any(fact.event == "ended" for fact in facts)
+
+    def is_being_stopped(self, facts, fault):
+        """A worker of the struck host was told to stop, and stays; another host's will do where it has none in that world."""
+        if self.provoked is None:
+            return False
+        world, when = self.provoked
+        stopping = {fact.host for fact in facts if fact.event == "stopping" and fact.world == world and fact.when > when}
+        members = {fact.host for fact in facts if fact.world == world}
+        host = f"node-{fault.host}"
+        return host in stopping if host in members else bool(stopping)
+
+    def bring_about(self, fault):
+        """What such a phase needs: a round is stopped when somebody fails, and ends when it is told to."""
+        facts = self.cluster.facts()
+        if fault.phase == "stopping" and facts:
+            world = max(facts, key=lambda fact: fact.when).world
+            if self.provoked is None or self.provoked[0] != world:
+                self.provoke(world, [f for f in facts if f.world == world and f.event == "stepped"], fault)
+        if fault.phase == "finishing":
+            self.stay.touch()
+            self.let_finish(facts)
+
+    def provoke(self, world, steps, fault):
+        """Kills a worker of a world that trains, another host's if there is one."""
+        trains = {(fact.host, fact.pid) for fact in steps}
+        for host, pid in sorted(trains, key=lambda one: (one[0] == f"node-{fault.host}", one)):
+            if self.is_as_it_was(self.cluster.hosts[host[-1]]):
+                self.stay.touch()
+                self.provoked = (world, made.now_ns())
+                made.send_signal(pid, signal.SIGKILL)
+                return
+
+    def let_finish(self, facts):
+        if any(fact.event == "stepped" and fact.step >= self.plan.steps for fact in facts):
+            self.finish.touch()
+
+    def is_as_it_was(self, host):
+        return not any(befallen == host for _, befallen, _ in self.undo)
 
     # ---- what befalls whom -------------------------------------------------------------------------------
 
@@ -153,19 +203,29 @@ class Life:
                 self.struck.add(host.name)
                 self.stop(host.freeze(), host, until, frozen=True)
             case "pull cable":
-                host.unplug()
-                self.undo.append((until, host, host.plug_in))
+                host.cable.pull()
+                self.undo.append((until, host, host.cable.plug_in))
             case "cut control path":
                 self.cluster.cut_control_path(host)
                 self.undo.append((until, host, lambda: self.cluster.heal_control_path(host)))
+            case "cut what it sends":
+                self.lose(host, ["outgoing"], 100, until)
+            case "cut what it gets":
+                self.lose(host, ["incoming"], 100, until)
+            case "lossy cable":
+                self.lose(host, ["outgoing", "incoming"], fault.percent, until)
             case "pull server's cable":
-                self.cluster.server_host.unplug()
-                self.undo.append((until, None, self.cluster.server_host.plug_in))
+                self.cluster.server_host.cable.pull()
+                self.undo.append((until, None, self.cluster.server_host.cable.plug_in))
             case "kill server":
                 self.cluster.kill_server()
                 self.undo.append((until, None, self.cluster.start_server))
             case "stop server":
                 self.stop([self.cluster.server.pid], None, until)
+
+    def lose(self, host, directions, percent, until):
+        host.cable.lose(directions, percent)
+        self.undo.append((until, host, lambda: host.cable.lose_nothing(directions)))
 
     def kill(self, pids):
         self.missed += not any([pid and made.send_signal(pid, signal.SIGKILL) for pid in pids])
@@ -220,34 +280,37 @@ class Life:
             if host.node.poll() is None and (never_began or host.name in members):
                 host.node.terminate()
 
+    def strike_when_it_is_time(self, fault):
+        self.bring_about(fault)
+        if self.strike_at is None and self.is_in(fault):
+            self.strike_at = time.monotonic() + fault.delay
+        if self.strike_at is None or time.monotonic() < self.strike_at:
+            return False
+        self.strike(fault)
+        self.strike_at = None
+        self.stay.unlink(missing_ok=True)
+        return True
+
     def live(self):
         began = time.monotonic()
         self.cluster.start_server()
         for host in self.cluster.hosts.values():
             self.start_node(host)
         faults = list(self.plan.faults)
-        strike_at = None
-        needs_stop = any(fault.phase == "stopping" for fault in faults)
-        while True:
+        while not self.has_succeeded:
             self.make_good()
             self.keep_hosts_populated()
-            if needs_stop and any(fact.event == "stepped" for fact in self.cluster.facts()):
-                # A round that is being stopped: somebody has to fail for it.
-                for pid in self.cluster.hosts["a"].workers()[:1]:
-                    made.send_signal(pid, signal.SIGKILL)
-                    needs_stop = False
-            if faults and strike_at is None and self.is_in(faults[0]):
-                strike_at = time.monotonic() + faults[0].delay
-            if strike_at is not None and time.monotonic() >= strike_at:
-                # One thing at a time on one host: an agent stopped and its keeper killed is nobody's promise.
-                if not any(host == self.cluster.hosts.get(faults[0].host) for _, host, _ in self.undo):
-                    self.strike(faults.pop(0))
-                    strike_at = None
-            if self.has_succeeded:
-                break
+            # One thing at a time on one host: an agent stopped and its keeper killed is nobody's promise.
+            if faults and self.is_as_it_was(self.cluster.hosts.get(faults[0].host)):
+                if self.strike_when_it_is_time(faults[0]):
+                    faults.pop(0)
+            elif not faults:
+                self.let_finish(self.cluster.facts())
             if time.monotonic() > began + BOUND_S:
                 raise Wrong(f"not over after {BOUND_S} s")
             time.sleep(0.005)
+        if faults:
+            raise Wrong("it was over before " + "; ".join(map(str, faults)))
         over = time.monotonic()
         while any(host.node.poll() is None for host in self.cluster.hosts.values()):
             self.make_good(everything=time.monotonic() > over + 1)
@@ -262,25 +325,25 @@ class Life:
 
     def check(self):
         facts = self.cluster.facts()
-        made.check_one_world_at_a_time(facts, self.thawed)
-        made.check_ranks(facts)
+        checks.check_one_world_at_a_time(facts, self.thawed)
+        checks.check_ranks(facts)
         codes = {host.name: host.node.returncode for host in self.cluster.hosts.values()}
         if self.plan.is_verdict:
             self.check_verdict(facts, codes)
         else:
-            made.check_ended(facts)
-            made.check_curve(self.cluster.saved, self.plan.steps)
+            checks.check_ended(facts)
+            checks.check_curve(self.cluster.saved, max(fact.step for fact in facts if fact.event == "ended"))
             unexpected = {name: code for name, code in codes.items() if code not in {*LIFE_GOES_ON, 128 + signal.SIGTERM}}
             if unexpected:
                 raise Wrong(f"exit codes {unexpected} after a success")
         self.check_nothing_left()
 
     def check_verdict(self, facts, codes):
-        made.check_curve(self.cluster.saved)
+        checks.check_curve(self.cluster.saved)
         if self.killed_worker is None:
             return  # it ended before the blow
         if set(codes.values()) == {0}:
-            return made.check_ended(facts)  # it was done, too
+            return checks.check_ended(facts)  # it was done, too
         if set(codes.values()) != {128 + signal.SIGKILL}:
             raise Wrong(f"exit codes {codes} after a worker was killed")
         for host in self.cluster.hosts.values():
@@ -298,13 +361,13 @@ class Life:
                     path.unlink()
             for path in sorted(self.cluster.hosts[name[-1]].temporary.rglob("*"), reverse=True):
                 path.rmdir()
-        made.check_nothing_left(self.cluster)
+        checks.check_nothing_left(self.cluster)
 
 
 def live_once(build, seed):
     """(the life when it is over, seconds it took); raises Wrong with its story."""
     plan = Plan(seed)
-    with made.Cluster(build, HOSTS) as cluster:
+    with made.Cluster(build, HOSTS, plan.delays) as cluster:
         life = Life(plan, cluster)
         try:
             seconds = life.live()
@@ -315,7 +378,7 @@ def live_once(build, seed):
 
 
 def main():
-    made.skip_where_impossible("chaos")
+    skip_where_impossible("chaos")
     build, seconds = sys.argv[1], float(sys.argv[2])
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.randrange(1 << 32)
     until = time.monotonic() + seconds

@@ -5,6 +5,7 @@ import pathlib
 import sys
 import tempfile
 
+import checks
 import cluster as made
 
 
@@ -37,20 +38,20 @@ def main():
     first = (1 + sum((1 * 31 + sample * 17) % 1009 for sample in range(24))) % 1000003
     with curve([first]) as right, curve([first + 1]) as wrong:
         wanted = [
-            ("a good job: one world", objects(made.check_one_world_at_a_time, facts(*GOOD)), None),
-            ("a good job: ranks", objects(made.check_ranks, facts(*GOOD)), None),
-            ("a good job: its end", objects(made.check_ended, facts(*GOOD)), None),
-            ("a rank acts after the next world began", objects(made.check_one_world_at_a_time, late), "two worlds"),
+            ("a good job: one world", objects(checks.check_one_world_at_a_time, facts(*GOOD)), None),
+            ("a good job: ranks", objects(checks.check_ranks, facts(*GOOD)), None),
+            ("a good job: its end", objects(checks.check_ended, facts(*GOOD)), None),
+            ("a rank acts after the next world began", objects(checks.check_one_world_at_a_time, late), "two worlds"),
             ("it may on a host that was just thawed",
-             objects(made.check_one_world_at_a_time, late, [("h1", 41500000, 43000000)]), None),
+             objects(checks.check_one_world_at_a_time, late, [("h1", 41500000, 43000000)]), None),
             ("a round number comes again",
-             objects(made.check_one_world_at_a_time, facts(("began", "x", 1, 0, 1), ("began", "x", 0, 0, 2))), "same incarnation"),
+             objects(checks.check_one_world_at_a_time, facts(("began", "x", 1, 0, 1), ("began", "x", 0, 0, 2))), "same incarnation"),
             ("a rank is two processes",
-             objects(made.check_ranks, [*facts(("began", "x", 0, 0, 1)), made.Fact("h9", "began x 0 0 2 5 77 2")]), "held by"),
-            ("one rank never ended", objects(made.check_ended, facts(*GOOD[:-1])), "only [0] ended"),
-            ("the right curve", objects(made.check_curve, pathlib.Path(right), 1), None),
-            ("another curve", objects(made.check_curve, pathlib.Path(wrong)), "leaves its way"),
-            ("a short curve", objects(made.check_curve, pathlib.Path(right), 2), "1 of 2"),
+             objects(checks.check_ranks, [*facts(("began", "x", 0, 0, 1)), made.Fact("h9", "began x 0 0 2 5 77 2")]), "held by"),
+            ("one rank never ended", objects(checks.check_ended, facts(*GOOD[:-1])), "only [0] ended"),
+            ("the right curve", objects(checks.check_curve, pathlib.Path(right), 1), None),
+            ("another curve", objects(checks.check_curve, pathlib.Path(wrong)), "leaves its way"),
+            ("a short curve", objects(checks.check_curve, pathlib.Path(right), 2), "1 of 2"),
         ]
     failures = [f"{what}: {told}" for what, told, words in wanted
                 if (told is None) != (words is None) or (words and words not in told)]

@@ -4,7 +4,6 @@
 Everything of a cluster carries its mark in its environment, so what is left of it can be found. Nothing is made in the
 machine's own network namespace. A host is its processes, its cable, its facts (counting_worker.cpp) and its temporary
 folder; the folder `saved` is shared by all."""
-import ctypes
 import json
 import os
 import pathlib
@@ -12,73 +11,18 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
-import threading
 import time
+
+from cable import Cable
+from namespace import in_namespace, ip
 
 MARK = "DDPRUN_CHAOS_HOST"
 PORT = 29400
-CLONE_NEWNET = 0x40000000
-libc = ctypes.CDLL(None, use_errno=True)
-
-
-def why_not():
-    """Empty where a cluster can be made, else the reason for a skip."""
-    if os.geteuid() != 0:
-        return "network namespaces need root"
-    if not shutil.which("ip"):
-        return "ip (package iproute2) is missing"
-    name = f"ddpc{os.getpid()}t"
-    tried = [["ip", "netns", "add", name], ["ip", "-n", name, "link", "add", "sw", "type", "bridge"]]
-    try:
-        for command in tried:
-            done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
-            if done.returncode != 0:
-                return f"{' '.join(command)} is not permitted here: {done.stderr.strip()}"
-    finally:
-        subprocess.run(["ip", "netns", "delete", name], stderr=subprocess.DEVNULL, check=False)
-    return ""
-
-
-def skip_where_impossible(name):
-    """DDPRUN_REQUIRE_ROOT=1 makes a failure of it, as in the process tests."""
-    if reason := why_not():
-        if os.environ.get("DDPRUN_REQUIRE_ROOT") == "1":
-            sys.exit(f"ERROR: may not be skipped here: {name}: {reason}")
-        print(f"SKIP {name}: {reason}")
-        sys.exit(0)
 
 
 def now_ns():
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-
-
-def ip(*arguments):
-    done = subprocess.run(["ip", *arguments], stderr=subprocess.PIPE, text=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
-
-
-def in_namespace(name, call):
-    """Runs `call` on a thread that lives in that network; sockets it opens stay there."""
-    result = []
-
-    def live():
-        try:
-            with open(f"/run/netns/{name}", "rb") as namespace:
-                if libc.setns(namespace.fileno(), CLONE_NEWNET) != 0:
-                    raise OSError(ctypes.get_errno(), f"setns {name}")
-            result.append(call())
-        except OSError as error:
-            result.append(error)
-
-    thread = threading.Thread(target=live)
-    thread.start()
-    thread.join()
-    if isinstance(result[0], OSError):
-        raise result[0]
-    return result[0]
 
 
 def send_signal(pid, number):
@@ -115,7 +59,7 @@ class Fact:
 
 
 class Host:
-    def __init__(self, cluster, letter, number):
+    def __init__(self, cluster, letter, number, delay_s=0):
         self.cluster = cluster
         self.name = f"node-{letter}"
         self.namespace = f"ddpc{os.getpid()}{letter}"
@@ -127,15 +71,14 @@ class Host:
         self.facts_file = self.folder / "facts"
         self.log = self.folder / "log"
         self.node = None
-        self.is_plugged_in = True
-        port = f"p{letter}"
+        self.known_facts = []
+        self.facts_read = 0  # bytes of the file
+        self.cable = None
         ip("netns", "add", self.namespace)
-        ip("link", "add", "eth0", "netns", self.namespace, "type", "veth", "peer", "name", port, "netns", cluster.switch)
-        ip("-n", cluster.switch, "link", "set", port, "master", "sw", "up")
+        self.cable = Cable(self.namespace, cluster.switch, f"p{letter}", delay_s)
         ip("-n", self.namespace, "address", "add", f"{self.address}/24", "dev", "eth0")
         ip("-n", self.namespace, "link", "set", "eth0", "up")
         ip("-n", self.namespace, "link", "set", "lo", "up")
-        self.port = port
 
     def start(self, *command, log=None):
         """A program on this host; it becomes the process itself, so its pid is the child's."""
@@ -176,22 +119,17 @@ class Host:
             stopped |= running
 
     def facts(self):
-        if not self.facts_file.exists():
-            return []
-        text = self.facts_file.read_text(encoding="ascii")
-        return [Fact(self.name, line) for line in text.split("\n")[:-1]]
+        if self.facts_file.exists():
+            with open(self.facts_file, "rb") as file:
+                file.seek(self.facts_read)
+                whole = file.read().rpartition(b"\n")[0]
+            if whole:
+                self.known_facts += [Fact(self.name, line) for line in whole.decode("ascii").split("\n")]
+                self.facts_read += len(whole) + 1
+        return self.known_facts
 
     def log_text(self):
         return self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
-
-    def unplug(self):
-        """Packets go nowhere, silently; nothing is reset."""
-        ip("-n", self.cluster.switch, "link", "set", self.port, "down")
-        self.is_plugged_in = False
-
-    def plug_in(self):
-        ip("-n", self.cluster.switch, "link", "set", self.port, "up")
-        self.is_plugged_in = True
 
     def listening(self):
         """Ports that somebody listens on, on this host's network."""
@@ -205,10 +143,11 @@ class Host:
 
 
 class Cluster:
-    """A switch, a server's host and `letters` hosts. `with` it: at the end nothing of it is left, whatever happened."""
+    """A switch, a server's host and `letters` hosts, those in `delays` (seconds) with long cables. `with` it: at the end
+    nothing of it is left, whatever happened."""
     made = 0
 
-    def __init__(self, build, letters):
+    def __init__(self, build, letters, delays=None):
         Cluster.made += 1
         self.number = Cluster.made
         self.build = pathlib.Path(build)
@@ -225,7 +164,7 @@ class Cluster:
             ip("-n", self.switch, "link", "set", "sw", "up")
             self.server_host = Host(self, "s", 1)
             for number, letter in enumerate(letters):
-                self.hosts[letter] = Host(self, letter, 2 + number)
+                self.hosts[letter] = Host(self, letter, 2 + number, (delays or {}).get(letter, 0))
             self.endpoint = f"{self.server_host.address}:{PORT}"
         except BaseException:
             self.remove()
@@ -247,6 +186,8 @@ class Cluster:
         for host in self.all_hosts():
             if host.node is not None:
                 host.node.wait()
+            if host.cable is not None:
+                host.cable.remove()
             subprocess.run(["ip", "netns", "delete", host.namespace], check=False)
         if self.server is not None:
             self.server.wait()
@@ -327,88 +268,3 @@ class Cluster:
 
 class Wrong(Exception):
     """What should have been true and was not."""
-
-
-# ---- checks from outside --------------------------------------------------------------------------------
-
-
-def worlds_of(facts):
-    """{world: its facts}, in the order in which the worlds began to act."""
-    worlds = {}
-    for fact in facts:
-        worlds.setdefault(fact.world, []).append(fact)
-    return worlds
-
-
-def check_one_world_at_a_time(facts, thawed=()):
-    """No world acts once a later one has. thawed: (host, from, until) where a host that was frozen past its fence
-    may show signs of life before its keeper, which was frozen as well, gets to it."""
-    counted = [f for f in facts if not any(f.host == h and a <= f.when <= b for h, a, b in thawed)]
-    worlds = list(worlds_of(counted).items())
-    for (_, earlier), (_, later) in zip(worlds, worlds[1:]):
-        if earlier[-1].when >= later[0].when:
-            late_ms = (earlier[-1].when - later[0].when) / 1e6
-            raise Wrong(f"two worlds at once: {earlier[-1]}, {late_ms:.1f} ms after {later[0]}")
-    last = {}
-    for (incarnation, number), _ in worlds:
-        if number <= last.get(incarnation, -1):
-            raise Wrong(f"round {number} after round {last[incarnation]} of the same incarnation")
-        last[incarnation] = number
-
-
-def check_ranks(facts):
-    """In each world everybody was told the same size, and each rank is one process."""
-    for world, of_it in worlds_of(facts).items():
-        sizes = {fact.world_size for fact in of_it}
-        if len(sizes) != 1:
-            raise Wrong(f"round {world[1]}: world sizes {sorted(sizes)}")
-        holders = {}
-        for fact in of_it:
-            holders.setdefault(fact.rank, set()).add((fact.host, fact.pid))
-        for rank, held_by in holders.items():
-            if len(held_by) != 1 or not 0 <= rank < min(sizes):
-                raise Wrong(f"round {world[1]}: rank {rank} is held by {sorted(held_by)}")
-
-
-def check_ended(facts):
-    """The last world ended completely."""
-    last = list(worlds_of(facts).values())[-1]
-    ended = sorted(fact.rank for fact in last if fact.event == "ended")
-    if ended != list(range(last[0].world_size)):
-        raise Wrong(f"of {last[0].world_size} ranks only {ended} ended in round {last[0].round}")
-
-
-SAMPLES_PER_STEP = 24
-
-
-def check_curve(saved, steps=None):
-    """The longest curve kept is the undisturbed one; returns its length."""
-    curves = [list(map(int, path.read_text().split())) for path in saved.glob("*.curve")]
-    longest = max(curves, key=len, default=[])
-    w = 1
-    for step, found in enumerate(longest):
-        first = step * SAMPLES_PER_STEP
-        w = (w + sum((w * 31 + sample * 17) % 1009 for sample in range(first, first + SAMPLES_PER_STEP))) % 1000003
-        if found != w:
-            raise Wrong(f"the curve leaves its way at step {step}: {found} instead of {w}")
-    if steps is not None and len(longest) != steps:
-        raise Wrong(f"the curve has {len(longest)} of {steps} steps")
-    return len(longest)
-
-
-def traces(cluster):
-    """What could be left on any host: processes, open ports, temporary files."""
-    found = set()
-    for host in cluster.hosts.values():
-        found |= {f"{host.name}: process {pid}" for pid in host.processes()}
-        found |= {f"{host.name}: port {port} is open" for port in host.listening()}
-        found |= {f"{host.name}: {path}" for path in host.temporary.rglob("*")}
-    return found
-
-
-def check_nothing_left(cluster, bound_s=10):
-    until = time.monotonic() + bound_s
-    while left := traces(cluster):
-        if time.monotonic() > until:
-            raise Wrong("left behind: " + "; ".join(sorted(left)))
-        time.sleep(0.05)

@@ -6,9 +6,11 @@
 // FACTS, its host's file, gets one line per fact, in one write:
 //   EVENT INCARNATION ROUND RANK WORLD_SIZE STEP PID NANOSECONDS      (CLOCK_BOOTTIME)
 // with the events began, resumed (at which step), ticked (alive; every 20 ms, from a thread of its
-// own), stepped, ended. SAVED is a folder that all hosts share: rank 0 keeps the whole curve there,
-// a file per world. The curve does not depend on how many take part. Ends after STEPS steps, or
-// when SAVED/finish is there. SIGTERM: it takes STOP_MS to end.
+// own), stepped, stopping (told to), ended. SAVED is a folder that all hosts share: rank 0 keeps
+// the whole curve there, a file per world. The curve does not depend on how many take part. Ends
+// after STEPS steps, or when SAVED/finish is there. SIGTERM: it takes STOP_MS to end. While
+// SAVED/stay is there nobody ends of those that are told to stop, and of those that are done only
+// rank 0.
 #include "ddprun/record.hpp"
 #include "ddprun/store.hpp"
 #include "ddprun/world.hpp"
@@ -155,13 +157,15 @@ Step meet(
     return {store.add("sum/" + key, 0), is_last};
 }
 
-[[noreturn]] void tick_for_ever(const Facts& facts, std::chrono::milliseconds time_to_stop) {
+[[noreturn]] void tick_for_ever(
+    const Facts& facts, std::chrono::milliseconds time_to_stop, const std::filesystem::path& stay) {
     while (!is_told_to_stop) {
         facts.add("ticked", 0);
         std::this_thread::sleep_for(tick);
     }
+    facts.add("stopping", 0);
     const auto until = std::chrono::steady_clock::now() + time_to_stop;
-    while (std::chrono::steady_clock::now() < until) {
+    while (std::chrono::steady_clock::now() < until || std::filesystem::exists(stay)) {
         facts.add("ticked", 0);
         std::this_thread::sleep_for(tick);
     }
@@ -179,8 +183,9 @@ int train(char** arguments) {
     facts.add("began", 0);
     std::signal(SIGTERM, [](int) { is_told_to_stop = true; });
     // The thread owns its share: an exception may take this frame away before the process ends.
-    std::thread([shared_facts, time_to_stop] {
-        tick_for_ever(*shared_facts, time_to_stop);
+    const auto stay = folder / "stay";
+    std::thread([shared_facts, time_to_stop, stay] {
+        tick_for_ever(*shared_facts, time_to_stop, stay);
     }).detach();
 
     auto store = ddprun::Store::connect(world);
@@ -197,8 +202,8 @@ int train(char** arguments) {
         facts.add("stepped", std::ssize(curve));
         if (world.rank == 0) save(curve, folder, world);
     }
-    // One after the other, so that a driver can meet some that are done and some that are not.
-    std::this_thread::sleep_for(world.rank * 2 * tick);
+    while (world.rank != 0 && std::filesystem::exists(stay))
+        std::this_thread::sleep_for(tick);
     facts.add("ended", std::ssize(curve));
     std::fflush(nullptr);
     ::_exit(EXIT_SUCCESS);

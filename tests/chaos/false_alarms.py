@@ -11,8 +11,10 @@ import sys
 import threading
 import time
 
+import checks
 import cluster as made
 from cluster import Wrong
+from namespace import skip_where_impossible
 
 STEP_MS = 50
 SHARE = 0.05
@@ -78,10 +80,11 @@ class Starved:
     def __enter__(self):
         self.group = self.make_group()
         if self.group:
-            # It stops itself until it is where it may do no harm.
-            self.busy = subprocess.Popen(["sh", "-c", "kill -STOP $$; while :; do :; done"])
+            # It begins when it is where it may do no harm.
+            self.busy = subprocess.Popen(["sh", "-c", "read go; while :; do :; done"], stdin=subprocess.PIPE)
             (self.group / "cgroup.procs").write_text(str(self.busy.pid))
-            self.busy.send_signal(signal.SIGCONT)
+            self.busy.stdin.write(b"go\n")
+            self.busy.stdin.close()
         else:
             self.pacer.start()
         return self
@@ -116,7 +119,7 @@ class Job:
 
     def must_be_undisturbed(self, after):
         self.wait_for_steps(f"step after {after}")
-        worlds = made.worlds_of(self.cluster.facts())
+        worlds = checks.worlds_of(self.cluster.facts())
         if len(worlds) != 1:
             raise Wrong(f"{len(worlds)} worlds after {after}")
         print(f"   undisturbed: {after}", flush=True)
@@ -126,9 +129,9 @@ class Job:
         codes = [host.node.wait(60) for host in self.cluster.hosts.values()]
         if any(codes):
             raise Wrong(f"exit codes {codes}")
-        made.check_ended(self.cluster.facts())
-        made.check_curve(self.cluster.saved)
-        made.check_nothing_left(self.cluster)
+        checks.check_ended(self.cluster.facts())
+        checks.check_curve(self.cluster.saved)
+        checks.check_nothing_left(self.cluster)
 
 
 def three_nodes(cluster, seconds):
@@ -168,7 +171,7 @@ def two_nodes_one_hosts(cluster):
 
 
 def main():
-    made.skip_where_impossible("false alarms")
+    skip_where_impossible("false alarms")
     build, seconds = sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 10
     for letters, live in (("abc", lambda cluster: three_nodes(cluster, seconds)), ("ab", two_nodes_one_hosts)):
         with made.Cluster(build, letters) as cluster:

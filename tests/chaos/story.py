@@ -6,8 +6,10 @@ import signal
 import sys
 import time
 
+import checks
 import cluster as made
 from cluster import Wrong
+from namespace import skip_where_impossible
 
 STEP_MS = 30
 OPTIONS = ["--nnodes=2:3+1", "--nproc-per-node=2", "--max-restarts=3", "--shutdown-timeout=3",
@@ -43,14 +45,15 @@ class Story:
             ranks = node["ranks"]
             place = f"ranks {ranks[0]}-{ranks[1]}" if ranks else "no ranks"
             reason = f": {node['reason']}" if node["reason"] else ""
-            print(f"     {node['host']}  {node['state']}, {place}{reason}")
+            heard = f", heard {node['heard_ago_s']:.1f} s ago" if node["heard_ago_s"] >= 1.5 else ""
+            print(f"     {node['host']}  {node['state']}, {place}{heard}{reason}")
         sys.stdout.flush()
 
     def wait_for_steps(self, of_world, bound_s=60):
         """Until a world steps that is as asked: all of its ranks, three times each."""
         def stepping():
             facts = self.cluster.facts()
-            world = list(made.worlds_of(facts).items())[-1] if facts else None
+            world = list(checks.worlds_of(facts).items())[-1] if facts else None
             if not world or not of_world(world):
                 return None
             steps = {}
@@ -80,7 +83,7 @@ class Story:
         self.cluster.wait_for(
             f"steps of the same world after: {self.chapter}",
             lambda: any(f.event == "stepped" and f.world == world and f.when > last for f in self.cluster.facts()))
-        if list(made.worlds_of(self.cluster.facts()))[-1] != world:
+        if list(checks.worlds_of(self.cluster.facts()))[-1] != world:
             raise Wrong(f"another world after: {self.chapter}")
 
     # ---- the chapters ------------------------------------------------------------------------------------
@@ -104,10 +107,12 @@ class Story:
     def cut_for_two_seconds(self):
         self.begin("a cable is cut for two seconds: nothing is restarted")
         host = self.cluster.hosts["b"]
-        host.unplug()
+        host.cable.pull()
         time.sleep(2)
-        host.plug_in()
+        self.tell()
+        host.cable.plug_in()
         self.same_world_goes_on()
+        self.wait_for_reason(lambda job: all(node["heard_ago_s"] < 1.5 for node in job["nodes"]))
         self.tell()
 
     def node_added(self):
@@ -120,7 +125,7 @@ class Story:
         self.join("d")
         self.wait_for_reason(lambda job: len(job["nodes"]) == 4)
         self.tell()
-        self.cluster.hosts["b"].unplug()
+        self.cluster.hosts["b"].cable.pull()
         self.new_world(6, "acd")
         host = self.cluster.hosts["b"]
         self.cluster.wait_for("fence on node-b", lambda: not host.workers())
@@ -131,7 +136,8 @@ class Story:
     def server_killed(self):
         self.begin("the server is killed and started again: the workers do not notice")
         self.cluster.kill_server()
-        time.sleep(1)
+        self.cluster.wait_for("agents that miss the server", lambda: all(
+            "rendezvous.lost" in self.cluster.hosts[letter].log_text() for letter in "acd"))
         self.cluster.start_server()
         self.same_world_goes_on()
         self.wait_for_reason(lambda job: job["state"] == "running" and len(job["nodes"]) == 3)
@@ -145,12 +151,12 @@ class Story:
             if code != 0:
                 raise Wrong(f"node-{letter} returned {code}")
         facts = self.cluster.facts()
-        made.check_one_world_at_a_time(facts)
-        made.check_ranks(facts)
-        made.check_ended(facts)
-        length = made.check_curve(self.cluster.saved)
-        made.check_nothing_left(self.cluster)
-        print(f"   {length} steps in {len(made.worlds_of(facts))} worlds; the curve is that of an undisturbed training; nothing is left")
+        checks.check_one_world_at_a_time(facts)
+        checks.check_ranks(facts)
+        checks.check_ended(facts)
+        length = checks.check_curve(self.cluster.saved)
+        checks.check_nothing_left(self.cluster)
+        print(f"   {length} steps in {len(checks.worlds_of(facts))} worlds; the curve is that of an undisturbed training; nothing is left")
 
     def tell_all(self):
         self.begin("two nodes begin")
@@ -169,7 +175,7 @@ class Story:
 
 
 def main():
-    made.skip_where_impossible("story")
+    skip_where_impossible("story")
     with made.Cluster(sys.argv[1], "abcd") as cluster:
         try:
             Story(cluster).tell_all()
