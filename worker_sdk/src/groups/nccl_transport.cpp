@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <mutex>
 #include <optional>
@@ -44,6 +45,8 @@ constexpr milliseconds patience_after_a_death = 250ms;
 /// NCCL may notice a broken connection before anybody has said who is gone: so long it is asked.
 constexpr milliseconds patience_for_a_name = 1500ms;
 constexpr milliseconds between_questions = 10ms;
+/// Who waits for longer than a second says so in the store; of a shorter timeout nothing is known.
+constexpr milliseconds shortest_wait_that_tells = 2s;
 
 /// Nothing else can be done in this process; what is said here is all that the launcher learns.
 [[noreturn]] void end_process(const std::string& text) {
@@ -63,6 +66,8 @@ public:
           prefix_(settings.prefix),
           watch_(settings.watch),
           hosts_(settings.hosts),
+          rank_(settings.world.rank),
+          world_size_(settings.world.world_size),
           until_(Clock::now() + settings.timeout) {
         if (!hosts_ || !hosts_->segment()) return;
         const auto& here = hosts_->all()[hosts_->own()];
@@ -95,6 +100,25 @@ public:
         const std::lock_guard lock(mutex_);
         return trouble_ ? *trouble_ : std::move(trouble);
     }
+
+    /// ... of a call: of a timeout also who did not come.
+    Trouble reason(Trouble trouble, const Collective& collective, milliseconds timeout) {
+        trouble = reason(std::move(trouble));
+        const bool is_asked = trouble.kind == Trouble::Kind::timeout && trouble.ranks.empty() &&
+                              !collective.is_point_to_point() &&
+                              timeout >= shortest_wait_that_tells;
+        if (!is_asked || !watch_) return trouble;
+        std::vector<int> others;
+        for (int rank = 0; rank < world_size_; ++rank)
+            if (rank != rank_) others.push_back(rank);
+        trouble.ranks = watch_->unheard(collective, others);
+        if (!trouble.ranks.empty())
+            trouble.text += "; nothing was heard of " + text_of(trouble.ranks);
+        return trouble;
+    }
+
+    /// This rank itself has given up: nobody is to be named.
+    void give_up() { is_given_up_here_ = true; }
 
 private:
     static int set(void* self, const char* key, const char* data, std::size_t bytes) {
@@ -154,7 +178,7 @@ private:
             between_looks_ = first_look_after / 2;
         }
         const auto until = Clock::now() + patience_for_a_name;
-        while (!look_for_trouble() && Clock::now() < until)
+        while (!is_given_up_here_ && !look_for_trouble() && Clock::now() < until)
             std::this_thread::sleep_for(between_questions);
     }
 
@@ -213,8 +237,11 @@ private:
     const std::string prefix_;
     const std::shared_ptr<MismatchWatch> watch_;
     const std::optional<Hosts> hosts_;
+    const int rank_;
+    const int world_size_;
     int own_seat_ = 0;
     std::optional<Peers> peers_;
+    std::atomic<bool> is_given_up_here_ = false;
 
     std::mutex mutex_;  // guards what follows
     Clock::time_point until_;
@@ -267,11 +294,14 @@ public:
         const auto call = call_of(collective, timeout);
         DdprunReport report{};
         if (plugin_.run(handle_, &call, &report) == 0) return {};
-        return surroundings_->reason(told_by_plugin(report));
+        return surroundings_->reason(told_by_plugin(report), collective, timeout);
     }
 
     int device() const override { return device_; }
-    void abort() override { plugin_.abort(handle_); }
+    void abort() override {
+        surroundings_->give_up();
+        plugin_.abort(handle_);
+    }
     bool is_broken() override { return plugin_.is_broken(handle_) != 0; }
     std::shared_ptr<Arena> arena() override { return arena_; }
 

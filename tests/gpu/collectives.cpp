@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/gpu/gpu.hpp"
+#include "tests/gpu/parts.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+#include <vector>
+
+namespace gpu_check {
+
+using namespace std::chrono_literals;
+using ddprun::ProcessGroup;
+using ddprun::Store;
+using ddprun::World;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+std::string text(double number) {
+    return std::to_string(number);
+}
+
+/// What rank r has at place i, and what the sum of all is: whole numbers that float holds exactly.
+float part(int rank, std::size_t i) {
+    return static_cast<float>(i % 1000 + static_cast<std::size_t>(rank));
+}
+float sum(int ranks, std::size_t i) {
+    return static_cast<float>(ranks) * part(0, i) + static_cast<float>(ranks * (ranks - 1) / 2);
+}
+
+void check_sum(const ProcessGroup& group, const Gpu& gpu, float* data, std::size_t count) {
+    std::vector<float> values(count);
+    for (std::size_t i = 0; i < count; ++i)
+        values[i] = part(group.rank(), i);
+    gpu.upload(data, values.data(), count * sizeof(float));
+    group.all_reduce(data, count).wait();
+    gpu.download(values.data(), data, count * sizeof(float));
+    for (std::size_t i = 0; i < count; ++i)
+        expect(
+            values[i] == sum(group.size(), i),
+            "all_reduce of " + std::to_string(count) + " floats: element " + std::to_string(i) +
+                " is " + text(values[i]) + ", not " + text(sum(group.size(), i)));
+}
+
+/// What a process holds.
+struct Held {
+    std::size_t descriptors = 0;
+    std::size_t threads = 0;
+    std::size_t gpu_bytes = 0;
+};
+
+std::size_t entries(const char* folder) {
+    return static_cast<std::size_t>(std::distance(
+        std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()));
+}
+
+Held held(const Gpu& gpu) {
+    return {entries("/proc/self/fd"), entries("/proc/self/task"), gpu.used_bytes()};
+}
+
+/// Threads that NCCL has told to end take a moment.
+Held settled(const Gpu& gpu, const Held& before) {
+    const auto until = Clock::now() + 5s;
+    auto now = held(gpu);
+    while (Clock::now() < until &&
+           (now.threads > before.threads || now.descriptors > before.descriptors)) {
+        std::this_thread::sleep_for(10ms);
+        now = held(gpu);
+    }
+    return now;
+}
+
+void cycle(const World& world, const Store& store, bool is_aborted) {
+    const auto group = nccl_group(world, store);
+    constexpr std::size_t count = 1024;
+    const auto memory = group.allocate(count * sizeof(float));
+    auto* const data = static_cast<float*>(memory.data());
+    group.all_reduce(data, count).wait();
+    if (!is_aborted) return;
+    auto work = group.all_reduce(data, count);
+    group.abort();
+    try {
+        work.wait();  // may have been done before
+    } catch (const ddprun::Error&) {
+    }
+}
+
+}  // namespace
+
+ProcessGroup nccl_group(const World& world, const Store& store, std::chrono::milliseconds timeout) {
+    ProcessGroup::Options options;
+    options.backend = ddprun::Backend::nccl;
+    options.timeout = timeout;
+    return ProcessGroup::create(world, store, options);
+}
+
+double milliseconds_since(Clock::time_point start) {
+    return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+void life(const World& world) {
+    const auto store = Store::connect(world);
+    const Gpu gpu(device_of(world));
+    const auto begin = Clock::now();
+    {
+        const auto group = nccl_group(world, store);
+        const auto created = milliseconds_since(begin);
+        const auto memory = group.allocate(4096);
+        check_sum(group, gpu, static_cast<float*>(memory.data()), 1000);
+        if (world.rank == 0) say("created_ms " + text(created));
+    }
+    if (world.rank == 0) say("whole_life_ms " + text(milliseconds_since(begin)));
+}
+
+void sums(const World& world, std::size_t most_bytes) {
+    const auto store = Store::connect(world);
+    const auto group = nccl_group(world, store);
+    const Gpu gpu(device_of(world));
+    const auto memory = group.allocate(most_bytes);
+    int sizes = 0;
+    for (std::size_t bytes = sizeof(float); bytes <= most_bytes; bytes *= 4, ++sizes)
+        check_sum(group, gpu, static_cast<float*>(memory.data()), bytes / sizeof(float));
+    if (world.rank == 0) say("sizes " + std::to_string(sizes));
+}
+
+void cycles(const World& world, int count) {
+    const auto store = Store::connect(world);
+    const Gpu gpu(device_of(world));
+    const int first_ones = std::min(10, count / 2);  // what is loaded once and kept
+    for (int i = 0; i < first_ones; ++i)
+        cycle(world, store, i % 2 == 1);
+    const auto before = held(gpu);
+    double longest = 0;
+    const auto begin = Clock::now();
+    for (int i = first_ones; i < count; ++i) {
+        const auto start = Clock::now();
+        cycle(world, store, i % 2 == 1);
+        longest = std::max(longest, milliseconds_since(start));
+    }
+    const auto each = milliseconds_since(begin) / (count - first_ones);
+    const auto after = settled(gpu, before);
+    const auto mebibytes = [](std::size_t bytes) { return bytes >> 20; };
+    if (world.rank == 0) {
+        say("each_ms " + text(each));
+        say("longest_ms " + text(longest));
+        say("descriptors " + std::to_string(before.descriptors) + " " +
+            std::to_string(after.descriptors));
+        say("threads " + std::to_string(before.threads) + " " + std::to_string(after.threads));
+        say("gpu_mib " + std::to_string(mebibytes(before.gpu_bytes)) + " " +
+            std::to_string(mebibytes(after.gpu_bytes)));
+    }
+}
+
+}  // namespace gpu_check

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ddprun/world.hpp"
+
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace gpu_check {
+
+/// A GPU as a program by hand has it: the driver's own functions, found at run time so that this
+/// program builds and starts everywhere. What fails throws std::runtime_error in words.
+class Gpu {
+public:
+    using Stream = void*;
+
+    /// How many there are; throws where there is no driver.
+    static int count();
+
+    explicit Gpu(int ordinal);
+
+    /// From now on the calling thread's device.
+    void enter() const;
+    void upload(void* to, const void* from, std::size_t bytes) const;
+    void download(void* to, const void* from, std::size_t bytes) const;
+    /// Waits for everything in it.
+    void synchronize(Stream stream) const;
+    Stream new_stream() const;
+    std::size_t used_bytes() const;
+
+private:
+    void* context_ = nullptr;
+};
+
+/// The one that the nccl backend takes, too: of this local rank, or the one that all share.
+int device_of(const ddprun::World& world);
+
+/// One line on standard output, whole.
+void say(const std::string& line);
+
+/// Throws std::runtime_error unless it holds.
+void expect(bool holds, const std::string& what);
+
+}  // namespace gpu_check

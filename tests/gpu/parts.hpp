@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ddprun/process_group.hpp"
+#include "ddprun/world.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+
+namespace gpu_check {
+
+/// What scripts/gpu_check.sh asks of a rank: each a part of the program gpu_worker, which ends with
+/// an exception when something is not as it should be. Rank 0 says figures, "NAME NUMBER ..." in a
+/// line each.
+
+/// A group is made, adds up a few numbers and ends.
+void life(const ddprun::World& world);
+
+/// Sums of 4 bytes up to `most_bytes`, each element looked at.
+void sums(const ddprun::World& world, std::size_t most_bytes);
+
+/// `count` groups, one after the other, every other one aborted in mid all_reduce: descriptors,
+/// threads and the GPU's memory before and after.
+void cycles(const ddprun::World& world, int count);
+
+/// The last rank is struck by `signal` in mid all_reduce of `bytes`, by itself: when the others
+/// know, and when those have a new group. `folder`: of this run, where they meet again.
+void lose_one(const ddprun::World& world, int signal, std::size_t bytes, const std::string& folder);
+
+/// The same with NCCL by hand: when NCCL itself notices, and how long its abort takes.
+void lose_one_by_hand(const ddprun::World& world, std::size_t bytes, const std::string& folder);
+
+/// The SDK's all_reduce beside NCCL's, 4 bytes to `most_bytes`, about `seconds` for each size.
+void bench(const ddprun::World& world, std::size_t most_bytes, double seconds);
+
+ddprun::ProcessGroup nccl_group(
+    const ddprun::World& world,
+    const ddprun::Store& store,
+    std::chrono::milliseconds timeout = std::chrono::minutes(1));
+
+double milliseconds_since(std::chrono::steady_clock::time_point start);
+
+}  // namespace gpu_check
