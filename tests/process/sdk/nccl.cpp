@@ -190,6 +190,24 @@ TEST_CASE("nccl: a deadline of one's own aborts the group, and the peer learns o
     CHECK(mentions(workers.output(0), "again"));
 }
 
+TEST_CASE("nccl: a rank that stands still is named when the time is over") {
+    const FakeGpus gpus;
+    Workers workers(3, {"endless"}, gpus.variables({{"SDK_WORKER_TIMEOUT_MS", "3000"}}));
+    workers.await_line("ready");
+
+    workers.kill(1, SIGSTOP);
+
+    std::string said;
+    for (const int rank : {0, 2}) {
+        // The later of the two may see that the other has ended.
+        const auto code = workers.exit_code(rank);
+        CHECK((code == timed_out || code == peer_lost));
+        said += workers.output(rank);
+    }
+    CAPTURE(said);
+    CHECK(mentions(said, "not done within the group's timeout; nothing was heard of rank 1"));
+}
+
 TEST_CASE("nccl: a communicator that never becomes ready is a timeout while joining") {
     const FakeGpus gpus;
     Workers workers(

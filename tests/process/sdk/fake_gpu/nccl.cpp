@@ -10,6 +10,7 @@
 //   FAKE_NCCL_ABORT=hangs       ncclCommAbort never returns
 //   FAKE_NCCL_MEMORY=none       ncclMemAlloc fails
 //   FAKE_NCCL_FAIL, _STUCK      calls that fail or never return (mishap.hpp)
+//   FAKE_NCCL_BLOCKING=allowed  communicators may be blocking, as the SDK's never are
 //   FAKE_NCCL_LOG=PATH          every call is written there, a line each
 #include "tests/process/sdk/fake_gpu/mailbox.hpp"
 #include "tests/process/sdk/fake_gpu/mishap.hpp"
@@ -19,6 +20,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -43,6 +45,7 @@ struct Communicator {
     int calls = 0;
     bool is_lost = false;
     bool has_left = false;
+    bool is_blocking = false;
     std::shared_ptr<std::atomic<bool>> is_aborted = std::make_shared<std::atomic<bool>>(false);
 };
 
@@ -113,6 +116,7 @@ struct Exchange {
     };
     std::shared_ptr<fake_gpu::MeetingPlace> place;
     std::shared_ptr<std::atomic<bool>> is_aborted;
+    bool is_blocking = false;  ///< the communicator: what is enqueued is a success at once
     std::vector<Part> sends{};
     std::vector<Part> receives{};
     std::vector<Bytes> taken{};  ///< what each rank gave, where it is combined
@@ -158,14 +162,14 @@ Result start(const std::shared_ptr<const Exchange>& exchange, void* stream) {
         auto again = std::make_shared<Exchange>(*exchange);
         return [again] { return again->go_on(); };
     };
-    return driver_enqueue()(stream, &work) == 0 ? Result::in_progress
-                                                : Result::unhandled_cuda_error;
+    if (driver_enqueue()(stream, &work) != 0) return Result::unhandled_cuda_error;
+    return exchange->is_blocking ? Result::success : Result::in_progress;
 }
 
 std::shared_ptr<Exchange> exchange_on(Communicator& comm) {
     ++comm.calls;
     if (comm.calls == number("FAKE_NCCL_ERROR_AT", 0)) comm.is_lost = true;
-    return std::make_shared<Exchange>(Exchange{comm.place, comm.is_aborted});
+    return std::make_shared<Exchange>(Exchange{comm.place, comm.is_aborted, comm.is_blocking});
 }
 
 /// `taken[r]` will be what rank r gave.
@@ -259,15 +263,19 @@ extern "C" Result ncclCommInitRankScalable(
     note(
         "ncclCommInitRank " + std::to_string(rank) + " of " + std::to_string(world) + " with " +
         std::to_string(id_count) + " ids");
-    if (config->magic != 0xcafebeef || config->blocking != 0 || config->version != 21800)
+    if (config->magic != 0xcafebeef || config->version != 21800) return Result::invalid_argument;
+    if (config->blocking != 0 && !is_set("FAKE_NCCL_BLOCKING", "allowed"))
         return Result::invalid_argument;
     if (is_set("FAKE_NCCL_DUPLICATE_GPU", "1")) return Result::invalid_usage;
     auto made = std::make_unique<Communicator>();
     made->rank = rank;
     made->world_size = world;
     made->place = std::make_shared<fake_gpu::MeetingPlace>(name_of(*ids), rank, world);
+    made->is_blocking = config->blocking != 0;
     *comm = made.release();
-    return Result::in_progress;
+    while ((*comm)->is_blocking && !(*comm)->place->is_complete())
+        ::sched_yield();
+    return (*comm)->is_blocking ? Result::success : Result::in_progress;
 }
 
 extern "C" Result ncclCommInitRankConfig(
@@ -292,7 +300,7 @@ extern "C" Result ncclCommFinalize(Communicator* comm) {
     note("ncclCommFinalize");
     comm->has_left = true;
     comm->place->leave();
-    return Result::in_progress;
+    return comm->is_blocking ? Result::success : Result::in_progress;
 }
 
 extern "C" Result ncclCommDestroy(Communicator* comm) {
