@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
-#include <optional>
 #include <vector>
 
 namespace gpu_check {
@@ -54,10 +53,11 @@ void bench(const World& world, std::size_t most_bytes, double seconds) {
             comm.wait();
         };
         const auto by_sdk = [&](int calls) {
-            std::optional<ddprun::Work> last;
+            std::vector<ddprun::Work> works;
             for (int i = 0; i < calls; ++i)
-                last = group.all_reduce(data, count);
-            last->wait();
+                works.push_back(group.all_reduce(data, count));
+            for (auto& work : works)
+                work.wait();
         };
         const std::vector<std::function<void()>> ways{
             [&] { by_sdk(1); },

@@ -8,19 +8,31 @@
 
 namespace ddprun {
 
+/// While it lives no signal is delivered to this thread, but those that it causes itself; threads
+/// that it starts meanwhile never get any.
+class Quiet {
+public:
+    Quiet() {
+        sigset_t blocked;
+        ::sigfillset(&blocked);
+        for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGPROF})
+            ::sigdelset(&blocked, own);
+        ::pthread_sigmask(SIG_SETMASK, &blocked, &before_);
+    }
+    Quiet(const Quiet&) = delete;
+    Quiet& operator=(const Quiet&) = delete;
+    ~Quiet() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+private:
+    sigset_t before_;
+};
+
 /// Starts a thread on which no signal is delivered, but those that the thread causes itself: a
 /// program's handlers run on the program's own threads.
 template <class Body>
 std::thread start_quiet_thread(Body body) {
-    sigset_t blocked;
-    sigset_t before;
-    ::sigfillset(&blocked);
-    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGPROF})
-        ::sigdelset(&blocked, own);
-    ::pthread_sigmask(SIG_SETMASK, &blocked, &before);
-    std::thread thread(std::move(body));
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return thread;
+    const Quiet here;
+    return std::thread(std::move(body));
 }
 
 }  // namespace ddprun

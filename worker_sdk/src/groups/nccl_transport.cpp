@@ -48,6 +48,16 @@ constexpr milliseconds between_questions = 10ms;
 /// Who waits for longer than a second says so in the store; of a shorter timeout nothing is known.
 constexpr milliseconds shortest_wait_that_tells = 2s;
 
+/// From then on whoever waits says in the store what it waits in, and compares.
+constexpr milliseconds quiet_at_first = 1s;
+
+/// What this thread waits in, for the plugin asks back from within.
+struct Waiting {
+    const Collective& collective;
+    const Clock::time_point since = Clock::now();
+};
+thread_local const Waiting* waiting = nullptr;
+
 /// Nothing else can be done in this process; what is said here is all that the launcher learns.
 [[noreturn]] void end_process(const std::string& text) {
     const auto message = "PeerLost: " + text;
@@ -166,7 +176,9 @@ private:
             watch_->tell(*lost);
             remember(std::move(*lost));
         } else if (is_time_to_ask()) {
-            if (auto told = watch_->told()) remember(std::move(*told));
+            const bool is_long = waiting && Clock::now() - waiting->since >= quiet_at_first;
+            auto told = is_long ? watch_->look(waiting->collective) : watch_->told();
+            if (told) remember(std::move(*told));
         }
         return has_trouble();
     }
@@ -292,11 +304,16 @@ public:
     Outcome run(const Collective& collective, milliseconds timeout) override {
         surroundings_->begin_call(timeout);
         const auto call = call_of(collective, timeout);
+        const Waiting here{collective};
+        waiting = &here;
         DdprunReport report{};
-        if (plugin_.run(handle_, &call, &report) == 0) return {};
+        const bool is_done = plugin_.run(handle_, &call, &report) == 0;
+        waiting = nullptr;
+        if (is_done) return {};
         return surroundings_->reason(told_by_plugin(report), collective, timeout);
     }
 
+    bool is_for_any_thread() const override { return true; }
     int device() const override { return device_; }
     void abort() override {
         surroundings_->give_up();

@@ -68,6 +68,9 @@ Outcome Communicators::call(
     Comm comm, const std::function<Result()>& calls, const Patience& patience) {
     auto result = Result::success;
     {
+        // This may be a thread of the program's: NCCL starts threads here, and writes to peers that
+        // may be gone, where the first of a kind connects.
+        const Quiet quiet;
         const std::lock_guard lock(mutex_);
         if (is_aborted_) return given_up();
         result = calls();
