@@ -14,6 +14,7 @@ import bench
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "chaos"))
 import cluster as made  # noqa: E402  (its folder is known only now)
+from namespace import why_not  # noqa: E402
 
 REPETITIONS = 5
 TORCHRUN_REPETITIONS = 3
@@ -90,7 +91,7 @@ def kill_agent(host, _):
 
 
 def fall_silent(host, _):
-    host.unplug()
+    host.cable.pull()
     return 2
 
 
@@ -117,7 +118,7 @@ def reform(start, strike):
 
 
 def main():
-    if reason := made.why_not():
+    if reason := why_not():
         sys.exit(reason)
     torchrun = bench.torchrun()
     rows = []
