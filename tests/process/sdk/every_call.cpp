@@ -60,7 +60,8 @@ bool has_a_part_for_each(Kind kind, bool is_input) {
 }
 
 Work launch(const ProcessGroup& group, const Collective& call) {
-    const auto& [kind, type, op, root, receiver, input, data, count, stream, sequence, tag] = call;
+    const auto& [kind, type, op, root, receiver, input, data, count, stream, is_on_host, sequence, tag] =
+        call;
     switch (kind) {
         case Kind::all_reduce: return group.all_reduce_raw(data, count, type, op);
         case Kind::reduce: return group.reduce_raw(data, count, type, root, op);

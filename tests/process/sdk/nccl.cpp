@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The nccl backend against a GPU and an NCCL that are not there (fake_gpu/).
+#include "tests/process/sdk/fake_gpus.hpp"
 #include "tests/process/sdk/workers.hpp"
 
 #include <doctest/doctest.h>
@@ -33,39 +34,6 @@ std::string all_of(int code, int count) {
         codes += (rank > 0 ? " " : "") + std::to_string(code);
     return codes;
 }
-
-/// Where the ranks' fake GPUs meet, and what they write.
-class FakeGpus {
-public:
-    FakeGpus() {
-        std::string name = std::filesystem::temp_directory_path() / "ddprun-gpu-XXXXXX";
-        REQUIRE(::mkdtemp(name.data()) != nullptr);
-        folder_ = name;
-    }
-    FakeGpus(const FakeGpus&) = delete;
-    FakeGpus& operator=(const FakeGpus&) = delete;
-    ~FakeGpus() { std::filesystem::remove_all(folder_); }
-
-    Workers::Variables variables(const Workers::Variables& more = {}) const {
-        Workers::Variables all{
-            {"SDK_WORKER_NCCL", "1"},
-            {"LD_LIBRARY_PATH", DDPRUN_FAKE_GPU},
-            {"FAKE_GPU_FOLDER", folder_},
-            {"FAKE_NCCL_LOG", folder_ / "calls"}};
-        for (const auto& [name, value] : more)
-            all[name] = value;
-        return all;
-    }
-
-    /// What NCCL was asked for, a line each.
-    std::string calls() const {
-        std::ifstream file(folder_ / "calls");
-        return {std::istreambuf_iterator<char>(file), {}};
-    }
-
-private:
-    std::filesystem::path folder_;
-};
 
 }  // namespace
 

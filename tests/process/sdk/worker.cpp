@@ -6,6 +6,7 @@
 #include "ddprun/world.hpp"
 #include "tests/process/sdk/every_call.hpp"
 #include "tests/process/sdk/fake_gpu/stream.hpp"
+#include "tests/process/sdk/gpu_scenarios.hpp"
 #include "tests/process/sdk/one_call.hpp"
 
 #include <dlfcn.h>
@@ -62,6 +63,8 @@ void prepare(int rank) {
     if (std::getenv("SDK_WORKER_IGNORE_TERM")) ::signal(SIGTERM, SIG_IGN);
     const auto nccl_version = own_word("SDK_WORKER_NCCL_VERSIONS", rank);
     if (!nccl_version.empty()) ::setenv("FAKE_NCCL_VERSION", nccl_version.c_str(), 1);
+    const auto failing = own_word("SDK_WORKER_FAILS", rank);
+    if (!failing.empty()) ::setenv("FAKE_NCCL_FAIL", failing.c_str(), 1);
     if (own_word("SDK_WORKER_NO_SHARING", rank) == "1") {
         constexpr rlim_t gibibyte = 1U << 30;
         const rlimit limit{gibibyte, gibibyte};
@@ -444,8 +447,8 @@ int after_stream(const World& world) {
     const auto group = join(world);
     expect(group.device() == world.local_rank, "the device of the local rank");
     void* const driver = ::dlopen("libcuda.so.1", RTLD_NOW);
-    const auto retain = reinterpret_cast<int (*)(void**, int)>(
-        ::dlsym(driver, "cuDevicePrimaryCtxRetain"));
+    const auto retain =
+        reinterpret_cast<int (*)(void**, int)>(::dlsym(driver, "cuDevicePrimaryCtxRetain"));
     const auto enter = reinterpret_cast<int (*)(void*)>(::dlsym(driver, "cuCtxPushCurrent_v2"));
     const auto create = reinterpret_cast<int (*)(void**, unsigned, int)>(
         ::dlsym(driver, "cuStreamCreateWithPriority"));
@@ -593,6 +596,13 @@ extern "C" const char* __tsan_default_suppressions() {
 
 int main(int, char** arguments) {
     try {
+        const auto& on_gpu = ddprun::tests::gpu_scenarios();
+        if (const auto found = on_gpu.find(arguments[1]); found != on_gpu.end()) {
+            const auto world = World::from_environment();
+            const auto group = join(world);
+            found->second(group, ProcessGroup::create(world));
+            return 0;
+        }
         return scenarios.at(arguments[1])(World::from_environment());
     } catch (const ddprun::PeerLost& error) {
         say("after " + std::to_string(monotonic_ms()) + " ranks" + listed(error.ranks()));

@@ -26,6 +26,25 @@ namespace ddprun {
 ///
 /// After an error of the group the gradients are worth nothing: the reducer repeats the error at
 /// every call that would make something of them.
+///
+/// On an nccl group everything is in the GPU's memory (Placement's pointers too, and hooks get such
+/// pointers), and calls only enqueue: what the program does goes into one stream, named with
+/// `ProcessGroup::use_stream` (none: the default stream), the reduction runs beside it in a stream
+/// of the reducer's own, and streams wait for each other where the program would wait. So
+///
+///   group.use_stream(stream);
+///   for each step:  zero_gradients(); enqueue forward and backward, calling mark_ready(i) when
+///                   what makes grad(i) is enqueued; step([&] { enqueue the optimizer })
+///
+/// An aborted collective leaves garbage in the gradients while the optimizer is enqueued behind it
+/// already. Therefore each of its kernels reads `commit_word` and does nothing when that is 0.
+/// Errors come out of a later call; `synchronize` has them all. The host is at most four steps
+/// ahead.
+///
+/// Capture. From zero_gradients to step everything may be captured into a CUDA graph (begin it with
+/// the relaxed mode), for one step or several; `replay` launches it. Captured, UsageError is what
+/// needs the host: clip_gradients (not enqueue_clip), find_unused, uneven_inputs,
+/// check_order_every, a hook other than compress_to_..., the step in which `reorder` moves.
 class Reducer {
 public:
     struct Options {
@@ -100,9 +119,9 @@ public:
     /// unreduced ones before it)? An optimizer leaves alone what nobody used. Else always true.
     bool is_used(std::size_t parameter) const;
 
-    /// Waits until every gradient is averaged. Returns true when grad(i) has moved (`reorder`).
-    /// Parameters that were not marked: UsageError with their names. Throws PeerLost, Timeout or
-    /// Mismatch of the reduction.
+    /// Waits until every gradient is averaged (on nccl: makes the stream wait). Returns true when
+    /// grad(i) has moved (`reorder`). Parameters that were not marked: UsageError with their names.
+    /// Throws PeerLost, Timeout or Mismatch of the reduction.
     bool finish();
 
     /// `finish`, and then the optimizer's `update`, which is never called with gradients of a
@@ -110,12 +129,34 @@ public:
     /// `update` has returned.
     void step(const std::function<void()>& update);
     /// So many times `step` has updated. When a job is interrupted, ranks differ by one at most.
+    /// On nccl: so many updates the GPU is done with, captured ones too, whose commit word was not
+    /// 0.
     std::uint64_t committed_steps() const;
+
+    /// On nccl, for the kernels that `update` enqueues: 1 when the step counts, 0 when a reduction
+    /// was aborted before. In the GPU's memory; decided once per step, in `finish`. Elsewhere null:
+    /// there `update` is not called then.
+    const std::uint32_t* commit_word() const;
+
+    /// On nccl: calls `launch`, which launches a graph of captured steps into the group's stream,
+    /// once all but a few earlier ones are done. Throws what has gone wrong meanwhile; then
+    /// `launch` is not called. A graph is never launched in any other way: after an abort it would
+    /// find its communicator gone.
+    void replay(const std::function<void()>& launch);
+
+    /// On nccl: waits until all is done that is in the group's stream; throws if something went
+    /// wrong. Before parameters are read by the host. (cudaStreamSynchronize must not be called
+    /// while a reduction is under way: an abort would wait for it.) Elsewhere nothing is to do.
+    void synchronize();
 
     /// Between `finish` and the update: scales all gradients so that their global norm (L2, over
     /// all parameters) is at most `max_norm`. Returns the norm before. Needs no communication,
-    /// since all ranks hold the same; not meant for gradients that were not reduced.
+    /// since all ranks hold the same; not meant for gradients that were not reduced. On nccl it
+    /// waits for the GPU, to have the norm.
     float clip_gradients(float max_norm);
+    /// The same without waiting. The norm will be where the result points to, until the next clip:
+    /// on nccl in the GPU's memory.
+    const float* enqueue_clip(float max_norm);
 
     /// With `uneven_inputs`: this rank has no more steps. Takes part in those of the others, with
     /// gradients of zero (the average is still over all ranks), until all have joined. Then all

@@ -218,6 +218,35 @@ void Group::use_stream(void* stream) {
     stream_ = stream;
 }
 
+void* Group::stream() const {
+    const std::lock_guard lock(mutex_);
+    return stream_;
+}
+
+const DeviceAccess* Group::device_access() const {
+    const std::lock_guard lock(mutex_);
+    return transport_ ? transport_->device_access() : nullptr;
+}
+
+void Group::perform_beside_queue(const std::function<Outcome()>& call) {
+    {
+        std::unique_lock lock(mutex_);
+        const auto& queue = lanes_.front();
+        work_done_.wait(lock, [&] { return dead_ || (queue.queue.empty() && !queue.current); });
+        if (dead_) throw_trouble(*dead_, settings_.round);
+    }
+    auto outcome = call();
+    if (!outcome) return;
+    const bool may_have_a_reason =
+        outcome->kind == Trouble::Kind::peer_lost || outcome->kind == Trouble::Kind::timeout;
+    if (may_have_a_reason && watch_) outcome = watch_->agreed(std::move(*outcome));
+    // What makes no sense on this rank, or is not there, does no harm to the others.
+    if (outcome->kind == Trouble::Kind::usage) throw_trouble(*outcome, settings_.round);
+    abort(std::move(*outcome));
+    const std::lock_guard lock(mutex_);
+    throw_trouble(*dead_, settings_.round);
+}
+
 int Group::device() const {
     const std::lock_guard lock(mutex_);
     return transport_ ? transport_->device() : -1;

@@ -74,6 +74,12 @@ public:
     /// What is launched from now on, on GPUs, comes after what is in that CUDA stream; null: after
     /// nothing.
     void use_stream(void* stream);
+    void* stream() const;
+    /// Null where there is no GPU. Lives as long as the group.
+    const DeviceAccess* device_access() const;
+    /// Makes a call that does not go through the queue, once that is empty. What goes wrong ends
+    /// the group and is thrown, as in `wait`.
+    void perform_beside_queue(const std::function<Outcome()>& call);
     /// The GPU that buffers are on; -1: they are in the machine's memory.
     int device() const;
     /// Null when any memory will do.

@@ -4,6 +4,7 @@
 #include "ddprun/error.hpp"
 #include "worker_sdk/src/environment_names.hpp"
 #include "worker_sdk/src/groups/arena.hpp"
+#include "worker_sdk/src/groups/device_access.hpp"
 #include "worker_sdk/src/groups/host/peers.hpp"
 #include "worker_sdk/src/groups/plugin.hpp"
 #include "worker_sdk/src/nccl/nccl_plugin_abi.hpp"
@@ -296,14 +297,17 @@ public:
           surroundings_(std::move(surroundings)),
           handle_(handle),
           device_(device),
-          arena_(std::make_shared<DeviceArena>(plugin, device)) {}
+          arena_(std::make_shared<DeviceArena>(plugin, device)),
+          access_{plugin, handle, [this](const DdprunReport& report) {
+                      return surroundings_->reason(told_by_plugin(report));
+                  }} {}
     NcclTransport(const NcclTransport&) = delete;
     NcclTransport& operator=(const NcclTransport&) = delete;
     ~NcclTransport() override { plugin_.close(handle_); }
 
     Outcome run(const Collective& collective, milliseconds timeout) override {
         surroundings_->begin_call(timeout);
-        const auto call = call_of(collective, timeout);
+        const auto call = device_call(collective, timeout);
         const Waiting here{collective};
         waiting = &here;
         DdprunReport report{};
@@ -315,6 +319,7 @@ public:
 
     bool is_for_any_thread() const override { return true; }
     int device() const override { return device_; }
+    const DeviceAccess* device_access() const override { return &access_; }
     void abort() override {
         surroundings_->give_up();
         plugin_.abort(handle_);
@@ -323,30 +328,32 @@ public:
     std::shared_ptr<Arena> arena() override { return arena_; }
 
 private:
-    static DdprunCollective call_of(const Collective& collective, milliseconds timeout) {
-        DdprunCollective call{};
-        call.kind = static_cast<std::uint32_t>(collective.kind);
-        call.element_type = static_cast<std::uint32_t>(collective.type);
-        call.op = static_cast<std::uint32_t>(collective.op);
-        call.element_bytes = size_of(collective.type);
-        call.root = collective.root;
-        call.receiver = collective.receiver;
-        call.input = collective.input;
-        call.data = collective.data;
-        call.count = collective.count;
-        call.timeout_ms = timeout.count();
-        call.stream = collective.stream;
-        return call;
-    }
-
     const DdprunDevicePlugin& plugin_;
     const std::unique_ptr<Surroundings> surroundings_;
     void* const handle_;
     const int device_;
     const std::shared_ptr<Arena> arena_;
+    const DeviceAccess access_;
 };
 
 }  // namespace
+
+DdprunCollective device_call(const Collective& collective, milliseconds timeout) {
+    DdprunCollective call{};
+    call.kind = static_cast<std::uint32_t>(collective.kind);
+    call.element_type = static_cast<std::uint32_t>(collective.type);
+    call.op = static_cast<std::uint32_t>(collective.op);
+    call.element_bytes = size_of(collective.type);
+    call.root = collective.root;
+    call.receiver = collective.receiver;
+    call.input = collective.input;
+    call.data = collective.data;
+    call.count = collective.count;
+    call.timeout_ms = timeout.count();
+    call.stream = collective.stream;
+    call.is_on_host = collective.is_on_host ? 1 : 0;
+    return call;
+}
 
 std::variant<const DdprunDevicePlugin*, Trouble> load_nccl_plugin() {
     auto loaded = load_plugin_entry(nccl::plugin_name, nccl::plugin_entry_name);

@@ -54,6 +54,8 @@ struct DdprunCollective {
     std::int64_t timeout_ms;
     /// Of a transport between GPUs: the CUDA stream whose work comes first, or null.
     void* stream;
+    /// Of a transport between GPUs: buffers are in the machine's memory, and no stream comes first.
+    int is_on_host;
 };
 
 struct DdprunPlugin {
@@ -75,7 +77,7 @@ using DdprunPluginEntry = const DdprunPlugin* (*)();
 
 namespace ddprun::groups {
 
-inline constexpr std::uint32_t plugin_version = 3;
+inline constexpr std::uint32_t plugin_version = 4;
 inline constexpr const char* plugin_entry_name = "ddprun_transport_plugin";
 
 }  // namespace ddprun::groups

@@ -10,6 +10,8 @@
 
 namespace ddprun::groups {
 
+struct DeviceAccess;
+
 /// How the ranks of one group exchange bytes: shared memory on one host, Gloo between hosts, plain
 /// memory between threads.
 ///
@@ -42,6 +44,9 @@ public:
 
     /// The GPU whose memory buffers are in; -1 for the machine's.
     virtual int device() const { return -1; }
+
+    /// Null where there is no GPU.
+    virtual const DeviceAccess* device_access() const { return nullptr; }
 
     /// Where memory for collectives comes from; null when any will do.
     virtual std::shared_ptr<Arena> arena() { return {}; }

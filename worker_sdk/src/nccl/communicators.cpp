@@ -80,6 +80,12 @@ Outcome Communicators::call(
     return await_ready(comm, patience);
 }
 
+Outcome Communicators::launch(const std::function<Outcome()>& body) {
+    const std::lock_guard lock(mutex_);
+    if (is_aborted_) return given_up();
+    return body();
+}
+
 Outcome Communicators::await_ready(Comm comm, const Patience& patience) {
     for (Pause pause;; pause.take()) {
         const auto result = state(comm);
@@ -109,7 +115,10 @@ Trouble Communicators::trouble_of(Result result) {
 
 void Communicators::abort() {
     std::unique_lock lock(abort_mutex_);
-    if (!is_aborted_.exchange(true)) aborter_ = start_quiet_thread([this] { abort_all(); });
+    if (!is_aborted_.exchange(true)) {
+        settings_.before_abort();
+        aborter_ = start_quiet_thread([this] { abort_all(); });
+    }
     if (abort_ended_.wait_for(lock, settings_.abort_timeout, [&] { return has_abort_ended_; }))
         return;
     settings_.end_process(

@@ -37,6 +37,8 @@ public:
     struct Settings {
         std::chrono::milliseconds abort_timeout{};
         EndProcess end_process;
+        /// Called before an abort begins: kernels that it ends leave garbage behind.
+        std::function<void()> before_abort;
         /// Runs what it is given with the device as this thread's own.
         std::function<void(const std::function<void()>&)> on_device;
     };
@@ -59,6 +61,9 @@ public:
     /// device may not have begun.
     groups::Outcome call(
         Comm comm, const std::function<abi::Result()>& calls, const Patience& patience);
+
+    /// Launches what contains calls made before, a graph. Short.
+    groups::Outcome launch(const std::function<groups::Outcome()>& body);
 
     /// What NCCL has noticed by itself: success, in_progress or an error.
     abi::Result state(Comm comm);

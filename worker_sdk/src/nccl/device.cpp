@@ -10,7 +10,6 @@ namespace {
 using groups::Trouble;
 
 constexpr unsigned stream_non_blocking = 1;  // CU_STREAM_NON_BLOCKING
-constexpr unsigned event_without_time = 2;   // CU_EVENT_DISABLE_TIMING
 
 }  // namespace
 
@@ -29,9 +28,11 @@ std::variant<Device, Trouble> Device::open(const DriverFunctions& driver, int or
 
 OnDevice::OnDevice(const Device& device) : device_(device) {
     device_.driver().context_push(device_.context());
+    device_.driver().exchange_capture_mode(&capture_mode_);
 }
 
 OnDevice::~OnDevice() {
+    device_.driver().exchange_capture_mode(&capture_mode_);
     DriverFunctions::Context ours = nullptr;
     device_.driver().context_pop(&ours);
 }
@@ -59,6 +60,12 @@ DriverFunctions::Status Queue::follow(DriverFunctions::Stream other) const {
     const auto& driver = device_.driver();
     if (const auto status = driver.event_record(before_, other)) return status;
     return driver.stream_wait_event(stream_, before_, 0);
+}
+
+DriverFunctions::Status Queue::precede(DriverFunctions::Stream other) const {
+    const auto& driver = device_.driver();
+    if (const auto status = driver.event_record(before_, stream_)) return status;
+    return driver.stream_wait_event(other, before_, 0);
 }
 
 DriverFunctions::Status Queue::mark_end() const {

@@ -9,6 +9,8 @@
 
 namespace ddprun::nccl {
 
+inline constexpr unsigned event_without_time = 2;  // CU_EVENT_DISABLE_TIMING
+
 /// One GPU: its primary context, which is the one that CUDA's runtime uses as well, so that
 /// streams, events and memory of ours and of the program are of one kind. Held until the process
 /// ends. Any thread.
@@ -26,7 +28,8 @@ private:
     int ordinal_ = 0;
 };
 
-/// While it lives this thread's CUDA calls, NCCL's among them, are about that device.
+/// While it lives this thread's CUDA calls, NCCL's among them, are about that device, and none of
+/// them spoils a capture that another thread has begun.
 class OnDevice {
 public:
     explicit OnDevice(const Device& device);
@@ -36,6 +39,7 @@ public:
 
 private:
     const Device& device_;
+    DriverFunctions::CaptureMode capture_mode_ = DriverFunctions::relaxed;
 };
 
 /// A queue on the device, and an event that can be recorded in it. Beside all other streams.
@@ -53,6 +57,8 @@ public:
     /// What is enqueued from now on comes after what is in that stream now.
     DriverFunctions::Status follow(DriverFunctions::Stream other) const;
     DriverFunctions::Status mark_end() const;
+    /// What is enqueued in that stream from now on comes after what is in this one now.
+    DriverFunctions::Status precede(DriverFunctions::Stream other) const;
     /// 0 when all is done up to the last `mark_end`, `not_ready`, or an error.
     DriverFunctions::Status look() const;
 

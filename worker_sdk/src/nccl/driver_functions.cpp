@@ -29,6 +29,17 @@ void fill(DriverFunctions& table, Library& library) {
     library.require(table.memory_allocate, "cuMemAlloc_v2");
     library.require(table.memory_free, "cuMemFree_v2");
     library.require(table.memory_set, "cuMemsetD8Async");
+    library.require(table.host_allocate, "cuMemHostAlloc");
+    library.require(table.host_free, "cuMemFreeHost");
+    library.require(table.host_device_pointer, "cuMemHostGetDevicePointer_v2");
+    library.require(table.copy_to_device, "cuMemcpyHtoDAsync_v2");
+    library.require(table.copy_to_host, "cuMemcpyDtoHAsync_v2");
+    library.require(table.copy_on_device, "cuMemcpyDtoDAsync_v2");
+    library.require(table.stream_is_capturing, "cuStreamIsCapturing");
+    library.require(table.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
+    library.require(table.module_load, "cuModuleLoadData");
+    library.require(table.module_function, "cuModuleGetFunction");
+    library.require(table.launch_kernel, "cuLaunchKernel");
 }
 
 Trouble without_gpu(const std::string& why) {

@@ -18,8 +18,13 @@ struct DriverFunctions {
     using Stream = void*;
     using Event = void*;
     using DevicePointer = unsigned long long;
+    using Module = void*;
+    using Function = void*;
+    using CaptureStatus = int;  ///< 0: nothing is captured
+    using CaptureMode = int;
 
     static constexpr Status not_ready = 600;
+    static constexpr CaptureMode relaxed = 2;
 
     Status (*init)(unsigned flags) = nullptr;
     Status (*get_error_name)(Status, const char**) = nullptr;
@@ -39,6 +44,28 @@ struct DriverFunctions {
     Status (*memory_allocate)(DevicePointer*, std::size_t bytes) = nullptr;
     Status (*memory_free)(DevicePointer) = nullptr;
     Status (*memory_set)(DevicePointer, unsigned char value, std::size_t bytes, Stream) = nullptr;
+    Status (*host_allocate)(void**, std::size_t bytes, unsigned flags) = nullptr;
+    Status (*host_free)(void*) = nullptr;
+    Status (*host_device_pointer)(DevicePointer*, void*, unsigned flags) = nullptr;
+    Status (*copy_to_device)(DevicePointer, const void*, std::size_t bytes, Stream) = nullptr;
+    Status (*copy_to_host)(void*, DevicePointer, std::size_t bytes, Stream) = nullptr;
+    Status (*copy_on_device)(DevicePointer, DevicePointer, std::size_t bytes, Stream) = nullptr;
+    Status (*stream_is_capturing)(Stream, CaptureStatus*) = nullptr;
+    Status (*exchange_capture_mode)(CaptureMode*) = nullptr;
+    Status (*module_load)(Module*, const void* image) = nullptr;
+    Status (*module_function)(Function*, Module, const char* name) = nullptr;
+    Status (*launch_kernel)(
+        Function,
+        unsigned grid_x,
+        unsigned grid_y,
+        unsigned grid_z,
+        unsigned block_x,
+        unsigned block_y,
+        unsigned block_z,
+        unsigned shared_bytes,
+        Stream,
+        void** arguments,
+        void** extra) = nullptr;
 
     /// Opens and initialises the driver.
     static std::variant<DriverFunctions, groups::Trouble> open();

@@ -2,7 +2,9 @@
 #include "worker_sdk/src/nccl/device_choice.hpp"
 #include "worker_sdk/src/nccl/device_memory.hpp"
 #include "worker_sdk/src/nccl/nccl_plugin_abi.hpp"
+#include "worker_sdk/src/nccl/report.hpp"
 #include "worker_sdk/src/nccl/session.hpp"
+#include "worker_sdk/src/nccl/steps_border.hpp"
 
 #include <stdlib.h>
 #include <string.h>
@@ -69,35 +71,6 @@ private:
     std::mutex mutex_;
     std::map<int, Device> devices_;
 };
-
-void tell(DdprunReport* report, const Trouble& trouble) {
-    // A mismatch is told as its two sides, a line each.
-    const auto text = trouble.kind == Trouble::Kind::mismatch
-                          ? trouble.one_side + "\n" + trouble.other_side
-                          : trouble.text;
-    report->kind = static_cast<int>(trouble.kind);
-    const auto bytes = std::min(text.size(), sizeof report->text - 1);
-    ::memcpy(report->text, text.data(), bytes);
-    report->text[bytes] = '\0';
-    report->rank_count = 0;
-}
-
-/// Runs `body`, which returns a value or a Trouble; the value, or `otherwise` and a report.
-template <class Value, class Body>
-Value guarded(DdprunReport* report, Value otherwise, const Body& body) {
-    report->kind = 0;
-    try {
-        auto result = body();
-        if (auto* trouble = std::get_if<Trouble>(&result)) {
-            tell(report, *trouble);
-            return otherwise;
-        }
-        return static_cast<Value>(std::get<0>(result));
-    } catch (const std::exception& error) {
-        tell(report, {Trouble::Kind::other, error.what()});
-    }
-    return otherwise;
-}
 
 int count_devices(DdprunReport* report) {
     return guarded(report, 0, [&]() -> std::variant<int, Trouble> {
@@ -186,6 +159,7 @@ extern "C" [[gnu::visibility("default")]] const DdprunDevicePlugin* ddprun_nccl_
         is_session_broken,
         close_session,
         allocate,
-        give_back};
+        give_back,
+        steps_border()};
     return &plugin;
 }

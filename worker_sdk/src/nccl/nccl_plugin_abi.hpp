@@ -26,6 +26,59 @@ struct DdprunDeviceOpen {
     void (*end_process)(void* self, const char* text);
 };
 
+/// What a step decides and counts (nccl/steps.hpp).
+struct DdprunStepWords {
+    const std::uint32_t* commit;     ///< on the device
+    const float* norm;               ///< on the device: of the last clip
+    const std::uint64_t* committed;  ///< in the machine's memory
+};
+
+/// The steps of a training loop: what is enqueued in the program's stream, `stream`, or beside it.
+/// Contracts of nccl::Steps. Functions that return an int return report->kind.
+struct DdprunDeviceSteps {
+    /// Null and a report where the plugin has no kernels.
+    void* (*open)(void* transport, DdprunReport* report);
+    void (*close)(void* steps);
+    void (*words)(void* steps, DdprunStepWords* words);
+    int (*zero)(void* steps, void* stream, void* data, std::size_t bytes, DdprunReport* report);
+    int (*copy)(
+        void* steps,
+        void* stream,
+        void* to,
+        const void* from,
+        std::size_t bytes,
+        DdprunReport* report);
+    int (*reduce)(
+        void* steps,
+        void* stream,
+        const DdprunCollective* collective,
+        float* values,
+        DdprunReport* report);
+    int (*finish)(void* steps, void* stream, DdprunReport* report);
+    int (*clip)(
+        void* steps,
+        void* stream,
+        float* values,
+        std::size_t count,
+        float max_norm,
+        DdprunReport* report);
+    int (*end)(void* steps, void* stream, DdprunReport* report);
+    int (*replay)(
+        void* steps, void* stream, void (*launch)(void* self), void* self, DdprunReport* report);
+    int (*await)(void* steps, void* stream, DdprunReport* report);
+    int (*read)(
+        void* steps,
+        void* stream,
+        void* to,
+        const void* from,
+        std::size_t bytes,
+        DdprunReport* report);
+    int (*is_capturing)(void* steps, void* stream);
+    /// 1 when it is known to NCCL now.
+    int (*enroll)(void* steps, void* data, std::size_t bytes);
+    void (*dismiss)(void* steps);
+};
+
 struct DdprunDevicePlugin {
     std::uint32_t version;  ///< nccl::plugin_version of the headers it was built with
     /// How many GPUs this process sees; 0 and a report where it has no NCCL, driver or GPU.
@@ -41,6 +94,7 @@ struct DdprunDevicePlugin {
     /// Memory on a device that NCCL can do better with, zeroed; null when there is none left.
     void* (*allocate)(int device, std::size_t bytes);
     void (*give_back)(int device, void* data);
+    DdprunDeviceSteps steps;
 };
 
 /// The one symbol of the plugin.
@@ -50,7 +104,7 @@ using DdprunDevicePluginEntry = const DdprunDevicePlugin* (*)();
 
 namespace ddprun::nccl {
 
-inline constexpr std::uint32_t plugin_version = 1;
+inline constexpr std::uint32_t plugin_version = 2;
 inline constexpr const char* plugin_name = "libddprun_nccl.so";
 inline constexpr const char* plugin_entry_name = "ddprun_nccl_plugin";
 

@@ -2,10 +2,11 @@
 #include "worker_sdk/src/nccl/session.hpp"
 
 #include "worker_sdk/src/groups/collective.hpp"
-#include "worker_sdk/src/nccl/calls.hpp"
 #include "worker_sdk/src/nccl/unique_id.hpp"
 
+#include <atomic>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ddprun::nccl {
@@ -121,6 +122,7 @@ Session::Session(const NcclFunctions& nccl, const Device& device, const DdprunDe
             [this](const std::string& text) {
                 settings_.end_process(settings_.self, text.c_str());
             },
+            [this] { write_soundness(0); },
             [this](const std::function<void()>& body) {
                 const OnDevice device_here(device_);
                 body();
@@ -139,6 +141,10 @@ Outcome Session::start() {
         queue = std::make_unique<Queue>(device_);
         if (queue->trouble()) return queue->trouble();
     }
+    staging_.emplace(device_);
+    is_sound_.emplace(device_, sizeof(std::uint32_t));
+    if (const auto status = is_sound_->status()) return driver_trouble(status);
+    write_soundness(1);
     const auto& driver = device_.driver();
     if (const auto status = driver.memory_allocate(&scratch_, scratch_bytes))
         return driver_trouble(status);
@@ -150,6 +156,32 @@ Outcome Session::start() {
     if (auto* trouble = std::get_if<Trouble>(&joined)) return *trouble;
     all_ = std::get<Comm>(joined);
     return {};
+}
+
+void Session::write_soundness(std::uint32_t word) {
+    if (is_sound_ && is_sound_->data())
+        reinterpret_cast<std::atomic<std::uint32_t>*>(is_sound_->data())->store(word);
+}
+
+Target Session::target(DriverFunctions::Stream stream) const {
+    return {nccl_, all_, stream, settings_.rank, settings_.world_size};
+}
+
+milliseconds Session::timeout() const {
+    return milliseconds(settings_.timeout_ms);
+}
+
+Patience Session::patience() const {
+    return patience_for(timeout());
+}
+
+Outcome Session::look() {
+    if (auto reason = why_aborted()) return reason;
+    if (settings_.is_given_up(settings_.self) != 0) return aborted();
+    const auto state = comms_->state(all_);
+    if (state == abi::Result::success || state == abi::Result::in_progress) return {};
+    if (auto reason = why_aborted()) return reason;  // meanwhile
+    return comms_->trouble_of(state);
 }
 
 Patience Session::patience_for(milliseconds timeout) const {
@@ -207,8 +239,8 @@ Outcome Session::run(const DdprunCollective& collective) {
     const auto patience = patience_for(milliseconds(collective.timeout_ms));
     auto trouble = perform(collective, queue, patience);
     if (trouble) {
-        comms_->abort();
-        await_idle(queue);
+        give_up(*trouble);
+        await_idle([&] { return queue.look() != DriverFunctions::not_ready; });
     }
     return trouble;
 }
@@ -218,16 +250,33 @@ Outcome Session::perform(
     auto joined = comm_of(collective, patience);
     if (auto* trouble = std::get_if<Trouble>(&joined)) return *trouble;
     const auto comm = std::get<Comm>(joined);
-    if (collective.stream)
-        if (const auto status = queue.follow(collective.stream)) return driver_trouble(status);
-    const Target target{nccl_, comm, queue.stream(), settings_.rank, settings_.world_size};
+    if (!collective.is_on_host) {
+        if (collective.stream)
+            if (const auto status = queue.follow(collective.stream)) return driver_trouble(status);
+        if (auto trouble = enqueue_in(queue, comm, collective, patience)) return trouble;
+        return await(queue, comm, patience);
+    }
+    auto staged = collective;
+    if (const auto status = staging_->send(staged, settings_.rank, settings_.world_size, queue))
+        return driver_trouble(status);
+    if (auto trouble = enqueue_in(queue, comm, staged, patience)) return trouble;
+    if (const auto status = staging_->fetch(queue)) return driver_trouble(status);
+    if (auto trouble = await(queue, comm, patience)) return trouble;
+    staging_->take(collective);
+    return {};
+}
+
+Outcome Session::enqueue_in(
+    Queue& queue, Comm comm, const DdprunCollective& collective, const Patience& patience) {
+    auto where = target(queue.stream());
+    where.comm = comm;
     auto outcome = comms_->call(
         comm,
-        [&] { return enqueue(target, collective, reinterpret_cast<void*>(scratch_)); },
+        [&] { return enqueue(where, collective, reinterpret_cast<void*>(scratch_)); },
         patience);
     if (outcome) return outcome;
     if (const auto status = queue.mark_end()) return driver_trouble(status);
-    return await(queue, comm, patience);
+    return {};
 }
 
 Outcome Session::await(Queue& queue, Comm comm, const Patience& patience) {
@@ -251,16 +300,30 @@ Outcome Session::await(Queue& queue, Comm comm, const Patience& patience) {
     }
 }
 
-/// After an abort: until the kernels have left the buffers. An abort that has ended has made them
-/// leave; more than a moment means that the device is stuck.
-void Session::await_idle(const Queue& queue) {
+/// An abort that has ended has made the kernels leave; more than a moment means that the device is
+/// stuck.
+void Session::await_idle(const std::function<bool()>& is_over) const {
     const auto until = Clock::now() + milliseconds(settings_.abort_timeout_ms);
-    for (Pause pause; queue.look() == DriverFunctions::not_ready; pause.take())
+    for (Pause pause; !is_over(); pause.take())
         if (Clock::now() >= until)
             settings_.end_process(
                 settings_.self,
                 "a collective's kernel is still running after NCCL's abort; this process ends so "
                 "that the launcher can start another");
+}
+
+void Session::give_up(Trouble why) {
+    {
+        const std::lock_guard lock(reason_mutex_);
+        if (!reason_) reason_ = std::move(why);
+    }
+    comms_->abort();
+}
+
+Outcome Session::why_aborted() {
+    if (!comms_->is_aborted()) return {};
+    const std::lock_guard lock(reason_mutex_);
+    return reason_ ? reason_ : aborted();
 }
 
 void Session::abort() {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "worker_sdk/src/nccl/calls.hpp"
 #include "worker_sdk/src/nccl/communicators.hpp"
 #include "worker_sdk/src/nccl/device.hpp"
 #include "worker_sdk/src/nccl/nccl_plugin_abi.hpp"
 #include "worker_sdk/src/nccl/overseer.hpp"
+#include "worker_sdk/src/nccl/staging.hpp"
 
 #include <array>
 #include <map>
@@ -40,11 +42,49 @@ public:
     void abort();
     bool is_broken();
 
+    /// Aborts for this reason, unless there was one before.
+    void give_up(groups::Trouble why);
+    /// Why it was aborted, if it was.
+    groups::Outcome why_aborted();
+
+    /// For who enqueues by himself (Steps): what all ranks' collectives go through.
+    Communicators& communicators() { return *comms_; }
+    Communicators::Comm of_all() const { return all_; }
+    Target target(DriverFunctions::Stream stream) const;
+    const Device& device() const { return device_; }
+    const NcclFunctions& nccl() const { return nccl_; }
+    /// 1 on the device until the communicators are aborted.
+    DriverFunctions::DevicePointer is_sound_word() const { return is_sound_->on_device(); }
+    /// As long as a collective may take.
+    std::chrono::milliseconds timeout() const;
+    Patience patience() const;
+    /// While it lives this thread enqueues steps, in calls that are short.
+    class Enqueuing {
+    public:
+        explicit Enqueuing(Session& session)
+            : watch_(
+                  session.overseer_,
+                  Overseer::Work::steps,
+                  session.last_moment_of(session.timeout())),
+              here_(session.device_) {}
+
+    private:
+        const Overseer::Watch watch_;
+        const OnDevice here_;
+    };
+    /// What a watchdog asks: has a peer gone, or NCCL noticed something?
+    groups::Outcome look();
+    /// Until what an abort has ended has left its buffers: `is_over` says so. Does not return when
+    /// that never happens.
+    void await_idle(const std::function<bool()>& is_over) const;
+    groups::Trouble driver_trouble(DriverFunctions::Status status) const;
+
 private:
     using Comm = Communicators::Comm;
     using Joined = std::variant<Comm, groups::Trouble>;
 
     groups::Outcome start();
+    void write_soundness(std::uint32_t word);
     Patience patience_for(std::chrono::milliseconds timeout) const;
     Clock::time_point last_moment_of(std::chrono::milliseconds timeout) const;
     Joined join(
@@ -53,16 +93,20 @@ private:
     static Overseer::Work work_of(const DdprunCollective& collective);
     groups::Outcome perform(
         const DdprunCollective& collective, Queue& queue, const Patience& patience);
+    groups::Outcome enqueue_in(
+        Queue& queue, Comm comm, const DdprunCollective& collective, const Patience& patience);
     groups::Outcome await(Queue& queue, Comm comm, const Patience& patience);
-    void await_idle(const Queue& queue);
-    groups::Trouble driver_trouble(DriverFunctions::Status status) const;
 
     const NcclFunctions& nccl_;
     const Device device_;
     const DdprunDeviceOpen settings_;
     Overseer overseer_;
     DriverFunctions::DevicePointer scratch_ = 0;
+    std::optional<Pinned> is_sound_;                // one word
     std::array<std::unique_ptr<Queue>, 3> queues_;  // by Overseer::Work
+    std::optional<Staging> staging_;                // used by the first of them
+    std::mutex reason_mutex_;
+    groups::Outcome reason_;
     std::mutex messages_mutex_;
     std::map<std::pair<int, int>, Comm> messages_;  // by sender and receiver
     Comm all_ = nullptr;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/reduce/agreement.hpp"
 
+#include "worker_sdk/src/reduce/host_values.hpp"
+
 #include <string.h>
 
 #include <algorithm>
@@ -15,16 +17,16 @@ constexpr std::size_t longest_complaint = 512;
 /// Every rank's fingerprint, in the order of ranks.
 std::vector<std::int64_t> gather(const ProcessGroup& group, std::int64_t mine) {
     std::vector<std::int64_t> all(static_cast<std::size_t>(group.size()));
-    group.all_gather(&mine, all.data(), 1).wait();
+    all_gather_on_host(group, &mine, all.data(), 1);
     return all;
 }
 
 std::string from_rank_0(const ProcessGroup& group, const std::string& mine) {
     auto size = static_cast<std::int64_t>(mine.size());
-    group.broadcast(&size, 1).wait();
+    broadcast_on_host(group, &size, 1, 0);
     std::string text = mine;
     text.resize(static_cast<std::size_t>(size));
-    group.broadcast(reinterpret_cast<std::byte*>(text.data()), text.size()).wait();
+    broadcast_on_host(group, text.data(), text.size(), ElementType::uint8, 0);
     return text;
 }
 
@@ -33,12 +35,7 @@ std::string first_complaint(const ProcessGroup& group, const std::string& mine) 
     std::string here = mine;
     here.resize(longest_complaint);
     std::string all(longest_complaint * static_cast<std::size_t>(group.size()), '\0');
-    group
-        .all_gather(
-            reinterpret_cast<const std::byte*>(here.data()),
-            reinterpret_cast<std::byte*>(all.data()),
-            longest_complaint)
-        .wait();
+    all_gather_on_host(group, here.data(), all.data(), longest_complaint, ElementType::uint8);
     for (std::size_t start = 0; start < all.size(); start += longest_complaint) {
         const std::string one = all.substr(start, longest_complaint).c_str();
         if (!one.empty()) return one;
@@ -154,12 +151,9 @@ void require_same_model(
 void require_same_values(
     const ProcessGroup& group,
     const std::vector<ParameterSpec>& parameters,
-    const std::vector<float*>& values) {
-    std::vector<std::int64_t> mine;
-    for (std::size_t i = 0; i < parameters.size(); ++i)
-        mine.push_back(fingerprint(values[i], parameters[i].count * sizeof(float)));
+    const std::vector<std::int64_t>& mine) {
     std::vector<std::int64_t> all(mine.size() * static_cast<std::size_t>(group.size()));
-    group.all_gather(mine.data(), all.data(), mine.size()).wait();
+    all_gather_on_host(group, mine.data(), all.data(), mine.size());
 
     for (std::size_t i = 0; i < parameters.size(); ++i)
         for (int rank = 1; rank < group.size(); ++rank)

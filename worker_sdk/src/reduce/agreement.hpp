@@ -32,11 +32,12 @@ void require_same_model(
     const Reducer::Options& options,
     const Placement& placement);
 
-/// A collective. Throws Mismatch, naming parameter and rank, unless all ranks hold the same bits.
+/// A collective. Throws Mismatch, naming parameter and rank, unless all ranks have the same
+/// fingerprints of the parameters' values.
 void require_same_values(
     const ProcessGroup& group,
     const std::vector<ParameterSpec>& parameters,
-    const std::vector<float*>& values);
+    const std::vector<std::int64_t>& mine);
 
 /// Which buckets a rank has launched, in which order, since it began.
 class LaunchRecord {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ddprun/communication_hook.hpp"
+#include "worker_sdk/src/reduce/compression.hpp"
 
 #include <memory>
 #include <utility>
@@ -38,22 +38,30 @@ private:
     std::vector<Memory> memory_;
 };
 
+/// A type with a name, so that a hook can be asked whether it is one.
 template <class Half>
-CommunicationHook compress_to() {
-    return [state = std::make_shared<Compression<Half>>()](
-               const ProcessGroup& group, const GradientBucket& bucket) {
+struct CompressTo {
+    std::shared_ptr<Compression<Half>> state = std::make_shared<Compression<Half>>();
+
+    FinishBucket operator()(const ProcessGroup& group, const GradientBucket& bucket) const {
         return state->launch(group, bucket);
-    };
-}
+    }
+};
 
 }  // namespace
 
+std::optional<ElementType> reduce::compressed_type(const CommunicationHook& hook) {
+    if (hook.target<CompressTo<BFloat16>>()) return ElementType::bfloat16;
+    if (hook.target<CompressTo<Float16>>()) return ElementType::float16;
+    return {};
+}
+
 CommunicationHook compress_to_bfloat16() {
-    return compress_to<BFloat16>();
+    return CompressTo<BFloat16>{};
 }
 
 CommunicationHook compress_to_float16() {
-    return compress_to<Float16>();
+    return CompressTo<Float16>{};
 }
 
 }  // namespace ddprun

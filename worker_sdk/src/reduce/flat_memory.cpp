@@ -43,16 +43,31 @@ FlatMemory::FlatMemory(
     }
 }
 
-void FlatMemory::zero_gradients() {
-    std::fill_n(gradients_, element_count_, 0.0F);
+void FlatMemory::zero_gradients(groups::DeviceSteps* steps) {
+    if (steps)
+        steps->zero(gradients_, element_count_ * sizeof(float));
+    else
+        std::fill_n(gradients_, element_count_, 0.0F);
 }
 
-void FlatMemory::move_gradients(const BucketPlan& before, const BucketPlan& after) {
-    const std::vector<float> old(gradients_, gradients_ + element_count_);
-    zero_gradients();
+void FlatMemory::move_gradients(
+    const ProcessGroup& group,
+    groups::DeviceSteps* steps,
+    const BucketPlan& before,
+    const BucketPlan& after) {
+    const auto copy = [steps](float* to, const float* from, std::size_t count) {
+        if (steps)
+            steps->copy(to, from, count * sizeof(float));
+        else
+            std::copy_n(from, count, to);
+    };
+    const auto memory = group.allocate(element_count_ * sizeof(float));
+    auto* const old = static_cast<float*>(memory.data());
+    copy(old, gradients_, element_count_);
+    zero_gradients(steps);
     for (std::size_t i = 0; i < specs_.size(); ++i)
-        std::copy_n(
-            old.data() + before.offset_of[i], specs_[i].count, gradients_ + after.offset_of[i]);
+        copy(gradients_ + after.offset_of[i], old + before.offset_of[i], specs_[i].count);
+    if (steps) steps->await();
 }
 
 void FlatMemory::broadcast_parameters(const ProcessGroup& group, int root) const {

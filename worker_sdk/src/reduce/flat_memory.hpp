@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ddprun/model_memory.hpp"
+#include "worker_sdk/src/groups/device_steps.hpp"
 #include "worker_sdk/src/reduce/bucket_plan.hpp"
 
 #include <cstddef>
@@ -9,7 +10,8 @@
 
 namespace ddprun::reduce {
 
-/// Where a model's parameters, gradients and buffers lie, ours or the caller's.
+/// Where a model's parameters, gradients and buffers lie, ours or the caller's. On a GPU, what it
+/// does with gradients is enqueued in `steps`, which is null elsewhere.
 class FlatMemory {
 public:
     FlatMemory(
@@ -22,11 +24,18 @@ public:
     const std::vector<float*>& parameters() const { return parameters_; }
     float* gradients() const { return gradients_; }
 
+    std::size_t element_count() const { return element_count_; }
+
     /// The gaps as well.
-    void zero_gradients();
+    void zero_gradients(groups::DeviceSteps* steps);
 
     /// Ours only: what lies as `before` says will lie as `after` says. Both have the same size.
-    void move_gradients(const BucketPlan& before, const BucketPlan& after);
+    /// Waits for the end of that.
+    void move_gradients(
+        const ProcessGroup& group,
+        groups::DeviceSteps* steps,
+        const BucketPlan& before,
+        const BucketPlan& after);
 
     void broadcast_parameters(const ProcessGroup& group, int root) const;
     void broadcast_buffers(const ProcessGroup& group, int root) const;

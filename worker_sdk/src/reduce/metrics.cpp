@@ -2,6 +2,7 @@
 #include "ddprun/metrics.hpp"
 
 #include "ddprun/error.hpp"
+#include "worker_sdk/src/reduce/host_values.hpp"
 
 #include <string>
 #include <utility>
@@ -19,7 +20,7 @@ void Metrics::add(std::size_t metric, double value) {
 
 std::vector<double> Metrics::reduce() {
     auto totals = std::exchange(sums_, std::vector<double>(sums_.size()));
-    group_.all_reduce(totals.data(), totals.size()).wait();
+    reduce::all_reduce_on_host(group_, totals.data(), totals.size(), Op::sum);
     return totals;
 }
 

@@ -137,6 +137,22 @@ std::uint64_t Reducer::committed_steps() const {
     return state_->committed_steps();
 }
 
+const std::uint32_t* Reducer::commit_word() const {
+    return state_->commit_word();
+}
+
+void Reducer::replay(const std::function<void()>& launch) {
+    state_->replay(launch);
+}
+
+void Reducer::synchronize() {
+    state_->synchronize();
+}
+
+const float* Reducer::enqueue_clip(float max_norm) {
+    return state_->enqueue_clip(max_norm);
+}
+
 float Reducer::clip_gradients(float max_norm) {
     return state_->clip_gradients(max_norm);
 }

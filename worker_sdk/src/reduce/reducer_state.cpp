@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/reduce/reducer_state.hpp"
 
+#include "worker_sdk/src/c/group.hpp"
+#include "worker_sdk/src/reduce/compression.hpp"
+#include "worker_sdk/src/reduce/host_values.hpp"
 #include "worker_sdk/src/reduce/norm.hpp"
 
 #include <algorithm>
@@ -41,8 +44,36 @@ Reducer::State::State(
       plan_(first_plan(parameters, options, placement)),
       tracker_(plan_),
       memory_(group_, std::move(parameters), plan_, std::move(placement)),
+      gpu_(groups::DeviceSteps::open(group_.handle()->group)),
       used_(plan_.offset_of.size(), 0),
-      used_by_any_(plan_.offset_of.size(), 1) {}
+      used_by_any_(plan_.offset_of.size(), 1) {
+    if (gpu_) prepare_gpu();
+}
+
+void Reducer::State::prepare_gpu() {
+    if (plan_.element_count == 0) return;
+    wire_type_ = reduce::compressed_type(options_.hook);
+    auto* travels = static_cast<void*>(memory_.gradients());
+    auto bytes = plan_.element_count * sizeof(float);
+    if (wire_type_) {
+        bytes = plan_.element_count * sizeof(BFloat16);
+        wire_ = group_.allocate(bytes);
+        travels = wire_.data();
+    }
+    if (group_.size() == 1) return;
+    // Known to all of NCCL's ranks or to none; which of both is a matter of speed.
+    std::int32_t is_known = gpu_->enroll(travels, bytes) ? 1 : 0;
+    reduce::all_reduce_on_host(group_, &is_known, 1, Op::min);
+    if (is_known == 0) gpu_->dismiss();
+}
+
+std::uint64_t Reducer::State::committed_steps() const {
+    return gpu_ ? gpu_->committed_count() : committed_steps_;
+}
+
+const std::uint32_t* Reducer::State::commit_word() const {
+    return gpu_ ? gpu_->commit_word() : nullptr;
+}
 
 float* Reducer::State::param(std::size_t parameter) const {
     check_index(parameter);
@@ -56,23 +87,42 @@ float* Reducer::State::grad(std::size_t parameter) const {
 
 void Reducer::State::zero_gradients() {
     require_nothing_in_flight("zero_gradients");
-    memory_.zero_gradients();
+    memory_.zero_gradients(gpu_.get());
 }
 
 void Reducer::State::broadcast_parameters(int root) {
     require_nothing_in_flight("broadcast_parameters");
+    synchronize();
     memory_.broadcast_parameters(group_, root);
     memory_.broadcast_buffers(group_, root);
 }
 
 void Reducer::State::broadcast_buffers(int root) {
     require_nothing_in_flight("broadcast_buffers");
+    synchronize();
     memory_.broadcast_buffers(group_, root);
 }
 
 void Reducer::State::verify_parameters() {
     require_nothing_in_flight("verify_parameters");
-    reduce::require_same_values(group_, memory_.specs(), memory_.parameters());
+    synchronize();
+    reduce::require_same_values(group_, memory_.specs(), fingerprints());
+}
+
+std::vector<std::int64_t> Reducer::State::fingerprints() {
+    std::vector<std::int64_t> all;
+    std::vector<float> copy;
+    for (std::size_t i = 0; i < parameters().size(); ++i) {
+        const auto bytes = parameters()[i].count * sizeof(float);
+        const float* values = memory_.parameters()[i];
+        if (gpu_) {
+            copy.resize(parameters()[i].count);
+            gpu_->read(copy.data(), values, bytes);
+            values = copy.data();
+        }
+        all.push_back(reduce::fingerprint(values, bytes));
+    }
+    return all;
 }
 
 void Reducer::State::mark(std::size_t parameter, bool is_used) {
@@ -85,6 +135,7 @@ void Reducer::State::mark(std::size_t parameter, bool is_used) {
     if (step_is_quiet_ && *step_is_quiet_ != quiet)
         throw UsageError("a no_sync guard begins or ends between mark_ready and finish");
 
+    if (!step_is_quiet_ && !quiet) require_capturable();
     guarded([&] {
         if (!step_is_quiet_) begin_step(quiet);
         if (is_used) used_[parameter] = 1;
@@ -120,21 +171,50 @@ void Reducer::State::step(const std::function<void()>& update) {
     finish();
     if (only_adds_up) return;
     update();
-    ++committed_steps_;
+    if (gpu_)
+        guarded([&] { gpu_->end(); });
+    else
+        ++committed_steps_;
+}
+
+void Reducer::State::replay(const std::function<void()>& launch) {
+    require_alive();
+    require_nothing_in_flight("replay");
+    if (!gpu_) throw UsageError("replay needs a group on GPUs");
+    require_no_capture("replay");
+    gpu_->replay(launch);
+}
+
+void Reducer::State::synchronize() {
+    require_alive();
+    if (!gpu_) return;
+    require_no_capture("what waits for the GPU");
+    guarded([&] { gpu_->await(); });
 }
 
 float Reducer::State::clip_gradients(float max_norm) {
+    if (gpu_) require_no_capture("clip_gradients");
+    const auto* norm = enqueue_clip(max_norm);
+    if (!gpu_) return *norm;
+    guarded([&] { gpu_->read(&norm_, norm, sizeof norm_); });
+    return norm_;
+}
+
+const float* Reducer::State::enqueue_clip(float max_norm) {
     require_alive();
     require_nothing_in_flight("clip_gradients");
     if (!(max_norm > 0)) throw UsageError("clip_gradients needs a norm above zero");
     auto* gradients = memory_.gradients();
     // The gaps are zero.
-    const auto norm =
-        static_cast<float>(std::sqrt(reduce::sum_of_squares(gradients, plan_.element_count)));
+    if (gpu_) {
+        guarded([&] { gpu_->clip(gradients, plan_.element_count, max_norm); });
+        return gpu_->norm();
+    }
+    norm_ = static_cast<float>(std::sqrt(reduce::sum_of_squares(gradients, plan_.element_count)));
     // As PyTorch does it: the small number keeps the result below the bound after rounding.
-    if (!(norm <= max_norm))
-        reduce::scale(gradients, plan_.element_count, max_norm / (norm + 1e-6F));
-    return norm;
+    if (!(norm_ <= max_norm))
+        reduce::scale(gradients, plan_.element_count, max_norm / (norm_ + 1e-6F));
+    return &norm_;
 }
 
 int Reducer::State::join() {
@@ -142,6 +222,7 @@ int Reducer::State::join() {
     require_nothing_in_flight("join");
     if (!options_.uneven_inputs)
         throw UsageError("join needs the option uneven_inputs, on every rank");
+    synchronize();
     return guarded([&] {
         for (;;) {
             announce(-1);
@@ -170,25 +251,44 @@ void Reducer::State::begin_step(bool quiet) {
 /// Tells everybody that some rank has a step; known when the step is complete.
 void Reducer::State::announce(std::int64_t active_rank) {
     active_rank_ = active_rank;
-    in_flight_.add(group_.all_reduce(&active_rank_, 1, Op::max));
+    if (gpu_)
+        reduce::all_reduce_on_host(group_, &active_rank_, 1, Op::max);
+    else
+        in_flight_.add(group_.all_reduce(&active_rank_, 1, Op::max));
 }
 
 void Reducer::State::launch(std::size_t index) {
     const auto& bucket = plan_.buckets[index];
     launches_.add(index, bucket.count);
-    in_flight_.launch(
-        group_,
-        options_.hook,
-        {index,
-         memory_.gradients() + bucket.offset,
-         bucket.count,
-         index + 1 == plan_.buckets.size()});
+    const GradientBucket gradients{
+        index,
+        memory_.gradients() + bucket.offset,
+        bucket.count,
+        index + 1 == plan_.buckets.size()};
+    if (gpu_)
+        launch_on_gpu(gradients);
+    else
+        in_flight_.launch(group_, options_.hook, gradients);
+}
+
+void Reducer::State::launch_on_gpu(const GradientBucket& bucket) {
+    if (wire_type_) {
+        auto* const wire =
+            static_cast<BFloat16*>(wire_.data()) + plan_.buckets[bucket.index].offset;
+        gpu_->average_as(*wire_type_, wire, bucket.data, bucket.count);
+    } else if (options_.hook) {
+        gpu_->await();  // what the hook calls may begin at once
+        in_flight_.launch(group_, options_.hook, bucket);
+    } else if (group_.size() > 1) {
+        gpu_->average(bucket.data, bucket.count);
+    }
 }
 
 /// Returns whether the gradients have moved.
 bool Reducer::State::complete_step() {
     if (options_.find_unused) agree_on_unused();
     in_flight_.wait();
+    if (gpu_) gpu_->finish();
     if (options_.uneven_inputs) last_active_rank_ = static_cast<int>(active_rank_);
     ++reduced_steps_;
     if (options_.check_order_every > 0 && reduced_steps_ % options_.check_order_every == 0)
@@ -200,17 +300,20 @@ bool Reducer::State::complete_step() {
 
 void Reducer::State::agree_on_unused() {
     used_by_any_ = std::exchange(used_, std::vector<std::uint8_t>(used_.size(), 0));
-    in_flight_.add(group_.all_reduce(used_by_any_.data(), used_by_any_.size(), Op::max));
+    if (gpu_)
+        reduce::all_reduce_on_host(group_, used_by_any_.data(), used_by_any_.size(), Op::max);
+    else
+        in_flight_.add(group_.all_reduce(used_by_any_.data(), used_by_any_.size(), Op::max));
 }
 
 bool Reducer::State::reorder() {
     is_reordered_ = true;
     const auto& own = tracker_.order();
     std::vector<std::int64_t> order(own.begin(), own.end());
-    group_.broadcast(order.data(), order.size()).wait();
+    reduce::broadcast_on_host(group_, order.data(), order.size(), 0);
     auto plan = reduce::plan_buckets(parameters(), {order.begin(), order.end()}, options_);
     if (plan == plan_) return false;
-    memory_.move_gradients(plan_, plan);
+    memory_.move_gradients(group_, gpu_.get(), plan_, plan);
     plan_ = std::move(plan);
     tracker_ = reduce::ReadyTracker(plan_);
     return true;
@@ -218,7 +321,7 @@ bool Reducer::State::reorder() {
 
 /// A step of the others, to which this rank gives nothing but its place.
 void Reducer::State::shadow_step() {
-    memory_.zero_gradients();
+    memory_.zero_gradients(gpu_.get());
     for (const auto& bucket : plan_.buckets)
         for (const auto parameter : bucket.parameters)
             for (const auto complete : tracker_.mark(parameter))
@@ -232,6 +335,21 @@ void Reducer::State::require_alive() const {
 
 void Reducer::State::require_nothing_in_flight(const char* call) const {
     if (step_is_quiet_) throw UsageError(std::string{call} + " between mark_ready and finish");
+}
+
+void Reducer::State::require_no_capture(const char* what) const {
+    if (gpu_ && gpu_->is_capturing())
+        throw UsageError(std::string{what} + " cannot be captured into a CUDA graph");
+}
+
+void Reducer::State::require_capturable() const {
+    if (!gpu_) return;
+    if (options_.find_unused) require_no_capture("find_unused");
+    if (options_.uneven_inputs) require_no_capture("uneven_inputs");
+    if (options_.check_order_every > 0) require_no_capture("check_order_every");
+    if (options_.hook && !wire_type_) require_no_capture("a hook other than compress_to_...");
+    if (options_.reorder && !is_reordered_)
+        require_no_capture("the step in which `reorder` moves the gradients");
 }
 
 std::string Reducer::State::names_of(const std::vector<std::size_t>& indices) const {

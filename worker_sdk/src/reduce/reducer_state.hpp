@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ddprun/reducer.hpp"
+#include "worker_sdk/src/groups/device_steps.hpp"
 #include "worker_sdk/src/reduce/agreement.hpp"
 #include "worker_sdk/src/reduce/bucket_plan.hpp"
 #include "worker_sdk/src/reduce/buckets_in_flight.hpp"
@@ -30,7 +31,8 @@ public:
     const std::vector<ParameterSpec>& parameters() const { return memory_.specs(); }
     std::shared_ptr<int> guards() const { return guards_; }
     bool is_quiet() const { return *guards_ > 0; }
-    std::uint64_t committed_steps() const { return committed_steps_; }
+    std::uint64_t committed_steps() const;
+    const std::uint32_t* commit_word() const;
 
     float* param(std::size_t parameter) const;
     float* grad(std::size_t parameter) const;
@@ -44,7 +46,10 @@ public:
     bool is_used(std::size_t parameter) const;
     bool finish();
     void step(const std::function<void()>& update);
+    void replay(const std::function<void()>& launch);
+    void synchronize();
     float clip_gradients(float max_norm);
+    const float* enqueue_clip(float max_norm);
     int join();
 
     void check_index(std::size_t parameter) const;
@@ -53,6 +58,9 @@ private:
     void begin_step(bool quiet);
     void announce(std::int64_t active_rank);
     void launch(std::size_t bucket);
+    void launch_on_gpu(const GradientBucket& bucket);
+    void prepare_gpu();
+    std::vector<std::int64_t> fingerprints();
     bool complete_step();
     void agree_on_unused();
     bool reorder();
@@ -63,6 +71,8 @@ private:
     auto guarded(Body body);
     void require_alive() const;
     void require_nothing_in_flight(const char* call) const;
+    void require_no_capture(const char* what) const;
+    void require_capturable() const;
     std::string names_of(const std::vector<std::size_t>& indices) const;
 
     ProcessGroup group_;
@@ -70,6 +80,10 @@ private:
     reduce::BucketPlan plan_;
     reduce::ReadyTracker tracker_;
     reduce::FlatMemory memory_;
+    /// On a GPU: what gradients travel as, if not as they are, and where.
+    std::optional<ElementType> wire_type_;
+    Memory wire_;
+    std::unique_ptr<groups::DeviceSteps> gpu_;  // after the memory, which it uses to its end
     std::shared_ptr<int> guards_ = std::make_shared<int>(0);
     /// Set between the first mark of a step and its end.
     std::optional<bool> step_is_quiet_;
@@ -81,6 +95,7 @@ private:
     bool is_reordered_ = false;
     std::uint64_t reduced_steps_ = 0;
     std::uint64_t committed_steps_ = 0;
+    float norm_ = 0;
     reduce::LaunchRecord launches_;
     std::exception_ptr failure_;
     reduce::BucketsInFlight in_flight_;  // last: it waits for what uses the memory

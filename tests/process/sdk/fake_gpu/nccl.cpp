@@ -35,6 +35,13 @@
 
 using namespace ddprun::nccl::abi;
 
+/// The work of one communicator: one after the other in the order of the calls (or of the launches
+/// of graphs), in whichever streams, as NCCL has it.
+struct Turns {
+    std::uint64_t given = 0;
+    std::uint64_t now = 0;
+};
+
 namespace ddprun::nccl::abi {
 
 /// Kept by its tasks too: those of an aborted one end at once, whenever that is.
@@ -47,6 +54,7 @@ struct Communicator {
     bool has_left = false;
     bool is_blocking = false;
     std::shared_ptr<std::atomic<bool>> is_aborted = std::make_shared<std::atomic<bool>>(false);
+    std::shared_ptr<Turns> turns = std::make_shared<Turns>();
 };
 
 }  // namespace ddprun::nccl::abi
@@ -117,13 +125,20 @@ struct Exchange {
     std::shared_ptr<fake_gpu::MeetingPlace> place;
     std::shared_ptr<std::atomic<bool>> is_aborted;
     bool is_blocking = false;  ///< the communicator: what is enqueued is a success at once
+    std::shared_ptr<Turns> turns;
+    std::uint64_t turn = 0;
     std::vector<Part> sends{};
     std::vector<Part> receives{};
     std::vector<Bytes> taken{};  ///< what each rank gave, where it is combined
     std::function<void(Exchange&)> finish{};
+    std::function<void()> spoil{};  ///< what an abort leaves behind
 
     bool go_on() {
-        if (*is_aborted) return true;
+        if (*is_aborted) {
+            if (spoil) spoil();
+            return true;
+        }
+        if (turn != turns->now) return false;
         bool is_done = true;
         for (auto& part : sends)
             is_done &= place->send(part.peer, part.from, part.bytes, part.done);
@@ -133,6 +148,7 @@ struct Exchange {
             is_done &= place->recv(part.peer, to, part.bytes, part.done);
         }
         if (is_done && finish) finish(*this);
+        if (is_done) ++turns->now;
         return is_done;
     }
 };
@@ -160,6 +176,7 @@ fake_gpu::Enqueue driver_enqueue() {
 Result start(const std::shared_ptr<const Exchange>& exchange, void* stream) {
     const fake_gpu::Work work = [exchange] {
         auto again = std::make_shared<Exchange>(*exchange);
+        again->turn = again->turns->given++;
         return [again] { return again->go_on(); };
     };
     if (driver_enqueue()(stream, &work) != 0) return Result::unhandled_cuda_error;
@@ -169,7 +186,8 @@ Result start(const std::shared_ptr<const Exchange>& exchange, void* stream) {
 std::shared_ptr<Exchange> exchange_on(Communicator& comm) {
     ++comm.calls;
     if (comm.calls == number("FAKE_NCCL_ERROR_AT", 0)) comm.is_lost = true;
-    return std::make_shared<Exchange>(Exchange{comm.place, comm.is_aborted, comm.is_blocking});
+    return std::make_shared<Exchange>(
+        Exchange{comm.place, comm.is_aborted, comm.is_blocking, comm.turns});
 }
 
 /// `taken[r]` will be what rank r gave.
@@ -211,6 +229,9 @@ Result reduce_to(
         everybody_gives(*exchange, *comm, bytes);
         exchange->finish = [=, world = comm->world_size](Exchange& done) {
             combine_into(out, done, count, type, op, world);
+        };
+        exchange->spoil = [out, bytes] {
+            if (bytes > 0) ::memset(out, 0xff, bytes / 2 + 1);
         };
     }
     return start(exchange, stream);
@@ -479,4 +500,17 @@ extern "C" Result ncclMemFree(void* data) {
     const auto free = driver_function<int (*)(unsigned long long)>("cuMemFree_v2");
     return free(reinterpret_cast<std::uintptr_t>(data)) == 0 ? Result::success
                                                              : Result::unhandled_cuda_error;
+}
+
+extern "C" Result ncclCommRegister(Communicator*, void* data, std::size_t, void** handle) {
+    if (const auto failed = fake_gpu::mishap("ncclCommRegister")) return *failed;
+    note("ncclCommRegister");
+    *handle = data;
+    return Result::success;
+}
+
+extern "C" Result ncclCommDeregister(Communicator*, void*) {
+    if (const auto failed = fake_gpu::mishap("ncclCommDeregister")) return *failed;
+    note("ncclCommDeregister");
+    return Result::success;
 }

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "tests/process/sdk/fake_gpu/stream.hpp"
+
+#include <functional>
+#include <string>
+
+namespace ddprun::tests {
+
+/// A program's side of the fake GPU: one stream, in which plain functions are the kernels.
+class Gpu {
+public:
+    explicit Gpu(int device);
+    Gpu(const Gpu&) = delete;
+    Gpu& operator=(const Gpu&) = delete;
+    ~Gpu();
+
+    void* stream() const { return stream_; }
+
+    /// Enqueues a function, which takes so many looks of the device to be done.
+    void run(std::function<void()> kernel, int looks = 1) const;
+    /// What `enqueue` enqueues becomes a graph.
+    void* capture(const std::function<void()>& enqueue) const;
+    void launch(void* graph) const;
+    /// Waits until the stream is empty.
+    void drain() const;
+
+private:
+    template <class Function>
+    Function function(const char* name) const;
+
+    void* driver_;
+    void* stream_ = nullptr;
+};
+
+}  // namespace ddprun::tests

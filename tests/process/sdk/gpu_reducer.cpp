@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reducer and Metrics on nccl groups, against a GPU and an NCCL that are not there
+// (gpu_scenarios.cpp is what a rank does).
+#include "tests/process/sdk/fake_gpus.hpp"
+#include "tests/process/sdk/workers.hpp"
+
+#include <doctest/doctest.h>
+
+#include <signal.h>
+
+#include <chrono>
+#include <string>
+
+using namespace ddprun::tests;
+using namespace std::chrono_literals;
+
+namespace {
+
+bool mentions(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
+
+/// Runs a scenario that goes well.
+void expect_good(int count, const char* scenario, const Workers::Variables& variables = {}) {
+    const FakeGpus gpus;
+    Workers workers(count, {scenario}, gpus.variables(variables));
+    std::string good;
+    for (int rank = 0; rank < count; ++rank)
+        good += rank > 0 ? " 0" : "0";
+
+    CAPTURE(scenario);
+    CAPTURE(count);
+    CHECK(workers.exit_codes() == good);
+    for (int rank = 0; rank < count; ++rank) {
+        CAPTURE(rank);
+        CHECK(workers.output(rank) == "");
+    }
+}
+
+/// How many steps a rank had committed when it failed.
+int committed(const std::string& output) {
+    const auto at = output.find("committed ");
+    return at == std::string::npos ? -1 : std::stoi(output.substr(at + 10));
+}
+
+}  // namespace
+
+TEST_CASE("gpu: a reducer trains as it does on the CPU, whatever the stream has still to do") {
+    for (const int count : {1, 2, 3})
+        expect_good(count, "gpu_steps");
+    expect_good(2, "gpu_steps", {{"FAKE_NCCL_MEMORY", "none"}});
+}
+
+TEST_CASE("gpu: compressed gradients are the CPU's, bit for bit") {
+    for (const int count : {1, 2})
+        expect_good(count, "gpu_compressed");
+}
+
+TEST_CASE("gpu: reorder, find_unused, uneven_inputs, check_order_every and hooks work") {
+    expect_good(2, "gpu_options");
+}
+
+TEST_CASE("gpu: a rank without steps joins those of the others") {
+    expect_good(3, "gpu_joined");
+}
+
+TEST_CASE("gpu: gradients add up under no_sync") {
+    expect_good(2, "gpu_accumulated");
+}
+
+TEST_CASE("gpu: gradients are clipped on the device, and the norm is the CPU's") {
+    expect_good(2, "gpu_clipped");
+}
+
+TEST_CASE("gpu: captured steps that are replayed are the same as steps one by one") {
+    for (const int count : {1, 2, 3})
+        expect_good(count, "gpu_captured");
+    expect_good(2, "gpu_captured_compressed");
+}
+
+TEST_CASE("gpu: what cannot be captured is refused in words") {
+    expect_good(2, "gpu_refused");
+}
+
+TEST_CASE("gpu: the host is at most four steps ahead") {
+    expect_good(2, "gpu_ahead");
+}
+
+TEST_CASE("gpu: metrics are added up over the ranks") {
+    for (const int count : {1, 3})
+        expect_good(count, "gpu_metrics");
+}
+
+TEST_CASE("gpu: a rank with other parameters is named") {
+    const FakeGpus gpus;
+    Workers workers(2, {"gpu_different_parameters"}, gpus.variables());
+
+    CHECK(workers.exit_codes() == "12 12");
+    CAPTURE(workers.output(0));
+    CHECK(mentions(workers.output(0), "parameter b on rank 1 differs from rank 0's"));
+}
+
+TEST_CASE("gpu: a rank with another model is named") {
+    const FakeGpus gpus;
+    Workers workers(2, {"gpu_different_models"}, gpus.variables());
+
+    CHECK(workers.exit_codes() == "12 12");
+    CAPTURE(workers.output(0));
+    CHECK(mentions(workers.output(0), "rank 1: parameter 2 is another with 1 elements"));
+}
+
+TEST_CASE("gpu: gradients are known to NCCL on all ranks or on none") {
+    {
+        const FakeGpus gpus;
+        Workers workers(2, {"gpu_steps"}, gpus.variables());
+        CHECK(workers.exit_codes() == "0 0");
+        CHECK(mentions(gpus.calls(), "ncclCommRegister"));
+        CHECK(mentions(gpus.calls(), "ncclCommDeregister"));
+    }
+    // The second rank's call fails.
+    const FakeGpus gpus;
+    Workers workers(
+        2, {"gpu_steps"}, gpus.variables({{"SDK_WORKER_FAILS", ",ncclCommRegister:3"}}));
+    CHECK(workers.exit_codes() == "0 0");
+    CHECK(mentions(gpus.calls(), "ncclCommRegister"));
+    CHECK(mentions(gpus.calls(), "ncclCommDeregister"));
+}
+
+TEST_CASE("gpu: an aborted collective's garbage reaches no survivor's parameters") {
+    for (const auto* scenario :
+         {"gpu_endless_steps", "gpu_endless_replays", "gpu_last_one_stops"}) {
+        const FakeGpus gpus;
+        Workers workers(3, {scenario}, gpus.variables());
+        workers.await_line("ready");
+
+        const auto before = std::chrono::steady_clock::now();
+        workers.kill(2, SIGKILL);
+
+        CAPTURE(scenario);
+        CHECK(workers.exit_codes() == "10 10 137");
+        // The group's timeout is ten minutes.
+        CHECK(std::chrono::steady_clock::now() - before < 30s);
+        for (const int rank : {0, 1}) {
+            CAPTURE(workers.output(rank));
+            CHECK(mentions(workers.output(rank), "lost rank 2"));
+            CHECK(committed(workers.output(rank)) >= 0);
+        }
+        const int apart = committed(workers.output(0)) - committed(workers.output(1));
+        CHECK((apart >= -1 && apart <= 1));
+    }
+}
+
+TEST_CASE("gpu: an error that NCCL notices while the host is ahead keeps garbage out as well") {
+    for (const auto* scenario : {"gpu_endless_steps", "gpu_endless_replays"}) {
+        const FakeGpus gpus;
+        Workers workers(2, {scenario}, gpus.variables({{"FAKE_NCCL_NOTICES_DEATHS", "1"}}));
+        workers.await_line("ready");
+        workers.kill(1, SIGKILL);
+
+        CAPTURE(scenario);
+        CHECK(workers.exit_codes() == "10 137");
+        CAPTURE(workers.output(0));
+        CHECK(mentions(workers.output(0), "lost rank 1"));
+        CHECK(committed(workers.output(0)) >= 0);
+    }
+}
+
+TEST_CASE("gpu: a rank that stands still is a timeout for who waits for the GPU") {
+    const FakeGpus gpus;
+    Workers workers(2, {"gpu_last_one_stops"}, gpus.variables({{"SDK_WORKER_TIMEOUT_MS", "3000"}}));
+    workers.await_line("ready");
+
+    CHECK(workers.exit_code(0) == timed_out);
+    CAPTURE(workers.output(0));
+    CHECK(committed(workers.output(0)) == 3);
+    workers.kill(1, SIGKILL);
+    workers.exit_code(1);
+}

@@ -1,0 +1,516 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/process/sdk/gpu_scenarios.hpp"
+
+#include "ddprun/error.hpp"
+#include "ddprun/metrics.hpp"
+#include "ddprun/reducer.hpp"
+#include "tests/process/sdk/gpu.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace ddprun::tests {
+
+namespace {
+
+using Values = std::vector<float>;
+
+void say(const std::string& line) {
+    std::printf("%s\n", line.c_str());
+    std::fflush(stdout);
+}
+
+void expect(bool holds, const std::string& what) {
+    if (!holds) throw std::runtime_error("not as expected: " + what);
+}
+
+/// What `call` complains of, as UsageError.
+template <class Call>
+std::string misuse(const Call& call) {
+    try {
+        call();
+    } catch (const UsageError& error) {
+        return error.what();
+    }
+    return "allowed";
+}
+
+std::vector<ParameterSpec> specs() {
+    return {{"a", 5}, {"b", 1000}, {"c", 1}, {"d", 33}};
+}
+
+/// Several buckets.
+Reducer::Options small_buckets() {
+    Reducer::Options options;
+    options.first_bucket_bytes = 64;
+    options.bucket_bytes = 512;
+    return options;
+}
+
+float gradient(std::uint64_t step, std::size_t parameter, std::size_t element, int rank) {
+    const auto number = step * 7 + parameter * 5 + element % 13 + static_cast<unsigned>(rank) * 3;
+    return static_cast<float>(number % 101) / 64 - 0.7F;
+}
+
+/// A model that is trained on whatever its group is on: there is nothing in it that a GPU and a CPU
+/// do differently.
+class Trainee {
+public:
+    Trainee(const ProcessGroup& group, const Gpu* gpu, const Reducer::Options& options)
+        : gpu_(gpu),
+          model_(group, specs(), options) {
+        for (std::size_t i = 0; i < specs().size(); ++i)
+            std::fill_n(model_.param(i), specs()[i].count, static_cast<float>(group.rank()));
+        model_.broadcast_parameters(group.size() - 1);
+    }
+
+    Trainee(const Trainee&) = delete;
+    Trainee& operator=(const Trainee&) = delete;
+    /// What is enqueued is about this object.
+    ~Trainee() {
+        if (gpu_) gpu_->drain();
+    }
+
+    Reducer& model() { return model_; }
+
+    /// Of one rank, and the average when all have marked theirs.
+    void backward(int looks = 1) {
+        for (std::size_t i = specs().size(); i-- > 0;) {
+            run([this, i] { add_gradient(i); }, looks);
+            model_.mark_ready(i);
+        }
+    }
+
+    void optimize() {
+        run([this] {
+            if (const auto* word = model_.commit_word(); word && *word == 0) return;
+            for (std::size_t i = 0; i < specs().size(); ++i)
+                for (std::size_t k = 0; k < specs()[i].count; ++k)
+                    model_.param(i)[k] -= 0.1F * model_.grad(i)[k];
+        });
+    }
+
+    void step(int looks = 1) {
+        model_.zero_gradients();
+        backward(looks);
+        model_.step([this] { optimize(); });
+        run([this] { ++step_; });
+    }
+
+    Values parameters() {
+        model_.synchronize();
+        Values all;
+        for (std::size_t i = 0; i < specs().size(); ++i)
+            all.insert(all.end(), model_.param(i), model_.param(i) + specs()[i].count);
+        return all;
+    }
+
+    void run(std::function<void()> kernel, int looks = 1) {
+        if (gpu_)
+            gpu_->run(std::move(kernel), looks);
+        else
+            kernel();
+    }
+
+private:
+    void add_gradient(std::size_t i) {
+        for (std::size_t k = 0; k < specs()[i].count; ++k)
+            model_.grad(i)[k] += gradient(step_, i, k, model_.group().rank());
+    }
+
+    const Gpu* const gpu_;
+    Reducer model_;
+    std::uint64_t step_ = 0;  // the device's
+};
+
+/// The same on both kinds of group.
+struct Pair {
+    Pair(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu, const Reducer::Options& options)
+        : gpu(on_gpu.device()),
+          trainee((on_gpu.use_stream(gpu.stream()), on_gpu), &gpu, options),
+          expected(on_cpu, nullptr, options) {}
+
+    void expect_same(const std::string& what) {
+        expect(trainee.parameters() == expected.parameters(), "parameters " + what);
+        expect(
+            trainee.model().committed_steps() == expected.model().committed_steps(),
+            "committed steps " + what);
+    }
+
+    Gpu gpu;
+    Trainee trainee;
+    Trainee expected;
+};
+
+void steps(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
+    Pair pair(on_gpu, on_cpu, small_buckets());
+    pair.trainee.model().verify_parameters();
+    pair.expect_same("after broadcast_parameters");
+    for (int i = 0; i < 20; ++i) {
+        pair.trainee.step(1 + i % 3);  // the stream is late: nothing may be reduced before
+        pair.expected.step();
+        if (i % 7 == 0) pair.expect_same("of step " + std::to_string(i));
+    }
+    pair.expect_same("at the end");
+    expect(*pair.trainee.model().commit_word() == 1, "the commit word");
+    expect(pair.expected.model().commit_word() == nullptr, "a commit word on the CPU");
+    pair.trainee.model().verify_parameters();
+}
+
+void steps_with(
+    const ProcessGroup& on_gpu, const ProcessGroup& on_cpu, const Reducer::Options& options) {
+    Pair pair(on_gpu, on_cpu, options);
+    for (int i = 0; i < 6; ++i) {
+        pair.trainee.step();
+        pair.expected.step();
+    }
+    pair.expect_same("at the end");
+}
+
+void compressed(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
+    for (const auto& compress : {compress_to_bfloat16, compress_to_float16}) {
+        // A hook is for one reducer.
+        auto options = small_buckets();
+        options.hook = compress();
+        auto cpu_options = small_buckets();
+        cpu_options.hook = compress();
+        Gpu gpu(on_gpu.device());
+        on_gpu.use_stream(gpu.stream());
+        Trainee trainee(on_gpu, &gpu, options);
+        Trainee expected(on_cpu, nullptr, cpu_options);
+        for (int i = 0; i < 6; ++i) {
+            trainee.step();
+            expected.step();
+        }
+        expect(trainee.parameters() == expected.parameters(), "compressed");
+    }
+}
+
+void options(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
+    auto one = small_buckets();
+    one.reorder = true;
+    steps_with(on_gpu, on_cpu, one);
+    auto other = small_buckets();
+    other.find_unused = true;
+    other.check_order_every = 2;
+    other.uneven_inputs = true;
+    steps_with(on_gpu, on_cpu, other);
+    auto hooked = small_buckets();
+    hooked.hook = [](const ProcessGroup& group, const GradientBucket& bucket) -> FinishBucket {
+        auto work =
+            std::make_shared<Work>(group.all_reduce(bucket.data, bucket.count, Op::average));
+        return [work] { work->wait(); };
+    };
+    steps_with(on_gpu, on_cpu, hooked);
+}
+
+void joined(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
+    auto options = small_buckets();
+    options.uneven_inputs = true;
+    Pair pair(on_gpu, on_cpu, options);
+    std::vector<int> last;
+    for (auto* one : {&pair.trainee, &pair.expected}) {
+        for (int i = 0; i < 3 + 2 * on_gpu.rank(); ++i)
+            one->step();
+        last.push_back(one->model().join());
+    }
+    expect(last[0] == last[1] && last[0] == on_gpu.size() - 1, "the rank that was active last");
+    expect(pair.trainee.parameters() == pair.expected.parameters(), "after join");
+}
+
+void accumulated(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
+    Pair pair(on_gpu, on_cpu, small_buckets());
+    for (int i = 0; i < 3; ++i)
+        for (auto* one : {&pair.trainee, &pair.expected}) {
+            one->model().zero_gradients();
+            {
+                const auto quiet = one->model().no_sync();
+                one->backward();
+                one->model().finish();
+            }
+            one->backward();
+            one->model().step([one] { one->optimize(); });
+        }
+    pair.expect_same("with no_sync");
+}
+
+void clipped(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
+    Pair pair(on_gpu, on_cpu, small_buckets());
+    for (int i = 0; i < 8; ++i) {
+        std::vector<float> norms;
+        const float most = i < 4 ? 0.5F : 1e6F;
+        for (auto* one : {&pair.trainee, &pair.expected}) {
+            one->model().zero_gradients();
+            one->backward();
+            one->model().finish();
+            const auto* norm = one->model().enqueue_clip(most);
+            one->model().synchronize();
+            norms.push_back(*norm);
+            if (i % 2 == 0) norms.push_back(one->model().clip_gradients(most / 2));
+            one->optimize();
+        }
+        const auto half = norms.size() / 2;
+        for (std::size_t k = 0; k < half; ++k)
+            expect(norms[k] == norms[k + half], "norm " + std::to_string(norms[k]));
+        expect(norms[0] > 1, "a norm that is worth clipping");
+    }
+    expect(pair.trainee.parameters() == pair.expected.parameters(), "clipped parameters");
+}
+
+void captured(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
+    Pair pair(on_gpu, on_cpu, small_buckets());
+    pair.trainee.step();  // one that is not captured, as programs do it
+    pair.expected.step();
+    void* const graph = pair.gpu.capture([&] {
+        pair.trainee.step();
+        pair.trainee.step();
+    });
+    for (int i = 0; i < 25; ++i) {
+        pair.trainee.model().replay([&] { pair.gpu.launch(graph); });
+        pair.expected.step();
+        pair.expected.step();
+    }
+    pair.expect_same("after replays");
+    pair.trainee.step();
+    pair.expected.step();
+    pair.expect_same("after one step without the graph");
+    expect(pair.trainee.model().committed_steps() == 52, "steps of graphs count");
+}
+
+void captured_compressed(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
+    auto options = small_buckets();
+    options.hook = compress_to_bfloat16();
+    auto cpu_options = small_buckets();
+    cpu_options.hook = compress_to_bfloat16();
+    Gpu gpu(on_gpu.device());
+    on_gpu.use_stream(gpu.stream());
+    Trainee trainee(on_gpu, &gpu, options);
+    Trainee expected(on_cpu, nullptr, cpu_options);
+    const auto clipped_step = [](Trainee& one) {
+        one.model().zero_gradients();
+        one.backward();
+        one.model().finish();
+        one.model().enqueue_clip(0.5F);
+        one.optimize();
+    };
+    void* const graph = gpu.capture([&] { clipped_step(trainee); });
+    for (int i = 0; i < 5; ++i) {
+        trainee.model().replay([&] { gpu.launch(graph); });
+        clipped_step(expected);
+    }
+    expect(trainee.parameters() == expected.parameters(), "compressed and clipped replays");
+}
+
+/// What a capture refuses, each time in a new one, since the refused step is half captured.
+void refused(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
+    Pair pair(on_gpu, on_cpu, small_buckets());
+    auto& model = pair.trainee.model();
+    pair.gpu.capture([&] {
+        expect(
+            misuse([&] { model.clip_gradients(1); }) ==
+                "clip_gradients cannot be captured into a CUDA graph",
+            "clip_gradients");
+        for (const auto& call : std::vector<std::function<void()>>{
+                 [&] { model.verify_parameters(); },
+                 [&] { model.broadcast_parameters(); },
+                 [&] { model.synchronize(); },
+                 [&] { model.replay([] {}); }})
+            expect(
+                misuse(call).find("cannot be captured into a CUDA graph") != std::string::npos,
+                misuse(call));
+    });
+    const auto refuse = [&](Reducer::Options options, const std::string& name) {
+        Trainee trainee(on_gpu, &pair.gpu, options);
+        pair.gpu.capture([&] {
+            expect(
+                misuse([&] { trainee.model().mark_ready(0); }) ==
+                    name + " cannot be captured into a CUDA graph",
+                name);
+        });
+        trainee.step();
+    };
+    auto options = small_buckets();
+    options.find_unused = true;
+    refuse(options, "find_unused");
+    options = small_buckets();
+    options.uneven_inputs = true;
+    refuse(options, "uneven_inputs");
+    options = small_buckets();
+    options.check_order_every = 3;
+    refuse(options, "check_order_every");
+    options = small_buckets();
+    options.reorder = true;
+    refuse(options, "the step in which `reorder` moves the gradients");
+    expect(
+        misuse([&] { pair.expected.model().replay([] {}); }) == "replay needs a group on GPUs",
+        "replay on a CPU");
+}
+
+/// The host is never more than four steps ahead of the device.
+void ahead(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
+    Pair pair(on_gpu, on_cpu, small_buckets());
+    std::atomic<int> done = 0;
+    void* const graph = pair.gpu.capture([&] {
+        pair.trainee.step(50);
+        pair.gpu.run([&] { ++done; });
+    });
+    int most = 0;
+    for (int i = 0; i < 30; ++i) {
+        if (i % 2 == 0) {
+            pair.trainee.model().replay([&] { pair.gpu.launch(graph); });
+        } else {
+            pair.gpu.run([&] { ++done; });
+            pair.trainee.step(50);
+        }
+        most = std::max(most, i + 1 - done);
+    }
+    pair.trainee.model().synchronize();
+    expect(done == 30, "all steps done");
+    expect(most <= 5, "steps ahead: " + std::to_string(most));
+}
+
+void metrics(const ProcessGroup& on_gpu, const ProcessGroup&) {
+    Metrics sums(on_gpu, 3);
+    for (int round = 1; round < 4; ++round) {
+        sums.add(0, 1);
+        sums.add(2, round * (on_gpu.rank() + 0.5));
+        const auto all = sums.reduce();
+        const double ranks = on_gpu.size();
+        expect(all == std::vector<double>{ranks, 0, round * ranks * ranks / 2}, "sums");
+    }
+    expect(Metrics(on_gpu, 0).reduce().empty(), "no sums");
+}
+
+/// Who differs is named.
+void different_parameters(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
+    Pair pair(on_gpu, on_cpu, small_buckets());
+    if (on_gpu.rank() == 1) pair.trainee.run([&] { pair.trainee.model().param(1)[999] += 1; });
+    pair.trainee.model().verify_parameters();
+}
+
+void different_models(const ProcessGroup& on_gpu, const ProcessGroup&) {
+    auto all = specs();
+    if (on_gpu.rank() == 1) all[2].name = "another";
+    const Reducer model(on_gpu, all);
+}
+
+/// After a failure a rank's parameters are those of its last committed step, not one garbage in
+/// them, and this is what the exception says too.
+void check_what_is_left(Trainee& trainee, const ProcessGroup& on_cpu) {
+    // Of a world of one, whose gradients are this world's averages, in the same order of additions.
+    const auto committed = trainee.model().committed_steps();
+    const auto ranks = on_cpu.size();
+    Values expected;
+    for (const auto& spec : specs())
+        expected.insert(expected.end(), spec.count, static_cast<float>(ranks - 1));
+    for (std::uint64_t step = 0; step < committed; ++step) {
+        std::size_t at = 0;
+        for (std::size_t i = 0; i < specs().size(); ++i)
+            for (std::size_t k = 0; k < specs()[i].count; ++k) {
+                float sum = 0;
+                for (int rank = 0; rank < ranks; ++rank)
+                    sum += gradient(step, i, k, rank);
+                expected[at++] -= 0.1F * (sum / static_cast<float>(ranks));
+            }
+    }
+    Values left;
+    for (std::size_t i = 0; i < specs().size(); ++i)
+        left.insert(
+            left.end(), trainee.model().param(i), trainee.model().param(i) + specs()[i].count);
+    expect(left == expected, "parameters of step " + std::to_string(committed));
+    say("committed " + std::to_string(committed));
+}
+
+template <class Once>
+void until_it_fails(Trainee& trainee, const ProcessGroup& on_cpu, const Once& once) {
+    say("ready");
+    try {
+        for (;;)
+            once();
+    } catch (const Error&) {
+        check_what_is_left(trainee, on_cpu);
+        expect(
+            [&] {
+                try {
+                    trainee.model().replay([] { throw std::runtime_error("launched"); });
+                } catch (const Error&) {
+                    return true;
+                }
+                return false;
+            }(),
+            "every later call fails the same way");
+        throw;
+    }
+}
+
+void endless_steps(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
+    Pair pair(on_gpu, on_cpu, small_buckets());
+    for (int i = 0; i < 3; ++i)
+        pair.trainee.step();
+    until_it_fails(pair.trainee, on_cpu, [&] { pair.trainee.step(); });
+}
+
+void endless_replays(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
+    Pair pair(on_gpu, on_cpu, small_buckets());
+    void* const graph = pair.gpu.capture([&] {
+        pair.trainee.step();
+        pair.trainee.step();
+    });
+    const auto once = [&] { pair.trainee.model().replay([&] { pair.gpu.launch(graph); }); };
+    once();
+    until_it_fails(pair.trainee, on_cpu, once);
+}
+
+/// The last rank stops in mid step; the others have enqueued theirs and wait for the GPU.
+void last_one_stops(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
+    Pair pair(on_gpu, on_cpu, small_buckets());
+    for (int i = 0; i < 3; ++i)
+        pair.trainee.step();
+    pair.trainee.model().synchronize();
+    if (on_gpu.rank() == on_gpu.size() - 1) {
+        pair.trainee.model().zero_gradients();
+        pair.trainee.run([] {});
+        pair.trainee.model().mark_ready(3);
+        say("ready");
+        for (;;)
+            ::pause();
+    }
+    until_it_fails(pair.trainee, on_cpu, [&] {
+        pair.trainee.step();
+        pair.trainee.model().synchronize();
+    });
+}
+
+}  // namespace
+
+const std::map<std::string, GpuScenario>& gpu_scenarios() {
+    static const std::map<std::string, GpuScenario> all{
+        {"gpu_steps", steps},
+        {"gpu_compressed", compressed},
+        {"gpu_options", options},
+        {"gpu_joined", joined},
+        {"gpu_accumulated", accumulated},
+        {"gpu_clipped", clipped},
+        {"gpu_captured", captured},
+        {"gpu_captured_compressed", captured_compressed},
+        {"gpu_refused", refused},
+        {"gpu_ahead", ahead},
+        {"gpu_metrics", metrics},
+        {"gpu_different_parameters", different_parameters},
+        {"gpu_different_models", different_models},
+        {"gpu_endless_steps", endless_steps},
+        {"gpu_endless_replays", endless_replays},
+        {"gpu_last_one_stops", last_one_stops},
+    };
+    return all;
+}
+
+}  // namespace ddprun::tests

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients on their way between GPUs: rounded to 16 bits (to nearest, ties to even), and back.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+namespace {
+
+using Count = unsigned long long;
+
+__device__ __forceinline__ Count first() {
+    return static_cast<Count>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+
+__device__ __forceinline__ Count stride() {
+    return static_cast<Count>(gridDim.x) * blockDim.x;
+}
+
+}  // namespace
+
+extern "C" __global__ void ddprun_to_bfloat16(
+    __nv_bfloat16* to, const float* from, Count count, float factor) {
+    for (Count i = first(); i < count; i += stride())
+        to[i] = __float2bfloat16_rn(from[i] * factor);
+}
+
+extern "C" __global__ void ddprun_to_float16(
+    __half* to, const float* from, Count count, float factor) {
+    for (Count i = first(); i < count; i += stride())
+        to[i] = __float2half_rn(from[i] * factor);
+}
+
+extern "C" __global__ void ddprun_from_bfloat16(float* to, const __nv_bfloat16* from, Count count) {
+    for (Count i = first(); i < count; i += stride())
+        to[i] = __bfloat162float(from[i]);
+}
+
+extern "C" __global__ void ddprun_from_float16(float* to, const __half* from, Count count) {
+    for (Count i = first(); i < count; i += stride())
+        to[i] = __half2float(from[i]);
+}

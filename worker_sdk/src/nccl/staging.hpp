@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "worker_sdk/src/groups/plugin_abi.hpp"
+#include "worker_sdk/src/nccl/device.hpp"
+#include "worker_sdk/src/nccl/pinned.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace ddprun::nccl {
+
+/// Takes collectives on values in the machine's memory to the device and back, one at a time.
+class Staging {
+public:
+    explicit Staging(const Device& device) : device_(device) {}
+    Staging(const Staging&) = delete;
+    Staging& operator=(const Staging&) = delete;
+    ~Staging();
+
+    /// Enqueues the way there, and makes `collective` (all_reduce, broadcast or all_gather) one on
+    /// the device.
+    DriverFunctions::Status send(
+        DdprunCollective& collective, int rank, int world_size, const Queue& queue);
+    /// Enqueues the way back, and what `queue` is then waited for.
+    DriverFunctions::Status fetch(const Queue& queue);
+    /// Requires: that is over.
+    void take(const DdprunCollective& collective) const;
+
+private:
+    /// Kept to the end: giving memory back would wait for everything on the device.
+    struct Place {
+        std::unique_ptr<Pinned> here;
+        DriverFunctions::DevicePointer there = 0;
+        std::size_t bytes = 0;
+    };
+    DriverFunctions::Status make_room(std::size_t bytes);
+
+    const Device& device_;
+    std::vector<Place> places_;  // the last is in use
+    std::size_t bytes_ = 0;      // of the result
+};
+
+}  // namespace ddprun::nccl

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker_sdk/src/nccl/steps.hpp"
+
+#include <string.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun::nccl {
+
+namespace {
+
+using abi::Result;
+using groups::Outcome;
+using groups::Trouble;
+
+/// What the step's memory on the device holds, each on a cache line of its own.
+constexpr DriverFunctions::DevicePointer commit_at = 0;
+constexpr DriverFunctions::DevicePointer norm_at = 128;
+constexpr DriverFunctions::DevicePointer sums_at = 256;
+constexpr std::size_t staging_bytes = std::size_t{1} << 20;
+
+}  // namespace
+
+std::variant<std::unique_ptr<Steps>, Trouble> Steps::open(Session& session) {
+    const OnDevice here(session.device());
+    if (auto trouble = session.why_aborted()) return *trouble;
+    auto kernels = DeviceKernels::load(session.device());
+    if (auto* trouble = std::get_if<Trouble>(&kernels)) return *trouble;
+    auto steps = std::make_unique<Steps>(session, std::get<DeviceKernels>(kernels));
+    if (auto trouble = steps->start()) return *trouble;
+    return steps;
+}
+
+Steps::Steps(Session& session, const DeviceKernels& kernels)
+    : session_(session),
+      kernels_(kernels),
+      driver_(session.device().driver()),
+      queue_(session.device()) {}
+
+Outcome Steps::start() {
+    if (queue_.trouble()) return queue_.trouble();
+    const auto bytes = sums_at + DeviceKernels::sums_bytes();
+    if (const auto status = driver_.memory_allocate(&memory_, bytes)) return outcome_of(status);
+    if (const auto status = driver_.memory_set(memory_, 0, bytes, queue_.stream()))
+        return outcome_of(status);
+    counter_.emplace(session_.device(), sizeof(std::uint64_t));
+    staging_.emplace(session_.device(), staging_bytes);
+    for (const auto status : {counter_->status(), staging_->status()})
+        if (status != 0) return outcome_of(status);
+    for (auto& event : ends_)
+        if (const auto status = driver_.event_create(&event, event_without_time))
+            return outcome_of(status);
+    watchdog_.emplace(
+        session_.device(),
+        Watchdog::Settings{
+            session_.timeout(),
+            [this] { return session_.look(); },
+            [this](Trouble trouble) { session_.give_up(std::move(trouble)); }});
+    if (watchdog_->cannot_begin()) return watchdog_->cannot_begin();
+    // Where nothing is ever reduced, in a world of one, the word stays as it is now.
+    if (const auto status =
+            kernels_.latch(memory_ + commit_at, session_.is_sound_word(), queue_.stream()))
+        return outcome_of(status);
+    return await(queue_.stream());
+}
+
+Steps::~Steps() {
+    const Session::Enqueuing now(session_);
+    if (watchdog_) {
+        if (has_reduced_) watchdog_->watch(queue_.stream());
+        await_until([&] { return watchdog_->is_over(); });
+    }
+    dismiss();
+    watchdog_.reset();
+    for (const auto event : ends_)
+        if (event) driver_.event_destroy(event);
+    if (memory_) driver_.memory_free(memory_);
+}
+
+DdprunStepWords Steps::words() const {
+    return {
+        reinterpret_cast<const std::uint32_t*>(memory_ + commit_at),
+        reinterpret_cast<const float*>(memory_ + norm_at),
+        reinterpret_cast<const std::uint64_t*>(counter_->data())};
+}
+
+Outcome Steps::zero(Stream program, Pointer data, std::size_t bytes) {
+    const Session::Enqueuing now(session_);
+    return outcome_of(driver_.memory_set(data, 0, bytes, program));
+}
+
+Outcome Steps::copy(Stream program, Pointer to, Pointer from, std::size_t bytes) {
+    const Session::Enqueuing now(session_);
+    return outcome_of(driver_.copy_on_device(to, from, bytes, program));
+}
+
+Outcome Steps::reduce(Stream program, const DdprunCollective& collective, Pointer values) {
+    const Session::Enqueuing now(session_);
+    if (const auto status = queue_.follow(program)) return outcome_of(status);
+    has_reduced_ = true;
+    const auto type = static_cast<ElementType>(collective.element_type);
+    const auto wire = reinterpret_cast<Pointer>(collective.data);
+    const auto target = session_.target(queue_.stream());
+    const auto part = 1.0F / static_cast<float>(target.world_size);
+    if (values)
+        if (const auto status =
+                kernels_.compress(type, wire, values, collective.count, part, queue_.stream()))
+            return outcome_of(status);
+    if (auto trouble = session_.communicators().call(
+            target.comm, [&] { return enqueue(target, collective, nullptr); }, session_.patience()))
+        return trouble;
+    if (values)
+        if (const auto status =
+                kernels_.expand(type, values, wire, collective.count, queue_.stream()))
+            return outcome_of(status);
+    if (is_capturing(program)) return {};
+    return outcome_of(watchdog_->watch(queue_.stream()));
+}
+
+Outcome Steps::finish(Stream program) {
+    if (!std::exchange(has_reduced_, false)) return session_.why_aborted();
+    const Session::Enqueuing now(session_);
+    if (const auto status = queue_.precede(program)) return outcome_of(status);
+    return outcome_of(kernels_.latch(memory_ + commit_at, session_.is_sound_word(), program));
+}
+
+Outcome Steps::clip(Stream program, Pointer values, std::size_t count, float max_norm) {
+    const Session::Enqueuing now(session_);
+    return outcome_of(
+        kernels_.clip(values, count, max_norm, memory_ + sums_at, memory_ + norm_at, program));
+}
+
+Outcome Steps::end(Stream program) {
+    const Session::Enqueuing now(session_);
+    if (const auto status =
+            kernels_.count_step(memory_ + commit_at, counter_->on_device(), program))
+        return outcome_of(status);
+    if (is_capturing(program)) return {};
+    if (const auto status = watchdog_->watch(program)) return outcome_of(status);
+    if (auto trouble = await_slot()) return trouble;
+    return outcome_of(driver_.event_record(ends_[next_end_++ % most_ahead], program));
+}
+
+Outcome Steps::replay(Stream program, void (*launch)(void* self), void* self) {
+    const Session::Enqueuing now(session_);
+    if (auto trouble = await_slot()) return trouble;
+    return session_.communicators().launch([&]() -> Outcome {
+        launch(self);
+        if (const auto status = watchdog_->watch(program)) return outcome_of(status);
+        return outcome_of(driver_.event_record(ends_[next_end_++ % most_ahead], program));
+    });
+}
+
+Outcome Steps::await(Stream program) {
+    const Session::Enqueuing now(session_);
+    if (const auto status = watchdog_->watch(program)) return outcome_of(status);
+    return await_until([&] { return watchdog_->is_over(); });
+}
+
+Outcome Steps::read(Stream program, void* to, Pointer from, std::size_t bytes) {
+    const Session::Enqueuing now(session_);
+    if (auto trouble = await(program)) return trouble;
+    auto* at = static_cast<char*>(to);
+    while (bytes > 0) {
+        const auto size = std::min(bytes, staging_bytes);
+        if (const auto status = driver_.copy_to_host(staging_->data(), from, size, queue_.stream()))
+            return outcome_of(status);
+        if (auto trouble = await(queue_.stream())) return trouble;
+        ::memcpy(at, staging_->data(), size);
+        at += size;
+        from += size;
+        bytes -= size;
+    }
+    return {};
+}
+
+bool Steps::is_capturing(Stream program) const {
+    const OnDevice here(session_.device());
+    DriverFunctions::CaptureStatus status = 0;
+    return driver_.stream_is_capturing(program, &status) == 0 && status != 0;
+}
+
+bool Steps::enroll(void* data, std::size_t bytes) {
+    const auto& nccl = session_.nccl();
+    if (!nccl.comm_register || !nccl.comm_deregister || bytes == 0) return false;
+    const Session::Enqueuing now(session_);
+    void* handle = nullptr;
+    const auto comm = session_.of_all();
+    auto trouble = session_.communicators().call(
+        comm, [&] { return nccl.comm_register(comm, data, bytes, &handle); }, session_.patience());
+    if (trouble) return false;
+    if (handle) enrolled_.push_back(handle);
+    return handle != nullptr;
+}
+
+void Steps::dismiss() {
+    const Session::Enqueuing now(session_);
+    const auto comm = session_.of_all();
+    for (void* const handle : std::exchange(enrolled_, {}))
+        session_.communicators().call(
+            comm,
+            [&] { return session_.nccl().comm_deregister(comm, handle); },
+            session_.patience());
+}
+
+/// The trouble of the whole session comes first: what it has ended fails in its own way.
+Outcome Steps::outcome_of(Status status) const {
+    if (auto trouble = session_.why_aborted()) return trouble;
+    if (status == 0) return {};
+    return session_.driver_trouble(status);
+}
+
+Outcome Steps::await_slot() {
+    return await_until([&] { return has_ended(ends_[next_end_ % most_ahead]); });
+}
+
+/// The watchdog sees to it that this ends.
+template <class IsOver>
+Outcome Steps::await_until(const IsOver& is_over) {
+    for (Pause pause; !is_over(); pause.take()) {
+        if (!session_.why_aborted()) continue;
+        session_.await_idle(is_over);
+        break;
+    }
+    return session_.why_aborted();
+}
+
+bool Steps::has_ended(DriverFunctions::Event event) const {
+    return driver_.event_query(event) != DriverFunctions::not_ready;
+}
+
+}  // namespace ddprun::nccl

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "worker_sdk/src/groups/trouble.hpp"
+#include "worker_sdk/src/nccl/device.hpp"
+#include "worker_sdk/src/nccl/patience.hpp"
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace ddprun::nccl {
+
+/// Looks after work that a host thread has enqueued without waiting for it: while some of it is not
+/// done, asks what a waiting thread would ask, and gives up in its place.
+class Watchdog {
+public:
+    struct Settings {
+        /// How long one piece of work may take.
+        std::chrono::milliseconds timeout{};
+        /// What went wrong, if anything.
+        std::function<groups::Outcome()> look;
+        /// Makes the work end.
+        std::function<void(groups::Trouble)> give_up;
+    };
+
+    /// Requires: an OnDevice.
+    Watchdog(const Device& device, Settings settings);
+    Watchdog(const Watchdog&) = delete;
+    Watchdog& operator=(const Watchdog&) = delete;
+    ~Watchdog();
+
+    const groups::Outcome& cannot_begin() const { return cannot_begin_; }
+
+    /// Everything that is in the stream now is looked after. Requires: an OnDevice, and that it is
+    /// not being captured; the stream comes after those watched before.
+    DriverFunctions::Status watch(DriverFunctions::Stream stream);
+    /// Whether what is watched is done (or failed on the device). Requires: an OnDevice.
+    bool is_over();
+
+private:
+    void serve();
+    groups::Outcome look();
+
+    const Device& device_;
+    const Settings settings_;
+    groups::Outcome cannot_begin_;
+    std::mutex mutex_;  // guards what follows
+    std::condition_variable closing_;
+    DriverFunctions::Event last_ = nullptr;
+    bool is_watching_ = false;
+    Clock::time_point since_;
+    bool is_closing_ = false;
+    std::thread thread_;  // last: it uses everything above
+};
+
+}  // namespace ddprun::nccl
