@@ -8,6 +8,7 @@
 #include <nccl.h>
 
 #include <cstdio>
+#include <string>
 
 void check(ncclResult_t result) {
     if (result != ncclSuccess) throw ddprun::Error(ncclGetErrorString(result));
@@ -20,7 +21,10 @@ int main() try {
     const auto world = ddprun::World::from_environment();
     auto store = ddprun::Store::connect(world);
     int devices = 0;
-    check(cudaGetDeviceCount(&devices));
+    const auto counted = cudaGetDeviceCount(&devices);
+    if (counted != cudaSuccess)
+        throw ddprun::Error(
+            std::string("no GPU, or no driver for it: ") + cudaGetErrorString(counted));
     check(cudaSetDevice(world.local_rank % devices));
 
     ncclUniqueId id;

@@ -17,7 +17,7 @@ IF_BUILT = {
     "trainer, 1 rank": "libmnist_cuda.so", "trainer, 2 ranks share the GPU": "libmnist_cuda.so",
     "trainer, 4 ranks share the GPU": "libmnist_cuda.so", "trainer beside the processor": "libmnist_cuda.so",
     "a killed rank becomes a restart": "libmnist_cuda.so", "speed of MNIST, batch 128": "libmnist_cuda.so",
-    "speed of CIFAR": "libcifar_cuda.so"}
+    "speed of CIFAR": "libcifar_cuda.so", "NCCL without MPI": "nccl_hello", "an adopted NCCL program loses a peer": "nccl_adopted"}
 
 
 def gpu_check(variables, *arguments):

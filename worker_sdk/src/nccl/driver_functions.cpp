@@ -43,7 +43,7 @@ void fill(DriverFunctions& table, Library& library) {
 }
 
 Trouble without_gpu(const std::string& why) {
-    return {Trouble::Kind::usage, "the nccl backend needs a GPU and its driver: " + why};
+    return {Trouble::Kind::usage, "this machine has no GPU, or no driver for it: " + why};
 }
 
 }  // namespace
@@ -55,7 +55,8 @@ std::variant<DriverFunctions, Trouble> DriverFunctions::open() {
     DriverFunctions table;
     fill(table, library);
     if (!library.missing().empty())
-        return without_gpu("this driver is too old, it lacks " + library.missing());
+        return Trouble{
+            Trouble::Kind::usage, "the CUDA driver is too old, it lacks " + library.missing()};
     if (const auto status = table.init(0)) return without_gpu(table.words_of(status));
     return table;
 }

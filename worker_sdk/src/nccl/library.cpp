@@ -61,7 +61,7 @@ std::vector<Place> driver_places() {
 
 std::variant<Library, Trouble> Library::open(
     const std::string& what, const std::vector<Place>& places) {
-    std::string tried;
+    std::vector<std::string> tried;
     for (const auto& place : places) {
         Library library;
         library.handle_ = open_at(place);
@@ -69,10 +69,15 @@ std::variant<Library, Trouble> Library::open(
             library.path_ = place.path;
             return library;
         }
-        if (!place.only_loaded) tried += "\n  " + last_error(place);
+        if (!place.only_loaded) tried.push_back(last_error(place));
         if (place.is_last) break;
     }
-    return Trouble{Trouble::Kind::usage, what + " cannot be opened; tried:" + tried};
+    auto text = what + " cannot be opened";
+    if (tried.size() == 1) return Trouble{Trouble::Kind::usage, text + ": " + tried.front()};
+    text += "; tried:";
+    for (const auto& reason : tried)
+        text += "\n  " + reason;
+    return Trouble{Trouble::Kind::usage, text};
 }
 
 void* Library::symbol(const char* name) const {

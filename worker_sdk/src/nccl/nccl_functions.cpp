@@ -61,12 +61,9 @@ Trouble too_old(const Library& library, const std::string& what) {
 }  // namespace
 
 std::variant<NcclFunctions, Trouble> NcclFunctions::open(const environment::Lookup& lookup) {
-    auto opened = Library::open("NCCL", nccl_places(lookup));
-    if (auto* trouble = std::get_if<Trouble>(&opened)) {
-        trouble->text +=
-            "\nInstall NCCL (PyPI: nvidia-nccl-cu13), or name its file: DDPRUN_NCCL=PATH";
-        return *trouble;
-    }
+    auto opened = Library::open(
+        "NCCL (PyPI: nvidia-nccl-cu13; DDPRUN_NCCL=PATH names a file)", nccl_places(lookup));
+    if (const auto* trouble = std::get_if<Trouble>(&opened)) return *trouble;
     auto& library = std::get<Library>(opened);
     NcclFunctions table;
     fill(table, library);

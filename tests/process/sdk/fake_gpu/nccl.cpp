@@ -284,7 +284,7 @@ extern "C" Result ncclCommInitRankScalable(
     note(
         "ncclCommInitRank " + std::to_string(rank) + " of " + std::to_string(world) + " with " +
         std::to_string(id_count) + " ids");
-    if (config->magic != 0xcafebeef || config->version != 21800) return Result::invalid_argument;
+    if (config->magic != 0xcafebeef || config->version < 21800) return Result::invalid_argument;
     if (config->blocking != 0 && !is_set("FAKE_NCCL_BLOCKING", "allowed"))
         return Result::invalid_argument;
     if (is_set("FAKE_NCCL_DUPLICATE_GPU", "1")) return Result::invalid_usage;
@@ -302,6 +302,12 @@ extern "C" Result ncclCommInitRankScalable(
 extern "C" Result ncclCommInitRankConfig(
     Communicator** comm, int world, UniqueId id, int rank, Config* config) {
     return ncclCommInitRankScalable(comm, world, rank, 1, &id, config);
+}
+
+extern "C" Result ncclCommInitRank(Communicator** comm, int world, UniqueId id, int rank) {
+    Config config;
+    config.blocking = 1;
+    return ncclCommInitRankScalable(comm, world, rank, 1, &id, &config);
 }
 
 extern "C" Result ncclCommGetAsyncError(Communicator* comm, Result* result) {
