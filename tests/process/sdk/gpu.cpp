@@ -10,8 +10,6 @@ namespace ddprun::tests {
 
 namespace {
 
-constexpr int relaxed = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED
-
 void check(int status, const char* call) {
     if (status != 0) throw std::runtime_error(call + (": " + std::to_string(status)));
 }
@@ -43,12 +41,26 @@ void Gpu::run(std::function<void()> kernel, int looks) const {
             return true;
         };
     };
+    enqueue(work);
+}
+
+void Gpu::work_for(std::chrono::milliseconds duration) const {
+    using Clock = std::chrono::steady_clock;
+    enqueue([duration]() -> fake_gpu::Task {
+        return [duration, since = std::make_shared<Clock::time_point>()] {
+            if (*since == Clock::time_point{}) *since = Clock::now();
+            return Clock::now() - *since >= duration;
+        };
+    });
+}
+
+void Gpu::enqueue(const fake_gpu::Work& work) const {
     check(function<fake_gpu::Enqueue>(fake_gpu::enqueue_name)(stream_, &work), "enqueue");
 }
 
-void* Gpu::capture(const std::function<void()>& enqueue) const {
+void* Gpu::capture(const std::function<void()>& enqueue, int mode) const {
     check(
-        function<int (*)(void*, int)>("cuStreamBeginCapture_v2")(stream_, relaxed),
+        function<int (*)(void*, int)>("cuStreamBeginCapture_v2")(stream_, mode),
         "cuStreamBeginCapture");
     enqueue();
     void* graph = nullptr;

@@ -3,6 +3,7 @@
 
 #include "tests/process/sdk/fake_gpu/stream.hpp"
 
+#include <chrono>
 #include <functional>
 #include <string>
 
@@ -20,13 +21,18 @@ public:
 
     /// Enqueues a function, which takes so many looks of the device to be done.
     void run(std::function<void()> kernel, int looks = 1) const;
+    /// Enqueues something that takes so long.
+    void work_for(std::chrono::milliseconds duration) const;
     /// What `enqueue` enqueues becomes a graph.
-    void* capture(const std::function<void()>& enqueue) const;
+    void* capture(const std::function<void()>& enqueue, int mode = relaxed) const;
+    static constexpr int global = 0;  // CU_STREAM_CAPTURE_MODE_...
+    static constexpr int relaxed = 2;
     void launch(void* graph) const;
     /// Waits until the stream is empty.
     void drain() const;
 
 private:
+    void enqueue(const fake_gpu::Work& work) const;
     template <class Function>
     Function function(const char* name) const;
 

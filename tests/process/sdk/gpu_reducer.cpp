@@ -78,6 +78,10 @@ TEST_CASE("gpu: captured steps that are replayed are the same as steps one by on
     expect_good(2, "gpu_captured_compressed");
 }
 
+TEST_CASE("gpu: a peer that is done may end while this GPU is busy with work of its own") {
+    expect_good(2, "gpu_peer_ends");
+}
+
 TEST_CASE("gpu: what cannot be captured is refused in words") {
     expect_good(2, "gpu_refused");
 }

@@ -48,6 +48,8 @@ Outcome Steps::start() {
     staging_.emplace(session_.device(), staging_bytes);
     for (const auto status : {counter_->status(), staging_->status()})
         if (status != 0) return outcome_of(status);
+    if (const auto status = driver_.event_create(&awaited_, event_without_time))
+        return outcome_of(status);
     for (auto& event : ends_)
         if (const auto status = driver_.event_create(&event, event_without_time))
             return outcome_of(status);
@@ -66,15 +68,18 @@ Outcome Steps::start() {
 }
 
 Steps::~Steps() {
-    const Session::Enqueuing now(session_);
-    if (watchdog_) {
-        if (has_reduced_) watchdog_->watch(queue_.stream());
-        await_until([&] { return watchdog_->is_over(); });
-    }
+    const OnDevice here(session_.device());
+    if (watchdog_)
+        await_until([&] {
+            return watchdog_->is_over() && std::all_of(ends_.begin(), ends_.end(), [&](auto end) {
+                       return has_ended(end);
+                   });
+        });
     dismiss();
     watchdog_.reset();
     for (const auto event : ends_)
         if (event) driver_.event_destroy(event);
+    if (awaited_) driver_.event_destroy(awaited_);
     if (memory_) driver_.memory_free(memory_);
 }
 
@@ -132,19 +137,21 @@ Outcome Steps::clip(Stream program, Pointer values, std::size_t count, float max
 }
 
 Outcome Steps::end(Stream program) {
-    const Session::Enqueuing now(session_);
+    const OnDevice here(session_.device());
     if (const auto status =
             kernels_.count_step(memory_ + commit_at, counter_->on_device(), program))
         return outcome_of(status);
     if (is_capturing(program)) return {};
-    if (const auto status = watchdog_->watch(program)) return outcome_of(status);
     if (auto trouble = await_slot()) return trouble;
     return outcome_of(driver_.event_record(ends_[next_end_++ % most_ahead], program));
 }
 
 Outcome Steps::replay(Stream program, void (*launch)(void* self), void* self) {
+    {
+        const OnDevice here(session_.device());
+        if (auto trouble = await_slot()) return trouble;
+    }
     const Session::Enqueuing now(session_);
-    if (auto trouble = await_slot()) return trouble;
     return session_.communicators().launch([&]() -> Outcome {
         launch(self);
         if (const auto status = watchdog_->watch(program)) return outcome_of(status);
@@ -152,14 +159,15 @@ Outcome Steps::replay(Stream program, void (*launch)(void* self), void* self) {
     });
 }
 
+/// The watchdog is not told: what else the program does there may take as long as it likes.
 Outcome Steps::await(Stream program) {
-    const Session::Enqueuing now(session_);
-    if (const auto status = watchdog_->watch(program)) return outcome_of(status);
-    return await_until([&] { return watchdog_->is_over(); });
+    const OnDevice here(session_.device());
+    if (const auto status = driver_.event_record(awaited_, program)) return outcome_of(status);
+    return await_until([&] { return has_ended(awaited_); });
 }
 
 Outcome Steps::read(Stream program, void* to, Pointer from, std::size_t bytes) {
-    const Session::Enqueuing now(session_);
+    const OnDevice here(session_.device());
     if (auto trouble = await(program)) return trouble;
     auto* at = static_cast<char*>(to);
     while (bytes > 0) {

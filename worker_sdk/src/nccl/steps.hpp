@@ -86,6 +86,7 @@ private:
     std::optional<Pinned> staging_;
     std::array<DriverFunctions::Event, most_ahead> ends_{};
     std::size_t next_end_ = 0;
+    DriverFunctions::Event awaited_ = nullptr;
     bool has_reduced_ = false;
     std::vector<void*> enrolled_;
     std::optional<Watchdog> watchdog_;  // last: it looks at the rest
