@@ -157,7 +157,7 @@ enum {
 enum { __NV_THREAD_SCOPE_BLOCK, __NV_THREAD_SCOPE_DEVICE, __NV_THREAD_SCOPE_SYSTEM };
 
 template <class T>
-T __nv_atomic_load_n(const T* from, int, int = __NV_THREAD_SCOPE_SYSTEM) {
+T __nv_atomic_load_n(T* from, int, int = __NV_THREAD_SCOPE_SYSTEM) {
     return __atomic_load_n(from, __ATOMIC_SEQ_CST);
 }
 template <class T>

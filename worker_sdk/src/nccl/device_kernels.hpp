@@ -47,7 +47,7 @@ public:
 private:
     using Function = DriverFunctions::Function;
 
-    static constexpr unsigned most_blocks = 256;
+    static constexpr unsigned most_blocks = 1024;
     static constexpr unsigned threads = 256;
 
     /// For a loop over `count` elements.

@@ -18,23 +18,29 @@ __device__ __forceinline__ Count stride() {
 }  // namespace
 
 extern "C" __global__ void ddprun_to_bfloat16(
-    __nv_bfloat16* to, const float* from, Count count, float factor) {
+    __nv_bfloat16* __restrict__ to, const float* __restrict__ from, Count count, float factor) {
+#pragma unroll 4
     for (Count i = first(); i < count; i += stride())
         to[i] = __float2bfloat16_rn(from[i] * factor);
 }
 
 extern "C" __global__ void ddprun_to_float16(
-    __half* to, const float* from, Count count, float factor) {
+    __half* __restrict__ to, const float* __restrict__ from, Count count, float factor) {
+#pragma unroll 4
     for (Count i = first(); i < count; i += stride())
         to[i] = __float2half_rn(from[i] * factor);
 }
 
-extern "C" __global__ void ddprun_from_bfloat16(float* to, const __nv_bfloat16* from, Count count) {
+extern "C" __global__ void ddprun_from_bfloat16(
+    float* __restrict__ to, const __nv_bfloat16* __restrict__ from, Count count) {
+#pragma unroll 4
     for (Count i = first(); i < count; i += stride())
         to[i] = __bfloat162float(from[i]);
 }
 
-extern "C" __global__ void ddprun_from_float16(float* to, const __half* from, Count count) {
+extern "C" __global__ void ddprun_from_float16(
+    float* __restrict__ to, const __half* __restrict__ from, Count count) {
+#pragma unroll 4
     for (Count i = first(); i < count; i += stride())
         to[i] = __half2float(from[i]);
 }

@@ -21,22 +21,23 @@ __device__ double block_sum(double value) {
 }  // namespace
 
 /// One thread. `is_sound` is in the machine's memory, and may change at any time.
-extern "C" __global__ void ddprun_latch(unsigned* commit, const volatile unsigned* is_sound) {
-    *commit = *is_sound;
+extern "C" __global__ void ddprun_latch(unsigned* commit, unsigned* is_sound) {
+    *commit = __nv_atomic_load_n(is_sound, __NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_SYSTEM);
 }
 
-/// One thread. `steps` is in the machine's memory.
-extern "C" __global__ void ddprun_count_step(
-    const unsigned* commit, volatile unsigned long long* steps) {
-    if (*commit != 0) *steps = *steps + 1;
-    __threadfence_system();
+/// One thread, and the only one that writes `steps`, which is in the machine's memory.
+extern "C" __global__ void ddprun_count_step(const unsigned* commit, Count* steps) {
+    if (*commit == 0) return;
+    const Count before = __nv_atomic_load_n(steps, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_SYSTEM);
+    __nv_atomic_store_n(steps, before + 1, __NV_ATOMIC_RELEASE, __NV_THREAD_SCOPE_SYSTEM);
 }
 
 /// `sums[block]`: of the squares that this block's threads meet. Blocks of 256 threads.
 extern "C" __global__ void __launch_bounds__(threads_of_block)
-    ddprun_sum_squares(const float* values, Count count, double* sums) {
+    ddprun_sum_squares(const float* __restrict__ values, Count count, double* __restrict__ sums) {
     double sum = 0;
     const Count stride = static_cast<Count>(gridDim.x) * blockDim.x;
+#pragma unroll 4
     for (Count i = static_cast<Count>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
          i += stride) {
         const double value = values[i];
@@ -46,10 +47,13 @@ extern "C" __global__ void __launch_bounds__(threads_of_block)
     if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
-/// One block of 256 threads: the square root of the sum of at most 256 sums.
+/// One block of 256 threads: the square root of the sum of all sums.
 extern "C" __global__ void __launch_bounds__(threads_of_block)
     ddprun_norm_of_sums(const double* sums, unsigned count, float* norm) {
-    const double sum = block_sum(threadIdx.x < count ? sums[threadIdx.x] : 0.0);
+    double sum = 0;
+    for (unsigned i = threadIdx.x; i < count; i += threads_of_block)
+        sum += sums[i];
+    sum = block_sum(sum);
     if (threadIdx.x == 0) *norm = static_cast<float>(sqrt(sum));
 }
 
@@ -60,6 +64,7 @@ extern "C" __global__ void ddprun_clip(
     if (*norm <= max_norm) return;
     const float factor = max_norm / (*norm + 1e-6F);
     const Count stride = static_cast<Count>(gridDim.x) * blockDim.x;
+#pragma unroll 4
     for (Count i = static_cast<Count>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
          i += stride)
         values[i] *= factor;
