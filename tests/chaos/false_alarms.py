@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""false_alarms.py BUILD [SECONDS]: what is no death. An agent that gets one twentieth of a core for SECONDS (10), a control
-path cut for 20 s while the nodes hear each other, a hosting node of two that freezes for 10 s: the job's first world goes
-on to its end, and no restart is spent."""
+"""false_alarms.py BUILD [SECONDS]: what is no death. An agent that gets one twentieth of a core for SECONDS (6), a cable
+that loses a tenth of what goes either way for as long, a control path cut for 20 s while the nodes hear each other, a
+hosting node of two that freezes for 10 s: the job's first world goes on to its end, and no restart is spent."""
 import os
 import pathlib
 import signal
@@ -18,6 +18,7 @@ from namespace import skip_where_impossible
 
 STEP_MS = 50
 SHARE = 0.05
+LOST_PERCENT = 10
 PERIOD_S = 0.1
 
 
@@ -134,24 +135,33 @@ class Job:
         checks.check_nothing_left(self.cluster)
 
 
+def let_last(seconds, job, trouble):
+    """Looks each minute."""
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        time.sleep(min(60, left))
+        if seconds > 60:
+            job.must_be_undisturbed(f"{seconds - max(0, until - time.monotonic()):.0f} s of {trouble}")
+
+
 def three_nodes(cluster, seconds):
     cluster.start_server()
     job = Job(cluster)
-    starving = cluster.hosts["b"]
-    with Starved(starving.agent()) as starved:
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            time.sleep(min(60, max(0, until - time.monotonic())))
-            if seconds > 60:
-                job.must_be_undisturbed(f"{seconds - max(0, until - time.monotonic()):.0f} s of an agent with a twentieth of a core")
+    troubled = cluster.hosts["b"]
+    with Starved(troubled.agent()) as starved:
+        let_last(seconds, job, "an agent with a twentieth of a core")
         means = f"a control group, throttled{starved.was_throttled()}" if starved.group else "stopping it"
     job.must_be_undisturbed(f"an agent had a twentieth of a core for {seconds:g} s (by {means})")
-    cluster.cut_control_path(starving)
+    troubled.cable.lose(["outgoing", "incoming"], LOST_PERCENT)
+    let_last(seconds, job, "a lossy cable")
+    troubled.cable.lose_nothing(["outgoing", "incoming"])
+    job.must_be_undisturbed(f"a cable lost {LOST_PERCENT} % of what went either way for {seconds:g} s")
+    cluster.cut_control_path(troubled)
     time.sleep(20)
-    silent_s = [node["heard_ago_s"] for node in cluster.job()["nodes"] if node["host"] == starving.name]
+    silent_s = [node["heard_ago_s"] for node in cluster.job()["nodes"] if node["host"] == troubled.name]
     if not silent_s or silent_s[0] < 15:
         raise Wrong(f"the control path was not cut: the server heard the node {silent_s} s ago")
-    cluster.heal_control_path(starving)
+    cluster.heal_control_path(troubled)
     job.must_be_undisturbed("a control path was cut for 20 s")
     cluster.wait_for("the node at the server again", lambda: all(
         node["heard_ago_s"] < 3 and node["state"] == "running" for node in cluster.job()["nodes"]))
@@ -172,7 +182,7 @@ def two_nodes_one_hosts(cluster):
 
 def main():
     skip_where_impossible("false alarms")
-    build, seconds = sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 10
+    build, seconds = sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 6
     for letters, live in (("abc", lambda cluster: three_nodes(cluster, seconds)), ("ab", two_nodes_one_hosts)):
         with made.Cluster(build, letters) as cluster:
             try:
