@@ -16,7 +16,7 @@ void check(int status, const char* call) {
 
 }  // namespace
 
-Gpu::Gpu(int device) : driver_(::dlopen("libcuda.so.1", RTLD_NOW)) {
+Gpu::Gpu(int device, Stream stream) : driver_(::dlopen("libcuda.so.1", RTLD_NOW)) {
     if (!driver_) throw std::runtime_error(::dlerror());
     void* context = nullptr;
     check(function<int (*)(unsigned)>("cuInit")(0), "cuInit");
@@ -24,13 +24,14 @@ Gpu::Gpu(int device) : driver_(::dlopen("libcuda.so.1", RTLD_NOW)) {
         function<int (*)(void**, int)>("cuDevicePrimaryCtxRetain")(&context, device),
         "cuDevicePrimaryCtxRetain");
     check(function<int (*)(void*)>("cuCtxPushCurrent_v2")(context), "cuCtxPushCurrent");
+    if (stream == Stream::legacy) return;
     check(
         function<int (*)(void**, unsigned, int)>("cuStreamCreateWithPriority")(&stream_, 1, 0),
         "cuStreamCreateWithPriority");
 }
 
 Gpu::~Gpu() {
-    function<int (*)(void*)>("cuStreamDestroy_v2")(stream_);
+    if (stream_) function<int (*)(void*)>("cuStreamDestroy_v2")(stream_);
 }
 
 void Gpu::run(std::function<void()> kernel, int looks) const {

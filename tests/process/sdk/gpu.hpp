@@ -12,7 +12,9 @@ namespace ddprun::tests {
 /// A program's side of the fake GPU: one stream, in which plain functions are the kernels.
 class Gpu {
 public:
-    explicit Gpu(int device);
+    enum class Stream { own, legacy };
+
+    explicit Gpu(int device, Stream stream = Stream::own);
     Gpu(const Gpu&) = delete;
     Gpu& operator=(const Gpu&) = delete;
     ~Gpu();
@@ -37,7 +39,7 @@ private:
     Function function(const char* name) const;
 
     void* driver_;
-    void* stream_ = nullptr;
+    void* stream_ = nullptr;  // the legacy one
 };
 
 }  // namespace ddprun::tests

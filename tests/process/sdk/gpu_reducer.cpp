@@ -51,6 +51,10 @@ TEST_CASE("gpu: a reducer trains as it does on the CPU, whatever the stream has 
     expect_good(2, "gpu_steps", {{"FAKE_NCCL_MEMORY", "none"}});
 }
 
+TEST_CASE("gpu: a program may leave everything to the default stream, in memory of its own") {
+    expect_good(2, "gpu_default_stream");
+}
+
 TEST_CASE("gpu: compressed gradients are the CPU's, bit for bit") {
     for (const int count : {1, 2})
         expect_good(count, "gpu_compressed");

@@ -66,9 +66,13 @@ float gradient(std::uint64_t step, std::size_t parameter, std::size_t element, i
 /// do differently.
 class Trainee {
 public:
-    Trainee(const ProcessGroup& group, const Gpu* gpu, const Reducer::Options& options)
+    Trainee(
+        const ProcessGroup& group,
+        const Gpu* gpu,
+        const Reducer::Options& options,
+        const Placement& placement = {})
         : gpu_(gpu),
-          model_(group, specs(), options) {
+          model_(group, specs(), options, placement) {
         for (std::size_t i = 0; i < specs().size(); ++i)
             std::fill_n(model_.param(i), specs()[i].count, static_cast<float>(group.rank()));
         model_.broadcast_parameters(group.size() - 1);
@@ -165,6 +169,26 @@ void steps(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
     expect(*pair.trainee.model().commit_word() == 1, "the commit word");
     expect(pair.expected.model().commit_word() == nullptr, "a commit word on the CPU");
     pair.trainee.model().verify_parameters();
+}
+
+/// What a program does that knows of no streams, with memory of its own.
+void default_stream(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
+    const Gpu gpu(on_gpu.device(), Gpu::Stream::legacy);
+    std::size_t count = 0;
+    for (const auto& spec : specs())
+        count += spec.count;
+    const auto parameters = on_gpu.allocate(count * sizeof(float));
+    const auto gradients = on_gpu.allocate(count * sizeof(float));
+    auto* const first = static_cast<float*>(parameters.data());
+    const auto placement = flat_placement(specs(), first, static_cast<float*>(gradients.data()));
+    Trainee trainee(on_gpu, &gpu, small_buckets(), placement);
+    expect(trainee.model().param(0) == first, "parameters are where they were placed");
+    Trainee expected(on_cpu, nullptr, small_buckets());
+    for (int i = 0; i < 10; ++i) {
+        trainee.step(1 + i % 3);
+        expected.step();
+    }
+    expect(trainee.parameters() == expected.parameters(), "parameters of the default stream");
 }
 
 void steps_with(
@@ -517,6 +541,7 @@ void last_one_stops(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
 const std::map<std::string, GpuScenario>& gpu_scenarios() {
     static const std::map<std::string, GpuScenario> all{
         {"gpu_steps", steps},
+        {"gpu_default_stream", default_stream},
         {"gpu_compressed", compressed},
         {"gpu_options", options},
         {"gpu_joined", joined},

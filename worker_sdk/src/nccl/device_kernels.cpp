@@ -4,6 +4,8 @@
 #include "worker_sdk/src/nccl/kernel_images.hpp"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -31,8 +33,20 @@ Status load_module(
 
 }  // namespace
 
-/// Modules stay loaded until the process ends, like the context they are in.
+/// Once per device; they stay loaded until the process ends, like the context they are in.
 std::variant<DeviceKernels, Trouble> DeviceKernels::load(const Device& device) {
+    static auto* const mutex = new std::mutex;
+    static auto* const loaded = new std::map<int, DeviceKernels>;
+    const std::lock_guard lock(*mutex);
+    if (const auto known = loaded->find(device.ordinal()); known != loaded->end())
+        return known->second;
+    auto kernels = load_anew(device);
+    if (const auto* sound = std::get_if<DeviceKernels>(&kernels))
+        loaded->emplace(device.ordinal(), *sound);
+    return kernels;
+}
+
+std::variant<DeviceKernels, Trouble> DeviceKernels::load_anew(const Device& device) {
     const auto images = kernel_images();
     if (!images)
         return Trouble{

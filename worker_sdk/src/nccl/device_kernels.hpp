@@ -50,6 +50,7 @@ private:
     static constexpr unsigned most_blocks = 1024;
     static constexpr unsigned threads = 256;
 
+    static std::variant<DeviceKernels, groups::Trouble> load_anew(const Device& device);
     /// For a loop over `count` elements.
     static unsigned blocks_for(std::size_t count);
     template <class... Arguments>
