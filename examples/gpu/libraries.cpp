@@ -50,6 +50,12 @@ std::vector<std::string> in_environment(const Wanted& wanted) {
     return paths;
 }
 
+std::string beside_program(const std::string& file) {
+    std::error_code ignored;
+    const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+    return (program.parent_path() / file).string();
+}
+
 }  // namespace
 
 void open_for_all(const Wanted& wanted) {
@@ -77,11 +83,14 @@ void open_driver() {
         "): install NVIDIA's driver, or in a container start it with --gpus");
 }
 
-void* open_part(const std::string& file, const std::string& name, const std::string& remedy) {
+void require_part(const std::string& file, const std::string& remedy) {
+    const auto path = beside_program(file);
     std::error_code ignored;
-    const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
-    const auto path = (program.parent_path() / file).string();
     if (!std::filesystem::exists(path, ignored)) throw Unavailable(path + " is missing: " + remedy);
+}
+
+void* open_part(const std::string& file, const std::string& name) {
+    const auto path = beside_program(file);
     void* const part = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (part == nullptr) throw Unavailable(last_error(path));
     void* const function = ::dlsym(part, name.c_str());

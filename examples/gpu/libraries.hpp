@@ -32,8 +32,11 @@ void open_for_all(const Wanted& wanted);
 /// The same for the CUDA driver, which comes with the kernel module and is nowhere else.
 void open_driver();
 
-/// A part of this program that lies beside it, and its function `name`. `open_driver` and the
-/// libraries that it uses come first. Throws Unavailable, with `remedy` if there is no such file.
-void* open_part(const std::string& file, const std::string& name, const std::string& remedy);
+/// A part of this program that lies beside it. Throws Unavailable with `remedy` when it does not:
+/// the build left it out. Worth asking before anything is opened.
+void require_part(const std::string& file, const std::string& remedy);
+/// Opens it and returns its function `name`. `open_driver` and the libraries that it uses come
+/// first. Throws Unavailable.
+void* open_part(const std::string& file, const std::string& name);
 
 }  // namespace gpu

@@ -88,4 +88,8 @@ public:
     virtual std::string memory_use() const = 0;
 };
 
+/// What the module for GPUs, libmnist_cuda.so, has by the name mnist_make_cuda_engine. The data
+/// need not outlive the engine. Throws std::runtime_error in the driver's words.
+using MakeCudaEngine = Engine*(const EngineOptions&, const Dataset& train, const Dataset& test);
+
 }  // namespace mnist

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains the classic network on handwritten digits, on as many workers as it is started with:
 //   ddprun --standalone --nproc-per-node=4 train_mnist --data digits
-#include "cpu_engine.hpp"
 #include "ddprun/error.hpp"
+#include "ddprun/store.hpp"
+#include "engines.hpp"
+#include "gpu/unavailable.hpp"
 #include "training.hpp"
 
 #include <CLI/CLI.hpp>
@@ -11,8 +13,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <memory>
 #include <string>
+#include <utility>
 
 namespace {
 
@@ -21,6 +23,31 @@ constexpr int unusable_input = 2;
 std::string above_zero(const std::string& text) {
     const double number = std::strtod(text.c_str(), nullptr);
     return number > 0 && number < HUGE_VAL ? "" : "'" + text + "': must be a number above 0";
+}
+
+struct Options {
+    mnist::TrainingOptions training;
+    mnist::Device device = mnist::Device::cpu;
+    mnist::Precision precision = mnist::Precision::fp32;
+};
+
+void add_device_options(CLI::App& app, Options& options) {
+    app.add_option_function<std::string>(
+           "--device",
+           [&options](const std::string& name) {
+               options.device = name == "cuda" ? mnist::Device::cuda : mnist::Device::cpu;
+           },
+           "what computes: a thread, or this worker's GPU")
+        ->check(CLI::IsMember({"cpu", "cuda"}))
+        ->default_str("cpu");
+    app.add_option_function<std::string>(
+           "--precision",
+           [&options](const std::string& name) {
+               options.precision = name == "tf32" ? mnist::Precision::tf32 : mnist::Precision::fp32;
+           },
+           "of the GPU's matrix products: tf32 is faster and rounds more")
+        ->check(CLI::IsMember({"fp32", "tf32"}))
+        ->default_str("fp32");
 }
 
 void add_options(CLI::App& app, mnist::TrainingOptions& options) {
@@ -53,23 +80,29 @@ void add_options(CLI::App& app, mnist::TrainingOptions& options) {
         ->capture_default_str();
 }
 
-int train(const mnist::TrainingOptions& options) {
+int train(const Options& options) {
     const auto world = ddprun::World::from_environment();
-    const auto train = mnist::read_dataset(options.data, mnist::Split::train);
-    const auto test = mnist::read_dataset(options.data, mnist::Split::test);
-    const auto group = ddprun::ProcessGroup::create(world);
-    mnist::EngineOptions engine;
-    engine.optimizer = options.optimizer;
-    engine.learning_rate = options.learning_rate;
-    engine.seed = static_cast<std::uint64_t>(options.seed);
-    engine.rank = static_cast<std::uint64_t>(world.rank);
+    const auto make_engine = mnist::open_device(options.device);
+    const auto train = mnist::read_dataset(options.training.data, mnist::Split::train);
+    const auto test = mnist::read_dataset(options.training.data, mnist::Split::test);
+    const auto store = ddprun::Store::connect(world);
+    const auto group = ddprun::ProcessGroup::create(world, store);
+    auto averaging = group;
+
+    mnist::EngineOptions engine_options;
+    engine_options.optimizer = options.training.optimizer;
+    engine_options.learning_rate = options.training.learning_rate;
+    engine_options.seed = static_cast<std::uint64_t>(options.training.seed);
+    engine_options.rank = static_cast<std::uint64_t>(world.rank);
+    engine_options.precision = options.precision;
+    if (options.device == mnist::Device::cuda) {
+        averaging = ddprun::ProcessGroup::create(world, store, {ddprun::Backend::nccl});
+        engine_options.device = averaging.device();
+    }
+    auto engine = make_engine(engine_options, train, test);
+    if (engine->stream() != nullptr) averaging.use_stream(engine->stream());
     mnist::Training{
-        options,
-        world,
-        group,
-        group,
-        std::make_unique<mnist::CpuEngine>(engine, train, test),
-        {train.size(), test.size()}}
+        options.training, world, group, averaging, std::move(engine), {train.size(), test.size()}}
         .run();
     return 0;
 }
@@ -85,8 +118,9 @@ int fail(int code, const char* what) {
 
 int main(int argc, char** argv) try {
     CLI::App app{"Trains a network on handwritten digits, data-parallel.", "train_mnist"};
-    mnist::TrainingOptions options;
-    add_options(app, options);
+    Options options;
+    add_options(app, options.training);
+    add_device_options(app, options);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
@@ -94,6 +128,8 @@ int main(int argc, char** argv) try {
     }
     return train(options);
 } catch (const mnist::DataError& error) {
+    return fail(unusable_input, error.what());
+} catch (const gpu::Unavailable& error) {
     return fail(unusable_input, error.what());
 } catch (const ddprun::UsageError& error) {
     return fail(unusable_input, error.what());

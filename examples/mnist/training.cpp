@@ -28,6 +28,8 @@ Numbers views(const ddprun::Reducer& reducer, float* (ddprun::Reducer::*view)(st
     return all;
 }
 
+using Clock = std::chrono::steady_clock;
+
 /// What is added up over an epoch.
 enum Metric : std::size_t { loss, correct, samples, metric_count };
 
@@ -43,8 +45,8 @@ void refuse_other(
         "\ngive the same, or another --checkpoint-dir");
 }
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 }  // namespace
@@ -80,7 +82,10 @@ void Training::attach() {
     exchange.parameters = views(reducer_, &ddprun::Reducer::param);
     exchange.gradients = views(reducer_, &ddprun::Reducer::grad);
     exchange.ready = [this](std::size_t parameter) { reducer_.mark_ready(parameter); };
+    exchange.commit_word = reducer_.commit_word();
     exchange.step = [this](const std::function<void()>& update) { reducer_.step(update); };
+    exchange.replay = [this](const std::function<void()>& launch) { reducer_.replay(launch); };
+    exchange.synchronize = [this] { reducer_.synchronize(); };
     engine_->attach(std::move(exchange));
 }
 
@@ -127,7 +132,7 @@ void Training::resume() try {
 }
 
 void Training::train_epoch() {
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     const double samples_before = state_.samples;
     const auto epoch = static_cast<std::uint64_t>(state_.epoch);
     sampler_.set_epoch(epoch);
@@ -153,7 +158,7 @@ void Training::train_epoch() {
             if (is_due && next < indices.size()) save();
         }
     }
-    finish_epoch(seconds_since(start), samples_before);
+    finish_epoch(start, samples_before);
 }
 
 void Training::train_step(std::size_t batch_size) {
@@ -163,8 +168,9 @@ void Training::train_step(std::size_t batch_size) {
     state_.consumed += static_cast<std::int64_t>(batch_size) * world_.world_size;
 }
 
-void Training::finish_epoch(double seconds, double samples_before) {
-    reduce_totals();
+void Training::finish_epoch(Clock::time_point start, double samples_before) {
+    reduce_totals();  // which waits for a GPU
+    const double seconds = seconds_since(start);
     if (is_first())
         say("epoch " + std::to_string(state_.epoch + 1) + "/" + std::to_string(options_.epochs) +
             " loss " + with_digits(state_.loss / state_.samples, 4) + " accuracy " +

@@ -11,6 +11,7 @@
 #include "engine.hpp"
 #include "run_state.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -63,7 +64,7 @@ private:
     void train_epoch();
     void train_step(std::size_t batch_size);
     void attach();
-    void finish_epoch(double seconds, double samples_before);
+    void finish_epoch(std::chrono::steady_clock::time_point start, double samples_before);
     void reduce_totals();
     void save();
     double test_accuracy();

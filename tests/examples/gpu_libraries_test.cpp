@@ -56,7 +56,7 @@ TEST_CASE("the library that a variable names is taken, and nothing else when it 
 TEST_CASE("a program's part that is not beside it is missed with its path") {
     std::string words;
     try {
-        gpu::open_part("libddprun_no_such_part.so", "anything", "build it");
+        gpu::require_part("libddprun_no_such_part.so", "build it");
     } catch (const gpu::Unavailable& error) {
         words = error.what();
     }

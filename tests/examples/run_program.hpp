@@ -15,11 +15,10 @@ struct Outcome {
     std::string output;  // both streams
 };
 
-/// Runs `program arguments...` of this build, without a launcher's variables, to its end.
-inline Outcome run(const std::string& program, const std::string& arguments) {
-    const auto command = "env -u RANK -u WORLD_SIZE -u MASTER_ADDR -u MASTER_PORT " DDPRUN_BIN_DIR
-                         "/" +
-                         program + " " + arguments + " 2>&1";
+/// Runs a command without a launcher's variables to its end; it may begin with settings of others.
+inline Outcome run_command(const std::string& line) {
+    const auto command =
+        "env -u RANK -u WORLD_SIZE -u MASTER_ADDR -u MASTER_PORT " + line + " 2>&1";
     FILE* pipe = ::popen(command.c_str(), "r");
     REQUIRE(pipe != nullptr);
     Outcome outcome;
@@ -30,6 +29,11 @@ inline Outcome run(const std::string& program, const std::string& arguments) {
     REQUIRE(WIFEXITED(status));
     outcome.exit_code = WEXITSTATUS(status);
     return outcome;
+}
+
+/// The same for a program of this build.
+inline Outcome run(const std::string& program, const std::string& arguments) {
+    return run_command(DDPRUN_BIN_DIR "/" + program + " " + arguments);
 }
 
 inline std::string last_line(const std::string& text) {

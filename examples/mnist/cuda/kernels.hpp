@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Shared by mnist_kernels.cu and who launches them: what each kernel is given, and what lies in the
+// GPU's memory for it. Matrices are kept line by line; a batch has a line for each sample.
+
+namespace mnist::cuda {
+
+inline constexpr unsigned pixel_count = 784;
+inline constexpr unsigned hidden_count = 128;
+inline constexpr unsigned class_count = 10;
+inline constexpr unsigned parameter_count = 5;
+
+using Long = unsigned long long;
+
+/// Where training is. A recorded step reads it here, so it needs no change to be the next one.
+struct Position {
+    /// Steps before this one, ever.
+    Long step;
+    /// The batch begins there in the epoch's order.
+    unsigned offset;
+    /// Blocks of the optimizer that are through; the last one goes on to the next step.
+    unsigned finished_blocks;
+};
+
+/// Which samples: `order` from `offset` on, and from `position`'s offset if there is one.
+struct Samples {
+    const unsigned char* pixels;
+    const unsigned char* labels;
+    const unsigned* order;
+    const Position* position;
+    unsigned offset;
+};
+
+/// Dropout of a layer: the numbers that mnist::Mlp draws on the CPU.
+struct Dropout {
+    const Position* position;
+    Long seed;
+    Long rank;
+    Long layer;
+};
+
+/// Of the steps since it was cleared.
+struct BatchSums {
+    double loss;
+    Long correct;
+};
+
+/// One parameter, its gradient, and what the optimizer keeps for it (`second`: Adam only).
+struct OptimizedParameter {
+    float* values;
+    const float* gradient;
+    float* first;
+    float* second;
+    unsigned count;
+};
+
+struct OptimizedStep {
+    OptimizedParameter parameters[parameter_count];
+    /// 0 there: nothing is done, the step counts for nothing. May be null.
+    const unsigned* commit_word;
+    Position* position;
+    float rate;
+    unsigned batch_size;
+};
+
+/// Threads of a block, for the kernels that count on it.
+inline constexpr unsigned output_threads = hidden_count;
+inline constexpr unsigned gradient_threads = 4 * hidden_count;
+inline constexpr unsigned backward_units = 32;
+inline constexpr unsigned backward_rows = 16;
+inline constexpr unsigned backward_threads = backward_units * backward_rows;
+
+/// Bytes of the samples to normalised floats, four pixels for each thread.
+using Gather = void(Samples samples, unsigned batch_size, float* input);
+/// In place: bias, ReLU and dropout of a hidden layer, two units for each thread.
+using BiasReluDropout =
+    void(float* hidden, const float* bias, unsigned batch_size, Dropout dropout);
+/// A block for each sample, output_threads: the last layer, softmax, loss, and gradients back to
+/// what the second hidden layer gave before its ReLU. Gradients are of the mean over the batch.
+using Output = void(
+    const float* hidden,
+    const float* weight,
+    Samples samples,
+    unsigned batch_size,
+    float* score_gradient,
+    float* hidden_gradient,
+    float* losses,
+    unsigned* correct);
+/// class_count + 2 blocks, gradient_threads: the last layer's gradient, the second layer's bias's,
+/// and the sums of the batch.
+using OutputGradients = void(
+    const float* score_gradient,
+    const float* hidden,
+    const float* hidden_gradient,
+    const float* losses,
+    const unsigned* correct,
+    unsigned batch_size,
+    float* weight_gradient,
+    float* bias_gradient,
+    BatchSums* sums);
+/// hidden_count / backward_units blocks of backward_threads: in place through
+/// ReLU and dropout; the bias's gradient.
+using HiddenBackward =
+    void(float* gradient, const float* hidden, unsigned batch_size, float* bias_gradient);
+/// A thread for each number of the network; goes on to the next step.
+using UpdateSgd = void(OptimizedStep step);
+using UpdateAdam = void(OptimizedStep step);
+/// A block for each sample, output_threads: adds how many are named right.
+using CountCorrect =
+    void(const float* hidden, const float* weight, Samples samples, unsigned* correct);
+
+}  // namespace mnist::cuda

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "gpu/buffer.hpp"
+#include "gpu/kernels.hpp"
+#include "gpu/stream.hpp"
+#include "kernels.hpp"
+#include "matmul.hpp"
+#include "numbers.hpp"
+#include "optimizer.hpp"
+
+#include <cstddef>
+#include <functional>
+#include <map>
+
+namespace mnist::cuda {
+
+/// mnist::Mlp on the GPU: enqueues forward and backward passes and the optimizer, and waits for
+/// nothing.
+class Network {
+public:
+    struct Options {
+        OptimizerKind optimizer = OptimizerKind::sgd;
+        float learning_rate = 0;
+        bool is_tf32 = false;
+        /// Dropout's.
+        Long seed = 0;
+        Long rank = 0;
+    };
+
+    /// The stream outlives it.
+    Network(const gpu::Stream& stream, const Options& options);
+
+    /// Memory of the GPU; it outlives the network. Once, before everything below.
+    void attach(Numbers parameters, Numbers gradients, const unsigned* commit_word);
+
+    /// Makes room and chooses kernels for batches of this size. Requires: nothing is under way in
+    /// the stream when `has_room` is false for it; what was recorded is then no longer valid.
+    void prepare(std::size_t batch_size);
+    bool has_room(std::size_t batch_size) const { return batch_size <= capacity_; }
+
+    /// Gradients of the mean loss, written (not added); `done` is told of each in Mlp's order when
+    /// what makes it is enqueued. Adds to `sums`.
+    void train(
+        const Samples& samples,
+        std::size_t batch_size,
+        BatchSums* sums,
+        const std::function<void(std::size_t parameter)>& done);
+    /// The parameters by the gradients; then `position` is the next step's.
+    void update(std::size_t batch_size, Position* position);
+    /// Nothing dropped; adds the right ones to `correct`.
+    void count_correct(const Samples& samples, std::size_t batch_size, unsigned* correct);
+
+    /// What the optimizer keeps: moments_of(optimizer), in memory of the GPU.
+    const std::vector<Numbers>& moments() const { return moments_; }
+
+private:
+    /// Of one batch size.
+    struct Products {
+        Products(const Blas& blas, std::size_t batch_size, bool is_tf32);
+        Matmul first, second;
+        Matmul second_weight_gradient, first_output_gradient, first_weight_gradient;
+    };
+
+    const gpu::Stream& stream_;
+    Options options_;
+    gpu::Kernels kernels_;
+    gpu::Kernel<Gather> gather_;
+    gpu::Kernel<BiasReluDropout> bias_relu_dropout_;
+    gpu::Kernel<Output> output_;
+    gpu::Kernel<OutputGradients> output_gradients_;
+    gpu::Kernel<HiddenBackward> hidden_backward_;
+    gpu::Kernel<UpdateSgd> update_;
+    gpu::Kernel<CountCorrect> count_correct_;
+    Blas blas_;
+    std::map<std::size_t, Products> products_;
+
+    Numbers parameters_;
+    Numbers gradients_;
+    const unsigned* commit_word_ = nullptr;
+    gpu::Buffer<float> moment_memory_;
+    std::vector<Numbers> moments_;
+
+    std::size_t capacity_ = 0;
+    gpu::Buffer<float> input_, first_, second_;
+    gpu::Buffer<float> first_gradient_, second_gradient_, score_gradient_;
+    gpu::Buffer<float> losses_;
+    gpu::Buffer<unsigned> correct_;
+};
+
+}  // namespace mnist::cuda
