@@ -10,7 +10,9 @@
 #   extern "C" const unsigned char saxpy_fatbin[];   // for cuModuleLoadData
 #
 # Kernels are `extern "C" __global__` functions and are found by their names. DDPRUN_NVCC is the
-# compiler, and false where there is none that can do this; one line of the configuration says why.
+# compiler, 12.8 or newer, and false where there is none that can do this; one line of the
+# configuration says why. It is looked for in CUDACXX, PATH and /usr/local/cuda/bin;
+# -DDDPRUN_NVCC_PROGRAM=PATH says which, =OFF that none is wanted.
 
 set(DDPRUN_GPUS 80 90 100 CACHE STRING
   "Compute capabilities that kernels are compiled for; later GPUs get the last one's PTX")
@@ -37,13 +39,18 @@ function(ddprun_find_nvcc)
   set(tried "${DDPRUN_NVCC_PROGRAM} ${code}")
   if(NOT DDPRUN_NVCC_TRIED STREQUAL tried)
     set(folder ${CMAKE_BINARY_DIR}/CMakeFiles/ddprun_nvcc)
-    file(WRITE ${folder}/try.cu "extern \"C\" __global__ void nothing() {}\n")
+    file(WRITE ${folder}/try.cu
+      "extern \"C\" __global__ void copy(int* to, int* from) {\n"
+      "    *to = __nv_atomic_load_n(from, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_SYSTEM);\n}\n")
     execute_process(COMMAND ${DDPRUN_NVCC_PROGRAM} -std=c++20 -fatbin ${code} -o ${folder}/try.fatbin ${folder}/try.cu
       RESULT_VARIABLE failed OUTPUT_VARIABLE words ERROR_VARIABLE words)
     if(failed)
       string(REGEX REPLACE "\n.*" "" words "${words}")
+      if(NOT words)
+        set(words "${failed}")
+      endif()
       list(JOIN DDPRUN_GPUS ", " gpus)
-      message(STATUS "ddprun: ${DDPRUN_NVCC_PROGRAM} cannot compile for GPUs ${gpus} (DDPRUN_GPUS): ${words}; what needs CUDA kernels is left out")
+      message(STATUS "ddprun: ${DDPRUN_NVCC_PROGRAM} cannot compile for GPUs ${gpus} (DDPRUN_GPUS; that takes CUDA 12.8): ${words}; what needs CUDA kernels is left out")
       return()
     endif()
     set(DDPRUN_NVCC_TRIED ${tried} CACHE INTERNAL "nvcc and its options that have been tried")

@@ -2,7 +2,10 @@
 // The threads of a block as fibers: one runs until it has to wait for the others, then the next.
 #include "tests/support/cuda_on_cpu/kernel.hpp"
 #include "tests/support/cuda_on_cpu/warp.hpp"
+#include "worker_sdk/src/sanitizers.hpp"
 
+#include <setjmp.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
@@ -27,11 +30,35 @@ namespace {
 constexpr std::size_t stack_bytes = std::size_t{256} << 10;
 constexpr unsigned lanes_of_warp = 32;
 
+/// CUDA_ON_CPU_ORDER=backward: the last blocks and threads come first. What depends on the order
+/// gives other results then: a kernel that lacks a __syncthreads().
+unsigned in_order(unsigned i, unsigned count) {
+    static const bool is_backward = [] {
+        const char* order = ::getenv("CUDA_ON_CPU_ORDER");
+        return order && std::string_view{order} == "backward";
+    }();
+    return is_backward ? count - 1 - i : i;
+}
+
 /// Reused from block to block, and never given back: at most one per thread of a block.
 struct Fiber {
     ucontext_t context{};
+    jmp_buf left{};  ///< where it was
+    bool has_begun = false;
     void* watched = nullptr;  ///< ThreadSanitizer's
 };
+
+/// Without system calls, which a swapcontext makes each time; sanitizers understand only that.
+void leave(Fiber& from, Fiber& to) {
+    if (ddprun::is_sanitized) {
+        ::swapcontext(&from.context, &to.context);
+        return;
+    }
+    from.has_begun = true;
+    if (::_setjmp(from.left) != 0) return;
+    if (to.has_begun) ::_longjmp(to.left, 1);
+    ::setcontext(&to.context);
+}
 
 /// Where threads wait until all of them are there. What they said in a turn stays until everybody
 /// has been in the next one.
@@ -130,8 +157,8 @@ void Block::run(const Kernel& kernel, const Shape& shape, const Dimensions& at, 
             switch_to(free_fiber());
             has_moved = true;
         }
-        for (unsigned thread = 0; thread < threads_.size(); ++thread)
-            has_moved |= go_on(thread);
+        for (unsigned i = 0; i < threads_.size(); ++i)
+            has_moved |= go_on(in_order(i, static_cast<unsigned>(threads_.size())));
         if (!has_moved) give_up("all threads wait, for different things");
     }
 }
@@ -177,7 +204,7 @@ void Block::switch_to(Fiber& fiber) {
     auto* from = running_ ? running_ : &home_;
     running_ = &fiber == &home_ ? nullptr : &fiber;
     if (__tsan_switch_to_fiber) __tsan_switch_to_fiber(fiber.watched, 0);
-    ::swapcontext(&from->context, &fiber.context);
+    leave(*from, fiber);
 }
 
 /// A fiber runs threads that nobody has begun, one after the other: where threads do not wait for
@@ -193,7 +220,7 @@ void Block::fiber_main() {
 
 void Block::run_threads() {
     while (next_ < threads_.size()) {
-        current_ = next_++;
+        current_ = in_order(next_++, static_cast<unsigned>(threads_.size()));
         const auto& size = place_.block_size;
         place_.thread = {current_ % size.x, current_ / size.x % size.y, current_ / size.x / size.y};
         kernel_->run_thread(arguments_);
@@ -299,10 +326,13 @@ std::uint32_t lanes_that_run() {
 }
 
 void run(const Kernel& kernel, const Shape& shape, void** arguments) {
-    for (unsigned z = 0; z < shape.grid.z; ++z)
-        for (unsigned y = 0; y < shape.grid.y; ++y)
-            for (unsigned x = 0; x < shape.grid.x; ++x)
-                block().run(kernel, shape, {x, y, z}, arguments);
+    const auto& grid = shape.grid;
+    for (unsigned z = 0; z < grid.z; ++z)
+        for (unsigned y = 0; y < grid.y; ++y)
+            for (unsigned x = 0; x < grid.x; ++x) {
+                const Dimensions at{in_order(x, grid.x), in_order(y, grid.y), in_order(z, grid.z)};
+                block().run(kernel, shape, at, arguments);
+            }
 }
 
 Registration::Registration(const Kernel& kernel) {

@@ -28,7 +28,8 @@ struct Kernel {
     const std::size_t* argument_bytes;
     const bool* argument_is_pointer;
     std::size_t argument_count;
-    /// All blocks one after the other, the threads of a block in turns, always in the same order.
+    /// All blocks one after the other, the threads of a block in turns, always in the same order
+    /// (CUDA_ON_CPU_ORDER=backward: in the opposite one).
     /// Ends the process with a line on stderr where threads would wait for each other for ever.
     /// Any thread.
     void (*run)(const Kernel&, const Shape&, void** arguments);

@@ -146,7 +146,7 @@ TEST_CASE("gpu kernels: floats as float16 are rounded to nearest, ties to even, 
 TEST_CASE("gpu kernels: the norm is that of all values, however many blocks there are") {
     constexpr float no_bound = Limits::infinity();
     for (const auto count : counts)
-        for (const unsigned block_count : {1U, 3U, 300U}) {
+        for (const unsigned block_count : {1U, 3U, count > 5000 ? 300U : 2U}) {
             CAPTURE(count);
             CAPTURE(block_count);
             auto values = gradients(count);
