@@ -173,14 +173,22 @@ TEST_CASE("gpu: an error that NCCL notices while the host is ahead keeps garbage
     }
 }
 
-TEST_CASE("gpu: a rank that stands still is a timeout for who waits for the GPU") {
-    const FakeGpus gpus;
-    Workers workers(2, {"gpu_last_one_stops"}, gpus.variables({{"SDK_WORKER_TIMEOUT_MS", "3000"}}));
-    workers.await_line("ready");
+TEST_CASE("gpu: a rank that stands still is a timeout, for a graph's steps too") {
+    const Workers::Variables short_timeout{{"SDK_WORKER_TIMEOUT_MS", "8000"}};
+    const FakeGpus some;
+    const FakeGpus others;
+    Workers steps(2, {"gpu_last_one_stops"}, some.variables(short_timeout));
+    Workers replays(2, {"gpu_endless_replays"}, others.variables(short_timeout));
+    steps.await_line("ready");
+    replays.await_line("ready");
+    replays.kill(1, SIGSTOP);
 
-    CHECK(workers.exit_code(0) == timed_out);
-    CAPTURE(workers.output(0));
-    CHECK(committed(workers.output(0)) == 3);
-    workers.kill(1, SIGKILL);
-    workers.exit_code(1);
+    for (auto* workers : {&steps, &replays}) {
+        CHECK(workers->exit_code(0) == timed_out);
+        CAPTURE(workers->output(0));
+        CHECK(mentions(workers->output(0), "not done within the group's timeout"));
+        CHECK(committed(workers->output(0)) >= 0);
+        workers->kill(1, SIGKILL);
+        CHECK(workers->exit_code(1) == 128 + SIGKILL);
+    }
 }

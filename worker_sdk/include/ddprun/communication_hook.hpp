@@ -8,7 +8,7 @@
 
 namespace ddprun {
 
-/// A run of gradients that is reduced at once.
+/// A run of gradients that is reduced at once; on nccl in the GPU's memory, and complete there.
 struct GradientBucket {
     std::size_t index = 0;
     float* data = nullptr;

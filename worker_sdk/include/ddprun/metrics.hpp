@@ -9,7 +9,7 @@
 namespace ddprun {
 
 /// Sums of a training run (loss, correct answers, samples) that all ranks add to, and that are
-/// added up over the ranks now and then, in one small collective.
+/// added up over the ranks now and then, in one small collective. The host keeps them, on nccl too.
 ///
 ///   Metrics metrics(group, 3);
 ///   each step:            metrics.add(loss, value); metrics.add(samples, batch_size);

@@ -42,8 +42,9 @@ namespace ddprun {
 /// ahead.
 ///
 /// Capture. From zero_gradients to step everything may be captured into a CUDA graph (begin it with
-/// the relaxed mode), for one step or several; `replay` launches it. Captured, UsageError is what
-/// needs the host: clip_gradients (not enqueue_clip), find_unused, uneven_inputs,
+/// the relaxed mode), for one step or several, alike on all ranks; `replay` launches it. A step
+/// that is not captured should come first, since NCCL connects the ranks in it. In a capture what
+/// needs the host is a UsageError: clip_gradients (not enqueue_clip), find_unused, uneven_inputs,
 /// check_order_every, a hook other than compress_to_..., the step in which `reorder` moves.
 class Reducer {
 public:
