@@ -54,6 +54,7 @@ def main():
 
         fake = {
             "LD_LIBRARY_PATH": str(BUILD / "fake_gpu"), "FAKE_GPU_FOLDER": folder, "FAKE_GPU_COUNT": "1",
+            "FAKE_GPU_KERNELS": ":".join(map(str, sorted((BUILD / "lib").glob("lib*kernels*.so")))),
             "FAKE_NCCL_NOTICES_DEATHS": "1", "FAKE_NCCL_BLOCKING": "allowed"}
         code, output = gpu_check({**fake, "FAKE_GPU_COUNT": "0"}, "--probe")
         expect(code == 77 and "finds no GPU" in output, "a driver without a GPU", output)

@@ -374,11 +374,13 @@ def check_mnist_speed(bench):
 
 def check_cifar_speed(bench):
     program = bench.program("train_cifar")
+    bench.program("libcifar_cuda.so")
     folder = bench.folder / "images"
     sizes = bench.pick([], ["--train", "80", "--test", "10"])
     with bench.start([bench.program("make_images"), "--out", folder, *sizes], 90) as job:
         job.require()
-    command = [program, "--data", folder, "--batch-size", bench.pick(512, 16), "--epochs", bench.pick(3, 1)]
+    command = [program, "--data", folder, "--batch-size", bench.pick(512, 16), "--epochs", bench.pick(3, 1),
+               *bench.pick([], ["--width", "8"])]
     with bench.launched(1, command, 100) as job:
         text = job.require()
     rates = [float(words[words.index("images/s") - 1]) for words in map(str.split, text.splitlines()) if "images/s" in words]

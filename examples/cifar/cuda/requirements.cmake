@@ -1,7 +1,14 @@
-# Is there what the CUDA part is built with? Sets CIFAR_CUDA, and where cuda.h and cudnn.h are.
+# Is there what the CUDA part is built with? Sets CIFAR_CUDA, where cuda.h and cudnn.h are, and
+# which cuDNN this is; CUDNN_HERE is where scripts/cuda_deps.sh puts one.
+get_filename_component(CUDNN_HERE ${CMAKE_CURRENT_LIST_DIR}/../../../build/cuda-deps/cudnn ABSOLUTE)
 find_path(CUDA_DRIVER_INCLUDE_DIR cuda.h HINTS ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES include)
 find_path(CUDNN_INCLUDE_DIR cudnn.h
-  PATHS ${CMAKE_CURRENT_LIST_DIR}/../../../build/cuda-deps/cudnn /usr/local/cuda PATH_SUFFIXES include)
+  PATHS ${CUDNN_HERE} /usr/local/cuda PATH_SUFFIXES include)
+set(CUDNN_MAJOR 9)
+if(CUDNN_INCLUDE_DIR)
+  file(STRINGS ${CUDNN_INCLUDE_DIR}/cudnn_version.h CUDNN_MAJOR REGEX "define CUDNN_MAJOR")
+  string(REGEX REPLACE "[^0-9]" "" CUDNN_MAJOR "${CUDNN_MAJOR}")
+endif()
 set(CIFAR_CUDA FALSE)
 if(DDPRUN_NVCC AND CUDA_DRIVER_INCLUDE_DIR AND CUDNN_INCLUDE_DIR)
   set(CIFAR_CUDA TRUE)

@@ -343,7 +343,6 @@ TEST_CASE("two ranks whose batch norm is over both train like one with the joint
         const auto expected = whole.gradients[p].values();
         // Sums in another order round otherwise, and where two pixels are nearly equal the other
         // one may win a maximum: that moves gradients of so few pictures visibly.
-            << " " << apart(apart_from_each_other.average(p), expected));
         CHECK(apart(together.average(p), expected) < 0.25);
         CHECK(
             apart(together.average(p), expected) <
