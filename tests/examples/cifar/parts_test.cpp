@@ -13,7 +13,7 @@
 #include <set>
 
 TEST_CASE("each unit of the network takes what the one before it gives") {
-    for (const std::size_t width : {8, 64, 128}) {
+    for (const auto width : {std::size_t{8}, std::size_t{64}, std::size_t{128}}) {
         const auto net = cifar::make_architecture(width);
         std::size_t channels = cifar::input_channels;
         std::size_t side = cifar::image_side;
