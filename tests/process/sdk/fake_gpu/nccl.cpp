@@ -331,10 +331,11 @@ extern "C" Result ncclCommFinalize(Communicator* comm) {
 }
 
 extern "C" Result ncclCommDestroy(Communicator* comm) {
-    if (const auto failed = fake_gpu::mishap("ncclCommDestroy")) return *failed;
-    note("ncclCommDestroy");
+    const auto failed = fake_gpu::mishap("ncclCommDestroy");
+    if (!failed) note("ncclCommDestroy");
+    // Half destroyed: nobody may touch it again.
     delete comm;
-    return Result::success;
+    return failed.value_or(Result::success);
 }
 
 extern "C" Result ncclCommAbort(Communicator* comm) {
