@@ -16,11 +16,19 @@
 #include <string_view>
 #include <vector>
 
-// ThreadSanitizer wants to be told of fibers, where it is.
+// ThreadSanitizer, where it is, is told that each of them is a thread, and what makes one come
+// after the other: nothing but what does so on a GPU. So it finds the races between a block's
+// threads. This file is compiled without it.
 extern "C" {
 void* __tsan_create_fiber(unsigned flags) __attribute__((weak));
 void* __tsan_get_current_fiber() __attribute__((weak));
 void __tsan_switch_to_fiber(void* fiber, unsigned flags) __attribute__((weak));
+void __tsan_acquire(void* address) __attribute__((weak));
+void __tsan_release(void* address) __attribute__((weak));
+void AnnotateIgnoreReadsBegin(const char* file, int line) __attribute__((weak));
+void AnnotateIgnoreReadsEnd(const char* file, int line) __attribute__((weak));
+void AnnotateIgnoreWritesBegin(const char* file, int line) __attribute__((weak));
+void AnnotateIgnoreWritesEnd(const char* file, int line) __attribute__((weak));
 }
 
 namespace cuda_on_cpu {
@@ -40,6 +48,37 @@ unsigned in_order(unsigned i, unsigned count) {
     return is_backward ? count - 1 - i : i;
 }
 
+bool is_watched() {
+    return __tsan_switch_to_fiber != nullptr;
+}
+
+/// What comes after `comes_after` of the same address comes after this.
+void comes_before(void* address) {
+    if (is_watched()) __tsan_release(address);
+}
+
+void comes_after(void* address) {
+    if (is_watched()) __tsan_acquire(address);
+}
+
+/// While it lives ThreadSanitizer does not look at what this thread does: memory that is taken and
+/// given back here, say.
+class Unseen {
+public:
+    Unseen() {
+        if (!is_watched()) return;
+        AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
+        AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
+    }
+    Unseen(const Unseen&) = delete;
+    Unseen& operator=(const Unseen&) = delete;
+    ~Unseen() {
+        if (!is_watched()) return;
+        AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
+        AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
+    }
+};
+
 /// Reused from block to block, and never given back: at most one per thread of a block.
 struct Fiber {
     ucontext_t context{};
@@ -50,7 +89,7 @@ struct Fiber {
 
 /// Without system calls, which a swapcontext makes each time; sanitizers understand only that.
 void leave(Fiber& from, Fiber& to) {
-    if (ddprun::is_sanitized) {
+    if (ddprun::is_sanitized || is_watched()) {
         ::swapcontext(&from.context, &to.context);
         return;
     }
@@ -116,6 +155,9 @@ private:
     Fiber home_;
     std::vector<std::unique_ptr<Fiber>> fibers_;
     std::vector<Fiber*> free_;
+    std::vector<Fiber*> ended_;  ///< in this block
+    std::uint64_t begin_ = 0;    ///< for what comes_before and comes_after
+    std::uint64_t end_ = 0;
     Fiber* running_ = nullptr;
 };
 
@@ -140,6 +182,7 @@ void Block::give_up(const char* why) const {
 }
 
 void Block::run(const Kernel& kernel, const Shape& shape, const Dimensions& at, void** arguments) {
+    const Unseen here;
     kernel_ = &kernel;
     arguments_ = arguments;
     place_.block = {at.x, at.y, at.z};
@@ -150,7 +193,10 @@ void Block::run(const Kernel& kernel, const Shape& shape, const Dimensions& at, 
     next_ = 0;
     all_ = {};
     warps_.clear();
-    if (__tsan_get_current_fiber) home_.watched = __tsan_get_current_fiber();
+    if (is_watched()) home_.watched = __tsan_get_current_fiber();
+    free_.insert(free_.end(), ended_.begin(), ended_.end());
+    ended_.clear();
+    comes_before(&begin_);
     while (living_ > 0) {
         bool has_moved = false;
         if (next_ < threads_.size()) {
@@ -161,6 +207,7 @@ void Block::run(const Kernel& kernel, const Shape& shape, const Dimensions& at, 
             has_moved |= go_on(in_order(i, static_cast<unsigned>(threads_.size())));
         if (!has_moved) give_up("all threads wait, for different things");
     }
+    comes_after(&end_);
 }
 
 bool Block::go_on(unsigned thread) {
@@ -197,23 +244,25 @@ void Block::prepare(Fiber& fiber) const {
     fiber.context.uc_stack.ss_size = stack_bytes;
     fiber.context.uc_link = nullptr;
     ::makecontext(&fiber.context, &Block::fiber_main, 0);
-    if (__tsan_create_fiber) fiber.watched = __tsan_create_fiber(0);
+    if (is_watched()) fiber.watched = __tsan_create_fiber(0);
 }
 
 void Block::switch_to(Fiber& fiber) {
     auto* from = running_ ? running_ : &home_;
     running_ = &fiber == &home_ ? nullptr : &fiber;
-    if (__tsan_switch_to_fiber) __tsan_switch_to_fiber(fiber.watched, 0);
+    constexpr unsigned without_order = 1;
+    if (is_watched()) __tsan_switch_to_fiber(fiber.watched, without_order);
     leave(*from, fiber);
 }
 
 /// A fiber runs threads that nobody has begun, one after the other: where threads do not wait for
-/// each other one fiber is enough.
+/// each other one fiber is enough. Watched, each thread has its own.
 void Block::fiber_main() {
     auto& here = block();
     for (;;) {
         here.run_threads();
-        here.free_.push_back(here.running_);
+        const Unseen bookkeeping;
+        here.ended_.push_back(here.running_);
         here.switch_to(here.home_);
     }
 }
@@ -223,8 +272,11 @@ void Block::run_threads() {
         current_ = in_order(next_++, static_cast<unsigned>(threads_.size()));
         const auto& size = place_.block_size;
         place_.thread = {current_ % size.x, current_ / size.x % size.y, current_ / size.x / size.y};
+        comes_after(&begin_);
         kernel_->run_thread(arguments_);
+        comes_before(&end_);
         thread_ended();
+        if (is_watched()) return;
     }
 }
 
@@ -253,13 +305,17 @@ void Block::wait_for(Meeting& meeting, std::uint64_t turn) {
 }
 
 int Block::meet_block(int value) {
+    const Unseen here;
     const auto turn = all_.number;
-    all_.turns[turn & 1].sum += value;
+    auto& said = all_.turns[turn & 1];
+    comes_before(&said);
+    said.sum += value;
     if (++all_.arrived == living_)
         end_turn(all_);
     else
         wait_for(all_, turn);
-    return all_.turns[turn & 1].sum;
+    comes_after(&said);
+    return said.sum;
 }
 
 std::uint32_t Block::lanes_there() const {
@@ -281,6 +337,7 @@ std::uint32_t Block::lanes_that_run() const {
 }
 
 Said Block::meet_warp(std::uint32_t mask, std::uint64_t value) {
+    const Unseen here;
     const auto lane = current_ % lanes_of_warp;
     const auto awaited = mask & lanes_there();
     if (!((mask >> lane) & 1U)) give_up("calls a warp's function without being in its mask");
@@ -288,12 +345,14 @@ Said Block::meet_warp(std::uint32_t mask, std::uint64_t value) {
     auto& meeting = warps_[{current_ / lanes_of_warp, mask}];
     const auto turn = meeting.number;
     auto& said = meeting.turns[turn & 1];
+    comes_before(&said);
     said.values[lane] = value;
     said.lanes |= std::uint32_t{1} << lane;
     if (said.lanes == awaited)
         end_turn(meeting);
     else
         wait_for(meeting, turn);
+    comes_after(&said);
     Said all{};
     for (unsigned i = 0; i < lanes_of_warp; ++i)
         all.values[i] = said.values[i];

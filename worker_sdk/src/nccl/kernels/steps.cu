@@ -7,7 +7,7 @@ using Count = unsigned long long;
 
 constexpr unsigned threads_of_block = 256;
 
-/// The sum of all threads' values, in a fixed order, for the first thread.
+/// The sum of all threads' values, in a fixed order. Once in a kernel.
 __device__ double block_sum(double value) {
     __shared__ double sums[threads_of_block];
     sums[threadIdx.x] = value;
@@ -15,6 +15,7 @@ __device__ double block_sum(double value) {
         __syncthreads();
         if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
     }
+    __syncthreads();
     return sums[0];
 }
 
