@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "matmul.hpp"
 
+#include <cstdint>
 #include <string>
 
 namespace mnist::cuda {
 namespace {
 
 constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
+// Of every matrix: the reducer's parameters and gradients begin at such addresses.
+constexpr std::uint32_t alignment_bytes = 64;
 
 void check(cublasStatus_t status, const char* doing) {
     if (status == CUBLAS_STATUS_SUCCESS) return;
@@ -51,6 +54,36 @@ cublasLtMatrixLayout_t layout_of(std::size_t rows, std::size_t columns, bool is_
     return is_transposed ? layout_of(columns, rows) : layout_of(rows, columns);
 }
 
+/// What the kernel for a product has to get by with.
+class Preference {
+public:
+    Preference() {
+        check(cublasLtMatmulPreferenceCreate(&made_), "choosing a kernel for a product");
+        set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
+        for (const auto matrix :
+             {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+              CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+              CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+              CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+            set(matrix, alignment_bytes);
+    }
+    Preference(const Preference&) = delete;
+    Preference& operator=(const Preference&) = delete;
+    ~Preference() { cublasLtMatmulPreferenceDestroy(made_); }
+
+    cublasLtMatmulPreference_t get() const { return made_; }
+
+private:
+    template <class Value>
+    void set(cublasLtMatmulPreferenceAttributes_t attribute, const Value& value) {
+        check(
+            cublasLtMatmulPreferenceSetAttribute(made_, attribute, &value, sizeof value),
+            "choosing a kernel for a product");
+    }
+
+    cublasLtMatmulPreference_t made_ = nullptr;
+};
+
 }  // namespace
 
 Blas::Blas() : workspace_(workspace_bytes) {
@@ -78,17 +111,7 @@ Matmul::Matmul(const Blas& blas, const Product& product)
         set(operation_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.relu_bias);
     }
 
-    cublasLtMatmulPreference_t made = nullptr;
-    check(cublasLtMatmulPreferenceCreate(&made), "choosing a kernel for a product");
-    const Owned<cublasLtMatmulPreferenceOpaque_t> preference{
-        made, [](auto* p) { cublasLtMatmulPreferenceDestroy(p); }};
-    check(
-        cublasLtMatmulPreferenceSetAttribute(
-            made,
-            CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-            &workspace_bytes,
-            sizeof workspace_bytes),
-        "choosing a kernel for a product");
+    const Preference preference;
     cublasLtMatmulHeuristicResult_t best{};
     int found = 0;
     check(
@@ -99,7 +122,7 @@ Matmul::Matmul(const Blas& blas, const Product& product)
             second_.get(),
             result_.get(),
             result_.get(),
-            made,
+            preference.get(),
             1,
             &best,
             &found),

@@ -44,10 +44,12 @@ Product weight_gradient(std::size_t batch, std::size_t outputs, std::size_t inpu
 
 }  // namespace
 
-Network::Products::Products(const Blas& blas, std::size_t batch, bool is_tf32)
+Network::Products::Products(
+    const Blas& blas, const Blas& aside_blas, std::size_t batch, bool is_tf32)
     : first(blas, layer(batch, hidden_count, pixel_count, is_tf32)),
       second(blas, layer(batch, hidden_count, hidden_count, is_tf32)),
-      second_weight_gradient(blas, weight_gradient(batch, hidden_count, hidden_count, is_tf32)),
+      second_weight_gradient(
+          aside_blas, weight_gradient(batch, hidden_count, hidden_count, is_tf32)),
       first_output_gradient(blas, product(batch, hidden_count, hidden_count, is_tf32)),
       first_weight_gradient(blas, weight_gradient(batch, hidden_count, pixel_count, is_tf32)) {}
 
@@ -95,7 +97,7 @@ void Network::prepare(std::size_t batch) {
         capacity_ = batch;
     }
     if (products_.find(batch) == products_.end())
-        products_.try_emplace(batch, blas_, batch, options_.is_tf32);
+        products_.try_emplace(batch, blas_, aside_blas_, batch, options_.is_tf32);
 }
 
 void Network::train(
@@ -129,8 +131,11 @@ void Network::train(
         losses_.data(),
         correct_.data());
 
+    // Nobody before the averaging waits for these.
+    fork_.record(stream_);
+    fork_.hold(aside_);
     output_gradients_(
-        stream_,
+        aside_,
         {class_count + 2, gradient_threads},
         score_gradient_.data(),
         second_.data(),
@@ -141,11 +146,10 @@ void Network::train(
         gradients_[output],
         gradients_[hidden2_bias],
         sums);
-    done(output);
-    done(hidden2_bias);
     products.second_weight_gradient(
-        stream_, second_gradient_.data(), first_.data(), gradients_[hidden2]);
-    done(hidden2);
+        aside_, second_gradient_.data(), first_.data(), gradients_[hidden2]);
+    join_.record(aside_);
+
     products.first_output_gradient(
         stream_, second_gradient_.data(), parameters_[hidden2], first_gradient_.data());
     hidden_backward_(
@@ -155,10 +159,11 @@ void Network::train(
         first_.data(),
         batch,
         gradients_[hidden1_bias]);
-    done(hidden1_bias);
     products.first_weight_gradient(
         stream_, first_gradient_.data(), input_.data(), gradients_[hidden1]);
-    done(hidden1);
+    join_.hold(stream_);
+    for (std::size_t parameter = parameter_count; parameter > 0; --parameter)
+        done(parameter - 1);
 }
 
 void Network::update(std::size_t batch_size, Position* position) {

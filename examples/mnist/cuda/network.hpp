@@ -40,7 +40,7 @@ public:
     bool has_room(std::size_t batch_size) const { return batch_size <= capacity_; }
 
     /// Gradients of the mean loss, written (not added); `done` is told of each in Mlp's order when
-    /// what makes it is enqueued. Adds to `sums`.
+    /// all are enqueued: they are one bucket of the reducer's in any case. Adds to `sums`.
     void train(
         const Samples& samples,
         std::size_t batch_size,
@@ -57,7 +57,7 @@ public:
 private:
     /// Of one batch size.
     struct Products {
-        Products(const Blas& blas, std::size_t batch_size, bool is_tf32);
+        Products(const Blas& blas, const Blas& aside_blas, std::size_t batch_size, bool is_tf32);
         Matmul first, second;
         Matmul second_weight_gradient, first_output_gradient, first_weight_gradient;
     };
@@ -73,6 +73,10 @@ private:
     gpu::Kernel<UpdateSgd> update_;
     gpu::Kernel<CountCorrect> count_correct_;
     Blas blas_;
+    /// Half of the backward pass goes on beside the other half.
+    gpu::Stream aside_;
+    Blas aside_blas_;
+    gpu::Event fork_, join_;
     std::map<std::size_t, Products> products_;
 
     Numbers parameters_;

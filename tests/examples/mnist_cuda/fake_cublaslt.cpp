@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -40,6 +41,18 @@ struct Matrix {
     float at(std::size_t row, std::size_t column) const {
         return is_transposed ? data[row * layout.stride + column]
                              : data[column * layout.stride + row];
+    }
+};
+
+/// What a kernel may count on; kept in the "algorithm" too.
+struct Preference {
+    std::uint64_t workspace_bytes = 0;
+    std::uint32_t alignments[4] = {256, 256, 256, 256};
+
+    bool holds(const void* const (&matrices)[4], const void* workspace, std::size_t bytes) const {
+        for (std::size_t i = 0; i < 4; ++i)
+            if (reinterpret_cast<std::uintptr_t>(matrices[i]) % alignments[i] != 0) return false;
+        return workspace != nullptr && bytes >= workspace_bytes;
     }
 };
 
@@ -152,6 +165,7 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* made) {
     *made = new cublasLtMatmulPreferenceOpaque_t{};
+    inside<Preference>(*made) = {};
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
@@ -159,12 +173,22 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
-    cublasLtMatmulPreference_t,
+    cublasLtMatmulPreference_t made,
     cublasLtMatmulPreferenceAttributes_t attribute,
-    const void*,
-    std::size_t) {
-    return attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES ? CUBLAS_STATUS_SUCCESS
-                                                                 : CUBLAS_STATUS_NOT_SUPPORTED;
+    const void* value,
+    std::size_t size) {
+    auto& preference = inside<Preference>(made);
+    if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES)
+        return set(preference.workspace_bytes, value, size);
+    if (attribute == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES)
+        return set(preference.alignments[0], value, size);
+    if (attribute == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES)
+        return set(preference.alignments[1], value, size);
+    if (attribute == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES)
+        return set(preference.alignments[2], value, size);
+    if (attribute == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES)
+        return set(preference.alignments[3], value, size);
+    return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
@@ -174,12 +198,13 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtMatrixLayout_t,
     cublasLtMatrixLayout_t,
     cublasLtMatrixLayout_t,
-    cublasLtMatmulPreference_t,
+    cublasLtMatmulPreference_t preference,
     int wanted,
     cublasLtMatmulHeuristicResult_t* results,
     int* found) {
     if (wanted < 1) return CUBLAS_STATUS_INVALID_VALUE;
     results[0] = {};
+    inside<Preference>(&results[0].algo) = inside<Preference>(preference);
     *found = 1;
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -193,13 +218,13 @@ cublasStatus_t cublasLtMatmul(
     const void* second,
     cublasLtMatrixLayout_t second_layout,
     const void* beta,
-    const void*,
+    const void* added,
     cublasLtMatrixLayout_t,
     void* result,
     cublasLtMatrixLayout_t result_layout,
-    const cublasLtMatmulAlgo_t*,
-    void*,
-    std::size_t,
+    const cublasLtMatmulAlgo_t* algorithm,
+    void* workspace,
+    std::size_t workspace_bytes,
     cudaStream_t stream) {
     const auto operation = inside<Operation>(described);
     const Matrix a{
@@ -214,6 +239,10 @@ cublasStatus_t cublasLtMatmul(
     if (*static_cast<const float*>(alpha) != 1 || *static_cast<const float*>(beta) != 0)
         return CUBLAS_STATUS_NOT_SUPPORTED;
     if (a.rows() != to.rows || b.columns() != to.columns || a.columns() != b.rows())
+        return CUBLAS_STATUS_INVALID_VALUE;
+    auto chosen = *algorithm;
+    if (!inside<Preference>(&chosen).holds(
+            {first, second, added, result}, workspace, workspace_bytes))
         return CUBLAS_STATUS_INVALID_VALUE;
     const auto work = [=]() -> fake_gpu::Task {
         return [=] {
