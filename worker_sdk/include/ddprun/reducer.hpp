@@ -29,8 +29,8 @@ namespace ddprun {
 ///
 /// On an nccl group everything is in the GPU's memory (Placement's pointers too, and hooks get such
 /// pointers), and calls only enqueue: what the program does goes into one stream, named with
-/// `ProcessGroup::use_stream` (none: the default stream), the reduction runs beside it in a stream
-/// of the reducer's own, and streams wait for each other where the program would wait. So
+/// `ProcessGroup::use_stream` (none: the legacy default stream), the reduction runs beside it in a
+/// stream of the reducer's own, and streams wait for each other where the program would wait. So
 ///
 ///   group.use_stream(stream);
 ///   for each step:  zero_gradients(); enqueue forward and backward, calling mark_ready(i) when
