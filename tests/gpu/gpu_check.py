@@ -245,11 +245,11 @@ def check_adopted(bench):
 
 # ---- the trainer --------------------------------------------------------------------------------
 
-def train(bench, ranks, batch, epochs, limit_s, more=(), options=()):
-    """A training that has been started; the whole step takes 256 samples where the batches say so."""
+def train(bench, ranks, batch, epochs, limit_s, more=(), options=(), device="cuda"):
+    """A training that has been started."""
     bench.program("libmnist_cuda.so")
     command = [
-        bench.program("train_mnist"), "--data", bench.digits(), "--device", "cuda", "--batch-size", batch, "--epochs", epochs, *more]
+        bench.program("train_mnist"), "--data", bench.digits(), "--device", device, "--batch-size", batch, "--epochs", epochs, *more]
     return bench.launched(ranks, command, limit_s, options)
 
 
@@ -291,7 +291,7 @@ def check_cpu_parity(bench):
     """The same training on the processor: the same curve within what summation orders and dropout allow."""
     curves = {}
     for device in ("cpu", "cuda"):
-        with train(bench, 1, 256, 1, 90, ["--device", device, "--lr", "0.05"]) as job:
+        with train(bench, 1, 256, 1, 90, device=device) as job:
             curves[device] = epochs_of(job.require())[-1]
     cpu, cuda = curves["cpu"], curves["cuda"]
     if abs(cpu[0] - cuda[0]) > 0.01 + 0.02 * cpu[0]:
