@@ -7,6 +7,7 @@ itself."""
 import ctypes
 import os
 import pathlib
+import re
 import shutil
 import signal
 import statistics
@@ -178,7 +179,7 @@ def check_stop(bench):
     known = figure(text, "known_ms")
     if not 1000 <= known <= 9000:  # the others may have begun to wait a little before the strike
         raise Failed(f"a group with a timeout of 3 s ended after {known:.0f} ms")
-    named = "its rank named" if "nothing was heard of rank 2" in text else "its rank not named"
+    named = "its rank named" if re.search(r"nothing was heard of ranks? (\d(,| and) )*2", text) else "its rank not named"
     return f"Timeout after {known:.0f} ms (3000 are the group's; abort included), {named}, new group in {figure(text, 'again_ms'):.0f} ms"
 
 
@@ -254,10 +255,10 @@ def train(bench, ranks, batch, epochs, limit_s, more=(), options=(), device="cud
 
 
 def epochs_of(text):
-    """[(loss, accuracy, samples/s)] of the lines "epoch 1/10 loss 0.5021 accuracy 84.28 % 28821 samples/s"."""
+    """[(loss, accuracy, samples/s)] of the lines "epoch 1/10 loss 0.5021 accuracy 84.28 % 28821 samples/s, ..."."""
     rows = []
     for line in text.splitlines():
-        words = line.split()
+        words = line.replace(",", "").split()
         if "loss" in words and "samples/s" in words:
             number = {word: words[i + 1] for i, word in enumerate(words[:-1])}
             rows.append((float(number["loss"]), float(number["accuracy"]), float(words[words.index("samples/s") - 1])))
@@ -276,7 +277,7 @@ def check_train(ranks):
             text = job.require()
         rows = epochs_of(text)
         LOSSES[ranks] = [row[0] for row in rows]
-        accuracy = float(figures(text, "accuracy")[0]) if "test accuracy" not in text else float(text.split("test accuracy")[1].split()[0])
+        accuracy = figure(text.split("test ")[-1], "accuracy")
         if not bench.is_short and accuracy < 90:
             raise Failed(f"test accuracy {accuracy} %")
         alone = LOSSES.get(1)

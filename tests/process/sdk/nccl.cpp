@@ -173,7 +173,12 @@ TEST_CASE("nccl: a rank that stands still is named when the time is over") {
         said += workers.output(rank);
     }
     CAPTURE(said);
-    CHECK(mentions(said, "not done within the group's timeout; nothing was heard of rank 1"));
+    // Where it stopped while it was sending, one of the others is a call behind and named as well.
+    const std::string words = "not done within the group's timeout; nothing was heard of rank";
+    const auto at = said.find(words);
+    REQUIRE(at != std::string::npos);
+    const auto named = said.substr(at + words.size(), said.find('\n', at) - at - words.size());
+    CHECK(mentions(named, "1"));
 }
 
 TEST_CASE("nccl: a communicator that never becomes ready is a timeout while joining") {
