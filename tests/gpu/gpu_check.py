@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""gpu_check.py [--probe] BUILD [--short]: every check that needs a GPU, one after the other, and a table at the end. Each has
+"""gpu_check.py [--probe] BUILD [--short] [--only=WORDS]: every check that needs a GPU, one after the other, and a table at the end. Each has
 a time limit of its own, and one that fails does not keep the next from running. Exits 0, 1 when a check failed, 77 with one
 line when the machine lacks a driver, a GPU or NCCL. --probe: only that. --short: little of everything, to try the script
-itself."""
+itself. --only: the checks whose name has these words."""
 import ctypes
 import os
 import pathlib
@@ -460,8 +460,10 @@ def main():
         return 0
     is_short = "--short" in arguments
     builds = [argument for argument in arguments if not argument.startswith("--")]
-    if len(builds) != 1:
-        print("usage: gpu_check.py [--probe] BUILD [--short]")
+    only = next((argument.split("=", 1)[1] for argument in arguments if argument.startswith("--only=")), "")
+    chosen = [(name, check) for name, check in CHECKS if only in name]
+    if len(builds) != 1 or not chosen:
+        print("usage: gpu_check.py [--probe] BUILD [--short] [--only=WORDS]; checks: " + "; ".join(name for name, _ in CHECKS))
         return 2
     jobs.adopt_orphans()
     until = time.monotonic() + BUDGET_S
@@ -469,7 +471,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="ddprun-gpu-") as folder:
         bench = Bench(builds[0], is_short, folder)
         print(f"NCCL: {bench.nccl}", flush=True)
-        for name, check in CHECKS:
+        for name, check in chosen:
             rows.append(make(bench, name, check, until))
             print(f"{rows[-1][1]:8} {rows[-1][2]:6.1f} s  {name}: {rows[-1][3]}", flush=True)
     width = max(len(row[0]) for row in rows)
