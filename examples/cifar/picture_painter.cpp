@@ -20,7 +20,8 @@ constexpr double least_contrast = 90;
 
 /// Where a shape lies: its own coordinates are turned, and 1 is its size.
 struct Pose {
-    double x, y, size, turn;
+    double x, y, size;
+    double cosine, sine;
 };
 
 /// Is the point, in the shape's coordinates, on the shape?
@@ -49,8 +50,8 @@ double coverage(unsigned kind, const Pose& pose, std::size_t row, std::size_t co
             static_cast<double>(column) + (0.5 + i % samples_across) / samples_across - pose.x;
         const double dy = static_cast<double>(row) +
                           (0.5 + static_cast<double>(i / samples_across)) / samples_across - pose.y;
-        const double x = (dx * std::cos(pose.turn) + dy * std::sin(pose.turn)) / pose.size;
-        const double y = (dy * std::cos(pose.turn) - dx * std::sin(pose.turn)) / pose.size;
+        const double x = (dx * pose.cosine + dy * pose.sine) / pose.size;
+        const double y = (dy * pose.cosine - dx * pose.sine) / pose.size;
         if (is_on(kind, x, y)) ++on;
     }
     return on / static_cast<double>(samples_across * samples_across);
@@ -70,11 +71,13 @@ Colour other_colour(Random& random, const Colour& from) {
 }
 
 void paint(std::uint8_t* image, unsigned kind, Random& random) {
+    const double turn = random.uniform(-0.6, 0.6);
     const Pose pose{
         random.uniform(0.35, 0.65) * side,
         random.uniform(0.35, 0.65) * side,
         random.uniform(0.2, 0.34) * side,
-        random.uniform(-0.6, 0.6)};
+        std::cos(turn),
+        std::sin(turn)};
     const auto ground = any_colour(random);
     const auto ink = other_colour(random, ground);
     const double slope_x = random.uniform(-1, 1);

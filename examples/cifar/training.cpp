@@ -207,7 +207,8 @@ void Training::reduce_totals() {
 
 /// Unless batch norm is over all ranks anyway, each has met other pictures.
 void Training::average_norms() {
-    groups_.sums.all_reduce(network_.running(), network_.running_count(), ddprun::Op::average).wait();
+    groups_.sums.all_reduce(network_.running(), network_.running_count(), ddprun::Op::average)
+        .wait();
 }
 
 /// The disk works while training goes on.

@@ -54,7 +54,7 @@ void Head::forward(
         is_right_.data(),
         score_gradients_.data());
     add_totals_(
-        stream_, gpu::Grid{1, 1}, losses_.data(), is_right_.data(), pictures, totals_.data());
+        stream_, gpu::Grid{1, warp}, losses_.data(), is_right_.data(), pictures, totals_.data());
 }
 
 void Head::weight_gradient(std::size_t count, float* gradient) {

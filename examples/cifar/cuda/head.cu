@@ -76,15 +76,20 @@ extern "C" __global__ void cifar_scores(
     }
 }
 
-/// One thread adds the batch to totals[0], the loss, and totals[1], the right answers.
+/// One warp adds the batch to totals[0], the loss, and totals[1], the right answers.
 extern "C" __global__ void cifar_add_totals(
     const float* losses, const unsigned char* is_right, int count, double* totals) {
     double loss = 0;
     double right = 0;
-    for (int i = 0; i < count; ++i) {
+    for (int i = static_cast<int>(threadIdx.x); i < count; i += warp) {
         loss += static_cast<double>(losses[i]);
         right += is_right[i];
     }
+    for (int distance = warp / 2; distance > 0; distance /= 2) {
+        loss += __shfl_xor_sync(whole_warp, loss, distance);
+        right += __shfl_xor_sync(whole_warp, right, distance);
+    }
+    if (threadIdx.x != 0) return;
     totals[0] += loss;
     totals[1] += right;
 }

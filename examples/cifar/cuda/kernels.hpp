@@ -37,6 +37,9 @@ struct Slot {
 
 /// Threads of a block in every kernel of norm.cu: a multiple of the Eights of a pixel, 1 to 128.
 inline constexpr int norm_threads = 256;
+/// Of cifar_norm_fold: the block is their product.
+inline constexpr int fold_outputs = 32;
+inline constexpr int fold_slices = 8;
 inline constexpr float norm_epsilon = 1e-5F;
 /// Of the running averages: how much the newest batch counts.
 inline constexpr float norm_momentum = 0.1F;

@@ -55,7 +55,9 @@ void NormWorkshop::synchronise(int rank_count, GpuNetwork::SumOverRanks sum) {
 void NormWorkshop::fold(int channels, unsigned blocks) {
     fold_kernel_(
         stream_,
-        gpu::Grid::for_each(2 * static_cast<std::size_t>(channels), 64),
+        gpu::Grid{
+            static_cast<unsigned>((2 * channels + fold_outputs - 1) / fold_outputs),
+            fold_outputs * fold_slices},
         partial_.data(),
         static_cast<int>(blocks),
         channels,

@@ -116,14 +116,23 @@ extern "C" __global__ void cifar_norm_sums(const Eight* x, int rows, int channel
     write_partial(mine, channels, partial);
 }
 
-/// The blocks' partial sums added up: sums[2 * channels].
+/// The blocks' partial sums added up: sums[2 * channels]. A block makes fold_outputs of them, each
+/// by fold_slices threads, since one alone would wait for memory most of the time.
 extern "C" __global__ void cifar_norm_fold(
     const float* partial, int blocks, int channels, float* sums) {
-    const int o = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-    if (o >= 2 * channels) return;
+    __shared__ float slices[fold_slices][fold_outputs];
+    const int output = static_cast<int>(threadIdx.x) % fold_outputs;
+    const int slice = static_cast<int>(threadIdx.x) / fold_outputs;
+    const int o = static_cast<int>(blockIdx.x) * fold_outputs + output;
     float sum = 0;
-    for (int block = 0; block < blocks; ++block)
-        sum += partial[static_cast<size_t>(block) * 2 * channels + o];
+    if (o < 2 * channels)
+        for (int block = slice; block < blocks; block += fold_slices)
+            sum += partial[static_cast<size_t>(block) * 2 * channels + o];
+    slices[slice][output] = sum;
+    __syncthreads();
+    if (slice != 0 || o >= 2 * channels) return;
+    for (int other = 1; other < fold_slices; ++other)
+        sum += slices[other][output];
     sums[o] = sum;
 }
 

@@ -151,7 +151,7 @@ TEST_CASE("train_cifar names the library or the GPU that is missing in one line"
         const Variables none{{{"FAKE_GPU_COUNT", "0"}}};
         const auto outcome = machine.train("");
         CAPTURE(outcome.output);
-        CHECK(outcome.exit_code != 0);
+        CHECK(outcome.exit_code == 2);
         CHECK(matches(outcome.output, "^train_cifar: .*(no CUDA-capable device|no GPU)"));
     }
     const Variables elsewhere{{{"DDPRUN_CUDNN", "/nowhere/libcudnn.so"}}};

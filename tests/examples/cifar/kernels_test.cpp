@@ -114,7 +114,7 @@ struct NormCase {
     Numbers dy = random_numbers(output_rows() * channels, 2);
     Numbers weight = random_numbers(channels, 3, 1);
     Numbers bias = random_numbers(channels, 4);
-    unsigned blocks = 3;
+    unsigned blocks = 11;
 
     std::vector<float> sums() const { return std::vector<float>(2 * channels); }
 
@@ -122,8 +122,8 @@ struct NormCase {
         auto result = sums();
         run<cifar::NormFold>(
             "cifar_norm_fold",
-            static_cast<unsigned>(2 * channels + 63) / 64,
-            64,
+            static_cast<unsigned>(2 * channels + cifar::fold_outputs - 1) / cifar::fold_outputs,
+            cifar::fold_outputs * cifar::fold_slices,
             partial.data(),
             static_cast<int>(blocks),
             static_cast<int>(channels),
@@ -470,7 +470,7 @@ struct HeadCase {
             is_right.data(),
             gradients.data());
         run<cifar::AddTotals>(
-            "cifar_add_totals", 1, 1, losses.data(), is_right.data(), count(), &totals[0]);
+            "cifar_add_totals", 1, 32, losses.data(), is_right.data(), count(), &totals[0]);
     }
 };
 
