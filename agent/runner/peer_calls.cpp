@@ -28,10 +28,7 @@ boost::asio::awaitable<std::string_view> read_line(net::Tcp::socket& socket, Lin
             boost::asio::buffer(line.data() + size, line.size() - size), net::as_values);
         if (ec) co_return std::string_view{};
         size += count;
-        const std::string_view text{line.data(), size};
-        const auto end = text.find('\n');
-        if (end != std::string_view::npos)
-            co_return end + 1 == size ? text.substr(0, end) : std::string_view{};
+        if (const auto whole = peer_line({line.data(), size})) co_return *whole;
     }
     co_return std::string_view{};
 }

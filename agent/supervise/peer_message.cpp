@@ -33,6 +33,13 @@ std::string encode(const PeerAnswer& answer) {
     return std::string{name_of(answer.kind)} + ' ' + std::to_string(answer.round) + '\n';
 }
 
+std::optional<std::string_view> peer_line(std::string_view read) {
+    const auto end = read.find('\n');
+    if (end == std::string_view::npos && read.size() < max_peer_line_bytes) return std::nullopt;
+    if (end + 1 != read.size() || read.size() > max_peer_line_bytes) return std::string_view{};
+    return read.substr(0, end);
+}
+
 std::optional<PeerVouch> parse_peer_vouch(std::string_view line) {
     const auto words = split(line, ' ');
     if (words.size() != 4 || words[0] != peer_protocol) return std::nullopt;

@@ -43,6 +43,10 @@ struct PeerAnswer {
 std::string encode(const PeerVouch& vouch);
 std::string encode(const PeerAnswer& answer);
 
+/// The line in what has been read so far, without its line feed. Empty: it is none, because it is
+/// too long or something follows it. Nothing: the rest of it has not come yet.
+std::optional<std::string_view> peer_line(std::string_view read);
+
 /// One line without its line feed; nothing if it is anything else.
 std::optional<PeerVouch> parse_peer_vouch(std::string_view line);
 std::optional<PeerAnswer> parse_peer_answer(std::string_view line);

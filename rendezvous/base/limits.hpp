@@ -42,6 +42,10 @@ inline constexpr std::size_t max_name_bytes = 255;
 inline constexpr int max_nodes_per_job = 65'536;
 inline constexpr int max_workers_per_node = 4'096;
 inline constexpr std::size_t max_jobs_per_server = 10'000;
+/// Nobody is believed to come from a later round: the next ones must still be numbers.
+inline constexpr int last_round = 1'000'000'000;
+/// What workers are told of the job's restarts counts no further.
+inline constexpr int max_told_restarts = 1'000'000;
 /// Exit codes that are not restarted on, as far as a job can name them.
 inline constexpr std::size_t max_final_codes = 64;
 

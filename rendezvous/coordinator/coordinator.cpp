@@ -19,6 +19,8 @@ using namespace std::chrono_literals;
 /// torch's default for --rdzv-id: everybody who gives none has it.
 constexpr std::string_view default_run_id = "none";
 constexpr Duration retry_when_over = 1s;
+/// Of a scheduler's name, so that something can follow it.
+constexpr std::size_t most_given_bytes = 128;
 /// Names of jobs that are over and forgotten.
 constexpr std::size_t most_remembered = 1'000;
 
@@ -102,6 +104,7 @@ void Coordinator::on_join(Peer& peer, control::Join join, Instant now, std::vect
             return refuse(connection, std::move(*objection), out);
         id = begin_job(join, now);
     }
+    if (jobs_.at(*id).is_nameless()) name(*id, join);
     const auto nonce = join.node.nonce;
     tell(*id, Job::Joined{peer.connected, std::move(join)}, now, out);
     bind(peer, *id, nonce);
@@ -120,21 +123,20 @@ std::optional<control::Refused> Coordinator::objection_to_incarnation(
                 ", not to user id " + std::to_string(join.node.user) + ": give --rdzv-id a name",
             std::nullopt};
     // Without one it means the job that runs.
-    if (!join.incarnation || *join.incarnation == identity.incarnation) return std::nullopt;
-    if (!identity.has_given_incarnation)
+    if (!join.incarnation || join.incarnation == identity.given) return std::nullopt;
+    if (!identity.given)
         return control::Refused{
             "job '" + join.run_id + "' runs without an incarnation, this node brings '" +
                 *join.incarnation + "': start all nodes alike",
             std::nullopt};
-    if (comes_before_naturally(*join.incarnation, identity.incarnation))
+    if (comes_before_naturally(*join.incarnation, *identity.given))
         return control::Refused{
             "job '" + join.run_id + "' has been started again since: its incarnation is " +
-                identity.incarnation + ", this node belongs to " + *join.incarnation,
+                *identity.given + ", this node belongs to " + *join.incarnation,
             std::nullopt};
     supersede(id, *join.incarnation, now, out);
     return control::Refused{
-        "the job's earlier incarnation " + identity.incarnation + " is being ended",
-        retry_when_over};
+        "the job's earlier incarnation " + *identity.given + " is being ended", retry_when_over};
 }
 
 void Coordinator::supersede(
@@ -156,10 +158,9 @@ std::optional<control::Refused> Coordinator::objection_to_new_job(const control:
             retry_when_over};
     if (newest != newest_.end() && join.incarnation) {
         const auto& job = jobs_.at(newest->second);
-        if (job.is_over() && job.identity().has_given_incarnation) {
+        if (const auto& given = job.identity().given; job.is_over() && given) {
             // A straggler of the job that just ended is not the beginning of another.
-            if (*join.incarnation == job.identity().incarnation ||
-                comes_before_naturally(*join.incarnation, job.identity().incarnation))
+            if (*join.incarnation == *given || comes_before_naturally(*join.incarnation, *given))
                 return control::Refused{
                     "incarnation " + *join.incarnation + " of job '" + join.run_id + "' is over; " +
                         "the last one " + job.ending(),
@@ -178,7 +179,7 @@ Coordinator::JobId Coordinator::begin_job(const control::Join& join, Instant now
     Job::Identity identity;
     identity.run_id = join.run_id;
     identity.incarnation = join.incarnation.value_or(unused_incarnation(join));
-    identity.has_given_incarnation = join.incarnation.has_value();
+    identity.given = join.incarnation;
     identity.is_hosted = options_.hosted_run_id.has_value();
     if (const auto previous = newest_.find(join.run_id); previous != newest_.end())
         identity.previous_end = jobs_.at(previous->second).ending();
@@ -192,6 +193,16 @@ Coordinator::JobId Coordinator::add_job(Job job) {
     by_incarnation_[{identity.run_id, identity.incarnation}] = id;
     jobs_.emplace(id, std::move(job));
     return id;
+}
+
+/// As another incarnation than the one that was taken up, whose members are lost by both names.
+void Coordinator::name(JobId id, const control::Join& join) {
+    auto& job = jobs_.at(id);
+    auto incarnation = unused_incarnation(join);
+    if (const auto& given = job.identity().given)
+        incarnation = given->substr(0, coordinating::most_given_bytes) + "-" + incarnation;
+    by_incarnation_[{join.run_id, incarnation}] = id;
+    job.name(std::move(incarnation));
 }
 
 /// The first node's nonce. A node whose join was never answered joins again under the same one,
@@ -244,11 +255,11 @@ std::string Coordinator::objection_to_recovery(
     const auto id = newest->second;
     const auto& job = jobs_.at(id);
     const auto& other = job.identity();
-    if (join.incarnation && other.has_given_incarnation) {
-        if (!comes_before_naturally(other.incarnation, resume.incarnation))
+    if (join.incarnation && other.given) {
+        if (!comes_before_naturally(*other.given, *join.incarnation))
             return "job '" + join.run_id + "' has been started again since, as incarnation " +
                    other.incarnation;
-        if (!job.is_over()) supersede(id, resume.incarnation, now, out);
+        if (!job.is_over()) supersede(id, *join.incarnation, now, out);
         return {};
     }
     if (job.is_over()) return {};
@@ -268,7 +279,7 @@ Coordinator::JobId Coordinator::begin_recovery(const control::Resume& resume, In
     Job::Identity identity;
     identity.run_id = resume.join.run_id;
     identity.incarnation = resume.incarnation;
-    identity.has_given_incarnation = resume.join.incarnation.has_value();
+    identity.given = resume.join.incarnation;
     return add_job(Job{std::move(identity), resume, now});
 }
 
@@ -347,14 +358,23 @@ void Coordinator::tell(JobId id, Job::Event event, Instant now, std::vector<Effe
 void Coordinator::forget(JobId id) {
     const auto found = jobs_.find(id);
     const auto& identity = found->second.identity();
-    by_incarnation_.erase({identity.run_id, identity.incarnation});
-    if (found->second.is_over()) {
-        ended_.emplace_back(identity.run_id, identity.incarnation);
-        if (ended_.size() > coordinating::most_remembered) ended_.pop_front();
-    }
+    const bool is_over = found->second.is_over();
+    std::erase_if(by_incarnation_, [&](const auto& named) {
+        if (named.second != id) return false;
+        if (is_over) ended_.push_back(named.first);
+        return true;
+    });
+    while (ended_.size() > coordinating::most_remembered)
+        ended_.pop_front();
     if (const auto newest = newest_.find(identity.run_id);
-        newest != newest_.end() && newest->second == id)
+        newest != newest_.end() && newest->second == id) {
         newest_.erase(newest);
+        // An older one may still be ending.
+        for (auto other = by_incarnation_.lower_bound({identity.run_id, {}});
+             other != by_incarnation_.end() && other->first.first == identity.run_id;
+             ++other)
+            newest_[identity.run_id] = std::max(newest_[identity.run_id], other->second);
+    }
     if (const auto deadline = deadline_of_.find(id); deadline != deadline_of_.end()) {
         deadlines_.erase({deadline->second, id});
         deadline_of_.erase(deadline);

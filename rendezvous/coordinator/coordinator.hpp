@@ -97,6 +97,7 @@ private:
     JobId begin_recovery(const control::Resume& resume, Instant now);
     void supersede(JobId id, const std::string& incarnation, Instant now, std::vector<Effect>& out);
     void bind(Peer& peer, JobId id, const Nonce& nonce);
+    void name(JobId id, const control::Join& join);
     std::string unused_incarnation(const control::Join& join) const;
     bool has_ended(const std::string& run_id, const std::string& incarnation) const;
     JobId add_job(Job job);
@@ -113,6 +114,7 @@ private:
     JobId next_job_ = 1;
     /// The newest of each run id, over or not.
     std::map<std::string, JobId> newest_;
+    /// By run id and incarnation; a job that went on as another one is here under both.
     std::map<std::pair<std::string, std::string>, JobId> by_incarnation_;
     /// Jobs that were over and are forgotten, by run id and incarnation, oldest first: whoever
     /// comes back to one is not the first of a job that goes on.

@@ -559,6 +559,7 @@ void Job::on_interrupted(const Interrupted& interrupted, Instant now, std::vecto
 
 void Job::on_dissolved(const Dissolved& dissolved, Instant now, std::vector<Effect>& out) {
     require(is_young(), "only a job that nobody agreed on yet is dissolved");
+    is_nameless_ = false;
     for (auto* member : members_.by_arrival())
         give_up(*member, dissolved.reason, now, out);
 }
@@ -580,6 +581,7 @@ void Job::form(std::string why, Instant now) {
 void Job::update_forming(Instant now, std::vector<Effect>& out) {
     if (is_empty()) return;
     if (members_.size() > 0 && !members_.has_somebody_staying()) return judge(now, out);
+    if (begins_anew_) begin_anew(now, out);
     if (pause_ends_ && now < *pause_ends_) return say("forming", forming_why_, out);
     pause_ends_.reset();
     const auto ready =

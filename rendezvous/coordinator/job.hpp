@@ -79,8 +79,9 @@ public:
     struct Identity {
         std::string run_id;
         std::string incarnation;
-        /// It came from a scheduler, so a newer one can be told from an older.
-        bool has_given_incarnation = false;
+        /// What the scheduler calls it, if that is where it came from: then a newer one can be told
+        /// from an older. `incarnation` begins with it.
+        std::optional<std::string> given;
         /// The server lives inside a `ddprun`.
         bool is_hosted = false;
         /// How the previous job of this id ended; empty if there is none to speak of.
@@ -103,10 +104,14 @@ public:
     bool is_settled() const { return is_over() && members_.size() == 0; }
     /// Over for so long that nobody comes back for the result.
     bool is_forgettable(Instant now) const { return is_settled() && now >= forget_at_.value(); }
-    /// Nothing was ever agreed and nobody is there: as if it had never been.
-    /// No round was ever begun.
+    /// No round of this incarnation was ever begun.
     bool is_young() const { return state_ == State::forming && !round_; }
-    bool is_empty() const { return state_ == State::forming && !round_ && members_.size() == 0; }
+    /// Nothing was ever agreed and nobody is there: as if it had never been.
+    bool is_empty() const { return is_young() && members_.size() == 0 && !is_nameless_; }
+    /// It goes on as another incarnation, which is named with the first node that comes.
+    bool is_nameless() const { return is_nameless_; }
+    /// Requires: is_nameless().
+    void name(std::string incarnation);
     std::uint32_t user() const { return terms_.node.user; }
     /// Whether this connection speaks for this node.
     bool is_spoken_for(const Nonce& nonce, ConnectionId connection) const;
@@ -158,6 +163,9 @@ private:
     };
     struct Recovery {
         Instant ends_at;
+        /// Somebody came back who was at work in the round at hand, or whose workers still end.
+        bool has_workers = false;
+        bool has_stopping = false;
         /// As told to them, by group rank.
         std::map<int, std::vector<control::Neighbour>> neighbours;
     };
@@ -227,13 +235,18 @@ private:
     Member* take_in(const Resumed& resumed, Instant now, std::vector<Effect>& out);
     void recover(
         Member& member, const control::Resume& resume, Instant now, std::vector<Effect>& out);
-    void adopt_round(const control::Assignment& assignment, Instant now, std::vector<Effect>& out);
+    void adopt_round(
+        const Member& teller,
+        const control::Assignment& assignment,
+        Instant now,
+        std::vector<Effect>& out);
     bool give_back_place(Member& member, const control::Assignment& assignment);
     void give_up(Member& member, const std::string& why, Instant now, std::vector<Effect>& out);
     void update_recovering(Instant now, std::vector<Effect>& out);
     void finish_recovery(Instant now, std::vector<Effect>& out);
     void begin_anew(Instant now, std::vector<Effect>& out);
     bool is_abandoned(const std::vector<int>& missing) const;
+    bool is_newest_round(const std::vector<int>& missing) const;
     void name_neighbours(const std::map<int, std::vector<control::Neighbour>>& told);
     std::vector<int> missing_places() const;
     static std::string places_text(const std::vector<int>& ranks);
@@ -348,6 +361,10 @@ private:
 
     /// While the job recovers.
     std::optional<Recovery> recovery_;
+    /// Nobody knows which number is the next: if there is another round it is the first of another
+    /// incarnation.
+    bool begins_anew_ = false;
+    bool is_nameless_ = false;
 
     /// The first of those who are held is free then, or earlier if it has gone.
     std::optional<Instant> hold_ends_;

@@ -27,7 +27,9 @@ int exit_code_of(const control::WorkerEnd& end) {
         case control::WorkerEnd::Kind::exited:
             return end.value > 0 && end.value <= 255 ? end.value : exit_codes::failed;
         case control::WorkerEnd::Kind::killed:
-            return std::min(exit_codes::killed_by(end.value), 255);
+            // Said by somebody else: no such signal is no such code.
+            return end.value > 0 && end.value < 128 ? exit_codes::killed_by(end.value)
+                                                    : exit_codes::failed;
         case control::WorkerEnd::Kind::not_executed:
             return end.value == ENOENT ? exit_codes::not_found : exit_codes::not_executable;
     }

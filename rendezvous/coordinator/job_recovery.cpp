@@ -33,7 +33,7 @@ Job::Job(Identity identity, const control::Resume& first, Instant now)
       delay_(first.join.settings.restart),
       losses_(first.join.settings.max_losses),
       entered_at_(now) {
-    recovery_ = Recovery{now + lease(), {}};
+    recovery_ = Recovery{now + lease(), false, false, {}};
 }
 
 /// A node that this server has never heard of tells what it was doing. Nothing if it cannot belong
@@ -66,7 +66,7 @@ void Job::recover(
     budget_.restore(resume.spent, resume.assignment ? resume.assignment->restart_count : 0);
     const int told = resume.assignment ? resume.assignment->round : -1;
     if (resume.assignment && (!round_ || told > round_->number))
-        adopt_round(*resume.assignment, now, out);
+        adopt_round(member, *resume.assignment, now, out);
     const bool is_free = resume.state == control::NodeState::ready;
     if (!resume.assignment || told < round_->number) {
         if (!is_free)
@@ -84,6 +84,9 @@ void Job::recover(
     if (!give_back_place(member, *resume.assignment))
         return give_up(member, "what it tells of its round contradicts the others", now, out);
     send(member, control::Resumed{}, out);
+    const bool is_stopping = resume.state == control::NodeState::stopping;
+    recovery_->has_stopping |= is_stopping;
+    recovery_->has_workers |= !is_free && !is_stopping;
     const bool was_stopping = !is_round_going_on();
     if (resume.failure)
         on_failed(
@@ -92,7 +95,7 @@ void Job::recover(
             now,
             out);
     if (is_free) set_state(member, Member::State::ready);
-    const bool stops = is_free || resume.state == control::NodeState::stopping;
+    const bool stops = is_free || is_stopping;
     if (stops && is_round_going_on()) {
         control::Cause cause;
         cause.kind = control::Cause::Kind::late_node;
@@ -119,14 +122,18 @@ void Job::recover(
 /// The highest round that anybody tells of is the one that holds. A round that the server had
 /// begun after it may have reached nobody who comes back: its number is not used again.
 void Job::adopt_round(
-    const control::Assignment& assignment, Instant now, std::vector<Effect>& out) {
+    const Member& teller,
+    const control::Assignment& assignment,
+    Instant now,
+    std::vector<Effect>& out) {
     std::vector<Member*> older;
     for (auto* member : members_.by_arrival())
         if (member->group_rank) older.push_back(member);
     for (auto* member : older) {
         member->group_rank.reset();
         ++standby_count_;
-        if (member->state == Member::State::ready) continue;
+        // Who says so itself has left the older one behind.
+        if (member->state == Member::State::ready || member == &teller) continue;
         give_up(
             *member,
             "it came back with round " + std::to_string(round_->number) +
@@ -143,6 +150,8 @@ void Job::adopt_round(
     round.places.resize(static_cast<std::size_t>(assignment.group_world_size));
     round_ = std::move(round);
     next_round_ = assignment.round + 2;
+    recovery_->has_workers = false;
+    recovery_->has_stopping = false;
     recovery_->neighbours.clear();
     stop_.reset();
     departure_.reset();
@@ -198,8 +207,9 @@ void Job::update_recovering(Instant now, std::vector<Effect>& out) {
 void Job::finish_recovery(Instant now, std::vector<Effect>& out) {
     const auto missing = missing_places();
     const auto told_neighbours = std::exchange(recovery_->neighbours, {});
+    begins_anew_ = !is_newest_round(missing);
     recovery_.reset();
-    if (!round_ || is_abandoned(missing)) return begin_anew(now, out);
+    if (!round_ || is_abandoned(missing)) return form("the server was started again", now);
     name_neighbours(told_neighbours);
     const auto number = "round " + std::to_string(round_->number);
     enter(stop_ ? State::draining : State::running, now);
@@ -230,22 +240,39 @@ void Job::finish_recovery(Instant now, std::vector<Effect>& out) {
         if (member->is_candidate()) consider_late_node(*member, now, out);
 }
 
-/// Nobody came back who has workers, so there is nothing to go on with; those who are missing may
-/// have been told long ago how the job ended. These nodes begin another life of it, whose rounds
-/// count from 0.
-void Job::begin_anew(Instant now, std::vector<Effect>& out) {
-    round_.reset();
-    stop_.reset();
-    failures_.clear();
-    departure_.reset();
-    form("the server was started again", now);
-    on_dissolved(
-        {"nobody came back to job '" + identity_.run_id + "' who has workers of it"}, now, out);
+/// There has been no later round than the one that is known: it takes everybody's workers to be
+/// gone, but for those that could not be killed, and they do not come back with all others.
+bool Job::is_newest_round(const std::vector<int>& missing) const {
+    return recovery_->has_workers || (recovery_->has_stopping && missing.empty());
 }
 
-/// A scheduler's incarnation outlives this: its rounds go on where they were.
+/// Nobody came back who was at work. Then there may have been later rounds than the one that is
+/// known, of nodes that come no more, begun by this server's predecessor or by those before it: no
+/// number is sure to be unused. So these nodes begin another incarnation, whose rounds count from
+/// 0; of the one before it the restarts remain, since the job is the same.
+void Job::begin_anew(Instant now, std::vector<Effect>& out) {
+    begins_anew_ = false;
+    round_.reset();
+    next_round_ = 0;
+    for (auto* member : members_.by_arrival())
+        give_up(
+            *member,
+            "nobody came back to job '" + identity_.run_id +
+                "' who was at work in it: it begins another incarnation",
+            now,
+            out);
+    is_nameless_ = true;
+}
+
+void Job::name(std::string incarnation) {
+    require(is_nameless_, "a job has one name");
+    is_nameless_ = false;
+    identity_.incarnation = std::move(incarnation);
+}
+
+/// Those who are missing may have been told long ago how the job ended.
 bool Job::is_abandoned(const std::vector<int>& missing) const {
-    if (missing.empty() || cancel_ || identity_.has_given_incarnation) return false;
+    if (missing.empty() || cancel_) return false;
     const auto members = members_.by_arrival();
     return std::none_of(
         members.begin(), members.end(), [](const Member* member) { return member->is_active(); });

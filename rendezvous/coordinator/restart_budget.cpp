@@ -4,12 +4,14 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 
+#include <algorithm>
+
 namespace ddprun::coordinator {
 
 void RestartBudget::spend() {
     require(!is_spent(), "a spent budget is not spent again");
     ++used_;
-    ++total_;
+    total_ = std::min(total_ + 1, limits::max_told_restarts);
 }
 
 Duration RestartDelay::next(Duration ran_for) {

@@ -416,7 +416,8 @@ void Host::die(int local_rank, agent::WorkerExit exit) {
     if (found->second.link) found->second.link->close(Link::client);
     const int pid = found->second.pid;
     if (is_alive_ && !found->second.was_signalled && !exit.is_success())
-        cluster_.checkers().on_round_failed({incarnation_, found->second.assignment.round});
+        cluster_.checkers().on_round_failed(
+            {run_id(), incarnation_, found->second.assignment.round});
     workers_.erase(found);
     world_.note(worker_name(local_rank) + " " + exit.describe());
     cluster_.checkers().on_worker_ended(name_, pid);
@@ -433,7 +434,7 @@ void Host::check_store(const Agent::CheckStore& order) {
     const bool is_reached = reaches(order.store);
     later(is_reached ? 1ms : limits::store_reachability_timeout, [this, order, is_reached] {
         if (!is_alive_) return;
-        if (!is_reached) cluster_.checkers().on_round_failed({incarnation_, order.round});
+        if (!is_reached) cluster_.checkers().on_round_failed({run_id(), incarnation_, order.round});
         agent_.post(Agent::StoreChecked{
             order.round, is_reached ? std::string{} : "no answer from " + order.store.to_string()});
     });

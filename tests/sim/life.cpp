@@ -217,10 +217,14 @@ void Life::server_continues() {
 
 void Life::server_is_replaced() {
     if (!cluster_.options().hosted_by.empty()) return;
-    cluster_.world().note("server: kill and restart");
-    cluster_.server().kill();
-    cluster_.pass(any_pause());
-    cluster_.server().restart();
+    // Now and then the next one does not live long either.
+    for (int lives = one_in(3) ? any(2, 4) : 1; lives > 0; --lives) {
+        cluster_.world().note("server: kill and restart");
+        cluster_.server().kill();
+        cluster_.pass(any_pause());
+        cluster_.server().restart();
+        if (lives > 1) cluster_.pass(std::chrono::milliseconds{any(0, 1'000)});
+    }
 }
 
 // ---- the end ------------------------------------------------------------------------------------

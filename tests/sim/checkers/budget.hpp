@@ -13,25 +13,28 @@
 namespace ddprun::sim {
 
 /// The other half of invariant 5: no more restarts than were allowed, none for anything but a
-/// failure, and no job that gives up while it has some left.
+/// failure, and no job that gives up while it has some left. A job may go on as another incarnation
+/// when a server was started again: its restarts go on with it, or begin anew if it is another job.
 class Budget {
 public:
     Budget(int max_restarts, std::vector<int> final_codes)
         : max_restarts_(max_restarts),
           final_codes_(std::move(final_codes)) {}
 
-    void on_round_failed(const RoundFailed& fact) { failed_[fact.incarnation].insert(fact.round); }
+    void on_round_failed(const RoundFailed& fact) {
+        failed_[fact.run_id].emplace(fact.incarnation, fact.round);
+    }
 
     void on_worker_started(const WorkerStarted& fact, Complaints& complaints) const {
         const int told = fact.assignment.restart_count;
         if (told > max_restarts_)
             complaints.push_back(
                 "restart " + std::to_string(told) + " of " + std::to_string(max_restarts_));
-        if (told > failures_before(fact.incarnation, fact.round()))
+        const int failures = failures_before(fact.run_id, fact.incarnation, fact.round());
+        if (told > failures)
             complaints.push_back(
                 "restart " + std::to_string(told) + " in round " + std::to_string(fact.round()) +
-                " after " + std::to_string(failures_before(fact.incarnation, fact.round())) +
-                " rounds with a failure");
+                " after " + std::to_string(failures) + " rounds with a failure");
     }
 
     void on_result(const ResultTold& fact, Complaints& complaints) const {
@@ -43,7 +46,7 @@ public:
             std::find(final_codes_.begin(), final_codes_.end(), fact.result.exit_code) !=
             final_codes_.end();
         if (!gave_up || is_final) return;
-        const int failures = failures_before(fact.incarnation, cause->round + 1);
+        const int failures = failures_before(fact.run_id, fact.incarnation, cause->round + 1);
         if (failures <= max_restarts_)
             complaints.push_back(
                 fact.host + " is told that the job failed after " + std::to_string(failures) +
@@ -52,19 +55,22 @@ public:
     }
 
 private:
-    int failures_before(const std::string& incarnation, int round) const {
-        const auto found = failed_.find(incarnation);
+    /// In this round's incarnation before it, and in all others.
+    int failures_before(
+        const std::string& run_id, const std::string& incarnation, int round) const {
+        const auto found = failed_.find(run_id);
         if (found == failed_.end()) return 0;
-        int count = 0;
-        for (const int failed : found->second)
-            if (failed < round) ++count;
-        return count;
+        return static_cast<int>(
+            std::count_if(found->second.begin(), found->second.end(), [&](const auto& failed) {
+                return failed.first != incarnation || failed.second < round;
+            }));
     }
 
     int max_restarts_;
     /// After these there is no restart.
     std::vector<int> final_codes_;
-    std::map<std::string, std::set<int>> failed_;
+    /// By run id: incarnation and round.
+    std::map<std::string, std::set<std::pair<std::string, int>>> failed_;
 };
 
 }  // namespace ddprun::sim

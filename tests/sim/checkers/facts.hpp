@@ -27,6 +27,7 @@ struct WorkerStarted {
 /// What counts against the budget: a worker ended badly by itself, or a node does not reach the
 /// store of its round.
 struct RoundFailed {
+    std::string run_id;
     std::string incarnation;
     int round = 0;
 };

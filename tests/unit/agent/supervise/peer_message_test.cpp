@@ -44,6 +44,18 @@ TEST_CASE("what was written is read again, the largest numbers too") {
     CHECK(parse_peer_answer(without_end(encode(nowhere))) == nowhere);
 }
 
+TEST_CASE("a line is whole at its line feed, and none if it is too long or something follows") {
+    CHECK(peer_line("") == std::nullopt);
+    CHECK(peer_line("vouched 7") == std::nullopt);
+    CHECK(peer_line("vouched 7\n") == "vouched 7");
+    CHECK(peer_line("\n") == "");
+    CHECK(peer_line("vouched 7\nv") == "");
+    const std::string longest(max_peer_line_bytes - 1, 'x');
+    CHECK(peer_line(longest) == std::nullopt);
+    CHECK(peer_line(longest + '\n') == longest);
+    CHECK(peer_line(longest + 'x') == "");
+}
+
 TEST_CASE("anything else is nothing, a byte more or less included") {
     const auto vouch = without_end(encode(PeerVouch{other, self, 7}));
     const auto answer = without_end(encode(PeerAnswer{PeerAnswer::Kind::vouched, 7}));

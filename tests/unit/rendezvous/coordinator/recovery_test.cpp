@@ -6,6 +6,8 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 using namespace ddprun;
 using namespace ddprun::coordinator;
@@ -231,13 +233,72 @@ TEST_CASE("the first cause that people see while a round stops is the one that w
     CHECK(job.status().first_cause == "node c (pid 100) was lost: its connection ended");
 }
 
-TEST_CASE("all who were ready are in the next round as soon as they are back") {
+TEST_CASE("when all come back without workers, they go on as another incarnation at once") {
     auto job = restarted("2", "a b");
     job.resume("a", NodeState::ready);
-    job.resume("b", NodeState::ready);
+    job.resume("b", NodeState::ready, [](control::Resume& resume) {
+        resume.failure.emplace();
+        resume.failure->end.value = 7;
+        resume.age = 3s;
+    });
+    // Somebody else may have been in a round that neither of them ever heard of.
+    const auto told = job.told();
+    CHECK(has_line(told, "a lost \"nobody came back to job 'job' who was at work in it"));
+    CHECK(has_line(told, "b lost"));
 
+    job.join("c");
+    job.join("d");
+    CHECK(job.assignment("c").round == 0);
+    CHECK(job.status().incarnation == nonce_of("c").to_string());
+    // The job is the same one, and its failure was judged.
+    CHECK(job.assignment("c").restart_count == 1);
+    CHECK(job.status().restarts_used == 1);
+
+    // By its old name nobody gets in any more.
+    job.told();
+    job.resume("b", NodeState::ready);
+    CHECK(job.told() == Lines{"b lost \"the job went on without this node\"", "b closed"});
+}
+
+TEST_CASE("another incarnation of a scheduler's begins with the name that the scheduler gave") {
+    const auto given = [](control::Join& join) { join.incarnation = "7.1"; };
+    const auto as_given = [](control::Resume& resume) { resume.incarnation = "7.1"; };
+    auto job = restarted("2", "a b", given);
+    job.resume("a", NodeState::ready, as_given);
+    job.resume("b", NodeState::ready, as_given);
+    job.join("c");
+    job.join("d");
+    CHECK(job.status().incarnation == "7.1-" + nonce_of("c").to_string());
+    CHECK(job.assignment("d").round == 0);
+    job.told();
+
+    job.join("e", [](control::Join& join) { join.incarnation = "7.0"; });
+    CHECK(has_line(job.told(), "e refused"));
+    job.join("f", [](control::Join& join) { join.incarnation = "7.2"; });
+    CHECK(has_line(job.told(), "c stop round=0"));
+}
+
+TEST_CASE("no number names two rounds, however many servers die just after they began one") {
+    Story job{"1:3", 3, [](control::Join& join) { join.settings.last_call_timeout = 0s; }};
+    std::set<std::pair<std::string, int>> begun;
+    job.run("a");
+    for (const std::string stranger : {"x", "y", "z"}) {
+        job.restart_server();
+        // It is the only one who hears of the round after this, and is never seen again.
+        job.resume("a", NodeState::ready);
+        job.join(stranger);
+        CAPTURE(stranger);
+        CHECK(begun.emplace(job.status().incarnation, job.assignment(stranger).round).second);
+    }
+}
+
+TEST_CASE("who tells of a later round than it told of before has left that one behind") {
+    auto job = restarted("2", "a b");
+    job.resume("a", NodeState::running);
+    job.resume("a", NodeState::running, in_pair(0));
+    job.resume("b", NodeState::running, in_pair(1));
     CHECK(state_of(job) == "running");
-    CHECK(job.assignment("a").round == 2);
+    CHECK(job.status().round == 1);
 }
 
 TEST_CASE("when nobody comes back who was in a round, the others begin the job anew") {
@@ -253,10 +314,12 @@ TEST_CASE("when nobody comes back who was in a round, the others begin the job a
     job.pass(30s, "a b");
 
     const auto told = job.told();
-    CHECK(has_line(told, "a lost \"nobody came back to job 'job' who has workers of it\""));
+    CHECK(has_line(told, "a lost \"nobody came back to job 'job' who was at work in it"));
     CHECK(has_line(told, "b lost"));
+    CHECK(state_of(job) == "forming");
+    // And if they do not come again, nobody waits for them for ever.
+    job.pass(700s);
     CHECK(job.coordinator().is_idle());
-    CHECK(job.coordinator().status(Instant{}).empty());
 }
 
 TEST_CASE("finished members come back finished, and a job may have been done") {
@@ -472,7 +535,7 @@ TEST_CASE("when only nodes without workers come back, and not all, they begin th
 
     job.pass(30s, "a");
 
-    CHECK(has_line(job.told(), "a lost \"nobody came back to job 'job' who has workers of it\""));
+    CHECK(has_line(job.told(), "a lost \"nobody came back to job 'job' who was at work in it"));
     job.join("a");
     CHECK(state_of(job) == "forming");
 }

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whatever nodes may say, in any order and on any connections, true or not: the coordinator never
+// contradicts itself, speaks to nobody who is gone, and does not spin. An input is a list of
+// events, a byte for what happens and a few for its details.
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/machine.hpp"
+#include "rendezvous/control/codec.hpp"
+#include "rendezvous/coordinator/coordinator.hpp"
+
+#include <signal.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace {
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+using control::NodeState;
+using coordinator::Coordinator;
+
+constexpr std::size_t most_connections = 8;
+constexpr int most_nodes = 5;
+
+/// The bytes of the input, and zeros when they are used up.
+class Bytes {
+public:
+    Bytes(const std::uint8_t* data, std::size_t size) : next_(data), end_(data + size) {}
+
+    bool are_used_up() const { return next_ == end_; }
+    /// One of `count`.
+    int one_of(int count) { return are_used_up() ? 0 : *next_++ % count; }
+    bool coin() { return one_of(2) == 1; }
+
+private:
+    const std::uint8_t* next_;
+    const std::uint8_t* end_;
+};
+
+class Server {
+public:
+    explicit Server(Bytes bytes) : bytes_(bytes), coordinator_(options()) {}
+
+    void live() {
+        while (!bytes_.are_used_up())
+            something_happens();
+        [[maybe_unused]] const auto status = coordinator_.status(now_);
+    }
+
+private:
+    Coordinator::Options options() {
+        Coordinator::Options options;
+        if (bytes_.one_of(4) == 3) options.hosted_run_id = "job";
+        return options;
+    }
+
+    void something_happens() {
+        switch (bytes_.one_of(24)) {
+            case 0: return connect();
+            case 1:
+            case 2:
+            case 3: return say_first(join());
+            case 4:
+            case 5:
+            case 6: return say_first(resume());
+            case 7:
+            case 8: return say(control::Ready{round(), 20'000, 1 + bytes_.one_of(3)});
+            case 9: return say(control::Started{round(), bytes_.one_of(4)});
+            case 10: return say(control::Succeeded{round()});
+            case 11: return say(control::Failed{round(), age(), failure(), kind()});
+            case 12: return say(control::Heartbeat{1});
+            case 13: return say(heard());
+            case 14: return say(control::Leave{"leave", bytes_.coin() ? SIGINT : SIGTERM});
+            case 15: return disconnect();
+            case 16: return pass(std::chrono::milliseconds{bytes_.one_of(256)});
+            case 17: return pass(std::chrono::seconds{bytes_.one_of(64)});
+            case 18:
+            case 19:
+            case 20: return pass_to_deadline();
+            case 21: return everybody_is_heard();
+            case 22: return say(join());
+            default:
+                if (bytes_.one_of(16) == 0) post(Coordinator::Interrupted{SIGTERM, "told to stop"});
+        }
+    }
+
+    // ---- connections ----
+
+    void connect() {
+        if (open_.size() == most_connections) return disconnect();
+        const ConnectionId id{++last_connection_};
+        open_.insert(id);
+        const auto addr = "10.0.0." + std::to_string(1 + bytes_.one_of(3));
+        post(Coordinator::Connected{id, addr, addr + ":5", "10.0.0.9"});
+    }
+
+    std::optional<ConnectionId> any_connection() {
+        if (open_.empty()) return std::nullopt;
+        return *std::next(open_.begin(), bytes_.one_of(static_cast<int>(open_.size())));
+    }
+
+    void disconnect() {
+        const auto id = any_connection();
+        if (!id) return;
+        open_.erase(*id);
+        post(Coordinator::Disconnected{*id});
+    }
+
+    void say(control::AgentMessage message) {
+        if (const auto id = any_connection()) post(Coordinator::Received{*id, std::move(message)});
+    }
+
+    /// On a new connection, as an agent does it.
+    void say_first(control::AgentMessage message) {
+        const bool is_join = std::holds_alternative<control::Join>(message);
+        const auto& join =
+            is_join ? std::get<control::Join>(message) : std::get<control::Resume>(message).join;
+        connect();
+        const ConnectionId id{last_connection_};
+        if (!open_.contains(id)) return;
+        node_of_[id] = join.node.nonce;
+        post(Coordinator::Received{id, std::move(message)});
+    }
+
+    void everybody_is_heard() {
+        for (const auto id : std::set<ConnectionId>{open_})
+            if (open_.contains(id)) post(Coordinator::Received{id, control::Heartbeat{2}});
+    }
+
+    // ---- what is said ----
+
+    Nonce nonce(int number) {
+        std::array<std::uint8_t, 16> bytes{};
+        bytes[15] = static_cast<std::uint8_t>(1 + number);
+        return Nonce{bytes};
+    }
+
+    control::Join join() {
+        control::Join join;
+        const int number = bytes_.one_of(most_nodes);
+        // Most bytes say what nearly everybody says, so that rounds come about.
+        const int odd = bytes_.one_of(64);
+        join.run_id = odd == 1 ? "other" : "job";
+        if (odd >= 2 && odd <= 5) join.incarnation = std::to_string(1 + odd % 3);
+        join.node = {nonce(number), "n" + std::to_string(number % 3), 100, odd == 6 ? 1U : 0U};
+        join.nodes = {odd == 7 ? 2 : 1, odd == 8 ? 1 : 3, odd == 9 ? 1 : 0};
+        join.nproc = odd == 10 ? 3 : 1;
+        if (odd >= 11 && odd <= 14) join.node_rank = odd - 11;
+        if (odd == 15) join.socket_addr = "10.0.0.8:5";
+        join.store_port = static_cast<std::uint16_t>(20'000 + (odd == 16 ? 100 : number));
+        join.peer_port = 30'000;
+        join.max_restarts = 2;
+        join.settings.max_losses = 3;
+        join.settings.is_static = odd == 17;
+        join.settings.restart.refill_after = 60s;
+        join.settings.restart.shortest_delay = 1s;
+        join.settings.restart.longest_delay = 4s;
+        return join;
+    }
+
+    control::Resume resume() {
+        control::Resume resume;
+        resume.join = join();
+        const auto told = told_.find(resume.join.node.nonce);
+        const int lie = bytes_.one_of(32);
+        if (told != told_.end()) {
+            resume.incarnation = told->second.incarnation;
+            resume.assignment = told->second.assignment;
+        }
+        if (lie < 4 || resume.incarnation.empty()) resume.incarnation = std::to_string(1 + lie % 3);
+        if (lie == 4) resume.assignment.reset();
+        if (lie > 4 && lie < 12) resume.assignment = claim();
+        resume.spent = lie == 12 ? 1'000'000 : 0;
+        resume.state = static_cast<NodeState>(bytes_.one_of(5));
+        if (bytes_.one_of(4) == 0) {
+            resume.failure = failure();
+            resume.age = age();
+            resume.kind = kind();
+        }
+        return resume;
+    }
+
+    control::Assignment claim() {
+        control::Assignment claim;
+        constexpr std::array rounds{0, 1, 2, 3, limits::last_round};
+        claim.round = rounds.at(static_cast<std::size_t>(bytes_.one_of(5)));
+        claim.restart_count = bytes_.one_of(4) == 0 ? 1'000'000 : 0;
+        claim.group_world_size = 1 + bytes_.one_of(3);
+        claim.group_rank = bytes_.one_of(4);
+        claim.rank_base = claim.group_rank;
+        claim.world_size = claim.group_world_size;
+        claim.master_addr = "10.0.0.1";
+        claim.master_port = 20'000;
+        claim.neighbours.push_back({nonce(bytes_.one_of(most_nodes)), "10.0.0.1", 30'000});
+        return claim;
+    }
+
+    int round() { return bytes_.one_of(4) == 0 ? bytes_.one_of(4) : newest_round_; }
+    Duration age() { return std::chrono::seconds{bytes_.one_of(4)}; }
+
+    control::WorkerFailure failure() {
+        control::WorkerFailure failure;
+        constexpr std::array ends{
+            control::WorkerEnd{control::WorkerEnd::Kind::exited, 1, false},
+            control::WorkerEnd{control::WorkerEnd::Kind::exited, -5, false},
+            control::WorkerEnd{control::WorkerEnd::Kind::killed, 9, false},
+            control::WorkerEnd{control::WorkerEnd::Kind::killed, 2'147'483'647, true},
+            control::WorkerEnd{control::WorkerEnd::Kind::not_executed, 2, false},
+        };
+        failure.end = ends.at(static_cast<std::size_t>(bytes_.one_of(5)));
+        failure.is_consequence = bytes_.coin();
+        return failure;
+    }
+
+    std::optional<control::Cause::Kind> kind() {
+        if (bytes_.coin()) return std::nullopt;
+        return bytes_.coin() ? control::Cause::Kind::store_unreachable
+                             : control::Cause::Kind::node_lost;
+    }
+
+    control::NeighbourHeard heard() {
+        control::NeighbourHeard heard;
+        heard.node = nonce(bytes_.one_of(most_nodes));
+        heard.round = round();
+        if (bytes_.coin()) heard.heard_ago = age();
+        heard.is_disowned = bytes_.coin();
+        return heard;
+    }
+
+    // ---- time ----
+
+    void pass(Duration length) {
+        now_ += length;
+        post(Coordinator::DeadlinePassed{});
+    }
+
+    /// A deadline that is obeyed on time is not there any more afterwards.
+    void pass_to_deadline() {
+        const auto next = coordinator_.next_deadline();
+        if (!next) return;
+        now_ = std::max(now_, *next);
+        for (int round = 0; round < 100; ++round) {
+            const auto due = coordinator_.next_deadline();
+            if (!due || *due > now_) return;
+            post(Coordinator::DeadlinePassed{});
+        }
+        require(false, "it wants to be woken again and again at the same moment");
+    }
+
+    // ---- what it does ----
+
+    void post(Coordinator::Event event) {
+        std::vector<Coordinator::Effect> effects;
+        coordinator_.handle(std::move(event), now_, effects);
+        for (auto& effect : effects)
+            perform(effect);
+    }
+
+    void perform(Coordinator::Effect& effect) {
+        if (const auto* close = std::get_if<Coordinator::Close>(&effect)) {
+            require(open_.erase(close->connection) == 1, "closes whom it has closed");
+            return;
+        }
+        const auto* send = std::get_if<Coordinator::Send>(&effect);
+        if (send == nullptr) return;
+        require(open_.contains(send->connection), "speaks to somebody who is gone");
+        check_understood(send->message);
+        auto& told = told_[node_of_[send->connection]];
+        if (const auto* welcome = std::get_if<control::Welcome>(&send->message))
+            told.incarnation = welcome->incarnation;
+        if (const auto* assignment = std::get_if<control::Assignment>(&send->message)) {
+            told.assignment = *assignment;
+            newest_round_ = assignment->round;
+        }
+    }
+
+    /// However odd what it was told, what it tells others is in order.
+    static void check_understood(const control::ServerMessage& message) {
+        control::ServerMessageDecoder decoder;
+        decoder.append(control::encode(message));
+        const auto understood = decoder.next();
+        require(understood && *understood, "agents do not understand what it says");
+    }
+
+    struct Told {
+        std::string incarnation;
+        std::optional<control::Assignment> assignment;
+    };
+
+    Bytes bytes_;
+    Coordinator coordinator_;
+    Instant now_{std::chrono::hours{24}};
+    std::uint64_t last_connection_ = 0;
+    std::set<ConnectionId> open_;
+    std::map<ConnectionId, Nonce> node_of_;
+    std::map<Nonce, Told> told_;
+    int newest_round_ = 0;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    Server(Bytes(data, size)).live();
+    return 0;
+}

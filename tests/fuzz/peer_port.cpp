@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any bytes on an agent's neighbour port. First as what one caller sends: a line is found at the
+// same place however it arrives, and what was understood is written as it was read. Then line by
+// line as the calls of a whole round, with answers to our own questions and the server's between
+// them: who was disowned gets no vouch any more, and nobody is disowned by what strangers say.
+#include "agent/supervise/neighbours.hpp"
+#include "agent/supervise/peer_message.hpp"
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace {
+
+using namespace ddprun;
+using namespace ddprun::agent;
+
+constexpr int round_at_hand = 7;
+
+Nonce nonce_of(std::uint8_t last) {
+    std::array<std::uint8_t, 16> bytes{};
+    bytes[15] = last;
+    return Nonce{bytes};
+}
+
+const Nonce self = nonce_of(1);
+
+/// As a caller's bytes come in: nothing until it is whole, and then the same for good.
+void check_arrival(std::string_view bytes) {
+    for (std::size_t size = 0; size <= std::min(bytes.size(), max_peer_line_bytes); ++size) {
+        const auto line = peer_line(bytes.substr(0, size));
+        if (!line) continue;
+        const bool is_line = size > 0 && bytes[size - 1] == '\n' && line->size() + 1 == size;
+        require(is_line || (line->empty() && size == max_peer_line_bytes), "a line too early");
+        return;
+    }
+    require(bytes.size() < max_peer_line_bytes, "a caller may go on for ever");
+}
+
+template <class Message>
+void check_echo(const std::optional<Message>& message, std::string_view line) {
+    if (!message) return;
+    const auto again = encode(*message);
+    require(again == std::string{line} + '\n', "understood something else than was said");
+    require(again.size() <= max_peer_line_bytes, "our own line is too long");
+}
+
+/// One agent in one round, and what the world has heard from it.
+class Round {
+public:
+    Round() {
+        neighbours_.enter(
+            self, round_at_hand, {{nonce_of(2), "10.0.0.2", 2}, {nonce_of(3), "10.0.0.3", 3}});
+    }
+
+    /// "+N": N ms pass. "a", "d" and a digit: the server asks about that node, and the second time
+    /// wants it disowned. "q": we ask. Everything else is what a caller or a neighbour says.
+    void hear(std::string_view line) {
+        const auto vouch = parse_peer_vouch(line);
+        const auto said = parse_peer_answer(line);
+        check_echo(vouch, line);
+        check_echo(said, line);
+        if (vouch) return take(*vouch);
+        if (said) return neighbours_.on_answer(next_answered_++, *said);
+        if (line.starts_with('+')) return pass(line.substr(1));
+        if (line == "q") return ask();
+        if (line.size() == 2 && (line[0] == 'a' || line[0] == 'd'))
+            asked_about(nonce_of(static_cast<std::uint8_t>(line[1] - '0')), line[0] == 'd');
+    }
+
+private:
+    void take(const PeerVouch& vouch) {
+        const bool has_standing = now_.time_since_epoch() < std::chrono::seconds{30};
+        const auto answer = neighbours_.answer(vouch, has_standing, now_);
+        if (vouch.to != self) return require(!answer, "answered for somebody else");
+        require(answer && answer->round == round_at_hand, "an answer names our round");
+        const bool is_vouched = answer->kind == PeerAnswer::Kind::vouched;
+        if (!is_vouched) return;
+        require(vouch.round == round_at_hand && has_standing, "vouched without standing");
+        require(!disowned_.contains(vouch.node), "vouched for whom it has disowned");
+    }
+
+    void asked_about(const Nonce& node, bool disowns) {
+        const auto said = neighbours_.on_asked_about({node, round_at_hand, disowns}, now_);
+        require(said && said->node == node && said->round == round_at_hand, "another answer");
+        if (said->is_disowned) {
+            require(disowns || disowned_.contains(node), "disowned unasked");
+            disowned_.insert(node);
+        } else {
+            require(!disowned_.contains(node), "took a promise back");
+            require(!disowns || said->heard_ago.has_value(), "vouches unheard");
+        }
+    }
+
+    void ask() {
+        for (const auto& ask : neighbours_.ask_all(now_))
+            require(ask.vouch.node == self && ask.vouch.round == round_at_hand, "asks as another");
+        require(neighbours_.reached_count() <= 2, "reached more than there are");
+    }
+
+    void pass(std::string_view milliseconds) {
+        std::uint16_t count = 0;
+        std::from_chars(milliseconds.data(), milliseconds.data() + milliseconds.size(), count);
+        now_ += std::chrono::milliseconds{count};
+    }
+
+    Neighbours neighbours_;
+    Instant now_{};
+    int next_answered_ = 1;
+    std::set<Nonce> disowned_;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    const std::string_view bytes{reinterpret_cast<const char*>(data), size};
+    check_arrival(bytes);
+    Round round;
+    for (const auto line : split(bytes, '\n'))
+        round.hear(line);
+    return 0;
+}
