@@ -257,7 +257,10 @@ TEST_CASE("when all come back without workers, they go on as another incarnation
     // By its old name nobody gets in any more.
     job.told();
     job.resume("b", NodeState::ready);
-    CHECK(job.told() == Lines{"b lost \"the job went on without this node\"", "b closed"});
+    CHECK(
+        job.told() ==
+        Lines{
+            "b lost \"the job went on without this node\"", "b closed: resumed after it was lost"});
 }
 
 TEST_CASE("another incarnation of a scheduler's begins with the name that the scheduler gave") {
