@@ -20,7 +20,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::int64_t biggest_int = std::numeric_limits<std::int32_t>::max();
-constexpr std::int64_t biggest_count = limits::max_told_restarts;
+constexpr std::int64_t biggest_count = 1'000'000;
 constexpr double longest_seconds = 10 * 365.25 * 86'400;
 constexpr std::int64_t biggest_signal = 64;
 constexpr std::int64_t latest_unix_time = 253'402'300'799;
@@ -510,9 +510,9 @@ Join read_join(const Fields& in) {
     return join;
 }
 
-Assignment read_assignment(const Fields& in, std::int64_t last_round) {
+Assignment read_assignment(const Fields& in) {
     Assignment assignment;
-    assignment.round = in.integer("round", 0, last_round);
+    assignment.round = round_of(in);
     assignment.restart_count = in.integer("restart_count", 0, biggest_count);
     assignment.group_rank = in.integer("group_rank", 0, limits::max_nodes_per_job - 1);
     assignment.group_world_size = in.integer("group_world_size", 1, limits::max_nodes_per_job);
@@ -537,8 +537,7 @@ Resume read_resume(const Fields& in) {
     Resume resume;
     resume.join = read_join(in.object("join"));
     resume.incarnation = in.name("incarnation", 1);
-    if (in.has("assignment"))
-        resume.assignment = read_assignment(in.object("assignment"), limits::last_round);
+    if (in.has("assignment")) resume.assignment = read_assignment(in.object("assignment"));
     resume.spent = in.integer("spent", 0, biggest_count);
     resume.state = in.one_of("state", node_states);
     if (in.has("failure")) resume.failure = read_failure(in.object("failure"));
@@ -659,7 +658,7 @@ std::optional<ServerMessage> read(std::string_view type, const Fields& in, const
     if (type == "refused") return read_refused(in);
     if (type == "resumed") return Resumed{};
     if (type == "lost") return Lost{in.text("reason")};
-    if (type == "assignment") return read_assignment(in, biggest_int);
+    if (type == "assignment") return read_assignment(in);
     if (type == "stop") return read_stop(in);
     if (type == "standby") return Standby{in.text("reason")};
     if (type == "heartbeat_ack") return HeartbeatAck{in.counter("seq")};

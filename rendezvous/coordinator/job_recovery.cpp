@@ -65,6 +65,7 @@ void Job::recover(
     Member& member, const control::Resume& resume, Instant now, std::vector<Effect>& out) {
     budget_.restore(resume.spent, resume.assignment ? resume.assignment->restart_count : 0);
     const int told = resume.assignment ? resume.assignment->round : -1;
+    if (told > limits::last_round) return give_up(member, "there is no such round", now, out);
     if (resume.assignment && (!round_ || told > round_->number))
         adopt_round(member, *resume.assignment, now, out);
     const bool is_free = resume.state == control::NodeState::ready;
