@@ -49,11 +49,11 @@ TEST_CASE("train_mnist alone trains, saves, and says what the README says it doe
         trained.output,
         R"(^epoch 2/2 loss [0-9]+\.[0-9]{4} accuracy [0-9]+\.[0-9]{2} % [0-9]+ samples/s$)"));
     CHECK(matches(last_line(trained.output), R"(^test accuracy [0-9]+\.[0-9]{2} %$)"));
-    CHECK(
-        names_in(folder.in("saved")) == std::vector<std::string>{
-                                            "checkpoint-0000000000-000000000050.ddp",
-                                            "checkpoint-0000000000-000000000060.ddp",
-                                            "checkpoint-0000000000-000000000064.ddp"});
+    // On a slow disk some are left out.
+    const auto saved = names_in(folder.in("saved"));
+    CHECK(saved.size() >= 2);
+    CHECK(saved.size() <= 3);
+    CHECK(saved.back() == "checkpoint-0000000000-000000000064.ddp");
 }
 
 TEST_CASE("a run that is resumed, also in the middle of an epoch, ends with the same bits") {
@@ -66,8 +66,12 @@ TEST_CASE("a run that is resumed, also in the middle of an epoch, ends with the 
     };
     REQUIRE(train("undisturbed", "--epochs 3").exit_code == 0);
     REQUIRE(train("resumed", "--epochs 2").exit_code == 0);
-    // Step 60 is within the second epoch; what came after it is torn.
-    const auto torn = folder.in("resumed") + "/checkpoint-0000000000-000000000064.ddp";
+    // The last one is torn; the one before (that of step 60, unless the disk was slow) is within an
+    // epoch.
+    const auto saved = names_in(folder.in("resumed"));
+    REQUIRE(saved.size() >= 2);
+    const auto torn = folder.in("resumed") + "/" + saved.back();
+    const auto before = std::stoi(saved[saved.size() - 2].substr(22));
     fs::resize_file(torn, fs::file_size(torn) / 2);
 
     const auto resumed = train("resumed", "--epochs 3");
@@ -76,7 +80,9 @@ TEST_CASE("a run that is resumed, also in the middle of an epoch, ends with the 
     CHECK(resumed.exit_code == 0);
     CHECK(matches(
         resumed.output, R"(^checkpoint passed over: .*000064\.ddp: the file is cut short$)"));
-    CHECK(matches(resumed.output, "^resumed from step 60 of round 0: "));
+    CHECK(matches(
+        resumed.output,
+        ("^resumed from step " + std::to_string(before) + " of round 0: ").c_str()));
     CHECK(names_in(folder.in("resumed")).back() == "checkpoint-0000000001-000000000096.ddp");
     const auto compared =
         run("compare_checkpoints", folder.in("undisturbed") + " " + folder.in("resumed"));
@@ -84,10 +90,11 @@ TEST_CASE("a run that is resumed, also in the middle of an epoch, ends with the 
     CHECK(compared.exit_code == 0);
     CHECK(last_line(compared.output) == "same parameters");
 
-    const auto earlier =
-        run("compare_checkpoints",
-            folder.in("undisturbed") + " " + folder.in("undisturbed") +
-                "/checkpoint-0000000000-000000000090.ddp");
+    const auto kept = names_in(folder.in("undisturbed"));
+    REQUIRE(kept.size() >= 2);
+    const auto earlier = run(
+        "compare_checkpoints",
+        folder.in("undisturbed") + " " + folder.in("undisturbed") + "/" + kept[kept.size() - 2]);
     CAPTURE(earlier.output);
     CHECK(earlier.exit_code == 1);
     CHECK(matches(earlier.output, "^parameter hidden1.weight differs$"));
