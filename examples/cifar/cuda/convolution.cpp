@@ -14,12 +14,16 @@ int as_int(std::size_t size) {
     return static_cast<int>(size);
 }
 
-/// cuDNN gives them fastest first.
-template <class Way>
-Way first_reproducible(const Way (&ways)[max_ways], int count, const std::string& what) {
-    for (int i = 0; i < count; ++i)
-        if (ways[i].status == CUDNN_STATUS_SUCCESS && ways[i].determinism == CUDNN_DETERMINISTIC)
-            return ways[i];
+/// cuDNN gives them fastest first. What a way says of its workspace holds for one kind of
+/// arithmetic, which need not be the convolution's: `workspace` asks how much it is here.
+template <class Way, class Workspace>
+Way first_reproducible(
+    const Way (&ways)[max_ways], int count, const std::string& what, const Workspace& workspace) {
+    for (int i = 0; i < count; ++i) {
+        auto way = ways[i];
+        if (way.status != CUDNN_STATUS_SUCCESS || way.determinism != CUDNN_DETERMINISTIC) continue;
+        if (workspace(way.algo, &way.memory) == CUDNN_STATUS_SUCCESS) return way;
+    }
     throw gpu::Error(
         what +
         ": cuDNN has no way to do this in bfloat16 on this GPU that gives the same bits "
@@ -113,7 +117,16 @@ void Convolution::choose(bool has_input_gradient) {
                 &found,
                 ways),
             "choosing a convolution");
-        forward_ = first_reproducible(ways, found, "a convolution");
+        forward_ = first_reproducible(ways, found, "a convolution", [this](auto algo, auto* bytes) {
+            return cudnnGetConvolutionForwardWorkspaceSize(
+                dnn_.get(),
+                input_.get(),
+                filter_.get(),
+                convolution_.get(),
+                output_.get(),
+                algo,
+                bytes);
+        });
     }
     {
         cudnnConvolutionBwdFilterAlgoPerf_t ways[max_ways];
@@ -128,7 +141,17 @@ void Convolution::choose(bool has_input_gradient) {
                 &found,
                 ways),
             "choosing a convolution's gradient");
-        weight_gradient_ = first_reproducible(ways, found, "a convolution's weight gradient");
+        weight_gradient_ = first_reproducible(
+            ways, found, "a convolution's weight gradient", [this](auto algo, auto* bytes) {
+                return cudnnGetConvolutionBackwardFilterWorkspaceSize(
+                    dnn_.get(),
+                    input_.get(),
+                    output_.get(),
+                    convolution_.get(),
+                    filter_.get(),
+                    algo,
+                    bytes);
+            });
     }
     if (has_input_gradient) {
         cudnnConvolutionBwdDataAlgoPerf_t ways[max_ways];
@@ -143,7 +166,17 @@ void Convolution::choose(bool has_input_gradient) {
                 &found,
                 ways),
             "choosing a convolution's gradient");
-        input_gradient_ = first_reproducible(ways, found, "a convolution's input gradient");
+        input_gradient_ = first_reproducible(
+            ways, found, "a convolution's input gradient", [this](auto algo, auto* bytes) {
+                return cudnnGetConvolutionBackwardDataWorkspaceSize(
+                    dnn_.get(),
+                    filter_.get(),
+                    output_.get(),
+                    convolution_.get(),
+                    input_.get(),
+                    algo,
+                    bytes);
+            });
     }
     for (const auto bytes : {forward_.memory, weight_gradient_.memory, input_gradient_.memory})
         dnn_.reserve(bytes);
