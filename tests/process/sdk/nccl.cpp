@@ -61,8 +61,9 @@ TEST_CASE("nccl: sub-groups have communicators of their own") {
     const FakeGpus gpus;
     Workers workers(4, {"sub_groups"}, gpus.variables());
 
-    CHECK(workers.exit_codes() == "0 0 0 0");
+    const auto codes = workers.exit_codes();
     CAPTURE(workers.output(0));
+    CHECK(codes == "0 0 0 0");
 }
 
 TEST_CASE("nccl: many works in flight in the GPU's own memory are done in order") {
