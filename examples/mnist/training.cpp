@@ -33,16 +33,16 @@ using Clock = std::chrono::steady_clock;
 /// What is added up over an epoch.
 enum Metric : std::size_t { loss, correct, samples, metric_count };
 
-/// A run goes on with what it was begun with.
+/// A run goes on with what it was begun with: `what` is "seed".
 void refuse_other(
     const std::string& path,
-    const std::string& option,
+    const std::string& what,
     const std::string& then,
     const std::string& now) {
     if (then == now) return;
     throw ddprun::UsageError(
-        path + " was written with " + option + " " + then + ", this run has " + option + " " + now +
-        "\ngive the same, or another --checkpoint-dir");
+        path + " was written with --" + what + " " + then + ", this run has --" + what + " " + now +
+        "\ngive the same " + what + ", or another --checkpoint-dir");
 }
 
 double seconds_since(Clock::time_point start) {
@@ -117,8 +117,8 @@ void Training::resume() try {
     if (!found) return;
 
     const auto state = state_in(found->checkpoint);
-    refuse_other(found->path, "--seed", std::to_string(state.seed), std::to_string(state_.seed));
-    refuse_other(found->path, "--optimizer", name_of(state.optimizer), name_of(state_.optimizer));
+    refuse_other(found->path, "seed", std::to_string(state.seed), std::to_string(state_.seed));
+    refuse_other(found->path, "optimizer", name_of(state.optimizer), name_of(state_.optimizer));
     take_numbers(found->checkpoint, engine_->numbers());
     state_ = state;
     if (is_first())
