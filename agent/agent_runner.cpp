@@ -4,6 +4,7 @@
 #include "agent/keeper_link.hpp"
 #include "agent/output/writer.hpp"
 #include "agent/plan/log_layout.hpp"
+#include "agent/plan/stream_route.hpp"
 #include "agent/process/inherited_state.hpp"
 #include "agent/runner/death_notice.hpp"
 #include "agent/runner/event_recorder.hpp"
@@ -57,6 +58,7 @@ private:
 
     void perform(Agent::Effect& effect);
     void spawn(const Agent::SpawnWorkers& order);
+    std::string error_log_of(int local_rank) const;
     void explain(const Agent::ExplainFailure& order);
     void clean_up(int round);
     void note(const Agent::Effect& effect);
@@ -330,21 +332,30 @@ void AgentRunner::tell_worker_event(Agent::Event event) {
     post(std::move(event));
 }
 
+/// The file that the worker's standard error goes to; empty: none.
+std::string AgentRunner::error_log_of(int local_rank) const {
+    const int rank = plan_->assignment.rank_base + local_rank;
+    const auto route = route_of(config_.output, Stream::err, local_rank, rank);
+    return route.to_file ? plan_->logs.file_of_worker(Stream::err, local_rank, rank) : "";
+}
+
 void AgentRunner::explain(const Agent::ExplainFailure& order) {
     PostMortem::Death death;
     death.error_file = error_file_path(config_.worker, *plan_, order.local_rank);
     // Beside the log files it is evidence, and named in the report.
     death.keeps_error_file = !plan_->logs.is_none();
     auto kept = death.keeps_error_file ? death.error_file : std::string{};
+    auto log = error_log_of(order.local_rank);
     if (const auto* group = driver_->machine().group()) {
         const auto& worker = group->worker(order.local_rank);
         death.pid = worker.pid();
         if (worker.exit()) death.end = to_worker_end(*worker.exit());
     }
-    post_mortem_.examine(std::move(death), [this, order, kept](PostMortem::Finding finding) {
+    post_mortem_.examine(std::move(death), [this, order, kept, log](PostMortem::Finding finding) {
         Agent::FailureExplained explained{order.round, order.local_rank, "", "", false};
         explained.cause = std::move(finding.cause);
         explained.unix_time = finding.unix_time;
+        explained.log_file = log;
         if (finding.report) {
             explained.message = finding.report->message;
             explained.details = finding.report->details;

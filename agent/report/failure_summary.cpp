@@ -71,6 +71,7 @@ void show_worker(
     if (!worker.message.empty() && !worker.message.starts_with(how) && !is_told)
         screen.row("message", worker.message);
     if (!worker.error_file.empty()) screen.row("error file", worker.error_file);
+    if (!worker.log_file.empty()) screen.row("log", worker.log_file);
     if (worker.details.empty()) return;
     screen.line("its last words:");
     screen.quote(worker.details);

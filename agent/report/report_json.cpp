@@ -41,6 +41,7 @@ Json worker_of(const control::WorkerFailure& worker) {
     if (!worker.why.empty()) json["why"] = worker.why;
     json["message"] = worker.message;
     if (!worker.error_file.empty()) json["error_file"] = worker.error_file;
+    if (!worker.log_file.empty()) json["log_file"] = worker.log_file;
     if (!worker.details.empty()) json["last_words"] = worker.details;
     return json;
 }

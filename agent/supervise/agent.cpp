@@ -612,6 +612,7 @@ void Agent::on_explained(FailureExplained explained, Instant now, std::vector<Ef
     failure.is_consequence = explained.is_consequence;
     failure.why = std::move(explained.cause.sentence);
     failure.error_file = std::move(explained.error_file);
+    failure.log_file = std::move(explained.log_file);
     failure.unix_time = explained.unix_time;
     failure.own_words = explained.own_words;
     if (!failure.is_consequence) return report_failure(std::move(failure));

@@ -98,6 +98,8 @@ public:
         CauseInWords cause = {};
         /// Where the error file stays; empty: it does not.
         std::string error_file = {};
+        /// Where its standard error is written to; empty: to no file.
+        std::string log_file = {};
         std::optional<std::int64_t> unix_time = std::nullopt;
         control::WorkerFailure::OwnWords own_words = control::WorkerFailure::OwnWords::none;
     };

@@ -68,6 +68,7 @@ void write(JsonWriter& out, const WorkerFailure& failure) {
     out.text("message", failure.message);
     if (!failure.why.empty()) out.text("why", failure.why);
     if (!failure.error_file.empty()) out.text("error_file", failure.error_file);
+    if (!failure.log_file.empty()) out.text("log_file", failure.log_file);
     out.text("details", failure.details);
     if (failure.own_words != WorkerFailure::OwnWords::none)
         out.name("own_words", name_of(failure.own_words));
@@ -475,6 +476,7 @@ WorkerFailure read_failure(const Fields& in) {
     failure.message = in.text("message");
     if (in.has("why")) failure.why = in.text("why");
     if (in.has("error_file")) failure.error_file = in.text("error_file");
+    if (in.has("log_file")) failure.log_file = in.text("log_file");
     failure.details = in.text("details");
     if (in.has("own_words")) failure.own_words = in.one_of("own_words", own_words);
     return failure;

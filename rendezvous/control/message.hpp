@@ -104,6 +104,8 @@ struct WorkerFailure {
     std::string why = {};
     /// Where its error file is kept; empty: there is none any more.
     std::string error_file = {};
+    /// Where its standard error was written to; empty: to no file.
+    std::string log_file = {};
     /// Seconds since 1970 by its host's clock, for people only.
     std::optional<std::int64_t> unix_time = std::nullopt;
     OwnWords own_words = OwnWords::none;

@@ -212,6 +212,24 @@ TEST_CASE("beside log files the error file stays, and the report says where") {
     CHECK(contains(read_file(path), "ValueError: bad batch"));
 }
 
+TEST_CASE("the report names the file that a worker's standard error is in") {
+    const TempDir dir;
+    const TempDir logs;
+    const std::string words = "echo it was me >&2; exit 3";
+    auto job = one_node(dir, {"--redirects=3", "--log-dir=" + logs.path().string()}, words);
+    CHECK(job.wait_for_code() == 3);
+
+    const auto at = job.err().find("  log          ");
+    REQUIRE(at != std::string::npos);
+    const auto path = job.err().substr(at + 15, job.err().find('\n', at) - at - 15);
+    CHECK(path.starts_with(logs.path().string() + "/"));
+    CHECK(read_file(path) == "it was me\n");
+
+    auto shown = one_node(dir, {}, words);
+    CHECK(shown.wait_for_code() == 3);
+    CHECK_FALSE(contains(shown.err(), "  log  "));
+}
+
 TEST_CASE("the parent of a worker without an error file learns the signal and the last words") {
     const TempDir dir;
     const auto script = dir.write_script("die", "#!/bin/sh\necho last words >&2\nkill -KILL $$\n");

@@ -73,6 +73,18 @@ TEST_CASE("what the machine knows of the cause stands below how it died") {
         "  why          the kernel killed it for lack of memory (memory limit 2 GiB)\n"));
 }
 
+TEST_CASE("where more of it is written is said before its last words") {
+    WorkerFailure worker{0, 0, 7, {WorkerEnd::Kind::exited, 1}, "", "E: x"};
+    worker.error_file = "/logs/rank-0/error.json";
+    worker.log_file = "/logs/rank-0/stderr.log";
+
+    CHECK(contains(
+        failure_summary(a_report(worker), false),
+        "  error file   /logs/rank-0/error.json\n"
+        "  log          /logs/rank-0/stderr.log\n"
+        "  its last words:\n"));
+}
+
 TEST_CASE("without a word from its machine a death by SIGKILL still comes with advice") {
     const auto text =
         failure_summary(a_report({0, 0, 7, {WorkerEnd::Kind::killed, SIGKILL}, "", ""}), false);

@@ -39,6 +39,7 @@ agent::JobReport a_report(WorkerFailure worker) {
 WorkerFailure a_failure() {
     WorkerFailure worker{2, 0, 4242, {WorkerEnd::Kind::killed, SIGKILL}, "killed", "last\nwords"};
     worker.why = "out of memory";
+    worker.log_file = "/logs/stderr.log";
     worker.unix_time = 17;
     return worker;
 }
@@ -63,7 +64,7 @@ TEST_CASE("the report is one line of JSON with everything in it") {
                     "rank": 2, "local_rank": 0, "pid": 4242,
                     "end": {"kind": "killed", "value": 9, "signal": "SIGKILL",
                             "core_dumped": false, "words": "killed by SIGKILL"},
-                    "unix_time": 17, "why": "out of memory", "message": "killed",
+                    "unix_time": 17, "why": "out of memory", "log_file": "/logs/stderr.log", "message": "killed",
                     "last_words": "last\nwords"}},
             "consequences": [{
                 "rank": 5, "local_rank": 1, "pid": 77, "host": "node8",

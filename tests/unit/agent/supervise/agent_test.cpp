@@ -1020,6 +1020,7 @@ TEST_CASE("what the machine knows of a death goes to everybody") {
     A::FailureExplained explained{0, 1, "", "last words", false};
     explained.cause = {"out of memory", "the kernel killed it for lack of memory"};
     explained.error_file = "/logs/error.json";
+    explained.log_file = "/logs/stderr.log";
     explained.unix_time = 17;
     story.is(explained);
 
@@ -1028,6 +1029,7 @@ TEST_CASE("what the machine knows of a death goes to everybody") {
     CHECK(failure.why == "the kernel killed it for lack of memory");
     CHECK(failure.details == "last words");
     CHECK(failure.error_file == "/logs/error.json");
+    CHECK(failure.log_file == "/logs/stderr.log");
     CHECK(failure.unix_time == 17);
 }
 

@@ -218,6 +218,7 @@ TEST_CASE("all free text of a message together is bounded after escaping") {
     failure.message = "short";
     failure.why.clear();
     failure.error_file.clear();
+    failure.log_file.clear();
     failure.details = std::string(50'000, '\n');
     const auto frame = encode(AgentMessage{Failed{1, {}, failure, std::nullopt}});
     CHECK(frame.size() < limits::max_free_text_bytes + 512);

@@ -27,6 +27,7 @@ inline WorkerFailure a_failure() {
         true,
         "the kernel ran out of memory",
         "/logs/error.json",
+        "/logs/stderr.log",
         1'769'860'805,
         WorkerFailure::OwnWords::message_and_details};
 }
