@@ -372,9 +372,15 @@ void Job::lose(Member& member, const std::string& how, Instant now, std::vector<
 void Job::depart(
     const Member& member, control::Cause cause, Instant now, std::vector<Effect>& out) {
     switch (state_) {
-        case State::forming: last_cause_ = std::move(cause); break;
+        case State::forming:
+            note(cause.reason, out);
+            last_cause_ = std::move(cause);
+            break;
         case State::running:
-            if (!member.group_rank) break;
+            if (!member.group_rank) {
+                note(cause.reason, out);
+                break;
+            }
             if (!is_needed(member)) {
                 place_of(member).is_gone = true;
                 break;
@@ -383,8 +389,9 @@ void Job::depart(
             drain(cause, cause.signal != 0 ? cause.signal : SIGTERM, now, out);
             break;
         case State::draining:
-            if (member.group_rank && is_needed(member) && !departure_)
-                departure_ = std::move(cause);
+            if (!member.group_rank || !is_needed(member) || departure_) break;
+            note(cause.reason, out);
+            departure_ = std::move(cause);
             break;
         case State::recovering:
             if (!member.group_rank || !is_needed(member)) break;

@@ -124,7 +124,7 @@ TEST_CASE("every event of every kind of connection has its answer") {
         received(control::Leave{"", 15}) == Lines{
                                                 "unknown:",
                                                 "silent: ? error ? closed:",
-                                                "member: cancelled: every a result",
+                                                "member: forming: node cancelled: every a result",
                                                 "replaced:",
                                                 "refused:"});
     const Lines nothing{"unknown:", "silent:", "member:", "replaced:", "refused:"};
