@@ -19,9 +19,9 @@ if [ "$with_torch" = yes ]; then
 else
     require_packages "${build_packages[@]}" "${test_packages[@]}"
 fi
-# NCCL's header and library are compared with what is written down of them; nothing else needs them.
-if [ "$with_torch" = yes ] && ! scripts/cuda_deps.sh nccl; then
-    say "without NCCL's own library: no registry that has it can be reached"
+# NVIDIA's headers for the CUDA parts of the examples, and NCCL's library, which makes ids without a GPU.
+if [ "$with_torch" = yes ] && ! scripts/cuda_deps.sh; then
+    say "without NVIDIA's libraries: no registry that has them can be reached"
 fi
 build dev
 
