@@ -178,7 +178,8 @@ std::optional<control::Refused> Coordinator::objection_to_new_job(const control:
 Coordinator::JobId Coordinator::begin_job(const control::Join& join, Instant now) {
     Job::Identity identity;
     identity.run_id = join.run_id;
-    identity.incarnation = join.incarnation.value_or(unused_incarnation(join));
+    identity.incarnation =
+        join.incarnation.value_or(unused_incarnation(join.run_id, join.node.nonce.to_string()));
     identity.given = join.incarnation;
     identity.is_hosted = options_.hosted_run_id.has_value();
     if (const auto previous = newest_.find(join.run_id); previous != newest_.end())
@@ -198,21 +199,23 @@ Coordinator::JobId Coordinator::add_job(Job job) {
 /// As another incarnation than the one that was taken up, whose members are lost by both names.
 void Coordinator::name(JobId id, const control::Join& join) {
     auto& job = jobs_.at(id);
-    auto incarnation = unused_incarnation(join);
+    auto base = join.node.nonce.to_string();
     if (const auto& given = job.identity().given)
-        incarnation = given->substr(0, coordinating::most_given_bytes) + "-" + incarnation;
+        base = given->substr(0, coordinating::most_given_bytes) + "-" + base;
+    auto incarnation = unused_incarnation(join.run_id, base);
     by_incarnation_[{join.run_id, incarnation}] = id;
     job.name(std::move(incarnation));
 }
 
-/// The first node's nonce. A node whose join was never answered joins again under the same one,
-/// and the job that it began the first time may be over by then, and forgotten.
-std::string Coordinator::unused_incarnation(const control::Join& join) const {
-    auto incarnation = join.node.nonce.to_string();
-    for (int life = 2; by_incarnation_.count({join.run_id, incarnation}) > 0 ||
-                       has_ended(join.run_id, incarnation);
+/// `base` has the first node's nonce. A node whose join was never answered joins again under the
+/// same one, and the job that it began the first time may be over by then, and forgotten.
+std::string Coordinator::unused_incarnation(
+    const std::string& run_id, const std::string& base) const {
+    auto incarnation = base;
+    for (int life = 2;
+         by_incarnation_.count({run_id, incarnation}) > 0 || has_ended(run_id, incarnation);
          ++life)
-        incarnation = join.node.nonce.to_string() + "-" + std::to_string(life);
+        incarnation = base + "-" + std::to_string(life);
     return incarnation;
 }
 

@@ -98,7 +98,7 @@ private:
     void supersede(JobId id, const std::string& incarnation, Instant now, std::vector<Effect>& out);
     void bind(Peer& peer, JobId id, const Nonce& nonce);
     void name(JobId id, const control::Join& join);
-    std::string unused_incarnation(const control::Join& join) const;
+    std::string unused_incarnation(const std::string& run_id, const std::string& base) const;
     bool has_ended(const std::string& run_id, const std::string& incarnation) const;
     JobId add_job(Job job);
     JobId begin_job(const control::Join& join, Instant now);

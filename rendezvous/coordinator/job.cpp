@@ -567,6 +567,7 @@ void Job::on_interrupted(const Interrupted& interrupted, Instant now, std::vecto
 void Job::on_dissolved(const Dissolved& dissolved, Instant now, std::vector<Effect>& out) {
     require(is_young(), "only a job that nobody agreed on yet is dissolved");
     is_nameless_ = false;
+    goes_on_ = false;
     for (auto* member : members_.by_arrival())
         give_up(*member, dissolved.reason, now, out);
 }
@@ -1051,6 +1052,7 @@ void Job::check() const {
         state_ != State::draining || !has_lease() || drain_look_at_,
         "a drain of several nodes does not wait for ever");
     require(state_ != State::running || round_, "a running job has a round");
+    require(state_ != State::running || !cancel_, "who is cancelled does not go on");
     require(suspect_count_ <= members_.size(), "only members are suspected");
 }
 

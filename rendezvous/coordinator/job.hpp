@@ -107,7 +107,7 @@ public:
     /// No round of this incarnation was ever begun.
     bool is_young() const { return state_ == State::forming && !round_; }
     /// Nothing was ever agreed and nobody is there: as if it had never been.
-    bool is_empty() const { return is_young() && members_.size() == 0 && !is_nameless_; }
+    bool is_empty() const { return is_young() && members_.size() == 0 && !goes_on_; }
     /// It goes on as another incarnation, which is named with the first node that comes.
     bool is_nameless() const { return is_nameless_; }
     /// Requires: is_nameless().
@@ -365,6 +365,8 @@ private:
     /// incarnation.
     bool begins_anew_ = false;
     bool is_nameless_ = false;
+    /// It had rounds under another name: what it has spent is kept until nobody comes in time.
+    bool goes_on_ = false;
 
     /// The first of those who are held is free then, or earlier if it has gone.
     std::optional<Instant> hold_ends_;

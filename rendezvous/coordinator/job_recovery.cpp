@@ -86,8 +86,10 @@ void Job::recover(
         return give_up(member, "what it tells of its round contradicts the others", now, out);
     send(member, control::Resumed{}, out);
     const bool is_stopping = resume.state == control::NodeState::stopping;
-    recovery_->has_stopping |= is_stopping;
-    recovery_->has_workers |= !is_free && !is_stopping;
+    const bool is_done = resume.state == control::NodeState::succeeded;
+    // Who is done has no workers: later rounds may have begun without it.
+    recovery_->has_stopping |= is_stopping || is_done;
+    recovery_->has_workers |= !is_free && !is_stopping && !is_done;
     const bool was_stopping = !is_round_going_on();
     if (resume.failure)
         on_failed(
@@ -106,6 +108,8 @@ void Job::recover(
         last_cause_ = cause;
         drain(cause, SIGTERM, now, out);
     }
+    // What was cancelled before this round was known is cancelled all the same.
+    if (cancel_ && is_round_going_on()) drain(*cancel_, cancel_->signal, now, out);
     if (is_free) return;
     if (is_round_going_on())
         send(member, *resume.assignment, out);
@@ -262,7 +266,9 @@ void Job::begin_anew(Instant now, std::vector<Effect>& out) {
                 "' who was at work in it: it begins another incarnation",
             now,
             out);
+    left_.reset();
     is_nameless_ = true;
+    goes_on_ = true;
 }
 
 void Job::name(std::string incarnation) {

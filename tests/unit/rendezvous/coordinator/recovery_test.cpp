@@ -295,6 +295,54 @@ TEST_CASE("no number names two rounds, however many servers die just after they 
     }
 }
 
+TEST_CASE(
+    "what was cancelled in an older round is cancelled in the one that turns out to be newer") {
+    auto job = restarted("2", "a b");
+    job.resume("a", NodeState::running);
+    job.interrupt(SIGTERM);
+    job.resume("a", NodeState::running, in_pair(0));
+    job.told();
+    job.resume("b", NodeState::running, in_pair(1));
+    CHECK(has_line(job.told(), "b stop round=1"));
+    job.ready("a", 1);
+    job.ready("b", 1);
+    CHECK(job.result("a").starts_with("result cancelled exit_code=143"));
+}
+
+TEST_CASE(
+    "a job that goes on as another incarnation outlasts a first node that is refused or goes") {
+    auto job = restarted("2", "a b");
+    job.resume("a", NodeState::ready);
+    job.resume("b", NodeState::ready, [](control::Resume& resume) {
+        resume.failure.emplace();
+        resume.failure->end.value = 7;
+        resume.age = 3s;
+    });
+    job.join("x", [](control::Join& join) { join.max_restarts = 77; });
+    job.join("y");
+    job.drop("y");
+    job.pass(5s);
+
+    job.join("c");
+    job.join("d");
+    CHECK(job.assignment("c").round == 0);
+    CHECK(job.assignment("c").restart_count == 1);
+    CHECK(job.status().restarts_used == 1);
+}
+
+TEST_CASE("who is done does not know the newest round: later ones may have begun without it") {
+    auto job = restarted("1:2", "a b");
+    job.resume("a", NodeState::succeeded);
+    job.pass(30s, "a");
+    CHECK(has_line(job.told(), "a stop round=0"));
+    job.ready("a");
+    CHECK(has_line(job.told(), "a lost \"nobody came back to job 'job' who was at work in it"));
+    job.join("c");
+    job.pass(60s, "c");
+    CHECK(job.assignment("c").round == 0);
+    CHECK(job.status().incarnation == nonce_of("c").to_string());
+}
+
 TEST_CASE("who tells of a later round than it told of before has left that one behind") {
     auto job = restarted("2", "a b");
     job.resume("a", NodeState::running);
