@@ -31,6 +31,8 @@ Gpu::Gpu(int device, Stream stream) : driver_(::dlopen("libcuda.so.1", RTLD_NOW)
 }
 
 Gpu::~Gpu() {
+    for (void* const graph : graphs_)
+        function<int (*)(void*)>("cuGraphExecDestroy")(graph);
     if (stream_) function<int (*)(void*)>("cuStreamDestroy_v2")(stream_);
 }
 
@@ -74,6 +76,7 @@ void* Gpu::capture(const std::function<void()>& enqueue, int mode) const {
             &executable, graph, 0),
         "cuGraphInstantiateWithFlags");
     check(function<int (*)(void*)>("cuGraphDestroy")(graph), "cuGraphDestroy");
+    graphs_.push_back(executable);
     return executable;
 }
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace ddprun::tests {
 
@@ -25,7 +26,7 @@ public:
     void run(std::function<void()> kernel, int looks = 1) const;
     /// Enqueues something that takes so long.
     void work_for(std::chrono::milliseconds duration) const;
-    /// What `enqueue` enqueues becomes a graph.
+    /// What `enqueue` enqueues becomes a graph, which lives as long as this object.
     void* capture(const std::function<void()>& enqueue, int mode = relaxed) const;
     static constexpr int global = 0;  // CU_STREAM_CAPTURE_MODE_...
     static constexpr int relaxed = 2;
@@ -40,6 +41,7 @@ private:
 
     void* driver_;
     void* stream_ = nullptr;  // the legacy one
+    mutable std::vector<void*> graphs_;
 };
 
 }  // namespace ddprun::tests

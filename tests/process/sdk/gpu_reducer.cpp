@@ -131,6 +131,17 @@ TEST_CASE("gpu: gradients are known to NCCL on all ranks or on none") {
     CHECK(mentions(gpus.calls(), "ncclCommDeregister"));
 }
 
+TEST_CASE("gpu: a graph that outlives its group is said, and the program ends well all the same") {
+    const FakeGpus gpus;
+    Workers workers(2, {"gpu_graph_outlives_group"}, gpus.variables());
+
+    CHECK(workers.exit_codes() == "0 0");
+    for (const int rank : {0, 1}) {
+        CAPTURE(workers.output(rank));
+        CHECK(mentions(workers.output(rank), "destroy graphs before the group"));
+    }
+}
+
 TEST_CASE("gpu: an aborted collective's garbage reaches no survivor's parameters") {
     for (const std::string scenario :
          {"gpu_endless_steps", "gpu_endless_replays", "gpu_last_one_stops"}) {

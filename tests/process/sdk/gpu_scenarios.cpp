@@ -516,6 +516,18 @@ void endless_replays(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
     until_it_fails(pair.trainee, on_cpu, once);
 }
 
+/// The graph is never destroyed, the group at the end of the program.
+void graph_outlives_group(const ProcessGroup& on_gpu, const ProcessGroup&) {
+    static const auto* const gpu = new Gpu(on_gpu.device());
+    on_gpu.use_stream(gpu->stream());
+    Trainee trainee(on_gpu, gpu, small_buckets());
+    trainee.step();
+    void* const graph = gpu->capture([&] { trainee.step(); });
+    trainee.model().replay([&] { gpu->launch(graph); });
+    trainee.model().synchronize();
+    expect(trainee.model().committed_steps() == 2, "both steps");
+}
+
 /// The last rank stops in mid step; the others have enqueued theirs and wait for the GPU.
 void last_one_stops(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
     Pair pair(on_gpu, on_cpu, small_buckets());
@@ -558,6 +570,7 @@ const std::map<std::string, GpuScenario>& gpu_scenarios() {
         {"gpu_endless_steps", endless_steps},
         {"gpu_endless_replays", endless_replays},
         {"gpu_last_one_stops", last_one_stops},
+        {"gpu_graph_outlives_group", graph_outlives_group},
     };
     return all;
 }

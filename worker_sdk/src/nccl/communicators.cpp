@@ -4,6 +4,7 @@
 #include "worker_sdk/src/quiet_thread.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 namespace ddprun::nccl {
@@ -17,6 +18,8 @@ using groups::Trouble;
 
 /// For a farewell in good order: a peer may be gone, or busy with something else.
 constexpr auto longest_farewell = 10s;
+/// For an abort that may have to wait for a graph's end: the kernels are told to leave before.
+constexpr auto patience_with_graphs = 1s;
 
 bool is_fine(Result result) {
     return result == Result::success || result == Result::in_progress;
@@ -33,9 +36,23 @@ Communicators::Communicators(const NcclFunctions& nccl, Settings settings)
       settings_(std::move(settings)) {}
 
 Communicators::~Communicators() {
-    if (!is_aborted_ && !comms_.empty() && !part()) abort();
     if (parter_.joinable()) parter_.join();
     if (aborter_.joinable()) aborter_.join();
+}
+
+bool Communicators::end() {
+    if (!is_aborted_ && !comms_.empty() && !part()) abort();
+    if (!is_aborted_ || has_abort_come_back()) return true;
+    std::fprintf(
+        stderr,
+        "ddprun: NCCL keeps what an ended group had on the GPU, since a CUDA graph that was "
+        "captured with the group still exists: destroy graphs before the group\n");
+    return false;
+}
+
+bool Communicators::has_abort_come_back() {
+    std::unique_lock lock(abort_mutex_);
+    return abort_ended_.wait_for(lock, settings_.abort_timeout, [&] { return has_abort_ended_; });
 }
 
 std::variant<Communicators::Comm, Trouble> Communicators::join(
@@ -119,7 +136,11 @@ void Communicators::abort() {
         settings_.before_abort();
         aborter_ = start_quiet_thread([this] { abort_all(); });
     }
-    if (abort_ended_.wait_for(lock, settings_.abort_timeout, [&] { return has_abort_ended_; }))
+    const bool is_captured = is_captured_;
+    const auto patience = is_captured ? std::min<std::chrono::milliseconds>(
+                                            settings_.abort_timeout, patience_with_graphs)
+                                      : settings_.abort_timeout;
+    if (abort_ended_.wait_for(lock, patience, [&] { return has_abort_ended_; }) || is_captured)
         return;
     settings_.end_process(
         "NCCL's abort did not return within " +
@@ -130,12 +151,17 @@ void Communicators::abort() {
 }
 
 /// In one group: an abort frees memory, which waits for the kernels of all other communicators.
+/// Without the mutex: it may take long, and whoever asks for it meanwhile learns that all are
+/// aborted.
 void Communicators::abort_all() {
     settings_.on_device([&] {
-        const std::lock_guard lock(mutex_);
-        const bool is_group = comms_.size() > 1;
+        const auto comms = [&] {
+            const std::lock_guard lock(mutex_);
+            return std::exchange(comms_, {});
+        }();
+        const bool is_group = comms.size() > 1;
         if (is_group) nccl_.group_start();
-        for (const auto comm : std::exchange(comms_, {}))
+        for (const auto comm : comms)
             nccl_.comm_abort(comm);
         if (is_group) nccl_.group_end();
     });

@@ -28,6 +28,10 @@ namespace ddprun::nccl {
 /// nothing in this process can free it. A farewell (finalize, destroy) has a thread and a deadline
 /// too, after which it becomes an abort.
 ///
+/// While a CUDA graph lives that contains calls on a communicator, NCCL does not let go of it: an
+/// abort makes the kernels leave at once, but does not come back. So where something was captured
+/// nobody waits for that for long, and what is left at the end stays.
+///
 /// Any thread, each with the device as its own (OnDevice).
 class Communicators {
 public:
@@ -46,8 +50,12 @@ public:
     Communicators(const NcclFunctions& nccl, Settings settings);
     Communicators(const Communicators&) = delete;
     Communicators& operator=(const Communicators&) = delete;
-    /// Ends what is left: in good order where all is well, else by an abort.
+    /// Requires: `end` has returned true, or nothing was ever joined.
     ~Communicators();
+
+    /// Ends what is left: in good order where all is well, else by an abort. False: NCCL has not
+    /// let go of it, because of a graph, and this object has to stay as long as the process.
+    bool end();
 
     /// Joins the other ranks. `most_ctas`: how much of the GPU it may take; 0 for NCCL's choice.
     std::variant<Comm, groups::Trouble> join(
@@ -69,7 +77,11 @@ public:
     abi::Result state(Comm comm);
     groups::Trouble trouble_of(abi::Result result);
 
-    /// Returns when all are ended; does not return when that is impossible.
+    /// From now on calls may be part of a graph.
+    void note_capture() { is_captured_ = true; }
+
+    /// Returns when all are ended, or, where something was captured, a moment after their kernels
+    /// were told to leave; does not return when that is impossible.
     void abort();
     bool is_aborted() const { return is_aborted_; }
 
@@ -79,12 +91,14 @@ private:
     bool finalize_all();
     void destroy_all();
     void abort_all();
+    bool has_abort_come_back();
 
     const NcclFunctions& nccl_;
     const Settings settings_;
     std::mutex mutex_;  // guards NCCL's calls, and comms_
     std::vector<Comm> comms_;
 
+    std::atomic<bool> is_captured_ = false;
     std::atomic<bool> is_aborted_ = false;
     std::mutex abort_mutex_;
     std::condition_variable abort_ended_;

@@ -30,6 +30,14 @@ Trouble aborted() {
     return {Trouble::Kind::peer_lost, "aborted"};
 }
 
+/// A thread still works on it.
+void keep_for_ever(std::unique_ptr<Communicators> comms) {
+    static auto* const mutex = new std::mutex;
+    static auto* const kept = new std::vector<std::unique_ptr<Communicators>>;
+    const std::lock_guard lock(*mutex);
+    kept->push_back(std::move(comms));
+}
+
 /// One communicator's meeting in the store.
 class Meeting {
 public:
@@ -115,7 +123,7 @@ Session::Session(const NcclFunctions& nccl, const Device& device, const DdprunDe
       overseer_([this](const std::string& text) {
           settings_.end_process(settings_.self, text.c_str());
       }) {
-    comms_.emplace(
+    comms_ = std::make_unique<Communicators>(
         nccl_,
         Communicators::Settings{
             milliseconds(settings_.abort_timeout_ms),
@@ -123,8 +131,9 @@ Session::Session(const NcclFunctions& nccl, const Device& device, const DdprunDe
                 settings_.end_process(settings_.self, text.c_str());
             },
             [this] { write_soundness(0); },
-            [this](const std::function<void()>& body) {
-                const OnDevice device_here(device_);
+            // Of a thread that may be left behind (keep_for_ever).
+            [on = device_](const std::function<void()>& body) {
+                const OnDevice device_here(on);
                 body();
             }});
 }
@@ -132,6 +141,7 @@ Session::Session(const NcclFunctions& nccl, const Device& device, const DdprunDe
 Session::~Session() {
     const Overseer::Watch watch(overseer_, Overseer::Work::life, last_moment_of(longest_end));
     const OnDevice here(device_);
+    if (!comms_->end()) keep_for_ever(std::move(comms_));
     comms_.reset();
     if (scratch_) device_.driver().memory_free(scratch_);
 }

@@ -110,7 +110,7 @@ private:
     std::mutex messages_mutex_;
     std::map<std::pair<int, int>, Comm> messages_;  // by sender and receiver
     Comm all_ = nullptr;
-    std::optional<Communicators> comms_;  // last: its end uses everything above
+    std::unique_ptr<Communicators> comms_;  // last: its end uses everything above
 };
 
 }  // namespace ddprun::nccl

@@ -102,6 +102,8 @@ Outcome Steps::copy(Stream program, Pointer to, Pointer from, std::size_t bytes)
 
 Outcome Steps::reduce(Stream program, const DdprunCollective& collective, Pointer values) {
     const Session::Enqueuing now(session_);
+    const bool is_captured = is_capturing(program);
+    if (is_captured) session_.communicators().note_capture();
     if (const auto status = queue_.follow(program)) return outcome_of(status);
     has_reduced_ = true;
     const auto type = static_cast<ElementType>(collective.element_type);
@@ -119,7 +121,7 @@ Outcome Steps::reduce(Stream program, const DdprunCollective& collective, Pointe
         if (const auto status =
                 kernels_.expand(type, values, wire, collective.count, queue_.stream()))
             return outcome_of(status);
-    if (is_capturing(program)) return {};
+    if (is_captured) return {};
     return outcome_of(watchdog_->watch(queue_.stream()));
 }
 

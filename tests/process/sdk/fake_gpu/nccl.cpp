@@ -42,6 +42,8 @@ struct Turns {
     std::uint64_t now = 0;
 };
 
+struct Held {};
+
 namespace ddprun::nccl::abi {
 
 /// Kept by its tasks too: those of an aborted one end at once, whenever that is.
@@ -55,6 +57,11 @@ struct Communicator {
     bool is_blocking = false;
     std::shared_ptr<std::atomic<bool>> is_aborted = std::make_shared<std::atomic<bool>>(false);
     std::shared_ptr<Turns> turns = std::make_shared<Turns>();
+    /// Held by each captured call as well, for as long as a graph has it.
+    std::shared_ptr<const Held> held = std::make_shared<const Held>();
+
+    /// NCCL lets go of a communicator only when no graph has calls on it any more.
+    bool is_in_graph() const { return held.use_count() > 1; }
 };
 
 }  // namespace ddprun::nccl::abi
@@ -126,6 +133,7 @@ struct Exchange {
     std::shared_ptr<std::atomic<bool>> is_aborted;
     bool is_blocking = false;  ///< the communicator: what is enqueued is a success at once
     std::shared_ptr<Turns> turns;
+    std::shared_ptr<const Held> held;
     std::uint64_t turn = 0;
     std::vector<Part> sends{};
     std::vector<Part> receives{};
@@ -176,6 +184,7 @@ fake_gpu::Enqueue driver_enqueue() {
 Result start(const std::shared_ptr<const Exchange>& exchange, void* stream) {
     const fake_gpu::Work work = [exchange] {
         auto again = std::make_shared<Exchange>(*exchange);
+        again->held.reset();
         again->turn = again->turns->given++;
         return [again] { return again->go_on(); };
     };
@@ -187,7 +196,7 @@ std::shared_ptr<Exchange> exchange_on(Communicator& comm) {
     ++comm.calls;
     if (comm.calls == number("FAKE_NCCL_ERROR_AT", 0)) comm.is_lost = true;
     return std::make_shared<Exchange>(
-        Exchange{comm.place, comm.is_aborted, comm.is_blocking, comm.turns});
+        Exchange{comm.place, comm.is_aborted, comm.is_blocking, comm.turns, comm.held});
 }
 
 /// `taken[r]` will be what rank r gave.
@@ -312,8 +321,9 @@ extern "C" Result ncclCommInitRank(Communicator** comm, int world, UniqueId id, 
 
 extern "C" Result ncclCommGetAsyncError(Communicator* comm, Result* result) {
     if (const auto failed = fake_gpu::mishap("ncclCommGetAsyncError")) return *failed;
-    const bool is_ready = comm->place->is_complete() && !is_set("FAKE_NCCL_INIT", "hangs") &&
-                          (!comm->has_left || comm->place->have_all_left());
+    const bool is_ready =
+        comm->place->is_complete() && !is_set("FAKE_NCCL_INIT", "hangs") &&
+        (!comm->has_left || (comm->place->have_all_left() && !comm->is_in_graph()));
     if (is_set("FAKE_NCCL_NOTICES_DEATHS", "1") && comm->place->is_anybody_dead())
         comm->is_lost = true;
     *result = comm->is_lost ? Result::remote_error
@@ -344,6 +354,8 @@ extern "C" Result ncclCommAbort(Communicator* comm) {
     while (is_set("FAKE_NCCL_ABORT", "hangs"))
         ::pause();
     *comm->is_aborted = true;
+    while (comm->is_in_graph())
+        ::usleep(1000);
     delete comm;
     return Result::success;
 }
