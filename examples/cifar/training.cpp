@@ -171,7 +171,17 @@ float Training::learning_rate() const {
 }
 
 void Training::train_step(std::size_t first, std::size_t count) {
-    network_.train(first, count, [this](std::size_t i) { reducer_.mark_ready(i); });
+    // Batch norm's sums over all ranks go on until the end of backward. Two NCCL communicators at
+    // work at once may wait for each other for ever, so the gradients are reduced after that.
+    std::vector<std::size_t> later;
+    network_.train(first, count, [&](std::size_t i) {
+        if (options_.sync_norm)
+            later.push_back(i);
+        else
+            reducer_.mark_ready(i);
+    });
+    for (const auto i : later)
+        reducer_.mark_ready(i);
     reducer_.step([this] { network_.update(learning_rate(), reducer_.commit_word()); });
 
     metrics_.add(samples, static_cast<double>(count));
