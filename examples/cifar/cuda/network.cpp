@@ -107,6 +107,11 @@ void Network::begin_epoch(std::uint64_t epoch, const std::vector<std::uint64_t>&
         if (index >= train_.count) throw std::out_of_range("there is no such picture");
     epoch_ = epoch;
     upload_order(order);
+    // Both sizes of batch that the epoch has: a convolution may want more memory to compute in, and
+    // to get it while gradients are being reduced would hold up what the other ranks wait for.
+    for (const auto count :
+         {std::min(options_.batch_size, order.size()), order.size() % options_.batch_size})
+        if (count > 0) convolutions(count);
 }
 
 const std::vector<Convolution>& Network::convolutions(std::size_t count) {
