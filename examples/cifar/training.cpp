@@ -3,6 +3,7 @@
 
 #include "ddprun/error.hpp"
 #include "ddprun/shared_checkpoint.hpp"
+#include "mnist/divergence.hpp"
 #include "mnist/progress.hpp"
 #include "schedule.hpp"
 
@@ -197,6 +198,7 @@ void Training::finish_epoch(double seconds, double samples_before) {
             with_digits((state_.samples - samples_before) / seconds, 0) + " images/s " +
             with_digits(static_cast<double>(network_.memory_used()) / 1e9, 2) +
             " GB of the GPU's memory");
+    if (checkpoints_) mnist::refuse_diverged(state_.loss, state_.step);
     state_.epoch += 1;
     state_.consumed = 0;
     state_.loss = state_.correct = state_.samples = 0;
@@ -225,6 +227,7 @@ void Training::average_norms() {
 void Training::save() {
     if (!checkpoints_) return;
     reduce_totals();
+    mnist::refuse_diverged(state_.loss, state_.step);
     average_norms();
     if (!writer_) return;
     auto checkpoint = to_checkpoint(state_, architecture_, network_);

@@ -49,7 +49,7 @@ void load_image(const std::uint8_t* image, Eigen::Ref<Eigen::VectorXf> column) {
 void forward(const Weights& weight, const Bias& offset, const Batch& input, Batch& result) {
     result.noalias() = weight * input;
     result.colwise() += offset;
-    result = result.cwiseMax(0.0F);
+    result = (result.array() <= 0.0F).select(0.0F, result);  // NaN stays
 }
 
 /// Sample after sample, so that the sum does not depend on how wide the machine's registers are.

@@ -3,6 +3,7 @@
 
 #include "ddprun/error.hpp"
 #include "ddprun/shared_checkpoint.hpp"
+#include "divergence.hpp"
 #include "mlp.hpp"
 #include "progress.hpp"
 
@@ -63,13 +64,13 @@ Training::Training(
       group_(group),
       counts_(counts),
       reducer_(averaging, specs()),
-      engine_(std::move(engine)),
       sampler_(
           counts.train,
           world.world_size,
           world.rank,
           {true, static_cast<std::uint64_t>(options.seed), false}),
-      metrics_(group, metric_count) {
+      metrics_(group, metric_count),
+      engine_(std::move(engine)) {
     if (!options.checkpoint_dir.empty()) checkpoints_.emplace(options.checkpoint_dir);
     if (checkpoints_ && is_first()) writer_.emplace(*checkpoints_);
     state_.seed = options.seed;
@@ -177,6 +178,7 @@ void Training::finish_epoch(Clock::time_point start, double samples_before) {
             with_digits(100 * state_.correct / state_.samples, 2) + " % " +
             with_digits((state_.samples - samples_before) / seconds, 0) + " samples/s" +
             engine_->memory_use());
+    if (checkpoints_) refuse_diverged(state_.loss, state_.step);
     state_.epoch += 1;
     state_.consumed = 0;
     state_.loss = state_.correct = state_.samples = 0;
@@ -198,6 +200,7 @@ void Training::reduce_totals() {
 void Training::save() {
     if (!checkpoints_) return;
     reduce_totals();
+    refuse_diverged(state_.loss, state_.step);
     if (!writer_) return;
     engine_->fetch();
     auto checkpoint = to_checkpoint(state_, engine_->numbers());

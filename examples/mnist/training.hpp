@@ -75,8 +75,6 @@ private:
     ddprun::ProcessGroup group_;
     SampleCounts counts_;
     ddprun::Reducer reducer_;
-    /// Ends before the reducer: it may hold recorded reductions.
-    std::unique_ptr<Engine> engine_;
     ddprun::DistributedSampler sampler_;
     std::optional<ddprun::CheckpointFolder> checkpoints_;
     /// Of the first rank.
@@ -86,6 +84,9 @@ private:
     /// What the totals in `state_` do not have yet.
     double new_samples_ = 0;
     ddprun::Metrics metrics_;
+    /// The last, so that it ends first: it may hold recorded reductions, and NCCL's abort waits
+    /// until those are gone. It must not have to wait for the writer's disk too.
+    std::unique_ptr<Engine> engine_;
 };
 
 }  // namespace mnist

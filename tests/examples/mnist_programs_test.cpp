@@ -115,6 +115,23 @@ TEST_CASE("a checkpoint of another seed is refused with what to do") {
     CHECK(last_line(refused.output) == "give the same seed, or another --checkpoint-dir");
 }
 
+TEST_CASE("a run whose loss is no number any more saves nothing, and says so") {
+    const TemporaryFolder folder;
+    for (const std::string every : {"0", "3"}) {
+        const auto saved = folder.in("every" + every);
+        const auto diverged =
+            run("train_mnist",
+                "--data " + digits() + " --epochs 2 --lr 1e30 --checkpoint-every " + every +
+                    " --checkpoint-dir " + saved);
+        CAPTURE(diverged.output);
+
+        CHECK(diverged.exit_code == 2);
+        CHECK(matches(diverged.output, "train_mnist: training has diverged: at step "));
+        CHECK(matches(last_line(diverged.output), "^give a lower --lr; "));
+        CHECK((!fs::exists(saved) || names_in(saved).empty()));
+    }
+}
+
 TEST_CASE("bad data ends train_mnist with 2 and two lines") {
     const TemporaryFolder folder;
     const auto missing = run("train_mnist", "--data " + folder.in("nowhere"));

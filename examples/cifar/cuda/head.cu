@@ -14,7 +14,7 @@ constexpr int warp = 32;
 }  // namespace
 
 /// x is pictures * pixels * channels. Which pixel it was (the first of equals) is kept for
-/// backward.
+/// backward. NaN counts as the largest, so that it reaches the loss.
 extern "C" __global__ void cifar_global_max(
     const Bf16* x, int count, int pixels, int channels, float* features, unsigned char* winners) {
     const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
@@ -24,7 +24,7 @@ extern "C" __global__ void cifar_global_max(
     int winner = 0;
     for (int p = 1; p < pixels; ++p) {
         const float value = widened(first[static_cast<size_t>(p) * channels]);
-        if (value > largest) {
+        if (value > largest || value != value) {
             largest = value;
             winner = p;
         }

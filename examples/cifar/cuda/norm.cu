@@ -4,7 +4,8 @@
 //
 // Forward: sums -> fold -> (all ranks' sums added) -> finish -> apply. Backward the same way; what
 // ReLU and pooling let through is worked out again from the convolution's output, so neither masks
-// nor normalised values are kept. Sums are added in an order that depends on sizes alone.
+// nor normalised values are kept. Sums are added in an order that depends on sizes alone. NaN goes
+// through forward, so that a run that has diverged shows it in its loss.
 #include "bf16.cuh"
 
 using namespace cifar;
@@ -150,7 +151,7 @@ extern "C" __global__ void cifar_norm_finish(
     if (c >= channels) return;
     const float mean = sums[c] / count;
     const float spread = sums[channels + c] / count - mean * mean;
-    const float variance = spread > 0 ? spread : 0;
+    const float variance = spread <= 0 ? 0 : spread;
     const float inverse = 1 / sqrtf(variance + norm_epsilon);
     const float scale = weight[c] * inverse;
     kept[c] = mean;
@@ -187,7 +188,7 @@ extern "C" __global__ void cifar_norm_apply(
         Eight result;
         for (int j = 0; j < 8; ++j) {
             const float z = widened(values.value[j]) * c.scale[j] + c.shift[j];
-            result.value[j] = narrowed((z > 0 ? z : 0) + widened(others.value[j]));
+            result.value[j] = narrowed((z <= 0 ? 0 : z) + widened(others.value[j]));
         }
         y[at] = result;
     }
@@ -205,7 +206,7 @@ extern "C" __global__ void cifar_norm_apply_pool(
             float largest = 0;
             for (int p = 0; p < 4; ++p) {
                 const float z = widened(x[window.at[p]].value[j]) * c.scale[j] + c.shift[j];
-                if (z > largest) largest = z;
+                if (z > largest || z != z) largest = z;
             }
             result.value[j] = narrowed(largest);
         }

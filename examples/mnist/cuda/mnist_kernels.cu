@@ -124,7 +124,8 @@ extern "C" __global__ void mnist_bias_relu_dropout(
     const Long bits = mixed(seed_of(dropout) + first);
     const unsigned draws[2] = {static_cast<unsigned>(bits), static_cast<unsigned>(bits >> 32U)};
     for (unsigned i = 0; i < 2; ++i) {
-        const float value = fmaxf(hidden[first + i] + bias[(first + i) % hidden_count], 0.0F);
+        const float sum = hidden[first + i] + bias[(first + i) % hidden_count];
+        const float value = sum <= 0 ? 0.0F : sum;  // NaN stays
         hidden[first + i] = draws[i] < dropped_below ? 0.0F : value * kept_scale;
     }
 }

@@ -145,6 +145,17 @@ TEST_CASE("a job on GPUs that lost a worker ends with the bits of an undisturbed
     CHECK(matches(alone.output, "^epoch 3/3 loss "));
 }
 
+TEST_CASE("a run on GPUs whose loss is no number any more saves nothing, and says so") {
+    const Machine machine{"--train 40 --test 1"};
+    const auto saved = machine.folder.in("saved");
+    const auto diverged =
+        machine.train("--epochs 1 --lr 1e38 --batch-size 10 --checkpoint-dir " + saved);
+    CAPTURE(diverged.output);
+    CHECK(diverged.exit_code == 2);
+    CHECK(matches(diverged.output, "training has diverged: at step 4 the loss is no finite"));
+    CHECK((!std::filesystem::exists(saved) || std::filesystem::is_empty(saved)));
+}
+
 TEST_CASE("train_cifar names the library or the GPU that is missing in one line") {
     const Machine machine{"--train 5 --test 1"};
     {

@@ -395,6 +395,28 @@ TEST_CASE("two halves of a batch whose sums are added are normalised as the whol
     }
 }
 
+TEST_CASE("a NaN goes through batch norm, ReLU and pooling, alone or over a whole channel") {
+    for (const bool pools : {false, true}) {
+        CAPTURE(pools);
+        const NormCase c{2, 4, 8, pools};
+        auto numbers_with_nan = c.x;
+        numbers_with_nan[c.channels] = std::nan("");  // channel 0 of the first picture's pixel 1
+        const auto x = tensor(numbers_with_nan);
+        const auto is_nan = [](double value) { return std::isnan(value); };
+
+        auto running = beginning_averages(c.channels);
+        const auto of_others = c.finished(c.forward_sums(tensor(c.x)), c.rows(), running);
+        const auto alone = numbers(c.applied(x, of_others, nullptr));
+        CHECK(std::isnan(alone[pools ? 0 : c.channels]));
+        CHECK(std::count_if(alone.begin(), alone.end(), is_nan) == 1);
+
+        const auto kept = c.finished(c.forward_sums(x), c.rows(), running);
+        CHECK(std::isnan(kept[c.channels]));
+        const auto all = numbers(c.applied(x, kept, nullptr));
+        CHECK(std::size_t(std::count_if(all.begin(), all.end(), is_nan)) == c.output_rows());
+    }
+}
+
 TEST_CASE("evaluation normalises by the running averages") {
     const NormCase c{2, 2, 8, false};
     std::vector<float> running;
@@ -510,6 +532,20 @@ TEST_CASE("the last layer's kernels give scores, loss and right answers") {
     }
     CHECK(c.totals[0] == doctest::Approx(10 + sum).epsilon(1e-5));
     CHECK(c.totals[1] == 20 + right);
+}
+
+TEST_CASE("a NaN in any pixel is a NaN in the picture's loss, and in no other's") {
+    for (std::size_t pixel = 0; pixel < pixels; ++pixel) {
+        HeadCase c;
+        c.x[(pixels + pixel) * features + 3] = std::nan("");
+        c.forward();
+        CHECK(std::isnan(c.maxima[features + 3]));
+        CHECK(c.winners[features + 3] == pixel);
+        CHECK(std::isnan(c.losses[1]));
+        CHECK(std::isfinite(c.losses[0]));
+        CHECK(std::isfinite(c.losses[2]));
+        CHECK(std::isnan(c.totals[0]));
+    }
 }
 
 TEST_CASE("the last layer's kernels send gradients to its weights and to the largest pixels") {

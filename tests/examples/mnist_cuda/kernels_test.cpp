@@ -116,6 +116,24 @@ TEST_CASE("bias, ReLU and dropout: the same units are dropped as on the CPU") {
     CHECK(dropped < hidden.size() / 3);
 }
 
+TEST_CASE("ReLU lets NaN through where nothing is dropped") {
+    const Position position{41, 0, 0};
+    Floats hidden(hidden_count, std::nanf(""));
+    const Floats bias(hidden_count);
+
+    REQUIRE(cuda_on_cpu::launch(
+        "mnist_bias_relu_dropout",
+        {{blocks_for(hidden_count / 2, 256)}, {256}},
+        hidden.data(),
+        bias.data(),
+        1U,
+        Dropout{&position, 9, 2, 1}));
+
+    const auto kept =
+        std::count_if(hidden.begin(), hidden.end(), [](float value) { return std::isnan(value); });
+    CHECK(kept > static_cast<std::ptrdiff_t>(hidden_count / 2));
+}
+
 TEST_CASE("the last layer: loss, what is right, and the gradients before it") {
     const Pictures pictures{9};
     const Position position{0, 1, 0};
