@@ -11,17 +11,22 @@
 #
 # Kernels are `extern "C" __global__` functions and are found by their names. DDPRUN_NVCC is the
 # compiler, 12.8 or newer, and false where there is none that can do this; one line of the
-# configuration says why. It is looked for in CUDACXX, PATH and /usr/local/cuda/bin;
-# -DDDPRUN_NVCC_PROGRAM=PATH says which, =OFF that none is wanted.
+# configuration says why. -DDDPRUN_NVCC_PROGRAM=PATH says which, =OFF that none is wanted; else it
+# is looked for in CUDACXX, PATH and /usr/local/cuda/bin. With DDPRUN_STRICT_KERNELS its warnings are
+# errors.
 
 set(DDPRUN_GPUS 80 90 100 CACHE STRING
   "Compute capabilities that kernels are compiled for; later GPUs get the last one's PTX")
 
 function(ddprun_find_nvcc)
-  find_program(DDPRUN_NVCC_PROGRAM nvcc HINTS $ENV{CUDACXX} PATHS /usr/local/cuda/bin
-    DOC "CUDA's compiler, for kernels")
-  if("$ENV{CUDACXX}" MATCHES "/" AND EXISTS "$ENV{CUDACXX}" AND NOT IS_DIRECTORY "$ENV{CUDACXX}")
-    set(DDPRUN_NVCC_PROGRAM $ENV{CUDACXX} CACHE FILEPATH "CUDA's compiler, for kernels" FORCE)
+  # What was given, OFF too, comes before CUDACXX.
+  if(NOT DEFINED DDPRUN_NVCC_PROGRAM OR DDPRUN_NVCC_PROGRAM MATCHES "-NOTFOUND$")
+    if("$ENV{CUDACXX}" MATCHES "/" AND EXISTS "$ENV{CUDACXX}" AND NOT IS_DIRECTORY "$ENV{CUDACXX}")
+      set(DDPRUN_NVCC_PROGRAM $ENV{CUDACXX} CACHE FILEPATH "CUDA's compiler, for kernels" FORCE)
+    else()
+      find_program(DDPRUN_NVCC_PROGRAM nvcc HINTS $ENV{CUDACXX} PATHS /usr/local/cuda/bin
+        DOC "CUDA's compiler, for kernels")
+    endif()
   endif()
   set(code "")
   foreach(gpu ${DDPRUN_GPUS})
@@ -67,6 +72,10 @@ function(ddprun_add_kernels target)
     message(FATAL_ERROR "ddprun_add_kernels(${target}): there is no nvcc; ask if(DDPRUN_NVCC) first")
   endif()
   set(includes $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)
+  set(strict)
+  if(DDPRUN_STRICT_KERNELS)
+    set(strict -Werror all-warnings -Xptxas -Werror)
+  endif()
   foreach(file ${ARGN})
     get_filename_component(source ${file} ABSOLUTE)
     get_filename_component(name ${file} NAME_WE)
@@ -74,7 +83,7 @@ function(ddprun_add_kernels target)
     file(MAKE_DIRECTORY ${folder})
     set(fatbin ${folder}/${name}.fatbin)
     add_custom_command(OUTPUT ${fatbin}
-      COMMAND ${DDPRUN_NVCC} -std=c++20 -fatbin ${DDPRUN_NVCC_CODE} -lineinfo -Werror all-warnings -Xptxas -Werror
+      COMMAND ${DDPRUN_NVCC} -std=c++20 -fatbin ${DDPRUN_NVCC_CODE} -lineinfo ${strict}
         "$<$<BOOL:${includes}>:-I$<JOIN:${includes},;-I>>" -MD -MF ${fatbin}.d -MT ${fatbin} -o ${fatbin} ${source}
       DEPENDS ${source} DEPFILE ${fatbin}.d VERBATIM COMMAND_EXPAND_LISTS
       COMMENT "Compiling the kernels of ${file}")
