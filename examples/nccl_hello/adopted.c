@@ -37,9 +37,10 @@ static int give_up(ncclComm_t comm, ncclResult_t state) {
                                                         : ncclGetErrorString(state));
 }
 
-/* After every NCCL call on a non-blocking communicator. */
-static int await_ready(ncclComm_t comm) {
+/* After every NCCL call on a non-blocking communicator; `called` is what it returned. */
+static int await_ready(ncclComm_t comm, ncclResult_t called) {
     ncclResult_t state = ncclInProgress;
+    if (called != ncclSuccess && called != ncclInProgress) return give_up(comm, called);
     while (!is_over(comm, &state) && state == ncclInProgress)
         sched_yield();
     return state == ncclSuccess ? 0 : give_up(comm, state);
@@ -62,6 +63,7 @@ static int meet(const ddprun_world* world, ncclComm_t* comm) {
     char* value;
     size_t bytes;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclResult_t called;
     if (ddprun_store_connect(world, 60000, &store)) return fail("store", ddprun_last_error());
     if (world->rank == 0 &&
         (ncclGetUniqueId(&id) != ncclSuccess || ddprun_store_set(store, "nccl_id", &id, sizeof id)))
@@ -72,8 +74,8 @@ static int meet(const ddprun_world* world, ncclComm_t* comm) {
     ddprun_free(value);
     ddprun_store_free(store);
     config.blocking = 0;
-    ncclCommInitRankConfig(comm, world->world_size, id, world->rank, &config);
-    return *comm ? await_ready(*comm) : fail("init", ncclGetLastError(NULL));
+    called = ncclCommInitRankConfig(comm, world->world_size, id, world->rank, &config);
+    return *comm ? await_ready(*comm, called) : fail("init", ncclGetLastError(NULL));
 }
 
 int main(int count, char** arguments) {
@@ -98,8 +100,9 @@ int main(int count, char** arguments) {
     if (meet(&world, &comm)) return 1;
 
     for (long step = 0; step < steps; ++step) {
-        ncclAllReduce(data, data, COUNT, ncclFloat, ncclSum, comm, stream);
-        if (await_ready(comm) || await_stream(stream, comm)) return 1;
+        const ncclResult_t called =
+            ncclAllReduce(data, data, COUNT, ncclFloat, ncclSum, comm, stream);
+        if (await_ready(comm, called) || await_stream(stream, comm)) return 1;
         if (step == 0) {
             printf("rank %d of %d: the first step is done\n", rank, world.world_size);
             fflush(stdout);
@@ -107,7 +110,6 @@ int main(int count, char** arguments) {
         ddprun_report_progress((uint64_t)step + 1);
     }
     printf("rank %d of %d: %ld steps\n", rank, world.world_size, steps);
-    ncclCommFinalize(comm);
-    if (await_ready(comm)) return 1;
+    if (await_ready(comm, ncclCommFinalize(comm))) return 1;
     return ncclCommDestroy(comm) == ncclSuccess ? 0 : 1;
 }
