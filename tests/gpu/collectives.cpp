@@ -60,16 +60,29 @@ Held held(const Gpu& gpu) {
     return {entries("/proc/self/fd"), entries("/proc/self/task"), gpu.used_bytes()};
 }
 
-/// Threads that NCCL has told to end take a moment.
+/// A GPU's memory is also taken by the other ranks on it, and what they do meanwhile.
+constexpr std::size_t slack_bytes = std::size_t{16} << 20;
+
+/// Threads that NCCL has told to end take a moment, and memory that another rank gives back.
 Held settled(const Gpu& gpu, const Held& before) {
     const auto until = Clock::now() + 5s;
     auto now = held(gpu);
     while (Clock::now() < until &&
-           (now.threads > before.threads || now.descriptors > before.descriptors)) {
+           (now.threads > before.threads || now.descriptors > before.descriptors ||
+            now.gpu_bytes > before.gpu_bytes + slack_bytes)) {
         std::this_thread::sleep_for(10ms);
         now = held(gpu);
     }
     return now;
+}
+
+/// Returns when all ranks have come here: what each holds can be compared from then on.
+void meet(const World& world, Store& store, const std::string& where) {
+    std::vector<std::string> all;
+    for (int rank = 0; rank < world.world_size; ++rank)
+        all.push_back(where + "/" + std::to_string(rank));
+    store.set(all[static_cast<std::size_t>(world.rank)], "here");
+    store.wait(all, 30s);
 }
 
 void cycle(const World& world, const Store& store, bool is_aborted) {
@@ -126,12 +139,15 @@ void sums(const World& world, std::size_t most_bytes) {
 }
 
 void cycles(const World& world, int count) {
-    const auto store = Store::connect(world);
+    auto store = Store::connect(world);
     const Gpu gpu(device_of(world));
     const int first_ones = std::min(10, count / 2);  // what is loaded once and kept
     for (int i = 0; i < first_ones; ++i)
         cycle(world, store, i % 2 == 1);
+    // No rank looks while another one still has a group, or has the next one already.
+    meet(world, store, "first ones done");
     const auto before = held(gpu);
+    meet(world, store, "looked");
     double longest = 0;
     const auto begin = Clock::now();
     for (int i = first_ones; i < count; ++i) {
@@ -140,6 +156,7 @@ void cycles(const World& world, int count) {
         longest = std::max(longest, milliseconds_since(start));
     }
     const auto each = milliseconds_since(begin) / (count - first_ones);
+    meet(world, store, "all done");
     const auto after = settled(gpu, before);
     const auto mebibytes = [](std::size_t bytes) { return bytes >> 20; };
     if (world.rank == 0) {
