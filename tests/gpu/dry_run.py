@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""dry_run.py BUILD: tries gpu_check.py where there is no GPU. Over the fake one every check has to pass or say what it lacks;
+"""dry_run.py BUILD: tries gpu_check.py where there is no GPU; FAKE_GPU_KERNELS names the kernels' libraries. Over the fake one every check has to pass or say what it lacks;
 without one, and with one whose collectives fail, the script has to say so and to end as it promises."""
 import os
 import pathlib
@@ -54,7 +54,6 @@ def main():
 
         fake = {
             "LD_LIBRARY_PATH": str(BUILD / "fake_gpu"), "FAKE_GPU_FOLDER": folder, "FAKE_GPU_COUNT": "1",
-            "FAKE_GPU_KERNELS": ":".join(map(str, sorted((BUILD / "lib").glob("lib*kernels*.so")))),
             "FAKE_NCCL_NOTICES_DEATHS": "1", "FAKE_NCCL_BLOCKING": "allowed"}
         code, output = gpu_check({**fake, "FAKE_GPU_COUNT": "0"}, "--probe")
         expect(code == 77 and "finds no GPU" in output, "a driver without a GPU", output)

@@ -20,7 +20,7 @@ from jobs import Failed, Job, Skipped
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SKIP = 77
-# All checks together; one whose turn comes later is skipped.
+# All checks together: one whose turn comes later is skipped, and what is started has no more than is left.
 BUDGET_S = 570
 MEBIBYTE = 1 << 20
 SHOWN_LINES = 25
@@ -55,7 +55,10 @@ def find_nccl():
 
 def package_folders():
     """Of this Python and of the one that has PyTorch."""
-    pythons = [sys.prefix, str(pathlib.Path(torch_python()).parents[1])]
+    pythons = [sys.prefix]
+    program = shutil.which(torch_python())
+    if program:
+        pythons.append(str(pathlib.Path(program).absolute().parents[1]))
     return [str(found) for prefix in pythons for found in pathlib.Path(prefix).glob("lib/python3*/*-packages")] + sys.path
 
 
@@ -66,13 +69,14 @@ def torch_python():
 class Bench:
     """What all checks share."""
 
-    def __init__(self, build, is_short, folder):
+    def __init__(self, build, is_short, folder, until):
         self.bin = pathlib.Path(build).resolve() / "bin"
         self.is_short = is_short
         self.folder = pathlib.Path(folder)
         self.count = 0
         self.last_log = None
         self.nccl = os.environ.get("DDPRUN_NCCL") or find_nccl()
+        self.until = until
 
     def pick(self, whole, short):
         return short if self.is_short else whole
@@ -86,6 +90,7 @@ class Bench:
     def start(self, command, limit_s, environment=None):
         self.count += 1
         self.last_log = self.folder / f"{self.count}.log"
+        limit_s = min(limit_s, max(1, self.until - time.monotonic()))
         return Job(command, self.last_log, limit_s, {"DDPRUN_NCCL": self.nccl, **(environment or {})})
 
     def launched(self, ranks, command, limit_s, options=()):
@@ -426,12 +431,12 @@ CHECKS = [
 ]
 
 
-def make(bench, name, check, until):
+def make(bench, name, check):
     """(name, result, seconds, figure)"""
     start = time.monotonic()
     bench.last_log = None
     try:
-        if start > until:
+        if start > bench.until:
             raise Skipped("no time was left for it")
         figure_of = check(bench)
         is_target = isinstance(figure_of, Target)
@@ -450,6 +455,27 @@ def make(bench, name, check, until):
     return name, result, time.monotonic() - start, text
 
 
+def leave(*_):
+    """When told to end: once, so that what is left can be ended in peace."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(128 + signal.SIGTERM)
+
+
+def run(build, is_short, chosen):
+    """The rows of the table. Whatever ends it, no job and no file is left."""
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="ddprun-gpu-") as folder:
+        bench = Bench(build, is_short, folder, time.monotonic() + BUDGET_S)
+        print(f"NCCL: {bench.nccl}", flush=True)
+        try:
+            for name, check in chosen:
+                rows.append(make(bench, name, check))
+                print(f"{rows[-1][1]:8} {rows[-1][2]:6.1f} s  {name}: {rows[-1][3]}", flush=True)
+        finally:
+            jobs.end_all(0)
+    return rows
+
+
 def main():
     arguments = sys.argv[1:]
     missing = probe()
@@ -466,14 +492,8 @@ def main():
         print("usage: gpu_check.py [--probe] BUILD [--short] [--only=WORDS]; checks: " + "; ".join(name for name, _ in CHECKS))
         return 2
     jobs.adopt_orphans()
-    until = time.monotonic() + BUDGET_S
-    rows = []
-    with tempfile.TemporaryDirectory(prefix="ddprun-gpu-") as folder:
-        bench = Bench(builds[0], is_short, folder)
-        print(f"NCCL: {bench.nccl}", flush=True)
-        for name, check in chosen:
-            rows.append(make(bench, name, check, until))
-            print(f"{rows[-1][1]:8} {rows[-1][2]:6.1f} s  {name}: {rows[-1][3]}", flush=True)
+    signal.signal(signal.SIGTERM, leave)
+    rows = run(builds[0], is_short, chosen)
     width = max(len(row[0]) for row in rows)
     print(f"\n{'check':{width}}  {'result':8} {'time':>8}  figure")
     for name, result, seconds, text in rows:

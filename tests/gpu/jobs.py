@@ -10,6 +10,8 @@ import time
 PR_SET_CHILD_SUBREAPER = 36
 # A launcher that is told to end has this long to end its workers.
 FAREWELL_S = 10
+# What is just ending when a check is over is not left behind.
+GRACE_S = 3
 
 
 class Failed(Exception):
@@ -56,13 +58,14 @@ def is_zombie(pid):
         return True
 
 
-def end_all():
-    """Ends every descendant; returns the names of those that were still running."""
+def end_all(grace_s=GRACE_S):
+    """Ends every descendant that does not end by itself; returns the names of those."""
     left = []
-    until = time.monotonic() + FAREWELL_S
+    patience = time.monotonic() + grace_s
+    until = patience + FAREWELL_S
     while True:
         running = [pid for pid in descendants(os.getpid()) if not is_zombie(pid)]
-        for pid in running:
+        for pid in running if time.monotonic() >= patience else []:
             left.append(name_of(pid))
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -118,7 +121,7 @@ class Job:
             if self.process.poll() is not None:
                 raise Failed(f"ended with {self.process.returncode} before {what}")
             if self.left_s() == 0:
-                raise Failed(f"not within {self.limit_s} s: {what}")
+                raise Failed(f"not within {self.limit_s:.0f} s: {what}")
             time.sleep(0.002)
 
     def code(self):
@@ -126,7 +129,7 @@ class Job:
         try:
             return self.process.wait(self.left_s())
         except subprocess.TimeoutExpired:
-            raise Failed(f"not done after {self.limit_s} s") from None
+            raise Failed(f"not done after {self.limit_s:.0f} s") from None
 
     def require(self, code=0):
         """Waits for the end, which has to be this one; the output."""
