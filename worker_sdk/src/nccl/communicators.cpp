@@ -33,7 +33,8 @@ Trouble given_up() {
 
 Communicators::Communicators(const NcclFunctions& nccl, Settings settings)
     : nccl_(nccl),
-      settings_(std::move(settings)) {}
+      settings_(std::move(settings)),
+      abort_timeout_(settings_.abort_timeout) {}
 
 Communicators::~Communicators() {
     if (parter_.joinable()) parter_.join();
@@ -131,21 +132,20 @@ Trouble Communicators::trouble_of(Result result) {
 }
 
 void Communicators::abort() {
+    const auto timeout = abort_timeout();
     std::unique_lock lock(abort_mutex_);
     if (!is_aborted_.exchange(true)) {
         settings_.before_abort();
         aborter_ = start_quiet_thread([this] { abort_all(); });
     }
     const bool is_captured = is_captured_;
-    const auto patience = is_captured ? std::min<std::chrono::milliseconds>(
-                                            settings_.abort_timeout, patience_with_graphs)
-                                      : settings_.abort_timeout;
+    const auto patience =
+        is_captured ? std::min<std::chrono::milliseconds>(timeout, patience_with_graphs) : timeout;
     if (abort_ended_.wait_for(lock, patience, [&] { return has_abort_ended_; }) || is_captured)
         return;
     settings_.end_process(
         "NCCL's abort did not return within " +
-        std::to_string(
-            std::chrono::duration_cast<std::chrono::seconds>(settings_.abort_timeout).count()) +
+        std::to_string(std::chrono::duration_cast<std::chrono::seconds>(timeout).count()) +
         " s: the GPU, or a kernel on it, is stuck; this process ends so that the launcher can "
         "start another");
 }

@@ -77,6 +77,10 @@ public:
     abi::Result state(Comm comm);
     groups::Trouble trouble_of(abi::Result result);
 
+    /// How long an abort may take: as long as what is on the device before its kernels, at most.
+    void wait_for_aborts(std::chrono::milliseconds timeout) { abort_timeout_ = timeout; }
+    std::chrono::milliseconds abort_timeout() const { return abort_timeout_; }
+
     /// From now on calls may be part of a graph.
     void note_capture() { is_captured_ = true; }
 
@@ -98,6 +102,7 @@ private:
     std::mutex mutex_;  // guards NCCL's calls, and comms_
     std::vector<Comm> comms_;
 
+    std::atomic<std::chrono::milliseconds> abort_timeout_;
     std::atomic<bool> is_captured_ = false;
     std::atomic<bool> is_aborted_ = false;
     std::mutex abort_mutex_;

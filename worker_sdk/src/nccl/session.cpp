@@ -4,6 +4,7 @@
 #include "worker_sdk/src/groups/collective.hpp"
 #include "worker_sdk/src/nccl/unique_id.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <string>
 #include <utility>
@@ -177,6 +178,10 @@ Target Session::target(DriverFunctions::Stream stream) const {
     return {nccl_, all_, stream, settings_.rank, settings_.world_size};
 }
 
+void Session::note_steps() {
+    comms_->wait_for_aborts(std::max(milliseconds(settings_.abort_timeout_ms), timeout()));
+}
+
 milliseconds Session::timeout() const {
     return milliseconds(settings_.timeout_ms);
 }
@@ -242,13 +247,15 @@ Overseer::Work Session::work_of(const DdprunCollective& collective) {
 
 Outcome Session::run(const DdprunCollective& collective) {
     const auto work = work_of(collective);
-    const Overseer::Watch watch(
-        overseer_, work, last_moment_of(milliseconds(collective.timeout_ms)));
+    const auto timeout = milliseconds(collective.timeout_ms);
     const OnDevice here(device_);
     auto& queue = *queues_[static_cast<std::size_t>(work)];
-    const auto patience = patience_for(milliseconds(collective.timeout_ms));
-    auto trouble = perform(collective, queue, patience);
+    auto trouble = [&] {
+        const Overseer::Watch watch(overseer_, work, last_moment_of(timeout));
+        return perform(collective, queue, patience_for(timeout));
+    }();
     if (trouble) {
+        const Overseer::Watch watch(overseer_, work, last_moment_of(2 * patience_after_abort()));
         give_up(*trouble);
         await_idle([&] { return queue.look() != DriverFunctions::not_ready; });
     }
@@ -313,7 +320,7 @@ Outcome Session::await(Queue& queue, Comm comm, const Patience& patience) {
 /// An abort that has ended has made the kernels leave; more than a moment means that the device is
 /// stuck.
 void Session::await_idle(const std::function<bool()>& is_over) const {
-    const auto until = Clock::now() + milliseconds(settings_.abort_timeout_ms);
+    const auto until = Clock::now() + patience_after_abort();
     for (Pause pause; !is_over(); pause.take())
         if (Clock::now() >= until)
             settings_.end_process(

@@ -55,6 +55,10 @@ public:
     const NcclFunctions& nccl() const { return nccl_; }
     /// 1 on the device until the communicators are aborted.
     DriverFunctions::DevicePointer is_sound_word() const { return is_sound_->on_device(); }
+    /// Once there are steps, an abort may find the program's own work before a bucket.
+    void note_steps();
+    /// What an abort may take, and then the kernels' end.
+    std::chrono::milliseconds patience_after_abort() const { return comms_->abort_timeout(); }
     /// As long as a collective may take.
     std::chrono::milliseconds timeout() const;
     Patience patience() const;

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include <algorithm>
 #include <utility>
 
 namespace ddprun::nccl {
@@ -40,6 +39,7 @@ Steps::Steps(Session& session, const DeviceKernels& kernels)
 
 Outcome Steps::start() {
     if (queue_.trouble()) return queue_.trouble();
+    session_.note_steps();
     const auto bytes = sums_at + DeviceKernels::sums_bytes();
     if (const auto status = driver_.memory_allocate(&memory_, bytes)) return outcome_of(status);
     if (const auto status = driver_.memory_set(memory_, 0, bytes, queue_.stream()))
@@ -69,12 +69,12 @@ Outcome Steps::start() {
 
 Steps::~Steps() {
     const OnDevice here(session_.device());
-    if (watchdog_)
-        await_until([&] {
-            return watchdog_->is_over() && std::all_of(ends_.begin(), ends_.end(), [&](auto end) {
-                       return has_ended(end);
-                   });
-        });
+    if (watchdog_) {
+        await_until([&] { return watchdog_->is_over(); });
+        for (const auto end : ends_)
+            for (Pause pause; !has_ended(end); pause.take()) {
+            }
+    }
     dismiss();
     watchdog_.reset();
     for (const auto event : ends_)
@@ -225,12 +225,17 @@ Outcome Steps::await_slot() {
     return await_until([&] { return has_ended(ends_[next_end_ % most_ahead]); });
 }
 
-/// The watchdog sees to it that this ends.
+/// The watchdog sees to it that this ends. After an abort what is ours has to end soon; what else
+/// the program's stream has to do is awaited too, for its memory is looked at next, but for no
+/// longer than a collective may take.
 template <class IsOver>
 Outcome Steps::await_until(const IsOver& is_over) {
     for (Pause pause; !is_over(); pause.take()) {
         if (!session_.why_aborted()) continue;
-        session_.await_idle(is_over);
+        session_.await_idle([&] { return !watchdog_ || watchdog_->is_over(); });
+        const auto until = Clock::now() + session_.patience_after_abort();
+        for (Pause more; !is_over() && Clock::now() < until; more.take()) {
+        }
         break;
     }
     return session_.why_aborted();
