@@ -165,7 +165,7 @@ Outcome Steps::replay(Stream program, void (*launch)(void* self), void* self) {
 Outcome Steps::await(Stream program) {
     const OnDevice here(session_.device());
     if (const auto status = driver_.event_record(awaited_, program)) return outcome_of(status);
-    return await_until([&] { return has_ended(awaited_); });
+    return await_event(awaited_);
 }
 
 Outcome Steps::read(Stream program, void* to, Pointer from, std::size_t bytes) {
@@ -222,7 +222,7 @@ Outcome Steps::outcome_of(Status status) const {
 }
 
 Outcome Steps::await_slot() {
-    return await_until([&] { return has_ended(ends_[next_end_ % most_ahead]); });
+    return await_event(ends_[next_end_ % most_ahead]);
 }
 
 /// The watchdog sees to it that this ends. After an abort what is ours has to end soon; what else
@@ -239,6 +239,12 @@ Outcome Steps::await_until(const IsOver& is_over) {
         break;
     }
     return session_.why_aborted();
+}
+
+/// What is behind a failure on the device counts as ended, but not as done.
+Outcome Steps::await_event(DriverFunctions::Event event) {
+    if (auto trouble = await_until([&] { return has_ended(event); })) return trouble;
+    return outcome_of(driver_.event_query(event));
 }
 
 bool Steps::has_ended(DriverFunctions::Event event) const {

@@ -75,6 +75,7 @@ private:
     groups::Outcome await_slot();
     template <class IsOver>
     groups::Outcome await_until(const IsOver& is_over);
+    groups::Outcome await_event(DriverFunctions::Event event);
     bool has_ended(DriverFunctions::Event event) const;
 
     Session& session_;
