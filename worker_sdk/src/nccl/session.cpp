@@ -254,12 +254,11 @@ Outcome Session::run(const DdprunCollective& collective) {
         const Overseer::Watch watch(overseer_, work, last_moment_of(timeout));
         return perform(collective, queue, patience_for(timeout));
     }();
-    if (trouble) {
-        const Overseer::Watch watch(overseer_, work, last_moment_of(2 * patience_after_abort()));
-        give_up(*trouble);
-        await_idle([&] { return queue.look() != DriverFunctions::not_ready; });
-    }
-    return trouble;
+    if (!trouble) return {};
+    const Overseer::Watch watch(overseer_, work, last_moment_of(2 * patience_after_abort()));
+    give_up(*trouble);
+    await_idle([&] { return queue.look() != DriverFunctions::not_ready; });
+    return why_aborted();  // the first of several reasons, which a watchdog may have found
 }
 
 Outcome Session::perform(
