@@ -126,6 +126,14 @@ Outcome Steps::reduce(Stream program, const DdprunCollective& collective, Pointe
 }
 
 Outcome Steps::finish(Stream program) {
+    if (auto trouble = latch(program)) return trouble;
+    const OnDevice here(session_.device());
+    if (is_capturing(program)) return {};
+    if (auto trouble = await_slot()) return trouble;
+    return outcome_of(driver_.event_record(ends_[next_end_++ % most_ahead], program));
+}
+
+Outcome Steps::latch(Stream program) {
     if (!std::exchange(has_reduced_, false)) return session_.why_aborted();
     const Session::Enqueuing now(session_);
     if (const auto status = queue_.precede(program)) return outcome_of(status);
@@ -144,8 +152,7 @@ Outcome Steps::end(Stream program) {
             kernels_.count_step(memory_ + commit_at, counter_->on_device(), program))
         return outcome_of(status);
     if (is_capturing(program)) return {};
-    if (auto trouble = await_slot()) return trouble;
-    return outcome_of(driver_.event_record(ends_[next_end_++ % most_ahead], program));
+    return outcome_of(driver_.event_record(ends_[(next_end_ - 1) % most_ahead], program));
 }
 
 Outcome Steps::replay(Stream program, void (*launch)(void* self), void* self) {

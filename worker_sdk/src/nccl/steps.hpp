@@ -50,10 +50,11 @@ public:
     /// Beside the program's stream, after what is in it now. With `values`: these travel as the
     /// collective's data, which has their count of 16-bit floats, each as its world-size-th part.
     groups::Outcome reduce(Stream program, const DdprunCollective& collective, Pointer values);
-    /// The program's stream waits for all that was reduced; then the commit word is decided.
+    /// The program's stream waits for all that was reduced; then the commit word is decided. Waits
+    /// on the host, unless captured, for a step some steps before.
     groups::Outcome finish(Stream program);
     groups::Outcome clip(Stream program, Pointer values, std::size_t count, float max_norm);
-    /// The end of a step. Waits, unless captured, for one some steps before.
+    /// The end of the step that was finished last.
     groups::Outcome end(Stream program);
 
     /// Launches captured steps. Not under capture, like what follows.
@@ -71,6 +72,7 @@ public:
 
 private:
     groups::Outcome start();
+    groups::Outcome latch(Stream program);
     groups::Outcome outcome_of(Status status) const;
     groups::Outcome await_slot();
     template <class IsOver>
