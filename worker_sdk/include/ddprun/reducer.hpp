@@ -141,9 +141,10 @@ public:
 
     /// On nccl: calls `launch`, which launches a graph of captured steps into the group's stream,
     /// once all but a few earlier ones are done. Throws what has gone wrong meanwhile; then
-    /// `launch` is not called. A graph is never launched in any other way: after an abort it would
-    /// find its communicator gone. It is destroyed (cudaGraph_t and cudaGraphExec_t) before the
-    /// Reducer and the last copy of its group: NCCL does not let go of what a graph still has.
+    /// `launch` is not called. `launch` only launches: it calls nothing of this group. A graph is
+    /// never launched in any other way: after an abort it would find its communicator gone. It is
+    /// destroyed (cudaGraph_t and cudaGraphExec_t) before the Reducer and the last copy of its
+    /// group: NCCL does not let go of what a graph still has.
     void replay(const std::function<void()>& launch);
 
     /// On nccl: waits until all is done that is in the group's stream; throws if something went

@@ -20,7 +20,8 @@ struct DdprunDeviceOpen {
     /// Usable until `close`, from any thread.
     DdprunStore store;
     void* self;
-    /// Asked while opening: has the group been given up meanwhile?
+    /// Asked while anything is waited for, from any thread, until `close`: has the group been given
+    /// up meanwhile?
     int (*is_given_up)(void* self);
     /// An abort did not come back, and what hangs cannot be called back. Does not return.
     void (*end_process)(void* self, const char* text);
