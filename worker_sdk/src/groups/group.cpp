@@ -3,8 +3,7 @@
 
 #include "ddprun/error.hpp"
 #include "worker_sdk/src/groups/loopback.hpp"
-
-#include <signal.h>
+#include "worker_sdk/src/quiet_thread.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -30,20 +29,6 @@ constexpr auto between_checks = 200ms;
 constexpr auto between_looks_for_quick_ones = 1ms;
 constexpr int looks_in_vain = 100;
 
-/// Starts a thread on which no signal is delivered, but those that the thread causes itself.
-template <class Body>
-std::thread start_without_signals(Body body) {
-    sigset_t blocked;
-    sigset_t before;
-    sigfillset(&blocked);
-    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGPROF})
-        sigdelset(&blocked, own);
-    ::pthread_sigmask(SIG_SETMASK, &blocked, &before);
-    std::thread thread(std::move(body));
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return thread;
-}
-
 /// With the call that it happened in.
 Trouble placed(const Collective& collective, Trouble trouble) {
     if (trouble.kind == Trouble::Kind::mismatch) return trouble;
@@ -64,7 +49,7 @@ std::shared_ptr<Group> Group::create(
     group->founding_ = std::move(founding);
     auto* raw = group.get();
     group->lanes_.front().thread =
-        start_without_signals([raw, open = std::move(open)] { raw->serve(open); });
+        start_quiet_thread([raw, open = std::move(open)] { raw->serve(open); });
 
     std::unique_lock lock(group->mutex_);
     group->work_done_.wait(lock, [&] { return group->is_open_ || group->dead_; });
@@ -119,7 +104,7 @@ void Group::launch(Collective collective, Ticket& ticket) {
     auto& lane = lane_of(collective);
     ticket.is_quick = transport_->is_quick(collective);
     if (!lane.thread.joinable())
-        lane.thread = start_without_signals([this, &lane] { work_through(lane); });
+        lane.thread = start_quiet_thread([this, &lane] { work_through(lane); });
     lane.queue.push_back(&ticket);
     ++count;
     if (!ticket.is_quick || !lane.is_looking) lane.changed.notify_one();

@@ -24,8 +24,6 @@ public:
     const std::vector<float*>& parameters() const { return parameters_; }
     float* gradients() const { return gradients_; }
 
-    std::size_t element_count() const { return element_count_; }
-
     /// The gaps as well.
     void zero_gradients(groups::DeviceSteps* steps);
 
