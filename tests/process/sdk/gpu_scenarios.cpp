@@ -422,6 +422,18 @@ void ahead(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
     pair.trainee.model().synchronize();
     expect(done == 30, "all steps done");
     expect(most <= 5, "steps ahead: " + std::to_string(most));
+    // A program that has its own way to update calls no `step`.
+    most = 0;
+    for (int i = 30; i < 60; ++i) {
+        pair.gpu.run([&] { ++done; });
+        pair.trainee.model().zero_gradients();
+        pair.trainee.backward(50);
+        pair.trainee.model().finish();
+        most = std::max(most, i + 1 - done);
+    }
+    pair.trainee.model().synchronize();
+    expect(done == 60, "all steps without `step` done");
+    expect(most <= 5, "steps ahead without `step`: " + std::to_string(most));
 }
 
 void metrics(const ProcessGroup& on_gpu, const ProcessGroup&) {
