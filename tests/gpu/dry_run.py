@@ -4,9 +4,13 @@
 without one, and with one whose collectives fail, the script has to say so and to end as it promises."""
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
+
+import jobs
 
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(sys.argv[1]).resolve()
@@ -45,6 +49,23 @@ def is_built(module):
     return any((BUILD / folder / module).exists() for folder in ("bin", "lib"))
 
 
+def told_to_end(fake, folder):
+    """In mid check; what it had made must be gone."""
+    script = subprocess.Popen(
+        [sys.executable, HERE / "gpu_check.py", BUILD, "--only=SIGSTOP"], env={**os.environ, **fake, "TMPDIR": folder},
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    until = time.monotonic() + LIMIT_S
+    workers = []
+    while len(workers) < 3 and script.poll() is None and time.monotonic() < until:
+        time.sleep(0.01)
+        workers = [pid for pid in jobs.descendants(script.pid) if jobs.name_of(pid) == "gpu_worker"]
+    script.terminate()
+    output = script.communicate(timeout=LIMIT_S)[0].decode(errors="replace")
+    expect(script.returncode == 128 + signal.SIGTERM, f"told to end it has to end with 143, not {script.returncode}", output)
+    expect(len(workers) == 3 and all(map(jobs.is_zombie, workers)), "its jobs are gone", output)
+    expect(not list(pathlib.Path(folder).glob("ddprun-gpu-*")), "its folder is gone", output)
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="ddprun-dry-") as folder:
         code, output = gpu_check({"LD_LIBRARY_PATH": folder}, BUILD)
@@ -69,6 +90,8 @@ def main():
         expect(code == 1, "exit code 1 when checks fail", output)
         failed = [check for check, result in results(output).items() if result == "FAILED"]
         expect("sums, 1 rank" in failed and "sums, 4 ranks share the GPU" in failed, "the others had their turn", output)
+
+        told_to_end(fake, folder)
         left = [entry for entry in os.listdir(folder) if not entry.startswith("fake_nccl_")]
         expect(not left, f"left behind: {left}", output)
 
