@@ -56,7 +56,7 @@ const std::vector<Arrow> arrows{
       "rendezvous/client/",
       "rendezvous/store/"}},
     {"examples/", {"gpu/"}},
-    {"examples/cifar/", {"gpu/", "mnist/random.hpp", "mnist/progress.hpp"}},
+    {"examples/cifar/", {"gpu/", "mnist/random.hpp", "mnist/divergence.hpp", "mnist/progress.hpp"}},
 };
 
 /// No sockets, threads, clocks, environment.
