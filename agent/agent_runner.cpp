@@ -280,6 +280,7 @@ void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
     if (plan_->logs.is_none())
         keeper_.note_error_files(
             temporary_error_file_stem(config_.worker, *plan_), config_.worker.nproc);
+    if (!config_.shares_store) stores_.wait_until_closed();
     workers_.spawn(*plan_);
     const auto level = assignment.restart_count > 0 ? log::Level::warning : log::Level::info;
     // More than are allowed, once the budget was refilled.
@@ -460,6 +461,8 @@ void AgentRunner::finish(JobReport report) {
     console_.write(STDERR_FILENO, screen_of(report, config_.report));
     write_reports(report, config_.report, original_of(report.first_cause), post_mortem_);
     if (!rendezvous_.is_hosting() || is_server_idle_) return leave();
+    // It may never have had a job: this agent itself may not have got as far.
+    rendezvous_.ask_if_server_is_idle();
     // The server outlives the job by the last agent's goodbye, or by its lease.
     patience_.expires_after(config_.settings.lease + limits::drain_margin);
     patience_.async_wait([this](const boost::system::error_code& ec) {

@@ -110,7 +110,12 @@ public:
     int run() {
         timer_ = ::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
         const auto verdict = watch();
-        ::kill(side_.agent, SIGKILL);
+        if (verdict != Verdict::ended) {
+            agent_state_ = state_of(side_.agent);
+            agent_place_ = kernel_place_of(side_.agent);
+        }
+        // One that was reaped has no number any more: somebody else may have it.
+        if (verdict != Verdict::ended) ::kill(side_.agent, SIGKILL);
         name_stuck(kill_everything());
         remove_error_files(*side_.page);
         // Only now does the server see this node's connection end.
@@ -128,10 +133,12 @@ private:
         for (;;) {
             arm_timer();
             wait_for_anything();
+            // Before it is looked at what came: when this process stands still, nobody else is
+            // late.
+            const auto now = Clock::now();
             read_signals();
             read_agent();
             if (has_agent_ended()) return Verdict::ended;
-            const auto now = Clock::now();
             if (const auto fence = fence_end(); fence && now >= *fence) return Verdict::past_fence;
             if (patience_ends_at_ && now >= *patience_ends_at_) return Verdict::silent;
         }
@@ -181,6 +188,8 @@ private:
     /// Ctrl-Z: first the workers, which are no part of the terminal's foreground, then this process
     /// as anybody else. The agent goes on: its lease does.
     void suspend() {
+        // It is blocked until the workers stand: a SIGCONT that comes meanwhile takes it away.
+        ::raise(SIGTSTP);
         forward(SIGTSTP);
         wait_until_heard(Clock::now() + limits::suspend_patience);
         stop_here();
@@ -204,8 +213,7 @@ private:
         sigset_t stop;
         sigemptyset(&stop);
         sigaddset(&stop, SIGTSTP);
-        ::raise(SIGTSTP);
-        // It was blocked until here and does by default what it does to anybody.
+        // By default it does what it does to anybody.
         ::sigprocmask(SIG_UNBLOCK, &stop, nullptr);
         ::sigprocmask(SIG_BLOCK, &stop, nullptr);
     }
@@ -306,15 +314,8 @@ private:
     int judge(Verdict verdict) const {
         switch (verdict) {
             case Verdict::ended: break;
-            case Verdict::past_fence:
-                say("ddprun: the agent (pid %d) was past its fence: it and its workers were "
-                    "killed\n",
-                    side_.agent);
-                return exit_codes::internal_error;
-            case Verdict::silent:
-                say("ddprun: the agent (pid %d) did not answer: it and its workers were killed\n",
-                    side_.agent);
-                return exit_codes::internal_error;
+            case Verdict::past_fence: return found_wanting("was past its fence");
+            case Verdict::silent: return found_wanting("did not answer");
         }
         if (WIFEXITED(agent_status_)) return WEXITSTATUS(agent_status_);
         say("ddprun: the agent (pid %d) was killed by signal %d (%s): its workers were killed "
@@ -325,10 +326,23 @@ private:
         return exit_codes::internal_error;
     }
 
+    /// With what it was doing: that is all there is to find out why.
+    int found_wanting(const char* how) const {
+        say("ddprun: the agent (pid %d, state %c%s%s) %s: it and its workers were killed\n",
+            side_.agent,
+            agent_state_,
+            agent_place_[0] != '\0' ? " in " : "",
+            agent_place_.data(),
+            how);
+        return exit_codes::internal_error;
+    }
+
     KeeperSide& side_;
     int timer_ = -1;
     int connection_ = -1;
     int agent_status_ = 0;
+    char agent_state_ = '?';
+    KernelPlace agent_place_{};
     std::uint32_t signals_sent_ = 0;
     std::uint32_t signals_heard_ = 0;
     int interrupts_ = 0;

@@ -5,20 +5,23 @@
 #include "agent/process/exit_waiter.hpp"
 #include "rendezvous/base/machine.hpp"
 
-// Boost.Process v2 as a waiter only; its function bodies are compiled here, once. What it needs and
+// Boost.Process v2 to reap only; its function bodies are compiled here, once. What it needs and
 // Boost 1.81 forgets to include comes from CMakeLists.txt.
 #include <boost/asio.hpp>
 #include <boost/optional.hpp>
 #include <boost/process/v2/process_handle.hpp>
 #include <boost/process/v2/src.hpp>
 
+#include <fcntl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
+#include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 namespace ddprun::agent {
@@ -29,14 +32,38 @@ constexpr auto waited_by_another = "a worker was waited for by somebody else";
 }  // namespace
 
 /// Shared with the pending wait, whose completion may already be queued when the Child goes.
-struct Child::State {
+struct Child::State : std::enable_shared_from_this<Child::State> {
     pid_t pid = 0;
     int descriptor = -1;
     std::optional<boost::process::v2::process_handle> handle;
-    /// Instead of the two above, where the kernel gives no descriptor.
+    /// Readable when the process has ended.
+    std::optional<boost::asio::posix::stream_descriptor> end;
+    /// Instead of the three above, where the kernel gives no descriptor.
     std::optional<ExitWaiter> waiter;
     OnExit on_exit;
     bool has_exited = false;
+
+    /// Not the handle's own wait: woken by mistake, it waits for the process to end and stops the
+    /// whole loop meanwhile. Asio wakes by mistake who gets the place of a descriptor that was
+    /// closed while it still had something to tell.
+    void wait() {
+        end->async_wait(
+            boost::asio::posix::stream_descriptor::wait_read,
+            [self = shared_from_this()](const boost::system::error_code& ec) {
+                if (ec || !self->handle) return;  // the Child is gone
+                self->look();
+            });
+    }
+
+    void look() {
+        // The raw status: what Boost.Process makes of it no longer tells exit(15) from SIGTERM.
+        int status = 0;
+        boost::system::error_code ec;
+        if (handle->running(status, ec)) return wait();
+        // The status of a child of ours cannot be missing unless somebody else took it.
+        require(!ec, waited_by_another);
+        end_with(status);
+    }
 
     void end_with(int wait_status) {
         has_exited = true;
@@ -62,14 +89,12 @@ Result<Child> Child::watch(boost::asio::io_context& io, pid_t pid, OnExit on_exi
         state->waiter.emplace(std::move(*waiter));
         return Child(std::move(state));
     }
+    const int end = ::fcntl(state->descriptor, F_DUPFD_CLOEXEC, 0);
+    const int error_number = errno;
     state->handle.emplace(io.get_executor(), pid, state->descriptor);
-    // The raw status: what Boost.Process makes of it no longer tells exit(15) from SIGTERM.
-    state->handle->async_wait([state](const boost::system::error_code& ec, int status) {
-        if (!state->handle) return;  // the Child is gone
-        // The status of a child of ours cannot be missing unless somebody else took it.
-        require(!ec, waited_by_another);
-        state->end_with(status);
-    });
+    if (end < 0) return Failure{system_code(error_number), "watch process " + std::to_string(pid)};
+    state->end.emplace(io, end);
+    state->wait();
     return Child(std::move(state));
 }
 
@@ -92,6 +117,7 @@ Child::~Child() {
 void Child::release() {
     if (!state_) return;
     state_->handle.reset();
+    state_->end.reset();
     state_->waiter.reset();
 }
 

@@ -15,8 +15,8 @@ namespace ddprun::agent {
 
 /// A process we started, from its pid on: told what to do, and asked how it ended.
 ///
-/// Waits for exactly this pid (Boost.Process on a pidfd, or a thread where there is none) and reaps
-/// it, then calls `on_exit` once. A signal goes through the pidfd, or to a process that is not yet
+/// Waits for exactly this pid (on a pidfd, or with a thread where there is none) and reaps it, then
+/// calls `on_exit` once. A signal goes through the pidfd, or to a process that is not yet
 /// reaped, so it can never hit a stranger that got the number later.
 /// Destroying a Child neither kills nor waits; who does it early leaves a zombie to `OrphanReaper`.
 /// Used on the agent's thread only.

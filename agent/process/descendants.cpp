@@ -212,6 +212,21 @@ int list_children(std::span<pid_t> pids) {
     return is_known ? static_cast<int>(count) : -1;
 }
 
+KernelPlace kernel_place_of(pid_t pid) {
+    PathBuffer path;
+    std::snprintf(path.data(), path.size(), "/proc/%d/wchan", pid);
+    ProcFile file(path.data(), O_RDONLY);
+    KernelPlace place{};
+    if (file.is_open()) file.read(std::span{place}.first(place.size() - 1));
+    // "0": running, or not ours to know.
+    if (place[0] == '0') place[0] = '\0';
+    return place;
+}
+
+char state_of(pid_t pid) {
+    return read_entry(pid).value_or(ProcessEntry{}).state;
+}
+
 std::vector<ProcessEntry> list_descendants() {
     std::vector<ProcessEntry> found;
     walk_all({}, [&](pid_t pid) {

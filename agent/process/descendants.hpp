@@ -55,6 +55,13 @@ bool has_any_child();
 /// are, which may be more than fit. -1 when /proc does not tell.
 int list_children(std::span<pid_t> pids);
 
+/// Where in the kernel the first thread of a process is: "do_wait", "poll_schedule_timeout". Empty
+/// when that is not told.
+using KernelPlace = std::array<char, 48>;
+KernelPlace kernel_place_of(pid_t pid);
+/// R, S, D, T, Z ...; '?' when that is not told.
+char state_of(pid_t pid);
+
 /// Every descendant, zombies included. Allocates.
 std::vector<ProcessEntry> list_descendants();
 

@@ -33,14 +33,14 @@ boost::asio::awaitable<std::string_view> read_line(net::Tcp::socket& socket, Lin
     co_return std::string_view{};
 }
 
-boost::asio::awaitable<std::optional<PeerAnswer>> question(Endpoint to, std::string line) {
+boost::asio::awaitable<std::optional<PeerAnswer>> question(
+    Endpoint to, std::string line, Duration timeout) {
     error_code ec;
     const auto addr = boost::asio::ip::make_address(to.host, ec);
     if (ec) co_return std::nullopt;
 
     net::Tcp::socket socket(co_await boost::asio::this_coro::executor);
-    const net::Deadline deadline(
-        socket.get_executor(), limits::peer_answer_timeout, [&] { net::close(socket); });
+    const net::Deadline deadline(socket.get_executor(), timeout, [&] { net::close(socket); });
     const net::Tcp::endpoint endpoint(addr, to.port);
     std::tie(ec) = co_await socket.async_connect(endpoint, net::as_values);
     if (ec || deadline.has_passed()) co_return std::nullopt;
@@ -56,10 +56,9 @@ boost::asio::awaitable<std::optional<PeerAnswer>> question(Endpoint to, std::str
 }  // namespace peer_calls
 
 struct PeerCalls::Caller {
-    Caller(net::Tcp::socket taken)
+    Caller(net::Tcp::socket taken, Duration timeout)
         : socket(std::move(taken)),
-          patience(
-              socket.get_executor(), limits::peer_answer_timeout, [this] { net::close(socket); }) {}
+          patience(socket.get_executor(), timeout, [this] { net::close(socket); }) {}
 
     net::Tcp::socket socket;
     net::Deadline patience;
@@ -67,15 +66,17 @@ struct PeerCalls::Caller {
 
 struct PeerCalls::State {
     Hooks hooks;
+    Duration answer_timeout{};
     int last_caller = 0;
     std::map<int, std::shared_ptr<Caller>> callers;
     bool is_over = false;
 };
 
-PeerCalls::PeerCalls(boost::asio::io_context& io, Hooks hooks)
+PeerCalls::PeerCalls(boost::asio::io_context& io, Hooks hooks, Duration answer_timeout)
     : io_(io),
       state_(std::make_shared<State>()) {
     state_->hooks = std::move(hooks);
+    state_->answer_timeout = answer_timeout;
 }
 
 PeerCalls::~PeerCalls() {
@@ -90,7 +91,7 @@ void PeerCalls::take(net::Tcp::socket socket) {
         callers.erase(callers.begin());
     }
     const int number = ++state_->last_caller;
-    callers.emplace(number, std::make_shared<Caller>(std::move(socket)));
+    callers.emplace(number, std::make_shared<Caller>(std::move(socket), state_->answer_timeout));
     boost::asio::co_spawn(io_, hear(state_, number), boost::asio::detached);
 }
 
@@ -125,7 +126,8 @@ void PeerCalls::ask(Neighbours::Ask ask) {
 }
 
 boost::asio::awaitable<void> PeerCalls::call(std::shared_ptr<State> state, Neighbours::Ask ask) {
-    const auto answer = co_await peer_calls::question(ask.to, encode(ask.vouch));
+    const auto answer =
+        co_await peer_calls::question(ask.to, encode(ask.vouch), state->answer_timeout);
     if (!state->is_over) state->hooks.on_answered(ask.id, answer);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "agent/supervise/neighbours.hpp"
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/net/tcp.hpp"
 
 #include <boost/asio/awaitable.hpp>
@@ -15,7 +16,7 @@
 namespace ddprun::agent {
 
 /// `peer_port` and the way to those of others: carries one line each way (supervise/FORMAT.md),
-/// what it means is the machine's business. No call lasts longer than limits::peer_answer_timeout.
+/// what it means is the machine's business. No call lasts longer than its answer timeout.
 /// Lives on the agent's thread.
 class PeerCalls {
 public:
@@ -25,7 +26,10 @@ public:
         std::function<void(int ask, std::optional<PeerAnswer> answer)> on_answered;
     };
 
-    PeerCalls(boost::asio::io_context& io, Hooks hooks);
+    PeerCalls(
+        boost::asio::io_context& io,
+        Hooks hooks,
+        Duration answer_timeout = limits::peer_answer_timeout);
     ~PeerCalls();
     PeerCalls(const PeerCalls&) = delete;
     PeerCalls& operator=(const PeerCalls&) = delete;

@@ -215,4 +215,8 @@ void RendezvousAccess::interrupt_server(int signal, std::string reason) {
     if (server_) server_->interrupt(signal, std::move(reason));
 }
 
+void RendezvousAccess::ask_if_server_is_idle() {
+    if (server_) server_->tell_if_idle();
+}
+
 }  // namespace ddprun::agent

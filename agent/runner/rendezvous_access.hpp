@@ -48,6 +48,8 @@ public:
 
     bool is_hosting() const { return server_ != nullptr; }
     void interrupt_server(int signal, std::string reason);
+    /// `on_server_idle` is the answer, if it has nothing to do.
+    void ask_if_server_is_idle();
 
 private:
     struct Lookup;

@@ -5,6 +5,7 @@
 
 #include <boost/asio/post.hpp>
 
+#include <algorithm>
 #include <future>
 #include <random>
 #include <utility>
@@ -12,7 +13,9 @@
 namespace ddprun::agent {
 namespace {
 
-constexpr int listen_attempts = 64;
+/// Also where any port will do.
+constexpr int fewest_attempts = 64;
+constexpr int most_attempts = 4096;
 
 bool is_free(boost::asio::io_context& io, const std::string& host, std::uint16_t port) {
     return net::listen(io, host, port).has_value();
@@ -31,9 +34,11 @@ std::string own_listen_host(const AgentConfig& config) {
 Result<net::Tcp::acceptor> listen_in_range(
     boost::asio::io_context& io, const std::string& host, PortRange range, Random& random) {
     Result<net::Tcp::acceptor> acceptor = Failure{boost::asio::error::address_in_use, "listen"};
-    std::uniform_int_distribution<int> any_port(range.first, range.last);
-    for (int attempt = 0; attempt < listen_attempts; ++attempt) {
-        acceptor = net::listen(io, host, static_cast<std::uint16_t>(any_port(random)));
+    const int count = range.last - range.first + 1;
+    const int start = std::uniform_int_distribution<int>(0, count - 1)(random);
+    for (int i = 0; i < std::clamp(count, fewest_attempts, most_attempts); ++i) {
+        const int candidate = range.first + (start + i) % count;
+        acceptor = net::listen(io, host, static_cast<std::uint16_t>(candidate));
         if (!acceptor) continue;
         error_code ec;
         const auto port = acceptor->local_endpoint(ec).port();
@@ -57,13 +62,11 @@ RoundStores::RoundStores(boost::asio::io_context& agent, std::string host, PortR
       thread_([this] { io_.run(); }) {}
 
 RoundStores::~RoundStores() {
-    std::promise<void> closed;
-    boost::asio::post(io_, [&] {
+    boost::asio::post(io_, [this] {
         stores_.clear();
         draining_.clear();
-        closed.set_value();
     });
-    closed.get_future().wait();
+    wait_until_closed();
     io_.stop();
     thread_.join();
 }
@@ -97,12 +100,24 @@ void RoundStores::close(std::uint16_t port) {
         stores_.erase(found);
         store->drain(limits::flush_timeout, [this, store] {
             // Not from inside its own callback.
-            boost::asio::post(io_, [this, store] {
-                past_requests_ += store->counters().requests;
-                std::erase_if(draining_, [&](const auto& each) { return each.get() == store; });
-            });
+            boost::asio::post(io_, [this, store] { remove_drained(store); });
         });
     });
+}
+
+void RoundStores::wait_until_closed() {
+    std::promise<void> closed;
+    boost::asio::post(io_, [&] { closed.set_value(); });
+    closed.get_future().wait();
+}
+
+/// It may be gone: all are closed when this object ends, also one that is about to be removed.
+void RoundStores::remove_drained(const server::StoreServer* store) {
+    const auto found = std::find_if(
+        draining_.begin(), draining_.end(), [&](const auto& each) { return each.get() == store; });
+    if (found == draining_.end()) return;
+    past_requests_ += (*found)->counters().requests;
+    draining_.erase(found);
 }
 
 void RoundStores::survey(std::function<void(server::StoreSurvey)> answer) {

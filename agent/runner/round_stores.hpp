@@ -30,8 +30,8 @@ struct PortRange {
 /// node of a job that meets on the loopback interface has no callers elsewhere.
 std::string own_listen_host(const AgentConfig& config);
 
-/// Listens on a random port of the range whose successor is free too: programs bind MASTER_PORT+1
-/// for purposes of their own.
+/// Listens on a port of the range whose successor is free too, the first one from a random place
+/// on: programs bind MASTER_PORT+1 for purposes of their own.
 Result<net::Tcp::acceptor> listen_in_range(
     boost::asio::io_context& io, const std::string& host, PortRange range, Random& random);
 
@@ -51,12 +51,15 @@ public:
     void open(OnOpened on_opened);
     /// Its clients read what was sent to them before they see its end.
     void close(std::uint16_t port);
+    /// Until nobody listens on the port of a store that was closed: somebody else is about to.
+    void wait_until_closed();
 
     /// From any thread; `answer` is called on the stores' own.
     void survey(std::function<void(server::StoreSurvey)> answer);
 
 private:
     Result<std::uint16_t> open_now();
+    void remove_drained(const server::StoreServer* store);
 
     boost::asio::io_context& agent_;
     // Everything below belongs to the store thread.

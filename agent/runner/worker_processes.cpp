@@ -95,6 +95,8 @@ void WorkerProcesses::on_spawned(const Spawner::Outcome& outcome) {
     process.child = std::move(*child);
     keeper_.note_session(local_rank, pid);
     if (is_suspended_) process.child->signal_leader(SIGSTOP);
+    for (const int signal : process.early_signals)
+        process.child->signal_leader(signal);
     on_event_(Agent::WorkerSpawned{local_rank, pid});
 }
 
@@ -148,7 +150,10 @@ void WorkerProcesses::kill_remains() {
 
 void WorkerProcesses::forward(int signal) {
     for (auto& process : processes_)
-        if (process.child) process.child->signal_leader(signal);
+        if (process.child)
+            process.child->signal_leader(signal);
+        else
+            process.early_signals.insert(signal);
 }
 
 void WorkerProcesses::suspend() {

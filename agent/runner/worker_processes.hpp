@@ -14,6 +14,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,8 @@ public:
 private:
     struct Process {
         std::optional<Child> child;
+        /// To be forwarded to it, and came before we knew it.
+        std::set<int> early_signals;
         WorkerOutput output;
     };
 

@@ -32,7 +32,7 @@ constexpr std::size_t silent_after_unanswered = 3;
 /// Of a server that is silent for long only the latest heartbeats are remembered.
 constexpr std::size_t most_unanswered = 100;
 /// A disk that does not answer must not keep a failure secret.
-constexpr Duration explain_timeout = 1s;
+constexpr Duration explain_timeout = 5s;
 /// A node that leaves alone gets no result: it waits only for one that is already on its way.
 constexpr Duration last_words_timeout = 1s;
 
@@ -448,6 +448,7 @@ void Agent::on_assignment(control::Assignment next, Instant now, std::vector<Eff
     fallen_.clear();
     stopped_.clear();
     stop_reason_.clear();
+    is_stop_for_consequence_ = false;
     next_round_note_at_.reset();
     phase_ = Phase::starting;
     group_.emplace(config_.worker.nproc);
@@ -473,7 +474,11 @@ std::string Agent::node_addr() const {
 }
 
 void Agent::on_stop(const control::Stop& stop, Instant now, std::vector<Effect>& out) {
-    if (assignment_ && stop.round == assignment_->round) stop_reason_ = stop.reason;
+    if (assignment_ && stop.round == assignment_->round) {
+        const auto& worker = stop.first_cause.worker;
+        is_stop_for_consequence_ = worker && worker->is_consequence;
+        stop_reason_ = stop.reason;
+    }
     if (!assignment_ || stop.round != assignment_->round || !has_workers())
         return note_stale("stop of round " + std::to_string(stop.round), out);
     out.push_back(NoteStopping{stop.round, stop.reason});
@@ -542,12 +547,19 @@ void Agent::tell_group(WorkerGroup::Event event, Instant now, std::vector<Effect
 void Agent::on_worker_exited(WorkerExited exited, Instant now, std::vector<Effect>& out) {
     const bool was_stopping = phase_ == Phase::stopping;
     const auto exit = exited.exit;
+    bool is_late_crash = false;
     if (!exit.is_success()) {
         const bool is_our_doing =
-            was_stopping && (exit.signal() == stop_signal_ || exit.signal() == SIGKILL);
+            was_stopping &&
+            (exit.signal() == stop_signal_ || (exit.signal() == SIGKILL && group_->has_killed()));
         const bool has_not_run = std::holds_alternative<WorkerExit::NotExecuted>(exit.how()) ||
                                  std::holds_alternative<WorkerExit::NotStarted>(exit.how());
         auto& those = is_our_doing || (was_stopping && has_not_run) ? stopped_ : fallen_;
+        // A crash takes its time: what died of it may have ended, and have had all stopped, before.
+        const bool is_culprit_unknown =
+            failure_ ? failure_->is_consequence : is_stop_for_consequence_;
+        is_late_crash = was_stopping && is_culprit_unknown && !is_our_doing && exit.signal() &&
+                        !is_stop_signal(*exit.signal());
         those.push_back(
             {rank_of(exited.local_rank),
              exited.local_rank,
@@ -556,11 +568,13 @@ void Agent::on_worker_exited(WorkerExited exited, Instant now, std::vector<Effec
              node_.host});
     }
     tell_group(WorkerGroup::Exited{exited.local_rank, std::move(exited.exit)}, now, out);
+    if (is_late_crash) on_worker_failed(exited.local_rank, now, out);
 }
 
 void Agent::on_worker_failed(int local_rank, Instant now, std::vector<Effect>& out) {
-    // The first one decides; the others are in `fallen_`.
-    if (death_ || failure_) return;
+    // The first one decides, unless it says that it died of another's death; the others are in
+    // `fallen_`.
+    if (death_ || (failure_ && !failure_->is_consequence)) return;
     failed_at_ = now;
     const auto signal = group_->worker(local_rank).exit()->signal();
     if (signal && is_stop_signal(*signal)) {
@@ -627,8 +641,10 @@ void Agent::on_explained(FailureExplained explained, Instant now, std::vector<Ef
 }
 
 void Agent::report_failure(control::WorkerFailure failure) {
+    const bool is_news = !failure_ || !failure.is_consequence;
     failure_ = std::move(failure);
     facts_.has_failed = true;
+    if (is_news) told_.has_failed = false;
     death_.reset();
 }
 

@@ -494,6 +494,8 @@ private:
     std::optional<Instant> result_deadline_;
     /// Why the last round ended, and when it is said what this node waits for since.
     std::string stop_reason_;
+    /// It was for somebody who died of another's death: nobody had told that one yet.
+    bool is_stop_for_consequence_ = false;
     std::optional<Instant> next_round_note_at_;
     std::uint64_t stale_count_ = 0;
 };

@@ -118,6 +118,8 @@ public:
     explicit WorkerGroup(int worker_count);
 
     void handle(Event event, Instant now, std::vector<Effect>& out);
+    /// Since then a SIGKILL is this group's doing.
+    bool has_killed() const { return stuck_at_.has_value(); }
     std::optional<Instant> next_deadline() const;
 
     State state() const { return state_; }

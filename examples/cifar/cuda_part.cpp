@@ -15,7 +15,7 @@ gpu::Wanted cudnn() {
         "DDPRUN_CUDNN",
         {"nvidia/cudnn/lib"},
         {CIFAR_CUDA_DEPS},
-        "scripts/cuda_deps.sh cudnn brings it, or pip install nvidia-cudnn-cu13"};
+        "scripts/cuda_deps.sh brings it and what it opens, or pip install nvidia-cudnn-cu13"};
 }
 
 }  // namespace

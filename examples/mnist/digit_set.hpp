@@ -9,6 +9,12 @@
 
 namespace mnist {
 
+/// As many as MNIST has.
+constexpr std::size_t usual_count(Split split) {
+    return split == Split::train ? 60'000 : 10'000;
+}
+inline constexpr std::uint64_t usual_seed = 1;
+
 /// Told now and then, on the thread that called, how many pictures are done.
 using Painted = std::function<void(std::size_t done)>;
 

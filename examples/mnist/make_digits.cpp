@@ -13,9 +13,9 @@ namespace {
 
 struct Options {
     std::string out;
-    std::size_t train = 60'000;
-    std::size_t test = 10'000;
-    std::uint64_t seed = 1;
+    std::size_t train = mnist::usual_count(mnist::Split::train);
+    std::size_t test = mnist::usual_count(mnist::Split::test);
+    std::uint64_t seed = mnist::usual_seed;
 };
 
 void make(const Options& options, mnist::Split split, std::size_t count, const std::string& what) {

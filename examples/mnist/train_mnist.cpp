@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains the classic network on handwritten digits, on as many workers as it is started with:
-//   ddprun --standalone --nproc-per-node=4 train_mnist --data digits
+//   ddprun --standalone --nproc-per-node=4 train_mnist
 #include "ddprun/error.hpp"
 #include "ddprun/store.hpp"
+#include "digit_set.hpp"
 #include "engines.hpp"
 #include "gpu/unavailable.hpp"
+#include "progress.hpp"
 #include "training.hpp"
 
 #include <CLI/CLI.hpp>
@@ -13,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -51,7 +54,8 @@ void add_device_options(CLI::App& app, Options& options) {
 }
 
 void add_options(CLI::App& app, mnist::TrainingOptions& options) {
-    app.add_option("--data", options.data, "folder with MNIST's four files")->required();
+    app.add_option(
+        "--data", options.data, "folder with MNIST's four files; without it digits are painted");
     app.add_option("--epochs", options.epochs, "how often to go through the training set")
         ->check(CLI::Range(0, 1'000'000))
         ->capture_default_str();
@@ -80,11 +84,25 @@ void add_options(CLI::App& app, mnist::TrainingOptions& options) {
         ->capture_default_str();
 }
 
+/// What make_digits would write, where there is no folder.
+mnist::Dataset dataset_of(const std::string& folder, mnist::Split split, bool is_told) {
+    if (!folder.empty()) return mnist::read_dataset(folder, split);
+    const auto count = mnist::usual_count(split);
+    std::optional<mnist::Progress> progress;
+    if (is_told) progress.emplace("painting digits", count);
+    return mnist::paint_digits(count, split, mnist::usual_seed, [&](std::size_t done) {
+        if (progress) progress->update(done);
+    });
+}
+
 int train(const Options& options) {
     const auto world = ddprun::World::from_environment();
     const auto make_engine = mnist::open_device(options.device);
-    const auto train = mnist::read_dataset(options.training.data, mnist::Split::train);
-    const auto test = mnist::read_dataset(options.training.data, mnist::Split::test);
+    const bool is_first = world.rank == 0;
+    if (is_first && options.training.data.empty())
+        mnist::say("no --data: digits are painted, as make_digits does");
+    const auto train = dataset_of(options.training.data, mnist::Split::train, is_first);
+    const auto test = dataset_of(options.training.data, mnist::Split::test, is_first);
     const auto store = ddprun::Store::connect(world);
     const auto group = ddprun::ProcessGroup::create(world, store);
     auto averaging = group;

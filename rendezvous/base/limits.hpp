@@ -27,7 +27,7 @@ inline constexpr std::uint64_t max_reply_value_bytes = 1024ULL * 1024 * 1024;
 /// What a client believes of a LIST_KEYS reply.
 inline constexpr std::uint64_t max_reply_key_count = 16ULL * 1024 * 1024;
 /// How long a woken waiter's queue element is kept for its QUEUE_POP (one round trip is needed).
-inline constexpr Duration queue_reservation = 1s;
+inline constexpr Duration queue_reservation = 3s;
 
 // Control protocol.
 inline constexpr std::size_t max_join_frame_bytes = 4 * 1024;
@@ -108,7 +108,8 @@ inline constexpr std::size_t max_neighbours = 3;
 inline constexpr Duration ask_interval = 1s;
 /// A vouch answered within this long says that the member lives.
 inline constexpr Duration vouch_window = 2s;
-/// A member that all its neighbours disown is lost this long after it was last heard or vouched for.
+/// A member that all its neighbours disown is lost this long after it was last heard or vouched
+/// for.
 inline constexpr Duration lost_when_disowned = 5s;
 /// With fewer neighbours in reach a node's fence follows the server alone.
 inline constexpr int least_reached = 2;
@@ -132,7 +133,7 @@ inline constexpr Duration refused_is_gone_after = 1s;
 inline constexpr int max_cpu_number = 65'535;
 /// The longest list or file that is read about the machine.
 inline constexpr std::size_t max_machine_file_bytes = 64 * 1024;
-inline constexpr Duration settle_window = 250ms;
+inline constexpr Duration settle_window = 1s;
 inline constexpr Duration kill_descendants_timeout = 5s;
 inline constexpr std::size_t max_error_file_bytes = 1024 * 1024;
 inline constexpr std::size_t max_stderr_tail_bytes = 4 * 1024;
@@ -162,6 +163,6 @@ inline constexpr std::size_t max_waiting_events = 10'000;
 /// So long the keeper waits, before it stops itself, for the agent to stop the workers.
 inline constexpr Duration suspend_patience = 1s;
 /// After a second SIGINT the agent has this long to say anything.
-inline constexpr Duration second_interrupt_patience = 1s;
+inline constexpr Duration second_interrupt_patience = 3s;
 
 }  // namespace ddprun::limits

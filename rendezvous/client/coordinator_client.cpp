@@ -49,9 +49,10 @@ std::string local_socket_name(const net::Tcp::socket& socket) {
 /// The connection itself; alive as long as one of its asynchronous steps is.
 class CoordinatorClient::Session : public std::enable_shared_from_this<Session> {
 public:
-    Session(boost::asio::io_context& io, Endpoint endpoint, Hooks hooks)
+    Session(boost::asio::io_context& io, Endpoint endpoint, Hooks hooks, Duration greeting_patience)
         : endpoint_(std::move(endpoint)),
           hooks_(std::move(hooks)),
+          greeting_patience_(greeting_patience),
           socket_(io) {}
 
     void start();
@@ -78,6 +79,7 @@ private:
 
     Endpoint endpoint_;
     Hooks hooks_;
+    Duration greeting_patience_;
     net::Tcp::socket socket_;
     std::string peer_;
     control::ServerMessageDecoder decoder_;
@@ -140,7 +142,7 @@ CoordinatorClient::Session::connect(std::vector<net::Tcp::endpoint> addresses) {
 
 boost::asio::awaitable<void> CoordinatorClient::Session::talk() {
     peer_ = net::peer_name(socket_);
-    patience_.emplace(socket_.get_executor(), limits::connect_attempt_timeout, [this] {
+    patience_.emplace(socket_.get_executor(), greeting_patience_, [this] {
         no_hello(Trouble::no_answer, "it accepts connections but says nothing");
     });
     hooks_.on_connected(socket_.native_handle());
@@ -277,8 +279,10 @@ void CoordinatorClient::Session::shut() {
     net::close(socket_);
 }
 
-CoordinatorClient::CoordinatorClient(boost::asio::io_context& io, Endpoint endpoint, Hooks hooks)
-    : session_(std::make_shared<Session>(io, std::move(endpoint), std::move(hooks))) {
+CoordinatorClient::CoordinatorClient(
+    boost::asio::io_context& io, Endpoint endpoint, Hooks hooks, Duration greeting_patience)
+    : session_(
+          std::make_shared<Session>(io, std::move(endpoint), std::move(hooks), greeting_patience)) {
     session_->start();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "rendezvous/base/endpoint.hpp"
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/control/message.hpp"
 #include "rendezvous/control/trouble.hpp"
 
@@ -50,7 +51,11 @@ public:
     };
 
     /// Starts the attempt: resolve, connect, preamble, hello. Requires: every hook is set.
-    CoordinatorClient(boost::asio::io_context& io, Endpoint endpoint, Hooks hooks);
+    CoordinatorClient(
+        boost::asio::io_context& io,
+        Endpoint endpoint,
+        Hooks hooks,
+        Duration greeting_patience = limits::connect_attempt_timeout);
     ~CoordinatorClient();
     CoordinatorClient(const CoordinatorClient&) = delete;
     CoordinatorClient& operator=(const CoordinatorClient&) = delete;

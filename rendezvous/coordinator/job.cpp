@@ -52,6 +52,7 @@ Job::Job(Identity identity, const control::Join& first, Instant now)
       entered_at_(now) {}
 
 void Job::handle(Event event, Instant now, std::vector<Effect>& out) {
+    members_.begin_event();
     const auto deadline = next_deadline();
     if (deadline && now > *deadline + job::late_wake_up) on_woken_late(now);
     const auto state_before = state_;
@@ -103,9 +104,6 @@ void Job::on_joined(Joined joined, Instant now, std::vector<Effect>& out) {
         return refuse(connection, objection->reason, objection->retry, out);
     auto reach = reach_of(joined.join, joined.connection);
     if (!reach) return refuse(connection, reach.error().context, std::nullopt, out);
-    const bool is_surplus = state_ == State::running && !terms_.nodes.keeps_spares() &&
-                            !has_room() && is_everybody_heard(now);
-    if (is_surplus) return refuse(connection, surplus_reason(), std::nullopt, out);
     if (members_.size() >= static_cast<std::size_t>(limits::max_nodes_per_job))
         return refuse(connection, "too many nodes", std::nullopt, out);
 
@@ -113,6 +111,7 @@ void Job::on_joined(Joined joined, Instant now, std::vector<Effect>& out) {
     newcomer.join = std::move(joined.join);
     newcomer.connection = std::move(joined.connection);
     newcomer.reach = std::move(*reach);
+    newcomer.came_at = now;
     newcomer.heard_at = now;
     auto& member = members_.add(std::move(newcomer));
     ++standby_count_;
@@ -147,14 +146,19 @@ std::optional<control::Refused> Job::objection_to_place(const control::Join& joi
         return wrong(
             "with static rendezvous each node needs --node-rank, 0 to " +
             std::to_string(terms_.nodes.max - 1));
-    for (const auto* member : std::as_const(members_).by_arrival()) {
+    for (auto* member : members_.by_arrival()) {
         if (member->join.node_rank != join.node_rank) continue;
+        // Who still asks does so every second.
+        const bool is_old =
+            member->contested_at && now >= *member->contested_at + limits::suspect_after;
+        if (!member->contested_at || is_old) member->contested_at = now;
         const auto taken = "node rank " + std::to_string(*join.node_rank) + " of job '" +
                            identity_.run_id + "' is taken by " + member->name() +
                            ", and asked for by " + join.node.host + " (pid " +
                            std::to_string(join.node.pid) + ")";
-        // Somebody who is silent may be lost, and this its replacement.
-        const bool may_go = !is_heard(*member, now) || member->is_leaving();
+        // Somebody who says nothing more may be lost, and this its replacement.
+        const bool may_go =
+            !is_heard_since(*member, *member->contested_at, now) || member->is_leaving();
         if (may_go) return control::Refused{taken, job::retry_while_ending};
         return wrong(taken + "; give each node a --node-rank of its own");
     }
@@ -510,15 +514,24 @@ void Job::on_succeeded(Member& member, int round, Instant now, std::vector<Effec
         end(control::Outcome::succeeded, std::nullopt, 0, now, out);
 }
 
+/// Of each node the first failure, and one more when that was a consequence and this is none: a
+/// crash may take longer to end than what died of it.
+bool Job::is_news(const Member& member, const control::WorkerFailure& failure) const {
+    return std::all_of(failures_.begin(), failures_.end(), [&](const Failure& known) {
+        return known.group_rank != *member.group_rank ||
+               (known.is_consequence() && !failure.is_consequence);
+    });
+}
+
 void Job::on_failed(Member& member, control::Failed failed, Instant now, std::vector<Effect>& out) {
     const bool is_round_at_hand =
         has_round_at_hand() && member.group_rank && failed.round == round_->number;
     const bool can_fail = member.is_active() && member.state != Member::State::succeeded;
-    if (!is_round_at_hand || !can_fail || std::exchange(place_of(member).has_failed, true)) {
+    if (!is_round_at_hand || !can_fail || !is_news(member, failed.failure)) {
         ++stale_count_;
         return;
     }
-    failures_.push_back({now - failed.age, cause_of(member, failed)});
+    failures_.push_back({now - failed.age, cause_of(member, failed), *member.group_rank});
     if (is_round_going_on()) drain(failures_.back().cause, SIGTERM, now, out);
 }
 
@@ -806,11 +819,13 @@ void Job::refuse_surplus(Instant now, std::vector<Effect>& out) {
     for (auto* member : standbys())
         if (member->is_candidate()) surplus.push_back(member);
     if (surplus.empty()) return;
-    if (!is_everybody_heard(now)) {
-        surplus_check_at_ = now + limits::silent_check_interval;
-        return;
-    }
+    const auto heard_at = everybody_heard_at(now);
     for (auto* member : surplus) {
+        // It may be the new life of one that is there no longer, and of whose end nobody knows yet.
+        if (!heard_at || *heard_at < member->came_at) {
+            surplus_check_at_ = now + limits::silent_check_interval;
+            continue;
+        }
         refuse(member->connection.connection, surplus_reason(), std::nullopt, out);
         remove(*member, now);
     }
@@ -1058,6 +1073,7 @@ void Job::check() const {
 
 /// What must hold of a round as a whole; asked when the job's state has changed.
 void Job::check_round() const {
+    members_.check();
     if (state_ != State::running || round_->is_recovered) return;
     require(
         round_->places.size() + standby_count_ == members_.size(), "a member has a place or none");

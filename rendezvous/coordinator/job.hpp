@@ -140,8 +140,6 @@ private:
         /// False in a round that recovers, while its member has not come back.
         bool is_known = false;
         bool has_succeeded = false;
-        /// One failure of a node counts in a round: the agent tells its first.
-        bool has_failed = false;
         /// When it was lost or left: until then it may have vouched for others.
         std::optional<Instant> gone_at;
         /// Lost or left after it had succeeded: not missed.
@@ -172,6 +170,9 @@ private:
     struct Failure {
         Instant at;
         control::Cause cause;
+        int group_rank;
+
+        bool is_consequence() const { return cause.worker && cause.worker->is_consequence; }
     };
 
     // Events.
@@ -192,6 +193,7 @@ private:
     void on_started(Member& member, const control::Started& started);
     void on_succeeded(Member& member, int round, Instant now, std::vector<Effect>& out);
     void on_failed(Member& member, control::Failed failed, Instant now, std::vector<Effect>& out);
+    bool is_news(const Member& member, const control::WorkerFailure& failure) const;
     void on_leave(
         Member& member, const control::Leave& leave, Instant now, std::vector<Effect>& out);
 
@@ -227,7 +229,9 @@ private:
     std::string silence_text(const Member& member, Instant now) const;
     bool is_heard(const Member& member, Instant now) const;
     bool is_silent(const Member& member, Instant now) const;
-    bool is_everybody_heard(Instant now) const;
+    bool is_heard_since(const Member& member, Instant moment, Instant now) const;
+    /// The last time that all of the round had been heard; nothing while one is not.
+    std::optional<Instant> everybody_heard_at(Instant now) const;
     bool has_witnesses(const Member& member) const;
     std::vector<Witness> witnesses_of(const Member& member, Instant now) const;
 

@@ -73,11 +73,7 @@ control::Cause Job::cause_of(const Member& member, const control::Failed& failed
 const Job::Failure* Job::first_failure() const {
     const auto first = std::min_element(
         failures_.begin(), failures_.end(), [](const Failure& a, const Failure& b) {
-            const auto is_consequence = [](const control::Cause& cause) {
-                return cause.worker && cause.worker->is_consequence;
-            };
-            return std::tuple{is_consequence(a.cause), a.at} <
-                   std::tuple{is_consequence(b.cause), b.at};
+            return std::tuple{a.is_consequence(), a.at} < std::tuple{b.is_consequence(), b.at};
         });
     return first == failures_.end() ? nullptr : &*first;
 }

@@ -55,6 +55,7 @@ Member* Job::take_in(const Resumed& resumed, Instant now, std::vector<Effect>& o
     newcomer.join = join;
     newcomer.connection = resumed.connection;
     newcomer.reach = std::move(*reach);
+    newcomer.came_at = now;
     newcomer.heard_at = now;
     newcomer.state = Member::State::out;
     ++standby_count_;

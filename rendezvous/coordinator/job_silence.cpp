@@ -181,11 +181,19 @@ bool Job::is_silent(const Member& member, Instant now) const {
     return has_lease() && now - member.heard_at >= limits::suspect_after;
 }
 
-bool Job::is_everybody_heard(Instant now) const {
-    return std::all_of(round_->places.begin(), round_->places.end(), [&](const Place& place) {
+/// Heartbeats tell; without a lease there are none.
+bool Job::is_heard_since(const Member& member, Instant moment, Instant now) const {
+    return is_heard(member, now) && (!has_lease() || member.heard_at >= moment);
+}
+
+std::optional<Instant> Job::everybody_heard_at(Instant now) const {
+    auto earliest = now;
+    for (const auto& place : round_->places) {
         const auto* member = members_.find(place.nonce);
-        return member == nullptr ? place.is_gone : is_heard(*member, now);
-    });
+        if (member == nullptr ? !place.is_gone : !is_heard(*member, now)) return std::nullopt;
+        if (member != nullptr && has_lease()) earliest = std::min(earliest, member->heard_at);
+    }
+    return earliest;
 }
 
 /// Its neighbours decide. Otherwise its fence is the long one, and only its lease does.

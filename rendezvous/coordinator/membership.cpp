@@ -54,59 +54,104 @@ std::string_view name_of(Member::State state) {
     contradiction("a member in no state", __FILE__, __LINE__);
 }
 
+void Membership::begin_event() {
+    count_open();
+    for (auto* entry : open_)
+        if (entry) entry->is_open = false;
+    open_.clear();
+}
+
+Membership::Counted Membership::kind_of(const Member& member) {
+    if (!member.is_candidate()) return Counted::no;
+    return member.hold ? Counted::held : Counted::free;
+}
+
+void Membership::check() const {
+    auto left = counts_;
+    for (const auto& [nonce, entry] : by_nonce_) {
+        require(
+            entry.is_open || entry.counted == kind_of(entry.member),
+            "who changes was handed out for it");
+        --left[static_cast<std::size_t>(entry.counted)];
+    }
+    require(left == decltype(left){}, "each member is counted once");
+}
+
+Member* Membership::open(Entry& entry) {
+    if (!std::exchange(entry.is_open, true)) open_.push_back(&entry);
+    return &entry.member;
+}
+
+std::size_t& Membership::count_of(Counted kind) {
+    return counts_[static_cast<std::size_t>(kind)];
+}
+
+void Membership::count_open() {
+    for (auto* entry : open_) {
+        if (!entry) continue;
+        const auto kind = kind_of(entry->member);
+        --count_of(entry->counted);
+        ++count_of(kind);
+        entry->counted = kind;
+    }
+}
+
 Member& Membership::add(Member member) {
     member.arrival = next_arrival_++;
     const auto nonce = member.nonce();
-    const auto [place, is_new] = by_nonce_.emplace(nonce, std::move(member));
+    const auto [place, is_new] = by_nonce_.emplace(nonce, Entry{std::move(member)});
     require(is_new, "a node is added once");
-    by_arrival_.emplace(place->second.arrival, &place->second);
-    return place->second;
+    auto& entry = place->second;
+    by_arrival_.emplace(entry.member.arrival, &entry);
+    ++count_of(entry.counted);
+    return *open(entry);
 }
 
 void Membership::remove(const Nonce& nonce) {
     const auto place = by_nonce_.find(nonce);
     require(place != by_nonce_.end(), "only a member is removed");
-    by_arrival_.erase(place->second.arrival);
+    auto& entry = place->second;
+    --count_of(entry.counted);
+    if (entry.is_open)
+        std::replace(open_.begin(), open_.end(), &entry, static_cast<Entry*>(nullptr));
+    by_arrival_.erase(entry.member.arrival);
     by_nonce_.erase(place);
 }
 
 Member* Membership::find(const Nonce& nonce) {
     const auto place = by_nonce_.find(nonce);
-    return place == by_nonce_.end() ? nullptr : &place->second;
+    return place == by_nonce_.end() ? nullptr : open(place->second);
 }
 
 const Member* Membership::find(const Nonce& nonce) const {
     const auto place = by_nonce_.find(nonce);
-    return place == by_nonce_.end() ? nullptr : &place->second;
+    return place == by_nonce_.end() ? nullptr : &place->second.member;
 }
 
-std::size_t Membership::candidate_count(std::size_t min) const {
-    std::size_t free = 0;
-    std::size_t held = 0;
-    for (const auto& [nonce, member] : by_nonce_)
-        if (member.is_candidate()) ++(member.hold ? held : free);
-    return membership::admitted_count(free, held, min);
+std::size_t Membership::candidate_count(std::size_t min) {
+    count_open();
+    return membership::admitted_count(count_of(Counted::free), count_of(Counted::held), min);
 }
 
 bool Membership::has_somebody_staying() const {
     return std::any_of(by_nonce_.begin(), by_nonce_.end(), [](const auto& entry) {
-        return !entry.second.is_leaving();
+        return !entry.second.member.is_leaving();
     });
 }
 
 std::vector<Member*> Membership::by_arrival() {
     std::vector<Member*> members;
     members.reserve(by_arrival_.size());
-    for (const auto& [arrival, member] : by_arrival_)
-        members.push_back(member);
+    for (const auto& [arrival, entry] : by_arrival_)
+        members.push_back(open(*entry));
     return members;
 }
 
 std::vector<const Member*> Membership::by_arrival() const {
     std::vector<const Member*> members;
     members.reserve(by_arrival_.size());
-    for (const auto& [arrival, member] : by_arrival_)
-        members.push_back(member);
+    for (const auto& [arrival, entry] : by_arrival_)
+        members.push_back(&entry->member);
     return members;
 }
 

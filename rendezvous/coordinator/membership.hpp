@@ -7,6 +7,7 @@
 #include "rendezvous/coordinator/reach.hpp"
 #include "rendezvous/coordinator/suspicion.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -46,7 +47,10 @@ struct Member {
     std::optional<int> leave_signal;
     /// Place in the round at hand, or in the last one.
     std::optional<int> group_rank;
+    Instant came_at{};
     Instant heard_at{};
+    /// Since when somebody else asks for its fixed place.
+    std::optional<Instant> contested_at;
     /// How many of its neighbours it can ask for a vouch in this round.
     int reached = 0;
     /// While it is silent.
@@ -78,8 +82,14 @@ std::string_view name_of(Member::State state);
 
 /// All nodes of one job by their nonce. A plain container: what follows from a change is the job's
 /// business.
+///
+/// While thousands join, each join asks how many there are: so candidates are not counted anew, but
+/// those members are looked at again that were handed out to be changed.
 class Membership {
 public:
+    /// No pointer that was handed out before is used any more. Call it between two events.
+    void begin_event();
+
     /// Requires: no node of this nonce is here.
     Member& add(Member member);
     void remove(const Nonce& nonce);
@@ -89,17 +99,37 @@ public:
     std::size_t size() const { return by_nonce_.size(); }
     /// How many may be in the next round: those who are held as far as there are fewer than `min`
     /// without them.
-    std::size_t candidate_count(std::size_t min) const;
+    std::size_t candidate_count(std::size_t min);
     bool has_somebody_staying() const;
+
+    /// What must hold of the counts. Looks at everybody.
+    void check() const;
 
     /// Everybody, in order of arrival: what leaves for all leaves in this order.
     std::vector<Member*> by_arrival();
     std::vector<const Member*> by_arrival() const;
 
 private:
-    std::map<Nonce, Member> by_nonce_;
-    std::map<std::uint64_t, Member*> by_arrival_;
+    enum class Counted : std::uint8_t { no, free, held };
+
+    struct Entry {
+        Member member;
+        Counted counted = Counted::no;
+        bool is_open = false;
+    };
+
+    static Counted kind_of(const Member& member);
+    Member* open(Entry& entry);
+    void count_open();
+    std::size_t& count_of(Counted kind);
+
+    std::map<Nonce, Entry> by_nonce_;
+    std::map<std::uint64_t, Entry*> by_arrival_;
     std::uint64_t next_arrival_ = 0;
+    /// Handed out since the event began; null where it was removed.
+    std::vector<Entry*> open_;
+    /// By Counted.
+    std::array<std::size_t, 3> counts_{};
 };
 
 /// What decides whether a round closes now.

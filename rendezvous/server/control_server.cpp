@@ -40,6 +40,10 @@ void ControlServer::interrupt(int signal, std::string reason) {
     driver_.post(Machine::Interrupted{signal, std::move(reason)});
 }
 
+void ControlServer::tell_if_idle() const {
+    if (driver_.machine().is_idle() && hooks_.on_idle) hooks_.on_idle();
+}
+
 std::vector<coordinator::JobStatus> ControlServer::status(std::size_t first_node) const {
     return driver_.machine().status(driver_.now(), first_node);
 }

@@ -41,6 +41,8 @@ public:
 
     void adopt(net::Tcp::socket socket, std::string first_bytes);
     void interrupt(int signal, std::string reason);
+    /// `on_idle` is called if nothing is there to be waited for.
+    void tell_if_idle() const;
 
     std::vector<coordinator::JobStatus> status(std::size_t first_node) const;
     std::size_t agent_count() const { return connections_.size(); }

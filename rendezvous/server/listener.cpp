@@ -51,6 +51,12 @@ void Listener::close() {
     acceptor_.close(ignored);
 }
 
+void Listener::take_waiting() {
+    // The kernel lets no more wait than that.
+    for (int i = 0; i < SOMAXCONN && accept_one() == Accepted::one; ++i) {
+    }
+}
+
 void Listener::wait() {
     acceptor_.async_wait(
         net::Tcp::acceptor::wait_read, [self = shared_from_this()](const error_code& ec) {

@@ -24,6 +24,8 @@ public:
     Listener& operator=(const Listener&) = delete;
 
     void start() { wait(); }
+    /// Takes, now, those who called before now.
+    void take_waiting();
     /// `take` is not called again.
     void close();
 

@@ -34,11 +34,12 @@ public:
 
     Result<std::uint16_t> start();
     void interrupt(int signal, std::string reason);
+    void tell_if_idle();
 
 private:
     Result<std::uint16_t> listen_at(const std::string& address, std::uint16_t port);
-    boost::asio::awaitable<void> receive(net::Tcp::socket socket);
-    void dispatch(net::Tcp::socket socket, Caller caller, std::string first_bytes);
+    boost::asio::awaitable<void> receive(net::Tcp::socket socket, int round);
+    void dispatch(net::Tcp::socket socket, int round, Caller caller, std::string first_bytes);
     void reject(const std::string& peer, std::string_view reason);
     void begin_round();
     boost::asio::awaitable<ServerStatus> status(StatusQuery query);
@@ -57,6 +58,8 @@ private:
     ControlServer control_;
     /// Started by the first c10d connection: most servers never see one.
     std::unique_ptr<StoreThread> store_;
+    /// How many rounds have had a store of their own here.
+    int round_ = 0;
     std::vector<std::shared_ptr<Listener>> listeners_;
     Rejections rejections_;
     std::uint64_t control_count_ = 0;
@@ -110,7 +113,7 @@ Result<std::uint16_t> RendezvousServer::Core::listen_at(
     listeners_.push_back(
         std::make_shared<Listener>(std::move(*acceptor), [this](net::Tcp::socket socket) {
             net::prepare(socket);
-            boost::asio::co_spawn(io_, receive(std::move(socket)), boost::asio::detached);
+            boost::asio::co_spawn(io_, receive(std::move(socket), round_), boost::asio::detached);
         }));
     listeners_.back()->start();
     return bound.port();
@@ -122,7 +125,11 @@ void RendezvousServer::Core::interrupt(int signal, std::string reason) {
     });
 }
 
-boost::asio::awaitable<void> RendezvousServer::Core::receive(net::Tcp::socket socket) {
+void RendezvousServer::Core::tell_if_idle() {
+    boost::asio::post(io_, [this] { control_.tell_if_idle(); });
+}
+
+boost::asio::awaitable<void> RendezvousServer::Core::receive(net::Tcp::socket socket, int round) {
     const auto peer = net::peer_name(socket);
     std::string bytes;
     auto caller = Caller::need_more;
@@ -142,16 +149,18 @@ boost::asio::awaitable<void> RendezvousServer::Core::receive(net::Tcp::socket so
             caller = sniff(bytes);
         }
     }
-    dispatch(std::move(socket), caller, std::move(bytes));
+    dispatch(std::move(socket), round, caller, std::move(bytes));
 }
 
 void RendezvousServer::Core::dispatch(
-    net::Tcp::socket socket, Caller caller, std::string first_bytes) {
+    net::Tcp::socket socket, int round, Caller caller, std::string first_bytes) {
     switch (caller) {
         case Caller::control:
             ++control_count_;
             return control_.adopt(std::move(socket), std::move(first_bytes));
         case Caller::c10d:
+            // Of a worker of the round before: closed.
+            if (round != round_) return;
             ++store_count_;
             if (!store_) store_ = std::make_unique<StoreThread>();
             return store_->adopt(std::move(socket), std::move(first_bytes));
@@ -179,7 +188,11 @@ void RendezvousServer::Core::reject(const std::string& peer, std::string_view re
 
 /// Nobody of the round before may still reach its keys, or find them.
 void RendezvousServer::Core::begin_round() {
-    if (options_.has_store_of_round) store_.reset();
+    if (!options_.has_store_of_round) return;
+    for (const auto& listener : listeners_)
+        listener->take_waiting();
+    ++round_;
+    store_.reset();
 }
 
 boost::asio::awaitable<ServerStatus> RendezvousServer::Core::status(StatusQuery query) {
@@ -230,6 +243,10 @@ Result<std::uint16_t> RendezvousServer::start() {
 
 void RendezvousServer::interrupt(int signal, std::string reason) {
     if (core_) core_->interrupt(signal, std::move(reason));
+}
+
+void RendezvousServer::tell_if_idle() {
+    if (core_) core_->tell_if_idle();
 }
 
 void RendezvousServer::stop() {

@@ -57,6 +57,10 @@ public:
     /// until its agents have closed (`on_idle`).
     void interrupt(int signal, std::string reason);
 
+    /// `on_idle` tells of a change only. This asks for it once more: it is called again if no job
+    /// is there now, perhaps because none ever was.
+    void tell_if_idle();
+
     /// Closes every connection without a word and waits for the threads. Agents take it for a
     /// server that went away: the jobs are not ended. Harmless when repeated.
     void stop();

@@ -160,8 +160,10 @@ class Life:
             self.let_finish(facts)
 
     def provoke(self, world, steps, fault):
-        """Kills a worker of a world that trains, another host's if there is one."""
+        """Kills a worker of a world in which all train, another host's: the only one of the struck host could not be stopped."""
         trains = {(fact.host, fact.pid) for fact in steps}
+        if not steps or len(trains) < steps[0].world_size:
+            return
         for host, pid in sorted(trains, key=lambda one: (one[0] == f"node-{fault.host}", one)):
             if self.is_as_it_was(self.cluster.hosts[host[-1]]):
                 self.stay.touch()
@@ -237,11 +239,12 @@ class Life:
             made.send_signal(pid, signal.SIGSTOP)
 
         def go_on():
-            if frozen:
-                # Keeper and workers wake together: the keeper gets to them after that, not before.
-                self.thawed.append((host.name, made.now_ns(), made.now_ns() + 3_000_000_000))
+            thawed_at = made.now_ns()
             for pid in pids:
                 made.send_signal(pid, signal.SIGCONT)
+            if frozen:
+                # Keeper and workers wake together: the keeper gets to them after that, not before.
+                self.thawed.append((host.name, thawed_at, made.now_ns() + 3_000_000_000))
         self.undo.append((until, host, go_on))
 
     def make_good(self, everything=False):
@@ -280,7 +283,7 @@ class Life:
             if host.node.poll() is None and (never_began or host.name in members):
                 host.node.terminate()
 
-    def strike_when_it_is_time(self, fault):
+    def strike_when_it_is_time(self, fault, others):
         self.bring_about(fault)
         if self.strike_at is None and self.is_in(fault):
             self.strike_at = time.monotonic() + fault.delay
@@ -288,7 +291,9 @@ class Life:
             return False
         self.strike(fault)
         self.strike_at = None
-        self.stay.unlink(missing_ok=True)
+        # Or the second of two blows while it finishes would come too late.
+        if fault.phase != "finishing" or not others or others[0].phase != "finishing":
+            self.stay.unlink(missing_ok=True)
         return True
 
     def live(self):
@@ -302,7 +307,7 @@ class Life:
             self.keep_hosts_populated()
             # One thing at a time on one host: an agent stopped and its keeper killed is nobody's promise.
             if faults and self.is_as_it_was(self.cluster.hosts.get(faults[0].host)):
-                if self.strike_when_it_is_time(faults[0]):
+                if self.strike_when_it_is_time(faults[0], faults[1:]):
                     faults.pop(0)
             elif not faults:
                 self.let_finish(self.cluster.facts())
@@ -329,7 +334,7 @@ class Life:
         checks.check_ranks(facts)
         codes = {host.name: host.node.returncode for host in self.cluster.hosts.values()}
         if self.plan.is_verdict:
-            self.check_verdict(facts, codes)
+            self.check_verdict(codes)
         else:
             checks.check_ended(facts)
             checks.check_curve(self.cluster.saved, max(fact.step for fact in facts if fact.event == "ended"))
@@ -338,12 +343,11 @@ class Life:
                 raise Wrong(f"exit codes {unexpected} after a success")
         self.check_nothing_left()
 
-    def check_verdict(self, facts, codes):
+    def check_verdict(self, codes):
+        """The blow falls while all hosts train, for nobody may end before it: it kills, and that ends the job."""
         checks.check_curve(self.cluster.saved)
-        if self.killed_worker is None:
-            return  # it ended before the blow
-        if set(codes.values()) == {0}:
-            return checks.check_ended(facts)  # it was done, too
+        if self.killed_worker is None or self.missed:
+            raise Wrong(f"no worker to kill on a host that trained; exit codes {codes}")
         if set(codes.values()) != {128 + signal.SIGKILL}:
             raise Wrong(f"exit codes {codes} after a worker was killed")
         for host in self.cluster.hosts.values():
@@ -351,7 +355,6 @@ class Life:
             told = (cause.get("host"), cause.get("worker", {}).get("pid"))
             if told != self.killed_worker:
                 raise Wrong(f"{host.name} blames {told}, killed was {self.killed_worker}")
-        return None
 
     def check_nothing_left(self):
         # A killed agent cannot remove the error files of its workers: a known limit.

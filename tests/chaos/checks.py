@@ -79,7 +79,7 @@ def traces(cluster):
     return found
 
 
-def check_nothing_left(cluster, bound_s=10):
+def check_nothing_left(cluster, bound_s=60):
     until = time.monotonic() + bound_s
     while left := traces(cluster):
         if time.monotonic() > until:

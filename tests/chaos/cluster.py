@@ -40,11 +40,18 @@ def environment_of(pid):
         return []  # gone; a zombie's is empty
 
 
-def parent_of(pid):
-    try:
-        return int(pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rsplit(") ", 1)[1].split()[1])
-    except (OSError, IndexError):
-        return 0
+def children_with_sessions(parent, pids):
+    """Of these: an agent, and a worker, has a session of its own. What else can be a child for a moment has not:
+    LeakSanitizer's helper, without which the process that it looks at never ends."""
+    found = []
+    for pid in pids:
+        try:
+            stat = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rsplit(") ", 1)[1].split()
+        except (OSError, IndexError):
+            continue  # it has ended
+        if int(stat[1]) == parent and int(stat[3]) == pid:
+            found.append(pid)
+    return found
 
 
 class Fact:
@@ -101,11 +108,11 @@ class Host:
     def agent(self):
         """The pid of ddprun's child."""
         keeper = self.keeper()
-        return next((pid for pid in self.processes() if parent_of(pid) == keeper), None) if keeper else None
+        return next(iter(children_with_sessions(keeper, self.processes())), None) if keeper else None
 
     def workers(self):
         agent = self.agent()
-        return [pid for pid in self.processes() if parent_of(pid) == agent] if agent else []
+        return children_with_sessions(agent, self.processes()) if agent else []
 
     def freeze(self):
         """Everything on it stops, also what is being forked meanwhile."""

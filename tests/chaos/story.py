@@ -33,9 +33,7 @@ class Story:
 
     def tell(self):
         """What a person reads there."""
-        job = self.cluster.job()
-        if job is None:
-            raise Wrong("no job at /status")
+        job = self.cluster.wait_for("job at /status", self.cluster.job)
         restarts = job["restarts"]
         print(f"   job {job['run_id']}: {job['state']}, round {job['round']}, {job['world_size']} ranks, "
               f"{restarts['used']} of {restarts['max']} restarts: {job['reason']}")

@@ -32,18 +32,30 @@ const std::string& digits() {
     return folder.path;
 }
 
+/// Trains from the start until at least two checkpoints are left. A writer that gets no time during
+/// the whole run, which is short, leaves out all but the last.
+Outcome train_anew(const std::string& saved, const std::string& more) {
+    Outcome trained;
+    for (int tries = 0; tries == 0 || names_in(saved).size() < 2; ++tries) {
+        REQUIRE(tries < 50);
+        fs::remove_all(saved);
+        trained = run(
+            "train_mnist",
+            "--data " + digits() + " --checkpoint-every 10 --checkpoint-dir " + saved + " " + more);
+        CAPTURE(trained.output);
+        REQUIRE(trained.exit_code == 0);
+    }
+    return trained;
+}
+
 }  // namespace
 
 TEST_CASE("train_mnist alone trains, saves, and says what the README says it does") {
     const TemporaryFolder folder;
 
-    const auto trained =
-        run("train_mnist",
-            "--data " + digits() + " --epochs 2 --checkpoint-every 10 --checkpoint-dir " +
-                folder.in("saved"));
+    const auto trained = train_anew(folder.in("saved"), "--epochs 2");
     CAPTURE(trained.output);
 
-    CHECK(trained.exit_code == 0);
     CHECK(matches(trained.output, "^rank 0 of 1: 2000 samples$"));
     CHECK(matches(
         trained.output,
@@ -51,30 +63,34 @@ TEST_CASE("train_mnist alone trains, saves, and says what the README says it doe
     CHECK(matches(last_line(trained.output), R"(^test accuracy [0-9]+\.[0-9]{2} %$)"));
     // On a slow disk some are left out.
     const auto saved = names_in(folder.in("saved"));
-    CHECK(saved.size() >= 2);
     CHECK(saved.size() <= 3);
     CHECK(saved.back() == "checkpoint-0000000000-000000000064.ddp");
 }
 
+TEST_CASE("without a folder train_mnist paints what make_digits would write") {
+    const auto trained = run("train_mnist", "--epochs 0");
+
+    CAPTURE(trained.output);
+    CHECK(trained.exit_code == 0);
+    CHECK(matches(trained.output, "^no --data: digits are painted, as make_digits does$"));
+    CHECK(matches(trained.output, "^rank 0 of 1: 60000 samples$"));
+}
+
 TEST_CASE("a run that is resumed, also in the middle of an epoch, ends with the same bits") {
     const TemporaryFolder folder;
-    const auto train = [&](const std::string& saved, const std::string& more) {
-        return run(
-            "train_mnist",
-            "--data " + digits() + " --checkpoint-every 10 --checkpoint-dir " + folder.in(saved) +
-                " " + more);
-    };
-    REQUIRE(train("undisturbed", "--epochs 3").exit_code == 0);
-    REQUIRE(train("resumed", "--epochs 2").exit_code == 0);
+    train_anew(folder.in("undisturbed"), "--epochs 3");
+    train_anew(folder.in("resumed"), "--epochs 2");
     // The last one is torn; the one before (that of step 60, unless the disk was slow) is within an
     // epoch.
     const auto saved = names_in(folder.in("resumed"));
-    REQUIRE(saved.size() >= 2);
     const auto torn = folder.in("resumed") + "/" + saved.back();
     const auto before = std::stoi(saved[saved.size() - 2].substr(22));
     fs::resize_file(torn, fs::file_size(torn) / 2);
 
-    const auto resumed = train("resumed", "--epochs 3");
+    const auto resumed =
+        run("train_mnist",
+            "--data " + digits() + " --checkpoint-every 10 --checkpoint-dir " +
+                folder.in("resumed") + " --epochs 3");
     CAPTURE(resumed.output);
 
     CHECK(resumed.exit_code == 0);
@@ -91,7 +107,6 @@ TEST_CASE("a run that is resumed, also in the middle of an epoch, ends with the 
     CHECK(last_line(compared.output) == "same parameters");
 
     const auto kept = names_in(folder.in("undisturbed"));
-    REQUIRE(kept.size() >= 2);
     const auto earlier = run(
         "compare_checkpoints",
         folder.in("undisturbed") + " " + folder.in("undisturbed") + "/" + kept[kept.size() - 2]);
@@ -151,9 +166,10 @@ TEST_CASE("bad data ends train_mnist with 2 and two lines") {
 TEST_CASE("wrong options end each program with 2, and help with 0") {
     for (const auto* program : {"make_digits", "train_mnist", "compare_checkpoints"}) {
         CHECK(run(program, "--nonsense").exit_code == 2);
-        CHECK(run(program, "").exit_code == 2);
         CHECK(run(program, "--help").exit_code == 0);
     }
+    for (const auto* program : {"make_digits", "compare_checkpoints"})
+        CHECK(run(program, "").exit_code == 2);
     CHECK(run("train_mnist", "--data x --batch-size 0").exit_code == 2);
     CHECK(run("train_mnist", "--data x --lr=-1").exit_code == 2);
     CHECK(run("make_digits", "--out x --train 0").exit_code == 2);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes on an agent's neighbour port. First as what one caller sends: a line is found at the
-// same place however it arrives, and what was understood is written as it was read. Then line by
-// line as the calls of a whole round, with answers to our own questions and the server's between
-// them: who was disowned gets no vouch any more, and nobody is disowned by what strangers say.
+// Any bytes on an agent's neighbour port. First as what one caller sends, at every length that may
+// have arrived: a line counts when nothing follows it and it is not too long. Then line by line as
+// the calls of a whole round, with answers to our own questions and the server's between them: what
+// was understood is written as it was read, who was disowned gets no vouch any more, and nobody is
+// disowned by what strangers say.
 #include "agent/supervise/neighbours.hpp"
 #include "agent/supervise/peer_message.hpp"
 #include "rendezvous/base/limits.hpp"
@@ -35,16 +36,17 @@ Nonce nonce_of(std::uint8_t last) {
 
 const Nonce self = nonce_of(1);
 
-/// As a caller's bytes come in: nothing until it is whole, and then the same for good.
+/// Undecided until there is a line feed or the most that may come.
 void check_arrival(std::string_view bytes) {
-    for (std::size_t size = 0; size <= std::min(bytes.size(), max_peer_line_bytes); ++size) {
+    const auto feed = std::min(bytes.find('\n'), bytes.size());
+    for (std::size_t size = 0; size <= std::min(bytes.size(), max_peer_line_bytes + 1); ++size) {
         const auto line = peer_line(bytes.substr(0, size));
+        const bool is_decided = size > feed || size >= max_peer_line_bytes;
+        require(line.has_value() == is_decided, "a line too early, or a caller may go on for ever");
         if (!line) continue;
-        const bool is_line = size > 0 && bytes[size - 1] == '\n' && line->size() + 1 == size;
-        require(is_line || (line->empty() && size == max_peer_line_bytes), "a line too early");
-        return;
+        const bool is_line = size == feed + 1 && size <= max_peer_line_bytes;
+        require(*line == (is_line ? bytes.substr(0, feed) : ""), "other than what was sent");
     }
-    require(bytes.size() < max_peer_line_bytes, "a caller may go on for ever");
 }
 
 template <class Message>

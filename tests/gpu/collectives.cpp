@@ -135,6 +135,9 @@ void sums(const World& world, std::size_t most_bytes) {
     int sizes = 0;
     for (std::size_t bytes = sizeof(float); bytes <= most_bytes; bytes *= 4, ++sizes)
         check_sum(group, gpu, static_cast<float*>(memory.data()), bytes / sizeof(float));
+    const auto reversed = group.split(0, -world.rank);
+    expect(reversed->rank() == world.world_size - 1 - world.rank, "a split is by key");
+    check_sum(*reversed, gpu, static_cast<float*>(memory.data()), 1000);
     if (world.rank == 0) say("sizes " + std::to_string(sizes));
 }
 

@@ -48,8 +48,7 @@ def find_nccl():
         return "libnccl.so.2"
     except OSError:
         pass
-    places = [ROOT / "build/cuda-deps/nccl/lib/libnccl.so.2"]
-    places += [pathlib.Path(folder) / "nvidia/nccl/lib/libnccl.so.2" for folder in package_folders()]
+    places = (folder / "libnccl.so.2" for folder in library_folders())
     return next((str(place) for place in places if place.exists()), None)
 
 
@@ -60,6 +59,18 @@ def package_folders():
     if program:
         pythons.append(str(pathlib.Path(program).absolute().parents[1]))
     return [str(found) for prefix in pythons for found in pathlib.Path(prefix).glob("lib/python3*/*-packages")] + sys.path
+
+
+def library_folders():
+    """Where NVIDIA's libraries may be that the linker does not find."""
+    folders = [ROOT / f"build/cuda-deps/{part}/lib" for part in ("nccl", "cublas", "cudnn")]
+    return folders + [found for folder in package_folders() for found in pathlib.Path(folder).glob("nvidia/*/lib")]
+
+
+def library_path():
+    """For LD_LIBRARY_PATH: also programs that were built on another machine find them."""
+    given = os.environ.get("LD_LIBRARY_PATH")
+    return ":".join([*([given] if given else []), *(str(folder) for folder in library_folders() if folder.exists())])
 
 
 def torch_python():
@@ -76,6 +87,7 @@ class Bench:
         self.count = 0
         self.last_log = None
         self.nccl = os.environ.get("DDPRUN_NCCL") or find_nccl()
+        self.environment = {"DDPRUN_NCCL": self.nccl, "LD_LIBRARY_PATH": library_path()}
         self.until = until
 
     def pick(self, whole, short):
@@ -91,7 +103,7 @@ class Bench:
         self.count += 1
         self.last_log = self.folder / f"{self.count}.log"
         limit_s = min(limit_s, max(1, self.until - time.monotonic()))
-        return Job(command, self.last_log, limit_s, {"DDPRUN_NCCL": self.nccl, **(environment or {})})
+        return Job(command, self.last_log, limit_s, self.environment if environment is None else environment)
 
     def launched(self, ranks, command, limit_s, options=()):
         """Under ddprun, on the one GPU."""
@@ -158,7 +170,7 @@ def check_kill(bench):
     size = bench.pick(16 * MEBIBYTE, MEBIBYTE // 4)
     text = bench.worker(3, 60, "kill", size, folder, code=128 + signal.SIGKILL, options=["--shutdown-timeout=40"])
     known = figure(text, "known_ms")
-    if known > 2000:
+    if known > bench.pick(2000, 30000):
         raise Failed(f"PeerLost only after {known:.0f} ms")
     return f"PeerLost with its rank after {known:.0f} ms (abort included), new group of two in {figure(text, 'again_ms'):.0f} ms"
 
@@ -175,17 +187,18 @@ def check_kill_by_hand(bench):
 def check_stop(bench):
     folder = bench.fresh("stop")
     size = bench.pick(16 * MEBIBYTE, MEBIBYTE // 4)
+    timeout_s = bench.pick(10, 3)  # within which the group also has to be made
     # The others have their figures and end well; only then the launcher has to end the stopped one.
-    with bench.launched(3, [bench.program("gpu_worker"), "stop", size, folder], 60, ["--shutdown-timeout=2"]) as job:
+    with bench.launched(3, [bench.program("gpu_worker"), "stop", size, folder, timeout_s], 60, ["--shutdown-timeout=2"]) as job:
         job.await_fact("the survivors' new group", lambda: "again_ms" in job.text())
         text = job.text()
         job.process.terminate()
         job.code()
     known = figure(text, "known_ms")
-    if not 1000 <= known <= 9000:  # the others may have begun to wait a little before the strike
-        raise Failed(f"a group with a timeout of 3 s ended after {known:.0f} ms")
+    if not timeout_s - 2 <= known / 1000 <= timeout_s + 6:  # the others may have begun to wait a little before the strike
+        raise Failed(f"a group with a timeout of {timeout_s} s ended after {known:.0f} ms")
     named = "its rank named" if re.search(r"nothing was heard of ranks? (\d(,| and) )*2", text) else "its rank not named"
-    return f"Timeout after {known:.0f} ms (3000 are the group's; abort included), {named}, new group in {figure(text, 'again_ms'):.0f} ms"
+    return f"Timeout after {known:.0f} ms ({timeout_s} s are the group's; abort included), {named}, new group in {figure(text, 'again_ms'):.0f} ms"
 
 
 def check_cycles(ranks, whole, limit_s):
@@ -244,7 +257,7 @@ def check_adopted(bench):
     over = time.monotonic() - struck
     if text.count(": gave up: ") < 2:
         raise Failed("the others did not give up by themselves")
-    if over > 5:
+    if over > bench.pick(5, 30):
         raise Failed(f"the job was over only after {over:.1f} s")
     return f"the others gave up and the job was over {over:.2f} s after the kill"
 
@@ -278,7 +291,7 @@ LOSSES = {}
 def check_train(ranks):
     def check(bench):
         epochs = bench.pick(3, 1)
-        with train(bench, ranks, 256 // ranks, epochs, 90) as job:
+        with train(bench, ranks, 256 // ranks, epochs, 150) as job:
             text = job.require()
         rows = epochs_of(text)
         LOSSES[ranks] = [row[0] for row in rows]
@@ -307,7 +320,7 @@ def check_cpu_parity(bench):
 
 def check_restart(bench):
     """A rank is killed in its second epoch: new workers within two seconds, and the parameters of a run that nobody disturbed."""
-    epochs = bench.pick(4, 3)
+    epochs = bench.pick(4, 8)
     saved = {}
     for way in ("undisturbed", "disturbed"):
         saved[way] = bench.fresh(way)
@@ -328,7 +341,7 @@ def check_restart(bench):
         same = job.code() == 0
     if not same:
         raise Failed("the parameters differ from those of an undisturbed run")
-    if restarted > 2:
+    if restarted > bench.pick(2, 30):
         raise Failed(f"new workers only after {restarted:.1f} s")
     return f"new workers {restarted:.2f} s after the kill, training again after {trains:.2f} s; the same parameters, bit for bit"
 
@@ -340,10 +353,14 @@ def check_sanitizer(bench):
     folder = bench.folder / "few_digits"
     with bench.start([bench.program("make_digits"), "--out", folder, "--train", "512", "--test", "128"], 60) as job:
         job.require()
+    # NVIDIA's own libraries ask for functions that a driver lacks, and have kernels that only they can judge.
+    options = ["--error-exitcode", "9", "--report-api-errors", "no", "--kernel-name", "kns=mnist_", "--kernel-name", "kns=ddprun_"]
     for tool in ("memcheck", "racecheck"):
-        command = [program, "--tool", tool, "--error-exitcode", "9", bench.program("train_mnist"), "--data", folder, "--device", "cuda",
-                   "--epochs", "1", "--batch-size", "128"]
-        with bench.start(command, 60) as job:
+        command = [program, "--tool", tool, *options, bench.program("train_mnist"), "--data", folder, "--device", "cuda", "--epochs", "1",
+                   "--batch-size", "128"]
+        with bench.start(command, 120) as job:
+            if job.code() != 0 and "Device not supported" in job.text():
+                raise Skipped("compute-sanitizer does not support this device")
             job.require()
     return "memcheck and racecheck find nothing"
 
@@ -351,14 +368,15 @@ def check_sanitizer(bench):
 # ---- speed --------------------------------------------------------------------------------------
 
 def torch_figure(bench, script, *arguments):
-    """What a PyTorch script says in its line "figure NUMBER", or None with the reason said."""
-    with bench.start([torch_python(), ROOT / "tests/gpu" / script, *map(str, arguments)], 110) as job:
+    """What a PyTorch script says in its line "figure NUMBER [WORDS]": the number, and the words."""
+    with bench.start([torch_python(), ROOT / "tests/gpu" / script, *map(str, arguments)], 110, environment={}) as job:
         code = job.code()
         if code == SKIP:
             raise Skipped("PyTorch beside it: " + (job.text().strip().splitlines() or ["no CUDA"])[-1])
         if code != 0:
             raise Failed(f"{script} returned {code}")
-        return figure(job.text(), "figure")
+        number, *words = figures(job.text(), "figure")
+        return float(number), " ".join(words)
 
 
 def check_mnist_speed(bench):
@@ -367,7 +385,7 @@ def check_mnist_speed(bench):
         ours = [samples / row[2] * 1e3 for row in epochs_of(job.require())[1:]]
     ours = statistics.median(ours)
     try:
-        peer = torch_figure(bench, "torch_mnist.py", bench.pick(60000, 512), 128, bench.pick(3, 1))
+        peer, _ = torch_figure(bench, "torch_mnist.py", bench.pick(60000, 512), 128, bench.pick(3, 1))
     except Skipped as reason:
         return Target(f"{ours:.2f} ms per epoch (target 16); {reason}", ours <= 16)
     return Target(
@@ -390,10 +408,10 @@ def check_cifar_speed(bench):
     if not rates:
         raise Failed("no epoch was reported")
     try:
-        peer = torch_figure(bench, "torch_cifar.py", bench.pick(512, 16), bench.pick(100, 2))
+        peer, how = torch_figure(bench, "torch_cifar.py", bench.pick(512, 16), bench.pick(100, 2))
     except Skipped as reason:
         return f"{rates[-1]:.0f} images/s; {reason}"
-    return Target(f"{rates[-1]:.0f} images/s, PyTorch {peer:.0f}: {rates[-1] / peer:.2f} times (target 1)", rates[-1] >= peer)
+    return Target(f"{rates[-1]:.0f} images/s, PyTorch {how} {peer:.0f}: {rates[-1] / peer:.2f} times (target 1)", rates[-1] >= peer)
 
 
 # ---- the table ----------------------------------------------------------------------------------
@@ -411,10 +429,12 @@ CHECKS = [
     ("sums, 1 rank", check_sums(1)),
     ("sums, 2 ranks share the GPU", check_sums(2)),
     ("sums, 4 ranks share the GPU", check_sums(4)),
+    ("speed of all_reduce, 1 rank", check_bench(1)),
+    ("speed of all_reduce, 2 ranks", check_bench(2)),
     ("SIGKILL one of 3 in mid all_reduce", check_kill),
     ("the same with NCCL by hand", check_kill_by_hand),
     ("SIGSTOP one of 3 in mid all_reduce", check_stop),
-    ("groups made and aborted, 1 rank", check_cycles(1, 200, 120)),
+    ("groups made and aborted, 1 rank", check_cycles(1, 100, 120)),
     ("groups made and aborted, 2 ranks", check_cycles(2, 30, 90)),
     ("NCCL without MPI", check_hello),
     ("an adopted NCCL program loses a peer", check_adopted),
@@ -426,8 +446,6 @@ CHECKS = [
     ("compute-sanitizer", check_sanitizer),
     ("speed of MNIST, batch 128", check_mnist_speed),
     ("speed of CIFAR", check_cifar_speed),
-    ("speed of all_reduce, 1 rank", check_bench(1)),
-    ("speed of all_reduce, 2 ranks", check_bench(2)),
 ]
 
 
@@ -466,7 +484,8 @@ def run(build, is_short, chosen):
     rows = []
     with tempfile.TemporaryDirectory(prefix="ddprun-gpu-") as folder:
         bench = Bench(build, is_short, folder, time.monotonic() + BUDGET_S)
-        print(f"NCCL: {bench.nccl}", flush=True)
+        # Where it is small, NCCL may not find room for many ranks.
+        print(f"NCCL: {bench.nccl}; /dev/shm has {shutil.disk_usage('/dev/shm').free // MEBIBYTE} MiB", flush=True)
         try:
             for name, check in chosen:
                 rows.append(make(bench, name, check))

@@ -26,11 +26,12 @@ const std::map<std::string, std::function<void(const World&, const Arguments&)>>
     {"cycles", [](const World& world, const Arguments& a) { cycles(world, std::stoi(a.at(0))); }},
     {"kill",
      [](const World& world, const Arguments& a) {
-         lose_one(world, SIGKILL, std::stoul(a.at(0)), a.at(1));
+         lose_one(world, SIGKILL, std::stoul(a.at(0)), a.at(1), std::chrono::minutes(1));
      }},
     {"stop",
      [](const World& world, const Arguments& a) {
-         lose_one(world, SIGSTOP, std::stoul(a.at(0)), a.at(1));
+         const std::chrono::seconds timeout(std::stoi(a.at(2)));
+         lose_one(world, SIGSTOP, std::stoul(a.at(0)), a.at(1), timeout);
      }},
     {"kill_by_hand",
      [](const World& world, const Arguments& a) {

@@ -62,10 +62,14 @@ bool is_last(const World& world) {
 
 }  // namespace
 
-void lose_one(const World& world, int signal, std::size_t bytes, const std::string& folder) {
+void lose_one(
+    const World& world,
+    int signal,
+    std::size_t bytes,
+    const std::string& folder,
+    std::chrono::milliseconds timeout) {
     ddprun::should_stop();  // the launcher's order to end is to come later than our figures
     const auto store = Store::connect(world);
-    const auto timeout = signal == SIGSTOP ? 3s : 60s;
     const auto group = nccl_group(world, store, timeout);
     const auto memory = group.allocate(bytes);
     auto* const data = static_cast<float*>(memory.data());
@@ -107,20 +111,20 @@ void lose_one_by_hand(const World& world, std::size_t bytes, const std::string& 
     ByHand hand(world, store, gpu, ByHand::Kind::non_blocking, "by_hand");
     const auto memory = group.allocate(bytes);
     auto* const data = static_cast<float*>(memory.data());
-    for (int i = 0; i < rounds_before; ++i) {
-        hand.all_reduce(data, bytes / sizeof(float));
-        hand.wait();
-    }
-    if (is_last(world)) strike_soon(SIGKILL, folder);
     std::optional<std::string> trouble;
-    const auto until = Clock::now() + 30s;
     try {
+        for (int i = 0; i < rounds_before; ++i) {
+            hand.all_reduce(data, bytes / sizeof(float));
+            hand.wait();
+        }
+        if (is_last(world)) strike_soon(SIGKILL, folder);
         // The first that the last rank is missing in is never done.
         for (int i = 0; !is_last(world) && i < 2; ++i)
             hand.all_reduce(data, bytes / sizeof(float));
     } catch (const std::exception& error) {
         trouble = error.what();
     }
+    const auto until = Clock::now() + 30s;
     while (!trouble && Clock::now() < until) {
         std::this_thread::sleep_for(1ms);
         trouble = hand.trouble();

@@ -25,8 +25,14 @@ void sums(const ddprun::World& world, std::size_t most_bytes);
 void cycles(const ddprun::World& world, int count);
 
 /// The last rank is struck by `signal` in mid all_reduce of `bytes`, by itself: when the others
-/// know, and when those have a new group. `folder`: of this run, where they meet again.
-void lose_one(const ddprun::World& world, int signal, std::size_t bytes, const std::string& folder);
+/// know, and when those have a new group. `folder`: of this run, where they meet again. `timeout`:
+/// the group's.
+void lose_one(
+    const ddprun::World& world,
+    int signal,
+    std::size_t bytes,
+    const std::string& folder,
+    std::chrono::milliseconds timeout);
 
 /// The same with NCCL by hand: when NCCL itself notices, and how long its abort takes.
 void lose_one_by_hand(const ddprun::World& world, std::size_t bytes, const std::string& folder);

@@ -51,16 +51,15 @@ def main():
                 optimizer.step()
         return run
 
-    run = trained(model)
+    run, how = trained(model), "eager"
     try:
         compiled = trained(torch.compile(model))
         compiled(2)
-        run = compiled
-        print("compiled")
+        run, how = compiled, "compiled"
     except Exception as error:  # whatever it lacks: the eager one is the peer then
         print(f"not compiled: {type(error).__name__}: {error}".splitlines()[0])
     run(10)
-    torch_peer.tell(batch * steps / min(torch_peer.seconds_of(torch, run) for _ in range(3)))
+    torch_peer.tell(batch * steps / min(torch_peer.seconds_of(torch, run) for _ in range(3)), how)
 
 
 main()

@@ -41,5 +41,5 @@ def seconds_of(torch, body):
     return time.perf_counter() - start
 
 
-def tell(number):
-    print(f"figure {number:.4f}", flush=True)
+def tell(number, how=""):
+    print(f"figure {number:.4f} {how}".strip(), flush=True)

@@ -20,7 +20,7 @@ import time
 RANKS = 3
 BOUND_S = 120
 MOMENTS_BETWEEN_REPORTS = 20
-PATIENCE_S = 10
+PATIENCE_S = 60
 MARK = "DDPRUN_KILL_MOMENTS"
 
 
@@ -57,6 +57,15 @@ def left_behind(mark, folder, before):
     return sorted(left)
 
 
+def parent_of(pid):
+    """None if it has been waited for."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
+            return int(stat.read().rpartition(")")[2].split()[1])
+    except OSError:
+        return None
+
+
 class Training:
     def __init__(self, build, folder, number):
         self.mark = f"{os.getpid()}-{number}"
@@ -64,13 +73,14 @@ class Training:
         os.makedirs(self.saved, exist_ok=True)
         environment = dict(os.environ, TMPDIR=folder, **{MARK: self.mark})
         self.pids = {}
+        self.agent = None
         self.errors = []
         self.last_pid_came = threading.Event()
         self.process = subprocess.Popen(
             [f"{build}/bin/ddprun", "--standalone", f"--nproc-per-node={RANKS}", "--max-restarts=3", "--no-python",
              f"{build}/stubs/counted_training", self.saved],
             env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.reader = threading.Thread(target=self.read_errors)
+        self.reader = threading.Thread(target=self.read_errors, daemon=True)
         self.reader.start()
 
     def read_errors(self):
@@ -79,25 +89,28 @@ class Training:
             told = re.fullmatch(r"rank (\d+) pid (\d+)\n", line)
             if told:
                 self.pids[int(told[1])] = int(told[2])
+                # Not the keeper's first child at a later time: when the agent is gone, that can be the helper which
+                # LeakSanitizer stops the keeper with, and without it the keeper never goes on.
+                self.agent = self.agent or parent_of(int(told[2]))
             if len(self.pids) == RANKS:
                 self.last_pid_came.set()
 
-    def launcher(self, is_agent):
-        """The process that was started, which keeps the agent; or the agent, its child."""
-        if not is_agent:
-            return self.process.pid
-        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="ascii") as children:
-            return int(children.read().split()[0])
-
     def end(self):
-        """(exit code, the last line of its output)"""
+        """(exit code, the last line of its output, which the pipe has room for)"""
+        try:
+            code = self.process.wait(BOUND_S)
+        except subprocess.TimeoutExpired:
+            stuck = with_mark(self.mark)
+            self.process.kill()
+            sys.exit(f"not over after {BOUND_S} s: {stuck}\n{''.join(self.errors)}")
         out = self.process.stdout.read()
-        code = self.process.wait(BOUND_S)
         self.reader.join()
         return code, out.strip().split("\n")[-1]
 
 
 def kill(pid):
+    if pid is None:
+        return False
     try:
         os.kill(pid, signal.SIGKILL)
         return True
@@ -136,10 +149,7 @@ def main():
                 hits += any([kill(training.pids[rank]) for rank in victims])
             else:
                 victims = what
-                try:
-                    hits += kill(training.launcher(what == "agent"))
-                except (FileNotFoundError, IndexError):
-                    pass  # it was quicker
+                hits += kill(training.agent if what == "agent" else training.process.pid)
             code, line = training.end()
             left = left_behind(training.mark, folder, before)
             if what in ("agent", "keeper") and code != 0:

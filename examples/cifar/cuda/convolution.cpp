@@ -14,15 +14,15 @@ int as_int(std::size_t size) {
     return static_cast<int>(size);
 }
 
-/// cuDNN gives them fastest first. What a way says of its workspace holds for one kind of
-/// arithmetic, which need not be the convolution's: `workspace` asks how much it is here.
+/// cuDNN gives them fastest first, each with its kind of arithmetic; `workspace` asks how much
+/// memory it takes.
 template <class Way, class Workspace>
 Way first_reproducible(
     const Way (&ways)[max_ways], int count, const std::string& what, const Workspace& workspace) {
     for (int i = 0; i < count; ++i) {
         auto way = ways[i];
         if (way.status != CUDNN_STATUS_SUCCESS || way.determinism != CUDNN_DETERMINISTIC) continue;
-        if (workspace(way.algo, &way.memory) == CUDNN_STATUS_SUCCESS) return way;
+        if (workspace(way, &way.memory) == CUDNN_STATUS_SUCCESS) return way;
     }
     throw gpu::Error(
         what +
@@ -96,8 +96,6 @@ Convolution::Convolution(Dnn& dnn, const ConvUnit& unit, std::size_t count)
         cudnnSetConvolution2dDescriptor(
             convolution, 1, 1, 1, 1, 1, 1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
         "describing a convolution");
-    check(
-        cudnnSetConvolutionMathType(convolution, CUDNN_TENSOR_OP_MATH), "asking for tensor cores");
     choose(unit.name != "prep");
 }
 
@@ -106,6 +104,7 @@ void Convolution::choose(bool has_input_gradient) {
     int found = 0;
     {
         cudnnConvolutionFwdAlgoPerf_t ways[max_ways];
+        use(CUDNN_TENSOR_OP_MATH);
         check(
             cudnnGetConvolutionForwardAlgorithm_v7(
                 dnn_.get(),
@@ -117,19 +116,22 @@ void Convolution::choose(bool has_input_gradient) {
                 &found,
                 ways),
             "choosing a convolution");
-        forward_ = first_reproducible(ways, found, "a convolution", [this](auto algo, auto* bytes) {
-            return cudnnGetConvolutionForwardWorkspaceSize(
-                dnn_.get(),
-                input_.get(),
-                filter_.get(),
-                convolution_.get(),
-                output_.get(),
-                algo,
-                bytes);
-        });
+        forward_ =
+            first_reproducible(ways, found, "a convolution", [this](const auto& way, auto* bytes) {
+                use(way.mathType);
+                return cudnnGetConvolutionForwardWorkspaceSize(
+                    dnn_.get(),
+                    input_.get(),
+                    filter_.get(),
+                    convolution_.get(),
+                    output_.get(),
+                    way.algo,
+                    bytes);
+            });
     }
     {
         cudnnConvolutionBwdFilterAlgoPerf_t ways[max_ways];
+        use(CUDNN_TENSOR_OP_MATH);
         check(
             cudnnGetConvolutionBackwardFilterAlgorithm_v7(
                 dnn_.get(),
@@ -142,19 +144,21 @@ void Convolution::choose(bool has_input_gradient) {
                 ways),
             "choosing a convolution's gradient");
         weight_gradient_ = first_reproducible(
-            ways, found, "a convolution's weight gradient", [this](auto algo, auto* bytes) {
+            ways, found, "a convolution's weight gradient", [this](const auto& way, auto* bytes) {
+                use(way.mathType);
                 return cudnnGetConvolutionBackwardFilterWorkspaceSize(
                     dnn_.get(),
                     input_.get(),
                     output_.get(),
                     convolution_.get(),
                     filter_.get(),
-                    algo,
+                    way.algo,
                     bytes);
             });
     }
     if (has_input_gradient) {
         cudnnConvolutionBwdDataAlgoPerf_t ways[max_ways];
+        use(CUDNN_TENSOR_OP_MATH);
         check(
             cudnnGetConvolutionBackwardDataAlgorithm_v7(
                 dnn_.get(),
@@ -167,14 +171,15 @@ void Convolution::choose(bool has_input_gradient) {
                 ways),
             "choosing a convolution's gradient");
         input_gradient_ = first_reproducible(
-            ways, found, "a convolution's input gradient", [this](auto algo, auto* bytes) {
+            ways, found, "a convolution's input gradient", [this](const auto& way, auto* bytes) {
+                use(way.mathType);
                 return cudnnGetConvolutionBackwardDataWorkspaceSize(
                     dnn_.get(),
                     filter_.get(),
                     output_.get(),
                     convolution_.get(),
                     input_.get(),
-                    algo,
+                    way.algo,
                     bytes);
             });
     }
@@ -182,7 +187,14 @@ void Convolution::choose(bool has_input_gradient) {
         dnn_.reserve(bytes);
 }
 
+void Convolution::use(cudnnMathType_t arithmetic) const {
+    check(
+        cudnnSetConvolutionMathType(convolution_.get(), arithmetic),
+        "choosing a convolution's arithmetic");
+}
+
 void Convolution::forward(const Eight* x, const Bf16* weight, Eight* y) const {
+    use(forward_.mathType);
     check(
         cudnnConvolutionForward(
             dnn_.get(),
@@ -202,6 +214,7 @@ void Convolution::forward(const Eight* x, const Bf16* weight, Eight* y) const {
 }
 
 void Convolution::weight_gradient(const Eight* x, const Eight* dy, Bf16* gradient) const {
+    use(weight_gradient_.mathType);
     check(
         cudnnConvolutionBackwardFilter(
             dnn_.get(),
@@ -221,6 +234,7 @@ void Convolution::weight_gradient(const Eight* x, const Eight* dy, Bf16* gradien
 }
 
 void Convolution::input_gradient(const Bf16* weight, const Eight* dy, bool adds, Eight* dx) const {
+    use(input_gradient_.mathType);
     check(
         cudnnConvolutionBackwardData(
             dnn_.get(),

@@ -57,6 +57,9 @@ private:
 
     static Tensor tensor(std::size_t count, std::size_t channels, std::size_t side);
     void choose(bool has_input_gradient);
+    /// Ways are asked for, and each is used, with a kind of arithmetic that need not be the
+    /// others'.
+    void use(cudnnMathType_t arithmetic) const;
 
     Dnn& dnn_;
     Tensor input_;

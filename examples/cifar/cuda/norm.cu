@@ -201,11 +201,13 @@ extern "C" __global__ void cifar_norm_apply_pool(
     const Channels c = channels_at(kept, channels, 8 * place.lane);
     for (int row = place.first_row; row < rows; row += place.stride) {
         const Window window = window_of(row, pooled_side, place.lanes, place.lane);
+        const Eight values[4] = {
+            x[window.at[0]], x[window.at[1]], x[window.at[2]], x[window.at[3]]};
         Eight result;
         for (int j = 0; j < 8; ++j) {
             float largest = 0;
             for (int p = 0; p < 4; ++p) {
-                const float z = widened(x[window.at[p]].value[j]) * c.scale[j] + c.shift[j];
+                const float z = widened(values[p].value[j]) * c.scale[j] + c.shift[j];
                 if (z > largest || z != z) largest = z;
             }
             result.value[j] = narrowed(largest);
@@ -220,6 +222,7 @@ extern "C" __global__ void cifar_norm_backward_sums(
     const Place place = place_of(channels);
     const Channels c = channels_at(kept, channels, 8 * place.lane);
     float mine[sums_of_thread] = {};
+#pragma unroll 2
     for (int row = place.first_row; row < rows; row += place.stride) {
         const size_t at = static_cast<size_t>(row) * place.lanes + place.lane;
         const Eight values = x[at];

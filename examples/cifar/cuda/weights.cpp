@@ -8,7 +8,7 @@ namespace {
 
 constexpr float momentum = 0.9F;
 constexpr float weight_decay = 5e-4F;
-constexpr unsigned blocks_of_parameter = 64;
+constexpr unsigned blocks_of_parameter = 256;
 constexpr unsigned threads = 256;
 
 /// cuDNN wants filters to begin at such addresses.

@@ -67,8 +67,8 @@ struct OptimizedStep {
 /// Threads of a block, for the kernels that count on it.
 inline constexpr unsigned output_threads = hidden_count;
 inline constexpr unsigned gradient_threads = 4 * hidden_count;
-inline constexpr unsigned backward_units = 32;
-inline constexpr unsigned backward_rows = 16;
+inline constexpr unsigned backward_units = 8;
+inline constexpr unsigned backward_rows = 64;
 inline constexpr unsigned backward_threads = backward_units * backward_rows;
 
 /// Bytes of the samples to normalised floats, four pixels for each thread.

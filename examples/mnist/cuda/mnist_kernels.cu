@@ -231,12 +231,16 @@ extern "C" __global__ void __launch_bounds__(gradient_threads) mnist_output_grad
 }
 
 extern "C" __global__ void __launch_bounds__(backward_threads) mnist_hidden_backward(
-    float* gradient, const float* hidden, unsigned batch_size, float* bias_gradient) {
+    float* __restrict__ gradient,
+    const float* __restrict__ hidden,
+    unsigned batch_size,
+    float* bias_gradient) {
     __shared__ float partial[backward_rows][backward_units];
     const unsigned column = threadIdx.x % backward_units;
     const unsigned row = threadIdx.x / backward_units;
     const unsigned unit = blockIdx.x * backward_units + column;
     float sum = 0;
+#pragma unroll 4
     for (unsigned sample = row; sample < batch_size; sample += backward_rows) {
         const unsigned at = sample * hidden_count + unit;
         const float value = through_hidden(gradient[at], hidden[at]);
@@ -244,11 +248,11 @@ extern "C" __global__ void __launch_bounds__(backward_threads) mnist_hidden_back
         sum += value;
     }
     partial[row][column] = sum;
-    __syncthreads();
-    if (row != 0) return;
-    for (unsigned i = 1; i < backward_rows; ++i)
-        sum += partial[i][column];
-    bias_gradient[unit] = sum;
+    for (unsigned half = backward_rows / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (row < half) partial[row][column] += partial[row + half][column];
+    }
+    if (row == 0) bias_gradient[unit] = partial[0][column];
 }
 
 extern "C" __global__ void mnist_update_sgd(const __grid_constant__ OptimizedStep step) {

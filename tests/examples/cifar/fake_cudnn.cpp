@@ -21,6 +21,7 @@ struct cudnnFilterStruct {
 };
 struct cudnnConvolutionStruct {
     bool is_known = false;
+    cudnnMathType_t math = CUDNN_DEFAULT_MATH;
 };
 
 namespace {
@@ -29,6 +30,11 @@ using ddprun::BFloat16;
 using Floats = std::vector<float>;
 
 constexpr std::size_t workspace_bytes = 4096;
+
+// Of the ways that can be used.
+constexpr auto forward_math = CUDNN_TENSOR_OP_MATH;
+constexpr auto weight_gradient_math = CUDNN_DEFAULT_MATH;
+constexpr auto input_gradient_math = CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
 
 struct Shape {
     std::size_t count, side, inputs, outputs;
@@ -152,9 +158,11 @@ Shape shape_of(cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t w) {
         static_cast<std::size_t>(w->outputs)};
 }
 
-/// The first way is the fastest, and not for us. The second wants more memory than it says.
+/// The first way is the fastest, and not for us. The second wants more memory than it says, and
+/// an arithmetic of its own.
 template <class Perf, class Algo>
-cudnnStatus_t offer(Perf* ways, int room, int* found, Algo unsteady, Algo steady) {
+cudnnStatus_t offer(
+    Perf* ways, int room, int* found, Algo unsteady, Algo steady, cudnnMathType_t math) {
     if (room < 2) return CUDNN_STATUS_BAD_PARAM;
     for (int i = 0; i < 2; ++i) {
         ways[i] = {};
@@ -164,6 +172,7 @@ cudnnStatus_t offer(Perf* ways, int room, int* found, Algo unsteady, Algo steady
     ways[0].determinism = CUDNN_NON_DETERMINISTIC;
     ways[1].algo = steady;
     ways[1].determinism = CUDNN_DETERMINISTIC;
+    ways[1].mathType = math;
     *found = 2;
     return CUDNN_STATUS_SUCCESS;
 }
@@ -269,7 +278,9 @@ cudnnStatus_t cudnnSetConvolution2dDescriptor(
     convolution->is_known = true;
     return CUDNN_STATUS_SUCCESS;
 }
-cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t, cudnnMathType_t) {
+cudnnStatus_t cudnnSetConvolutionMathType(
+    cudnnConvolutionDescriptor_t convolution, cudnnMathType_t math) {
+    convolution->math = math;
     return CUDNN_STATUS_SUCCESS;
 }
 
@@ -288,7 +299,8 @@ cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(
         room,
         found,
         CUDNN_CONVOLUTION_FWD_ALGO_GEMM,
-        CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM);
+        CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
+        forward_math);
 }
 
 cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(
@@ -306,7 +318,8 @@ cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(
         room,
         found,
         CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0,
-        CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1);
+        CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1,
+        weight_gradient_math);
 }
 
 cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(
@@ -320,7 +333,12 @@ cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(
     cudnnConvolutionBwdDataAlgoPerf_t* ways) {
     if (!agree(x, w, convolution, dy)) return CUDNN_STATUS_BAD_PARAM;
     return offer(
-        ways, room, found, CUDNN_CONVOLUTION_BWD_DATA_ALGO_0, CUDNN_CONVOLUTION_BWD_DATA_ALGO_1);
+        ways,
+        room,
+        found,
+        CUDNN_CONVOLUTION_BWD_DATA_ALGO_0,
+        CUDNN_CONVOLUTION_BWD_DATA_ALGO_1,
+        input_gradient_math);
 }
 
 cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(
@@ -376,7 +394,7 @@ cudnnStatus_t cudnnConvolutionForward(
     if (!agree(x_shape, w_shape, convolution, y_shape) || number(alpha) != 1 || number(beta) != 0)
         return CUDNN_STATUS_BAD_PARAM;
     if (way != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM ||
-        !is_enough(workspace, workspace_size))
+        convolution->math != forward_math || !is_enough(workspace, workspace_size))
         return CUDNN_STATUS_NOT_SUPPORTED;
     const auto shape = shape_of(x_shape, w_shape);
     return in_stream(handle, [=] { forward(shape, x, w, y); });
@@ -398,7 +416,8 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(
     void* dw) {
     if (!agree(x_shape, w_shape, convolution, dy_shape) || number(alpha) != 1 || number(beta) != 0)
         return CUDNN_STATUS_BAD_PARAM;
-    if (way != CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1 || !is_enough(workspace, workspace_size))
+    if (way != CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1 || convolution->math != weight_gradient_math ||
+        !is_enough(workspace, workspace_size))
         return CUDNN_STATUS_NOT_SUPPORTED;
     const auto shape = shape_of(x_shape, w_shape);
     return in_stream(handle, [=] { weight_gradient(shape, x, dy, dw); });
@@ -420,7 +439,8 @@ cudnnStatus_t cudnnConvolutionBackwardData(
     void* dx) {
     if (!agree(x_shape, w_shape, convolution, dy_shape) || number(alpha) != 1)
         return CUDNN_STATUS_BAD_PARAM;
-    if (way != CUDNN_CONVOLUTION_BWD_DATA_ALGO_1 || !is_enough(workspace, workspace_size))
+    if (way != CUDNN_CONVOLUTION_BWD_DATA_ALGO_1 || convolution->math != input_gradient_math ||
+        !is_enough(workspace, workspace_size))
         return CUDNN_STATUS_NOT_SUPPORTED;
     const auto shape = shape_of(x_shape, w_shape);
     const float kept = number(beta);

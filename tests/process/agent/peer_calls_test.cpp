@@ -33,7 +33,16 @@ const PeerAnswer vouched{PeerAnswer::Kind::vouched, 7};
 
 /// One agent's peer_port; it answers `answer` to everybody.
 struct Port {
-    Port() {
+    explicit Port(Duration answer_timeout = limits::peer_answer_timeout)
+        : calls(std::make_unique<PeerCalls>(
+              io,
+              PeerCalls::Hooks{
+                  [this](int caller, PeerVouch one) {
+                      asked.push_back(one);
+                      if (!is_silent) calls->answer(caller, answer);
+                  },
+                  [this](int ask, std::optional<PeerAnswer> one) { answered[ask] = one; }},
+              answer_timeout)) {
         auto acceptor = net::listen(io, "127.0.0.1", 0);
         REQUIRE(acceptor.has_value());
         number = acceptor->local_endpoint().port();
@@ -69,22 +78,23 @@ struct Port {
     bool is_silent = false;
     std::vector<PeerVouch> asked;
     std::map<int, std::optional<PeerAnswer>> answered;
-    std::unique_ptr<PeerCalls> calls = std::make_unique<PeerCalls>(
-        io,
-        PeerCalls::Hooks{
-            [this](int caller, PeerVouch one) {
-                asked.push_back(one);
-                if (!is_silent) calls->answer(caller, answer);
-            },
-            [this](int ask, std::optional<PeerAnswer> one) { answered[ask] = one; }});
+    std::unique_ptr<PeerCalls> calls;
     std::shared_ptr<server::Listener> listener;
     std::uint16_t number = 0;
 };
 
+/// More than a port bears with at once.
+std::vector<std::unique_ptr<RawClient>> mute_callers(const Port& port) {
+    std::vector<std::unique_ptr<RawClient>> callers;
+    for (std::size_t i = 0; i < 2 * limits::max_peer_callers; ++i)
+        callers.push_back(std::make_unique<RawClient>(port.number));
+    return callers;
+}
+
 }  // namespace
 
 TEST_CASE("a question and its answer travel between two agents") {
-    Port port;
+    Port port(patience);
     port.calls->ask({3, {"127.0.0.1", port.number}, vouch});
     REQUIRE(port.until([&] { return !port.answered.empty(); }));
     CHECK(port.asked == std::vector{vouch});
@@ -114,7 +124,7 @@ TEST_CASE("an agent that is stopped is not waited for") {
 }
 
 TEST_CASE("garbage on a peer_port is closed without a word, and a question is still answered") {
-    Port port;
+    Port port(patience);
     const auto question = agent::encode(vouch);
     for (const auto& garbage :
          {std::string{"GET / HTTP/1.1\r\n\r\n"},
@@ -129,12 +139,16 @@ TEST_CASE("garbage on a peer_port is closed without a word, and a question is st
     CHECK(port.said_to(question) == "vouched 7\n");
 }
 
-TEST_CASE("callers that say nothing are closed in time, and many of them keep nobody out") {
-    Port port;
-    std::vector<std::unique_ptr<RawClient>> mute;
-    for (std::size_t i = 0; i < 2 * limits::max_peer_callers; ++i)
-        mute.push_back(std::make_unique<RawClient>(port.number));
+TEST_CASE("many callers that say nothing keep nobody out") {
+    // None of them is closed because its time is over.
+    Port port(patience);
+    const auto mute = mute_callers(port);
     CHECK(port.said_to(agent::encode(vouch)) == "vouched 7\n");
+}
+
+TEST_CASE("callers that say nothing are closed in time") {
+    Port port;
+    const auto mute = mute_callers(port);
     std::thread caller([&] {
         for (const auto& each : mute)
             CHECK(each->hear_to_the_end() == "");

@@ -120,8 +120,10 @@ TEST_CASE("as process 1 ddprun buries strangers and kills none before the end") 
     const auto first = process_one();
     REQUIRE(first > 0);
     // What `docker exec` starts: its parent is outside, and when that ends it belongs to process 1.
-    const auto brief =
-        dir.write_script("brief", "#!/bin/sh\nwhile test -d /proc/$PPID; do sleep 0.02; done\n");
+    // It says when it knows its parent.
+    const auto knows = (dir / "knows").string();
+    const auto brief = dir.write_script(
+        "brief", "#!/bin/sh\n: >" + knows + "\nwhile test -d /proc/$PPID; do sleep 0.02; done\n");
     Running visitor(
         "nsenter",
         {"--pid",
@@ -130,8 +132,8 @@ TEST_CASE("as process 1 ddprun buries strangers and kills none before the end") 
          std::to_string(first),
          "/bin/sh",
          "-c",
-         "setsid sleep 1004 & long=$!; setsid " + brief +
-             " & until test $(cat /proc/$long/comm /proc/$!/comm | tr '\\n' -) = sleep-brief-; "
+         "setsid sleep 1004 & long=$!; setsid " + brief + " & until test -e " + knows +
+             " && test $(cat /proc/$long/comm) = sleep; "
              "do sleep 0.02; done"});
     CHECK(visitor.wait_for_code() == 0);
     const auto named = [](const std::string& name) {

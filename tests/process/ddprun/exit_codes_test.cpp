@@ -16,10 +16,12 @@ namespace {
 /// As many at once as keep a small machine busy without making any of them late.
 constexpr int batch_size = 8;
 
-/// What ddprun ends with for each of the numbers, its worker being `exit_with WORDS`.
-std::vector<int> codes_of(
-    const std::vector<int>& numbers, const std::function<Words(int number)>& words) {
-    std::vector<int> codes;
+/// Whether ddprun ends with what is expected for each of the numbers, its worker being
+/// `exit_with WORDS`.
+void check_codes(
+    const std::vector<int>& numbers,
+    const std::vector<int>& expected,
+    const std::function<Words(int number)>& words) {
     for (std::size_t begin = 0; begin < numbers.size(); begin += batch_size) {
         const auto end = std::min(begin + batch_size, numbers.size());
         std::vector<Running> jobs;
@@ -28,10 +30,14 @@ std::vector<int> codes_of(
             jobs.emplace_back(
                 program("ddprun"),
                 Words{"--standalone", "--no-python", stub("exit_with")} + words(numbers[i]));
-        for (auto& job : jobs)
-            codes.push_back(job.wait_for_code());
+        for (auto i = begin; i < end; ++i) {
+            auto& job = jobs[i - begin];
+            const int code = job.wait_for_code();
+            CAPTURE(numbers[i]);
+            CAPTURE(job.err());
+            CHECK(code == expected[i]);
+        }
     }
-    return codes;
 }
 
 /// Core files of workers that are meant to crash would be left in this folder.
@@ -49,7 +55,7 @@ TEST_CASE("each of the 256 exit codes of a worker is ddprun's own") {
     for (int code = 0; code < 256; ++code)
         numbers.push_back(code);
 
-    CHECK(codes_of(numbers, [](int code) { return Words{std::to_string(code)}; }) == numbers);
+    check_codes(numbers, numbers, [](int code) { return Words{std::to_string(code)}; });
     CHECK(no_descendants_left());
 }
 
@@ -66,9 +72,9 @@ TEST_CASE("each signal that ends a worker gives 128 and its number") {
         expected.push_back(harmless.contains(signal) ? 99 : 128 + signal);
     }
 
-    CHECK(codes_of(signals, [](int signal) {
-              return Words{"signal", std::to_string(signal)};
-          }) == expected);
+    check_codes(signals, expected, [](int signal) {
+        return Words{"signal", std::to_string(signal)};
+    });
     CHECK(no_descendants_left());
 }
 

@@ -35,6 +35,12 @@ inline Running one_node(const TempDir& dir, const Words& options, const std::str
     return start_job(dir, Words{"--standalone"} + options, script);
 }
 
+/// The keeper has one child: the agent it forked.
+inline int agent_of(const Running& keeper) {
+    const auto pid = std::to_string(keeper.pid());
+    return std::stoi(read_file("/proc/" + pid + "/task/" + pid + "/children"));
+}
+
 /// Where the nodes of one job meet, on this machine's loopback.
 struct Meeting {
     std::string endpoint = "127.0.0.1:" + std::to_string(free_port());

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -183,15 +184,24 @@ TEST_CASE("an unfinished line is shown while the worker waits") {
 
 namespace {
 
-/// Two workers: the first begins a line, pauses until the second has written, and ends it.
+/// Two workers: the first begins a line, pauses until the second one's has been seen here, and ends
+/// it.
 Running job_with_pause(const TempDir& dir, const Words& options) {
-    return one_node(
+    auto job = one_node(
         dir,
         Words{"--nproc-per-node=2"} + options,
         "cd " + dir.path().string() +
             "; wait_for() { until [ -e $1 ]; do sleep 0.02; done; }\n"
             "if [ $RANK = 0 ]; then printf begun; >begun; wait_for go; echo , ended; exit; fi\n"
-            "wait_for begun; sleep 0.3; echo whole; >go");
+            "wait_for begun; echo whole");
+    job.wait_for_line("whole");
+    // Longer than the beginning of a line waits where one worker is alone.
+    CHECK_FALSE(holds_within(std::chrono::milliseconds{300}, [&] {
+        job.has_exited();
+        return contains(job.out(), "begun");
+    }));
+    dir.write("go", "");
+    return job;
 }
 
 }  // namespace

@@ -36,7 +36,8 @@ TEST_CASE("a second node rank 0 is told who has its place, and so is the first")
         "--master-port=" + std::to_string(free_port()),
         "--log-level=info"};
     auto first = start_job(dir, words, "exit 0");
-    first.wait_for_line("rendezvous.listening");
+    // It has joined its own server: one that only listens may be overtaken by the second.
+    first.wait_for_line("rendezvous.job_changed .*state=forming");
 
     auto second = start_job(dir, words, "exit 0");
 

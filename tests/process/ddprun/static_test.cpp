@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/process/ddprun/job.hpp"
+#include "tests/process/support/raw_client.hpp"
 
 #include <doctest/doctest.h>
+
+#include <csignal>
+#include <string_view>
 
 using namespace ddprun::test;
 
@@ -64,6 +68,39 @@ TEST_CASE("a restart with fixed places keeps the address and both nodes") {
     CHECK(b.wait_for_code() == 0);
     CHECK(a.out() == "again 0 " + master.port + "\n");
     CHECK(b.out() == "again 1 " + master.port + "\n");
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("who called in one round reaches nothing of the next") {
+    using namespace std::string_view_literals;
+    const TempDir dir;
+    const Master master;
+    const auto called = (dir / "called").string();
+    const std::string script =
+        "echo round $TORCHELASTIC_RESTART_COUNT\n"
+        "if [ $TORCHELASTIC_RESTART_COUNT = 0 ]; then\n"
+        "  until test -e " +
+        called + "; do sleep 0.01; done; exit 3\nfi\n" + wait_for_ever;
+    auto a = start_job(dir, master.node(0, {"--max-restarts=1"}), script);
+    auto b = start_job(dir, master.node(1, {"--max-restarts=1"}), script);
+    a.wait_for_line("round 0");
+    const auto port = static_cast<std::uint16_t>(std::stoi(master.port));
+    RawClient early(port);
+    early.say("\0\xCE"sv);
+    // Answered only when the server has taken the first as well.
+    CHECK(RawClient(port).say("GET /healthz HTTP/1.1\r\n\r\n").hear_to_the_end() != "");
+
+    dir.write("called", "");
+    a.wait_for_line("round 1");
+    early.say("\xF7\x85\x3C\x0D\x01\x02\x03\x04"sv);
+
+    CHECK(early.hear_to_the_end() == "");
+    CHECK(
+        RawClient(port).say("\0\xCE\xF7\x85\x3C\x0D\x01\x02\x03\x04"sv).hear(4) ==
+        "\x01\x02\x03\x04");
+    a.signal(SIGINT);
+    CHECK(a.wait_for_code() == 130);
+    CHECK(b.wait_for_code() == 130);
     CHECK(no_descendants_left());
 }
 

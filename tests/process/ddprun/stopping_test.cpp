@@ -45,6 +45,38 @@ TEST_CASE("a signal to forward reaches every worker and stops nothing") {
     CHECK(no_descendants_left());
 }
 
+TEST_CASE("a signal to forward that comes while workers are started reaches the later ones too") {
+    // It is blocked in the workers from the beginning, so that it waits until they ask for it.
+    const std::string blocking =
+        "import os, signal, sys\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})\n"
+        "os.environ['LAUNCHER'] = str(os.getpid())\n"
+        "os.execv(sys.argv[1], sys.argv[1:])\n";
+    const std::string worker =
+        "[ $RANK != 0 ] || kill -USR1 $LAUNCHER\n"
+        "exec python3 -S -c 'import os, signal\n"
+        "signal.sigwait([signal.SIGUSR1])\n"
+        "os.write(1, b\"got\\n\")'";
+    Running job(
+        "/usr/bin/env",
+        {"python3",
+         "-c",
+         blocking,
+         program("ddprun"),
+         "--standalone",
+         "--nproc-per-node=32",
+         "--signals-to-forward=SIGUSR1",
+         "--no-python",
+         "sh",
+         "-c",
+         worker});
+
+    for (int i = 0; i < 32; ++i)
+        job.wait_for_line("got");
+    CHECK(job.wait_for_code() == 0);
+    CHECK(no_descendants_left());
+}
+
 TEST_CASE("a scheduler's warning that reaches every process harms none of ddprun's") {
     const TempDir dir;
     auto job = one_node(dir, {}, teller(dir));
@@ -158,7 +190,7 @@ TEST_CASE("what cannot be killed is named and does not hang the exit") {
     Running job("setpriv", how);
     const auto line = job.wait_for_line("^ready |^not root");
     if (line == "not root") return skip("set-user-id has no effect in the temporary folder");
-    const int worker = std::stoi(line.substr(line.find(' ')));
+    const int worker = std::stoi(line.substr(std::string{"ready"}.size()));
 
     job.signal(SIGTERM);
 

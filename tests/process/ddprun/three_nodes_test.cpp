@@ -49,12 +49,6 @@ struct Daemon {
     }
 };
 
-int agent_of(const Running& keeper) {
-    return std::stoi(read_file(
-        "/proc/" + std::to_string(keeper.pid()) + "/task/" + std::to_string(keeper.pid()) +
-        "/children"));
-}
-
 }  // namespace
 
 TEST_CASE("the workers of an agent that is stopped are dead before their ranks are given away") {

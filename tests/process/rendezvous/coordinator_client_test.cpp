@@ -30,9 +30,11 @@ using server::RendezvousServer;
 using Trouble = CoordinatorClient::Trouble;
 
 /// One connection and everything its hooks were told, on an io_context that runs only inside
-/// `until`.
+/// `until`. It waits long for a greeting, because the thread of a server may stand still for a
+/// moment.
 struct Caller {
-    explicit Caller(const std::string& host, std::uint16_t port)
+    explicit Caller(
+        const std::string& host, std::uint16_t port, Duration greeting_patience = patience)
         : connection(std::make_unique<CoordinatorClient>(
               io,
               Endpoint{host, port},
@@ -43,7 +45,8 @@ struct Caller {
                       messages.push_back(std::move(message));
                       if (ends_at_message) connection.reset();
                   },
-                  [this](CoordinatorClient::Closed value) { closed = std::move(value); }})) {}
+                  [this](CoordinatorClient::Closed value) { closed = std::move(value); }},
+              greeting_patience)) {}
     ~Caller() {
         if (duplicate >= 0) ::close(duplicate);
     }
@@ -213,7 +216,7 @@ TEST_CASE("why there is no connection is told in one word and one sentence") {
     }
     SUBCASE("a listener that says nothing") {
         FalseServer server("");
-        Caller caller("127.0.0.1", server.port);
+        Caller caller("127.0.0.1", server.port, limits::connect_attempt_timeout);
         CHECK(caller.trouble() == Trouble::no_answer);
     }
     SUBCASE("somebody else's server") {

@@ -130,6 +130,22 @@ static void misuse(ddprun_group* group, const ddprun_world* world) {
     EXPECT(ddprun_allocate(group, 0) == NULL);
 }
 
+/* All ranks in the opposite order, and then each by itself or in none. */
+static void use_splits(ddprun_group* group, const ddprun_world* world) {
+    ddprun_group* part = NULL;
+    WORKS(ddprun_group_split(group, 5, -world->rank, &part));
+    EXPECT(ddprun_group_size(part) == world->world_size);
+    EXPECT(ddprun_group_rank(part) == world->world_size - 1 - world->rank);
+    WORKS(ddprun_barrier(part, NULL));
+    ddprun_group_free(part);
+    WORKS(ddprun_group_split(group, world->rank == 0 ? -1 : world->rank, 0, &part));
+    EXPECT((part == NULL) == (world->rank == 0));
+    EXPECT(!part || ddprun_group_size(part) == 1);
+    ddprun_group_free(part);
+    EXPECT(ddprun_group_split(group, 0, 0, NULL) == DDPRUN_USAGE);
+    EXPECT(ddprun_group_split(NULL, 0, 0, &part) == DDPRUN_USAGE);
+}
+
 /* A group of all ranks, for one use that ends it. */
 static ddprun_group* another(ddprun_group* group) {
     int everybody[64];
@@ -216,6 +232,7 @@ int main(void) {
     EXPECT(ddprun_group_size(alone) == 1);
     use_collectives(alone);
     ddprun_group_free(alone);
+    use_splits(group, &world);
     if (world.world_size > 1) {
         give_up(group, &world);
         disagree(group);

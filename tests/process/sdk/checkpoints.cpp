@@ -6,8 +6,10 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 using namespace ddprun;
 using namespace ddprun::test;
@@ -142,4 +144,23 @@ TEST_CASE("sdk: what the background could not write is told once, and the next i
     writer.save(at(0, 2));
 
     CHECK(fs::path(writer.wait()).filename() == "checkpoint-0000000000-000000000002.ddp");
+}
+
+TEST_CASE("sdk: who reads while another saves and prunes always finds one") {
+    const TemporaryFolder temporary;
+    const CheckpointFolder folder{temporary.path.string(), 1};
+    folder.save(at(0, 0));
+    std::atomic<bool> is_over = false;
+    std::thread writer([&] {
+        for (std::uint64_t step = 1; step <= 200; ++step)
+            folder.save(at(0, step));
+        is_over = true;
+    });
+
+    int missed = 0;
+    while (!is_over)
+        missed += folder.newest() ? 0 : 1;
+    writer.join();
+
+    CHECK(missed == 0);
 }

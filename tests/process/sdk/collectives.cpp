@@ -59,6 +59,11 @@ TEST_CASE("sdk: some ranks of a group can be a group") {
         run(count, "sub_groups");
 }
 
+TEST_CASE("sdk: a group can be split by colors, and its parts again") {
+    for (const int count : {1, 2, 5})
+        run(count, "splits");
+}
+
 TEST_CASE("sdk: collectives in flight together all end well") {
     for (const int count : {1, 2, 3})
         run(count, "pipelined");

@@ -60,18 +60,25 @@ bool has_a_part_for_each(Kind kind, bool is_input) {
 }
 
 Work launch(const ProcessGroup& group, const Collective& call) {
-    const auto& [kind, type, op, root, receiver, input, data, count, stream, is_on_host, sequence, tag] =
-        call;
-    switch (kind) {
-        case Kind::all_reduce: return group.all_reduce_raw(data, count, type, op);
-        case Kind::reduce: return group.reduce_raw(data, count, type, root, op);
-        case Kind::broadcast: return group.broadcast_raw(data, count, type, root);
-        case Kind::all_gather: return group.all_gather_raw(input, data, count, type);
-        case Kind::reduce_scatter: return group.reduce_scatter_raw(input, data, count, type, op);
-        case Kind::gather: return group.gather_raw(input, data, count, type, root);
-        case Kind::scatter: return group.scatter_raw(input, data, count, type, root);
-        case Kind::all_to_all: return group.all_to_all_raw(input, data, count, type);
+    switch (call.kind) {
+        case Kind::all_reduce:
+            return group.all_reduce_raw(call.data, call.count, call.type, call.op);
+        case Kind::reduce:
+            return group.reduce_raw(call.data, call.count, call.type, call.root, call.op);
+        case Kind::broadcast:
+            return group.broadcast_raw(call.data, call.count, call.type, call.root);
+        case Kind::all_gather:
+            return group.all_gather_raw(call.input, call.data, call.count, call.type);
+        case Kind::reduce_scatter:
+            return group.reduce_scatter_raw(call.input, call.data, call.count, call.type, call.op);
+        case Kind::gather:
+            return group.gather_raw(call.input, call.data, call.count, call.type, call.root);
+        case Kind::scatter:
+            return group.scatter_raw(call.input, call.data, call.count, call.type, call.root);
+        case Kind::all_to_all:
+            return group.all_to_all_raw(call.input, call.data, call.count, call.type);
         case Kind::barrier:
+        case Kind::split:
         case Kind::send:
         case Kind::recv: break;
     }

@@ -59,7 +59,7 @@ TEST_CASE("sdk: the others learn at once that a peer was killed, and which") {
         const auto codes = workers.exit_codes();
 
         // Measured: a few milliseconds. The group's timeout is ten minutes.
-        CHECK(std::chrono::steady_clock::now() - before < 10s);
+        CHECK(std::chrono::steady_clock::now() - before < 60s);
         CHECK(
             codes == (count == 2 ? these(peer_lost, killed)
                                  : these(peer_lost, killed, peer_lost, peer_lost)));
@@ -106,10 +106,10 @@ TEST_CASE("sdk: a deadline of one's own aborts the group and lets go of the buff
         Workers workers(2, {"own_deadline"}, way);
 
         CHECK(workers.exit_codes() == these(timed_out, timed_out));
-        CHECK(mentions(
-            workers.output(0),
-            std::string{"Timeout: call 2: all_reduce (sum) of 1000 float32: "} +
-                (way.empty() ? "rank 1 did not come within " : "not done when its deadline")));
+        const auto& said = workers.output(0);
+        CAPTURE(said);
+        CHECK(mentions(said, "Timeout: call 2: all_reduce (sum) of 1000 float32: "));
+        CHECK(mentions(said, way.empty() ? "rank 1 did not come" : "not done when its deadline"));
     }
 }
 
@@ -133,6 +133,7 @@ TEST_CASE("sdk: ranks that disagree on size, type or order get Mismatch with bot
         "rank 1 is at call 1: all_reduce (sum) of 10 int64");
     check_mismatch(
         "other_order", "call 1: all_reduce (sum) of 1 float32", "rank 1 is at call 1: barrier");
+    check_mismatch("other_call_than_split", "call 1: split", "rank 1 is at call 1: barrier");
 }
 
 TEST_CASE("sdk: another length on one rank is a Mismatch in every kind of call") {

@@ -57,6 +57,10 @@ void Gpu::work_for(std::chrono::milliseconds duration) const {
     });
 }
 
+void Gpu::work_until(const std::atomic<bool>& is_done) const {
+    enqueue([&is_done]() -> fake_gpu::Task { return [&is_done] { return is_done.load(); }; });
+}
+
 void Gpu::enqueue(const fake_gpu::Work& work) const {
     check(function<fake_gpu::Enqueue>(fake_gpu::enqueue_name)(stream_, &work), "enqueue");
 }

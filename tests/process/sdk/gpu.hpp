@@ -3,6 +3,7 @@
 
 #include "tests/process/sdk/fake_gpu/stream.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <string>
@@ -26,6 +27,8 @@ public:
     void run(std::function<void()> kernel, int looks = 1) const;
     /// Enqueues something that takes so long.
     void work_for(std::chrono::milliseconds duration) const;
+    /// ... or until somebody says that it is done.
+    void work_until(const std::atomic<bool>& is_done) const;
     /// What `enqueue` enqueues becomes a graph, which lives as long as this object.
     void* capture(const std::function<void()>& enqueue, int mode = relaxed) const;
     static constexpr int global = 0;  // CU_STREAM_CAPTURE_MODE_...

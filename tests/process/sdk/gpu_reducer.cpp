@@ -49,6 +49,17 @@ int committed(const std::string& output) {
     return at == std::string::npos ? -1 : std::stoi(output.substr(at + 10));
 }
 
+/// The first of two ranks is told of the timeout of a collective that the second never ends.
+/// Returns how many steps it had committed.
+int steps_before_timeout(Workers& workers) {
+    CHECK(workers.exit_code(0) == timed_out);
+    CAPTURE(workers.output(0));
+    CHECK(mentions(workers.output(0), "not done within the group's timeout"));
+    workers.kill(1, SIGKILL);
+    CHECK(workers.exit_code(1) == 128 + SIGKILL);
+    return committed(workers.output(0));
+}
+
 }  // namespace
 
 TEST_CASE("gpu: a reducer trains as it does on the CPU, whatever the stream has still to do") {
@@ -195,6 +206,55 @@ TEST_CASE("gpu: an error that NCCL notices while the host is ahead keeps garbage
     }
 }
 
+TEST_CASE("gpu: work of the program's own that outlasts an abort does not end the process") {
+    const FakeGpus gpus;
+    // An abort's timeout is that of the group.
+    Workers workers(
+        2, {"gpu_own_work_goes_on"}, gpus.variables({{"SDK_WORKER_TIMEOUT_MS", "8000"}}));
+    workers.await_line("ready");
+
+    workers.kill(1, SIGKILL);
+
+    CHECK(workers.exit_codes() == "10 137");
+    CAPTURE(workers.output(0));
+    CHECK(mentions(workers.output(0), "lost rank 1"));
+    CHECK(committed(workers.output(0)) == 3);
+}
+
+TEST_CASE(
+    "gpu: a device that fails while the host waits for it is an error in the driver's words") {
+    const Workers::Variables third_step{{"FAKE_GPU_FAILS_IN", "ddprun_count_step:3"}};
+    const std::string words =
+        "an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS 700)";
+    {
+        const FakeGpus gpus;
+        Workers alone(1, {"gpu_device_fails"}, gpus.variables(third_step));
+        CHECK(alone.exit_code(0) == 1);
+        CAPTURE(alone.output(0));
+        CHECK(mentions(alone.output(0), "cuda:0: " + words));
+    }
+    const FakeGpus gpus;
+    Workers both(2, {"gpu_device_fails"}, gpus.variables(third_step));
+    // The second may have seen the first one's end before its own failure.
+    const auto codes = both.exit_codes();
+    const auto said = both.output(0) + both.output(1);
+    CAPTURE(said);
+    CHECK((codes == "1 1" || codes == "1 10" || codes == "10 1"));
+    CHECK((mentions(said, "cuda:0: " + words) || mentions(said, "cuda:1: " + words)));
+    CHECK(!mentions(said, "nothing was said"));
+}
+
+TEST_CASE("gpu: a timeout that the watchdog found is what the next collective of the host says") {
+    const Workers::Variables short_timeout{{"SDK_WORKER_TIMEOUT_MS", "8000"}};
+    const FakeGpus some;
+    const FakeGpus others;
+    Workers metrics(2, {"gpu_metrics_after_watchdog"}, some.variables(short_timeout));
+    Workers barrier(2, {"gpu_barrier_after_watchdog"}, others.variables(short_timeout));
+
+    for (auto* workers : {&metrics, &barrier})
+        CHECK(steps_before_timeout(*workers) == 3);
+}
+
 TEST_CASE("gpu: a rank that stands still is a timeout, for a graph's steps too") {
     const Workers::Variables short_timeout{{"SDK_WORKER_TIMEOUT_MS", "8000"}};
     const FakeGpus some;
@@ -205,12 +265,6 @@ TEST_CASE("gpu: a rank that stands still is a timeout, for a graph's steps too")
     replays.await_line("ready");
     replays.kill(1, SIGSTOP);
 
-    for (auto* workers : {&steps, &replays}) {
-        CHECK(workers->exit_code(0) == timed_out);
-        CAPTURE(workers->output(0));
-        CHECK(mentions(workers->output(0), "not done within the group's timeout"));
-        CHECK(committed(workers->output(0)) >= 0);
-        workers->kill(1, SIGKILL);
-        CHECK(workers->exit_code(1) == 128 + SIGKILL);
-    }
+    for (auto* workers : {&steps, &replays})
+        CHECK(steps_before_timeout(*workers) >= 0);
 }

@@ -4,18 +4,14 @@
 #include "ddprun/error.hpp"
 #include "ddprun/metrics.hpp"
 #include "ddprun/reducer.hpp"
-#include "tests/process/sdk/gpu.hpp"
+#include "tests/process/sdk/gpu_trainee.hpp"
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdio>
-#include <cstring>
 #include <memory>
-#include <stdexcept>
-#include <utility>
 #include <vector>
 
 namespace ddprun::tests {
@@ -23,17 +19,6 @@ namespace ddprun::tests {
 namespace {
 
 using namespace std::chrono_literals;
-using Values = std::vector<float>;
-
-void say(const std::string& line) {
-    std::printf("%s\n", line.c_str());
-    std::fflush(stdout);
-}
-
-void expect(bool holds, const std::string& what) {
-    if (!holds) throw std::runtime_error("not as expected: " + what);
-}
-
 /// What `call` complains of, as UsageError.
 template <class Call>
 std::string misuse(const Call& call) {
@@ -44,117 +29,6 @@ std::string misuse(const Call& call) {
     }
     return "allowed";
 }
-
-std::vector<ParameterSpec> specs() {
-    return {{"a", 5}, {"b", 1000}, {"c", 1}, {"d", 33}};
-}
-
-/// Several buckets.
-Reducer::Options small_buckets() {
-    Reducer::Options options;
-    options.first_bucket_bytes = 64;
-    options.bucket_bytes = 512;
-    return options;
-}
-
-float gradient(std::uint64_t step, std::size_t parameter, std::size_t element, int rank) {
-    const auto number = step * 7 + parameter * 5 + element % 13 + static_cast<unsigned>(rank) * 3;
-    return static_cast<float>(number % 101) / 64 - 0.7F;
-}
-
-/// A model that is trained on whatever its group is on: there is nothing in it that a GPU and a CPU
-/// do differently.
-class Trainee {
-public:
-    Trainee(
-        const ProcessGroup& group,
-        const Gpu* gpu,
-        const Reducer::Options& options,
-        const Placement& placement = {})
-        : gpu_(gpu),
-          model_(group, specs(), options, placement) {
-        for (std::size_t i = 0; i < specs().size(); ++i)
-            std::fill_n(model_.param(i), specs()[i].count, static_cast<float>(group.rank()));
-        model_.broadcast_parameters(group.size() - 1);
-    }
-
-    Trainee(const Trainee&) = delete;
-    Trainee& operator=(const Trainee&) = delete;
-    /// What is enqueued is about this object.
-    ~Trainee() {
-        if (gpu_) gpu_->drain();
-    }
-
-    Reducer& model() { return model_; }
-
-    /// Of one rank, and the average when all have marked theirs.
-    void backward(int looks = 1) {
-        for (std::size_t i = specs().size(); i-- > 0;) {
-            run([this, i] { add_gradient(i); }, looks);
-            model_.mark_ready(i);
-        }
-    }
-
-    void optimize() {
-        run([this] {
-            if (const auto* word = model_.commit_word(); word && *word == 0) return;
-            for (std::size_t i = 0; i < specs().size(); ++i)
-                for (std::size_t k = 0; k < specs()[i].count; ++k)
-                    model_.param(i)[k] -= 0.1F * model_.grad(i)[k];
-        });
-    }
-
-    void step(int looks = 1) {
-        model_.zero_gradients();
-        backward(looks);
-        model_.step([this] { optimize(); });
-        run([this] { ++step_; });
-    }
-
-    Values parameters() {
-        model_.synchronize();
-        Values all;
-        for (std::size_t i = 0; i < specs().size(); ++i)
-            all.insert(all.end(), model_.param(i), model_.param(i) + specs()[i].count);
-        return all;
-    }
-
-    void run(std::function<void()> kernel, int looks = 1) {
-        if (gpu_)
-            gpu_->run(std::move(kernel), looks);
-        else
-            kernel();
-    }
-
-private:
-    void add_gradient(std::size_t i) {
-        for (std::size_t k = 0; k < specs()[i].count; ++k)
-            model_.grad(i)[k] += gradient(step_, i, k, model_.group().rank());
-    }
-
-    const Gpu* const gpu_;
-    Reducer model_;
-    std::uint64_t step_ = 0;  // the device's
-};
-
-/// The same on both kinds of group.
-struct Pair {
-    Pair(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu, const Reducer::Options& options)
-        : gpu(on_gpu.device()),
-          trainee((on_gpu.use_stream(gpu.stream()), on_gpu), &gpu, options),
-          expected(on_cpu, nullptr, options) {}
-
-    void expect_same(const std::string& what) {
-        expect(trainee.parameters() == expected.parameters(), "parameters " + what);
-        expect(
-            trainee.model().committed_steps() == expected.model().committed_steps(),
-            "committed steps " + what);
-    }
-
-    Gpu gpu;
-    Trainee trainee;
-    Trainee expected;
-};
 
 void steps(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
     Pair pair(on_gpu, on_cpu, small_buckets());
@@ -374,6 +248,14 @@ void refused(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
                 misuse(call).find("cannot be captured into a CUDA graph") != std::string::npos,
                 misuse(call));
     });
+    const auto memory = on_gpu.allocate(sizeof(float));
+    auto* const value = static_cast<float*>(memory.data());
+    pair.gpu.capture([&] {
+        const auto said = misuse([&] { on_gpu.all_reduce(value, 1).wait(); });
+        expect(said.find("all_reduce") != std::string::npos, said);
+        expect(said.find("cannot be captured into a CUDA graph") != std::string::npos, said);
+    });
+    on_gpu.all_reduce(value, 1).wait();
     const auto refuse = [&](Reducer::Options options, const std::string& name) {
         Trainee trainee(on_gpu, &pair.gpu, options);
         pair.gpu.capture([&] {
@@ -461,73 +343,6 @@ void different_models(const ProcessGroup& on_gpu, const ProcessGroup&) {
     const Reducer model(on_gpu, all);
 }
 
-/// After a failure a rank's parameters are those of its last committed step, not one garbage in
-/// them, and this is what the exception says too.
-void check_what_is_left(Trainee& trainee, const ProcessGroup& on_cpu) {
-    // Of a world of one, whose gradients are this world's averages, in the same order of additions.
-    const auto committed = trainee.model().committed_steps();
-    const auto ranks = on_cpu.size();
-    Values expected;
-    for (const auto& spec : specs())
-        expected.insert(expected.end(), spec.count, static_cast<float>(ranks - 1));
-    for (std::uint64_t step = 0; step < committed; ++step) {
-        std::size_t at = 0;
-        for (std::size_t i = 0; i < specs().size(); ++i)
-            for (std::size_t k = 0; k < specs()[i].count; ++k) {
-                float sum = 0;
-                for (int rank = 0; rank < ranks; ++rank)
-                    sum += gradient(step, i, k, rank);
-                expected[at++] -= 0.1F * (sum / static_cast<float>(ranks));
-            }
-    }
-    Values left;
-    for (std::size_t i = 0; i < specs().size(); ++i)
-        left.insert(
-            left.end(), trainee.model().param(i), trainee.model().param(i) + specs()[i].count);
-    expect(left == expected, "parameters of step " + std::to_string(committed));
-    say("committed " + std::to_string(committed));
-}
-
-template <class Once>
-void until_it_fails(Trainee& trainee, const ProcessGroup& on_cpu, const Once& once) {
-    say("ready");
-    try {
-        for (;;)
-            once();
-    } catch (const Error&) {
-        check_what_is_left(trainee, on_cpu);
-        expect(
-            [&] {
-                try {
-                    trainee.model().replay([] { throw std::runtime_error("launched"); });
-                } catch (const Error&) {
-                    return true;
-                }
-                return false;
-            }(),
-            "every later call fails the same way");
-        throw;
-    }
-}
-
-void endless_steps(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
-    Pair pair(on_gpu, on_cpu, small_buckets());
-    for (int i = 0; i < 3; ++i)
-        pair.trainee.step();
-    until_it_fails(pair.trainee, on_cpu, [&] { pair.trainee.step(); });
-}
-
-void endless_replays(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
-    Pair pair(on_gpu, on_cpu, small_buckets());
-    void* const graph = pair.gpu.capture([&] {
-        pair.trainee.step();
-        pair.trainee.step();
-    });
-    const auto once = [&] { pair.trainee.model().replay([&] { pair.gpu.launch(graph); }); };
-    once();
-    until_it_fails(pair.trainee, on_cpu, once);
-}
-
 /// The graph is never destroyed, the group at the end of the program.
 void graph_outlives_group(const ProcessGroup& on_gpu, const ProcessGroup&) {
     static const auto* const gpu = new Gpu(on_gpu.device());
@@ -540,30 +355,10 @@ void graph_outlives_group(const ProcessGroup& on_gpu, const ProcessGroup&) {
     expect(trainee.model().committed_steps() == 2, "both steps");
 }
 
-/// The last rank stops in mid step; the others have enqueued theirs and wait for the GPU.
-void last_one_stops(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
-    Pair pair(on_gpu, on_cpu, small_buckets());
-    for (int i = 0; i < 3; ++i)
-        pair.trainee.step();
-    pair.trainee.model().synchronize();
-    if (on_gpu.rank() == on_gpu.size() - 1) {
-        pair.trainee.model().zero_gradients();
-        pair.trainee.run([] {});
-        pair.trainee.model().mark_ready(3);
-        say("ready");
-        for (;;)
-            ::pause();
-    }
-    until_it_fails(pair.trainee, on_cpu, [&] {
-        pair.trainee.step();
-        pair.trainee.model().synchronize();
-    });
-}
-
 }  // namespace
 
-const std::map<std::string, GpuScenario>& gpu_scenarios() {
-    static const std::map<std::string, GpuScenario> all{
+GpuScenarios gpu_scenarios() {
+    return {
         {"gpu_steps", steps},
         {"gpu_default_stream", default_stream},
         {"gpu_compressed", compressed},
@@ -579,12 +374,8 @@ const std::map<std::string, GpuScenario>& gpu_scenarios() {
         {"gpu_metrics", metrics},
         {"gpu_different_parameters", different_parameters},
         {"gpu_different_models", different_models},
-        {"gpu_endless_steps", endless_steps},
-        {"gpu_endless_replays", endless_replays},
-        {"gpu_last_one_stops", last_one_stops},
         {"gpu_graph_outlives_group", graph_outlives_group},
     };
-    return all;
 }
 
 }  // namespace ddprun::tests

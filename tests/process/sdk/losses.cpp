@@ -115,7 +115,7 @@ TEST_CASE("sdk: in every kind of call, of 2 to 7 ranks, a killed rank is named b
 }
 
 TEST_CASE("sdk: a rank that stands still is named by the Timeout of the others") {
-    Workers workers(3, {"endless_mix"}, {{"SDK_WORKER_TIMEOUT_MS", "5000"}});
+    Workers workers(3, {"endless_collectives"}, {{"SDK_WORKER_TIMEOUT_MS", "5000"}});
     workers.await_line("ready");
 
     workers.kill(1, SIGSTOP);

@@ -17,15 +17,19 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-Running meet(const std::string& url, Variables variables = {}, int patience_s = 60) {
+Running life(std::vector<std::string> arguments, Variables variables = {}) {
     Running::Options options;
-    options.arguments = {"meet", url, std::to_string(patience_s)};
+    options.arguments = std::move(arguments);
     variables.emplace("PATH", "/usr/bin:/bin");
     for (const char* kept : {"TSAN_OPTIONS", "ASAN_OPTIONS", "UBSAN_OPTIONS"})
         if (const char* value = ::getenv(kept)) variables.emplace(kept, value);
     options.environment = std::move(variables);
     options.has_clean_environment = true;
     return Running(stub("worker_life"), options);
+}
+
+Running meet(const std::string& url, Variables variables = {}, int patience_s = 60) {
+    return life({"meet", url, std::to_string(patience_s)}, std::move(variables));
 }
 
 std::string numbered(const std::string& url, int rank, int size) {
@@ -141,6 +145,22 @@ TEST_CASE("worker: a rank that waits for the last run to end joins the next one"
     second.signal(SIGKILL);
 
     check_all_meet(ranks);
+}
+
+TEST_CASE("worker: ranks that leave the store meet in it again, however soon") {
+    const TempDir folder;
+    for (const auto& url : {localhost(free_port()), "file://" + folder.path().string()}) {
+        std::vector<Running> ranks;
+        for (const int rank : {0, 1, 2})
+            ranks.push_back(life({"meet-again", numbered(url, rank, 3), "100"}));
+        for (auto& rank : ranks) {
+            const int code = rank.wait_for_code();
+            CAPTURE(rank.err());
+            CHECK(code == 0);
+            CHECK(rank.out() == "over\n");
+        }
+    }
+    CHECK(std::filesystem::is_empty(folder.path()));
 }
 
 TEST_CASE("worker: mistakes in meeting are said") {

@@ -3,9 +3,12 @@
 
 #include "ddprun/error.hpp"
 #include "tests/process/sdk/store_thread.hpp"
+#include "tests/process/support/temp_dir.hpp"
 
 #include <doctest/doctest.h>
 
+#include <optional>
+#include <string>
 #include <thread>
 
 using namespace ddprun;
@@ -20,6 +23,19 @@ World world_at(std::uint16_t port) {
     world.master_addr = "127.0.0.1";
     world.master_port = port;
     return world;
+}
+
+/// What rank 0 writes into a shared folder when it has opened its store.
+void publish(const test::TempDir& folder, std::uint16_t port) {
+    Store::connect(world_at(port)).set("ddprun/meeting/token", "t");
+    folder.write(
+        "ddprun-meeting",
+        "ddprun-meeting 1\ntoken t\nport " + std::to_string(port) + "\naddress 127.0.0.1\nend\n");
+}
+
+World world_of_two_in(const test::TempDir& folder, int rank) {
+    return World::from(
+        "file://" + folder.path().string() + "?world_size=2&rank=" + std::to_string(rank));
 }
 
 /// What every store does, remote or not.
@@ -45,7 +61,7 @@ void check_promises(Store store) {
 
     CHECK_THROWS_AS(store.get("never", 20ms), Timeout);
     CHECK_THROWS_AS(store.wait({"c", "never"}, 20ms), Timeout);
-    CHECK(store.get("c", 1s) == "two");
+    CHECK(store.get("c", 30s) == "two");
 
     auto other = store.reconnect(10s);
     std::thread later([&] { other.set("later", "now"); });
@@ -80,4 +96,31 @@ TEST_CASE("sdk: a store that goes away is PeerLost, now and for ever") {
 
     CHECK_THROWS_AS(store.get("a"), PeerLost);
     CHECK_THROWS_AS(store.get("a"), PeerLost);
+}
+
+TEST_CASE("sdk: a store that goes away while it is joined was an earlier run's") {
+    const test::TempDir folder;
+    std::optional<StoreThread> earlier(std::in_place);
+    publish(folder, earlier->port());
+    std::thread second([&] { Store::connect(world_of_two_in(folder, 1)).set("came", "1"); });
+    Store::connect(world_at(earlier->port())).get("ddprun/meeting/rank/1");
+
+    earlier.reset();
+    auto store = Store::connect(world_of_two_in(folder, 0));
+
+    CHECK(store.get("came") == "1");
+    second.join();
+}
+
+TEST_CASE("sdk: a store that was met by a file may be as slow as any other") {
+    const test::TempDir folder;
+    StoreThread server;
+    publish(folder, server.port());
+    Store::connect(world_at(server.port())).set("ddprun/meeting/world_size", "2");
+    auto store = Store::connect(world_of_two_in(folder, 1));
+
+    // Longer than an attempt to meet has.
+    server.pause(400ms);
+
+    CHECK_FALSE(store.check({"a"}));
 }

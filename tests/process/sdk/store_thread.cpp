@@ -6,6 +6,7 @@
 
 #include <boost/asio/post.hpp>
 
+#include <future>
 #include <thread>
 
 namespace ddprun::tests {
@@ -26,6 +27,14 @@ public:
         thread_.join();
     }
     std::uint16_t port() const { return port_; }
+    void pause(std::chrono::milliseconds length) {
+        std::promise<void> begun;
+        boost::asio::post(io_, [&begun, length] {
+            begun.set_value();
+            std::this_thread::sleep_for(length);
+        });
+        begun.get_future().wait();
+    }
 
 private:
     boost::asio::io_context io_;
@@ -40,6 +49,10 @@ StoreThread::~StoreThread() = default;
 
 std::uint16_t StoreThread::port() const {
     return server_->port();
+}
+
+void StoreThread::pause(std::chrono::milliseconds length) {
+    server_->pause(length);
 }
 
 }  // namespace ddprun::tests

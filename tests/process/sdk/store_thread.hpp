@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 
@@ -13,6 +14,9 @@ public:
     ~StoreThread();
 
     std::uint16_t port() const;
+
+    /// Answers nothing for as long, from some moment before this returns.
+    void pause(std::chrono::milliseconds length);
 
 private:
     class Server;

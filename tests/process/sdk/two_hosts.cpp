@@ -130,7 +130,7 @@ TEST_CASE("sdk: who dies on another host of a job is named by every rank that is
             job.b.wait_for_line(names_victim);
 
         // Measured: some milliseconds. Nothing waits for a time limit.
-        CHECK(std::chrono::steady_clock::now() - start < 10s);
+        CHECK(std::chrono::steady_clock::now() - start < 60s);
         CHECK(job.a.wait_for_code() == 128 + SIGKILL);
         CHECK(job.b.wait_for_code() == 128 + SIGKILL);
         CHECK(no_descendants_left());
@@ -166,7 +166,7 @@ TEST_CASE(
 
 TEST_CASE("sdk: a cut cable between two hosts is a Timeout on both, which names who is not heard") {
     if (const auto reason = NetworkPair::why_not(); !reason.empty()) return skip(reason);
-    Job job(1, "endless", "4000");
+    Job job(1, "endless", "5000");
 
     job.hosts.cut();
 

@@ -2,14 +2,14 @@
 // One rank of the SDK's process tests: `sdk_worker SCENARIO`, see `scenarios` at the end. Exits 0
 // when all went as it should, 1 with a complaint, or with the code of the exception (workers.hpp).
 #include "ddprun/process_group.hpp"
+#include "ddprun/record.hpp"
 #include "ddprun/reducer.hpp"
 #include "ddprun/world.hpp"
 #include "tests/process/sdk/every_call.hpp"
-#include "tests/process/sdk/fake_gpu/stream.hpp"
 #include "tests/process/sdk/gpu_scenarios.hpp"
 #include "tests/process/sdk/one_call.hpp"
+#include "tests/process/sdk/say.hpp"
 
-#include <dlfcn.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -19,7 +19,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <map>
@@ -34,11 +33,7 @@ using namespace std::chrono_literals;
 using ddprun::Op;
 using ddprun::ProcessGroup;
 using ddprun::World;
-
-void say(const std::string& line) {
-    std::printf("%s\n", line.c_str());
-    std::fflush(stdout);
-}
+using ddprun::tests::say;
 
 void expect(bool holds, const std::string& what) {
     if (holds) return;
@@ -72,15 +67,40 @@ void prepare(int rank) {
     }
 }
 
-ProcessGroup join(const World& world, std::chrono::milliseconds timeout = 10min) {
-    if (const char* given = std::getenv("SDK_WORKER_TIMEOUT_MS"))
-        timeout = std::chrono::milliseconds(std::atoi(given));
-    prepare(world.rank);
+std::chrono::milliseconds given_timeout(std::chrono::milliseconds otherwise) {
+    const char* given = std::getenv("SDK_WORKER_TIMEOUT_MS");
+    return given ? std::chrono::milliseconds(std::atoi(given)) : otherwise;
+}
+
+ProcessGroup create_group(
+    const World& world, const ddprun::Store& store, std::chrono::milliseconds timeout) {
     ProcessGroup::Options options;
     options.timeout = timeout;
     if (std::getenv("SDK_WORKER_GLOO")) options.backend = ddprun::Backend::gloo;
     if (std::getenv("SDK_WORKER_NCCL")) options.backend = ddprun::Backend::nccl;
-    return ProcessGroup::create(world, ddprun::Store::connect(world, timeout), options);
+    return ProcessGroup::create(world, store, options);
+}
+
+/// How long a rank of a busy machine may take to begin.
+constexpr auto start_up_timeout = 1min;
+
+void await_all_ranks(const World& world, ddprun::Store& store) {
+    std::vector<std::string> keys;
+    for (int rank = 0; rank < world.world_size; ++rank)
+        keys.push_back("has_begun/" + std::to_string(rank));
+    store.set(keys[static_cast<std::size_t>(world.rank)], "yes");
+    store.wait(keys, start_up_timeout);
+}
+
+/// A timeout bounds the joining too. A short one is about what comes later: it does not begin
+/// before all ranks are there.
+ProcessGroup join(const World& world, std::chrono::milliseconds timeout = 10min) {
+    timeout = given_timeout(timeout);
+    prepare(world.rank);
+    auto store = ddprun::Store::connect(
+        world, std::max<std::chrono::milliseconds>(timeout, start_up_timeout));
+    if (timeout < start_up_timeout) await_all_ranks(world, store);
+    return create_group(world, store, timeout);
 }
 
 template <class T>
@@ -201,12 +221,18 @@ int messages(const World& world) {
     return 0;
 }
 
+/// The even or the odd ranks as this one is, down to the lowest that may be.
+std::vector<int> ranks_like(const World& world, int lowest) {
+    std::vector<int> ranks;
+    for (int rank = world.world_size - 1; rank >= lowest; --rank)
+        if (rank % 2 == world.rank % 2) ranks.push_back(rank);
+    return ranks;
+}
+
 /// Even and odd ranks in groups of their own, and some of these in smaller ones.
 int sub_groups(const World& world) {
     const auto group = join(world);
-    std::vector<int> mine;
-    for (int rank = world.world_size - 1; rank >= 0; --rank)
-        if (rank % 2 == world.rank % 2) mine.push_back(rank);
+    const auto mine = ranks_like(world, 0);
     for (int i = 0; i < 2; ++i) {
         const auto half = group.sub_group(mine);
         expect(half.size() == static_cast<int>(mine.size()), "size of a sub-group");
@@ -217,6 +243,34 @@ int sub_groups(const World& world) {
         check_all_reduce<float>(alone, 10, Op::sum);
     }
     check_all_reduce<float>(group, 10, Op::sum);
+    return 0;
+}
+
+/// Even and odd ranks in groups of their own, the last first, and, of many, rank 0 in none.
+int splits(const World& world) {
+    const auto group = join(world);
+    const int lowest = world.world_size > 2 ? 1 : 0;
+    const bool is_left_out = world.rank < lowest;
+    const auto mine = ranks_like(world, lowest);
+    for (int i = 0; i < 2; ++i) {
+        const auto half = group.split(is_left_out ? -1 : world.rank % 2, -world.rank);
+        expect(half.has_value() != is_left_out, "a group for those with a color alone");
+        check_all_reduce<float>(group, 10, Op::sum);
+        if (is_left_out) continue;
+        expect(half->size() == static_cast<int>(mine.size()), "size of a part");
+        expect(mine[static_cast<std::size_t>(half->rank())] == world.rank, "rank in a part");
+        const auto wrong = ddprun::tests::try_every_call(*half, 100, true);
+        expect(wrong.empty(), wrong);
+        const auto same = half->split(7);
+        expect(same && same->rank() == half->rank(), "equal keys leave ranks as they are");
+        check_all_reduce<float>(*same, 10, Op::sum);
+    }
+    group.barrier().wait();  // or who stands aside says farewell long before the others
+    return 0;
+}
+
+int one_split(const World& world) {
+    join(world).split(world.rank > 0 ? 0 : -1);
     return 0;
 }
 
@@ -276,16 +330,27 @@ int endless(const World& world) {
         group.all_reduce(values.data(), values.size()).wait();
 }
 
-/// Every kind of call in turn, small and large, until somebody dies.
-int endless_mix(const World& world) {
+/// Every kind of collective in turn, small and large, until somebody dies. `has_messages`: and now
+/// and then messages, which all ranks are done with before the next collective but a barrier.
+int call_in_turns(const World& world, bool has_messages) {
     const auto group = join(world);
     group.barrier().wait();
     say("ready");
     for (std::size_t i = 0;; ++i) {
         const auto wrong = ddprun::tests::try_one_call(group, i, i % 3 == 0 ? 100'000 : 100);
         expect(wrong.empty(), wrong);
-        if (i % 10 == 0) expect(ddprun::tests::try_messages(group, 50'000).empty(), "messages");
+        if (!has_messages || i % 10 != 0) continue;
+        expect(ddprun::tests::try_messages(group, 50'000).empty(), "messages");
+        group.barrier().wait();
     }
+}
+
+int endless_collectives(const World& world) {
+    return call_in_turns(world, false);
+}
+
+int endless_mix(const World& world) {
+    return call_in_turns(world, true);
 }
 
 /// One kind of call, of this group, of a sub-group of all, or several at once.
@@ -335,12 +400,14 @@ int last_one_idle(const World& world) {
 int killed_while_joining(const World& world) {
     say("ready");
     if (world.rank == 0) ::pause();
-    join(world, 3s);
+    prepare(world.rank);
+    const auto timeout = given_timeout(5s);
+    create_group(world, ddprun::Store::connect(world, timeout), timeout);
     return 0;
 }
 
 int late_and_dead(const World& world) {
-    const auto group = join(world, 1500ms);
+    const auto group = join(world, 6s);
     group.barrier().wait();
     if (world.rank == 1) {
         // Long enough for all others to give up; ends with the pipe of its output.
@@ -434,6 +501,13 @@ int other_order(const World& world) {
     return 0;
 }
 
+int other_call_than_split(const World& world) {
+    const auto group = join(world);
+    if (world.rank == 1) group.barrier().wait();
+    group.split(world.rank);
+    return 0;
+}
+
 int aborted(const World& world) {
     const auto group = join(world);
     group.barrier().wait();
@@ -443,41 +517,6 @@ int aborted(const World& world) {
 }
 
 /// What a stream has still to do to a buffer comes before the collective. On nccl, with a fake GPU.
-int after_stream(const World& world) {
-    const auto group = join(world);
-    expect(group.device() == world.local_rank, "the device of the local rank");
-    void* const driver = ::dlopen("libcuda.so.1", RTLD_NOW);
-    const auto retain =
-        reinterpret_cast<int (*)(void**, int)>(::dlsym(driver, "cuDevicePrimaryCtxRetain"));
-    const auto enter = reinterpret_cast<int (*)(void*)>(::dlsym(driver, "cuCtxPushCurrent_v2"));
-    const auto create = reinterpret_cast<int (*)(void**, unsigned, int)>(
-        ::dlsym(driver, "cuStreamCreateWithPriority"));
-    const auto destroy = reinterpret_cast<int (*)(void*)>(::dlsym(driver, "cuStreamDestroy_v2"));
-    const auto enqueue =
-        reinterpret_cast<fake_gpu::Enqueue>(::dlsym(driver, fake_gpu::enqueue_name));
-    void* context = nullptr;
-    void* stream = nullptr;
-    expect(retain(&context, world.local_rank) == 0 && enter(context) == 0, "a context");
-    expect(create(&stream, 0, 0) == 0 && stream, "a stream");
-
-    std::vector<float> values(100);
-    int asked = 0;
-    const fake_gpu::Work fill = [&] {
-        return [&] {
-            if (++asked < 5) return false;
-            std::fill(values.begin(), values.end(), static_cast<float>(world.rank + 1));
-            return true;
-        };
-    };
-    expect(enqueue(stream, &fill) == 0, "work for the stream");
-    group.use_stream(stream);
-    group.all_reduce(values.data(), values.size()).wait();
-    const auto ranks = static_cast<float>(world.world_size);
-    expect(values == std::vector<float>(100, ranks * (ranks + 1) / 2), "what the stream had to do");
-    destroy(stream);
-    return 0;
-}
-
 float gradient(std::size_t step, std::size_t parameter, int rank) {
     return static_cast<float>(step * 16 + parameter * 4 + static_cast<std::size_t>(rank));
 }
@@ -547,11 +586,14 @@ const std::map<std::string, std::function<int(const World&)>> scenarios{
     {"few_calls", few_calls},
     {"messages", messages},
     {"sub_groups", sub_groups},
+    {"splits", splits},
+    {"one_split", one_split},
     {"other_message", other_message},
     {"digest", digest},
     {"endless", endless},
     {"endless_call", endless_call},
     {"first_one_missing", first_one_missing},
+    {"endless_collectives", endless_collectives},
     {"endless_mix", endless_mix},
     {"last_one_idle", last_one_idle},
     {"killed_while_joining", killed_while_joining},
@@ -562,8 +604,8 @@ const std::map<std::string, std::function<int(const World&)>> scenarios{
     {"other_count_in_call", other_count_in_call},
     {"other_type", other_type},
     {"other_order", other_order},
+    {"other_call_than_split", other_call_than_split},
     {"aborted", aborted},
-    {"after_stream", after_stream},
     {"reducer", reducer},
     {"inherited_sockets", inherited_sockets},
 };
@@ -604,7 +646,9 @@ extern "C" const char* __tsan_default_suppressions() {
 
 int main(int, char** arguments) {
     try {
-        const auto& on_gpu = ddprun::tests::gpu_scenarios();
+        auto on_gpu = ddprun::tests::gpu_scenarios();
+        on_gpu.merge(ddprun::tests::gpu_failures());
+        on_gpu.merge(ddprun::tests::gpu_calls());
         if (const auto found = on_gpu.find(arguments[1]); found != on_gpu.end()) {
             const auto world = World::from_environment();
             const auto group = join(world);
@@ -613,6 +657,8 @@ int main(int, char** arguments) {
         }
         return scenarios.at(arguments[1])(World::from_environment());
     } catch (const ddprun::PeerLost& error) {
+        // So that a launcher does not take it for the first cause.
+        ddprun::record_error(error);
         say("after " + std::to_string(monotonic_ms()) + " ranks" + listed(error.ranks()));
         say(std::string{"PeerLost: "} + error.what());
         return 10;

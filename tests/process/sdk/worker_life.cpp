@@ -35,6 +35,19 @@ int meet(const std::string& init_method, std::chrono::milliseconds patience) {
     return 0;
 }
 
+/// One Store after the other: a rank may have its next one before another has left the last.
+int meet_again(const std::string& init_method, int lives) {
+    const auto world = ddprun::World::from(init_method);
+    for (int life = 0; life < lives; ++life) {
+        auto store = ddprun::Store::connect(world, 30s);
+        const auto key = "life" + std::to_string(life);
+        if (store.add(key, 1) == world.world_size) store.set(key + "/all", "");
+        store.get(key + "/all", 30s);
+    }
+    std::puts("over");
+    return 0;
+}
+
 /// Deeper than any stack; the compiler must not know.
 volatile int deep_enough = 1'000'000'000;
 
@@ -97,6 +110,7 @@ int main(int count, char** words) {
     if (what == "end-badly") return ddprun::record([&] { return end_badly(argument); });
     try {
         if (what == "meet") return meet(argument, std::chrono::seconds(std::stoi(words[3])));
+        if (what == "meet-again") return meet_again(argument, std::stoi(words[3]));
         if (what == "stop") return stop();
         if (what == "report") return report();
     } catch (const ddprun::Error& error) {

@@ -59,7 +59,8 @@ void Workers::start(
     std::vector<std::string> texts;
     for (const auto& [name, value] : all)
         if (!value.empty()) texts.push_back(name + "=" + value);
-    for (const char* kept : {"PATH", "TSAN_OPTIONS", "ASAN_OPTIONS", "UBSAN_OPTIONS"})
+    for (const char* kept :
+         {"PATH", "TSAN_OPTIONS", "ASAN_OPTIONS", "UBSAN_OPTIONS", "CUDA_ON_CPU_ORDER"})
         if (const char* value = ::getenv(kept)) texts.push_back(std::string{kept} + "=" + value);
     std::vector<char*> environment;
     for (auto& text : texts)

@@ -3,14 +3,13 @@
 //
 //   kept_node [options] -- WORKER [ARGUMENTS...]
 //   --exit CODE        what the agent exits with when it is told to stop (SIGTERM)
-//   --fence MS         on SIGTERM sets a fence this far away, forgets it and stays
+//   --stop-at-fence MS on SIGTERM sets a fence this far away and stops itself (SIGSTOP)
 //   --connect PORT     opens a connection to the loopback, hands it up, then writes "hello\n"
 //   --deaf             the agent reads no signals
 //   --raw-terminal     makes the terminal raw
 //   --error-files STEM notes STEM0.json to STEM2.json as the error files of its workers
 //   --orderly          on SIGTERM kills the worker before it exits
-// Prints "keeper PID", "agent PID", "worker PID", "signal NAME" for each signal it is told, and
-// "fenced" when the fence is set.
+// Prints "keeper PID", "agent PID", "worker PID" and "signal NAME" for each signal it is told.
 #include "agent/keeper.hpp"
 #include "agent/keeper_link.hpp"
 #include "agent/process/descendants.hpp"
@@ -23,6 +22,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/write.hpp>
 
+#include <signal.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -56,7 +56,7 @@ Options parse(int argc, char** argv) {
         const std::string_view word = argv[at];
         if (word == "--") break;
         if (word == "--exit") options.exit_code = std::atoi(argv[++at]);
-        if (word == "--fence") options.fence_ms = std::atoi(argv[++at]);
+        if (word == "--stop-at-fence") options.fence_ms = std::atoi(argv[++at]);
         if (word == "--connect") options.port = static_cast<unsigned short>(std::atoi(argv[++at]));
         if (word == "--error-files") options.error_files = argv[++at];
         if (word == "--deaf") options.is_deaf = true;
@@ -99,7 +99,8 @@ int run_agent(const Options& options, const InheritedState& start, AgentSide sid
             if (signal != SIGTERM) return;
             if (options.fence_ms) {
                 link.set_fence(ddprun::Clock::now() + std::chrono::milliseconds{*options.fence_ms});
-                return print("fenced\n");
+                ::raise(SIGSTOP);
+                return;
             }
             if (options.is_orderly) kill_descendants(ddprun::limits::kill_descendants_timeout);
             exit_code = options.exit_code;

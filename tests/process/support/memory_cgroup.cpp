@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/process/support/memory_cgroup.hpp"
 
-#include <sys/stat.h>
+#include "tests/process/support/wait.hpp"
+
+#include <stdlib.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
 
 namespace ddprun::test {
@@ -32,13 +35,16 @@ MemoryCgroup::MemoryCgroup(int limit_mebibytes) {
 }
 
 MemoryCgroup::~MemoryCgroup() {
-    if (!folder_.empty()) ::rmdir(folder_.c_str());
+    if (folder_.empty()) return;
+    // Busy until the kernel is done with the last member.
+    holds_within(patience, [&] { return ::rmdir(folder_.c_str()) == 0 || errno != EBUSY; });
 }
 
 bool MemoryCgroup::make(
     const std::string& parent, const std::string& limit_file, const std::string& limit) {
-    const auto folder = parent + "/ddprun-test-" + std::to_string(::getpid());
-    if (::mkdir(folder.c_str(), 0755) != 0) return false;
+    // Another name each time: one may be left of a test that was killed.
+    auto folder = parent + "/ddprun-test-XXXXXX";
+    if (::mkdtemp(folder.data()) == nullptr) return false;
     if (!write_text(folder + "/" + limit_file, limit)) {
         ::rmdir(folder.c_str());
         return false;

@@ -61,11 +61,11 @@ void wrap(std::vector<std::string>& command, std::vector<std::string> wrapper) {
 }  // namespace
 
 std::string stub(const std::string& name) {
-    return std::string{DDPRUN_STUB_DIR} + "/" + name;
+    return DDPRUN_STUB_DIR "/" + name;
 }
 
 std::string program(const std::string& name) {
-    return std::string{DDPRUN_BIN_DIR} + "/" + name;
+    return DDPRUN_BIN_DIR "/" + name;
 }
 
 Running::Running(std::string program, Options options) : streams_(2) {

@@ -166,6 +166,11 @@ int ddprun_group_create(
 /* A group of some ranks of another, called by these and no other. */
 int ddprun_group_create_sub(
     const ddprun_group* group, const int* ranks, size_t count, ddprun_group** sub_group);
+/* Parts a group by color, as MPI_Comm_split: every rank of it calls this, when all that it launched
+ * has been waited for, and those with the same color of 0 or more are a group, in the order of
+ * `key`, then of their ranks. With a negative color `part` becomes NULL. On DDPRUN_NCCL a peer that
+ * is lost or late in it ends the group too. */
+int ddprun_group_split(const ddprun_group* group, int color, int key, ddprun_group** part);
 void ddprun_group_free(ddprun_group* group);
 
 int ddprun_group_rank(const ddprun_group* group);

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <optional>
 #include <vector>
 
 namespace ddprun {
@@ -146,6 +147,17 @@ public:
         ddprun_group* sub_group = nullptr;
         throw_if(ddprun_group_create_sub(handle(), ranks.data(), ranks.size(), &sub_group));
         return ProcessGroup(sub_group);
+    }
+
+    /// Parts this group by color, as MPI_Comm_split: every rank of it calls this, when it has
+    /// waited for all that it launched, and those with the same color of 0 or more are a group, in
+    /// the order of `key`, then of their ranks here. With a negative color: none. On nccl this is
+    /// ncclCommSplit, and a peer that is lost or late in it ends this group too.
+    std::optional<ProcessGroup> split(int color, int key = 0) const {
+        ddprun_group* part = nullptr;
+        throw_if(ddprun_group_split(handle(), color, key, &part));
+        if (!part) return std::nullopt;
+        return ProcessGroup(part);
     }
 
     /// Ends the group at once on this rank; what is in flight fails here and on the peers.

@@ -25,9 +25,10 @@ public:
     using Milliseconds = std::chrono::milliseconds;
 
     /// Connects to where `world` says, trying until `timeout`. Where rank 0 hosts the store, its
-    /// call opens it. It stays open until the last Store of that process is gone, and then at most
-    /// twenty seconds more: for ranks that have not come yet, and for those still connected. In a
-    /// world that nobody launched: a store inside this process.
+    /// call opens it. It stays open as long as that process, whose end waits at most twenty seconds:
+    /// for ranks that have not come yet, and for those still connected. An exception that takes the
+    /// last Store with it closes it at once. In a world that nobody launched: a store inside this
+    /// process.
     static Store connect(const World& world, Milliseconds timeout = std::chrono::minutes(1)) {
         const auto from = world.to_c();
         ddprun_store* handle = nullptr;

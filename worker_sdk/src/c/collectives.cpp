@@ -59,9 +59,7 @@ int launch(ddprun_group* group, ddprun_work** work, const MakeCall& make) {
             on->launch(call, launched->ticket);
             *work = launched.release();
         } else {
-            ddprun::groups::Ticket ticket;
-            on->launch(call, ticket);
-            on->wait(ticket, {});
+            on->perform(call);
         }
     });
 }

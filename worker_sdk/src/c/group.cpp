@@ -4,6 +4,7 @@
 #include "worker_sdk/src/c/number.hpp"
 #include "worker_sdk/src/groups/founding.hpp"
 #include "worker_sdk/src/groups/memory.hpp"
+#include "worker_sdk/src/groups/sub_group.hpp"
 
 #include <chrono>
 #include <memory>
@@ -36,12 +37,6 @@ std::shared_ptr<Group> group_of_world(
     return found(ddprun::groups::founding_of_world(world, std::move(meeting), backend, timeout));
 }
 
-std::shared_ptr<Group> sub_group(Group& group, const std::vector<int>& ranks) {
-    const bool is_alone = ranks == std::vector{group.settings().rank};
-    if (is_alone && group.settings().backend != Backend::nccl) return Group::create_alone();
-    return found(group.founding_of(ranks));
-}
-
 }  // namespace
 
 extern "C" {
@@ -70,8 +65,17 @@ int ddprun_group_create_sub(
     return guarded([&] {
         if (count > 0) need(ranks, "ranks");
         need(sub_group_made, "sub_group");
-        *sub_group_made =
-            new ddprun_group{sub_group(*of(group), std::vector<int>(ranks, ranks + count))};
+        *sub_group_made = new ddprun_group{
+            ddprun::groups::sub_group(*of(group), std::vector<int>(ranks, ranks + count))};
+    });
+}
+
+int ddprun_group_split(const ddprun_group* group, int color, int key, ddprun_group** part) {
+    return guarded([&] {
+        need(part, "part");
+        *part = nullptr;
+        if (auto made = ddprun::groups::split(*of(group), color, key))
+            *part = new ddprun_group{std::move(made)};
     });
 }
 

@@ -6,6 +6,7 @@
 #include "worker_sdk/src/checkpoint/format.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <functional>
 #include <span>
@@ -121,15 +122,29 @@ std::string CheckpointFolder::save(const Checkpoint& checkpoint) const {
 
 std::optional<CheckpointFolder::Found> CheckpointFolder::newest(
     std::vector<std::string>* passed_over) const {
-    for (const auto& position : checkpoint::list(path_).checkpoints) {
-        auto path = checkpoint::path_in(path_, position);
-        auto found = checkpoint::read(path);
-        if (found && Position{found->round, found->step} != position)
-            found = checkpoint::named_wrongly(path);
-        if (found) return Found{std::move(*found), std::move(path)};
-        if (passed_over != nullptr) passed_over->push_back(found.error().describe());
+    constexpr int most_looks = 10;
+    for (int looks = 1;; ++looks) {
+        std::optional<Found> whole;
+        std::vector<std::string> unusable;
+        bool is_pruned = false;
+        for (const auto& position : checkpoint::list(path_).checkpoints) {
+            auto path = checkpoint::path_in(path_, position);
+            auto found = checkpoint::read(path);
+            if (found && Position{found->round, found->step} != position)
+                found = checkpoint::named_wrongly(path);
+            if (found) whole = Found{std::move(*found), std::move(path)};
+            // Gone since it was listed: by a run that saves meanwhile, which has newer ones.
+            else if (found.error().code == system_code(ENOENT) && looks < most_looks)
+                is_pruned = true;
+            else
+                unusable.push_back(found.error().describe());
+            if (whole || is_pruned) break;
+        }
+        if (is_pruned) continue;
+        if (passed_over != nullptr)
+            passed_over->insert(passed_over->end(), unusable.begin(), unusable.end());
+        return whole;
     }
-    return std::nullopt;
 }
 
 Checkpoint read_checkpoint(const std::string& path) {

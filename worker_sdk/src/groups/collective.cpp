@@ -29,6 +29,7 @@ const char* name_of(Kind kind) {
         case Kind::scatter: return "scatter";
         case Kind::all_to_all: return "all_to_all";
         case Kind::barrier: return "barrier";
+        case Kind::split: return "split";
         case Kind::send: return "send";
         case Kind::recv: return "recv";
     }
@@ -73,6 +74,7 @@ bool lacks_buffer(const Collective& collective, int rank) {
         case Kind::broadcast:
         case Kind::recv: return !collective.data;
         case Kind::all_gather:
+        case Kind::split:
         case Kind::reduce_scatter:
         case Kind::all_to_all: return !collective.data || !collective.input;
         case Kind::gather: return !collective.input || (is_root && !collective.data);
@@ -92,7 +94,8 @@ std::string describe(const Collective& collective) {
         return "message " + number + " from rank " + std::to_string(collective.root) + " to rank " +
                std::to_string(collective.receiver) + ": " + elements;
     const auto text = "call " + number + ": " + name_of(collective.kind) + details(collective);
-    return collective.kind == Kind::barrier ? text : text + " of " + elements;
+    const bool is_plain = collective.kind == Kind::barrier || collective.kind == Kind::split;
+    return is_plain ? text : text + " of " + elements;
 }
 
 bool is_same_call(const Collective& a, const Collective& b) {

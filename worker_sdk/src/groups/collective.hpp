@@ -27,6 +27,7 @@ struct Collective {
         scatter,
         all_to_all,
         barrier,
+        split,  ///< an all_gather of what the ranks wish to be in
         send,
         recv,
     };
@@ -43,7 +44,8 @@ struct Collective {
     std::size_t count = 0;
     /// On GPUs: the CUDA stream whose work comes first.
     void* stream = nullptr;
-    /// On GPUs, of all_reduce, broadcast and all_gather: buffers are in the machine's memory.
+    /// On GPUs, of all_reduce, broadcast, all_gather and split: buffers are in the machine's
+    /// memory.
     bool is_on_host = false;
 
     /// Which collective on its group this is, from 1; of send and recv, which message between these

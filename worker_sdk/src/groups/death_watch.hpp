@@ -28,7 +28,7 @@ public:
     void ask(Store& store) const;
     /// Who of the group died first. Requires: this rank has asked.
     std::optional<Trouble> look(Store& store, std::chrono::milliseconds at_most) const;
-    /// Throws PeerLost when one of the group has died.
+    /// Throws PeerLost when one of the group has died, as far as the store answers.
     void require_nobody_died(Store& store) const;
     /// Waits for a key that another rank of the group sets; throws PeerLost when one of them has
     /// died instead, and Timeout.

@@ -101,13 +101,13 @@ Hosts hosts_of(Founding& founding) {
 }
 
 /// Between GPUs, also for a world of one: its buffers are where nobody else can reach them.
-std::shared_ptr<Group> found_over_nccl(Founding founding) {
+std::shared_ptr<Group> found_over_nccl(Founding founding, std::optional<SplitOff> split) {
     auto loaded = load_nccl_plugin();
     if (const auto* trouble = std::get_if<Trouble>(&loaded))
         throw UsageError("the nccl backend is not available: " + trouble->text);
     const auto& plugin = *std::get<const DdprunDevicePlugin*>(loaded);
     NcclSettings settings{
-        founding.world, founding.store, founding.prefix, founding.timeout, {}, {}};
+        founding.world, founding.store, founding.prefix, founding.timeout, {}, {}, split};
     if (founding.world.world_size > 1) {
         settings.hosts = hosts_of(founding);
         settings.watch = watch_of(founding);
@@ -180,8 +180,8 @@ Founding founding_of_world(
     return founding;
 }
 
-std::shared_ptr<Group> found(Founding founding) {
-    if (founding.backend == Backend::nccl) return found_over_nccl(std::move(founding));
+std::shared_ptr<Group> found(Founding founding, std::optional<SplitOff> split) {
+    if (founding.backend == Backend::nccl) return found_over_nccl(std::move(founding), split);
     if (founding.world.world_size == 1) return Group::create_alone();
     if (founding.backend == Backend::gloo) return found_over_gloo(std::move(founding));
     return found_on_hosts(std::move(founding));

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,12 +28,18 @@ struct Founding {
     std::vector<int> members{};
 };
 
+/// For a group on GPUs that is split off from another, all of whose ranks do so now or stand aside.
+struct SplitOff {
+    void* part = nullptr;
+    void* parent = nullptr;
+};
+
 /// Of one more group of the whole world. Ranks create their groups in the same order. Throws
 /// UsageError for a world, or a backend or timeout in it, that cannot be.
 Founding founding_of_world(
     const World& world, Store store, Backend backend, std::chrono::milliseconds timeout);
 
-/// Finds the peers. Throws.
-std::shared_ptr<Group> found(Founding founding);
+/// Finds the peers. Throws; then nobody has taken what `split` has.
+std::shared_ptr<Group> found(Founding founding, std::optional<SplitOff> split = {});
 
 }  // namespace ddprun::groups

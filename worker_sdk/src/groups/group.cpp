@@ -17,17 +17,20 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
-/// How long a collective takes before somebody asks whether all ranks are in the same one.
-constexpr auto first_look_after = 1s;
-constexpr auto longest_between_looks = 2s;
-/// A collective that a peer has left is still going on when all its bytes are under way. If it has
-/// not ended after this, it never will: the transport has lost track of one of its messages.
-constexpr auto patience_after_a_break = 2s;
-constexpr auto between_checks = 200ms;
 /// How often a lane's thread looks for quick tickets that nobody waits for, and after how many
 /// looks in vain it wants to be woken again.
 constexpr auto between_looks_for_quick_ones = 1ms;
 constexpr int looks_in_vain = 100;
+
+/// An exception, out of memory say, is a trouble too: who waits must hear of the end.
+template <class Call>
+Outcome guarded(const Call& call) {
+    try {
+        return call();
+    } catch (const std::exception& error) {
+        return Trouble{Trouble::Kind::other, error.what()};
+    }
+}
 
 /// With the call that it happened in.
 Trouble placed(const Collective& collective, Trouble trouble) {
@@ -86,7 +89,8 @@ std::uint64_t& Group::count_of(const Collective& collective) {
 }
 
 void Group::launch(Collective collective, Ticket& ticket) {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard one_at_a_time(launch_mutex_);
+    std::unique_lock lock(mutex_);
     auto& count = count_of(collective);
     collective.sequence = count + 1;
     collective.stream = stream_;
@@ -105,85 +109,46 @@ void Group::launch(Collective collective, Ticket& ticket) {
     ticket.is_quick = transport_->is_quick(collective);
     if (!lane.thread.joinable())
         lane.thread = start_quiet_thread([this, &lane] { work_through(lane); });
-    lane.queue.push_back(&ticket);
+    const bool is_next = lane.not_begun_count == 0;
+    if (is_next || collective.stream) begin(lock, ticket, is_next);
     ++count;
-    if (!ticket.is_quick || !lane.is_looking) lane.changed.notify_one();
+    if (ticket.is_done) return;
+    if (!ticket.has_begun) ++lane.not_begun_count;
+    lane.queue.push_back(&ticket);
+    wake(lane);
+}
+
+/// Of what begins then, which only the next one can, only the end is left to wait for. What makes
+/// no sense on this rank is thrown.
+void Group::begin(std::unique_lock<std::mutex>& lock, Ticket& ticket, bool is_next) {
+    const auto transport = transport_;
+    lock.unlock();
+    auto outcome = guarded([&]() -> Outcome {
+        if (ticket.collective.stream)
+            if (auto trouble = transport->follow(ticket.collective)) return trouble;
+        if (!is_next) return {};
+        auto begun = transport->begin(ticket.collective);
+        if (auto* trouble = std::get_if<Trouble>(&begun)) return std::move(*trouble);
+        ticket.has_begun = std::get<bool>(begun);
+        return {};
+    });
+    if (outcome && outcome->kind == Trouble::Kind::usage)
+        throw_trouble(placed(ticket.collective, std::move(*outcome)), settings_.round);
+    if (outcome) outcome = end_by(ticket.collective, std::move(*outcome), *transport);
+    lock.lock();
+    if (ticket.has_begun) ticket.is_quick = true;
+    if (outcome) finish(ticket, std::move(outcome));
+}
+
+/// Nobody, for a quick one, while the lane's thread looks by itself.
+void Group::wake(Lane& lane) {
+    if (lane.queue.empty()) return;
+    if (!lane.queue.front()->is_quick || !lane.is_looking) lane.changed.notify_one();
 }
 
 bool Group::is_done(const Ticket& ticket) const {
     const std::lock_guard lock(mutex_);
     return ticket.is_done;
-}
-
-void Group::wait(const Ticket& ticket, std::optional<Clock::time_point> deadline) {
-    try {
-        await_done(ticket, deadline);
-    } catch (const std::exception& error) {  // out of memory, say: the ticket may be queued still
-        abort({Trouble::Kind::other, error.what()});
-        std::unique_lock lock(mutex_);
-        work_done_.wait(lock, [&] { return ticket.is_done; });
-        throw;
-    }
-    if (ticket.outcome) throw_trouble(*ticket.outcome, settings_.round);
-}
-
-void Group::await_done(const Ticket& ticket, std::optional<Clock::time_point> deadline) {
-    std::unique_lock lock(mutex_);
-    auto& lane = lane_of(ticket.collective);
-    Clock::duration between_looks = first_look_after;
-    std::optional<Clock::time_point> look_at;
-    while (!ticket.is_done) {
-        if (perform_while_waiting(lock, ticket, deadline)) continue;
-        const auto start = Clock::now();
-        if (!look_at) look_at = start + between_looks;
-        const auto check_at = std::min<Clock::time_point>(*look_at, start + between_checks);
-        work_done_.wait_until(lock, deadline ? std::min(*deadline, check_at) : check_at, [&] {
-            return ticket.is_done;
-        });
-        if (ticket.is_done) break;
-        look_for_broken_connections(lock, lane);
-        const auto now = Clock::now();
-        if (deadline && now >= *deadline) {
-            deadline.reset();
-            give_up(lock, ticket);
-        } else if (now >= *look_at) {
-            look_for_mismatch(lock, lane);
-            between_looks = std::min<Clock::duration>(between_looks * 2, longest_between_looks);
-            look_at = Clock::now() + between_looks;
-        }
-    }
-}
-
-/// True when the ticket's turn had come, this thread was allowed to perform it, and it is done.
-bool Group::perform_while_waiting(
-    std::unique_lock<std::mutex>& lock,
-    const Ticket& ticket,
-    std::optional<Clock::time_point> deadline) {
-    auto& lane = lane_of(ticket.collective);
-    if (!transport_ || !transport_->is_for_any_thread() || lane.current || lane.queue.empty() ||
-        lane.queue.front() != &ticket)
-        return false;
-    auto timeout = settings_.timeout;
-    if (deadline) {
-        const auto left = std::chrono::ceil<milliseconds>(*deadline - Clock::now());
-        timeout = std::clamp(left, 1ms, timeout);
-    }
-    perform_front(lock, lane, timeout);
-    if (!lane.queue.empty()) lane.changed.notify_one();
-    return true;
-}
-
-void Group::give_up(std::unique_lock<std::mutex>& lock, const Ticket& ticket) {
-    const auto transport = transport_;
-    lock.unlock();
-    Trouble trouble{
-        Trouble::Kind::timeout,
-        describe(ticket.collective) + ": not done when its deadline passed"};
-    trouble.operation = describe(ticket.collective);
-    if (transport) trouble.ranks = transport->missing();
-    if (!trouble.ranks.empty()) trouble.text += "; " + text_of(trouble.ranks) + " did not come";
-    abort(std::move(trouble));
-    lock.lock();
 }
 
 void Group::abort(Trouble why) {
@@ -214,10 +179,13 @@ const DeviceAccess* Group::device_access() const {
 }
 
 void Group::perform_beside_queue(const std::function<Outcome()>& call) {
+    const std::lock_guard one_at_a_time(launch_mutex_);
     {
         std::unique_lock lock(mutex_);
-        const auto& queue = lanes_.front();
-        work_done_.wait(lock, [&] { return dead_ || (queue.queue.empty() && !queue.current); });
+        auto& lane = lanes_.front();
+        while (!dead_ && may_perform(lane) && lane.queue.front()->has_begun)
+            perform_front(lock, lane, settings_.timeout);
+        work_done_.wait(lock, [&] { return dead_ || (lane.queue.empty() && !lane.current); });
         if (dead_) throw_trouble(*dead_, settings_.round);
     }
     auto outcome = call();
@@ -266,13 +234,19 @@ bool Group::open_transport(const std::function<Opened()>& open) {
 
 void Group::work_through(Lane& lane) {
     std::unique_lock lock(mutex_);
-    while (await_ticket(lock, lane))
+    std::optional<std::uint64_t> begun_when_seen;
+    while (await_ticket(lock, lane, begun_when_seen)) {
         perform_front(lock, lane, settings_.timeout);
+        // Nobody has waited for the next one all the while.
+        begun_when_seen.reset();
+        if (!lane.queue.empty()) begun_when_seen = lane.begun_count;
+    }
 }
 
-/// False when the group is closing and nothing is left.
-bool Group::await_ticket(std::unique_lock<std::mutex>& lock, Lane& lane) {
-    std::optional<std::uint64_t> begun_when_seen;
+/// False when the group is closing and nothing is left. A quick ticket has to be seen twice: how
+/// many had left the queue then is in `begun_when_seen`.
+bool Group::await_ticket(
+    std::unique_lock<std::mutex>& lock, Lane& lane, std::optional<std::uint64_t>& begun_when_seen) {
     auto launched_when_seen = count_of({});
     int looks = looks_in_vain;
     for (;;) {
@@ -307,9 +281,15 @@ void Group::perform_front(std::unique_lock<std::mutex>& lock, Lane& lane, millis
     lane.current = ticket.collective;
     lane.broken_since.reset();
     lock.unlock();
-    auto outcome = run(ticket.collective, timeout);
+    auto outcome = run(ticket, timeout);
     lock.lock();
     lane.current.reset();
+    if (!ticket.has_begun) --lane.not_begun_count;
+    finish(ticket, std::move(outcome));
+}
+
+/// Requires: the mutex.
+void Group::finish(Ticket& ticket, Outcome outcome) {
     // Of several reasons the first counts: an abort makes the collective fail as well.
     if (outcome && !dead_) dead_ = outcome;
     if (outcome) ticket.outcome = dead_;
@@ -317,22 +297,24 @@ void Group::perform_front(std::unique_lock<std::mutex>& lock, Lane& lane, millis
     work_done_.notify_all();
 }
 
-Outcome Group::run(const Collective& collective, milliseconds timeout) {
+Outcome Group::run(const Ticket& ticket, milliseconds timeout) {
     std::shared_ptr<Transport> transport;
+    bool was_dead = false;
     {
         const std::lock_guard lock(mutex_);
-        if (dead_) return dead_;
+        was_dead = dead_.has_value();
+        // What has begun uses its buffers until the transport says that it does not.
+        if (was_dead && !ticket.has_begun) return dead_;
         transport = transport_;
     }
-    Outcome outcome;
-    try {
-        outcome = transport->run(collective, timeout);
-        if (!outcome) return {};
-        outcome = explain(collective, std::move(*outcome));
-    } catch (const std::exception& error) {  // out of memory, say: who waits must hear of the end
-        outcome = Trouble{Trouble::Kind::other, error.what()};
-    }
-    transport->abort();  // tells the peers, which may be waiting for us
+    auto outcome = guarded([&] { return transport->run(ticket.collective, timeout); });
+    if (!outcome || was_dead) return outcome;
+    return end_by(ticket.collective, std::move(*outcome), *transport);
+}
+
+Outcome Group::end_by(const Collective& collective, Trouble trouble, Transport& transport) {
+    auto outcome = guarded([&]() -> Outcome { return explain(collective, std::move(trouble)); });
+    transport.abort();  // tells the peers, which may be waiting for us
     return outcome;
 }
 
@@ -341,18 +323,6 @@ Trouble Group::explain(const Collective& collective, Trouble trouble) {
         trouble.kind == Trouble::Kind::peer_lost || trouble.kind == Trouble::Kind::timeout;
     if (may_have_a_reason && watch_) trouble = watch_->agreed(std::move(trouble));
     return placed(collective, std::move(trouble));
-}
-
-void Group::look_for_broken_connections(std::unique_lock<std::mutex>& lock, Lane& lane) {
-    if (!lane.current || !transport_ || !transport_->is_broken()) return;
-    const auto now = Clock::now();
-    if (!lane.broken_since) lane.broken_since = now;
-    if (now - *lane.broken_since < patience_after_a_break) return;
-    lane.broken_since = now;
-    const auto transport = transport_;
-    lock.unlock();
-    transport->abort();  // `run` now fails, and says which peers are gone
-    lock.lock();
 }
 
 void Group::look_for_mismatch(std::unique_lock<std::mutex>& lock, Lane& lane) {

@@ -28,7 +28,8 @@ namespace ddprun::groups {
 ///
 /// Waking a thread takes longer than a small collective in shared memory. So who waits performs
 /// what has not begun yet, where the transport allows it; and for a quick one the group's own
-/// thread is not even woken, but takes it when nobody has waited for a millisecond or two.
+/// thread is not even woken, but takes it when nobody has waited for a millisecond or two. What a
+/// transport can begin soon begins when it is launched; then only its end is waited for.
 ///
 /// The first trouble is final: everything queued and everything later fails with it.
 /// A world of one has neither thread nor transport.
@@ -70,6 +71,8 @@ public:
     /// Returns or throws (the ticket's trouble) when the ticket is done, never before. A deadline
     /// that passes aborts the group with Timeout.
     void wait(const Ticket& ticket, std::optional<Clock::time_point> deadline);
+    /// Launches it and waits for it.
+    void perform(const Collective& collective);
     void abort(Trouble why);
     /// What is launched from now on, on GPUs, comes after what is in that CUDA stream; null: after
     /// nothing.
@@ -77,8 +80,8 @@ public:
     void* stream() const;
     /// Null where there is no GPU. Lives as long as the group.
     const DeviceAccess* device_access() const;
-    /// Makes a call that does not go through the queue, once that is empty. What goes wrong ends
-    /// the group and is thrown, as in `wait`.
+    /// Makes a call that does not go through the queue, once that is empty; nothing is launched
+    /// meanwhile. What goes wrong ends the group and is thrown, as in `wait`.
     void perform_beside_queue(const std::function<Outcome()>& call);
     /// The GPU that buffers are on; -1: they are in the machine's memory.
     int device() const;
@@ -89,12 +92,18 @@ public:
     Founding founding_of(const std::vector<int>& ranks);
 
 private:
+    void begin(std::unique_lock<std::mutex>& lock, Ticket& ticket, bool is_next);
+    static void wake(Lane& lane);
     Lane& lane_of(const Collective& collective);
     std::uint64_t& count_of(const Collective& collective);
     void serve(const std::function<Opened()>& open);
     bool open_transport(const std::function<Opened()>& open);
     void work_through(Lane& lane);
-    bool await_ticket(std::unique_lock<std::mutex>& lock, Lane& lane);
+    bool await_ticket(
+        std::unique_lock<std::mutex>& lock,
+        Lane& lane,
+        std::optional<std::uint64_t>& begun_when_seen);
+    bool may_perform(const Lane& lane) const;
     void perform_front(
         std::unique_lock<std::mutex>& lock, Lane& lane, std::chrono::milliseconds timeout);
     bool perform_while_waiting(
@@ -102,7 +111,9 @@ private:
         const Ticket& ticket,
         std::optional<Clock::time_point> deadline);
     void await_done(const Ticket& ticket, std::optional<Clock::time_point> deadline);
-    Outcome run(const Collective& collective, std::chrono::milliseconds timeout);
+    void finish(Ticket& ticket, Outcome outcome);
+    Outcome run(const Ticket& ticket, std::chrono::milliseconds timeout);
+    Outcome end_by(const Collective& collective, Trouble trouble, Transport& transport);
     Trouble explain(const Collective& collective, Trouble trouble);
     void give_up(std::unique_lock<std::mutex>& lock, const Ticket& ticket);
     void look_for_mismatch(std::unique_lock<std::mutex>& lock, Lane& lane);
@@ -112,7 +123,10 @@ private:
     std::shared_ptr<MismatchWatch> watch_;
     std::optional<Founding> founding_;
 
-    mutable std::mutex mutex_;
+    /// Held while one is launched, or performed beside the queue: they begin in their order. Before
+    /// mutex_.
+    std::mutex launch_mutex_;
+    mutable std::mutex mutex_;  // guards what follows
     std::condition_variable work_done_;
     std::map<std::pair<int, int>, std::uint64_t> message_counts_;  // by sender and receiver
     std::map<std::vector<int>, int> sub_group_counts_;

@@ -20,6 +20,7 @@ struct Ticket {
     Ticket& operator=(const Ticket&) = delete;
 
     Collective collective{};
+    bool has_begun = false;
     bool is_quick = false;
     bool is_done = false;
     Outcome outcome{};
@@ -32,6 +33,8 @@ struct Lane {
     std::condition_variable changed;
     std::deque<Ticket*> queue;
     std::optional<Collective> current;
+    /// Of those in the queue and the current one, how many had not begun when they were launched.
+    int not_begun_count = 0;
     /// How many tickets have left the queue.
     std::uint64_t begun_count = 0;
     /// When a connection was first seen broken during `current`.

@@ -70,6 +70,7 @@ void perform_together(const std::vector<Collective>& calls) {
                 copy(one.data, root.data, bytes);
             return;
         case Kind::all_gather:
+        case Kind::split:
             for (const auto& to : calls)
                 for (std::size_t from = 0; from < ranks; ++from)
                     copy(part(to.data, from, bytes), calls[from].input, bytes);

@@ -10,9 +10,8 @@ namespace ddprun::groups {
 
 namespace {
 
+/// For the store. One that is gone refuses at once.
 constexpr std::chrono::milliseconds patience{2000};
-/// When a peer is already lost, its story must not keep us.
-constexpr std::chrono::milliseconds patience_after_a_loss{200};
 
 /// Where all ranks that are at the same point of the program meet.
 std::string place_of(const Collective& collective) {
@@ -34,8 +33,8 @@ std::optional<Trouble> MismatchWatch::look(const Collective& collective) {
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock) return {};
     try {
-        if (auto found = told_by_others(patience)) return found;
-        connection(patience).set(waiting_key(rank_), place_of(collective));
+        if (auto found = told_by_others()) return found;
+        connection().set(waiting_key(rank_), place_of(collective));
         return compare(collective);
     } catch (const Error&) {
         own_connection_.reset();
@@ -46,8 +45,8 @@ std::optional<Trouble> MismatchWatch::look(const Collective& collective) {
 Trouble MismatchWatch::agreed(Trouble trouble) {
     const std::lock_guard lock(mutex_);
     try {
-        if (auto told = told_by_others(patience_after_a_loss)) return *told;
-        if (!trouble.ranks.empty()) tell(trouble, patience_after_a_loss);
+        if (auto told = told_by_others()) return *told;
+        if (!trouble.ranks.empty()) put(trouble);
     } catch (const Error&) {
         own_connection_.reset();
     }
@@ -58,7 +57,7 @@ std::optional<Trouble> MismatchWatch::told() {
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock) return {};
     try {
-        return told_by_others(patience);
+        return told_by_others();
     } catch (const Error&) {
         own_connection_.reset();
         return {};
@@ -68,7 +67,7 @@ std::optional<Trouble> MismatchWatch::told() {
 void MismatchWatch::tell(const Trouble& trouble) {
     const std::lock_guard lock(mutex_);
     try {
-        tell(trouble, patience);
+        put(trouble);
     } catch (const Error&) {
         own_connection_.reset();
     }
@@ -79,11 +78,11 @@ std::vector<int> MismatchWatch::unheard(
     const std::lock_guard lock(mutex_);
     std::vector<int> silent;
     try {
-        auto& store = connection(patience_after_a_loss);
+        auto& store = connection();
         for (const int rank : ranks) {
             const auto key = waiting_key(rank);
             const bool waits =
-                store.check({key}) && store.get(key, patience_after_a_loss) == place_of(collective);
+                store.check({key}) && store.get(key, patience) == place_of(collective);
             if (!waits) silent.push_back(rank);
         }
     } catch (const Error&) {
@@ -102,31 +101,31 @@ std::optional<Trouble> MismatchWatch::compare(const Collective& collective) {
     const auto here = describe(collective);
     const auto mine = text_of({rank_}) + " is at " + here;
     const auto key = prefix_ + "at/" + place_of(collective);
-    const auto theirs = connection(patience).compare_set(key, "", mine);
+    const auto theirs = connection().compare_set(key, "", mine);
     const auto same = " is at " + here;
     if (theirs.size() >= same.size() &&
         theirs.compare(theirs.size() - same.size(), same.size(), same) == 0)
         return {};
     auto found = mismatch_between(mine, theirs);
-    tell(found, patience);
+    put(found);
     return found;
 }
 
-void MismatchWatch::tell(const Trouble& trouble, std::chrono::milliseconds at_most) {
-    connection(at_most).compare_set(prefix_ + "trouble", "", written(trouble));
+void MismatchWatch::put(const Trouble& trouble) {
+    connection().compare_set(prefix_ + "trouble", "", written(trouble));
 }
 
-std::optional<Trouble> MismatchWatch::told_by_others(std::chrono::milliseconds at_most) {
+std::optional<Trouble> MismatchWatch::told_by_others() {
     const auto key = prefix_ + "trouble";
-    auto& store = connection(at_most);
-    if (!store.check({key})) return deaths_.look(store, at_most);
-    return trouble_from_text(store.get(key, at_most));
+    auto& store = connection();
+    if (!store.check({key})) return deaths_.look(store, patience);
+    return trouble_from_text(store.get(key, patience));
 }
 
-Store& MismatchWatch::connection(std::chrono::milliseconds at_most) {
+Store& MismatchWatch::connection() {
     // The program's own connection may be waiting for a key at this moment, for as long as it
     // likes.
-    if (!own_connection_) own_connection_ = store_.reconnect(at_most);
+    if (!own_connection_) own_connection_ = store_.reconnect(patience);
     return *own_connection_;
 }
 

@@ -47,9 +47,9 @@ public:
 private:
     std::string waiting_key(int rank) const;
     std::optional<Trouble> compare(const Collective& collective);
-    std::optional<Trouble> told_by_others(std::chrono::milliseconds at_most);
-    void tell(const Trouble& trouble, std::chrono::milliseconds at_most);
-    Store& connection(std::chrono::milliseconds at_most);
+    std::optional<Trouble> told_by_others();
+    void put(const Trouble& trouble);
+    Store& connection();
 
     Store store_;
     std::optional<Store> own_connection_;

@@ -98,8 +98,9 @@ public:
     /// From here on waiting is for this call.
     void begin_call(milliseconds timeout) {
         const std::lock_guard lock(mutex_);
-        until_ = Clock::now() + timeout;
-        look_at_ = Clock::now() + first_look_after;
+        const auto now = Clock::now();
+        until_ = now + timeout;
+        look_at_ = now + first_look_after;
         between_looks_ = first_look_after;
         gone_since_.reset();
     }
@@ -117,7 +118,7 @@ public:
         trouble = reason(std::move(trouble));
         const bool is_asked = trouble.kind == Trouble::Kind::timeout && trouble.ranks.empty() &&
                               !collective.is_point_to_point() &&
-                              timeout >= shortest_wait_that_tells;
+                              timeout >= shortest_wait_that_tells && !is_given_up_here_;
         if (!is_asked || !watch_) return trouble;
         std::vector<int> others;
         for (int rank = 0; rank < world_size_; ++rank)
@@ -174,8 +175,8 @@ private:
     bool look_for_trouble() {
         if (has_trouble()) return true;
         if (auto lost = look_at_processes()) {
-            watch_->tell(*lost);
-            remember(std::move(*lost));
+            // It may have ended for a reason that it told.
+            remember(watch_->agreed(std::move(*lost)));
         } else if (is_time_to_ask()) {
             const bool is_long = waiting && Clock::now() - waiting->since >= quiet_at_first;
             auto told = is_long ? watch_->look(waiting->collective) : watch_->told();
@@ -305,6 +306,21 @@ public:
     NcclTransport& operator=(const NcclTransport&) = delete;
     ~NcclTransport() override { plugin_.close(handle_); }
 
+    Outcome follow(const Collective& collective) override {
+        const auto call = device_call(collective, {});
+        DdprunReport report{};
+        if (plugin_.follow(handle_, &call, &report) == 0) return {};
+        return surroundings_->reason(told_by_plugin(report));
+    }
+
+    std::variant<bool, Trouble> begin(const Collective& collective) override {
+        const auto call = device_call(collective, {});
+        DdprunReport report{};
+        int begun = 0;
+        if (plugin_.begin(handle_, &call, &begun, &report) == 0) return begun != 0;
+        return surroundings_->reason(told_by_plugin(report));
+    }
+
     Outcome run(const Collective& collective, milliseconds timeout) override {
         surroundings_->begin_call(timeout);
         const auto call = device_call(collective, timeout);
@@ -381,6 +397,10 @@ std::variant<std::unique_ptr<Transport>, Trouble> open_nccl_transport(
     open.self = surroundings.get();
     open.is_given_up = &Surroundings::is_given_up;
     open.end_process = &Surroundings::end;
+    if (settings.split) {
+        open.part = settings.split->part;
+        open.parent = settings.split->parent;
+    }
 
     DdprunReport report{};
     int device = 0;

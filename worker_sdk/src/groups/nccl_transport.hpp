@@ -3,6 +3,7 @@
 
 #include "ddprun/store.hpp"
 #include "ddprun/world.hpp"
+#include "worker_sdk/src/groups/founding.hpp"
 #include "worker_sdk/src/groups/host/hosts.hpp"
 #include "worker_sdk/src/groups/mismatch_watch.hpp"
 #include "worker_sdk/src/groups/transport.hpp"
@@ -31,6 +32,7 @@ struct NcclSettings {
     std::shared_ptr<MismatchWatch> watch;
     /// Whose processes can be watched; nothing in a world of one.
     std::optional<Hosts> hosts;
+    std::optional<SplitOff> split{};
 };
 
 /// Meets all peers. Blocks.

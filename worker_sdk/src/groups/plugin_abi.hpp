@@ -77,7 +77,7 @@ using DdprunPluginEntry = const DdprunPlugin* (*)();
 
 namespace ddprun::groups {
 
-inline constexpr std::uint32_t plugin_version = 4;
+inline constexpr std::uint32_t plugin_version = 5;
 inline constexpr const char* plugin_entry_name = "ddprun_transport_plugin";
 
 }  // namespace ddprun::groups

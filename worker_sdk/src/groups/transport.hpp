@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <memory>
+#include <variant>
 #include <vector>
 
 namespace ddprun::groups {
@@ -15,14 +16,26 @@ struct DeviceAccess;
 /// How the ranks of one group exchange bytes: shared memory on one host, Gloo between hosts, plain
 /// memory between threads.
 ///
-/// Driven by `Group`: one collective at a time, in the order of `Collective::sequence`, and beside
-/// it one send and one recv, each in their order. All other members: any thread.
+/// Driven by `Group`: one collective at a time is in `run` and one in `begin`, each in the order of
+/// `Collective::sequence`, at most one of any kind in `follow`, and beside them one send and one
+/// recv, each in their order. All other members: any thread.
 class Transport {
 public:
     virtual ~Transport() = default;
 
+    /// Called when a collective that has a stream is launched: it comes after what is in there by
+    /// then, whenever it begins. After trouble as after trouble in `run`, but usage: nothing has
+    /// happened.
+    virtual Outcome follow(const Collective&) { return {}; }
+
+    /// Begins a collective, if that takes a few milliseconds at most; `run` then ends it. Between
+    /// the two others may begin, and those begun before end. False: it has not begun, and `run`
+    /// does all of it. Any thread. Requires: all before it in its queue have begun, or are done.
+    /// After trouble as after trouble in `run`.
+    virtual std::variant<bool, Trouble> begin(const Collective&) { return false; }
+
     /// Returns when the buffers are no longer in use. After trouble the transport is dead: the
-    /// peers notice, and `run` is not called again.
+    /// peers notice, and `run` is called again only for what has begun.
     virtual Outcome run(const Collective& collective, std::chrono::milliseconds timeout) = 0;
 
     /// Makes a `run` in progress, and the peers, fail soon. Harmless when there is none.

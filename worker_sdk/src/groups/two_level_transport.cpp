@@ -56,6 +56,7 @@ Outcome TwoLevelTransport::run(const Collective& collective, milliseconds timeou
         case Kind::recv: return move(collective, timeout);
         case Kind::reduce:
         case Kind::all_gather:
+        case Kind::split:
         case Kind::gather:
         case Kind::scatter:
         case Kind::all_to_all: break;

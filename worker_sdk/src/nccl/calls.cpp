@@ -127,6 +127,7 @@ Result enqueue(const Target& to, const DdprunCollective& call, void* scratch) {
             return nccl.broadcast(
                 call.data, call.data, call.count, type, call.root, to.comm, to.stream);
         case Kind::all_gather:
+        case Kind::split:
             return nccl.all_gather(call.input, call.data, call.count, type, to.comm, to.stream);
         case Kind::reduce_scatter:
             return nccl.reduce_scatter(

@@ -48,7 +48,13 @@ bool Communicators::end() {
         stderr,
         "ddprun: NCCL keeps what an ended group had on the GPU, since a CUDA graph that was "
         "captured with the group still exists: destroy graphs before the group\n");
+    if (is_farewell_over()) parter_.join();  // this object will be kept for ever
     return false;
+}
+
+bool Communicators::is_farewell_over() {
+    const std::lock_guard lock(abort_mutex_);
+    return is_clean_.has_value();
 }
 
 bool Communicators::has_abort_come_back() {
@@ -67,6 +73,7 @@ std::variant<Communicators::Comm, Trouble> Communicators::join(
     Comm comm = nullptr;
     auto result = Result::success;
     {
+        const Quiet quiet;  // NCCL starts threads here that stay
         const std::lock_guard lock(mutex_);
         if (is_aborted_) return given_up();
         result =
@@ -82,20 +89,61 @@ std::variant<Communicators::Comm, Trouble> Communicators::join(
     return comm;
 }
 
+std::variant<Communicators::Comm, Trouble> Communicators::split(
+    Comm comm, int color, int key, const Patience& patience) {
+    abi::Config config;
+    const auto calls = [&] {
+        const Quiet quiet;
+        return nccl_.comm_split(comm, color, key, &part_, &config);
+    };
+    if (auto trouble = call(comm, calls, patience)) return *trouble;
+    const std::lock_guard lock(mutex_);
+    if (is_aborted_) return given_up();
+    comms_.push_back(part_);
+    return std::exchange(part_, nullptr);
+}
+
+std::variant<Communicators::Comm, Trouble> Communicators::adopt(
+    Communicators& from, Comm part, const Patience& patience) {
+    {
+        const std::scoped_lock lock(mutex_, from.mutex_);
+        if (!from.remove(part)) return given_up();
+        comms_.push_back(part);
+    }
+    if (auto trouble = await_ready(part, patience)) return *trouble;
+    return part;
+}
+
+void Communicators::drop(Comm part) {
+    const std::lock_guard lock(mutex_);
+    if (remove(part)) nccl_.comm_abort(part);
+}
+
+/// False: an abort has taken it. Requires: the mutex.
+bool Communicators::remove(Comm comm) {
+    const auto found = std::find(comms_.begin(), comms_.end(), comm);
+    if (found == comms_.end()) return false;
+    comms_.erase(found);
+    return true;
+}
+
 Outcome Communicators::call(
     Comm comm, const std::function<Result()>& calls, const Patience& patience) {
+    // What another thread has begun may not be taken yet.
+    if (auto trouble = await_ready(comm, patience)) return trouble;
+    if (auto trouble = begin_call(calls)) return trouble;
+    return await_ready(comm, patience);
+}
+
+Outcome Communicators::begin_call(const std::function<Result()>& calls) {
     auto result = Result::success;
     {
-        // This may be a thread of the program's: NCCL starts threads here, and writes to peers that
-        // may be gone, where the first of a kind connects.
-        const Quiet quiet;
         const std::lock_guard lock(mutex_);
         if (is_aborted_) return given_up();
         result = calls();
     }
-    if (result == Result::success) return {};
-    if (!is_fine(result)) return trouble_of(result);
-    return await_ready(comm, patience);
+    if (is_fine(result)) return {};
+    return trouble_of(result);
 }
 
 Outcome Communicators::launch(const std::function<Outcome()>& body) {
@@ -135,13 +183,15 @@ void Communicators::abort() {
     const auto timeout = abort_timeout();
     std::unique_lock lock(abort_mutex_);
     if (!is_aborted_.exchange(true)) {
+        abort_began_at_ = Clock::now();
         settings_.before_abort();
         aborter_ = start_quiet_thread([this] { abort_all(); });
     }
     const bool is_captured = is_captured_;
     const auto patience =
         is_captured ? std::min<std::chrono::milliseconds>(timeout, patience_with_graphs) : timeout;
-    if (abort_ended_.wait_for(lock, patience, [&] { return has_abort_ended_; }) || is_captured)
+    const auto until = abort_began_at_ + patience;
+    if (abort_ended_.wait_until(lock, until, [&] { return has_abort_ended_; }) || is_captured)
         return;
     settings_.end_process(
         "NCCL's abort did not return within " +
@@ -164,6 +214,11 @@ void Communicators::abort_all() {
         for (const auto comm : comms)
             nccl_.comm_abort(comm);
         if (is_group) nccl_.group_end();
+        const auto part = [&] {
+            const std::lock_guard lock(mutex_);
+            return std::exchange(part_, nullptr);
+        }();
+        if (part) nccl_.comm_abort(part);
     });
     const std::lock_guard lock(abort_mutex_);
     has_abort_ended_ = true;

@@ -65,10 +65,26 @@ public:
         int most_ctas,
         const Patience& patience);
 
+    /// Parts a communicator's ranks by color, each part in the order of keys. All its ranks, while
+    /// nothing is in flight on it. Every rank has a color: where one has none (NCCL_SPLIT_NOCOLOR)
+    /// and the split fails, NCCL writes to where its communicator would be, and the process is
+    /// gone.
+    std::variant<Comm, groups::Trouble> split(
+        Comm comm, int color, int key, const Patience& patience);
+    /// Takes a part from the Communicators that made it, which has nothing in common with it.
+    std::variant<Comm, groups::Trouble> adopt(
+        Communicators& from, Comm part, const Patience& patience);
+    /// Ends a part, unless it was adopted.
+    void drop(Comm part);
+
     /// Makes calls on one communicator and waits until NCCL has taken them; their work on the
     /// device may not have begun.
     groups::Outcome call(
         Comm comm, const std::function<abi::Result()>& calls, const Patience& patience);
+
+    /// ... without waiting. Before the next: `await_ready`.
+    groups::Outcome begin_call(const std::function<abi::Result()>& calls);
+    groups::Outcome await_ready(Comm comm, const Patience& patience);
 
     /// Launches what contains calls made before, a graph. Short.
     groups::Outcome launch(const std::function<groups::Outcome()>& body);
@@ -90,23 +106,27 @@ public:
     bool is_aborted() const { return is_aborted_; }
 
 private:
-    groups::Outcome await_ready(Comm comm, const Patience& patience);
     bool part();
+    bool remove(Comm comm);
     bool finalize_all();
     void destroy_all();
     void abort_all();
     bool has_abort_come_back();
+    bool is_farewell_over();
 
     const NcclFunctions& nccl_;
     const Settings settings_;
     std::mutex mutex_;  // guards NCCL's calls, and comms_
     std::vector<Comm> comms_;
+    /// NCCL's threads write it until a split is over, or until an abort of the parent is.
+    Comm part_ = nullptr;
 
     std::atomic<std::chrono::milliseconds> abort_timeout_;
     std::atomic<bool> is_captured_ = false;
     std::atomic<bool> is_aborted_ = false;
     std::mutex abort_mutex_;
     std::condition_variable abort_ended_;
+    Clock::time_point abort_began_at_;
     bool has_abort_ended_ = false;
     std::thread aborter_;
 

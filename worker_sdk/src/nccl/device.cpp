@@ -26,6 +26,17 @@ std::variant<Device, Trouble> Device::open(const DriverFunctions& driver, int or
         "cuda:" + std::to_string(ordinal) + " cannot be used: " + driver.words_of(status)};
 }
 
+Trouble Device::trouble(DriverFunctions::Status status) const {
+    return {
+        Trouble::Kind::other,
+        "cuda:" + std::to_string(ordinal_) + ": " + driver_->words_of(status)};
+}
+
+bool Device::is_capturing(DriverFunctions::Stream stream) const {
+    DriverFunctions::CaptureStatus status = 0;
+    return driver_->stream_is_capturing(stream, &status) == 0 && status != 0;
+}
+
 OnDevice::OnDevice(const Device& device) : device_(device) {
     device_.driver().context_push(device_.context());
     device_.driver().exchange_capture_mode(&capture_mode_);
@@ -42,10 +53,7 @@ Queue::Queue(const Device& device) : device_(device) {
     auto status = driver.stream_create(&stream_, stream_non_blocking, 0);
     if (status == 0) status = driver.event_create(&end_, event_without_time);
     if (status == 0) status = driver.event_create(&before_, event_without_time);
-    if (status != 0)
-        trouble_ = Trouble{
-            Trouble::Kind::other,
-            "cuda:" + std::to_string(device_.ordinal()) + ": " + driver.words_of(status)};
+    if (status != 0) trouble_ = device_.trouble(status);
 }
 
 Queue::~Queue() {

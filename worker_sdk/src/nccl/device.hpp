@@ -21,6 +21,9 @@ public:
     const DriverFunctions& driver() const { return *driver_; }
     DriverFunctions::Context context() const { return context_; }
     int ordinal() const { return ordinal_; }
+    groups::Trouble trouble(DriverFunctions::Status status) const;
+    /// Requires: an OnDevice.
+    bool is_capturing(DriverFunctions::Stream stream) const;
 
 private:
     const DriverFunctions* driver_ = nullptr;

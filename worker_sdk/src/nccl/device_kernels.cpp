@@ -96,8 +96,9 @@ Status DeviceKernels::latch(Pointer commit, Pointer is_sound, Stream stream) con
     return launch_one(latch_, stream, commit, is_sound);
 }
 
-Status DeviceKernels::count_step(Pointer commit, Pointer counter, Stream stream) const {
-    return launch_one(count_step_, stream, commit, counter);
+Status DeviceKernels::count_step(
+    Pointer commit, Pointer count, Pointer steps, Stream stream) const {
+    return launch_one(count_step_, stream, commit, count, steps);
 }
 
 Status DeviceKernels::clip(

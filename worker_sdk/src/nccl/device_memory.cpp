@@ -34,8 +34,11 @@ void* DeviceMemory::take_any(const Device& device, std::size_t bytes) {
     return reinterpret_cast<void*>(pointer);
 }
 
+/// A kernel whose memory is unmapped takes the whole context with it, and neither NCCL nor the
+/// driver promises to wait for kernels.
 void DeviceMemory::give_back(const Device& device, void* data) {
     const OnDevice here(device);
+    device.driver().context_synchronize();
     bool is_from_nccl = false;
     {
         const std::lock_guard lock(mutex_);

@@ -19,6 +19,7 @@ void fill(DriverFunctions& table, Library& library) {
     library.require(table.primary_context_retain, "cuDevicePrimaryCtxRetain");
     library.require(table.context_push, "cuCtxPushCurrent_v2");
     library.require(table.context_pop, "cuCtxPopCurrent_v2");
+    library.require(table.context_synchronize, "cuCtxSynchronize");
     library.require(table.stream_create, "cuStreamCreateWithPriority");
     library.require(table.stream_destroy, "cuStreamDestroy_v2");
     library.require(table.stream_wait_event, "cuStreamWaitEvent");

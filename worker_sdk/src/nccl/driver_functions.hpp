@@ -34,6 +34,7 @@ struct DriverFunctions {
     Status (*primary_context_retain)(Context*, int device) = nullptr;
     Status (*context_push)(Context) = nullptr;
     Status (*context_pop)(Context*) = nullptr;
+    Status (*context_synchronize)() = nullptr;
     Status (*stream_create)(Stream*, unsigned flags, int priority) = nullptr;
     Status (*stream_destroy)(Stream) = nullptr;
     Status (*stream_wait_event)(Stream, Event, unsigned flags) = nullptr;

@@ -17,6 +17,7 @@ void fill(NcclFunctions& table, Library& library) {
     library.require(table.get_error_string, "ncclGetErrorString");
     library.require(table.get_last_error, "ncclGetLastError");
     library.require(table.comm_init_rank_config, "ncclCommInitRankConfig");
+    library.require(table.comm_split, "ncclCommSplit");
     library.require(table.comm_get_async_error, "ncclCommGetAsyncError");
     library.require(table.comm_finalize, "ncclCommFinalize");
     library.require(table.comm_destroy, "ncclCommDestroy");

@@ -21,6 +21,7 @@ struct NcclFunctions {
     const char* (*get_last_error)(Comm) = nullptr;
     Result (*comm_init_rank_config)(Comm*, int world, abi::UniqueId, int rank, abi::Config*) =
         nullptr;
+    Result (*comm_split)(Comm, int color, int key, Comm*, abi::Config*) = nullptr;
     Result (*comm_get_async_error)(Comm, Result*) = nullptr;
     Result (*comm_finalize)(Comm) = nullptr;
     Result (*comm_destroy)(Comm) = nullptr;

@@ -104,12 +104,32 @@ void* open_session(const DdprunDeviceOpen* settings, int* device, DdprunReport* 
     return guarded(report, static_cast<void*>(nullptr), [&] { return opened(*settings, device); });
 }
 
-int run_collective(void* session, const DdprunCollective* collective, DdprunReport* report) {
-    guarded(report, 0, [&]() -> std::variant<int, Trouble> {
-        if (auto trouble = static_cast<Session*>(session)->run(*collective)) return *trouble;
-        return 0;
+void* split_session(void* session, int color, int key, DdprunReport* report) {
+    return guarded(report, static_cast<void*>(nullptr), [&] {
+        return static_cast<Session*>(session)->split(color, key);
+    });
+}
+
+void drop_part(void* session, void* part) {
+    static_cast<Session*>(session)->drop(static_cast<Communicators::Comm>(part));
+}
+
+int follow_stream(void* session, const DdprunCollective* collective, DdprunReport* report) {
+    return told(report, [&] { return static_cast<Session*>(session)->follow(*collective); });
+}
+
+int begin_collective(
+    void* session, const DdprunCollective* collective, int* begun, DdprunReport* report) {
+    *begun = guarded(report, 0, [&]() -> std::variant<int, Trouble> {
+        auto result = static_cast<Session*>(session)->begin(*collective);
+        if (auto* trouble = std::get_if<Trouble>(&result)) return *trouble;
+        return std::get<bool>(result) ? 1 : 0;
     });
     return report->kind;
+}
+
+int run_collective(void* session, const DdprunCollective* collective, DdprunReport* report) {
+    return told(report, [&] { return static_cast<Session*>(session)->run(*collective); });
 }
 
 void abort_session(void* session) {
@@ -154,6 +174,10 @@ extern "C" [[gnu::visibility("default")]] const DdprunDevicePlugin* ddprun_nccl_
         plugin_version,
         count_devices,
         open_session,
+        split_session,
+        drop_part,
+        follow_stream,
+        begin_collective,
         run_collective,
         abort_session,
         is_session_broken,

@@ -25,6 +25,10 @@ struct DdprunDeviceOpen {
     int (*is_given_up)(void* self);
     /// An abort did not come back, and what hangs cannot be called back. Does not return.
     void (*end_process)(void* self, const char* text);
+    /// What a split of the transport `parent` has made; this one takes it when it is opened. Null:
+    /// its ranks meet in the store.
+    void* part;
+    void* parent;
 };
 
 /// What a step decides and counts (nccl/steps.hpp).
@@ -86,8 +90,17 @@ struct DdprunDevicePlugin {
     int (*device_count)(DdprunReport* report);
     /// A connected transport, or null and a report. `device` is the GPU it is on.
     void* (*open)(const DdprunDeviceOpen* settings, int* device, DdprunReport* report);
+    /// Parts all its ranks by color, each part in the order of keys; nothing is in flight. Null and
+    /// a report when it fails; then the transport is aborted. `drop` ends a part, unless
+    /// a transport has taken it.
+    void* (*split)(void* transport, int color, int key, DdprunReport* report);
+    void (*drop)(void* transport, void* part);
     /// Contracts of groups::Transport, also which calls may come at the same time. Buffers are on
-    /// the device. Averages are made here. `run` returns report->kind.
+    /// the device. Averages are made here. These return report->kind. What has begun is ended by
+    /// the next `run` of a collective of all ranks.
+    int (*follow)(void* transport, const DdprunCollective* collective, DdprunReport* report);
+    int (*begin)(
+        void* transport, const DdprunCollective* collective, int* begun, DdprunReport* report);
     int (*run)(void* transport, const DdprunCollective* collective, DdprunReport* report);
     void (*abort)(void* transport);
     int (*is_broken)(void* transport);
@@ -105,7 +118,7 @@ using DdprunDevicePluginEntry = const DdprunDevicePlugin* (*)();
 
 namespace ddprun::nccl {
 
-inline constexpr std::uint32_t plugin_version = 2;
+inline constexpr std::uint32_t plugin_version = 5;
 inline constexpr const char* plugin_name = "libddprun_nccl.so";
 inline constexpr const char* plugin_entry_name = "ddprun_nccl_plugin";
 

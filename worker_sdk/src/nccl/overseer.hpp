@@ -21,7 +21,7 @@ public:
     using EndProcess = std::function<void(const std::string&)>;
 
     /// Work that may go on at the same time.
-    enum class Work { collective, send, recv, life, steps };
+    enum class Work { collective, send, recv, life, steps, launch };
 
     explicit Overseer(EndProcess end_process);
     Overseer(const Overseer&) = delete;
@@ -52,7 +52,7 @@ private:
     void look();
 
     const EndProcess end_process_;
-    std::array<std::atomic<Clock::rep>, 5> moments_{};
+    std::array<std::atomic<Clock::rep>, 6> moments_{};
     std::mutex mutex_;
     std::condition_variable ended_;
     bool is_over_ = false;

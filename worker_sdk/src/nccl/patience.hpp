@@ -19,24 +19,26 @@ struct Patience {
     std::function<bool()> is_given_up;
 };
 
-/// Between two questions: at first almost nothing, later up to half a millisecond.
+/// Between two questions: at first almost nothing, later about a hundredth of the time that has
+/// passed since the first pause, so that it is not the pause that is measured.
 class Pause {
 public:
     void take() {
-        if (++taken_ < spins) {
+        const auto now = Clock::now();
+        if (start_ == Clock::time_point{}) start_ = now;
+        const auto passed = now - start_;
+        if (passed < longest_spin)
             ::sched_yield();
-            return;
-        }
-        std::this_thread::sleep_for(sleep_);
-        sleep_ = std::min(sleep_ * 2, longest);
+        else
+            std::this_thread::sleep_for(std::min<Clock::duration>(passed / 100, longest_sleep));
     }
 
 private:
-    static constexpr int spins = 200;
-    static constexpr std::chrono::microseconds longest{500};
+    /// A sleep takes some 60 us more than it is told.
+    static constexpr std::chrono::milliseconds longest_spin{3};
+    static constexpr std::chrono::microseconds longest_sleep{500};
 
-    int taken_ = 0;
-    std::chrono::microseconds sleep_{20};
+    Clock::time_point start_;
 };
 
 }  // namespace ddprun::nccl

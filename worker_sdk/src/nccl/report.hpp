@@ -41,4 +41,14 @@ Value guarded(DdprunReport* report, Value otherwise, const Body& body) {
     return otherwise;
 }
 
+/// Runs `call`, which returns an Outcome: the kind of what went wrong, and a report.
+template <class Call>
+int told(DdprunReport* report, const Call& call) {
+    guarded(report, 0, [&]() -> std::variant<int, groups::Trouble> {
+        if (auto trouble = call()) return *trouble;
+        return 0;
+    });
+    return report->kind;
+}
+
 }  // namespace ddprun::nccl

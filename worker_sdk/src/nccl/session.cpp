@@ -3,6 +3,7 @@
 
 #include "worker_sdk/src/groups/collective.hpp"
 #include "worker_sdk/src/nccl/unique_id.hpp"
+#include "worker_sdk/src/quiet_thread.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -24,6 +25,9 @@ constexpr int message_ctas = 2;
 constexpr std::size_t scratch_bytes = 4;
 /// Between two looks at what NCCL has noticed.
 constexpr milliseconds between_states{5};
+/// So long a launch waits for NCCL to take the collective before: it starts a thread for that,
+/// which is done soon unless peers have to be connected.
+constexpr milliseconds longest_taking{5};
 /// What a farewell may take, beside an abort.
 constexpr milliseconds longest_end{10'000};
 
@@ -82,6 +86,7 @@ std::variant<std::vector<abi::UniqueId>, Trouble> agree_on_ids(
     for (int i = 0; i < roots; ++i) {
         if (root_rank(i, roots, world_size) != rank) continue;
         Announcement announcement{{}, nccl.version, world_size};
+        const Quiet quiet;  // NCCL starts a thread here that stays
         const auto result = nccl.get_unique_id(&announcement.id);
         if (result != abi::Result::success)
             return Trouble{
@@ -152,18 +157,21 @@ Outcome Session::start() {
         queue = std::make_unique<Queue>(device_);
         if (queue->trouble()) return queue->trouble();
     }
+    flight_.emplace(device_);
+    if (flight_->trouble()) return flight_->trouble();
     staging_.emplace(device_);
     is_sound_.emplace(device_, sizeof(std::uint32_t));
-    if (const auto status = is_sound_->status()) return driver_trouble(status);
+    if (const auto status = is_sound_->status()) return device_.trouble(status);
     write_soundness(1);
     const auto& driver = device_.driver();
     if (const auto status = driver.memory_allocate(&scratch_, scratch_bytes))
-        return driver_trouble(status);
+        return device_.trouble(status);
     if (const auto status =
             driver.memory_set(scratch_, 0, scratch_bytes, queues_.front()->stream()))
-        return driver_trouble(status);
+        return device_.trouble(status);
     const auto patience = patience_for(milliseconds(settings_.timeout_ms));
-    auto joined = join("all/", settings_.rank, settings_.world_size, 0, patience);
+    auto joined = settings_.part ? take_part(patience)
+                                 : join("all/", settings_.rank, settings_.world_size, 0, patience);
     if (auto* trouble = std::get_if<Trouble>(&joined)) return *trouble;
     all_ = std::get<Comm>(joined);
     return {};
@@ -205,7 +213,11 @@ Patience Session::patience_for(milliseconds timeout) const {
 
 /// When everything that a failure brings along is over too: the abort, and the kernels' end.
 Clock::time_point Session::last_moment_of(milliseconds timeout) const {
-    return Clock::now() + timeout + 3 * milliseconds(settings_.abort_timeout_ms);
+    return last_moment_after(Clock::now() + timeout);
+}
+
+Clock::time_point Session::last_moment_after(Clock::time_point end) const {
+    return end + 3 * milliseconds(settings_.abort_timeout_ms);
 }
 
 Session::Joined Session::join(
@@ -218,6 +230,30 @@ Session::Joined Session::join(
         world_size,
         most_ctas,
         patience);
+}
+
+Session::Joined Session::take_part(const Patience& patience) {
+    auto& parent = static_cast<Session*>(settings_.parent)->communicators();
+    return comms_->adopt(parent, static_cast<Comm>(settings_.part), patience);
+}
+
+std::variant<Communicators::Comm, Trouble> Session::split(int color, int key) {
+    const Overseer::Watch watch(
+        overseer_, Overseer::Work::life, last_moment_of(timeout() + patience_after_abort()));
+    const OnDevice here(device_);
+    auto part = comms_->split(all_, color, key, patience());
+    if (auto* trouble = std::get_if<Trouble>(&part)) {
+        give_up(std::move(*trouble));
+        return *why_aborted();
+    }
+    return part;
+}
+
+void Session::drop(Comm part) {
+    const Overseer::Watch watch(
+        overseer_, Overseer::Work::life, last_moment_of(patience_after_abort()));
+    const OnDevice here(device_);
+    comms_->drop(part);
 }
 
 /// Between two ranks the sender is 0.
@@ -245,39 +281,133 @@ Overseer::Work Session::work_of(const DdprunCollective& collective) {
                                 : Overseer::Work::collective;
 }
 
+/// On the device, and of all ranks: what a message needs may have to be met first.
+bool Session::may_fly(const DdprunCollective& collective) {
+    return !collective.is_on_host && work_of(collective) == Overseer::Work::collective;
+}
+
+/// Its whole queue follows, at once: what was launched before it and has not begun yet waits too.
+Outcome Session::follow(const DdprunCollective& collective) {
+    const OnDevice here(device_);
+    if (device_.is_capturing(collective.stream))
+        return Trouble{
+            Trouble::Kind::usage, "cannot be captured into a CUDA graph; a Reducer's steps can"};
+    if (collective.is_on_host) return {};
+    const auto& queue = *queues_[static_cast<std::size_t>(work_of(collective))];
+    if (const auto status = queue.follow(collective.stream)) return fail(device_.trouble(status));
+    return {};
+}
+
+Trouble Session::fail(Trouble trouble) {
+    const Overseer::Watch watch(
+        overseer_, Overseer::Work::launch, last_moment_of(patience_after_abort()));
+    give_up(std::move(trouble));
+    return *why_aborted();
+}
+
+std::variant<bool, Trouble> Session::begin(const DdprunCollective& collective) {
+    const OnDevice here(device_);
+    if (!may_fly(collective) || flight_->is_full()) return false;
+    auto begun = [&] {
+        const Overseer::Watch watch(overseer_, Overseer::Work::launch, last_moment_of(timeout()));
+        return take_off(collective);
+    }();
+    auto* const trouble = std::get_if<Trouble>(&begun);
+    if (!trouble) return begun;
+    return fail(std::move(*trouble));
+}
+
+/// False: NCCL has not taken the one before yet.
+std::variant<bool, Trouble> Session::take_off(const DdprunCollective& collective) {
+    if (flight_->is_newest_open()) {
+        const Patience patience{Clock::now() + longest_taking, [] { return false; }};
+        std::unique_lock taking(taking_mutex_, std::try_to_lock);
+        // Not a timed_mutex: gcc 12's ThreadSanitizer does not know how it is locked.
+        for (Pause pause; !taking && Clock::now() < patience.until; pause.take())
+            if (taking.try_lock()) break;
+        // Whatever is wrong with the one before, who waits for that one finds it.
+        if (!taking || await_taken(patience)) return false;
+    }
+    const auto& queue = *queues_.front();
+    auto trouble = comms_->begin_call([&] {
+        return enqueue(target(queue.stream()), collective, reinterpret_cast<void*>(scratch_));
+    });
+    if (trouble) return std::move(*trouble);
+    flight_->add();
+    return true;
+}
+
+/// From then on there is an event behind the newest. Requires: taking_mutex_.
+Outcome Session::await_taken(const Patience& patience) {
+    if (!flight_->is_newest_open()) return {};
+    if (auto trouble = comms_->await_ready(all_, patience)) return trouble;
+    const auto stream = queues_.front()->stream();
+    if (const auto status = device_.driver().event_record(flight_->newest_end(), stream))
+        return device_.trouble(status);
+    flight_->close_newest();
+    return {};
+}
+
+/// Ends the oldest in flight, and does not wait for what NCCL has yet to do for a later one.
+Outcome Session::land(const Patience& patience) {
+    if (flight_->is_oldest_open()) {
+        const std::lock_guard taking(taking_mutex_);
+        // Still: a launch may have seen it taken, and begun the next.
+        if (flight_->is_oldest_open())
+            if (auto trouble = await_taken(patience)) return trouble;
+    }
+    const auto look = [&, end = flight_->oldest_end()] {
+        return device_.driver().event_query(end);
+    };
+    if (auto trouble = await(look, all_, patience)) return trouble;
+    flight_->remove_oldest();
+    return {};
+}
+
 Outcome Session::run(const DdprunCollective& collective) {
     const auto work = work_of(collective);
     const auto timeout = milliseconds(collective.timeout_ms);
     const OnDevice here(device_);
     auto& queue = *queues_[static_cast<std::size_t>(work)];
     auto trouble = [&] {
-        const Overseer::Watch watch(overseer_, work, last_moment_of(timeout));
-        return perform(collective, queue, patience_for(timeout));
+        const auto patience = patience_for(timeout);
+        const Overseer::Watch watch(overseer_, work, last_moment_after(patience.until));
+        return perform(collective, queue, patience);
     }();
     if (!trouble) return {};
     const Overseer::Watch watch(overseer_, work, last_moment_of(2 * patience_after_abort()));
     give_up(*trouble);
+    // Behind everything: NCCL may have enqueued what nobody has marked.
+    queue.mark_end();
     await_idle([&] { return queue.look() != DriverFunctions::not_ready; });
+    if (work == Overseer::Work::collective && !flight_->is_empty()) flight_->remove_oldest();
     return why_aborted();  // the first of several reasons, which a watchdog may have found
 }
 
 Outcome Session::perform(
     const DdprunCollective& collective, Queue& queue, const Patience& patience) {
+    if (may_fly(collective)) {
+        if (flight_->is_empty()) {
+            auto begun = take_off(collective);
+            if (auto* trouble = std::get_if<Trouble>(&begun)) return std::move(*trouble);
+            if (!std::get<bool>(begun)) return aborted();  // nothing is in flight, so nothing else
+        }
+        return land(patience);
+    }
     auto joined = comm_of(collective, patience);
     if (auto* trouble = std::get_if<Trouble>(&joined)) return *trouble;
     const auto comm = std::get<Comm>(joined);
+    const auto look = [&] { return queue.look(); };
     if (!collective.is_on_host) {
-        if (collective.stream)
-            if (const auto status = queue.follow(collective.stream)) return driver_trouble(status);
         if (auto trouble = enqueue_in(queue, comm, collective, patience)) return trouble;
-        return await(queue, comm, patience);
+        return await(look, comm, patience);
     }
     auto staged = collective;
     if (const auto status = staging_->send(staged, settings_.rank, settings_.world_size, queue))
-        return driver_trouble(status);
+        return device_.trouble(status);
     if (auto trouble = enqueue_in(queue, comm, staged, patience)) return trouble;
-    if (const auto status = staging_->fetch(queue)) return driver_trouble(status);
-    if (auto trouble = await(queue, comm, patience)) return trouble;
+    if (const auto status = staging_->fetch(queue)) return device_.trouble(status);
+    if (auto trouble = await(look, comm, patience)) return trouble;
     staging_->take(collective);
     return {};
 }
@@ -291,20 +421,22 @@ Outcome Session::enqueue_in(
         [&] { return enqueue(where, collective, reinterpret_cast<void*>(scratch_)); },
         patience);
     if (outcome) return outcome;
-    if (const auto status = queue.mark_end()) return driver_trouble(status);
+    if (const auto status = queue.mark_end()) return device_.trouble(status);
     return {};
 }
 
-Outcome Session::await(Queue& queue, Comm comm, const Patience& patience) {
-    auto look_at_state = Clock::now() + between_states;
+Outcome Session::await(
+    const std::function<DriverFunctions::Status()>& look, Comm comm, const Patience& patience) {
+    std::optional<Clock::time_point> look_at_state;
     for (Pause pause;; pause.take()) {
-        const auto status = queue.look();
+        const auto status = look();
         // Asked in this order: a kernel that an abort has ended counts as done too.
         if (comms_->is_aborted()) return aborted();
         if (status == 0) return {};
-        if (status != DriverFunctions::not_ready) return driver_trouble(status);
+        if (status != DriverFunctions::not_ready) return device_.trouble(status);
         const auto now = Clock::now();
-        if (now >= look_at_state) {
+        if (!look_at_state) look_at_state = now + between_states;
+        if (now >= *look_at_state) {
             if (patience.is_given_up()) return aborted();
             const auto state = comms_->state(comm);
             if (state != abi::Result::success && state != abi::Result::in_progress)
@@ -351,12 +483,6 @@ bool Session::is_broken() {
     const OnDevice here(device_);
     const auto state = comms_->state(all_);
     return state != abi::Result::success && state != abi::Result::in_progress;
-}
-
-Trouble Session::driver_trouble(DriverFunctions::Status status) const {
-    return {
-        Trouble::Kind::other,
-        "cuda:" + std::to_string(device_.ordinal()) + ": " + device_.driver().words_of(status)};
 }
 
 }  // namespace ddprun::nccl

@@ -4,11 +4,13 @@
 #include "worker_sdk/src/nccl/calls.hpp"
 #include "worker_sdk/src/nccl/communicators.hpp"
 #include "worker_sdk/src/nccl/device.hpp"
+#include "worker_sdk/src/nccl/flight.hpp"
 #include "worker_sdk/src/nccl/nccl_plugin_abi.hpp"
 #include "worker_sdk/src/nccl/overseer.hpp"
 #include "worker_sdk/src/nccl/staging.hpp"
 
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,6 +26,9 @@ namespace ddprun::nccl {
 /// in which a message was sent: on a common one a send would wait, on the GPU, for what the peer
 /// has enqueued before its recv.
 ///
+/// Collectives on the device are enqueued when they are launched, as far as that takes no waiting:
+/// the device goes from one to the next by itself, and nobody has to be woken in between.
+///
 /// The host never waits in CUDA: it asks an event until it is over, looks at what NCCL has noticed
 /// meanwhile, and leaves when the time is over or when the group is aborted. An Overseer is there
 /// for calls that never come back.
@@ -38,7 +43,13 @@ public:
     ~Session();
 
     /// Contracts of groups::Transport.
+    groups::Outcome follow(const DdprunCollective& collective);
+    std::variant<bool, groups::Trouble> begin(const DdprunCollective& collective);
     groups::Outcome run(const DdprunCollective& collective);
+    /// Of all its ranks, while nothing is in flight: one more communicator for those with this
+    /// color. A trouble aborts this one.
+    std::variant<Communicators::Comm, groups::Trouble> split(int color, int key);
+    void drop(Communicators::Comm part);
     void abort();
     bool is_broken();
 
@@ -81,7 +92,6 @@ public:
     /// Until what an abort has ended has left its buffers: `is_over` says so. Does not return when
     /// that never happens.
     void await_idle(const std::function<bool()>& is_over) const;
-    groups::Trouble driver_trouble(DriverFunctions::Status status) const;
 
 private:
     using Comm = Communicators::Comm;
@@ -91,15 +101,23 @@ private:
     void write_soundness(std::uint32_t word);
     Patience patience_for(std::chrono::milliseconds timeout) const;
     Clock::time_point last_moment_of(std::chrono::milliseconds timeout) const;
+    Clock::time_point last_moment_after(Clock::time_point end) const;
     Joined join(
         const std::string& name, int rank, int world_size, int most_ctas, const Patience& patience);
+    Joined take_part(const Patience& patience);
     Joined comm_of(const DdprunCollective& collective, const Patience& patience);
     static Overseer::Work work_of(const DdprunCollective& collective);
+    static bool may_fly(const DdprunCollective& collective);
+    groups::Trouble fail(groups::Trouble trouble);
+    std::variant<bool, groups::Trouble> take_off(const DdprunCollective& collective);
+    groups::Outcome await_taken(const Patience& patience);
+    groups::Outcome land(const Patience& patience);
     groups::Outcome perform(
         const DdprunCollective& collective, Queue& queue, const Patience& patience);
     groups::Outcome enqueue_in(
         Queue& queue, Comm comm, const DdprunCollective& collective, const Patience& patience);
-    groups::Outcome await(Queue& queue, Comm comm, const Patience& patience);
+    groups::Outcome await(
+        const std::function<DriverFunctions::Status()>& look, Comm comm, const Patience& patience);
 
     const NcclFunctions& nccl_;
     const Device device_;
@@ -108,7 +126,9 @@ private:
     DriverFunctions::DevicePointer scratch_ = 0;
     std::optional<Pinned> is_sound_;                // one word
     std::array<std::unique_ptr<Queue>, 3> queues_;  // by Overseer::Work
+    std::optional<Flight> flight_;                  // in the first of them
     std::optional<Staging> staging_;                // used by the first of them
+    std::mutex taking_mutex_;                       // held by who waits for NCCL to take the newest
     std::mutex reason_mutex_;
     groups::Outcome reason_;
     std::mutex messages_mutex_;

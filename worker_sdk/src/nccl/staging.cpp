@@ -27,7 +27,8 @@ Staging::~Staging() {
 
 Status Staging::send(DdprunCollective& collective, int rank, int world_size, const Queue& queue) {
     const auto part = collective.count * collective.element_bytes;
-    const bool is_gathered = static_cast<Kind>(collective.kind) == Kind::all_gather;
+    const auto kind = static_cast<Kind>(collective.kind);
+    const bool is_gathered = kind == Kind::all_gather || kind == Kind::split;
     bytes_ = is_gathered ? part * static_cast<std::size_t>(world_size) : part;
     if (const auto status = make_room(bytes_)) return status;
     const auto& place = places_.back();

@@ -16,7 +16,8 @@ using groups::Trouble;
 /// What the step's memory on the device holds, each on a cache line of its own.
 constexpr DriverFunctions::DevicePointer commit_at = 0;
 constexpr DriverFunctions::DevicePointer norm_at = 128;
-constexpr DriverFunctions::DevicePointer sums_at = 256;
+constexpr DriverFunctions::DevicePointer count_at = 256;
+constexpr DriverFunctions::DevicePointer sums_at = 384;
 constexpr std::size_t staging_bytes = std::size_t{1} << 20;
 
 }  // namespace
@@ -148,8 +149,8 @@ Outcome Steps::clip(Stream program, Pointer values, std::size_t count, float max
 
 Outcome Steps::end(Stream program) {
     const OnDevice here(session_.device());
-    if (const auto status =
-            kernels_.count_step(memory_ + commit_at, counter_->on_device(), program))
+    if (const auto status = kernels_.count_step(
+            memory_ + commit_at, memory_ + count_at, counter_->on_device(), program))
         return outcome_of(status);
     if (is_capturing(program)) return {};
     return outcome_of(driver_.event_record(ends_[(next_end_ - 1) % most_ahead], program));
@@ -194,8 +195,7 @@ Outcome Steps::read(Stream program, void* to, Pointer from, std::size_t bytes) {
 
 bool Steps::is_capturing(Stream program) const {
     const OnDevice here(session_.device());
-    DriverFunctions::CaptureStatus status = 0;
-    return driver_.stream_is_capturing(program, &status) == 0 && status != 0;
+    return session_.device().is_capturing(program);
 }
 
 bool Steps::enroll(void* data, std::size_t bytes) {
@@ -225,7 +225,7 @@ void Steps::dismiss() {
 Outcome Steps::outcome_of(Status status) const {
     if (auto trouble = session_.why_aborted()) return trouble;
     if (status == 0) return {};
-    return session_.driver_trouble(status);
+    return session_.device().trouble(status);
 }
 
 Outcome Steps::await_slot() {

@@ -21,16 +21,6 @@ Steps::Pointer on_device(const void* pointer) {
     return reinterpret_cast<Steps::Pointer>(pointer);
 }
 
-/// The kind of what went wrong in `call`.
-template <class Call>
-int told(DdprunReport* report, const Call& call) {
-    guarded(report, 0, [&]() -> std::variant<int, Trouble> {
-        if (auto trouble = call()) return *trouble;
-        return 0;
-    });
-    return report->kind;
-}
-
 void* open(void* session, DdprunReport* report) {
     return guarded(report, static_cast<void*>(nullptr), [&]() -> std::variant<Steps*, Trouble> {
         auto steps = Steps::open(*static_cast<Session*>(session));

@@ -11,10 +11,7 @@ using groups::Collective;
 
 void perform(const ProcessGroup& group, Collective collective) {
     collective.is_on_host = true;
-    auto& inside = *group.handle()->group;
-    groups::Ticket ticket;
-    inside.launch(collective, ticket);
-    inside.wait(ticket, {});
+    group.handle()->group->perform(collective);
 }
 
 }  // namespace

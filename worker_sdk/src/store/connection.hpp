@@ -29,6 +29,9 @@ public:
     virtual bool check(const std::vector<std::string>& keys) = 0;
     virtual bool delete_key(const std::string& key) = 0;
 
+    /// From now on; a minute at most. Waits for a key have their own.
+    virtual void set_reply_timeout(Milliseconds timeout) = 0;
+
     virtual std::string local_address() const = 0;
     virtual std::shared_ptr<Connection> reconnect(Milliseconds timeout) = 0;
 };
@@ -36,8 +39,8 @@ public:
 /// The store of a world that nobody launched.
 std::shared_ptr<Connection> in_process();
 
-/// Tries until `timeout`; throws PeerLost when nobody answers. `keeps` lives as long as the
-/// connection and those made from it, and a little longer.
+/// Tries until `timeout`, which is then that of each reply; throws PeerLost when nobody answers.
+/// `keeps` lives as long as the connection and those made from it, and a little longer.
 std::shared_ptr<Connection> connect(
     const Endpoint& server, Milliseconds timeout, std::shared_ptr<void> keeps = nullptr);
 

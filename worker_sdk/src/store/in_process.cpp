@@ -70,6 +70,7 @@ public:
         return values_.erase(key) > 0;
     }
 
+    void set_reply_timeout(Milliseconds) override {}
     std::string local_address() const override { return {}; }
     std::shared_ptr<Connection> reconnect(Milliseconds) override { return shared_from_this(); }
 

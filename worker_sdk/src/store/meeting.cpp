@@ -8,6 +8,8 @@
 #include "worker_sdk/src/store/local_address.hpp"
 #include "worker_sdk/src/store/meeting_file.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -27,6 +29,7 @@ constexpr const char* rank_key = "ddprun/meeting/rank/";
 /// At one of several addresses, perhaps of a run that is over; the file is read again after it.
 constexpr Milliseconds one_attempt = 300ms;
 constexpr Milliseconds between_attempts = 50ms;
+constexpr Milliseconds patience_with_the_living = 3s;
 constexpr Milliseconds longest_wait_for_all = 10s;
 
 std::string fresh_token() {
@@ -59,7 +62,8 @@ struct Hosted {
             std::vector<std::string> keys;
             for (int rank = 0; rank < world_size; ++rank)
                 keys.push_back(rank_key + std::to_string(rank));
-            if (!keys.empty()) connect(own_way, one_attempt)->wait(keys, longest_wait_for_all);
+            if (keys.empty()) return;
+            connect(own_way, longest_wait_for_all)->wait(keys, longest_wait_for_all);
         } catch (const std::exception&) {
             // Late ones will say themselves that nobody answers.
         }
@@ -73,16 +77,14 @@ struct Hosted {
 };
 
 /// In the store of another run, or a second process with this rank: not the one that is looked for.
-struct RankTaken {
-    std::string where;
-};
+struct RankTaken {};
 
 /// What all ranks but the first check before they believe to be in the right store, and what the
 /// first one lays down there.
 void join(Connection& store, const World& world, const std::string& where, Instant deadline) {
     const auto size = std::to_string(world.world_size);
     const auto key = rank_key + std::to_string(world.rank);
-    if (store.compare_set(key, "", process_token()) != process_token()) throw RankTaken{where};
+    if (store.compare_set(key, "", process_token()) != process_token()) throw RankTaken{};
     if (world.rank == 0) return store.set(size_key, size);
     const auto told = store.get(size_key, left_until(deadline));
     if (told != size)
@@ -91,15 +93,22 @@ void join(Connection& store, const World& world, const std::string& where, Insta
             where + " one of " + told.substr(0, 32));
 }
 
+/// Asks for a while: who does not answer may just stand still. Who refuses is over.
 bool is_alive(const MeetingPoint& point) {
-    for (const auto& address : point.addresses)
-        try {
-            auto store = connect({address, point.port}, one_attempt);
-            if (store->check({token_key}) && store->get(token_key, one_attempt) == point.token)
-                return true;
-        } catch (const Error&) {
-            // That is the answer.
-        }
+    const auto until = Clock::now() + patience_with_the_living;
+    for (bool may_answer = true; may_answer && Clock::now() < until;) {
+        may_answer = false;
+        for (const auto& address : point.addresses)
+            try {
+                auto store = connect({address, point.port}, one_attempt);
+                if (store->check({token_key}) && store->get(token_key, one_attempt) == point.token)
+                    return true;
+            } catch (const Timeout&) {
+                may_answer = true;
+            } catch (const Error&) {
+                // That is its answer.
+            }
+    }
     return false;
 }
 
@@ -147,36 +156,89 @@ std::shared_ptr<Hosted> host_by_file(const World& world, Instant deadline) {
     return hosted;
 }
 
+/// What this process hosts, by place. It stays until the process ends: other ranks may be in the
+/// next group already, in the same store, when this one has just left the last.
+struct HostedHere {
+    std::mutex mutex;
+    std::map<std::string, std::shared_ptr<Hosted>> all;
+};
+
+/// Ends what is hosted when the process ends; not in a child, which has it without its thread.
+struct EndOfProcess {
+    explicit EndOfProcess(HostedHere& all) : here(all) {}
+    EndOfProcess(const EndOfProcess&) = delete;
+    EndOfProcess& operator=(const EndOfProcess&) = delete;
+    ~EndOfProcess() {
+        if (::getpid() != owner) return;
+        std::map<std::string, std::shared_ptr<Hosted>> ending;
+        const std::lock_guard lock(here.mutex);
+        ending.swap(here.all);
+    }
+
+    HostedHere& here;
+    const pid_t owner = ::getpid();
+};
+
+/// Never destroyed: a Store may be a variable of the program's that outlives all of ours.
+HostedHere& hosted_here() {
+    static auto& here = *new HostedHere;
+    static const EndOfProcess end(here);
+    return here;
+}
+
+/// What the Stores of this process keep. When an exception takes the last one with it, so it does
+/// what is hosted: the other ranks are to hear of it.
+struct HostedInUse {
+    HostedInUse(std::string at, std::shared_ptr<Hosted> what)
+        : place(std::move(at)),
+          hosted(std::move(what)) {}
+    HostedInUse(const HostedInUse&) = delete;
+    HostedInUse& operator=(const HostedInUse&) = delete;
+    ~HostedInUse() {
+        if (std::uncaught_exceptions() == 0) return;
+        auto& here = hosted_here();
+        const std::lock_guard lock(here.mutex);
+        constexpr long here_and_there = 2;
+        if (hosted.use_count() == here_and_there) here.all.erase(place);
+    }
+
+    const std::string place;
+    const std::shared_ptr<Hosted> hosted;
+};
+
 /// The Stores of a process that mean the same place share what it hosts there.
-std::shared_ptr<Hosted> hosted_for(const World& world, Instant deadline) {
-    static std::mutex mutex;
-    static std::map<std::string, std::weak_ptr<Hosted>> all;
+std::shared_ptr<HostedInUse> hosted_for(const World& world, Instant deadline) {
     const auto place = world.store_file.empty()
                            ? Endpoint{world.master_addr, world.master_port}.to_string()
                            : world.store_file;
-    const std::lock_guard lock(mutex);
-    auto hosted = all[place].lock();
-    if (!hosted) {
+    auto& here = hosted_here();
+    const std::lock_guard lock(here.mutex);
+    auto& hosted = here.all[place];
+    if (!hosted)
         hosted = world.store_file.empty() ? host_at_address(world) : host_by_file(world, deadline);
-        all[place] = hosted;
-    }
-    return hosted;
+    return std::make_shared<HostedInUse>(place, hosted);
 }
 
 std::shared_ptr<Connection> open_and_join(const World& world, Instant deadline) {
-    const auto hosted = hosted_for(world, deadline);
-    auto store = connect(hosted->own_way, left_until(deadline), hosted);
-    join(*store, world, hosted->own_way.to_string(), deadline);
+    const auto in_use = hosted_for(world, deadline);
+    const auto& hosted = in_use->hosted;
+    auto store = connect(hosted->own_way, left_until(deadline), in_use);
+    const auto where = hosted->own_way.to_string();
+    try {
+        join(*store, world, where, deadline);
+    } catch (const RankTaken&) {
+        throw UsageError("another process is rank 0 at " + where);
+    }
     hosted->world_size = world.world_size;
     return store;
 }
 
 /// Null when none of its addresses leads to the store that it is about.
-std::shared_ptr<Connection> connect_to(const MeetingPoint& point, Instant deadline) {
+std::shared_ptr<Connection> connect_to(const MeetingPoint& point) {
     for (const auto& address : point.addresses)
         try {
             const Endpoint endpoint{address, point.port};
-            auto store = connect(endpoint, std::min(one_attempt, left_until(deadline)));
+            auto store = connect(endpoint, one_attempt);
             if (store->check({token_key}) && store->get(token_key, one_attempt) == point.token)
                 return store;
         } catch (const Error&) {
@@ -185,33 +247,33 @@ std::shared_ptr<Connection> connect_to(const MeetingPoint& point, Instant deadli
     return nullptr;
 }
 
-std::shared_ptr<Connection> find_by_file(const World& world, Instant deadline) {
-    const auto file = meeting_file(world.store_file);
-    const auto point = read_meeting_file(file);
-    if (!point) return nullptr;
-    auto store = connect_to(*point, deadline);
-    if (store) join(*store, world, file, deadline);
-    return store;
+std::shared_ptr<Connection> find_by_file(const World& world) {
+    const auto point = read_meeting_file(meeting_file(world.store_file));
+    return point ? connect_to(*point) : nullptr;
 }
 
-std::shared_ptr<Connection> find_at_address(const World& world, Instant deadline) {
-    const Endpoint endpoint{world.master_addr, world.master_port};
-    auto store = connect(endpoint, left_until(deadline));
-    join(*store, world, endpoint.to_string(), deadline);
-    return store;
-}
-
-/// A store in which this rank is taken is an earlier run's that has not ended yet: ask again.
+/// A store in which this rank is taken, or which goes away while it is joined, is an earlier run's
+/// that has not ended yet: ask again. The last attempt has its time too, though the deadline be
+/// past then: it tells what is wrong.
 std::shared_ptr<Connection> find_and_join(const World& world, Instant deadline) {
+    const Endpoint endpoint{world.master_addr, world.master_port};
+    const bool by_file = !world.store_file.empty();
+    const auto where = by_file ? meeting_file(world.store_file) : endpoint.to_string();
     for (std::string trouble;; std::this_thread::sleep_for(between_attempts)) {
+        const auto left = std::max(left_until(deadline), one_attempt);
+        const auto store = by_file ? find_by_file(world) : connect(endpoint, left);
+        if (store) store->set_reply_timeout(left);
         try {
-            auto store = world.store_file.empty() ? find_at_address(world, deadline)
-                                                  : find_by_file(world, deadline);
-            if (store) return store;
+            if (store) {
+                join(*store, world, where, deadline);
+                return store;
+            }
             trouble = "nothing that rank 0 of this run has written is at " + world.store_file;
-        } catch (const RankTaken& taken) {
-            trouble =
-                "another process is rank " + std::to_string(world.rank) + " at " + taken.where;
+        } catch (const RankTaken&) {
+            trouble = "another process is rank " + std::to_string(world.rank) + " at " + where;
+        } catch (const PeerLost& lost) {
+            trouble = "it went away while rank " + std::to_string(world.rank) +
+                      " joined it: " + lost.what();
         }
         if (Clock::now() >= deadline) throw Timeout("store: " + trouble);
     }
@@ -223,11 +285,10 @@ std::shared_ptr<Connection> connect(const World& world, Milliseconds timeout) {
     if (!world.is_launched()) return in_process();
     if (!world.rank_0_hosts_store) return connect({world.master_addr, world.master_port}, timeout);
     const auto deadline = Clock::now() + timeout;
-    try {
-        return world.rank == 0 ? open_and_join(world, deadline) : find_and_join(world, deadline);
-    } catch (const RankTaken& taken) {
-        throw UsageError("another process is rank 0 at " + taken.where);
-    }
+    auto store = world.rank == 0 ? open_and_join(world, deadline) : find_and_join(world, deadline);
+    // The attempts had less; the program's store may well be slow now and then.
+    store->set_reply_timeout(timeout);
+    return store;
 }
 
 }  // namespace ddprun::store_access

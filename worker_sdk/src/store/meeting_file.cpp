@@ -127,7 +127,8 @@ std::optional<MeetingPoint> read_meeting_file(const std::string& file) {
 PublishedMeeting::PublishedMeeting(std::string file, MeetingPoint point)
     : file_(std::move(file)),
       point_(std::move(point)) {
-    if (exists(file_) && !read_meeting_file(file_))
+    // Looked at twice: it may just have been taken away.
+    if (!read_meeting_file(file_) && exists(file_) && !read_meeting_file(file_))
         refuse(file_, "there is something else; name a file that does not exist, or a folder");
     const auto written_first = file_ + "." + point_.token;
     const int descriptor =
@@ -143,7 +144,12 @@ PublishedMeeting::PublishedMeeting(std::string file, MeetingPoint point)
 }
 
 PublishedMeeting::~PublishedMeeting() {
-    if (read_meeting_file(file_) == point_) ::unlink(file_.c_str());
+    if (read_meeting_file(file_) != point_) return;
+    const auto aside = file_ + "." + point_.token;
+    if (::rename(file_.c_str(), aside.c_str()) != 0) return;
+    // The next run's, written just now, goes back; unless there is a newer one already.
+    if (read_meeting_file(aside) != point_) ::link(aside.c_str(), file_.c_str());
+    ::unlink(aside.c_str());
 }
 
 }  // namespace ddprun::store_access

@@ -59,6 +59,11 @@ public:
     }
     bool delete_key(const std::string& key) override { return value_of(client_.delete_key(key)); }
 
+    void set_reply_timeout(Milliseconds timeout) override {
+        constexpr Milliseconds longest = std::chrono::minutes(1);
+        client_.set_timeout(std::min(timeout, longest));
+    }
+
     std::string local_address() const override { return local_address_towards(server_); }
     std::shared_ptr<Connection> reconnect(Milliseconds timeout) override {
         return connect(server_, timeout, keeps_);
@@ -74,12 +79,11 @@ private:
 
 std::shared_ptr<Connection> connect(
     const Endpoint& server, Milliseconds timeout, std::shared_ptr<void> keeps) {
-    // A store that answers slowly is not lost: after connecting, each reply has a minute.
-    constexpr Milliseconds reply_timeout = std::chrono::minutes(1);
     auto client = client::StoreClient::connect({.endpoint = server, .timeout = timeout});
     if (!client) throw_failure(client.error());
-    client->set_timeout(std::min(timeout, reply_timeout));
-    return std::make_shared<RemoteStore>(std::move(keeps), std::move(*client), server);
+    auto store = std::make_shared<RemoteStore>(std::move(keeps), std::move(*client), server);
+    store->set_reply_timeout(timeout);
+    return store;
 }
 
 }  // namespace ddprun::store_access

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // libcuda.so.1 of a GPU that is not there: what is there, and whose it is. What is to be:
 //
-//   FAKE_GPU_COUNT=N         how many there are (8)
-//   FAKE_GPU_MEMORY=BYTES    what each has (8 GiB)
-//   FAKE_GPU_KERNELS=PATHS   libraries of kernels, compiled for the CPU, with ':' between them
+//   FAKE_GPU_COUNT=N          how many there are (8)
+//   FAKE_GPU_MEMORY=BYTES     what each has (8 GiB)
+//   FAKE_GPU_KERNELS=PATHS    libraries of kernels, compiled for the CPU, with ':' between them
+//   FAKE_GPU_FAILS_IN=NAME:N  the N-th run of that kernel meets an illegal address: from then on
+//                             every call says so, and nothing more is done
 #include "tests/process/sdk/fake_gpu/engine.hpp"
 
 #include <stdio.h>
@@ -214,6 +216,5 @@ extern "C" int cuCtxSynchronize() {
         return Engine::only().unless_capturing();
     });
     if (status) return status;
-    Engine::only().wait_until([&] { return Engine::only().is_idle(*here); });
-    return success;
+    return Engine::only().wait_until([&] { return Engine::only().is_idle(*here); });
 }

@@ -129,7 +129,7 @@ bool Engine::move_once() {
     bool has_moved = false;
     for (std::size_t i = 0; i < streams_.size(); ++i) {
         auto& tasks = streams_[i]->tasks;
-        while (!tasks.empty() && tasks.front()()) {
+        while (!failure_ && !tasks.empty() && tasks.front()()) {
             tasks.pop_front();
             has_moved = true;
         }

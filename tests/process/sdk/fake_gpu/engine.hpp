@@ -167,18 +167,21 @@ public:
     bool is_idle(const Context& context);
     /// The process ends: nothing moves any more.
     bool is_over() const { return is_over_; }
+    /// A kernel met what it must not: nothing moves any more, and every call says so.
+    void fail(Status failure) { failure_ = failure; }
+    int failure() const { return failure_; }
 
     Handles<Event> events{};
     Handles<Graph> graphs{};
 
-    /// Requires: no lock. For as long as it takes.
+    /// Requires: no lock. For as long as it takes, or until something has failed.
     template <class Condition>
-    void wait_until(const Condition& condition) {
+    int wait_until(const Condition& condition) {
         for (;;) {
             {
                 const auto held = lock();
                 move();
-                if (is_over_ || condition()) return;
+                if (is_over_ || failure_ || condition()) return failure_;
             }
             std::this_thread::sleep_for(std::chrono::microseconds(20));
         }
@@ -193,6 +196,7 @@ private:
     std::mutex mutex_;
     std::condition_variable more_;
     bool is_over_ = false;
+    Status failure_ = success;
     std::vector<std::shared_ptr<Stream>> streams_;
     std::uint64_t captures_ = 0;
 };
@@ -209,6 +213,7 @@ int in_context(const Body& body) {
     if (contexts.empty() || !contexts.back()) return invalid_context;
     const auto held = Engine::only().lock();
     if (Engine::only().is_over()) return deinitialized;
+    if (const int failure = Engine::only().failure()) return failure;
     return body(*contexts.back());
 }
 

@@ -55,6 +55,14 @@ bool MeetingPlace::have_all_left() const {
     return shared().left >= world_size_;
 }
 
+void MeetingPlace::abort() {
+    shared().aborted = true;
+}
+
+bool MeetingPlace::is_aborted() const {
+    return shared().aborted;
+}
+
 bool MeetingPlace::is_anybody_dead() const {
     for (const auto& pid : shared().pids) {
         if (pid == 0) continue;

@@ -31,6 +31,9 @@ public:
     /// A rank that has said farewell is told when all have.
     void leave();
     bool have_all_left() const;
+    /// A rank that gives up breaks its connections.
+    void abort();
+    bool is_aborted() const;
     /// A process of a rank that joined has ended.
     bool is_anybody_dead() const;
     /// Moves what can be moved; true when all was. `done` counts bytes.
@@ -41,6 +44,7 @@ private:
     struct Shared {
         std::atomic<int> joined;
         std::atomic<int> left;
+        std::atomic<bool> aborted;
         std::array<std::atomic<int>, 64> pids;
     };
 

@@ -136,15 +136,10 @@ int wait_for_device() {
         return success;
     });
     if (status) return status;
-    Engine::only().wait_until([&] { return Engine::only().is_idle(*here); });
-    return success;
+    return Engine::only().wait_until([&] { return Engine::only().is_idle(*here); });
 }
 
-/// As the real one: when the device has nothing more to do.
-int free_region(const void* data, bool is_host) {
-    if (!data) return success;
-    if (const int status = ask_for_synchronous()) return status;
-    if (const int status = wait_for_device()) return status;
+int remove_region(const void* data, bool is_host) {
     return in_context([&](Context&) -> int {
         const auto found = regions().find(static_cast<const char*>(data));
         if (found == regions().end() || is_host != !found->second.context) return invalid_value;
@@ -152,6 +147,14 @@ int free_region(const void* data, bool is_host) {
         ::free(const_cast<void*>(data));
         return success;
     });
+}
+
+/// As the real one: when the device has nothing more to do.
+int free_region(const void* data, bool is_host) {
+    if (!data) return success;
+    if (const int status = ask_for_synchronous()) return status;
+    if (const int status = wait_for_device()) return status;
+    return remove_region(data, is_host);
 }
 
 void* take_region(std::size_t bytes, const Context* context) {
@@ -178,6 +181,11 @@ extern "C" int cuMemAlloc_v2(DevicePointer* pointer, std::size_t bytes) {
         *pointer = number_of(take_region(bytes, &context));
         return *pointer ? success : out_of_memory;
     });
+}
+
+/// As the real one, and unlike cuMemFree: at once.
+extern "C" int cuMemUnmap(DevicePointer pointer, std::size_t) {
+    return remove_region(pointer_of(pointer), false);
 }
 
 extern "C" int cuMemFree_v2(DevicePointer pointer) {

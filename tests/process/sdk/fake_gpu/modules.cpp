@@ -118,6 +118,17 @@ bool is_possible(const cuda_on_cpu::Shape& shape, int shared_bytes) {
            bytes <= static_cast<std::size_t>(shared_bytes);
 }
 
+/// Whether a run of that kernel is the one of FAKE_GPU_FAILS_IN.
+bool fails_now(const Kernel& kernel) {
+    const char* text = ::getenv("FAKE_GPU_FAILS_IN");
+    if (!text) return false;
+    char name[64] = "";
+    int run = 0;
+    if (::sscanf(text, "%63[^:]:%d", name, &run) != 2) ::abort();
+    static int seen = 0;
+    return name == std::string_view{kernel.name} && ++seen == run;
+}
+
 }  // namespace
 
 extern "C" int cuModuleLoadData(void** module, const void* data) {
@@ -191,7 +202,10 @@ extern "C" int cuLaunchKernel(
         if (!may_have(kernel, *taken)) return illegal_address;
         return Engine::only().enqueue(into, [taken, shape, &kernel] {
             return [taken, shape, &kernel] {
-                kernel.run(kernel, shape, taken->pointers.data());
+                if (fails_now(kernel))
+                    Engine::only().fail(illegal_address);
+                else
+                    kernel.run(kernel, shape, taken->pointers.data());
                 return true;
             };
         });

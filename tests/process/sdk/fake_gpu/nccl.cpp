@@ -5,6 +5,8 @@
 //   FAKE_NCCL_VERSION=N         says that it is version N (22809)
 //   FAKE_NCCL_INIT=hangs        a communicator never becomes ready
 //   FAKE_NCCL_DUPLICATE_GPU=1   ... is refused
+//   FAKE_NCCL_SPLIT=hangs       a split is never over
+//   FAKE_NCCL_SPLIT=fails       ... fails, and leaves something half made behind
 //   FAKE_NCCL_ERROR_AT=N        a peer is found lost in the N-th call on a communicator
 //   FAKE_NCCL_NOTICES_DEATHS=1  ... as soon as its process has ended
 //   FAKE_NCCL_ABORT=hangs       ncclCommAbort never returns
@@ -38,20 +40,39 @@ using namespace ddprun::nccl::abi;
 /// The work of one communicator: one after the other in the order of the calls (or of the launches
 /// of graphs), in whichever streams, as NCCL has it.
 struct Turns {
-    std::uint64_t given = 0;
-    std::uint64_t now = 0;
+    std::atomic<std::uint64_t> given = 0;
+    std::atomic<std::uint64_t> now = 0;
 };
 
 struct Held {};
+
+/// A split that goes on: every rank tells all others its color and key, and then those of one color
+/// meet.
+struct Split {
+    struct Wish {
+        int color;
+        int key;
+    };
+    Wish mine;
+    Communicator** made;  ///< the caller's, null until it is over
+    std::string name;
+    std::vector<Wish> wishes;
+    std::vector<std::size_t> sent;
+    std::vector<std::size_t> received;
+    std::unique_ptr<Communicator> part{};
+};
 
 namespace ddprun::nccl::abi {
 
 /// Kept by its tasks too: those of an aborted one end at once, whenever that is.
 struct Communicator {
+    std::string name;
     std::shared_ptr<fake_gpu::MeetingPlace> place;
     int rank = 0;
     int world_size = 0;
     int calls = 0;
+    int splits = 0;
+    std::unique_ptr<Split> split;
     bool is_lost = false;
     bool has_left = false;
     bool is_blocking = false;
@@ -287,6 +308,15 @@ static std::string name_of(const UniqueId& id) {
     return name;
 }
 
+static std::unique_ptr<Communicator> communicator(const std::string& name, int rank, int world) {
+    auto made = std::make_unique<Communicator>();
+    made->name = name;
+    made->rank = rank;
+    made->world_size = world;
+    made->place = std::make_shared<fake_gpu::MeetingPlace>(name, rank, world);
+    return made;
+}
+
 extern "C" Result ncclCommInitRankScalable(
     Communicator** comm, int world, int rank, int id_count, UniqueId* ids, Config* config) {
     if (const auto failed = fake_gpu::mishap("ncclCommInitRank")) return *failed;
@@ -297,10 +327,7 @@ extern "C" Result ncclCommInitRankScalable(
     if (config->blocking != 0 && !is_set("FAKE_NCCL_BLOCKING", "allowed"))
         return Result::invalid_argument;
     if (is_set("FAKE_NCCL_DUPLICATE_GPU", "1")) return Result::invalid_usage;
-    auto made = std::make_unique<Communicator>();
-    made->rank = rank;
-    made->world_size = world;
-    made->place = std::make_shared<fake_gpu::MeetingPlace>(name_of(*ids), rank, world);
+    auto made = communicator(name_of(*ids), rank, world);
     made->is_blocking = config->blocking != 0;
     *comm = made.release();
     while ((*comm)->is_blocking && !(*comm)->place->is_complete())
@@ -319,10 +346,72 @@ extern "C" Result ncclCommInitRank(Communicator** comm, int world, UniqueId id, 
     return ncclCommInitRankScalable(comm, world, rank, 1, &id, &config);
 }
 
+extern "C" Result ncclCommSplit(
+    Communicator* comm, int color, int key, Communicator** made, Config* config) {
+    if (const auto failed = fake_gpu::mishap("ncclCommSplit")) return *failed;
+    note("ncclCommSplit " + std::to_string(color) + " by " + std::to_string(key));
+    if (config->magic != 0xcafebeef || config->version < 21800 || config->blocking != 0)
+        return Result::invalid_argument;
+    // NCCL takes NCCL_SPLIT_NOCOLOR too; but where such a split fails, it crashes.
+    if (comm->split || comm->turns->now != comm->turns->given || color < 0)
+        return Result::invalid_usage;
+    *made = nullptr;
+    const auto ranks = static_cast<std::size_t>(comm->world_size);
+    auto name = comm->name + "_" + std::to_string(++comm->splits) + "_" + std::to_string(color);
+    comm->split = std::make_unique<Split>(Split{
+        {color, key},
+        made,
+        std::move(name),
+        std::vector<Split::Wish>(ranks),
+        std::vector<std::size_t>(ranks),
+        std::vector<std::size_t>(ranks)});
+    return Result::in_progress;
+}
+
+/// Of those with the same color who comes before a rank, and how many there are.
+static std::unique_ptr<Communicator> part_of(const Split& split, int own_rank) {
+    int rank = 0;
+    int world = 0;
+    for (int peer = 0; peer < static_cast<int>(split.wishes.size()); ++peer) {
+        const auto& wish = split.wishes[static_cast<std::size_t>(peer)];
+        if (wish.color != split.mine.color) continue;
+        ++world;
+        if (std::pair(wish.key, peer) < std::pair(split.mine.key, own_rank)) ++rank;
+    }
+    return communicator(split.name, rank, world);
+}
+
+static bool is_split_over(Communicator& comm) {
+    if (!comm.split) return true;
+    auto& split = *comm.split;
+    const bool fails = is_set("FAKE_NCCL_SPLIT", "fails");
+    if (fails) *split.made = new Communicator;
+    if (fails || comm.place->is_aborted()) {
+        comm.is_lost = true;
+        comm.split.reset();
+        return true;
+    }
+    if (is_set("FAKE_NCCL_SPLIT", "hangs")) return false;
+    const auto* mine = reinterpret_cast<const char*>(&split.mine);
+    bool is_told = true;
+    for (int peer = 0; peer < comm.world_size; ++peer) {
+        const auto at = static_cast<std::size_t>(peer);
+        auto* const theirs = reinterpret_cast<char*>(&split.wishes[at]);
+        is_told &= comm.place->send(peer, mine, sizeof split.mine, split.sent[at]);
+        is_told &= comm.place->recv(peer, theirs, sizeof split.mine, split.received[at]);
+    }
+    if (!is_told) return false;
+    if (!split.part) split.part = part_of(split, comm.rank);
+    if (!split.part->place->is_complete()) return false;
+    *split.made = split.part.release();
+    comm.split.reset();
+    return true;
+}
+
 extern "C" Result ncclCommGetAsyncError(Communicator* comm, Result* result) {
     if (const auto failed = fake_gpu::mishap("ncclCommGetAsyncError")) return *failed;
     const bool is_ready =
-        comm->place->is_complete() && !is_set("FAKE_NCCL_INIT", "hangs") &&
+        comm->place->is_complete() && !is_set("FAKE_NCCL_INIT", "hangs") && is_split_over(*comm) &&
         (!comm->has_left || (comm->place->have_all_left() && !comm->is_in_graph()));
     if (is_set("FAKE_NCCL_NOTICES_DEATHS", "1") && comm->place->is_anybody_dead())
         comm->is_lost = true;
@@ -354,6 +443,7 @@ extern "C" Result ncclCommAbort(Communicator* comm) {
     while (is_set("FAKE_NCCL_ABORT", "hangs"))
         ::pause();
     *comm->is_aborted = true;
+    if (comm->place) comm->place->abort();
     while (comm->is_in_graph())
         ::usleep(1000);
     delete comm;
@@ -516,9 +606,9 @@ extern "C" Result ncclMemAlloc(void** data, std::size_t bytes) {
 
 extern "C" Result ncclMemFree(void* data) {
     note("ncclMemFree");
-    const auto free = driver_function<int (*)(unsigned long long)>("cuMemFree_v2");
-    return free(reinterpret_cast<std::uintptr_t>(data)) == 0 ? Result::success
-                                                             : Result::unhandled_cuda_error;
+    const auto unmap = driver_function<int (*)(unsigned long long, std::size_t)>("cuMemUnmap");
+    return unmap(reinterpret_cast<std::uintptr_t>(data), 0) == 0 ? Result::success
+                                                                 : Result::unhandled_cuda_error;
 }
 
 extern "C" Result ncclCommRegister(Communicator*, void* data, std::size_t, void** handle) {

@@ -65,8 +65,7 @@ extern "C" int cuStreamSynchronize(void* stream) {
         return success;
     });
     if (reached) return reached;
-    Engine::only().wait_until([&] { return end->has_come; });
-    return success;
+    return Engine::only().wait_until([&] { return end->has_come; });
 }
 
 extern "C" int cuStreamWaitEvent(void* stream, void* event, unsigned) {
@@ -124,8 +123,7 @@ extern "C" int cuEventSynchronize(void* event) {
         return may_ask(asked);
     });
     if (status || !awaited) return status;
-    Engine::only().wait_until([&] { return awaited->has_come; });
-    return success;
+    return Engine::only().wait_until([&] { return awaited->has_come; });
 }
 
 extern "C" int cuEventElapsedTime_v2(float* milliseconds, void* from, void* to) {

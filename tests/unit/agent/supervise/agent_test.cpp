@@ -189,7 +189,7 @@ TEST_CASE("a death in its settle window keeps its error file when a stop ends th
     story.nothing_remains();
     CHECK(story.asked_for<A::CleanUpRound>().empty());
 
-    story.pass(2s);
+    story.pass(6s);
 
     REQUIRE(story.asked_for<A::ExplainFailure>().size() == 1);
     CHECK(story.asked_for<A::CleanUpRound>().size() == 1);
@@ -200,10 +200,10 @@ TEST_CASE("a disk that does not answer cannot keep a failure secret") {
     story.running();
     story.is(A::WorkerExited{1, crash});
 
-    story.pass(1s);
+    story.pass(5s);
 
     REQUIRE(story.said<ctl::Failed>().size() == 1);
-    CHECK(story.said<ctl::Failed>().front().age == 1s);
+    CHECK(story.said<ctl::Failed>().front().age == 5s);
 }
 
 TEST_CASE("a worker that died of its neighbour's death is not the first cause") {
@@ -230,6 +230,68 @@ TEST_CASE("when all say that they died of another's death, the first one is told
 
     REQUIRE(story.said<ctl::Failed>().size() == 1);
     CHECK(story.said<ctl::Failed>().front().failure.is_consequence);
+}
+
+TEST_CASE("a crash that takes longer to end than what died of it is told, too, before ready") {
+    Story story;
+    story.running();
+    story.is(A::WorkerExited{0, crash});
+    story.is(A::FailureExplained{0, 0, "PeerLost: rank 1", "", true});
+    REQUIRE(story.said<ctl::Failed>().size() == 1);
+    story.asked();
+
+    story.is(A::WorkerExited{1, WorkerExit{WorkerExit::Killed{SIGSEGV, true}}});
+    story.nothing_remains();
+    story.is(A::StoreOpened{second_store});
+    CHECK(story.said<ctl::Ready>().empty());
+    story.is(A::FailureExplained{0, 1, "", "", false});
+
+    REQUIRE(story.said<ctl::Failed>().size() == 1);
+    CHECK(story.said<ctl::Failed>().front().failure.rank == 1);
+    CHECK_FALSE(story.said<ctl::Failed>().front().failure.is_consequence);
+    CHECK(story.said<ctl::Ready>().size() == 1);
+}
+
+TEST_CASE("a crash before the stop came is told when nobody has told who died first") {
+    const WorkerExit killed{WorkerExit::Killed{SIGKILL, false}};
+    Story story;
+    story.running();
+    auto stop = a_stop();
+    stop.first_cause.worker.emplace();
+    stop.first_cause.worker->is_consequence = true;
+    SUBCASE("by SIGKILL from somebody else") {
+        story.hears(stop);
+        story.is(A::WorkerExited{1, killed});
+        story.is(A::FailureExplained{0, 1, "", "", false});
+        CHECK(story.said<ctl::Failed>().size() == 1);
+    }
+    SUBCASE("not what this agent kills when the grace is over") {
+        story.hears(stop);
+        story.pass(stop.grace);
+        story.is(A::WorkerExited{1, killed});
+        CHECK(story.said<ctl::Failed>().empty());
+    }
+    SUBCASE("not what the stop's own signal ends") {
+        story.hears(stop);
+        story.is(A::WorkerExited{1, by_sigterm});
+        CHECK(story.said<ctl::Failed>().empty());
+    }
+    SUBCASE("not when it is known") {
+        stop.first_cause.worker->is_consequence = false;
+        story.hears(stop);
+        story.is(A::WorkerExited{1, killed});
+        CHECK(story.said<ctl::Failed>().empty());
+    }
+    SUBCASE("not when the round is stopped for something else") {
+        story.hears(a_stop());
+        story.is(A::WorkerExited{1, killed});
+        CHECK(story.said<ctl::Failed>().empty());
+    }
+    SUBCASE("not when this node is told to leave") {
+        story.is(A::Signalled{SIGTERM});
+        story.is(A::WorkerExited{1, killed});
+        CHECK(story.said<ctl::Failed>().empty());
+    }
 }
 
 namespace {
@@ -595,13 +657,13 @@ TEST_CASE("a worker that somebody ended with SIGTERM has failed, a moment later"
     story.running();
     story.is(A::WorkerExited{0, by_sigterm});
 
-    story.pass(250ms);
+    story.pass(limits::settle_window);
     CHECK(story.asked_for<A::ExplainFailure>().size() == 1);
     CHECK(story.asked_for<G::SignalLeader>().size() == 1);
     story.is(A::FailureExplained{0, 0, "", "", false});
 
     REQUIRE(story.said<ctl::Failed>().size() == 1);
-    CHECK(story.said<ctl::Failed>().front().age == 250ms);
+    CHECK(story.said<ctl::Failed>().front().age == limits::settle_window);
 }
 
 // ---- server lost --------------------------------------------------------------------------------

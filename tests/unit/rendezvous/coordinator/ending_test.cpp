@@ -70,6 +70,23 @@ TEST_CASE("the earliest failure is the cause, however late it arrives; consequen
         "result failed exit_code=7 worker_failed \"rank 4 on c: first\" host=c round=0");
 }
 
+TEST_CASE("a node's crash takes the place of its own consequence, and nothing else does") {
+    Story job{"2", 0};
+    job.run("a b");
+
+    job.failed_with("a", 0, 1ms, [](control::WorkerFailure& failure) {
+        failure.is_consequence = true;
+        failure.message = "peer lost";
+    });
+    job.failed_with("a", 0, 0ms, [](auto& failure) { failure.message = "crash"; });
+    job.failed_with("a", 0, 1s, [](auto& failure) { failure.message = "later word"; });
+    job.ready("a b");
+
+    CHECK(
+        job.result("a") ==
+        "result failed exit_code=7 worker_failed \"rank 0 on a: crash\" host=a round=0");
+}
+
 TEST_CASE("details of a failure come with the result, not with the stop") {
     Story job{"1", 0};
     job.run("a");

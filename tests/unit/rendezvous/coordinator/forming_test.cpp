@@ -109,10 +109,17 @@ TEST_CASE("group ranks follow node ranks, then the endpoint's host, then natural
         "early=0 late=1 node1=2 node2=3 node10=4");
 }
 
+namespace {
+
+auto at(int rank) {
+    return [rank](control::Join& join) { join.node_rank = rank; };
+}
+
+}  // namespace
+
 TEST_CASE("with fixed places each node rank is given once and every node brings one") {
     Story job{"2", 3, [](control::Join& join) { join.settings.is_static = true; }};
     job.is_hosted();
-    const auto at = [](int rank) { return [rank](control::Join& join) { join.node_rank = rank; }; };
     job.join("b", at(1));
     job.join("nowhere");
     job.join("beyond", at(2));
@@ -133,6 +140,32 @@ TEST_CASE("with fixed places each node rank is given once and every node brings 
 
     job.join("a", at(0));
     CHECK(ranks_of(job, "a b") == "a=0 b=1");
+}
+
+TEST_CASE(
+    "the new life of a node with a fixed place asks again until its old one is heard, or gone") {
+    Story job{"2", 3, [](control::Join& join) { join.settings.is_static = true; }};
+    job.is_hosted();
+    job.join("a", at(0));
+    job.join("b", at(1));
+    job.pass(100ms);
+    job.told();
+    job.join("b2", at(1));
+    const auto told = job.told();
+    CHECK(told.front().find("retry") != std::string::npos);
+
+    SUBCASE("it is heard: there are two of them") {
+        job.pass(1s, "a b");
+        job.join("b3", at(1));
+        CHECK(job.told().front().find("of its own") != std::string::npos);
+    }
+    SUBCASE("it is gone") {
+        job.drop("b");
+        job.pass(1s, "a");
+        job.ready("a");
+        job.join("b3", at(1));
+        CHECK(ranks_of(job, "a b3") == "a=0 b3=1");
+    }
 }
 
 TEST_CASE("a daemon cannot serve fixed places, and the two kinds do not mix") {

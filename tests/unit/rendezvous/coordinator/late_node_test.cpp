@@ -221,12 +221,33 @@ TEST_CASE("when the first workers are done no restart is made for a late node") 
 TEST_CASE("a node too many for a fixed size is refused with the members and the way out") {
     Story job{"2"};
     job.run("a b");
-
+    job.pass(1s, "a b");
+    job.pass(100ms);
     job.join("c");
+    job.told();
+
+    // Both are heard once more.
+    job.pass(2s, "a b c");
 
     const std::string why =
         "job 'job' is complete with 2 nodes (a, b); for one more start all with --nnodes=3";
     CHECK(job.told() == Lines{"c refused \"" + why + "\"", "c closed: refused: " + why});
+}
+
+TEST_CASE("the new life of a node stands by until its old one is known to be gone") {
+    Story job{"2"};
+    job.run("a b");
+    job.pass(1s, "a b");
+    job.pass(100ms);
+    job.join("b2");
+    // The connection of b's old life is still there; nothing comes over it any more.
+    job.pass(2s, "a b2");
+    job.drop("b");
+    job.pass(500ms, "a b2");
+
+    job.ready("a");
+
+    CHECK(job.assignment("b2").group_rank == 1);
 }
 
 TEST_CASE("it stands by while a member may be lost, and takes its place or is refused then") {

@@ -43,6 +43,13 @@ std::function<void(control::Resume&)> in_pair(int rank) {
     };
 }
 
+/// As a node whose worker exited with 7 while the server was away.
+void failed_meanwhile(control::Resume& resume) {
+    resume.failure.emplace();
+    resume.failure->end.value = 7;
+    resume.age = 3s;
+}
+
 }  // namespace
 
 TEST_CASE("when all members come back to a server that was started again, nobody notices") {
@@ -236,11 +243,7 @@ TEST_CASE("the first cause that people see while a round stops is the one that w
 TEST_CASE("when all come back without workers, they go on as another incarnation at once") {
     auto job = restarted("2", "a b");
     job.resume("a", NodeState::ready);
-    job.resume("b", NodeState::ready, [](control::Resume& resume) {
-        resume.failure.emplace();
-        resume.failure->end.value = 7;
-        resume.age = 3s;
-    });
+    job.resume("b", NodeState::ready, failed_meanwhile);
     // Somebody else may have been in a round that neither of them ever heard of.
     const auto told = job.told();
     CHECK(has_line(told, "a lost \"nobody came back to job 'job' who was at work in it"));
@@ -313,11 +316,7 @@ TEST_CASE(
     "a job that goes on as another incarnation outlasts a first node that is refused or goes") {
     auto job = restarted("2", "a b");
     job.resume("a", NodeState::ready);
-    job.resume("b", NodeState::ready, [](control::Resume& resume) {
-        resume.failure.emplace();
-        resume.failure->end.value = 7;
-        resume.age = 3s;
-    });
+    job.resume("b", NodeState::ready, failed_meanwhile);
     job.join("x", [](control::Join& join) { join.max_restarts = 77; });
     job.join("y");
     job.drop("y");

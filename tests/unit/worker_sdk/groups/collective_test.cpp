@@ -47,6 +47,7 @@ TEST_CASE("a collective says in words what all ranks must agree on") {
         describe(a_call(Kind::all_gather, ElementType::int64, 1)) ==
         "call 7: all_gather of 1 int64");
     CHECK(describe(a_call(Kind::barrier, ElementType::uint8, 0)) == "call 7: barrier");
+    CHECK(describe(a_call(Kind::split, ElementType::int32, 2)) == "call 7: split");
 }
 
 TEST_CASE("calls that differ in anything that matters have different tags") {

@@ -192,11 +192,12 @@ TEST_CASE(
     "gpu kernels: a step is decided by what the host's word is then, and counted when it is") {
     unsigned commit = 7;
     unsigned is_sound = 1;
+    Count count = 0;
     Count steps = 0;
     const unsigned* const read_commit = &commit;
     const auto step = [&] {
         REQUIRE(launch("ddprun_latch", {}, &commit, &is_sound));
-        REQUIRE(launch("ddprun_count_step", {}, read_commit, &steps));
+        REQUIRE(launch("ddprun_count_step", {}, read_commit, &count, &steps));
     };
 
     step();

@@ -230,7 +230,8 @@ void perform(Mesh& mesh, const DdprunCollective& collective) {
         case Kind::all_reduce: return all_reduce(mesh, collective, collective.data);
         case Kind::reduce: return reduce(mesh, collective);
         case Kind::broadcast: return broadcast(mesh, collective);
-        case Kind::all_gather: return all_gather(mesh, collective);
+        case Kind::all_gather:
+        case Kind::split: return all_gather(mesh, collective);
         case Kind::reduce_scatter: return reduce_scatter(mesh, collective);
         case Kind::gather: return gather(mesh, collective);
         case Kind::scatter: return scatter(mesh, collective);

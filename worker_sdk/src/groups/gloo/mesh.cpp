@@ -4,6 +4,7 @@
 #include "worker_sdk/src/groups/gloo/rendezvous.hpp"
 #include "worker_sdk/src/groups/trouble.hpp"
 
+#include <gloo/barrier.h>
 #include <gloo/transport/tcp/device.h>
 
 #include <algorithm>
@@ -24,6 +25,11 @@ Mesh::Mesh(const DdprunOpen& settings) {
     context_->setTimeout(milliseconds(std::max<std::int64_t>(settings.connect_timeout_ms, 1)));
     Rendezvous store(settings.store);
     context_->connectFullMesh(store, device);
+    // A peer that leaves is a connection that failed to whoever still connects: nobody goes on
+    // before all are through.
+    gloo::BarrierOptions all_are_here(context_);
+    all_are_here.setTimeout(5 * context_->getTimeout());
+    gloo::barrier(all_are_here);
     transport_ = context_->make_abortable();
     sockets_ = close_on_exec_all_but(sockets_before);
 }

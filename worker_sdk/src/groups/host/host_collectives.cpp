@@ -186,6 +186,7 @@ void HostTransport::collect(const Collective& step, const Chunk& chunk) {
             if (step.root != rank_) return;
             [[fallthrough]];
         case Kind::all_gather:
+        case Kind::split:
         case Kind::all_to_all:
             for (int from = 0; from < segment_->ranks(); ++from)
                 copy_elements(

@@ -96,7 +96,9 @@ bool HostTransport::await(Counter& counter, std::uint32_t target, int rank, Wait
     while (!is_over()) {
         const auto now = std::chrono::steady_clock::now();
         if (now >= *wait.deadline) {
-            run_out_of_time(late_with(counter, target, rank), wait.timeout);
+            // Looked at once more: it may be this rank that stood still.
+            if (!counter.has_reached(target))
+                run_out_of_time(late_with(counter, target, rank), wait.timeout);
         } else if (peers_.is_gone(rank) && !counter.has_reached(target)) {
             auto gone = late_with(counter, target, rank);
             std::erase_if(gone, [this](int one) { return !peers_.is_gone(one); });

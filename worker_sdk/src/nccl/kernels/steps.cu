@@ -26,11 +26,11 @@ extern "C" __global__ void ddprun_latch(unsigned* commit, unsigned* is_sound) {
     *commit = __nv_atomic_load_n(is_sound, __NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_SYSTEM);
 }
 
-/// One thread, and the only one that writes `steps`, which is in the machine's memory.
-extern "C" __global__ void ddprun_count_step(const unsigned* commit, Count* steps) {
+/// One thread. `steps` is told the count, and is in the machine's memory: far to read from.
+extern "C" __global__ void ddprun_count_step(const unsigned* commit, Count* count, Count* steps) {
     if (*commit == 0) return;
-    const Count before = __nv_atomic_load_n(steps, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_SYSTEM);
-    __nv_atomic_store_n(steps, before + 1, __NV_ATOMIC_RELEASE, __NV_THREAD_SCOPE_SYSTEM);
+    *count += 1;
+    __nv_atomic_store_n(steps, *count, __NV_ATOMIC_RELEASE, __NV_THREAD_SCOPE_SYSTEM);
 }
 
 /// `sums[block]`: of the squares that this block's threads meet. Blocks of 256 threads.

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/runner/round_stores.hpp"
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+using namespace ddprun;
+using namespace ddprun::agent;
+
+TEST_CASE("of a crowded range the two ports that are left are found") {
+    boost::asio::io_context io;
+    Random random(1);
+    constexpr int count = 200;
+    constexpr int left = 120;
+    const std::string host = "127.0.0.1";
+    const auto listen = [&](int port) {
+        return net::listen(io, host, static_cast<std::uint16_t>(port));
+    };
+    const auto are_both_free = [&](int first) {
+        return listen(first + left).has_value() && listen(first + left + 1).has_value();
+    };
+    const auto find_in = [&](int first) {
+        std::vector<net::Tcp::acceptor> taken;
+        for (int i = 0; i < count; ++i) {
+            if (i == left || i == left + 1) continue;
+            // Those that fail are somebody else's.
+            if (auto acceptor = listen(first + i)) taken.push_back(std::move(*acceptor));
+        }
+        const auto found = listen_in_range(
+            io,
+            host,
+            {static_cast<std::uint16_t>(first), static_cast<std::uint16_t>(first + count - 1)},
+            random);
+        return found ? found->local_endpoint().port() : 0;
+    };
+
+    bool is_found = false;
+    int first = 20'000;
+    for (int tries = 0; !is_found; ++tries, first += count) {
+        REQUIRE(tries < 5);
+        while (!are_both_free(first))
+            first += count;
+        is_found = find_in(first) == first + left;
+        // Only another program that takes one of the two meanwhile is an excuse.
+        if (!is_found) REQUIRE_FALSE(are_both_free(first));
+    }
+}
+
+TEST_CASE("stores may end at any moment of their draining") {
+    boost::asio::io_context agent;
+    const auto work = boost::asio::make_work_guard(agent);
+    for (int moment = 0; moment < 3000; ++moment) {
+        std::optional<RoundStores> stores;
+        stores.emplace(agent, "127.0.0.1", PortRange{});
+        std::uint16_t port = 0;
+        stores->open([&](const Result<std::uint16_t>& opened) { port = opened.value(); });
+        agent.run_one();
+        stores->close(port);
+
+        // Draining without clients is a matter of microseconds: from before its end to after it.
+        const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds{moment % 100};
+        while (std::chrono::steady_clock::now() < end) {
+        }
+        stores.reset();
+    }
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "worker_sdk/src/groups/trouble.hpp"
+#include "worker_sdk/src/nccl/device.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+
+namespace ddprun::nccl {
+
+/// Collectives that were begun and not yet waited for, in their order. Behind each is an event in
+/// the stream. The newest is open until NCCL has taken it: its end is not recorded yet.
+///
+/// One thread adds, another may remove. Requires: an OnDevice.
+class Flight {
+public:
+    explicit Flight(const Device& device);
+    Flight(const Flight&) = delete;
+    Flight& operator=(const Flight&) = delete;
+    ~Flight();
+
+    const groups::Outcome& trouble() const { return trouble_; }
+
+    bool is_full() const;
+    bool is_empty() const;
+    /// Requires: not full, and the newest is not open.
+    void add();
+    bool is_newest_open() const;
+    DriverFunctions::Event newest_end() const;
+    /// Its end was recorded.
+    void close_newest();
+    /// These require: not empty.
+    bool is_oldest_open() const;
+    DriverFunctions::Event oldest_end() const;
+    void remove_oldest();
+
+private:
+    const Device& device_;
+    groups::Outcome trouble_;
+    std::array<DriverFunctions::Event, 32> ends_{};
+    // How many there were so far. Atomic, since a lock each would cost a small collective dear.
+    std::atomic<std::size_t> added_ = 0;
+    std::atomic<std::size_t> closed_ = 0;
+    std::atomic<std::size_t> removed_ = 0;
+};
+
+}  // namespace ddprun::nccl
