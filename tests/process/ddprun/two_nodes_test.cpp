@@ -10,14 +10,6 @@ using namespace ddprun::test;
 
 namespace {
 
-int agent_of(const Running& keeper) {
-    // The keeper has one child: the agent it forked.
-    const auto children = read_file(
-        "/proc/" + std::to_string(keeper.pid()) + "/task/" + std::to_string(keeper.pid()) +
-        "/children");
-    return std::stoi(children);
-}
-
 /// Says its place once, and a world of one is enough to finish.
 const std::string finish_alone =
     "echo world $WORLD_SIZE round $DDPRUN_ROUND\nif [ $WORLD_SIZE = 1 ]; then exit 0; fi\n" +
@@ -322,18 +314,21 @@ TEST_CASE("a daemon that is started again ends the round of a node that died wit
     const Words daemon_options{"--host=127.0.0.1", "--port=" + port, "--log-level=info"};
     Running killed{program("ddprun-rendezvous"), daemon_options};
     killed.wait_for_line("listening");
-    const auto start = [&] {
+    // The node that dies is not the one with the round's store, which the other one's agent may not
+    // have reached yet when its worker is up.
+    const auto start = [&](const std::string& node_rank) {
         return start_job(
             dir,
             {"--rdzv-backend=c10d",
              "--rdzv-endpoint=127.0.0.1:" + port,
              "--rdzv-id=x",
              "--nnodes=1:2",
-             "--rdzv-conf=keep_alive_interval=2,keep_alive_max_attempt=3"},
+             "--node-rank=" + node_rank,
+             "--rdzv-conf=keep_alive_interval=5,keep_alive_max_attempt=3"},
             finish_alone);
     };
-    auto a = start();
-    auto b = start();
+    auto a = start("0");
+    auto b = start("1");
     a.wait_for_line("world 2 round 0");
     b.wait_for_line("world 2 round 0");
 
