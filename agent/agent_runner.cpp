@@ -276,12 +276,11 @@ void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
         log_folder(config_.output, place),
         latest_link_target(config_.output, place),
         config_.settings.grace};
-    post_mortem_.begin();
     if (plan_->logs.is_none())
         keeper_.note_error_files(
             temporary_error_file_stem(config_.worker, *plan_), config_.worker.nproc);
     if (!config_.shares_store) stores_.wait_until_closed();
-    workers_.spawn(*plan_);
+    workers_.spawn(*plan_, post_mortem_.beginning());
     const auto level = assignment.restart_count > 0 ? log::Level::warning : log::Level::info;
     // More than are allowed, once the budget was refilled.
     auto restart = std::to_string(assignment.restart_count);

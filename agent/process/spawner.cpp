@@ -21,13 +21,16 @@ Spawner::~Spawner() {
     thread_.join();
 }
 
-void Spawner::start(std::vector<SpawnSpec> batch, OnSpawned on_spawned) {
+void Spawner::start(
+    std::vector<SpawnSpec> batch, OnSpawned on_spawned, std::function<void()> before_first) {
     boost::asio::post(
         queue_,
         [this,
          epoch = epoch_.load(),
          specs = std::move(batch),
-         callback = std::make_shared<const OnSpawned>(std::move(on_spawned))] {
+         callback = std::make_shared<const OnSpawned>(std::move(on_spawned)),
+         before = std::move(before_first)] {
+            before();
             start_each(specs, callback, epoch);
         });
 }

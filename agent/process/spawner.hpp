@@ -38,7 +38,11 @@ public:
     /// Starts the specs in order, after the batches given before. Every one of them gets exactly
     /// one outcome, posted as soon as it is known; `index` counts from 0 within the batch.
     /// `on_spawned` must not refer to anything that dies before it was called for the last time.
-    void start(std::vector<SpawnSpec> batch, OnSpawned on_spawned);
+    /// `before_first` runs on the spawner's thread; it must own what it uses.
+    void start(
+        std::vector<SpawnSpec> batch,
+        OnSpawned on_spawned,
+        std::function<void()> before_first = [] {});
 
     /// What has not been started by now comes back as operation_aborted. Of the start at hand the
     /// outcome still tells the pid: who cancels in order to kill must wait for all outcomes.

@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <string_view>
+#include <utility>
 
 namespace ddprun::agent {
 namespace {
@@ -53,6 +54,23 @@ bool has_machine_pids() {
     return ::stat("/proc/self/ns/pid", &about) == 0 && about.st_ino == first_pid_namespace;
 }
 
+void read_kernel_log(int log, int pid, MachineFacts& facts) {
+    std::array<char, 8 * 1024> record{};
+    for (std::size_t count = 0; count < limits::max_kernel_log_records; ++count) {
+        const auto size = ::read(log, record.data(), record.size());
+        // Records that were overwritten before they were read.
+        if (size < 0 && errno == EPIPE) continue;
+        if (size <= 0) return;
+        const std::string_view text(record.data(), static_cast<std::size_t>(size));
+        const std::string message{
+            kernel_message(text).substr(0, limits::max_failure_message_bytes / 2)};
+        if (is_oom_kill_of(message, pid))
+            facts.oom_line = message;
+        else if (is_about_crash(message, pid))
+            facts.crash_line = message;
+    }
+}
+
 }  // namespace
 
 std::optional<std::string> read_file(const std::string& path, std::size_t most_bytes) {
@@ -74,47 +92,36 @@ std::optional<std::string> read_file(const std::string& path, std::size_t most_b
 }
 
 MachineWatch::~MachineWatch() {
-    if (kernel_log_ >= 0) ::close(kernel_log_);
+    if (before_.kernel_log >= 0) ::close(before_.kernel_log);
 }
 
 void MachineWatch::begin() {
-    cgroup_ = find_memory_cgroup(
+    auto cgroup = find_memory_cgroup(
         read_kernel_file("/proc/self/cgroup"), read_kernel_file("/proc/self/mountinfo"));
-    oom_kills_before_ = cgroup_ ? count_oom_kills(*cgroup_) : std::nullopt;
-    if (kernel_log_ < 0 && has_machine_pids())
-        kernel_log_ = ::open("/dev/kmsg", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const auto oom_kills = cgroup ? count_oom_kills(*cgroup) : std::nullopt;
+    const std::lock_guard lock(mutex_);
+    before_.cgroup = std::move(cgroup);
+    before_.oom_kills = oom_kills;
+    if (before_.kernel_log < 0 && has_machine_pids())
+        before_.kernel_log = ::open("/dev/kmsg", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     // Only what comes from now on.
-    if (kernel_log_ >= 0) ::lseek(kernel_log_, 0, SEEK_END);
+    if (before_.kernel_log >= 0) ::lseek(before_.kernel_log, 0, SEEK_END);
 }
 
 MachineFacts MachineWatch::look(int pid) {
+    const auto before = [this] {
+        const std::lock_guard lock(mutex_);
+        return before_;
+    }();
     MachineFacts facts;
-    if (cgroup_ && oom_kills_before_) {
-        const auto now = count_oom_kills(*cgroup_);
-        if (now) facts.oom_kills = *now - std::min(*now, *oom_kills_before_);
-        facts.memory_limit_bytes = tightest_limit(*cgroup_);
+    if (before.cgroup && before.oom_kills) {
+        const auto now = count_oom_kills(*before.cgroup);
+        if (now) facts.oom_kills = *now - std::min(*now, *before.oom_kills);
+        facts.memory_limit_bytes = tightest_limit(*before.cgroup);
     }
     facts.shared_memory = look_at_shared_memory();
-    read_kernel_log(pid, facts);
+    if (before.kernel_log >= 0) read_kernel_log(before.kernel_log, pid, facts);
     return facts;
-}
-
-void MachineWatch::read_kernel_log(int pid, MachineFacts& facts) {
-    if (kernel_log_ < 0) return;
-    std::array<char, 8 * 1024> record{};
-    for (std::size_t count = 0; count < limits::max_kernel_log_records; ++count) {
-        const auto size = ::read(kernel_log_, record.data(), record.size());
-        // Records that were overwritten before they were read.
-        if (size < 0 && errno == EPIPE) continue;
-        if (size <= 0) return;
-        const std::string_view text(record.data(), static_cast<std::size_t>(size));
-        const std::string message{
-            kernel_message(text).substr(0, limits::max_failure_message_bytes / 2)};
-        if (is_oom_kill_of(message, pid))
-            facts.oom_line = message;
-        else if (is_about_crash(message, pid))
-            facts.crash_line = message;
-    }
 }
 
 }  // namespace ddprun::agent

@@ -5,13 +5,14 @@
 #include "agent/report/kernel_text.hpp"
 
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
 
 namespace ddprun::agent {
 
 /// Looks at the machine before and after a worker's death: the memory cgroup's counters, the
-/// kernel's log where it may be read, /dev/shm. Every call may block.
+/// kernel's log where it may be read, /dev/shm. Every call may block. From any thread.
 class MachineWatch {
 public:
     MachineWatch() = default;
@@ -25,11 +26,14 @@ public:
     MachineFacts look(int pid);
 
 private:
-    void read_kernel_log(int pid, MachineFacts& facts);
+    struct Before {
+        std::optional<MemoryCgroup> cgroup;
+        std::optional<std::uint64_t> oom_kills;
+        int kernel_log = -1;
+    };
 
-    std::optional<MemoryCgroup> cgroup_;
-    std::optional<std::uint64_t> oom_kills_before_;
-    int kernel_log_ = -1;
+    std::mutex mutex_;
+    Before before_;
 };
 
 /// A small file of the kernel, or one that a worker wrote: the first `most_bytes` of it. Nothing

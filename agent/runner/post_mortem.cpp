@@ -21,11 +21,8 @@ PostMortem::PostMortem(boost::asio::io_context& agent)
     : machine_(std::make_shared<MachineWatch>()),
       thread_(agent) {}
 
-void PostMortem::begin() {
-    thread_.post([machine = machine_]() -> BlockingThread::Answer {
-        machine->begin();
-        return {};
-    });
+std::function<void()> PostMortem::beginning() const {
+    return [machine = machine_] { machine->begin(); };
 }
 
 void PostMortem::examine(Death death, OnFound on_found) {

@@ -43,8 +43,8 @@ public:
     PostMortem(const PostMortem&) = delete;
     PostMortem& operator=(const PostMortem&) = delete;
 
-    /// A round's workers are about to start.
-    void begin();
+    /// To be called, on any thread, when a round's workers are about to start. May block.
+    std::function<void()> beginning() const;
     void examine(Death death, OnFound on_found);
     /// Whether they exist or not.
     void remove(std::vector<std::string> paths);

@@ -41,7 +41,7 @@ WorkerProcesses::WorkerProcesses(
       reaper_(io, [this] { return living_leaders(); }),
       spawner_(io) {}
 
-void WorkerProcesses::spawn(const RoundPlan& plan) {
+void WorkerProcesses::spawn(const RoundPlan& plan, std::function<void()> before_first) {
     processes_.clear();
     processes_.resize(static_cast<std::size_t>(spec_.nproc));
     RoundOutput outputs(io_, writer_, output_plan_, spec_, plan);
@@ -56,7 +56,9 @@ void WorkerProcesses::spawn(const RoundPlan& plan) {
         batch.push_back(std::move(spec));
     }
     spawner_.start(
-        std::move(batch), [this](const Spawner::Outcome& outcome) { on_spawned(outcome); });
+        std::move(batch),
+        [this](const Spawner::Outcome& outcome) { on_spawned(outcome); },
+        std::move(before_first));
 }
 
 SpawnSpec WorkerProcesses::spawn_spec(const RoundPlan& plan, int local_rank) const {

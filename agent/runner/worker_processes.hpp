@@ -37,8 +37,9 @@ public:
     WorkerProcesses(const WorkerProcesses&) = delete;
     WorkerProcesses& operator=(const WorkerProcesses&) = delete;
 
-    /// Every worker of a round. Requires: nothing is left of the one before.
-    void spawn(const RoundPlan& plan);
+    /// Every worker of a round. Requires: nothing is left of the one before. `before_first`: as for
+    /// Spawner::start.
+    void spawn(const RoundPlan& plan, std::function<void()> before_first);
     void cancel_spawns() { spawner_.cancel(); }
 
     void signal_leader(int local_rank, int signal);

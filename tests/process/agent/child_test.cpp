@@ -7,6 +7,7 @@
 #include "tests/process/support/left_behind.hpp"
 #include "tests/process/support/pipe.hpp"
 #include "tests/process/support/running.hpp"
+#include "tests/process/support/temp_dir.hpp"
 
 #include <boost/asio/error.hpp>
 #include <boost/asio/executor_work_guard.hpp>
@@ -19,6 +20,7 @@
 
 #include <array>
 #include <csignal>
+#include <fstream>
 #include <future>
 #include <optional>
 #include <set>
@@ -290,6 +292,29 @@ TEST_CASE("a batch is started in order and every worker has one outcome") {
     CHECK(failed == 1);
     CHECK(pids.size() == 2);
     CHECK(kill_descendants(patience).empty());
+}
+
+TEST_CASE("what is to be done before a batch is done when its first program starts") {
+    const TempDir dir;
+    const auto path = (dir / "done").string();
+    boost::asio::io_context io;
+    Spawner spawner(io);
+    std::optional<Child> child;
+    std::optional<WorkerExit> exit;
+
+    spawner.start(
+        {spec_for("/usr/bin/test", {"-e", path})},
+        [&](const Spawner::Outcome& outcome) {
+            REQUIRE(outcome.pid.has_value());
+            auto watched =
+                Child::watch(io, *outcome.pid, [&](const WorkerExit& how) { exit = how; });
+            REQUIRE(watched.has_value());
+            child = std::move(*watched);
+        },
+        [path] { std::ofstream{path}; });
+
+    CHECK(run_until(io, [&] { return exit.has_value(); }));
+    CHECK(exit == WorkerExit(WorkerExit::Exited{0}));
 }
 
 TEST_CASE("what is cancelled before its turn is not started, and says so") {
