@@ -51,7 +51,8 @@ Agent::Agent(AgentConfig config, control::Node node, std::uint16_t peer_port, Ra
       node_(std::move(node)),
       peer_port_(peer_port),
       random_(random),
-      backoff_(longest_eager_pause, longest_pause) {}
+      backoff_(longest_eager_pause, longest_pause),
+      neighbours_(node_.nonce) {}
 
 void Agent::handle(Event event, Instant now, std::vector<Effect>& out) {
     if (phase_ == Phase::done) return;
@@ -732,7 +733,7 @@ int Agent::rank_of(int local_rank) const {
 
 /// Who of them can be reached at all: the server must know before anybody is silent.
 void Agent::meet_neighbours(Instant now, std::vector<Effect>& out) {
-    neighbours_.enter(node_.nonce, assignment_->round, assignment_->neighbours);
+    neighbours_.enter(assignment_->round, assignment_->neighbours);
     told_reach_ = 0;
     asked_neighbours_at_.reset();
     // When this process stops, the server in it does too: nobody judges it meanwhile.
@@ -811,7 +812,7 @@ void Agent::end(Ending ending, Instant now, std::vector<Effect>& out) {
 void Agent::rejoin(Instant now, std::vector<Effect>& out) {
     is_lost_ = false;
     node_.nonce = make_nonce(random_);
-    neighbours_.leave();
+    neighbours_.become(node_.nonce);
     told_reach_ = 0;
     drop_links(out);
     if (used_store_) out.push_back(CloseStore{*used_store_});

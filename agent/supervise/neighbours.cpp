@@ -8,17 +8,16 @@
 
 namespace ddprun::agent {
 
-void Neighbours::enter(const Nonce& self, int round, std::vector<control::Neighbour> neighbours) {
-    leave();
-    self_ = self;
+void Neighbours::enter(int round, std::vector<control::Neighbour> neighbours) {
+    become(self_);
     round_ = round;
     neighbours_ = std::move(neighbours);
 }
 
-void Neighbours::leave() {
+void Neighbours::become(const Nonce& self) {
     // Numbers of questions are never used again: an old answer must find nobody.
     const int last_id = last_id_;
-    *this = {};
+    *this = Neighbours(self);
     last_id_ = last_id;
 }
 
@@ -50,7 +49,7 @@ void Neighbours::on_answer(int id, const std::optional<PeerAnswer>& answer) {
 std::optional<PeerAnswer> Neighbours::answer(
     const PeerVouch& vouch, bool has_standing, Instant now) {
     using Kind = PeerAnswer::Kind;
-    if (round_ < 0 || vouch.to != self_) return std::nullopt;
+    if (vouch.to != self_) return std::nullopt;
     if (vouch.round > round_ || !has_standing) return PeerAnswer{Kind::elsewhere, round_};
     if (vouch.round < round_ || disowned_.contains(vouch.node))
         return PeerAnswer{Kind::disowned, round_};

@@ -30,10 +30,13 @@ public:
         bool operator==(const Ask&) const = default;
     };
 
+    /// In no round yet, but it may be asked already by who is told of the first one earlier.
+    explicit Neighbours(const Nonce& self) : self_(self) {}
+
     /// Another round: what was asked or promised before means nothing any more.
-    void enter(const Nonce& self, int round, std::vector<control::Neighbour> neighbours);
-    /// No round and no name any more.
-    void leave();
+    void enter(int round, std::vector<control::Neighbour> neighbours);
+    /// In no round any more, and with another name.
+    void become(const Nonce& self);
 
     // ---- for ourselves ----
 

@@ -62,7 +62,7 @@ class Round {
 public:
     Round() {
         neighbours_.enter(
-            self, round_at_hand, {{nonce_of(2), "10.0.0.2", 2}, {nonce_of(3), "10.0.0.3", 3}});
+            round_at_hand, {{nonce_of(2), "10.0.0.2", 2}, {nonce_of(3), "10.0.0.3", 3}});
     }
 
     /// "+N": N ms pass. "a", "d" and a digit: the server asks about that node, and the second time
@@ -116,7 +116,7 @@ private:
         now_ += std::chrono::milliseconds{count};
     }
 
-    Neighbours neighbours_;
+    Neighbours neighbours_{self};
     Instant now_{};
     int next_answered_ = 1;
     std::set<Nonce> disowned_;

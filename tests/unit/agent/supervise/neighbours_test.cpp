@@ -32,8 +32,8 @@ Instant at(Duration since) {
 
 /// In round 7 with neighbours b and c.
 Neighbours some() {
-    Neighbours neighbours;
-    neighbours.enter(self, 7, {{b, "10.0.0.2", 20'002}, {c, "10.0.0.3", 20'003}});
+    Neighbours neighbours(self);
+    neighbours.enter(7, {{b, "10.0.0.2", 20'002}, {c, "10.0.0.3", 20'003}});
     return neighbours;
 }
 
@@ -115,7 +115,7 @@ TEST_CASE("a neighbour in a later round says that ours is over") {
 TEST_CASE("what was asked in an earlier round is not answered in this one") {
     auto neighbours = some();
     neighbours.ask_all(at(0s));
-    neighbours.enter(self, 8, {{b, "10.0.0.2", 20'002}});
+    neighbours.enter(8, {{b, "10.0.0.2", 20'002}});
     CHECK(neighbours.is_reach_known());
     CHECK(neighbours.ask_all(at(1s))[0].id == 3);
     neighbours.on_answer(1, PeerAnswer{Kind::vouched, 7});
@@ -135,9 +135,17 @@ TEST_CASE("who is in our round and not disowned is vouched for") {
 TEST_CASE("a line for somebody else is not worth a word") {
     auto neighbours = some();
     CHECK_FALSE(neighbours.answer({b, c, 7}, true, at(0s)));
-    neighbours.leave();
+    neighbours.become(c);
     CHECK_FALSE(neighbours.answer(to_us(b), true, at(0s)));
-    CHECK_FALSE(Neighbours{}.answer({Nonce{}, b, 0}, true, at(0s)));
+}
+
+TEST_CASE("who is in no round yet can be reached, and vouches for nobody") {
+    Neighbours neighbours(self);
+    CHECK(neighbours.answer(to_us(b, 0), true, at(0s)) == PeerAnswer{Kind::elsewhere, -1});
+    neighbours = some();
+    neighbours.become(self);
+    CHECK(neighbours.answer(to_us(b), true, at(0s)) == PeerAnswer{Kind::elsewhere, -1});
+    CHECK_FALSE(neighbours.on_asked_about(about(b), at(0s)));
 }
 
 TEST_CASE("who does not hear the server itself vouches for nobody") {
@@ -179,7 +187,7 @@ TEST_CASE("a promise holds for its round") {
     auto neighbours = some();
     CHECK(neighbours.on_asked_about(disown(b), at(0s)) == never_heard(b, true));
     CHECK(neighbours.answer(to_us(b), true, at(0s)) == PeerAnswer{Kind::disowned, 7});
-    neighbours.enter(self, 8, {});
+    neighbours.enter(8, {});
     CHECK(neighbours.answer(to_us(b, 8), true, at(0s)) == PeerAnswer{Kind::vouched, 8});
 }
 
