@@ -128,7 +128,8 @@ void Agent::handle(Event event, Instant now, std::vector<Effect>& out) {
 void Agent::connect(Instant now, std::vector<Effect>& out) {
     connect_at_.reset();
     attempt_ = ++last_link_;
-    const auto unanswered_for = unreachable_since_ ? now - *unreachable_since_ : Duration{};
+    const auto unanswered_for =
+        unreachable_since_ ? now - std::max(*unreachable_since_, told_to_wait_at_) : Duration{};
     out.push_back(Connect{*attempt_, !was_welcomed_, unanswered_for});
 }
 
@@ -494,6 +495,7 @@ void Agent::on_refused(const control::Refused& refused, Instant now, std::vector
         return end({control::Outcome::failed, exit_codes::refused, refused.reason}, now, out);
     drop_links(out);
     refusal_ = refused.reason;
+    told_to_wait_at_ = now;
     if (!unreachable_since_) unreachable_since_ = now;
     connect_at_ = now + *refused.retry;
     out.push_back(NoteStandby{refused.reason});

@@ -432,6 +432,8 @@ private:
     std::optional<control::Welcome> welcome_;
     std::optional<Instant> greeted_at_;
     std::optional<Instant> unreachable_since_;
+    /// By a server that was reached, and only refused for now.
+    Instant told_to_wait_at_{};
     std::optional<Instant> refused_since_;
     /// Why the server lets this node wait, as long as nothing else has been heard.
     std::optional<std::string> refusal_;

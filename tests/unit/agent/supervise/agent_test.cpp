@@ -928,7 +928,10 @@ TEST_CASE("a node that is refused for now tries again when it was told to") {
     CHECK(story.asked_for<A::Connect>().empty());
     story.pass(1ms);
 
-    CHECK(story.asked_for<A::Connect>().size() == 1);
+    const auto connects = story.asked_for<A::Connect>();
+    REQUIRE(connects.size() == 1);
+    // The server answers; what waits for an answer in vain begins again.
+    CHECK(connects[0].unanswered_for == 2s);
 }
 
 TEST_CASE("a node that is refused until its patience ends is told why: exit 83") {
