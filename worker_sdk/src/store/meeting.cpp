@@ -156,11 +156,18 @@ std::shared_ptr<Hosted> host_by_file(const World& world, Instant deadline) {
     return hosted;
 }
 
+struct HostedLease;
+
 /// What this process hosts, by place. It stays until the process ends: other ranks may be in the
 /// next group already, in the same store, when this one has just left the last.
 struct HostedHere {
+    struct Place {
+        std::shared_ptr<Hosted> hosted;
+        std::weak_ptr<HostedLease> lease;
+    };
+
     std::mutex mutex;
-    std::map<std::string, std::shared_ptr<Hosted>> all;
+    std::map<std::string, Place> places;
 };
 
 /// Ends what is hosted when the process ends; not in a child, which has it without its thread.
@@ -170,9 +177,9 @@ struct EndOfProcess {
     EndOfProcess& operator=(const EndOfProcess&) = delete;
     ~EndOfProcess() {
         if (::getpid() != owner) return;
-        std::map<std::string, std::shared_ptr<Hosted>> ending;
+        std::map<std::string, HostedHere::Place> ending;
         const std::lock_guard lock(here.mutex);
-        ending.swap(here.all);
+        ending.swap(here.places);
     }
 
     HostedHere& here;
@@ -186,20 +193,21 @@ HostedHere& hosted_here() {
     return here;
 }
 
-/// What the Stores of this process keep. When an exception takes the last one with it, so it does
+/// What the Stores of one place share. When an exception takes the last of them with it, so it does
 /// what is hosted: the other ranks are to hear of it.
-struct HostedInUse {
-    HostedInUse(std::string at, std::shared_ptr<Hosted> what)
+struct HostedLease {
+    HostedLease(std::string at, std::shared_ptr<Hosted> what)
         : place(std::move(at)),
           hosted(std::move(what)) {}
-    HostedInUse(const HostedInUse&) = delete;
-    HostedInUse& operator=(const HostedInUse&) = delete;
-    ~HostedInUse() {
+    HostedLease(const HostedLease&) = delete;
+    HostedLease& operator=(const HostedLease&) = delete;
+    ~HostedLease() {
         if (std::uncaught_exceptions() == 0) return;
         auto& here = hosted_here();
         const std::lock_guard lock(here.mutex);
-        constexpr long here_and_there = 2;
-        if (hosted.use_count() == here_and_there) here.all.erase(place);
+        const auto found = here.places.find(place);
+        // Another Store may have come meanwhile.
+        if (found != here.places.end() && found->second.lease.expired()) here.places.erase(found);
     }
 
     const std::string place;
@@ -207,22 +215,24 @@ struct HostedInUse {
 };
 
 /// The Stores of a process that mean the same place share what it hosts there.
-std::shared_ptr<HostedInUse> hosted_for(const World& world, Instant deadline) {
+std::shared_ptr<HostedLease> hosted_for(const World& world, Instant deadline) {
     const auto place = world.store_file.empty()
                            ? Endpoint{world.master_addr, world.master_port}.to_string()
                            : world.store_file;
     auto& here = hosted_here();
     const std::lock_guard lock(here.mutex);
-    auto& hosted = here.all[place];
+    auto& [hosted, known_lease] = here.places[place];
     if (!hosted)
         hosted = world.store_file.empty() ? host_at_address(world) : host_by_file(world, deadline);
-    return std::make_shared<HostedInUse>(place, hosted);
+    auto lease = known_lease.lock();
+    if (!lease) known_lease = lease = std::make_shared<HostedLease>(place, hosted);
+    return lease;
 }
 
 std::shared_ptr<Connection> open_and_join(const World& world, Instant deadline) {
-    const auto in_use = hosted_for(world, deadline);
-    const auto& hosted = in_use->hosted;
-    auto store = connect(hosted->own_way, left_until(deadline), in_use);
+    const auto lease = hosted_for(world, deadline);
+    const auto& hosted = lease->hosted;
+    auto store = connect(hosted->own_way, left_until(deadline), lease);
     const auto where = hosted->own_way.to_string();
     try {
         join(*store, world, where, deadline);
@@ -233,23 +243,32 @@ std::shared_ptr<Connection> open_and_join(const World& world, Instant deadline) 
     return store;
 }
 
-/// Null when none of its addresses leads to the store that it is about.
-std::shared_ptr<Connection> connect_to(const MeetingPoint& point) {
+struct Found {
+    /// Null when no address leads to the store that was meant.
+    std::shared_ptr<Connection> store;
+    /// Somebody there did not answer in time, and may just stand still.
+    bool may_answer = false;
+};
+
+Found connect_to(const MeetingPoint& point) {
+    Found found;
     for (const auto& address : point.addresses)
         try {
             const Endpoint endpoint{address, point.port};
             auto store = connect(endpoint, one_attempt);
             if (store->check({token_key}) && store->get(token_key, one_attempt) == point.token)
-                return store;
+                return {std::move(store)};
+        } catch (const Timeout&) {
+            found.may_answer = true;
         } catch (const Error&) {
             // An address that is not reachable from here, or a run that is over.
         }
-    return nullptr;
+    return found;
 }
 
-std::shared_ptr<Connection> find_by_file(const World& world) {
+Found find_by_file(const World& world) {
     const auto point = read_meeting_file(meeting_file(world.store_file));
-    return point ? connect_to(*point) : nullptr;
+    return point ? connect_to(*point) : Found{};
 }
 
 /// A store in which this rank is taken, or which goes away while it is joined, is an earlier run's
@@ -261,14 +280,17 @@ std::shared_ptr<Connection> find_and_join(const World& world, Instant deadline) 
     const auto where = by_file ? meeting_file(world.store_file) : endpoint.to_string();
     for (std::string trouble;; std::this_thread::sleep_for(between_attempts)) {
         const auto left = std::max(left_until(deadline), one_attempt);
-        const auto store = by_file ? find_by_file(world) : connect(endpoint, left);
-        if (store) store->set_reply_timeout(left);
+        const auto [store, may_answer] =
+            by_file ? find_by_file(world) : Found{connect(endpoint, left)};
         try {
             if (store) {
+                store->set_reply_timeout(left);
                 join(*store, world, where, deadline);
                 return store;
             }
-            trouble = "nothing that rank 0 of this run has written is at " + world.store_file;
+            // What was found out before still holds of one that only does not answer now.
+            if (trouble.empty() || !may_answer)
+                trouble = "nothing that rank 0 of this run has written is at " + world.store_file;
         } catch (const RankTaken&) {
             trouble = "another process is rank " + std::to_string(world.rank) + " at " + where;
         } catch (const PeerLost& lost) {
