@@ -25,6 +25,7 @@
 #include <random>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -397,6 +398,28 @@ int last_one_idle(const World& world) {
     return 0;
 }
 
+/// Rank 0 never comes, and stays until the others are over. Rank 1 waits for what it would send, and
+/// rank 2, which comes two seconds late, for rank 1.
+int one_late_one_missing(const World& world) {
+    const auto group = join(world);
+    group.barrier().wait();
+    auto store = ddprun::Store::connect(world);
+    if (world.rank == 0) {
+        store.wait({"over 1", "over 2"}, start_up_timeout);
+        return 0;
+    }
+    if (world.rank == 2) std::this_thread::sleep_for(2s);
+    const std::vector<float> input(3000, 1.0F);
+    std::vector<float> output(1000);
+    try {
+        group.reduce_scatter(input.data(), output.data(), output.size()).wait();
+    } catch (const ddprun::Error&) {
+        store.set("over " + std::to_string(world.rank), "");
+        throw;
+    }
+    return 0;
+}
+
 int killed_while_joining(const World& world) {
     say("ready");
     if (world.rank == 0) ::pause();
@@ -433,14 +456,20 @@ int own_deadline(const World& world) {
     const auto group = join(world);
     group.barrier().wait();
     std::vector<float> values(1000, 1.0F);
+    auto store = ddprun::Store::connect(world);
     if (world.rank == 0) {
         auto work = group.all_reduce(values.data(), values.size());
-        work.wait(ddprun::Work::Clock::now() + 300ms);
+        try {
+            work.wait(ddprun::Work::Clock::now() + 300ms);
+        } catch (const ddprun::Timeout&) {
+            store.set("gave up", "");
+            throw;
+        }
         return 1;
     }
-    // Never calls; learns from the next call that rank 0 has gone.
-    auto store = ddprun::Store::connect(world);
-    store.get("never", 1s);
+    // Never calls, and stays as long as it is waited for.
+    store.wait({"gave up"}, start_up_timeout);
+    store.get("never", 1ms);
     return 1;
 }
 
@@ -596,6 +625,7 @@ const std::map<std::string, std::function<int(const World&)>> scenarios{
     {"endless_collectives", endless_collectives},
     {"endless_mix", endless_mix},
     {"last_one_idle", last_one_idle},
+    {"one_late_one_missing", one_late_one_missing},
     {"killed_while_joining", killed_while_joining},
     {"late_and_dead", late_and_dead},
     {"own_deadline", own_deadline},

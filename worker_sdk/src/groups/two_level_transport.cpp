@@ -2,6 +2,7 @@
 #include "worker_sdk/src/groups/two_level_transport.hpp"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 namespace ddprun::groups {
@@ -9,6 +10,7 @@ namespace ddprun::groups {
 namespace {
 
 using Kind = Collective::Kind;
+using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using namespace std::chrono_literals;
 
@@ -16,6 +18,10 @@ using namespace std::chrono_literals;
 /// wait for and tell it; and who waits for its leader waits longer still.
 constexpr milliseconds grace_for_hosts = 1s;
 constexpr milliseconds grace_for_leaders = 3s;
+/// Who gives up breaks its connections: so long the others wait for it to say why.
+constexpr milliseconds patience_for_a_reason = 1s;
+constexpr milliseconds shortest_pause = 20ms;
+constexpr milliseconds longest_pause = 200ms;
 
 int index_of(const std::vector<int>& ranks, int rank) {
     return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
@@ -208,12 +214,20 @@ Outcome TwoLevelTransport::over(
     if (auto* trouble = std::get_if<Trouble>(&opened)) {
         outcome = std::move(*trouble);
     } else {
+        const auto start = Clock::now();
         outcome =
             std::get<std::shared_ptr<Transport>>(opened)->run(step, timeout + grace_for_hosts);
         if (!outcome) return {};
         for (auto& rank : outcome->ranks)
             rank = ranks[static_cast<std::size_t>(rank)];
         if (!outcome->ranks.empty()) outcome->text = "lost " + text_of(outcome->ranks);
+        if (outcome->kind == Trouble::Kind::peer_lost) {
+            // Then the time of whoever broke them was over as well.
+            const bool is_time_over = Clock::now() - start >= timeout;
+            await_reason();
+            if (is_time_over)
+                outcome = Trouble{Trouble::Kind::timeout, "not done within the group's timeout"};
+        }
     }
     if (outcome->kind == Trouble::Kind::timeout && outcome->ranks.empty())
         name_the_late(*outcome, ranks, whole);
@@ -221,6 +235,18 @@ Outcome TwoLevelTransport::over(
     outcome = settings_.watch->agreed(std::move(*outcome));
     if (host_) host_->fail(*outcome);
     return outcome;
+}
+
+void TwoLevelTransport::await_reason() {
+    const auto until = Clock::now() + patience_for_a_reason;
+    for (auto nap = shortest_pause; !is_aborted() && !settings_.watch->told() && Clock::now() < until;
+         nap = std::min(nap * 2, longest_pause))
+        std::this_thread::sleep_for(nap);
+}
+
+bool TwoLevelTransport::is_aborted() {
+    const std::lock_guard lock(mutex_);
+    return is_aborted_;
 }
 
 /// Gloo does not say for whom it has waited. Where only leaders waited, the ranks of this host have

@@ -72,6 +72,8 @@ private:
         const Collective& step,
         const Collective& whole,
         std::chrono::milliseconds timeout);
+    void await_reason();
+    bool is_aborted();
     void name_the_late(Trouble& timeout, const std::vector<int>& waiting, const Collective& whole);
     std::variant<std::shared_ptr<Transport>, Trouble> way(
         const std::string& name, const std::vector<int>& ranks);
