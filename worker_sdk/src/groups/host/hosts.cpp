@@ -90,7 +90,8 @@ private:
         auto segment = std::get<std::shared_ptr<Segment>>(std::move(opened));
         sit_down(*segment);
         while (!is_full(*segment)) {
-            if (segment->has_failed()) return nullptr;
+            // Of a full one the leader has made its group, which may have failed by now.
+            if (segment->has_failed() && !is_full(*segment)) return nullptr;
             await_seats(*segment);
         }
         return segment;
