@@ -149,6 +149,7 @@ def main():
     queues(store, other)
     barriers(store, other, "bar")
     expect_timeout(lambda: (store.set_timeout(timedelta(milliseconds=50)), store.get("never")), "wait timeout")
+    store.set_timeout(timedelta(seconds=60))
     prefixes(store, other)
     expect(store.clone().get("k"), b"", "a clone of the store")
     print("ok")

@@ -163,7 +163,7 @@ TEST_CASE("SIGTERM stops the workers politely and the job is cancelled") {
 TEST_CASE("a worker that ignores the polite signal is killed when the grace is over") {
     Running job{
         program("ddprun"),
-        {"--standalone", "--shutdown-timeout=1", "--no-python", stub("tell_signal"), "stay"}};
+        {"--standalone", "--shutdown-timeout=3", "--no-python", stub("tell_signal"), "stay"}};
     job.wait_for_line("up");
 
     job.signal(SIGTERM);

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -83,7 +84,10 @@ struct FalseServer {
     explicit FalseServer(std::string answer, Then then = Then::listens)
         : acceptor(*net::listen(io, "127.0.0.1", 0)),
           port(acceptor.local_endpoint().port()),
-          thread([this, answer = std::move(answer), then] { serve(answer, then); }) {}
+          thread([this, answer = std::move(answer), then] {
+              serve(answer, then);
+              is_done = true;
+          }) {}
     ~FalseServer() { thread.join(); }
 
     void serve(const std::string& answer, Then then) {
@@ -103,6 +107,7 @@ struct FalseServer {
     net::Tcp::acceptor acceptor;
     std::uint16_t port;
     std::string heard;
+    std::atomic<bool> is_done = false;
     std::thread thread;
 };
 
@@ -153,7 +158,7 @@ TEST_CASE("the deliberate end is seen by the server although a duplicate is open
 
     caller.connection->send(control::Leave{"done", 0});
     caller.connection->end();
-    caller.until([&] { return server->thread.joinable(); });
+    CHECK(caller.until([&] { return server->is_done.load(); }));
     server->thread.join();
     server->thread = std::thread([] {});
 
