@@ -11,6 +11,7 @@
 import fnmatch
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -32,14 +33,16 @@ THIS_HOST = {"127.0.0.1", "localhost", "::1", socket.gethostname(), socket.getfq
 
 
 def free_port():
-    """A port whose successor is free too: a launcher may want both."""
+    """A port whose successor is free too: a launcher may want both. One that neither the kernel nor
+    an agent gives to whoever asks for any."""
     while True:
+        port = random.randrange(10000, 20000, 2)
         with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
             try:
-                second.bind(("127.0.0.1", first.getsockname()[1] + 1))
-                return first.getsockname()[1]
-            except (OSError, OverflowError):
+                first.bind(("127.0.0.1", port))
+                second.bind(("127.0.0.1", port + 1))
+                return port
+            except OSError:
                 pass
 
 

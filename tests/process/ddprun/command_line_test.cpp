@@ -3,7 +3,6 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <iostream>
 
@@ -102,7 +101,7 @@ TEST_CASE("each worker with a virtual local rank sees its own GPU as the first")
 TEST_CASE("a range of ports holds for every port that a job opens") {
     const TempDir dir;
     // The rendezvous, two stores, the neighbours' port; nobody else is known to take these.
-    const int first = std::min(static_cast<int>(free_port()), 65'000);
+    const int first = free_port();
     const auto range = std::to_string(first) + "-" + std::to_string(first + 400);
     auto job =
         one_node(dir, {"--port-range=" + range, "--log-level=info"}, "echo master $MASTER_PORT");

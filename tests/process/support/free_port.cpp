@@ -4,13 +4,25 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
+#include <random>
+
 namespace ddprun::test {
 
 std::uint16_t free_port() {
     using Tcp = boost::asio::ip::tcp;
+    // Where neither the kernel nor an agent takes one for whoever asks for any.
+    std::uniform_int_distribution<std::uint16_t> any(10'000, 19'999);
+    std::random_device random;
     boost::asio::io_context io;
-    const Tcp::acceptor acceptor(io, Tcp::endpoint(boost::asio::ip::address_v4::loopback(), 0));
-    return acceptor.local_endpoint().port();
+    for (;;) {
+        const auto port = any(random);
+        Tcp::acceptor acceptor(io, Tcp::v4());
+        acceptor.set_option(Tcp::acceptor::reuse_address(true));
+        boost::system::error_code taken;
+        acceptor.bind({boost::asio::ip::address_v4::any(), port}, taken);
+        if (!taken) acceptor.listen(1, taken);
+        if (!taken) return port;
+    }
 }
 
 }  // namespace ddprun::test
