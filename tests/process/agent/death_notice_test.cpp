@@ -6,6 +6,7 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/client/store_client.hpp"
 #include "rendezvous/net/tcp.hpp"
+#include "tests/process/support/free_port.hpp"
 #include "tests/process/support/wait.hpp"
 #include "tests/support/store_thread.hpp"
 
@@ -71,13 +72,7 @@ TEST_CASE("a store that accepts and never answers holds up a death notice for a 
 }
 
 TEST_CASE("a death notice for a store that is gone is given up at once") {
-    std::uint16_t port = 0;
-    {
-        boost::asio::io_context io;
-        port = net::listen(io, "127.0.0.1", 0).value().local_endpoint().port();
-    }
-
-    give({"127.0.0.1", port}, {5});
+    give({"127.0.0.1", free_port()}, {5});
 }
 
 }  // namespace ddprun::test

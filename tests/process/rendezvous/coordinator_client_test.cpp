@@ -6,6 +6,7 @@
 #include "rendezvous/control/codec.hpp"
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
+#include "tests/process/support/free_port.hpp"
 #include "tests/process/support/raw_client.hpp"
 #include "tests/process/support/wait.hpp"
 
@@ -204,11 +205,7 @@ TEST_CASE("a server that does not keep up is given up when the queue is over its
 
 TEST_CASE("why there is no connection is told in one word and one sentence") {
     SUBCASE("nobody listens") {
-        std::uint16_t port = 0;
-        {
-            boost::asio::io_context io;
-            port = net::listen(io, "127.0.0.1", 0)->local_endpoint().port();
-        }
+        const auto port = free_port();
         Caller caller("127.0.0.1", port);
         CHECK(caller.trouble() == Trouble::refused);
         CHECK(caller.closed->reason.find(std::to_string(port)) != std::string::npos);
