@@ -434,6 +434,15 @@ void Agent::on_assignment(control::Assignment next, Instant now, std::vector<Eff
     // After a resume the server repeats what holds.
     if (assignment_ && next == *assignment_) return;
     const bool is_old = assignment_ && next.round <= assignment_->round;
+    // The server that is to end the job had begun this round before it heard of it. It waits for
+    // everybody to stop.
+    if (!is_old && !has_workers() && leave_signal_ && is_hosting_ && !result_ && is_admitted_) {
+        assignment_ = std::move(next);
+        facts_ = {};
+        told_ = {};
+        facts_.is_ready = true;
+        return;
+    }
     if (is_old || has_workers() || leave_signal_ || ending_ || result_ || !is_admitted_)
         return note_stale("assignment of round " + std::to_string(next.round), out);
 
@@ -759,6 +768,8 @@ void Agent::tell_started(std::vector<Effect>& out) {
     if (!neighbours_.is_reach_known() && !is_more) return;
     told_.has_started = true;
     told_reach_ = neighbours_.reached_count();
+    // The server may judge sooner as soon as it has heard of them: the keeper knows that before.
+    if (has_vouchers()) update_fence(out);
     send(control::Started{assignment_->round, told_reach_}, out);
 }
 

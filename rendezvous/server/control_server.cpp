@@ -3,6 +3,8 @@
 
 #include "rendezvous/base/log.hpp"
 
+#include <boost/asio/post.hpp>
+
 #include <utility>
 
 namespace ddprun::server {
@@ -12,7 +14,8 @@ ControlServer::ControlServer(
     coordinator::Coordinator::Options options,
     Duration handshake_timeout,
     Hooks hooks)
-    : hello_{{control::protocol_version}, options.server_name, {}},
+    : io_(io),
+      hello_{{control::protocol_version}, options.server_name, {}},
       handshake_timeout_(handshake_timeout),
       hooks_(std::move(hooks)),
       driver_(
@@ -37,7 +40,20 @@ void ControlServer::adopt(net::Tcp::socket socket, std::string first_bytes) {
 }
 
 void ControlServer::interrupt(int signal, std::string reason) {
-    driver_.post(Machine::Interrupted{signal, std::move(reason)});
+    {
+        const std::lock_guard lock(interruption_mutex_);
+        interruption_ = Machine::Interrupted{signal, std::move(reason)};
+    }
+    boost::asio::post(io_, [this] { take_interruption(); });
+}
+
+void ControlServer::take_interruption() {
+    std::optional<Machine::Interrupted> taken;
+    {
+        const std::lock_guard lock(interruption_mutex_);
+        taken.swap(interruption_);
+    }
+    if (taken) driver_.post(std::move(*taken));
 }
 
 void ControlServer::tell_if_idle() const {
@@ -65,6 +81,7 @@ void ControlServer::received(ConnectionId id, control::AgentMessage message) {
     const auto found = connections_.find(id);
     if (found != connections_.end() && join && join->nodes.max == 1 && join->nodes.spares == 0)
         found->second->notice_lost_peer();
+    take_interruption();
     driver_.post(Machine::Received{id, std::move(message)});
 }
 
@@ -73,6 +90,7 @@ void ControlServer::ended(ConnectionId id, bool was_greeted, const std::string& 
     const auto& peer = connection.mapped()->peer();
     log::debug("rendezvous.agent_disconnected", {{"peer", peer}, {"reason", reason}});
     if (!was_greeted) return hooks_.on_rejected(peer, reason);
+    take_interruption();
     driver_.post(Machine::Disconnected{id});
 }
 

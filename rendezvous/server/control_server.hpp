@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,8 +21,8 @@ namespace ddprun::server {
 /// The coordinator with sockets: connections become events, effects become frames. Everything
 /// about jobs is decided in coordinator/.
 ///
-/// Used on the thread of its `io_context`; connections are handed over by the rendezvous server
-/// after sniffing.
+/// Used on the thread of its `io_context`, but for `interrupt`; connections are handed over by the
+/// rendezvous server after sniffing.
 class ControlServer {
 public:
     struct Hooks {
@@ -40,6 +41,8 @@ public:
         Hooks hooks);
 
     void adopt(net::Tcp::socket socket, std::string first_bytes);
+    /// From any thread. Counts before whatever an agent has sent that is not handled yet: what the
+    /// caller's own agent says next is said because of it.
     void interrupt(int signal, std::string reason);
     /// `on_idle` is called if nothing is there to be waited for.
     void tell_if_idle() const;
@@ -51,6 +54,7 @@ public:
 private:
     using Machine = coordinator::Coordinator;
 
+    void take_interruption();
     void greeted(ConnectionId id);
     void received(ConnectionId id, control::AgentMessage message);
     void ended(ConnectionId id, bool was_greeted, const std::string& reason);
@@ -63,6 +67,7 @@ private:
     void notice_round(const control::ServerMessage& message);
     static void notice_refusal(const control::ServerMessage& message);
 
+    boost::asio::io_context& io_;
     control::Hello hello_;
     Duration handshake_timeout_;
     Hooks hooks_;
@@ -73,6 +78,8 @@ private:
     bool is_idle_ = true;
     int round_ = -1;
     net::Driver<Machine> driver_;
+    std::mutex interruption_mutex_;
+    std::optional<Machine::Interrupted> interruption_;
 };
 
 }  // namespace ddprun::server

@@ -120,9 +120,7 @@ Result<std::uint16_t> RendezvousServer::Core::listen_at(
 }
 
 void RendezvousServer::Core::interrupt(int signal, std::string reason) {
-    boost::asio::post(io_, [this, signal, reason = std::move(reason)]() mutable {
-        control_.interrupt(signal, std::move(reason));
-    });
+    control_.interrupt(signal, std::move(reason));
 }
 
 void RendezvousServer::Core::tell_if_idle() {

@@ -19,8 +19,8 @@ namespace ddprun::server {
 /// coordinator, the status pages or the shared c10d store (which has a second thread, started by
 /// its first connection).
 ///
-/// Owned by the daemon or by a hosting agent, whose thread makes all calls. The two share nothing:
-/// every call is posted to the server's thread.
+/// Owned by the daemon or by a hosting agent, whose thread makes all calls. The two share nothing
+/// but an interruption that has not been taken yet: every call is posted to the server's thread.
 class RendezvousServer {
 public:
     struct Options {

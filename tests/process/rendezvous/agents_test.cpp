@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Agents made of raw frames, and a real server with its coordinator in this process.
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/net/tcp.hpp"
+#include "rendezvous/server/control_server.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
 #include "tests/process/support/raw_client.hpp"
 #include "tests/process/support/wait.hpp"
 
+#include <boost/asio/io_context.hpp>
 #include <doctest/doctest.h>
 
 #include <signal.h>
@@ -13,7 +17,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 namespace ddprun::test {
 namespace {
@@ -42,23 +48,29 @@ struct Served {
     std::uint16_t port;
 };
 
+control::Join a_join(std::uint8_t number, int node_count) {
+    control::Join join;
+    join.run_id = "train";
+    join.node.nonce = Nonce{{number}};
+    join.node.host = "node" + std::to_string(number);
+    join.node.pid = 1000 + number;
+    join.nodes = {node_count, node_count, 0};
+    join.nproc = 2;
+    join.store_port = static_cast<std::uint16_t>(20000 + number);
+    join.peer_port = static_cast<std::uint16_t>(21000 + number);
+    join.settings.join_timeout = 600s;
+    return join;
+}
+
 /// An agent of job "train" that has said its preamble and heard hello.
 class FakeAgent {
 public:
     FakeAgent(const Served& served, std::uint8_t number, int node_count)
-        : client_(std::make_unique<RawClient>(served.port)) {
+        : client_(std::make_unique<RawClient>(served.port)),
+          join_(a_join(number, node_count)) {
         client_->say("DDPRUN/1\n");
         hear<control::Hello>();
-        join_.run_id = "train";
-        join_.node.nonce = Nonce{{number}};
-        join_.node.host = "node" + std::to_string(number);
-        join_.node.pid = 1000 + number;
-        join_.nodes = {node_count, node_count, 0};
-        join_.nproc = 2;
         join_.socket_addr = client_->socket_addr();
-        join_.store_port = static_cast<std::uint16_t>(20000 + number);
-        join_.peer_port = static_cast<std::uint16_t>(21000 + number);
-        join_.settings.join_timeout = 600s;
     }
 
     control::Join& join() { return join_; }
@@ -187,6 +199,43 @@ TEST_CASE("an interrupted server ends the job for every agent") {
     }
     CHECK(first.hear<control::JobResult>().exit_code == 128 + SIGTERM);
     CHECK(second.hear<control::JobResult>().exit_code == 128 + SIGTERM);
+}
+
+TEST_CASE("an interruption counts before what the host's agent says next") {
+    boost::asio::io_context io;
+    auto acceptor = *net::listen(io, "127.0.0.1", 0);
+    RawClient client(acceptor.local_endpoint().port());
+    auto join = a_join(1, 1);
+    join.socket_addr = client.socket_addr();
+    std::optional<server::ControlServer> control;
+    // As from the agent's thread, while what it says next is here already.
+    control.emplace(
+        io,
+        coordinator::Coordinator::Options{},
+        limits::handshake_timeout,
+        server::ControlServer::Hooks{
+            {},
+            [](const std::string&, const std::string&) {},
+            [&] { control->interrupt(SIGTERM, "stopped"); }});
+
+    control->adopt(
+        acceptor.accept(),
+        "DDPRUN/1\n" + control::encode(control::AgentMessage{join}) +
+            control::encode(control::AgentMessage{control::Ready{0, 20009, 2}}));
+    std::jthread serving([&] { io.run_for(patience); });
+    std::vector<int> rounds;
+    std::optional<control::JobResult> result;
+    while (!result) {
+        const auto message = client.hear_message();
+        if (const auto* told = std::get_if<control::Assignment>(&message))
+            rounds.push_back(told->round);
+        if (const auto* last = std::get_if<control::JobResult>(&message)) result = *last;
+    }
+    io.stop();
+    serving.join();
+
+    CHECK(rounds == std::vector{0});
+    CHECK(result->exit_code == 128 + SIGTERM);
 }
 
 TEST_CASE("a hosting server refuses other run ids and says why") {

@@ -92,6 +92,23 @@ TEST_CASE("started says how many neighbours can be reached, and waits until that
     CHECK(story.said<ctl::Started>() == std::vector{ctl::Started{0, 1}});
 }
 
+TEST_CASE("the keeper knows the earlier fence before the server hears of the neighbours") {
+    Circle story;
+    story.joined().hears(with_neighbours());
+    story.is(A::WorkerSpawned{0, 100});
+    story.is(A::WorkerSpawned{1, 101});
+    const auto asks = story.asked_for<Neighbours::Ask>();
+    REQUIRE(asks.size() == 2);
+    story.asked();
+    for (const auto& ask : asks)
+        story.is(A::PeerAnswered{ask.id, PeerAnswer{Kind::elsewhere, -1}});
+
+    const auto asked = story.asked();
+    REQUIRE(asked.size() == 2);
+    CHECK(asked[0] == Agent::Effect{A::SetFence{Instant{} + limits::fence_after_silence}});
+    CHECK(asked[1] == Agent::Effect{A::Send{story.link, ctl::Started{0, 2}}});
+}
+
 TEST_CASE("workers that are done before the neighbours have answered are told of in order") {
     Circle story;
     story.joined().hears(with_neighbours());

@@ -629,6 +629,21 @@ TEST_CASE("a hosting node that is told to stop ends the job for everybody") {
     CHECK(story.asked_for<G::SignalLeader>().size() == 2);
 }
 
+TEST_CASE("a round that its server began before it heard of the signal has no workers here") {
+    Story story(a_config(2));
+    story.is(A::HostingStarted{});
+    story.running();
+    story.is(A::Signalled{SIGTERM});
+    story.all_exit(by_sigterm);
+    story.nothing_remains();
+    story.asked();
+
+    story.hears(an_assignment(1));
+
+    CHECK(story.said<ctl::Ready>() == std::vector{ctl::Ready{1, first_store, 2}});
+    CHECK(story.asked_for<A::SpawnWorkers>().empty());
+}
+
 TEST_CASE("a signal before anybody answered ends the node at once") {
     Story story;
     story.is(A::Began{});
@@ -923,15 +938,17 @@ TEST_CASE("a node that is refused for now tries again when it was told to") {
     story.gets_through();
     story.asked();
 
-    story.hears(ctl::Refused{"the earlier run is ending", 2s});
-    story.pass(1999ms);
+    story.pass(5s);
+    story.asked();
+    story.hears(ctl::Refused{"the earlier run is ending", 1s});
+    story.pass(999ms);
     CHECK(story.asked_for<A::Connect>().empty());
     story.pass(1ms);
 
     const auto connects = story.asked_for<A::Connect>();
     REQUIRE(connects.size() == 1);
     // The server answers; what waits for an answer in vain begins again.
-    CHECK(connects[0].unanswered_for == 2s);
+    CHECK(connects[0].unanswered_for == 1s);
 }
 
 TEST_CASE("a node that is refused until its patience ends is told why: exit 83") {
