@@ -164,13 +164,13 @@ TEST_CASE(
     CHECK(no_descendants_left());
 }
 
-TEST_CASE("sdk: a cut cable between two hosts is a Timeout on both, which names who is not heard") {
+TEST_CASE("sdk: a cut cable between two hosts is a Timeout on both") {
     if (const auto reason = NetworkPair::why_not(); !reason.empty()) return skip(reason);
     Job job(1, "endless", "5000");
 
     job.hosts.cut();
 
-    // Who still has the store can tell who is not heard there.
+    // Who still has the store can tell who is not heard there; one that has said that it waits is.
     job.a.wait_for_line("^late ranks( 1)? in ");
     job.b.wait_for_line("^late ranks");
     job.hosts.heal();

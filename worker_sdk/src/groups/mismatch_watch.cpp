@@ -46,7 +46,8 @@ Trouble MismatchWatch::agreed(Trouble trouble) {
     const std::lock_guard lock(mutex_);
     try {
         if (auto told = told_by_others()) return *told;
-        if (!trouble.ranks.empty()) put(trouble);
+        // Who runs out of time leaves, and is not to be taken for lost because of it.
+        if (!trouble.ranks.empty() || trouble.kind == Trouble::Kind::timeout) put(trouble);
     } catch (const Error&) {
         own_connection_.reset();
     }

@@ -32,7 +32,8 @@ public:
     std::optional<Trouble> look(const Collective& collective);
 
     /// Asked with the trouble this rank has: the one that another rank told before, or a death that
-    /// an agent told, which may be why; else this one, told to the others when it names ranks.
+    /// an agent told, which may be why; else this one, told to the others when it names ranks or is
+    /// a Timeout.
     Trouble agreed(Trouble trouble);
 
     /// What another rank, or an agent, has told by now.

@@ -46,8 +46,8 @@ constexpr milliseconds patience_after_a_death = 250ms;
 /// NCCL may notice a broken connection before anybody has said who is gone: so long it is asked.
 constexpr milliseconds patience_for_a_name = 1500ms;
 constexpr milliseconds between_questions = 10ms;
-/// A store that is slow to answer must not be all that it was asked: a death takes two looks.
-constexpr int fewest_questions = patience_after_a_death / between_questions + 5;
+/// A store that is slow to answer must not be all that is looked at: a death takes two looks.
+constexpr int fewest_looks = patience_after_a_death / between_questions + 5;
 /// Who waits for longer than a second says so in the store; of a shorter timeout nothing is known.
 constexpr milliseconds shortest_wait_that_tells = 2s;
 
@@ -194,10 +194,19 @@ private:
             between_looks_ = first_look_after / 2;
         }
         const auto until = Clock::now() + patience_for_a_name;
-        for (int asked = 1; !is_given_up_here_ && !look_for_trouble(); ++asked) {
-            if (Clock::now() >= until && asked >= fewest_questions) return;
+        for (int looks = 1; !is_given_up_here_ && !look_for_trouble(); ++looks) {
+            if (Clock::now() >= until) {
+                if (looks >= fewest_looks) return;
+                ask_no_more();
+            }
             std::this_thread::sleep_for(between_questions);
         }
+    }
+
+    /// The store, until the next call begins.
+    void ask_no_more() {
+        const std::lock_guard lock(mutex_);
+        look_at_ = Clock::time_point::max();
     }
 
     bool has_trouble() {

@@ -214,20 +214,14 @@ Outcome TwoLevelTransport::over(
     if (auto* trouble = std::get_if<Trouble>(&opened)) {
         outcome = std::move(*trouble);
     } else {
-        const auto start = Clock::now();
         outcome =
             std::get<std::shared_ptr<Transport>>(opened)->run(step, timeout + grace_for_hosts);
         if (!outcome) return {};
         for (auto& rank : outcome->ranks)
             rank = ranks[static_cast<std::size_t>(rank)];
         if (!outcome->ranks.empty()) outcome->text = "lost " + text_of(outcome->ranks);
-        if (outcome->kind == Trouble::Kind::peer_lost) {
-            // Then the time of whoever broke them was over as well.
-            const bool is_time_over = Clock::now() - start >= timeout;
+        if (outcome->kind == Trouble::Kind::peer_lost && has_waited(outcome->ranks, whole))
             await_reason();
-            if (is_time_over)
-                outcome = Trouble{Trouble::Kind::timeout, "not done within the group's timeout"};
-        }
     }
     if (outcome->kind == Trouble::Kind::timeout && outcome->ranks.empty())
         name_the_late(*outcome, ranks, whole);
@@ -237,9 +231,15 @@ Outcome TwoLevelTransport::over(
     return outcome;
 }
 
+/// One of them has said that it waits for long: it may have given up, and tells why.
+bool TwoLevelTransport::has_waited(const std::vector<int>& lost, const Collective& whole) {
+    return !is_aborted() && settings_.watch->unheard(whole, lost).size() < lost.size();
+}
+
 void TwoLevelTransport::await_reason() {
     const auto until = Clock::now() + patience_for_a_reason;
-    for (auto nap = shortest_pause; !is_aborted() && !settings_.watch->told() && Clock::now() < until;
+    for (auto nap = shortest_pause;
+         !is_aborted() && !settings_.watch->told() && Clock::now() < until;
          nap = std::min(nap * 2, longest_pause))
         std::this_thread::sleep_for(nap);
 }

@@ -72,6 +72,7 @@ private:
         const Collective& step,
         const Collective& whole,
         std::chrono::milliseconds timeout);
+    bool has_waited(const std::vector<int>& lost, const Collective& whole);
     void await_reason();
     bool is_aborted();
     void name_the_late(Trouble& timeout, const std::vector<int>& waiting, const Collective& whole);
