@@ -20,6 +20,7 @@ import time
 RANKS = 3
 BOUND_S = 120
 MOMENTS_BETWEEN_REPORTS = 20
+UNDISTURBED = 3
 PATIENCE_S = 60
 MARK = "DDPRUN_KILL_MOMENTS"
 
@@ -126,13 +127,16 @@ def main():
     folder = tempfile.mkdtemp(prefix="ddprun-kill-")
     failures = hits = 0
     try:
-        undisturbed = Training(build, folder, "undisturbed")
-        undisturbed.last_pid_came.wait(BOUND_S)
-        began = time.monotonic()
-        code, wanted = undisturbed.end()
-        length = time.monotonic() - began
-        if code != 0 or "each sample 2 to 2 times" not in wanted:
-            sys.exit(f"the undisturbed training failed ({code}): {wanted}\n{''.join(undisturbed.errors)}")
+        # The shortest: of one that was held up most moments would come too late.
+        length = BOUND_S
+        for number in range(UNDISTURBED):
+            undisturbed = Training(build, folder, f"undisturbed{number}")
+            undisturbed.last_pid_came.wait(BOUND_S)
+            began = time.monotonic()
+            code, wanted = undisturbed.end()
+            length = min(length, time.monotonic() - began)
+            if code != 0 or "each sample 2 to 2 times" not in wanted:
+                sys.exit(f"the undisturbed training failed ({code}): {wanted}\n{''.join(undisturbed.errors)}")
         before = traces(folder)
         start = time.monotonic()
         for number in range(count):
