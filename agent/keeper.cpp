@@ -113,9 +113,9 @@ public:
         if (verdict != Verdict::ended) {
             agent_state_ = state_of(side_.agent);
             agent_place_ = kernel_place_of(side_.agent);
+            // One that was reaped has no number any more: somebody else may have it.
+            ::kill(side_.agent, SIGKILL);
         }
-        // One that was reaped has no number any more: somebody else may have it.
-        if (verdict != Verdict::ended) ::kill(side_.agent, SIGKILL);
         name_stuck(kill_everything());
         remove_error_files(*side_.page);
         // Only now does the server see this node's connection end.

@@ -30,7 +30,8 @@ public:
 
     /// Both words are 32 bits: `commit` becomes what `is_sound`, in the machine's memory, is then.
     Status latch(Pointer commit, Pointer is_sound, Stream stream) const;
-    /// One more in a 64-bit counter in the machine's memory, unless `commit` is 0.
+    /// One more in `count`, of 64 bits, unless `commit` is 0; `steps`, in the machine's memory, is
+    /// told it.
     Status count_step(Pointer commit, Pointer count, Pointer steps, Stream stream) const;
 
     /// `norm`, a float, becomes the L2 norm of the values, which are then scaled so that it is at
