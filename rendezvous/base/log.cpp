@@ -53,7 +53,7 @@ void write_to_stderr(const std::string& line) {
     }
 }
 
-std::string quoted(std::string_view text) {
+std::string value_text(std::string_view text) {
     const bool is_plain = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
         return std::isgraph(static_cast<unsigned char>(c)) != 0 && c != '"' && c != '=';
     });
@@ -160,7 +160,7 @@ std::string describe(const Field& field) {
         text += std::to_string(*number);
     if (const auto* number = std::get_if<double>(&field.value)) text += describe_double(*number);
     if (const auto* truth = std::get_if<bool>(&field.value)) text += *truth ? "true" : "false";
-    if (const auto* words = std::get_if<std::string>(&field.value)) text += quoted(*words);
+    if (const auto* words = std::get_if<std::string>(&field.value)) text += value_text(*words);
     return text;
 }
 

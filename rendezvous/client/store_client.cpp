@@ -43,13 +43,13 @@ Failure wait_timed_out(Duration timeout, const std::vector<std::string>& keys) {
 
 Result<> check_key(const std::string& key) {
     if (key.size() > limits::max_key_bytes)
-        return Failure{wire::Error::key_too_long, wire::quoted(key, 40)};
+        return Failure{wire::Error::key_too_long, wire::in_quotes(key, 40)};
     return {};
 }
 
 Result<> check_key_and_value(const std::string& key, const std::string& value) {
     if (value.size() > limits::max_value_bytes)
-        return Failure{wire::Error::value_too_long, wire::quoted(key, 40)};
+        return Failure{wire::Error::value_too_long, wire::in_quotes(key, 40)};
     return check_key(key);
 }
 

@@ -129,7 +129,7 @@ void StoreServer::refused(
         "store.refused",
         {{"peer", connection.peer()},
          {"reason", failure.describe()},
-         {"bytes", wire::quoted(bytes, most_logged_bytes)}});
+         {"bytes", wire::in_quotes(bytes, most_logged_bytes)}});
 }
 
 void StoreServer::closed(ConnectionId connection) {

@@ -86,7 +86,7 @@ struct Store::Step {
 
     void on(wire::Add&& it) {
         const auto added = store.keys_.add(it.key, it.delta);
-        if (!added) return close("ADD on key " + wire::quoted(it.key) + ": its value is no number");
+        if (!added) return close("ADD on key " + wire::in_quotes(it.key) + ": its value is no number");
         reply(wire::Number{added->sum});
         wake(it.key);
     }
@@ -176,7 +176,7 @@ struct Store::Step {
         store.waiters_.cancel(from);
         const auto arrived = store.keys_.add(it.key, 1);
         if (!arrived)
-            return close("BARRIER on key " + wire::quoted(it.key) + ": its value is no number");
+            return close("BARRIER on key " + wire::in_quotes(it.key) + ": its value is no number");
         store.completed_.clear();
         if (arrived->sum >= it.world_size) {
             reply(wire::StopWaiting{});

@@ -18,7 +18,7 @@ std::string list_of(const std::vector<std::string>& keys) {
     std::string text = "[";
     const auto shown = std::min(keys.size(), longest_list);
     for (std::size_t i = 0; i < shown; ++i)
-        text += (i > 0 ? ", " : "") + quoted(keys[i]);
+        text += (i > 0 ? ", " : "") + in_quotes(keys[i]);
     if (keys.size() > shown) text += ", and " + std::to_string(keys.size() - shown) + " more";
     return text + "]";
 }
@@ -34,27 +34,27 @@ std::string details_of(const Request& request) {
     return std::visit(
         Overloaded{
             [](const Validate&) { return std::string{}; },
-            [](const Set& it) { return quoted(it.key) + " " + size_of(it.value); },
+            [](const Set& it) { return in_quotes(it.key) + " " + size_of(it.value); },
             [](const CompareSet& it) {
-                return quoted(it.key) + " " + size_of(it.expected) + " -> " + size_of(it.desired);
+                return in_quotes(it.key) + " " + size_of(it.expected) + " -> " + size_of(it.desired);
             },
-            [](const Get& it) { return quoted(it.key); },
-            [](const Add& it) { return quoted(it.key) + " " + std::to_string(it.delta); },
+            [](const Get& it) { return in_quotes(it.key); },
+            [](const Add& it) { return in_quotes(it.key) + " " + std::to_string(it.delta); },
             [](const Check& it) { return list_of(it.keys); },
             [](const Wait& it) { return list_of(it.keys); },
             [](const NumKeys&) { return std::string{}; },
-            [](const DeleteKey& it) { return quoted(it.key); },
-            [](const Append& it) { return quoted(it.key) + " " + size_of(it.value); },
+            [](const DeleteKey& it) { return in_quotes(it.key); },
+            [](const Append& it) { return in_quotes(it.key) + " " + size_of(it.value); },
             [](const MultiGet& it) { return list_of(it.keys); },
             [](const MultiSet& it) { return list_of(keys_of(it.pairs)); },
             [](const CancelWait&) { return std::string{}; },
             [](const Ping& it) { return std::to_string(it.nonce); },
-            [](const QueuePush& it) { return quoted(it.key) + " " + size_of(it.value); },
-            [](const QueuePop& it) { return quoted(it.key); },
-            [](const QueueLen& it) { return quoted(it.key); },
+            [](const QueuePush& it) { return in_quotes(it.key) + " " + size_of(it.value); },
+            [](const QueuePop& it) { return in_quotes(it.key); },
+            [](const QueueLen& it) { return in_quotes(it.key); },
             [](const ListKeys&) { return std::string{}; },
             [](const Barrier& it) {
-                return quoted(it.key) + " of " + std::to_string(it.world_size);
+                return in_quotes(it.key) + " of " + std::to_string(it.world_size);
             },
         },
         request);
@@ -62,7 +62,7 @@ std::string details_of(const Request& request) {
 
 }  // namespace
 
-std::string quoted(std::string_view bytes, std::size_t longest) {
+std::string in_quotes(std::string_view bytes, std::size_t longest) {
     constexpr std::string_view digits = "0123456789abcdef";
     std::string text = "\"";
     for (const char c : bytes.substr(0, longest)) {

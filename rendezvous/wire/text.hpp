@@ -15,6 +15,6 @@ std::string describe(const Request& request);
 std::string describe(const Reply& reply);
 
 /// In double quotes, what is not printable as \xNN, cut after `longest` bytes.
-std::string quoted(std::string_view bytes, std::size_t longest = 120);
+std::string in_quotes(std::string_view bytes, std::size_t longest = 120);
 
 }  // namespace ddprun::wire

@@ -18,6 +18,6 @@ TEST_CASE("a message is one printable line") {
 }
 
 TEST_CASE("bytes that cannot be printed are escaped and long ones cut") {
-    CHECK(quoted(std::string{"a\0\"\\\xff", 5}) == "\"a\\x00\\\"\\\\\\xff\"");
-    CHECK(quoted("abcdef", 3) == "\"abc\"...");
+    CHECK(in_quotes(std::string{"a\0\"\\\xff", 5}) == "\"a\\x00\\\"\\\\\\xff\"");
+    CHECK(in_quotes("abcdef", 3) == "\"abc\"...");
 }
