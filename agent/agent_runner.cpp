@@ -26,6 +26,7 @@
 #include "rendezvous/server/listener.hpp"
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/udp.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include <unistd.h>

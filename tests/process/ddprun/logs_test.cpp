@@ -294,9 +294,9 @@ TEST_CASE("every line is JSON, whatever the workers write") {
         ++worker_lines;
     }
     CHECK(worker_lines == 2);
-    for (const auto& [name, text] : files_of_job(dir / "logs")) {
-        CAPTURE(name);
-        const auto lines = lines_in_order(text);
+    for (const auto& file : files_of_job(dir / "logs")) {
+        CAPTURE(file.first);
+        const auto lines = lines_in_order(file.second);
         REQUIRE(lines.size() >= 5);
         CHECK(nlohmann::json::parse(lines[0]).at("message") == "a \"b\" \xEF\xBF\xBD\033[0m");
         CHECK(nlohmann::json::parse(lines[1]).at("message") == "");

@@ -520,8 +520,9 @@ TEST_CASE("nccl: a call that never returns ends the process, whichever it is") {
             std::vector<std::string>{"few_calls"},
             gpus.variables({{"FAKE_NCCL_STUCK", call}, {"SDK_WORKER_TIMEOUT_MS", "5000"}}));
 
-    for (const auto& [call, workers] : stuck) {
-        CAPTURE(call);
+    for (auto& it : stuck) {
+        auto& workers = it.second;  // clang 14 lets no lambda name a structured binding
+        CAPTURE(it.first);
         CHECK(workers->exit_code(0) == 1);
         CAPTURE(workers->output(0));
         CHECK(mentions(workers->output(0), "this process ends so that the launcher can start"));

@@ -140,7 +140,7 @@ void check_all_gather(const ProcessGroup& group, std::size_t count) {
 
 template <class T>
 void check_type(const ProcessGroup& group) {
-    for (const std::size_t count : {0, 1, 2, 3, 7, 1000, 300'001}) {
+    for (const std::size_t count : {0u, 1u, 2u, 3u, 7u, 1000u, 300'001u}) {
         check_all_reduce<T>(group, count, Op::sum);
         check_all_reduce<T>(group, count, Op::average);
         check_all_gather<T>(group, count);
@@ -185,7 +185,7 @@ int pipelined(const World& world) {
 int every_call(const World& world) {
     const auto group = join(world);
     for (const bool is_shared : {false, true})
-        for (const std::size_t count : {is_shared ? 0 : 3, 1001, 70'001}) {
+        for (const std::size_t count : {is_shared ? 0u : 3u, 1001u, 70'001u}) {
             const auto wrong = ddprun::tests::try_every_call(group, count, is_shared);
             expect(wrong.empty(), wrong);
         }
@@ -195,7 +195,7 @@ int every_call(const World& world) {
 /// The same less often, for slow ways.
 int some_calls(const World& world) {
     const auto group = join(world);
-    for (const std::size_t count : {0, 3, 20'001}) {
+    for (const std::size_t count : {0u, 3u, 20'001u}) {
         const auto wrong = ddprun::tests::try_every_call(group, count, count == 3);
         expect(wrong.empty(), wrong);
     }
@@ -215,7 +215,7 @@ int few_calls(const World& world) {
 
 int messages(const World& world) {
     const auto group = join(world);
-    for (const std::size_t count : {0, 1, 1000, 1'000'001}) {
+    for (const std::size_t count : {0u, 1u, 1000u, 1'000'001u}) {
         const auto wrong = ddprun::tests::try_messages(group, count);
         expect(wrong.empty(), wrong);
     }
@@ -299,7 +299,7 @@ int several_groups(const World& world) {
 int digest(const World& world) {
     const auto group = join(world);
     std::uint64_t hash = 0;
-    for (const std::size_t count : {5, 1000, 700'000}) {
+    for (const std::size_t count : {5u, 1000u, 700'000u}) {
         std::mt19937 random(static_cast<unsigned>(world.rank) * 1000 + 17);
         std::normal_distribution<float> draw(0, 1000);
         std::vector<float> values(count);
@@ -491,7 +491,7 @@ int other_count_in_call(const World& world) {
 /// One element of one rank is no number.
 int one_nan(const World& world) {
     const auto group = join(world);
-    for (const std::size_t count : {3, 1000, 200'000})
+    for (const std::size_t count : {3u, 1000u, 200'000u})
         for (const auto op : {Op::sum, Op::average, Op::min, Op::max, Op::product}) {
             const auto memory = group.allocate(count * sizeof(float));
             std::vector<float> own(count, 1.0F);

@@ -125,7 +125,7 @@ int run_agent(const Options& options, const InheritedState& start, AgentSide sid
         ::tcgetattr(STDIN_FILENO, &modes);
         ::cfmakeraw(&modes);
         ::tcsetattr(STDIN_FILENO, TCSANOW, &modes);
-        print("raw\n");
+        print("%s\n", "raw");
     }
     if (options.is_deaf)
         for (;;)

@@ -12,7 +12,7 @@ Placement flat_placement(
     placement.gradients = gradients;
     for (const auto& spec : specs) {
         placement.parameters.push_back(parameters);
-        parameters += spec.count;
+        if (parameters) parameters += spec.count;  // null stays null: the Reducer refuses it
     }
     return placement;
 }
