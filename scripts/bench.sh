@@ -16,6 +16,6 @@ for known in "${names[@]}"; do [ "$name" = "$known" ] && is_known=yes; done
 
 require_packages "${build_packages[@]}" "${test_packages[@]}" python3-venv
 mkdir -p build/bench
-build release
+build release-tests
 provide_torch || say "PyTorch $torch_version cannot be installed: its rows are left out"
 exec python3 tests/bench/"$name".py build/release/bin build/bench/"$name".json $check

@@ -9,26 +9,62 @@ die() { # CODE MESSAGE...
     exit "$code"
 }
 
+# ---- how long things take --------------------------------------------------------------------------
+
+step_times=()
+
+timed() { # WHAT COMMAND...
+    local what=$1 began=$SECONDS
+    shift
+    say "== $what"
+    "$@"
+    step_times+=("$(printf '%5d s  %s' $((SECONDS - began)) "$what")")
+}
+
+print_times() {
+    printf '%s\n' "${step_times[@]}" "$(printf '%5d s  in all' "$SECONDS")" >&2
+}
+
 # ---- packages -----------------------------------------------------------------------------------
 
 build_packages=(g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libeigen3-dev libgloo-dev)
 test_packages=(doctest-dev python3 iproute2 nftables)
-all_packages=(clang python3-venv)
+all_packages=(python3-venv)
+sanitizer_packages=(clang libclang-rt-dev)
 
 is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
-# Boost 1.81 to 1.83, whichever this distribution has: its default may be older.
+# Boost 1.81 to 1.83, whichever this distribution has: its default may be older. Without package lists
+# (no `apt-get update` yet) its name decides.
 boost_package() {
     local version
     for version in 1.83 1.81; do
         is_installed "libboost$version-dev" && break
         [ -n "$(apt-cache search --names-only "^libboost$version-dev\$" 2>/dev/null)" ] && break
+        version=
     done
+    if [ -z "$version" ]; then
+        version=1.83
+        grep -qs '^VERSION_CODENAME=bookworm$' /etc/os-release && version=1.81
+    fi
     printf 'libboost%s-dev\n' "$version"
 }
 
+# Whether packages can be installed without asking for a password.
+may_install() { [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; }
+
 as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+# What a user without the right to install pastes, or hands to an administrator: one line.
+install_command() { # PACKAGE...
+    local command="apt-get update && apt-get install --yes --no-install-recommends --no-remove $*"
+    if command -v sudo >/dev/null; then
+        printf "sudo sh -c '%s'\n" "$command"
+    else
+        printf "su -c '%s'\n" "$command"
+    fi
 }
 
 apt_install() {
@@ -64,8 +100,9 @@ require_packages() {
         missing+=("$boost")
     fi
     if [ ${#missing[@]} -gt 0 ]; then
+        may_install || die 3 "packages are missing, and only root may install them. Paste this, then try again:
+$(install_command "${missing[@]}")"
         say "installing: ${missing[*]}"
-        as_root true 2>/dev/null || die 3 "missing packages, and no right to install them: ${missing[*]}"
         as_root apt-get update -qq >&2 || say "the package lists could not be refreshed"
         # Asked again: before the first update the lists may have been empty.
         [ "${missing[-1]}" = "$boost" ] && boost=$(boost_package) && missing[-1]=$boost
