@@ -11,7 +11,7 @@ top=$PWD
 copy=$top/build/mutations/tree
 binary=$copy/build/sim/bin/ddprun_sim
 log=$top/build/mutations/log
-longest_run=300 # seconds: a life that does not end is found, too
+longest_run=300 # seconds of processor time: a life that does not end is found, too
 
 few=(rank_given_twice drain_forgets_one budget_spent_twice jobs_mixed_up result_for_a_join)
 
@@ -33,14 +33,17 @@ copy_tree() {
 
 build_sim() { # LOG
     [ -f "$copy/build/sim/build.ninja" ] ||
+        # As preset dev: a compiler cache then has all but what is mutated.
         cmake -S "$copy" -B "$copy/build/sim" -G Ninja -DCMAKE_BUILD_TYPE=Debug \
-            -DCMAKE_CXX_FLAGS_DEBUG=-O1 -DCMAKE_UNITY_BUILD=ON -DDDPRUN_EXAMPLES=OFF >"$1" 2>&1 || return
+            -DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++ -DCMAKE_UNITY_BUILD=ON -DDDPRUN_EXAMPLES=OFF >"$1" 2>&1 || return
     cmake --build "$copy/build/sim" --target ddprun_sim >"$1" 2>&1
 }
 
 live() { # SEEDS LOG
-    DDPRUN_SEED=1 DDPRUN_SEEDS=$1 timeout "$longest_run" \
-        "$binary" --no-skip --test-case='soak*' --abort-after=1 >"$2" 2>&1
+    (
+        ulimit -t "$longest_run"
+        DDPRUN_SEED=1 DDPRUN_SEEDS=$1 exec "$binary" --no-skip --test-case='soak*' --abort-after=1
+    ) >"$2" 2>&1
 }
 
 seeds_of() { sed -n 's/^Seeds: //p' "tests/sim/mutations/$1.patch"; }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds dev and runs every test this machine can. --all: also against PyTorch and NCCL, installed
-# under build/. Skips are said with their reason; the last line is "N passed, N failed, N skipped".
+# under build/. --build: only installs and builds. Skips are said with their reason; the last line is
+# "N passed, N failed, N skipped".
 # DDPRUN_REQUIRE_TORCH=1: what would be skipped for want of PyTorch or of root fails instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,8 +11,8 @@ cd "$(dirname "$0")/.."
 with_torch=no
 case "${1:-}" in
     --all) with_torch=yes ;;
-    "") ;;
-    *) die 2 "usage: scripts/test.sh [--all]" ;;
+    --build | "") ;;
+    *) die 2 "usage: scripts/test.sh [--all | --build]" ;;
 esac
 
 if [ "$with_torch" = yes ]; then
@@ -24,6 +25,7 @@ if [ "$with_torch" = yes ] && ! scripts/cuda_deps.sh; then
     say "without NVIDIA's libraries: no registry that has them can be reached"
 fi
 build dev
+[ "${1:-}" != --build ] || exit 0
 
 if [ "$with_torch" = no ]; then
     unset DDPRUN_TORCH_PYTHON
