@@ -132,7 +132,7 @@ fi
 missing=()
 for program in debootstrap git; do command -v "$program" >/dev/null || missing+=("$program"); done
 if [ ${#missing[@]} -gt 0 ]; then
-    apt-get update -qq >&2 || say "the package lists could not be refreshed"
+    refresh_package_lists
     apt_install "${missing[@]}" || die 3 "these packages could not be installed: ${missing[*]}"
 fi
 [ -z "$(git status --porcelain)" ] || say "what is not committed is left out"

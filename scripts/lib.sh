@@ -67,6 +67,8 @@ install_command() { # PACKAGE...
     fi
 }
 
+refresh_package_lists() { as_root apt-get update -qq >&2 || say "the package lists could not be refreshed"; }
+
 apt_install() {
     as_root env DEBIAN_FRONTEND=noninteractive \
         apt-get install --yes --no-install-recommends --no-remove "$@" >&2
@@ -103,7 +105,7 @@ require_packages() {
         may_install || die 3 "packages are missing, and only root may install them. Paste this, then try again:
 $(install_command "${missing[@]}")"
         say "installing: ${missing[*]}"
-        as_root apt-get update -qq >&2 || say "the package lists could not be refreshed"
+        refresh_package_lists
         # Asked again: before the first update the lists may have been empty.
         [ "${missing[-1]}" = "$boost" ] && boost=$(boost_package) && missing[-1]=$boost
         if ! apt_install "${missing[@]}"; then

@@ -86,7 +86,8 @@ struct Store::Step {
 
     void on(wire::Add&& it) {
         const auto added = store.keys_.add(it.key, it.delta);
-        if (!added) return close("ADD on key " + wire::in_quotes(it.key) + ": its value is no number");
+        if (!added)
+            return close("ADD on key " + wire::in_quotes(it.key) + ": its value is no number");
         reply(wire::Number{added->sum});
         wake(it.key);
     }

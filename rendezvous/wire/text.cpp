@@ -36,7 +36,8 @@ std::string details_of(const Request& request) {
             [](const Validate&) { return std::string{}; },
             [](const Set& it) { return in_quotes(it.key) + " " + size_of(it.value); },
             [](const CompareSet& it) {
-                return in_quotes(it.key) + " " + size_of(it.expected) + " -> " + size_of(it.desired);
+                return in_quotes(it.key) + " " + size_of(it.expected) + " -> " +
+                       size_of(it.desired);
             },
             [](const Get& it) { return in_quotes(it.key); },
             [](const Add& it) { return in_quotes(it.key) + " " + std::to_string(it.delta); },

@@ -35,7 +35,8 @@ constexpr std::uint64_t many = 1000;  // of so many samples only the outermost r
 
 std::vector<Case> all_cases() {
     std::vector<Case> cases;
-    for (const std::uint64_t samples : {0u, 1u, 2u, 3u, 5u, 10u, 11u, 127u, 128u, 1000u, 60'000u, 60'001u})
+    for (const std::uint64_t samples :
+         {0u, 1u, 2u, 3u, 5u, 10u, 11u, 127u, 128u, 1000u, 60'000u, 60'001u})
         for (const int world : {1, 2, 3, 7, 8, 64})
             for (const std::uint64_t seed :
                  {0ULL, 42ULL, 0xFFFF'FFFFULL, 0x1'0000'0000ULL, 0x100'0000'0007ULL})

@@ -18,8 +18,8 @@ std::string offered(const Words& typed) {
     Running bash{
         "/bin/bash",
         {"-c",
-         "source <('" + program("ddprun") + "' --print-completion bash); COMP_WORDS=(ddprun" + words +
-             "); COMP_CWORD=" + std::to_string(typed.size()) +
+         "source <('" + program("ddprun") + "' --print-completion bash); COMP_WORDS=(ddprun" +
+             words + "); COMP_CWORD=" + std::to_string(typed.size()) +
              "; _ddprun; echo \"${COMPREPLY[*]}\""}};
     CHECK(bash.wait_for_code() == 0);
     return bash.out();

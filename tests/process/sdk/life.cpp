@@ -112,7 +112,7 @@ TEST_CASE("worker: a fatal signal is in the error file, and still ends the proce
         CHECK(end.code != 0);
         CHECK(end.report.message.rfind(row.begins, 0) == 0);
         CHECK(end.report.details.find("worker_life") != std::string::npos);
-        // clang's sanitizer runs llvm-symbolizer, which ends when its input does: after the process.
+        // clang's sanitizer starts llvm-symbolizer, which ends a moment after the process.
         if (is_sanitized) CHECK(no_descendants_left());
     }
 }

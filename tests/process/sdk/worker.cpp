@@ -398,8 +398,8 @@ int last_one_idle(const World& world) {
     return 0;
 }
 
-/// Rank 0 never comes, and stays until the others are over. Rank 1 waits for what it would send, and
-/// rank 2, which comes two seconds late, for rank 1.
+/// Rank 0 never comes, and stays until the others are over. Rank 1 waits for what it would send,
+/// and rank 2, which comes two seconds late, for rank 1.
 int one_late_one_missing(const World& world) {
     const auto group = join(world);
     group.barrier().wait();
