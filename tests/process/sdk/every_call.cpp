@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/process/sdk/every_call.hpp"
 
+#include "tests/process/sdk/say.hpp"
 #include "worker_sdk/src/groups/arithmetic.hpp"
 #include "worker_sdk/src/groups/loopback.hpp"
 
@@ -140,7 +141,7 @@ std::string try_every_call(const ProcessGroup& group, std::size_t count, bool is
     if (is_shared)
         memory = group.allocate(2 * (count + 1) * 8 * static_cast<std::size_t>(group.size()));
     int round = 0;
-    for (const auto kind : kinds)
+    for (const auto kind : kinds) {
         for (const auto type : types)
             for (const auto op : operations) {
                 Collective call;
@@ -152,6 +153,8 @@ std::string try_every_call(const ProcessGroup& group, std::size_t count, bool is
                 if (!call.is_reduction() && op != Op::sum) continue;
                 if (auto wrong = try_one(group, call, memory); !wrong.empty()) return wrong;
             }
+        say("kind " + std::to_string(static_cast<int>(kind)) + " with " + std::to_string(count));
+    }
     return {};
 }
 

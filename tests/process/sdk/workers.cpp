@@ -16,8 +16,8 @@ namespace ddprun::tests {
 
 namespace {
 
-/// Only catches hangs.
-constexpr int patience_ms = 60'000;
+/// A worker that prints nothing for so long hangs.
+constexpr int longest_silence_ms = 60'000;
 
 int code_of(int status) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -91,7 +91,7 @@ void Workers::start(
 
 bool Workers::read_some(Rank& rank) {
     pollfd waiting{rank.pipe, POLLIN, 0};
-    const int ready = ::poll(&waiting, 1, patience_ms);
+    const int ready = ::poll(&waiting, 1, longest_silence_ms);
     REQUIRE_MESSAGE(ready == 1, "a worker hangs; it wrote: ", rank.output);
     std::array<char, 4096> chunk;
     const auto size = ::read(rank.pipe, chunk.data(), chunk.size());
