@@ -18,16 +18,14 @@ namespace ddprun::agent {
 struct RendezvousPlan {
     /// Port 0: this node serves on a free port (only with max nodes 1).
     Endpoint endpoint;
-    /// `is_host` of --rdzv-conf: force or forbid hosting. Empty: found out by looking at addresses.
+    /// `is_host` of --rdzv-conf: force or forbid hosting. Empty: decided from the addresses.
     std::optional<bool> is_host;
-    /// Numeric address to listen on instead of the wildcard (--host); empty for the usual rules.
-    std::string listen_host;
-    /// Fixed places at a fixed address: node rank 0 serves, and the endpoint is what workers are
-    /// told as MASTER_ADDR and MASTER_PORT.
+    /// Fixed places at a fixed address: node rank 0 serves, and the endpoint is what workers get as
+    /// MASTER_ADDR and MASTER_PORT.
     bool is_static = false;
 };
 
-/// Everything one agent needs to know, resolved and checked by the launcher before the fork.
+/// Everything one agent needs, resolved and checked by the launcher before the fork.
 struct AgentConfig {
     std::string run_id;
     /// Only from a scheduler that has a job-wide one.
@@ -36,7 +34,7 @@ struct AgentConfig {
     control::NodeRange nodes;
     control::Settings settings;
     int max_restarts = 0;
-    /// Handed to the workers, and nothing else comes of them.
+    /// Passed on to the workers, and not used otherwise.
     std::vector<int> forwarded_signals;
     std::optional<int> node_rank;
     /// --local-addr as an address; empty: this node's end of its connection to the server.

@@ -41,8 +41,8 @@
 namespace ddprun::agent {
 namespace {
 
-/// The shell of one Agent machine: performs its effects on the agent's thread and tells it what
-/// came of them.
+/// The shell of one Agent machine: performs its effects on the agent's thread and passes the
+/// results to it.
 class AgentRunner {
 public:
     AgentRunner(const AgentConfig& config, const InheritedState& start, AgentSide keeper_side);
@@ -67,7 +67,7 @@ private:
     void on_signal(int signal);
     void keep_original(int local_rank, PostMortem::Finding& finding);
     std::string original_of(const std::optional<control::Cause>& cause) const;
-    void finish(JobReport report);
+    void finish(const JobReport& report);
     void leave();
     std::string address_towards(const control::Assignment& assignment, std::string own) const;
 
@@ -149,7 +149,7 @@ AgentRunner::AgentRunner(
            }}),
       node_(own_node(keeper_side)),
       patience_(io_) {
-    // Whatever thread logs, nobody waits for the console.
+    // No thread that logs waits for the console.
     log::set_sink([this](std::string line) { console_.write(STDERR_FILENO, std::move(line)); });
 }
 
@@ -180,13 +180,13 @@ int AgentRunner::run() {
     events_.emplace(config_, driver_->now());
     post(Agent::Began{});
     io_.run();
-    // What is being written to the server goes out with what the loop still has at hand.
+    // What is still to be written to the server goes out with the handlers that are ready.
     io_.restart();
     io_.poll();
     return exit_code_;
 }
 
-/// Where neighbours ask for a vouch.
+/// Where neighbours send their probes.
 Result<std::uint16_t> AgentRunner::listen_for_peers() {
     auto acceptor = listen_in_range(
         io_, own_listen_host(config_), {config_.first_port, config_.last_port}, random_);
@@ -297,15 +297,15 @@ void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
          {"first_rank", assignment.rank_base}});
 }
 
-/// Where other nodes reach this one. A node that hosts the server talks to it over the loopback:
-/// the way to a neighbour tells which of its addresses the others know.
+/// Where other nodes reach this one. A node that hosts the server connects to it over the loopback:
+/// the route to a neighbour shows which of its addresses the others use.
 std::string AgentRunner::address_towards(
     const control::Assignment& assignment, std::string own) const {
     if (!is_loopback(own) || assignment.neighbours.empty()) return own;
     error_code ec;
     const auto neighbour = boost::asio::ip::make_address(assignment.neighbours.front().addr, ec);
     if (ec) return own;
-    // Connecting a datagram socket sends nothing; it only chooses the way.
+    // Connecting a datagram socket sends nothing; it only selects the route.
     boost::asio::io_context unused;
     boost::asio::ip::udp::socket socket(unused);
     const boost::asio::ip::udp::endpoint there(neighbour, limits::default_rendezvous_port);
@@ -343,7 +343,7 @@ std::string AgentRunner::error_log_of(int local_rank) const {
 void AgentRunner::explain(const Agent::ExplainFailure& order) {
     PostMortem::Death death;
     death.error_file = error_file_path(config_.worker, *plan_, order.local_rank);
-    // Beside the log files it is evidence, and named in the report.
+    // Beside the log files it is kept, and named in the report.
     death.keeps_error_file = !plan_->logs.is_none();
     auto kept = death.keeps_error_file ? death.error_file : std::string{};
     auto log = error_log_of(order.local_rank);
@@ -378,7 +378,7 @@ void AgentRunner::explain(const Agent::ExplainFailure& order) {
     });
 }
 
-/// As the machine chooses: the first, unless it is another's consequence and this one is not.
+/// As the machine chooses: the first, unless it is a secondary failure and this one is not.
 void AgentRunner::keep_original(int local_rank, PostMortem::Finding& finding) {
     if (!finding.report) return;
     const auto& assignment = plan_->assignment;
@@ -452,10 +452,8 @@ void AgentRunner::on_signal(int signal) {
     if (signal == SIGINT) leave();
 }
 
-void AgentRunner::finish(JobReport report) {
+void AgentRunner::finish(const JobReport& report) {
     is_finished_ = true;
-    if (config_.report.has_torchrun_exit_code)
-        report.exit_code = exit_codes::as_torchrun(report.exit_code);
     exit_code_ = report.exit_code;
     events_->finished(report, driver_->now());
     console_.write(STDERR_FILENO, screen_of(report, config_.report));
@@ -463,7 +461,7 @@ void AgentRunner::finish(JobReport report) {
     if (!rendezvous_.is_hosting() || is_server_idle_) return leave();
     // It may never have had a job: this agent itself may not have got as far.
     rendezvous_.ask_if_server_is_idle();
-    // The server outlives the job by the last agent's goodbye, or by its lease.
+    // The server outlives the job until the last agent has left, or by its lease.
     patience_.expires_after(config_.settings.lease + limits::drain_margin);
     patience_.async_wait([this](const boost::system::error_code& ec) {
         if (!ec) leave();

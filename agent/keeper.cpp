@@ -31,7 +31,7 @@ namespace {
 constexpr int interrupts_that_insist = 2;
 constexpr std::array warning_signals{SIGUSR1, SIGUSR2};
 
-/// The keeper's words to a person: written in one piece, without stdio.
+/// Writes a message for the user in one piece, without stdio.
 template <class... Values>
 void say(const char* format, Values... values) {
     std::array<char, 512> line;
@@ -51,7 +51,7 @@ void name_stuck(const Stuck& stuck) {
         say("ddprun: and %zu more\n", stuck.count - stuck.named().size());
 }
 
-/// What workers wrote on their way down, when no agent is left to read and remove it.
+/// Removes what workers wrote as they ended, when no agent is left to read and remove it.
 void remove_error_files(const KeeperPage& page) {
     const int count = std::min(page.error_file_count.load(), limits::max_workers_per_node);
     for (int i = 0; i < count; ++i) {
@@ -113,7 +113,7 @@ public:
         if (verdict != Verdict::ended) {
             agent_state_ = state_of(side_.agent);
             agent_place_ = kernel_place_of(side_.agent);
-            // One that was reaped has no number any more: somebody else may have it.
+            // The number of a process that was reaped may belong to another one.
             ::kill(side_.agent, SIGKILL);
         }
         name_stuck(kill_everything());
@@ -133,8 +133,7 @@ private:
         for (;;) {
             arm_timer();
             wait_for_anything();
-            // Before it is looked at what came: when this process stands still, nobody else is
-            // late.
+            // Before the events are read: what came while this process was stopped is not late.
             const auto now = Clock::now();
             read_signals();
             read_agent();
@@ -144,7 +143,7 @@ private:
         }
     }
 
-    /// Read anew each time: the agent moves it without waking us.
+    /// Read again each time: the agent moves it without waking us.
     std::optional<Instant> fence_end() const {
         const auto end = side_.page->fence_ends_at.load();
         if (end == 0) return std::nullopt;
@@ -186,12 +185,12 @@ private:
     }
 
     /// Ctrl-Z: first the workers, which are no part of the terminal's foreground, then this process
-    /// as anybody else. The agent goes on: its lease does.
+    /// like any other. The agent continues, and so does its lease.
     void suspend() {
-        // It is blocked until the workers stand: a SIGCONT that comes meanwhile takes it away.
+        // It is blocked until the workers are stopped: a SIGCONT that comes meanwhile cancels it.
         ::raise(SIGTSTP);
         forward(SIGTSTP);
-        wait_until_heard(Clock::now() + limits::suspend_patience);
+        wait_until_heard(Clock::now() + limits::suspend_timeout);
         stop_here();
         // Continued, or never stopped, as when no shell is there to continue us.
         forward(SIGCONT);
@@ -213,7 +212,7 @@ private:
         sigset_t stop;
         sigemptyset(&stop);
         sigaddset(&stop, SIGTSTP);
-        // By default it does what it does to anybody.
+        // The default action, as in any other process.
         ::sigprocmask(SIG_UNBLOCK, &stop, nullptr);
         ::sigprocmask(SIG_BLOCK, &stop, nullptr);
     }
@@ -223,8 +222,7 @@ private:
         ::send(side_.socket, &message, sizeof message, MSG_DONTWAIT | MSG_NOSIGNAL);
         ++signals_sent_;
         if (signal != SIGINT || ++interrupts_ < interrupts_that_insist) return;
-        if (!patience_ends_at_)
-            patience_ends_at_ = Clock::now() + limits::second_interrupt_patience;
+        if (!patience_ends_at_) patience_ends_at_ = Clock::now() + limits::second_interrupt_timeout;
     }
 
     void read_agent() {
@@ -254,7 +252,7 @@ private:
     }
 
     void take(const keeper::FromAgent& message, int descriptor) {
-        // Whatever it says, an agent that has read the signals is not silent.
+        // Whatever the message is, an agent that has read the signals is not silent.
         signals_heard_ = message.signals_read;
         if (signals_heard_ == signals_sent_) patience_ends_at_.reset();
         if (message.said != keeper::Said::connection || descriptor < 0) return;
@@ -265,7 +263,7 @@ private:
     /// The agent is on its way out and has only its console to flush.
     void agent_closed() {
         ::close(std::exchange(side_.socket, -1));
-        patience_ends_at_ = Clock::now() + limits::agent_end_patience;
+        patience_ends_at_ = Clock::now() + limits::agent_end_timeout;
     }
 
     bool has_agent_ended() {
@@ -326,7 +324,7 @@ private:
         return exit_codes::internal_error;
     }
 
-    /// With what it was doing: that is all there is to find out why.
+    /// With the agent's state, which is the only hint at the reason.
     int found_wanting(const char* how) const {
         say("ddprun: the agent (pid %d, state %c%s%s) %s: it and its workers were killed\n",
             side_.agent,
@@ -362,7 +360,7 @@ Result<std::variant<AgentSide, KeeperSide>> fork_agent(
     auto* const page = new (memory) KeeperPage{};
 
     become_subreaper();
-    // Whoever started us may have ignored it, which would take the exit statuses from us.
+    // The parent may have ignored it, and then the exit statuses would be lost.
     set_disposition(SIGCHLD, SIG_DFL);
     set_disposition(SIGPIPE, SIG_IGN);
     // Schedulers send these to every process as a warning meant for the workers.

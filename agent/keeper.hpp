@@ -16,9 +16,9 @@
 #include <span>
 #include <variant>
 
-/// The process a person starts is the keeper. It forks the agent and outlives it by one kill: when
-/// the agent is gone, past its fence, or silent, everything below it is killed, and only then does
-/// the rest of the cluster see this node's connection end.
+/// The process that the user starts is the keeper. It forks the agent and outlives it by one kill:
+/// when the agent is gone, past its fence, or silent, everything below it is killed, and only then
+/// does the rest of the cluster see this node's connection end.
 ///
 ///   int main():
 ///     parse options (help and errors end here)
@@ -54,7 +54,7 @@ struct AgentSide {
 };
 
 /// Children that the process had before the fork (a shell that exec'd us left its background jobs)
-/// are not ours to kill.
+/// are never killed.
 inline constexpr int max_strangers = 256;
 
 /// What the keeper gets of it.
@@ -70,7 +70,7 @@ struct KeeperSide {
     termios terminal_modes{};
 };
 
-/// The signals that the keeper hands to the agent unless somebody asks for others.
+/// The signals that the keeper hands to the agent unless others are asked for.
 inline constexpr std::array stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 
 /// Makes this process a subreaper and forks. Returns in both: the keeper with its signals blocked
@@ -81,8 +81,8 @@ inline constexpr std::array stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 Result<std::variant<AgentSide, KeeperSide>> fork_agent(
     const InheritedState& start, std::span<const int> handed_on = stop_signals);
 
-/// The keeper's whole life. Returns what `main` returns: the agent's exit code, or 1 after a line
-/// on stderr when the agent did not end by itself. By then nothing below this process is left,
+/// Runs the keeper to its end. Returns what `main` returns: the agent's exit code, or 1 after a
+/// line on stderr when the agent did not end by itself. By then nothing below this process is left,
 /// except what a line on stderr names.
 int keep(KeeperSide& side);
 

@@ -50,7 +50,7 @@ bool KeeperLink::read_all() {
             return false;
         }
         ++signals_read_;
-        // The keeper stops itself when it hears that the workers are stopped.
+        // The keeper stops itself when it reads that the workers are stopped.
         on_signal_(message.signal);
         tell(Said::heard_signals);
     }
@@ -58,7 +58,7 @@ bool KeeperLink::read_all() {
 
 void KeeperLink::tell(Said what) {
     const FromAgent message{what, signals_read_};
-    // A keeper that is gone is noticed by reading; one whose queue is full knows enough.
+    // A keeper that is gone is detected by reading; one whose queue is full has enough to read.
     ::send(socket_.native_handle(), &message, sizeof message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 

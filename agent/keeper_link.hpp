@@ -40,8 +40,8 @@ public:
     /// Which session the worker of this local index leads; 0 when it is gone.
     void note_session(int local_index, pid_t session);
 
-    /// Removed by whoever has to kill this node: STEM0.json up to `count` of them. Count 0: no
-    /// more.
+    /// Removed by the process that has to kill this node: STEM0.json up to `count` of them. Count
+    /// 0: no more.
     void note_error_files(const std::string& stem, int count);
 
     pid_t keeper() const { return keeper_; }

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-/// What keeper and agent say to each other: one message per packet, no answer is waited for.
+/// The messages between keeper and agent: one per packet, no answer is waited for.
 namespace ddprun::agent::keeper {
 
 /// Keeper to agent: this signal was sent to `ddprun`. SIGTSTP: stop the workers, the keeper is

@@ -7,9 +7,9 @@
 
 namespace ddprun::launcher {
 
-/// Runs a program found on PATH, with nothing to read and its errors thrown away, and counts the
-/// lines of its output that begin so. 0 when it is not there, fails, or takes too long: it is
-/// killed then. Leaves no descriptor behind, and no child unless it hangs in the kernel.
+/// Runs a program found on PATH, with /dev/null as standard input and error, and counts the lines
+/// of its output that begin so. 0 when it is missing, fails, or takes too long (it is then killed).
+/// Leaves no descriptor behind, and no child unless it hangs in the kernel.
 int count_lines_of(const std::vector<std::string>& command, std::string_view beginning);
 
 }  // namespace ddprun::launcher

@@ -6,15 +6,15 @@
 #include "agent/process/inherited_state.hpp"
 #include "agent/report/report_json.hpp"
 #include "agent/runner/replace_file.hpp"
-#include "launcher/completion.hpp"
-#include "launcher/exit_code.hpp"
-#include "launcher/explain.hpp"
-#include "launcher/job_spec.hpp"
+#include "launcher/explain/exit_code.hpp"
+#include "launcher/explain/explain.hpp"
+#include "launcher/grammar/completion.hpp"
+#include "launcher/grammar/options.hpp"
 #include "launcher/log_folder.hpp"
-#include "launcher/options.hpp"
-#include "launcher/resolving.hpp"
-#include "launcher/surroundings.hpp"
-#include "launcher/who_serves.hpp"
+#include "launcher/resolve/job_spec.hpp"
+#include "launcher/resolve/resolving.hpp"
+#include "launcher/server_placement.hpp"
+#include "launcher/system_info.hpp"
 #include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/base/wall_time.hpp"
 
@@ -33,15 +33,15 @@ int show(const std::string& text) {
                                                   : exit_codes::internal_error;
 }
 
-/// The job ends before it begins: told on the screen in the form that was asked for, and in the
-/// report's file, where the report of an earlier job would lie otherwise.
+/// The job ends before it begins: reported on the screen in the requested form, and in the report
+/// file, which would otherwise still hold the report of an earlier job.
 int refuse(
-    const Failure& failure, const Options& said, const Surroundings& around, bool is_as_torchrun) {
+    const Failure& failure, const Options& said, const SystemInfo& system, bool is_as_torchrun) {
     const int exit_code = exit_code_before_start(failure, is_as_torchrun);
     const auto run_id = said.find("rdzv-id").value_or(Given{}).text;
     const bool is_usage = failure.code == system_code(EINVAL);
     if (said.find("log-format").value_or(Given{}).text == "json") {
-        log::use_json({{"run", run_id}, {"host", around.host_name}});
+        log::use_json({{"run", run_id}, {"host", system.host_name}});
         log::error("job.refused", {{"reason", failure.context}, {"exit_code", exit_code}});
     } else {
         // Two lines at most: what is wrong, and what to do.
@@ -57,7 +57,7 @@ int refuse(
     report.exit_code = exit_code;
     report.reason = failure.context;
     report.run_id = run_id;
-    report.host = around.host_name;
+    report.host = system.host_name;
     if (!said.command.empty()) report.program = said.command.front();
     if (const int problem = agent::replace_file(file->text, agent::report_json(report, utc_time())))
         log::warning(
@@ -66,10 +66,10 @@ int refuse(
     return exit_code;
 }
 
-int complete(const Given& given, const Surroundings& around) {
+int complete(const Given& given, const SystemInfo& system) {
     if (const auto script = completion_script(given.text)) return show(*script);
     const auto failure = usage(given.origin, given.text, "accepted are bash, zsh and fish");
-    return refuse(failure, Options{}, around, false);
+    return refuse(failure, Options{}, system, false);
 }
 
 int fork_and_run(
@@ -96,33 +96,30 @@ int run(
     const char* const* argv,
     const char* const* environment,
     const agent::InheritedState& start) {
-    const auto surroundings = look_around(environment);
+    const auto system = read_system_info(environment);
     const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
-    const auto options = parse_options(arguments, surroundings.environment);
+    const auto options = parse_options(arguments, system.environment);
     if (!options)
         return refuse(
-            options.error(),
-            readable_options(arguments, surroundings.environment),
-            surroundings,
-            false);
+            options.error(), readable_options(arguments, system.environment), system, false);
     if (options->has_flag("help")) return show(help_text());
     if (options->has_flag("version")) return show("ddprun " DDPRUN_VERSION "\n");
 
-    if (const auto given = options->find("print-completion")) return complete(*given, surroundings);
+    if (const auto given = options->find("print-completion")) return complete(*given, system);
 
     const bool is_as_torchrun = is_exit_code_torchruns(*options);
     std::vector<Notice> notices;
-    const auto level = log_level(*options, surroundings.environment, notices);
-    if (!level) return refuse(level.error(), *options, surroundings, is_as_torchrun);
-    auto spec = resolve(*options, surroundings);
-    if (!spec) return refuse(spec.error(), *options, surroundings, is_as_torchrun);
+    const auto level = log_level(*options, system.environment, notices);
+    if (!level) return refuse(level.error(), *options, system, is_as_torchrun);
+    auto spec = resolve(*options, system);
+    if (!spec) return refuse(spec.error(), *options, system, is_as_torchrun);
     spec->notices.insert(spec->notices.begin(), notices.begin(), notices.end());
     if (options->has_flag("explain"))
-        return show(explain(*spec, *options, *level, who_serves(*spec, surroundings)));
+        return show(explain(*spec, *options, *level, server_placement(*spec, system)));
 
     std::string log_notice;
     if (auto made = make_log_folder(spec->output, log_notice); !made)
-        return refuse(made.error(), *options, surroundings, is_as_torchrun);
+        return refuse(made.error(), *options, system, is_as_torchrun);
     if (!log_notice.empty())
         spec->notices.push_back({log::Level::warning, "log.folder_made", log_notice});
 

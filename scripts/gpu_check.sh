@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # scripts/gpu_check.sh [BUILD [--only=WORDS]]: every check that needs a GPU, or those whose names have
-# these words, in under ten minutes without anybody there; a table at the end (tests/gpu/gpu_check.py
+# these words, in under ten minutes unattended; a table at the end (tests/gpu/gpu_check.py
 # says more). Without BUILD (build/release, say) release-tests is built first. Exits 0, 1 when a check
 # failed, 77 with one line where something is missing.
 set -euo pipefail

@@ -37,7 +37,7 @@ begin_batch() {
 say "seeds from $first on, $(nproc) at a time, for $minutes min"
 ends=$((SECONDS + minutes * 60))
 lived=0
-told=0
+reported=0
 while [ "$SECONDS" -lt "$ends" ] || [ ${#running[@]} -gt 0 ]; do
     while [ "$SECONDS" -lt "$ends" ] && [ ${#running[@]} -lt "$(nproc)" ]; do begin_batch; done
     status=0
@@ -56,9 +56,9 @@ while [ "$SECONDS" -lt "$ends" ] || [ ${#running[@]} -gt 0 ]; do
     # One line that moves on a terminal, one every minute elsewhere.
     if [ -t 2 ]; then
         printf '\r%d lives, %d s left ' "$lived" "$((ends > SECONDS ? ends - SECONDS : 0))" >&2
-    elif [ $((SECONDS / 60)) -gt "$told" ]; then
-        told=$((SECONDS / 60))
-        say "$lived lives after $told min"
+    elif [ $((SECONDS / 60)) -gt "$reported" ]; then
+        reported=$((SECONDS / 60))
+        say "$lived lives after $reported min"
     fi
 done
 [ ! -t 2 ] || printf '\n' >&2

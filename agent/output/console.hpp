@@ -8,27 +8,27 @@
 
 namespace ddprun::agent {
 
-/// Our standard output and error as the writer's thread sees them: what was begun on a line there
-/// and by whom, so that whole lines stay whole. Blocks; for the writer's thread only.
+/// Our standard output and error as the writer's thread uses them: which line is unfinished there,
+/// and whose it is, so that whole lines stay whole. Blocks; for the writer's thread only.
 class Console {
 public:
     Console();
 
     /// Writes everything, whatever the descriptor is: a terminal, a pipe whose reader is gone, one
-    /// somebody made non-blocking. An error ends this piece of output and nothing else.
+    /// that was made non-blocking elsewhere. An error ends this piece of output and nothing else.
     void write(int descriptor, std::string_view bytes);
-    /// The same for bytes that are nobody's lines: they begin on a line of their own when somebody
-    /// else's is unfinished, and who comes after unfinished ones does too.
+    /// The same for bytes that are not split into lines: they begin on a line of their own when
+    /// another line is unfinished, and so does what comes after unfinished ones.
     void pass(int descriptor, std::string_view bytes);
 
-    /// Who has begun a line there and not ended it; null: nobody. A terminal that is both is one
+    /// The owner of the unfinished line there; null: there is none. A terminal that is both is one
     /// place.
     const void* line_owner(int descriptor) const { return owners_[place_of(descriptor)]; }
     void set_line_owner(int descriptor, const void* owner) {
         owners_[place_of(descriptor)] = owner;
     }
 
-    /// Grows while anything is taken from us. From any thread.
+    /// Grows while any output is accepted. From any thread.
     std::uint64_t written_bytes() const { return written_bytes_; }
 
 private:

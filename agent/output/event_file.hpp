@@ -8,8 +8,8 @@
 
 namespace ddprun::agent {
 
-/// Appends events to a file, on a thread of its own: a disk that does not answer delays nobody.
-/// What goes wrong is said once in the log; the job goes on. Without a path nothing is done.
+/// Appends events to a file, on a thread of its own: a disk that does not answer delays nothing
+/// else. An error is logged once; the job goes on. Without a path nothing is done.
 class EventFile {
 public:
     explicit EventFile(std::string path);

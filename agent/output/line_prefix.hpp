@@ -7,7 +7,7 @@
 
 namespace ddprun::agent {
 
-/// What one worker's prefix can say.
+/// What one worker's prefix can show.
 struct PrefixValues {
     std::string role;
     int local_rank = 0;

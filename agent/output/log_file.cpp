@@ -29,7 +29,7 @@ LogFile::~LogFile() {
 }
 
 void LogFile::open() {
-    std::error_code ignored;  // opening tells what is wrong
+    std::error_code ignored;  // opening reports what is wrong
     std::filesystem::create_directories(std::filesystem::path{path_}.parent_path(), ignored);
     if (!open_file()) lose(0, errno, "open");
 }

@@ -15,8 +15,8 @@
 namespace ddprun::agent {
 namespace {
 
-/// Whoever looks at it sees the old one or the new one. Where there is something else of that name,
-/// it stays.
+/// A reader of the name sees the old one or the new one. Where there is something else of that
+/// name, it stays.
 void point_latest(const std::string& folder, const std::string& target, const std::string& nonce) {
     const auto fresh = folder + "/.latest-" + nonce;
     std::error_code failed;
@@ -124,7 +124,7 @@ std::optional<StreamRelay> RoundOutput::relay(Stream stream, int local_rank) {
             format(stream, local_rank, route),
             patience(stream)));
     if (relay) return std::move(*relay);
-    // The worker then writes to our own stream itself; files and the report are poorer.
+    // The worker then writes to our own stream itself; files and the report lack that output.
     log::warning("output.inherited", {{"rank", rank}, {"reason", relay.error().describe()}});
     return std::nullopt;
 }
@@ -143,13 +143,13 @@ StreamSink::Format RoundOutput::format(
     return LinePrefix{plan_.prefix, {spec_.role, local_rank, rank, round_.host}};
 }
 
-/// Somebody may be looking at the beginning of a line on a terminal, and where there is only one
-/// worker nobody else writes into it.
+/// The user may be looking at the beginning of a line on a terminal, and where there is only one
+/// worker no other writes into it.
 Duration RoundOutput::patience(Stream stream) const {
     const bool is_for_eyes =
         ::isatty(stream == Stream::out ? STDOUT_FILENO : STDERR_FILENO) == 1 || spec_.nproc == 1;
-    return plan_.format == LogFormat::text && is_for_eyes ? limits::prompt_patience
-                                                          : limits::unfinished_line_patience;
+    return plan_.format == LogFormat::text && is_for_eyes ? limits::prompt_timeout
+                                                          : limits::unfinished_line_timeout;
 }
 
 }  // namespace ddprun::agent

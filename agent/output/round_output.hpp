@@ -36,8 +36,8 @@ private:
     std::optional<StreamRelay> err_;
 };
 
-/// Leads the output of a round's workers where the plan says: lives while they are being started.
-/// On the agent's thread; what blocks is done by the writer.
+/// Connects the output of a round's workers as planned: exists while they are being started. On the
+/// agent's thread; what blocks is done by the writer.
 class RoundOutput {
 public:
     /// `writer` must outlive what it opens.

@@ -77,8 +77,8 @@ void StreamSink::handle(const LinePiece& piece) {
     filtered_text_.append(piece.text).append("\n");
 }
 
-/// What belongs to the line that we have left unfinished there goes on in it. If somebody has ended
-/// that line meanwhile, ours is written again, whole, unless all of it is there already.
+/// What belongs to the line that this sink has left unfinished there continues it. If that line was
+/// ended by other output meanwhile, it is written again, whole, unless all of it is there already.
 void StreamSink::add_to_console(const LinePiece& piece) {
     const auto shown = std::exchange(shown_bytes_, 0);
     const auto* owner = console_.line_owner(targets_.console);
@@ -109,7 +109,7 @@ bool StreamSink::has_unseen() const {
     return is_for_somebody && splitter_.unfinished().text.size() > shown_bytes_;
 }
 
-/// A prompt, a progress bar, dots that are printed one by one: what nobody goes on with is shown.
+/// A prompt, a progress bar, dots printed one by one: a line that does not go on is shown.
 void StreamSink::watch_unfinished_line() {
     if (is_watching_ || !has_unseen()) return;
     is_watching_ = true;

@@ -78,7 +78,7 @@ private:
     std::atomic<int> announced_{0};
     std::atomic<bool> is_paused_{false};
 
-    // Of the bytes at hand.
+    // Of the current bytes.
     std::string time_;
     std::string console_text_;
     std::string file_text_;

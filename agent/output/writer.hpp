@@ -15,8 +15,8 @@ namespace ddprun::agent {
 class Console;
 
 /// The thread that writes to the console and to log files, so that a terminal that is stopped, a
-/// pipe nobody reads or a disk that hangs never stops the agent. Bytes leave in the order they were
-/// given.
+/// pipe without a reader or a disk that hangs never stops the agent. Bytes leave in the order they
+/// were given.
 class Writer {
 public:
     /// `on_room` is posted to `agent` when the backlog, having been full, is half empty again.

@@ -25,7 +25,7 @@ CpuList numbers_of(const std::vector<Cpu>& cpus) {
     return list;
 }
 
-/// Who shares a NUMA node, in order: GPUs, or workers where there are none. `exclusive` and
+/// What shares a NUMA node, in order: GPUs, or workers where there are none. `exclusive` and
 /// `core-complex` divide the node among them, so the share of one does not depend on how many
 /// workers are really started.
 struct Seat {
@@ -204,7 +204,7 @@ private:
     std::vector<int> nodes_of(const std::vector<Gpu>& gpus) const {
         std::vector<int> nodes;
         for (const auto& gpu : gpus) {
-            // With one node there is nothing to know, and firmware often says nothing.
+            // With one node there is nothing to choose, and firmware often names none.
             if (allowed_.is_one_node())
                 nodes.push_back(allowed_.nodes().front());
             else if (gpu.node)

@@ -47,8 +47,8 @@ struct BindingPlan {
 };
 
 /// A worker's NUMA node is that of the GPU whose index is its local rank. Where there are no GPUs
-/// (or where nobody knows where they are) the workers are spread evenly over the nodes that have
-/// CPUs for us, in blocks: neighbours in rank are neighbours in the machine.
+/// (or where their nodes are unknown) the workers are spread evenly over the nodes that have CPUs
+/// for us, in blocks: neighbours in rank are neighbours in the machine.
 ///
 /// Only CPUs in `machine.allowed` are given. What is impossible is not done and becomes a problem:
 /// the job runs all the same. `gpus` are those the workers will see.

@@ -9,7 +9,7 @@
 
 namespace ddprun::agent {
 
-/// Ranks that died, for the workers of other nodes, and where to say so.
+/// Ranks that died, for the workers of other nodes, and where to write them.
 struct DeathNote {
     Endpoint store;
     /// store_names::deaths.
@@ -19,7 +19,7 @@ struct DeathNote {
     bool operator==(const DeathNote&) const = default;
 };
 
-/// What to write in place of what was found: the dead it names, then those of ours that it does
+/// What to write in place of the present text: the ranks it names, then those of ours that it does
 /// not. Nothing when it has them all, or is no list that could grow.
 std::optional<std::string> with_deaths(const std::string& found, const std::vector<int>& ranks);
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-/// What a person asked for about the workers' output, as values. What it means for one stream of
+/// What the user asked for about the workers' output, as values. What it means for one stream of
 /// one worker is stream_route; the names of files are log_layout.
 namespace ddprun::agent {
 
@@ -42,7 +42,7 @@ struct OutputPlan {
     std::vector<RankMask> redirects;
     /// To files and to the console.
     std::vector<RankMask> tee;
-    /// Who is shown on the console; empty: everybody.
+    /// The ranks shown on the console; empty: all.
     std::vector<RankRange> console_ranks;
 
     LogFormat format = LogFormat::text;

@@ -9,7 +9,7 @@
 namespace ddprun::agent {
 namespace {
 
-/// "MIG-GPU-<uuid>/1/0", the older way to name a MIG device, says on which GPU it is.
+/// "MIG-GPU-<uuid>/1/0", the older way to name a MIG device, names its GPU.
 std::string_view gpu_of(std::string_view device) {
     constexpr std::string_view mig = "MIG-";
     if (device.starts_with("MIG-GPU-")) device = device.substr(mig.size());

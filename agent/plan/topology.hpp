@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-/// The machine as far as binding workers to its CPUs needs to know it. A value: read_topology.hpp
+/// The machine as far as it matters for binding workers to its CPUs. A value: read_topology.hpp
 /// reads it from /sys and /proc, tests write it down.
 namespace ddprun::agent {
 
@@ -20,7 +20,7 @@ struct Cpu {
     int socket = 0;
     /// The lowest number among the threads of its physical core stands for the core.
     int core = 0;
-    /// The same for what shares its largest cache; nothing where the machine does not say.
+    /// The same for what shares its largest cache; nothing where the machine does not report it.
     std::optional<int> cache;
 
     bool operator==(const Cpu&) const = default;
@@ -31,7 +31,7 @@ struct Gpu {
     std::string pci_address;
     /// "GPU-5b3c…"
     std::string uuid;
-    /// Nothing where the firmware does not say.
+    /// Nothing where the firmware does not report it.
     std::optional<int> node;
 
     bool operator==(const Gpu&) const = default;

@@ -72,7 +72,7 @@ constexpr std::array variables{
         "DDPRUN_SHUTDOWN_TIMEOUT", [](const Place& p) { return seconds_number(p.plan.grace); }},
 };
 
-/// Set only where the launcher's environment has no word of its own.
+/// Set only where the launcher's environment has no value of its own.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 2> defaults{{
     {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
     {"TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT"},

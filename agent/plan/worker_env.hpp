@@ -11,12 +11,12 @@
 #include <string_view>
 #include <vector>
 
-/// What a worker is told: its environment and its arguments. Names, spellings and values are
+/// What a worker is given: its environment and its arguments. Names, spellings and values are
 /// torchrun's, exactly, with two differences: the restart count is the job's, not this node's, and
 /// the error file is not created beforehand.
 namespace ddprun::agent {
 
-/// Everything about one round on one node that workers are told.
+/// Everything about one round on one node that workers are given.
 struct RoundPlan {
     control::Assignment assignment;
     std::string run_id;

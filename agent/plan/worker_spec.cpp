@@ -4,7 +4,7 @@
 namespace ddprun::agent {
 
 bool is_run_by_python(const WorkerSpec& spec) {
-    // Only the launcher puts -u there: it asks Python not to keep its output back.
+    // Only the launcher puts -u there: with it Python does not buffer its output.
     return spec.arguments.size() > 1 && spec.arguments[1] == "-u";
 }
 

@@ -9,8 +9,8 @@
 
 namespace ddprun::agent {
 
-/// What every worker of this node runs, as the person asked for it: resolved by the launcher,
-/// turned into one process per rank by worker_env and supervise/.
+/// What every worker of this node runs, as the user asked for it: resolved by the launcher, turned
+/// into one process per rank by worker_env and supervise/.
 struct WorkerSpec {
     /// Program found and executable at launch time (absolute or as typed with a slash).
     std::string program;
@@ -21,7 +21,7 @@ struct WorkerSpec {
     std::map<std::string, std::string> environment;
     int nproc = 1;
     std::string role = "default";
-    /// CPUs by local rank (--numa-binding); who is not in it is not bound.
+    /// CPUs by local rank (--numa-binding); a worker that is not in it is not bound.
     std::vector<CpuBinding> bindings;
     /// Each worker sees one GPU only and takes it for its first: LOCAL_RANK is 0, and
     /// CUDA_VISIBLE_DEVICES one entry.
@@ -30,7 +30,7 @@ struct WorkerSpec {
     bool operator==(const WorkerSpec&) const = default;
 };
 
-/// What a person calls the program: the script or module that an interpreter runs, else the
+/// The program's name for the user: the script or module that an interpreter runs, else the
 /// program.
 std::string entrypoint_name(const WorkerSpec& spec);
 

@@ -44,8 +44,8 @@ struct Child::State : std::enable_shared_from_this<Child::State> {
     bool has_exited = false;
 
     /// Not the handle's own wait: woken by mistake, it waits for the process to end and stops the
-    /// whole loop meanwhile. Asio wakes by mistake who gets the place of a descriptor that was
-    /// closed while it still had something to tell.
+    /// whole loop meanwhile. Asio wakes by mistake the wait that takes the place of a descriptor
+    /// that was closed while it still had an event.
     void wait() {
         end->async_wait(
             boost::asio::posix::stream_descriptor::wait_read,
@@ -56,11 +56,12 @@ struct Child::State : std::enable_shared_from_this<Child::State> {
     }
 
     void look() {
-        // The raw status: what Boost.Process makes of it no longer tells exit(15) from SIGTERM.
+        // The raw status: what Boost.Process makes of it no longer distinguishes exit(15) from
+        // SIGTERM.
         int status = 0;
         boost::system::error_code ec;
         if (handle->running(status, ec)) return wait();
-        // The status of a child of ours cannot be missing unless somebody else took it.
+        // The status of a child of ours cannot be missing unless other code took it.
         require(!ec, waited_by_another);
         end_with(status);
     }
@@ -80,7 +81,7 @@ Result<Child> Child::watch(boost::asio::io_context& io, pid_t pid, OnExit on_exi
     state->on_exit = std::move(on_exit);
     if (state->descriptor < 0) {
         auto waiter = ExitWaiter::start(io, pid, [state = state.get()] {
-            // Only we reap it: until here its number belongs to nobody else.
+            // Only we reap it: until here its number belongs to no other process.
             int status = 0;
             require(::waitpid(state->pid, &status, WNOHANG) == state->pid, waited_by_another);
             state->end_with(status);

@@ -13,18 +13,17 @@
 
 namespace ddprun::agent {
 
-/// A process we started, from its pid on: told what to do, and asked how it ended.
+/// A process we started, from its pid on: gets signals, and reports how it ended.
 ///
 /// Waits for exactly this pid (on a pidfd, or with a thread where there is none) and reaps it, then
-/// calls `on_exit` once. A signal goes through the pidfd, or to a process that is not yet
-/// reaped, so it can never hit a stranger that got the number later.
-/// Destroying a Child neither kills nor waits; who does it early leaves a zombie to `OrphanReaper`.
-/// Used on the agent's thread only.
+/// calls `on_exit` once. A signal goes through the pidfd, or to a process that is not yet reaped,
+/// so it can never hit another one that got the number later. Destroying a Child neither kills nor
+/// waits; done early, it leaves a zombie to `OrphanReaper`. Used on the agent's thread only.
 class Child {
 public:
     using OnExit = std::function<void(WorkerExit)>;
 
-    /// Requires: `pid` is a child of this process that nobody else waits for. Fails when there is
+    /// Requires: `pid` is a child of this process that nothing else waits for. Fails when there is
     /// neither a descriptor for it nor a thread.
     static Result<Child> watch(boost::asio::io_context& io, pid_t pid, OnExit on_exit);
 

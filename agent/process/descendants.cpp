@@ -23,7 +23,7 @@
 namespace ddprun::agent {
 namespace {
 
-/// Processes one walk keeps in mind; of a wider tree the rest is found by the next walk.
+/// Processes that one walk records; of a wider tree the rest is found by the next walk.
 constexpr std::size_t walk_capacity = 8192;
 constexpr Duration shortest_pause = std::chrono::microseconds(100);
 constexpr Duration longest_pause = std::chrono::milliseconds(10);
@@ -77,7 +77,7 @@ bool visit_children_of_thread(pid_t process, pid_t thread, Visit visit) {
     return true;
 }
 
-/// The same for all threads of a process. False when /proc does not tell.
+/// The same for all threads of a process. False when /proc does not show them.
 template <class Visit>
 bool visit_children(pid_t process, Visit visit) {
     PathBuffer path;
@@ -110,9 +110,9 @@ struct Found {
     bool is_meant;
 };
 
-/// Visits every descendant but `excluded` and what is below those, children before their parent
-/// is visited: a parent that dies of the visit takes nobody out of sight.
-/// `is_meant(pid, parent_is_meant)` is asked on the way down. False when /proc does not tell.
+/// Visits every descendant but `excluded` and what is below those, children before their parent is
+/// visited: a parent that dies of the visit hides none of them. `is_meant(pid, parent_is_meant)` is
+/// called on the way down. False when /proc does not show them.
 template <class IsMeant, class Visit>
 bool walk(Pids excluded, IsMeant is_meant, Visit visit) {
     // Only the thread that kills walks, and never inside itself.
@@ -218,7 +218,7 @@ KernelPlace kernel_place_of(pid_t pid) {
     ProcFile file(path.data(), O_RDONLY);
     KernelPlace place{};
     if (file.is_open()) file.read(std::span{place}.first(place.size() - 1));
-    // "0": running, or not ours to know.
+    // "0": running, or not shown to us.
     if (place[0] == '0') place[0] = '\0';
     return place;
 }
@@ -263,8 +263,8 @@ int signal_session_of(pid_t session, int signal) {
 Stuck kill_descendants(Duration timeout, Pids excluded) {
     const auto give_up_at = Clock::now() + timeout;
     auto pause = shortest_pause;
-    // The kernel's list of children may miss one that comes or goes while it is read: none is
-    // believed when the kernel knows of no child at all, or when none was seen twice.
+    // The kernel's list of children may miss one that comes or goes while it is read: an empty one
+    // counts only when the kernel has no child at all, or when it was read twice.
     int empty_walks = 0;
     for (;;) {
         int seen = 0;
@@ -283,9 +283,9 @@ Stuck kill_descendants(Duration timeout, Pids excluded) {
 }
 
 int reap_orphans(Pids watched) {
-    // Orphans are given to the first thread that lives, processes we start belong to the spawner's:
-    // looking at the first thread's children only, a worker that ended before anybody was told its
-    // pid is never taken for an orphan.
+    // Orphans are given to the first living thread, processes we start belong to the spawner's:
+    // looking at the first thread's children only, a worker that ended before its pid was reported
+    // is never taken for an orphan.
     int reaped = 0;
     const pid_t first_thread = ::getpid();
     visit_children_of_thread(first_thread, first_thread, [&](pid_t pid) {

@@ -12,13 +12,13 @@
 #include <vector>
 
 /// The processes below this one, whatever session, group or environment they gave themselves: the
-/// caller is a child subreaper, so who loses its parent becomes the caller's child.
+/// caller is a child subreaper, so a process that loses its parent becomes the caller's child.
 ///
 /// The keeper uses this while memory may be exhausted and after a fork: nothing here allocates,
-/// locks or throws, except where said. Needs /proc; without it see keeper.cpp.
+/// locks or throws, except where stated. Needs /proc; without it see keeper.cpp.
 namespace ddprun::agent {
 
-/// A process as /proc tells it.
+/// A process as /proc shows it.
 struct ProcessEntry {
     pid_t pid = 0;
     pid_t parent = 0;
@@ -52,14 +52,14 @@ void become_subreaper();
 bool has_any_child();
 
 /// Fills `pids` with the direct children of this process, zombies included; returns how many there
-/// are, which may be more than fit. -1 when /proc does not tell.
+/// are, which may be more than fit. -1 when /proc does not show them.
 int list_children(std::span<pid_t> pids);
 
 /// Where in the kernel the first thread of a process is: "do_wait", "poll_schedule_timeout". Empty
-/// when that is not told.
+/// when that is not shown.
 using KernelPlace = std::array<char, 48>;
 KernelPlace kernel_place_of(pid_t pid);
-/// R, S, D, T, Z ...; '?' when that is not told.
+/// R, S, D, T, Z ...; '?' when that is not shown.
 char state_of(pid_t pid);
 
 /// Every descendant, zombies included. Allocates.
@@ -73,8 +73,8 @@ int signal_descendants(int signal, Pids excluded = {});
 int signal_session_of(pid_t session, int signal);
 
 /// SIGKILLs every descendant but `excluded` (and what is below those), reaps them by pid, again and
-/// again until there is none, at most `timeout` long. Returns what is left.
-/// Blocks. Requires: nobody else waits for these children afterwards (their exits are lost).
+/// again until there is none, at most `timeout` long. Returns what is left. Blocks. Requires:
+/// nothing else waits for these children afterwards (their exits are lost).
 Stuck kill_descendants(Duration timeout, Pids excluded = {});
 
 /// Reaps, by pid, the children of this process that have ended and are not among `watched`.

@@ -12,8 +12,8 @@
 
 namespace ddprun::agent {
 
-/// Tells when a process has ended, where there is no descriptor to wait on (a container's filter
-/// refuses pidfd_open, or descriptors have run out): a thread sits in `waitid` for this pid and
+/// Reports when a process has ended, where there is no descriptor to wait on (a container's filter
+/// refuses pidfd_open, or descriptors have run out): a thread blocks in `waitid` for this pid and
 /// leaves the reaping to the owner. Used on the thread of its `io_context`.
 class ExitWaiter {
 public:

@@ -15,14 +15,14 @@ namespace ddprun::agent {
 struct InheritedState {
     sigset_t mask{};
     sigset_t ignored{};
-    /// Our limit of open descriptors may be raised; theirs is not.
+    /// The limit of open descriptors may be raised for ddprun, but not for the workers.
     std::optional<rlimit> descriptor_limit;
 
     static InheritedState capture();
 
     bool ignores(int signal) const { return sigismember(&ignored, signal) == 1; }
 
-    /// Whether ddprun leaves it ignored even if it was told to handle it: a hang-up under nohup.
+    /// Whether ddprun leaves it ignored even if it should handle it: a hang-up under nohup.
     bool keeps_ignoring(int signal) const { return signal == SIGHUP && ignores(signal); }
 
     /// For the workers of a ddprun that handles these: none of them is ignored that is not ignored

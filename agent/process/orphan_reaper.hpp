@@ -11,11 +11,11 @@
 
 namespace ddprun::agent {
 
-/// Buries the orphans that a subreaper is given: grandchildren whose parent ended before them.
-/// Never touches the children that somebody watches. Lives on the agent's thread.
+/// Reaps the orphans that a subreaper is given: grandchildren whose parent ended before them. Never
+/// touches children that are watched elsewhere. Lives on the agent's thread.
 class OrphanReaper {
 public:
-    /// `watched` names the pids that others wait for, at the moment it is asked.
+    /// `watched` returns, at the moment of the call, the pids that are waited for elsewhere.
     OrphanReaper(boost::asio::io_context& io, std::function<std::vector<pid_t>()> watched);
 
 private:

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Files of /sys do not know their size.
+/// Files of /sys report no size.
 std::string text_of(const fs::path& path) {
     std::ifstream file(path);
     std::string text(limits::max_machine_file_bytes, '\0');
@@ -95,7 +95,7 @@ Cpu read_cpu(const fs::path& system, int number, const std::map<int, int>& nodes
     const auto folder = system / "cpu" / ("cpu" + std::to_string(number));
     Cpu cpu{number, 0, 0, number, cache_of(folder)};
     if (const auto node = nodes.find(number); node != nodes.end()) cpu.node = node->second;
-    // Some virtual machines say -1: one socket.
+    // Some virtual machines report -1: one socket.
     cpu.socket = std::max(0, number_in(folder / "topology/physical_package_id").value_or(0));
     const auto threads = list_in(folder / "topology/thread_siblings_list");
     if (!threads.empty()) cpu.core = threads.front();

@@ -31,8 +31,8 @@ constexpr unsigned close_range_cloexec = 4;
 constexpr rlim_t most_descriptors_tried = 1 << 20;
 constexpr std::string_view execute_step = "execute ";
 
-/// What the child did when it failed, for the words of the error. It goes on without `bind`.
-enum class Step : int { begin, enter_directory, place_descriptors, bind, execute };
+/// What the child did when it failed, for the text of the error. It goes on without `bind`.
+enum class Step : int { begin, place_descriptors, bind, execute };
 
 struct ChildFailure {
     Step step;
@@ -64,8 +64,6 @@ struct ChildPlan {
     const char* program;
     char* const* arguments;
     char* const* environment;
-    /// Null: stay.
-    const char* directory;
     std::array<int, 3> stdio;
     const InheritedState* start;
     const Mask* cpus;
@@ -160,12 +158,12 @@ void bind(const ChildPlan& plan) {
     if (::syscall(SYS_sched_setaffinity, 0, plan.cpus->byte_count(), plan.cpus->words()) != 0)
         return report(plan, Step::bind);
     if (plan.memory_nodes->is_empty()) return;
-    // Somebody's own choice (numactl --interleave) stands. Many containers refuse both calls;
-    // memory then comes from where the CPUs are, which is the same as long as there is some.
+    // An explicit choice (numactl --interleave) is kept. Many containers refuse both calls; memory
+    // then comes from where the CPUs are, which is the same as long as there is some.
     int policy = MPOL_DEFAULT;
     if (::syscall(SYS_get_mempolicy, &policy, nullptr, 0UL, nullptr, 0UL) != 0) return;
     if (policy != MPOL_DEFAULT) return;
-    // The kernel takes one bit less than it is told.
+    // The kernel takes one bit less than it is given.
     ::syscall(
         SYS_set_mempolicy,
         MPOL_PREFERRED,
@@ -180,8 +178,6 @@ void bind(const ChildPlan& plan) {
     if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) give_up(plan, Step::begin);
     // The parent may have died before the line above. Never compare with 1: that may be the parent.
     if (::getppid() != plan.parent) ::_exit(exit_codes::not_executable);
-    if (plan.directory != nullptr && ::chdir(plan.directory) != 0)
-        give_up(plan, Step::enter_directory);
     if (!place_descriptors(plan.stdio)) give_up(plan, Step::place_descriptors);
     close_the_rest_on_exec();
     if (plan.start->descriptor_limit) ::setrlimit(RLIMIT_NOFILE, &*plan.start->descriptor_limit);
@@ -272,12 +268,11 @@ private:
 std::string describe(const SpawnSpec& spec, const ChildFailure& failure) {
     switch (failure.step) {
         case Step::begin: return "start " + spec.program;
-        case Step::enter_directory: return "enter directory " + spec.directory;
         case Step::place_descriptors: return "hand stdin, stdout and stderr to " + spec.program;
         case Step::bind: return "bind to CPUs " + agent::describe(spec.binding.cpus);
         case Step::execute: break;
     }
-    // The kernel says "no such file" also about what a file needs in order to run.
+    // The kernel reports "no such file" also about what a file needs in order to run.
     const bool is_there =
         failure.error_number == ENOENT && ::access(spec.program.c_str(), F_OK) == 0;
     return std::string{execute_step} + spec.program +
@@ -303,7 +298,6 @@ Result<pid_t> spawn(const SpawnSpec& spec) {
         spec.program.c_str(),
         arguments.data(),
         environment.data(),
-        spec.directory.empty() ? nullptr : spec.directory.c_str(),
         {spec.standard_input, spec.standard_output, spec.standard_error},
         &spec.start,
         &cpus,

@@ -12,7 +12,7 @@
 
 namespace ddprun::agent {
 
-/// One process to start. Text is given as the kernel wants it: nothing is expanded or searched.
+/// One process to start. Text is given as the kernel expects it: nothing is expanded or searched.
 struct SpawnSpec {
     static constexpr int inherit = -1;
 
@@ -22,13 +22,11 @@ struct SpawnSpec {
     std::vector<std::string> arguments;
     /// "NAME=value", the whole environment.
     std::vector<std::string> environment;
-    /// Empty: that of the agent.
-    std::string directory;
     /// Made before the start, with what is missing above it; that it cannot be is no reason not to
     /// start. Empty: none.
     std::string folder_to_make;
-    /// Descriptors that become 0, 1 and 2. They stay the caller's, who keeps them open until the
-    /// outcome is known.
+    /// Descriptors that become 0, 1 and 2. They stay the caller's, and open until the outcome is
+    /// known.
     int standard_input = inherit;
     int standard_output = inherit;
     int standard_error = inherit;

@@ -18,8 +18,8 @@ namespace ddprun::agent {
 /// The thread that starts processes, so that the agent's never waits for a program start.
 ///
 /// Lives as long as the agent: a process it started is killed by the kernel when this thread ends
-/// (second line behind the keeper; the first line of defence is that nobody destroys a Spawner
-/// while workers run). All calls, and all calls of `on_spawned`, belong to the agent's thread.
+/// (a protection beside the keeper; no Spawner is destroyed while workers run). All calls, and all
+/// calls of `on_spawned`, belong to the agent's thread.
 class Spawner {
 public:
     struct Outcome {
@@ -30,7 +30,7 @@ public:
 
     /// Outcomes are posted to `agent`.
     explicit Spawner(boost::asio::io_context& agent);
-    /// Waits for the program start at hand; what has not begun is dropped without an outcome.
+    /// Waits for the program start in progress; what has not begun is dropped without an outcome.
     ~Spawner();
     Spawner(const Spawner&) = delete;
     Spawner& operator=(const Spawner&) = delete;
@@ -44,8 +44,8 @@ public:
         OnSpawned on_spawned,
         std::function<void()> before_first = [] {});
 
-    /// What has not been started by now comes back as operation_aborted. Of the start at hand the
-    /// outcome still tells the pid: who cancels in order to kill must wait for all outcomes.
+    /// What has not been started by now comes back as operation_aborted. The start in progress
+    /// still reports its pid: a caller that cancels in order to kill must wait for all outcomes.
     void cancel();
 
 private:

@@ -145,7 +145,7 @@ CauseInWords of_killed(int signal, const MachineFacts& facts) {
 }
 
 CauseInWords of_exited(int code, const MachineFacts& facts) {
-    // A data loader's death is told by its parent with an exit code of its own.
+    // A data loader's death is reported by its parent with an exit code of its own.
     if (facts.oom_kills.value_or(0) > 0) {
         auto cause = of_sigkill(facts);
         cause.sentence += "; perhaps a child of this worker";

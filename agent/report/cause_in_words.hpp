@@ -9,7 +9,7 @@
 
 namespace ddprun::agent {
 
-/// What the machine tells about the time in which a worker died. Nothing: it cannot be told here.
+/// Facts of the machine about the time in which a worker died. Nothing: not known here.
 struct MachineFacts {
     /// Processes of the workers' memory cgroup that the kernel killed for lack of memory since the
     /// round's workers were started.
@@ -31,11 +31,11 @@ struct MachineFacts {
     bool operator==(const MachineFacts&) const = default;
 };
 
-/// Why a worker ended as it did, as far as its end and the machine tell.
+/// Why a worker ended as it did, as far as its end and the machine show it.
 struct CauseInWords {
     /// For the headline, where the machine is sure: "out of memory". Else empty.
     std::string brief;
-    /// A sentence, with what to do; empty when the end says everything.
+    /// A sentence, with what to do; empty when the end needs no explanation.
     std::string sentence;
 
     bool operator==(const CauseInWords&) const = default;
@@ -43,8 +43,8 @@ struct CauseInWords {
 
 CauseInWords cause_in_words(const control::WorkerEnd& end, const MachineFacts& facts);
 
-/// Which Python looked in vain for a module, if that is the last thing that `words` tell; else
-/// empty. Most often it is another Python than the person thinks.
+/// Which Python did not find a module, if that is how `words` end; else empty. Most often it is
+/// another Python than the user expects.
 std::string missing_module(const std::string& words, const std::string& python);
 
 /// "512 MiB", "1.5 GiB".

@@ -57,7 +57,7 @@ std::string shortened(std::string text, std::size_t most_bytes) {
     return text;
 }
 
-/// The last lines: where a call stack says what happened.
+/// The last lines: where a call stack shows what happened.
 std::string last_part(std::string text, std::size_t most_bytes) {
     if (text.size() <= most_bytes) return text;
     auto start = text.size() - most_bytes;

@@ -14,7 +14,7 @@ struct ErrorReport {
     std::string message;
     /// The call stack; may be empty.
     std::string details;
-    /// By its own words it died of another's death: the SDK's PeerLost.
+    /// Its message names another worker's death as its cause: the SDK's PeerLost.
     bool is_consequence = false;
     /// When, by its own clock, in seconds since 1970.
     std::optional<std::int64_t> unix_time = std::nullopt;

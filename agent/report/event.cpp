@@ -8,7 +8,7 @@
 namespace ddprun::agent {
 namespace {
 
-// Ordered as torchelastic has them: lines are read by people too.
+// Ordered as in torchelastic: the lines are also read by users.
 using EventJson = nlohmann::ordered_json;
 
 template <class Value>

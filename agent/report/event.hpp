@@ -8,8 +8,8 @@
 
 namespace ddprun::agent {
 
-/// What happened to a node or one of its workers, as torchelastic tells it: a line of the event
-/// file. Fields that torchelastic does not have are in its free-form `metadata`.
+/// What happened to a node or one of its workers, in torchelastic's form: a line of the event file.
+/// Fields that torchelastic does not have are in its free-form `metadata`.
 struct Event {
     enum class State : std::uint8_t {
         rendezvous,
@@ -17,7 +17,7 @@ struct Event {
         start,
         succeeded,
         failed,
-        terminated,  ///< ended because we told it to
+        terminated,  ///< ended because this agent stopped it
     };
     struct Worker {
         int local_rank = 0;

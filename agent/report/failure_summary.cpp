@@ -110,7 +110,7 @@ std::string failure_summary(const JobReport& report, bool has_colour) {
         show_worker(screen, *cause->worker, *cause, first_line(reason).ends_with(message));
     }
     if (const auto others = folded(report); !others.empty()) screen.row("then", others);
-    // Who never was in a round has only just typed it.
+    // A user whose node was never in a round has only just typed it.
     if (report.round >= 0)
         screen.row("job", report.run_id + (report.program.empty() ? "" : ", " + report.program));
     if (report.max_restarts > 0) {

@@ -7,10 +7,10 @@
 
 namespace ddprun::agent {
 
-/// The screen after a job that did not succeed: the first cause first, how it died in words and
-/// why, what it said last, what fell after it, and the exit code. Several lines, each ended by a
+/// The screen after a job that did not succeed: the root cause first, how it died in words and why,
+/// the end of its output, the secondary failures, and the exit code. Several lines, each ended by a
 /// newline; lines of our own stay within 80 columns where the names in them allow it, a worker's
-/// last words are not cut. Empty for a job that succeeded.
+/// lines are not cut. Empty for a job that succeeded.
 ///
 /// Nothing a worker wrote can move the cursor: control characters are shown as `?`.
 std::string failure_summary(const JobReport& report, bool has_colour);

@@ -9,7 +9,7 @@
 
 namespace ddprun::agent {
 
-/// How the job ended, as one node knows it: a value that failure_summary, report_json and
+/// How the job ended, as far as one node knows: a value that failure_summary, report_json and
 /// torchrun_table put into words.
 struct JobReport {
     control::Outcome outcome = control::Outcome::succeeded;
@@ -28,7 +28,7 @@ struct JobReport {
     int round = -1;
     int restarts = 0;
     int max_restarts = 0;
-    /// Workers that ended badly in the last round but were not the first cause: all of this node's,
+    /// Workers that ended badly in the last round but were not the root cause: all of this node's,
     /// then the first of each other node, each in the order of their ends.
     std::vector<control::Consequence> consequences;
     /// Workers of this node that a signal of ours ended after the first failure.

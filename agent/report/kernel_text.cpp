@@ -133,7 +133,7 @@ bool is_oom_kill_of(std::string_view message, int pid) {
 
 bool is_about_crash(std::string_view message, int pid) {
     const auto number = std::to_string(pid);
-    // Every GPU of the machine is meant: Xid 79 (fallen off the bus) names no process.
+    // Every GPU of the machine is meant: Xid 79 ("fallen off the bus") names no process.
     if (contains(message, "NVRM: Xid")) return true;
     const bool is_crash = contains(message, "segfault at ") ||
                           contains(message, "general protection") || contains(message, "trap ") ||

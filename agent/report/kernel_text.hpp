@@ -19,7 +19,7 @@ struct MemoryCgroup {
     bool operator==(const MemoryCgroup&) const = default;
 };
 
-/// From the texts of /proc/self/cgroup and /proc/self/mountinfo. A container may see its cgroup
+/// From the texts of /proc/self/cgroup and /proc/self/mountinfo. A container may have its cgroup
 /// mounted as the root, under the path it has outside, or not at all.
 std::optional<MemoryCgroup> find_memory_cgroup(
     std::string_view proc_cgroup, std::string_view mountinfo);

@@ -6,7 +6,7 @@
 
 namespace ddprun::agent {
 
-/// A worker's words on our screen: tabs and newlines stay, control characters become `?`, so that
+/// A worker's text on our screen: tabs and newlines stay, control characters become `?`, so that
 /// nothing it wrote can move the cursor.
 std::string printable(std::string_view text);
 

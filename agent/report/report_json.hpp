@@ -7,15 +7,15 @@
 
 namespace ddprun::agent {
 
-/// The report for programs: one JSON object on one line, newline included; agent/README.md lists
-/// the fields. Among `--log-format json` it is a line like the others, so it begins with `time`
+/// The report for programs: one JSON object on one line, newline included; docs/report.md lists the
+/// fields. Among `--log-format json` it is a line like the others, so it begins with `time`
 /// (utc_time()) and a `message`. Always valid UTF-8. Also for a job that succeeded.
 std::string report_json(const JobReport& report, const std::string& time);
 
-/// What torchrun leaves in its parent's TORCHELASTIC_ERROR_FILE: the first cause in the form of
+/// What torchrun leaves in its parent's TORCHELASTIC_ERROR_FILE: the root cause in the form of
 /// PyTorch's `@record`, with `errorCode` (negative for a signal). `original` is what the worker
-/// wrote itself, when it is at hand: then its other fields stay. `unix_time` is now.
-/// Requires: the job did not succeed.
+/// wrote itself, where that is available: then its other fields stay. `unix_time` is now. Requires:
+/// the job did not succeed.
 std::string parent_error_json(
     const JobReport& report, const std::string& original, std::int64_t unix_time);
 

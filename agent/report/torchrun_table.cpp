@@ -71,8 +71,8 @@ std::string indented(std::string_view text) {
     return result;
 }
 
-/// Its own words as torchrun chooses among them. What only its agent found is not for this row:
-/// the last lines of its standard error were on the screen already.
+/// Its error message as torchrun chooses it. What only its agent found is not for this row: the
+/// last lines of its standard error were on the screen already.
 std::string_view words_of(const control::WorkerFailure& worker) {
     switch (worker.own_words) {
         case control::WorkerFailure::OwnWords::none: return {};
@@ -107,8 +107,8 @@ std::vector<std::string> lines_of(std::size_t index, const Entry& entry) {
         "  traceback : " + entry.traceback};
 }
 
-/// Everybody else who ended badly, whether by itself or by our signal: torchrun does not tell them
-/// apart. By rank, as there.
+/// All other workers that ended badly, whether by themselves or by our signal: torchrun does not
+/// distinguish them. By rank, as there.
 std::vector<control::Consequence> others_of(const JobReport& report) {
     auto others = report.consequences;
     for (const auto& one : report.stopped)

@@ -23,7 +23,7 @@ struct BlockingThread::State {
     }
 
     std::mutex mutex;
-    /// Null when nobody waits for answers any more.
+    /// Null when answers are not awaited any more.
     boost::asio::io_context* agent;
     boost::asio::io_context queue;
     std::promise<void> done;

@@ -12,12 +12,12 @@ namespace ddprun::agent {
 /// end. Work is done in order; its answer runs on the agent's thread.
 class BlockingThread {
 public:
-    /// What the agent's thread does with what was found; may be empty.
+    /// What the agent's thread does with the result; may be empty.
     using Answer = std::function<void()>;
     using Work = std::function<Answer()>;
 
     explicit BlockingThread(boost::asio::io_context& agent);
-    /// Waits a moment for what was asked; a disk that hangs is left to itself.
+    /// Waits a moment for open work; a disk that hangs is left to itself.
     ~BlockingThread();
     BlockingThread(const BlockingThread&) = delete;
     BlockingThread& operator=(const BlockingThread&) = delete;

@@ -43,7 +43,8 @@ public:
         while (auto desired = with_deaths(expected, note_.ranks)) {
             session_.send(wire::CompareSet{note_.key, expected, *desired});
             auto stored = co_await answer();
-            // What was expected of a key that is not there: nobody wants to know.
+            // The expected text also comes back where there is no such key: no worker asked for
+            // one.
             if (!stored || *stored == *desired || *stored == expected) co_return;
             expected = std::move(*stored);
         }

@@ -9,9 +9,9 @@
 
 namespace ddprun::agent {
 
-/// Writes deaths into the round's store, where workers asked to be told; adds no key where nobody
-/// did. Calls back when they are there, or cannot be within limits::death_notice_timeout: they are
-/// a courtesy to workers elsewhere, and nothing hangs on them.
+/// Writes deaths into the round's store, where workers asked for notices; else adds no key. Calls
+/// back when they are there, or cannot be within limits::death_notice_timeout: they help workers
+/// elsewhere, and nothing depends on them.
 void give_notice(boost::asio::io_context& io, DeathNote note, std::function<void()> on_done);
 
 }  // namespace ddprun::agent

@@ -21,7 +21,7 @@ public:
     /// The node has its place in a round.
     void assigned(const control::Assignment& assignment, Instant now);
     void worker_started(int local_rank, int pid, Instant now);
-    /// `was_told`: after it was told to stop.
+    /// `was_told`: after it was asked to stop.
     void worker_ended(int local_rank, const WorkerExit& exit, bool was_told, Instant now);
     /// The round is over for this node, and it waits for the next one.
     void round_left(Instant now);

@@ -15,9 +15,9 @@
 
 namespace ddprun::agent {
 
-/// `peer_port` and the way to those of others: carries one line each way (supervise/FORMAT.md),
-/// what it means is the machine's business. No call lasts longer than its answer timeout.
-/// Lives on the agent's thread.
+/// `peer_port` and the connections to those of others: carries one line each way
+/// (supervise/FORMAT.md), what it means is decided by the machine. No call lasts longer than its
+/// answer timeout. Lives on the agent's thread.
 class PeerCalls {
 public:
     /// Never called from inside a function of this class.
@@ -34,7 +34,7 @@ public:
     PeerCalls(const PeerCalls&) = delete;
     PeerCalls& operator=(const PeerCalls&) = delete;
 
-    /// Somebody calls. Of too many the one that has waited longest is closed.
+    /// A call came in. Of too many the one that has waited longest is closed.
     void take(net::Tcp::socket socket);
     /// Of one that is gone meanwhile nothing comes.
     void answer(int caller, const std::optional<PeerAnswer>& answer);

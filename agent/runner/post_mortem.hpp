@@ -25,7 +25,7 @@ class PostMortem {
 public:
     struct Death {
         std::string error_file;
-        /// The file belongs to the person's logs and stays.
+        /// The file belongs to the user's logs and stays.
         bool keeps_error_file = false;
         int pid = 0;
         control::WorkerEnd end;
@@ -48,8 +48,8 @@ public:
     void examine(Death death, OnFound on_found);
     /// Whether they exist or not.
     void remove(std::vector<std::string> paths);
-    /// Atomically where the folder allows it: a reader sees the whole text or what was there. The
-    /// log tells when it cannot be written.
+    /// Atomically where the folder allows it: a reader sees the whole text or what was there. A
+    /// file that cannot be written is logged.
     void write(std::string path, std::string text);
 
 private:

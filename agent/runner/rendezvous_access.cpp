@@ -29,7 +29,7 @@ Endpoint own_end(const server::ListenOn& on, std::uint16_t port) {
 
 }  // namespace
 
-/// The resolver cannot be interrupted: its answer may come when nobody waits for it any more.
+/// The resolver cannot be interrupted: its answer may come when it is not awaited any more.
 struct RendezvousAccess::Lookup {
     explicit Lookup(boost::asio::io_context& io) : patience(io) {}
 
@@ -67,9 +67,8 @@ void RendezvousAccess::connect(int link, bool may_host, Duration unanswered_for)
 
 boost::asio::awaitable<void> RendezvousAccess::attempt(int link, Duration unanswered_for) {
     const auto& plan = config_.rendezvous;
-    server::HostingFacts facts;
+    server::PlacementFacts facts;
     facts.endpoint = plan.endpoint;
-    facts.listen_address = plan.listen_host;
     facts.is_static = plan.is_static;
     facts.is_host = plan.is_host;
     facts.max_nodes = config_.nodes.max;
@@ -107,7 +106,7 @@ boost::asio::awaitable<std::vector<std::string>> RendezvousAccess::resolve() {
     co_return lookup->addresses;
 }
 
-server::Hosting RendezvousAccess::settle(server::HostingFacts facts) {
+server::Placement RendezvousAccess::settle(server::PlacementFacts facts) {
     auto hosting = server::decide(facts);
     // A taken port is a new fact; with it the answer is another port, another role or a refusal.
     for (int tries = 0; tries < 2; ++tries) {
@@ -119,13 +118,13 @@ server::Hosting RendezvousAccess::settle(server::HostingFacts facts) {
             return server::Refuse{failed->describe()};
         facts.is_port_in_use = true;
         const auto port = listen->on.port;
-        // A walk through all processes: once, and for a person's last word.
-        if (!port_holder_) port_holder_ = net::who_listens_on(port);
+        // A walk through all processes: once, and again for the text of a refusal.
+        if (!port_holder_) port_holder_ = net::listener_on_port(port);
         facts.held_by = *port_holder_;
         hosting = server::decide(facts);
         if (std::holds_alternative<server::Connect>(hosting)) warn_of_stranger(facts);
         if (!std::holds_alternative<server::Refuse>(hosting)) continue;
-        facts.held_by = net::who_listens_on(port);
+        facts.held_by = net::listener_on_port(port);
         hosting = server::decide(facts);
     }
     const auto* listen = std::get_if<server::Listen>(&hosting);
@@ -134,8 +133,8 @@ server::Hosting RendezvousAccess::settle(server::HostingFacts facts) {
     return hosting;
 }
 
-/// Somebody known who holds the port and is none of ours will hardly be the job's server.
-void RendezvousAccess::warn_of_stranger(const server::HostingFacts& facts) {
+/// A holder of the port that is known and no ddprun is hardly the job's server.
+void RendezvousAccess::warn_of_stranger(const server::PlacementFacts& facts) {
     if (facts.held_by.empty() || facts.is_held_by_ddprun()) return;
     if (std::exchange(has_warned_of_stranger_, true)) return;
     log::warning(
@@ -216,7 +215,7 @@ void RendezvousAccess::interrupt_server(int signal, std::string reason) {
 }
 
 void RendezvousAccess::ask_if_server_is_idle() {
-    if (server_) server_->tell_if_idle();
+    if (server_) server_->report_if_idle();
 }
 
 }  // namespace ddprun::agent

@@ -4,7 +4,7 @@
 #include "agent/agent_config.hpp"
 #include "agent/supervise/agent.hpp"
 #include "rendezvous/client/coordinator_client.hpp"
-#include "rendezvous/server/hosting.hpp"
+#include "rendezvous/server/placement.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
 
 #include <boost/asio/awaitable.hpp>
@@ -19,9 +19,9 @@
 
 namespace ddprun::agent {
 
-/// This node's way to the rendezvous server: asks at every attempt who hosts until a server has
-/// answered, becomes the host where the answer is this node, and connects (to itself over the
-/// loopback, like everybody else).
+/// This node's connection to the rendezvous server: decides at every attempt which node hosts until
+/// a server has answered, becomes the host where that is this node, and connects (to itself over
+/// the loopback, like any other node).
 ///
 /// Lives on the agent's thread; the server it may host has threads of its own.
 class RendezvousAccess {
@@ -29,7 +29,7 @@ public:
     struct Hooks {
         /// Connected, nothing written yet.
         std::function<void(int descriptor)> on_connected;
-        /// What the machine should know. Never called from inside a function of this class.
+        /// Events for the machine. Never called from inside a function of this class.
         std::function<void(Agent::Event)> on_event;
         /// The hosted server has no agent and no job any more.
         std::function<void()> on_server_idle;
@@ -58,8 +58,8 @@ private:
     boost::asio::awaitable<void> attempt(int link, Duration unanswered_for);
     boost::asio::awaitable<std::vector<std::string>> resolve();
     /// What to do after all, once listening was tried where that was the answer.
-    server::Hosting settle(server::HostingFacts facts);
-    void warn_of_stranger(const server::HostingFacts& facts);
+    server::Placement settle(server::PlacementFacts facts);
+    void warn_of_stranger(const server::PlacementFacts& facts);
     std::optional<Failure> host(const server::Listen& listen);
     std::optional<Failure> host_at(std::uint16_t port, const server::Listen& listen);
     void open(int link, Endpoint endpoint);
@@ -72,7 +72,7 @@ private:
     /// Of the endpoint's port, when it was taken first.
     std::optional<std::string> port_holder_;
     bool has_warned_of_stranger_ = false;
-    /// Empty while it is being found out who hosts.
+    /// Empty until it is decided which node hosts.
     std::map<int, std::unique_ptr<client::CoordinatorClient>> links_;
 };
 

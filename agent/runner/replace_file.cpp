@@ -24,12 +24,12 @@ int write_to(const std::string& path, int flags, std::string_view text) {
         else if (errno != EINTR)
             problem = errno;
     }
-    // A full disk on a network is told here.
+    // A full disk on a network is reported here.
     if (::close(file) != 0 && problem == 0) problem = errno;
     return problem;
 }
 
-/// A device, a pipe or a link: /dev/null must stay what it is, for everybody on the machine.
+/// A device, a pipe or a link: /dev/null must stay what it is, for the whole machine.
 bool must_stay(const std::string& path) {
     struct stat there {};
     return ::lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode);

@@ -27,7 +27,7 @@ std::string own_listen_host(const AgentConfig& config) {
     const auto& meeting = config.rendezvous.endpoint.host;
     const bool is_only_node = config.nodes.max == 1 && config.nodes.spares == 0;
     const bool is_local = meeting == "localhost" || meeting == "127.0.0.1";
-    // With --local-addr the workers are told that address.
+    // With --local-addr the workers get that address.
     return is_only_node && is_local && config.local_addr.empty() ? "127.0.0.1" : "";
 }
 

@@ -27,7 +27,7 @@ struct PortRange {
 };
 
 /// Where this node's own listeners listen: a numeric address, or empty for everywhere. The only
-/// node of a job that meets on the loopback interface has no callers elsewhere.
+/// node of a job whose rendezvous is on the loopback interface has no callers elsewhere.
 std::string own_listen_host(const AgentConfig& config);
 
 /// Listens on a port of the range whose successor is free too, the first one from a random place
@@ -35,8 +35,8 @@ std::string own_listen_host(const AgentConfig& config);
 Result<net::Tcp::acceptor> listen_in_range(
     boost::asio::io_context& io, const std::string& host, PortRange range, Random& random);
 
-/// The worker stores of this node on one thread of their own: each round gets a fresh keyspace on
-/// a port of its own, so that nobody ever reads what an earlier round wrote.
+/// The worker stores of this node on one thread of their own: each round gets a fresh keyspace on a
+/// port of its own, so that no worker ever reads what an earlier round wrote.
 class RoundStores {
 public:
     using OnOpened = std::function<void(Result<std::uint16_t>)>;
@@ -51,7 +51,7 @@ public:
     void open(OnOpened on_opened);
     /// Its clients read what was sent to them before they see its end.
     void close(std::uint16_t port);
-    /// Until nobody listens on the port of a store that was closed: somebody else is about to.
+    /// Until nothing listens on the port of a store that was closed: another process is about to.
     void wait_until_closed();
 
     /// From any thread; `answer` is called on the stores' own.

@@ -10,7 +10,7 @@
 
 namespace ddprun::agent {
 
-/// Connects once to the round's store: what the workers are about to do, said in better words when
+/// Connects once to the round's store: what the workers are about to do, with a clearer error when
 /// it fails (wrong interface, firewall). Calls back with an empty text when it answered, else with
 /// why it did not within limits::store_reachability_timeout.
 void check_store(

@@ -88,7 +88,7 @@ void WorkerProcesses::on_spawned(const Spawner::Outcome& outcome) {
     auto child = Child::watch(
         io_, pid, [this, local_rank](WorkerExit exit) { on_exited(local_rank, std::move(exit)); });
     if (!child) {
-        // Nobody could tell when it ends: better no worker than a lost one.
+        // Its end could not be detected: better no worker than a lost one.
         ::kill(pid, SIGKILL);
         log::error("worker.not_watched", {{"reason", child.error().describe()}});
         return on_event_(Agent::WorkerExited{
@@ -137,7 +137,7 @@ int WorkerProcesses::count_remains() {
     // Without a child nothing of a round can be left.
     if (leaders.empty() && !has_any_child()) return 0;
     const int count = signal_descendants(0, leaders);
-    // The list of children may miss one that moves while it is read: none is believed twice.
+    // The list of children may miss one that moves while it is read: an empty one is read twice.
     return count > 0 ? count : signal_descendants(0, leaders);
 }
 

@@ -20,8 +20,8 @@
 
 namespace ddprun::agent {
 
-/// The processes of this node's current round: starts them, watches them, signals them as told.
-/// Lives on the agent's thread. Knows nothing of why.
+/// The processes of this node's current round: starts them, watches them, signals them as ordered.
+/// Lives on the agent's thread. Why is not decided here.
 class WorkerProcesses {
 public:
     using OnEvent = std::function<void(Agent::Event)>;

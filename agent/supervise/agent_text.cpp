@@ -5,6 +5,7 @@
 #include "rendezvous/control/text.hpp"
 
 #include <string>
+#include <type_traits>
 
 namespace ddprun::agent {
 namespace {
@@ -29,6 +30,16 @@ std::string answer_text(const std::optional<PeerAnswer>& answer) {
     return answer ? trimmed_line(encode(*answer)) : "nothing";
 }
 
+template <class Effect>
+std::string describe_effect(const Effect& effect) {
+    if constexpr (std::is_constructible_v<ServerLink::Effect, Effect>)
+        return describe(ServerLink::Effect{effect});
+    else if constexpr (std::is_constructible_v<FailureReport::Effect, Effect>)
+        return describe(FailureReport::Effect{effect});
+    else
+        return describe(WorkerGroup::Effect{effect});
+}
+
 }  // namespace
 
 std::string describe(const Agent::Event& event) {
@@ -39,14 +50,9 @@ std::string describe(const Agent::Event& event) {
             [](const A::StoreOpened& e) { return "store opened port=" + std::to_string(e.port); },
             [](const A::StoreFailed& e) { return "store failed: " + e.reason; },
             [](A::HostingStarted) { return std::string{"hosting started"}; },
-            [](const A::LinkOpened& e) {
-                return "link opened " + link_text(e.link) + " as " + e.socket_addr;
-            },
-            [](const A::LinkClosed& e) {
-                return "link closed " + link_text(e.link) + ": " +
-                       std::string{describe(e.trouble)} + ": " + e.reason;
-            },
-            [](const A::ConnectRefused& e) { return "connect refused: " + e.reason; },
+            [](const A::LinkOpened& e) { return describe(ServerLink::Event{e}); },
+            [](const A::LinkClosed& e) { return describe(ServerLink::Event{e}); },
+            [](const A::ConnectRefused& e) { return describe(ServerLink::Event{e}); },
             [](const A::Received& e) {
                 return "received " + link_text(e.link) + ' ' + control::describe(e.message);
             },
@@ -57,10 +63,7 @@ std::string describe(const Agent::Event& event) {
             [](const A::WorkerExited& e) {
                 return "worker exited " + worker_text(e.local_rank) + ": " + e.exit.describe();
             },
-            [](const A::FailureExplained& e) {
-                return "failure explained " + round_text(e.round) + ' ' +
-                       worker_text(e.local_rank) + ": " + e.message;
-            },
+            [](const A::FailureExplained& e) { return describe(FailureReport::Event{e}); },
             [](const A::RemainsCounted& e) {
                 return "remains counted: " + std::to_string(e.count);
             },
@@ -68,7 +71,7 @@ std::string describe(const Agent::Event& event) {
                 return "store checked " + round_text(e.round) + ": " +
                        (e.failure.empty() ? "answered" : e.failure);
             },
-            [](const A::NoticeGiven& e) { return "notice given " + round_text(e.round); },
+            [](const A::NoticeGiven& e) { return describe(FailureReport::Event{e}); },
             [](const A::PeerAsked& e) {
                 return "peer asked caller=" + std::to_string(e.caller) + ' ' +
                        trimmed_line(encode(e.vouch));
@@ -88,11 +91,6 @@ std::string describe(const Agent::Effect& effect) {
         Overloaded{
             [](A::OpenStore) { return std::string{"open store"}; },
             [](const A::CloseStore& e) { return "close store port=" + std::to_string(e.port); },
-            [](const A::Connect& e) { return "connect " + link_text(e.link); },
-            [](const A::Send& e) {
-                return "send " + link_text(e.link) + ' ' + control::describe(e.message);
-            },
-            [](const A::CloseLink& e) { return "close " + link_text(e.link); },
             [](const A::SpawnWorkers& e) {
                 return "spawn workers " + round_text(e.assignment.round) +
                        " first_rank=" + std::to_string(e.assignment.rank_base) +
@@ -101,15 +99,6 @@ std::string describe(const Agent::Effect& effect) {
             },
             [](const A::CheckStore& e) {
                 return "check store " + round_text(e.round) + ' ' + e.store.to_string();
-            },
-            [](const A::GiveNotice& e) {
-                std::string text = "give notice " + round_text(e.round) + " deaths=";
-                for (const int rank : e.note.ranks)
-                    text += (text.back() == '=' ? "" : ",") + std::to_string(rank);
-                return text;
-            },
-            [](const A::ExplainFailure& e) {
-                return "explain failure " + round_text(e.round) + ' ' + worker_text(e.local_rank);
             },
             [](const A::CleanUpRound& e) { return "clean up " + round_text(e.round); },
             [](const Neighbours::Ask& e) {
@@ -123,15 +112,9 @@ std::string describe(const Agent::Effect& effect) {
                 return std::string{e.ends_at ? "set" : "clear"} + " fence";
             },
             [](const A::InterruptServer& e) { return "interrupt server: " + e.reason; },
-            [](const A::NoteWaiting& e) {
-                return "note waiting: " + std::string{describe(e.trouble)} + ": " + e.reason;
-            },
-            [](const A::NoteStandby& e) { return "note standby: " + e.reason; },
             [](const A::NoteStopping& e) {
                 return "note stopping " + round_text(e.round) + ": " + e.reason;
             },
-            [](const A::NoteServerLost& e) { return "note server lost: " + e.reason; },
-            [](A::NoteServerBack) { return std::string{"note server back"}; },
             [](const A::NoteStale& e) { return "note stale: " + e.what; },
             [](const A::NoteStuck& e) {
                 return "note stuck: " + std::to_string(e.local_ranks.size()) + " workers, " +
@@ -141,21 +124,9 @@ std::string describe(const Agent::Effect& effect) {
                 return "finish " + std::string{control::name_of(e.report.outcome)} +
                        " exit_code=" + std::to_string(e.report.exit_code);
             },
-            [](const auto& order) { return describe(WorkerGroup::Effect{order}); },
+            [](const auto& of_a_part) { return describe_effect(of_a_part); },
         },
         effect);
-}
-
-std::string_view describe(Agent::Trouble trouble) {
-    switch (trouble) {
-        case Agent::Trouble::unresolved: return "name does not resolve";
-        case Agent::Trouble::refused: return "connection refused";
-        case Agent::Trouble::no_answer: return "no answer";
-        case Agent::Trouble::wrong_protocol: return "something else answers";
-        case Agent::Trouble::wrong_version: return "a server of another version answers";
-        case Agent::Trouble::lost: return "connection lost";
-    }
-    return "?";
 }
 
 std::string_view name_of(Agent::Phase phase) {

@@ -15,7 +15,7 @@ void Neighbours::enter(int round, std::vector<control::Neighbour> neighbours) {
 }
 
 void Neighbours::become(const Nonce& self) {
-    // Numbers of questions are never used again: an old answer must find nobody.
+    // Numbers of questions are never used again: an old answer must match none.
     const int last_id = last_id_;
     *this = Neighbours(self);
     last_id_ = last_id;
@@ -54,12 +54,12 @@ std::optional<PeerAnswer> Neighbours::answer(
     if (vouch.round < round_ || disowned_.contains(vouch.node))
         return PeerAnswer{Kind::disowned, round_};
     heard_[vouch.node] = now;
-    if (heard_.size() > limits::max_vouched_nodes) forget_the_oldest();
+    if (heard_.size() > limits::max_probing_nodes) forget_the_oldest();
     return PeerAnswer{Kind::vouched, round_};
 }
 
-/// Strangers may fill the list, but nobody is disowned for it: who is not in it any more counts as
-/// heard when the last one was dropped.
+/// Other peers may fill the list, but no suspect is confirmed for it: a node that is not in it any
+/// more counts as heard when the last one was dropped.
 void Neighbours::forget_the_oldest() {
     const auto oldest =
         std::min_element(heard_.begin(), heard_.end(), [](const auto& a, const auto& b) {
@@ -76,7 +76,7 @@ std::optional<control::NeighbourHeard> Neighbours::on_asked_about(
     const auto heard_at = found != heard_.end() ? std::optional{found->second} : forgotten_at_;
     control::NeighbourHeard said{ask.node, round_};
     if (heard_at) said.heard_ago = now - *heard_at;
-    const bool is_heard = said.heard_ago && *said.heard_ago <= limits::vouch_window;
+    const bool is_heard = said.heard_ago && *said.heard_ago <= limits::probe_window;
     if (ask.disowns && !is_heard) disowned_.insert(ask.node);
     said.is_disowned = disowned_.contains(ask.node);
     return said;

@@ -14,11 +14,11 @@
 
 namespace ddprun::agent {
 
-/// What the neighbours of a round do for each other while somebody does not hear the server: who
-/// vouched for us, whom we vouched for, and whom we promised not to vouch for any more. All of it
-/// ends with the round. The whole rule, with its times: agent/README.md, "The fence".
+/// What the neighbours of a round do for each other while one does not hear the server: which of
+/// them answered our probes, whose probes we answered, and whose we promised not to answer any
+/// more. All of it ends with the round. The whole rule, with its times: docs/fence.md.
 ///
-/// A plain value: `Agent` says when to ask and what follows.
+/// A plain value: `Agent` decides when to probe and what follows.
 class Neighbours {
 public:
     /// One question. Answered by `on_answer` within limits::peer_answer_timeout.
@@ -30,10 +30,10 @@ public:
         bool operator==(const Ask&) const = default;
     };
 
-    /// In no round yet, but it may be asked already by who is told of the first one earlier.
+    /// In no round yet; a node that got the first assignment earlier may probe it already.
     explicit Neighbours(const Nonce& self) : self_(self) {}
 
-    /// Another round: what was asked or promised before means nothing any more.
+    /// Another round: questions and promises of the one before are void.
     void enter(int round, std::vector<control::Neighbour> neighbours);
     /// In no round any more, and with another name.
     void become(const Nonce& self);
@@ -41,26 +41,26 @@ public:
     // ---- for ourselves ----
 
     std::size_t count() const { return neighbours_.size(); }
-    /// A vouch to each of them.
+    /// A probe to each of them.
     std::vector<Ask> ask_all(Instant now);
-    /// Without an answer: nobody was there in time. One that nobody waits for is ignored.
+    /// Without an answer: none came in time. Ignored when the question is not open any more.
     void on_answer(int id, const std::optional<PeerAnswer>& answer);
     /// Each of the round's first questions has been answered, or will not be.
     bool is_reach_known() const { return open_.empty() || open_.begin()->first > last_of_first_; }
-    /// How many of them have ever answered in this round, whatever they said.
+    /// How many of them have ever answered in this round, whatever the answer.
     int reached_count() const { return static_cast<int>(reached_.size()); }
-    /// When the last vouch that was answered with `vouched` was sent.
+    /// When the last probe that was answered with `vouched` was sent.
     std::optional<Instant> vouched_at() const { return vouched_at_; }
-    /// A neighbour is in a later round: ours is over, whether or not the server could tell us.
+    /// A neighbour is in a later round: ours is over, whether or not the server reported it.
     bool is_round_over() const { return is_round_over_; }
 
     // ---- for the others ----
 
-    /// Nothing: not meant for us, and not worth a word.
-    /// `has_standing`: the server may still count us in; else our word is worth nothing.
+    /// Nothing: not meant for us, and not answered. `has_standing`: the server may still count this
+    /// node as a member; else its answer is worth nothing.
     std::optional<PeerAnswer> answer(const PeerVouch& vouch, bool has_standing, Instant now);
-    /// To the server. Who was not heard lately is disowned with it, if the server wants that.
-    /// Nothing: it asks about another round.
+    /// To the server. With it, a node that was not heard lately is confirmed as suspect, if the
+    /// server requests that. Nothing: the question is about another round.
     std::optional<control::NeighbourHeard> on_asked_about(const control::Ask& ask, Instant now);
 
 private:
@@ -75,7 +75,7 @@ private:
     int round_ = -1;
     std::vector<control::Neighbour> neighbours_;
     int last_id_ = 0;
-    /// Number of the last question of the first time that everybody was asked.
+    /// Number of the last of the round's first questions.
     int last_of_first_ = 0;
     std::map<int, Question> open_;
     std::set<Nonce> reached_;

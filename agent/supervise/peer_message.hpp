@@ -9,16 +9,16 @@
 #include <string>
 #include <string_view>
 
-/// What agents say to each other on `peer_port`: one line, one line back, and the connection is
-/// over (FORMAT.md here).
+/// The messages between agents on `peer_port`: one line, one line back, and the connection is over
+/// (FORMAT.md here).
 namespace ddprun::agent {
 
 /// No line is longer, its line feed included.
 inline constexpr std::size_t max_peer_line_bytes = 128;
 
-/// "I am alive, as `node` in this round."
+/// A probe: `node` is alive and in this round.
 struct PeerVouch {
-    /// Whom it is meant for: a port may belong to somebody else by now.
+    /// The agent it is meant for: a port may belong to another process by now.
     Nonce to;
     Nonce node;
     int round = 0;
@@ -28,12 +28,12 @@ struct PeerVouch {
 
 struct PeerAnswer {
     enum class Kind : std::uint8_t {
-        vouched,    ///< the server will hear of it when it asks
-        disowned,   ///< no further vouch is answered, or the round is over
-        elsewhere,  ///< this agent is not in that round, or hears nobody itself
+        vouched,    ///< is reported to the server when it asks
+        disowned,   ///< no further probe is answered, or the round is over
+        elsewhere,  ///< the agent is not in that round, or does not hear the server itself
     };
     Kind kind = Kind::elsewhere;
-    /// In which round who answers is; -1: none.
+    /// The round of the answering agent; -1: none.
     int round = -1;
 
     bool operator==(const PeerAnswer&) const = default;

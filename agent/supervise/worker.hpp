@@ -22,7 +22,7 @@ namespace ddprun::agent {
 ///   gone     --StopRequested-->   gone       SignalSession(signal): what the leader left behind
 ///
 /// Only the leader is signalled while it lives, so that it can still save with its data loaders
-/// alive. What remains of its session after `gone` is the group's business (WorkerGroup).
+/// alive. What is left of its session after `gone` is handled by WorkerGroup.
 class Worker {
 public:
     enum class State : std::uint8_t { starting, running, stopping, gone };
@@ -66,7 +66,7 @@ public:
     const std::optional<WorkerExit>& exit() const { return exit_; }
 
 private:
-    /// What was asked of it, whatever it does.
+    /// The request, whatever the process does.
     enum class Wanted : std::uint8_t { alive, stopped, killed };
 
     void request_stop(const StopRequested& request, std::vector<Effect>& out);

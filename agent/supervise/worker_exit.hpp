@@ -7,9 +7,9 @@
 
 namespace ddprun::agent {
 
-/// How a worker's life ended, translated once at the border (process/child.cpp, process/spawn.cpp).
-/// Inside the program a wait status does not exist as a number: exit(15) and a death by SIGTERM
-/// cannot be mistaken for each other.
+/// How a worker ended, translated once at the edge (process/child.cpp, process/spawn.cpp). Inside
+/// the program a wait status does not exist as a number: exit(15) and a death by SIGTERM cannot be
+/// mistaken for each other.
 class WorkerExit {
 public:
     struct Exited {
@@ -27,8 +27,8 @@ public:
         std::string path;
         bool operator==(const NotExecuted&) const = default;
     };
-    /// The system could not start a process just now (no memory, too many processes, ...): this
-    /// says nothing about the program, and the next attempt may succeed.
+    /// The system could not start a process just now (no memory, too many processes, ...): the
+    /// program may be in order, and the next attempt may succeed.
     struct NotStarted {
         std::string reason;
         bool operator==(const NotStarted&) const = default;

@@ -26,7 +26,7 @@ namespace ddprun::agent {
 ///   stopping  --still there after limits::kill_descendants_timeout-->  FoundStuck, once
 ///
 /// The group does not judge: whether a death is the round's first failure, and what follows from
-/// it, is the agent's business (Agent).
+/// it, is decided by Agent.
 class WorkerGroup {
 public:
     enum class State : std::uint8_t { starting, running, succeeded, stopping, ended };
@@ -118,7 +118,7 @@ public:
     explicit WorkerGroup(int worker_count);
 
     void handle(Event event, Instant now, std::vector<Effect>& out);
-    /// Since then a SIGKILL is this group's doing.
+    /// From then on a SIGKILL comes from this group.
     bool has_killed() const { return stuck_at_.has_value(); }
     std::optional<Instant> next_deadline() const;
 
@@ -149,7 +149,7 @@ private:
     /// When processes that survive SIGKILL are reported.
     std::optional<Instant> stuck_at_;
     int remains_ = 0;
-    /// What remains of the workers gets this once, when their last leader is gone.
+    /// Processes left of the workers get this once, when their last leader is gone.
     std::optional<int> signal_for_remains_;
 };
 

@@ -24,7 +24,7 @@ MakeGpuNetwork open_cuda_part() {
     gpu::require_part(
         file,
         "this build has no CUDA part, since there was no nvcc or no cuDNN; get them "
-        "(scripts/cuda_deps.sh cudnn) and build it anew");
+        "(scripts/cuda_deps.sh cudnn) and build it again");
     gpu::open_driver();
     gpu::open_for_all(cudnn());
     return reinterpret_cast<MakeGpuNetwork>(gpu::open_part(file, make_gpu_network_name));

@@ -18,8 +18,8 @@ struct Totals {
     double correct = 0;
 };
 
-/// The network on a GPU, with its optimizer and data: what the CUDA part does for the program. Who
-/// averages gradients, and who decides what comes when, is the program's affair.
+/// The network on a GPU, with its optimizer and data: what the CUDA part does for the program. The
+/// program averages gradients and decides the order of calls.
 ///
 /// Calls give work to one stream and return, unless they say otherwise. Errors are exceptions with
 /// a sentence.
@@ -36,7 +36,7 @@ public:
         int cut = 8;
     };
 
-    /// Told when what makes the gradient has been given to the stream.
+    /// Called when what makes the gradient has been given to the stream.
     using GradientDone = std::function<void(std::size_t parameter)>;
     /// For a batch norm over all ranks: adds up sums in the GPU's memory over them, after what is
     /// in the stream now and before what comes later.
@@ -46,7 +46,7 @@ public:
 
     /// "NVIDIA H200"
     virtual std::string device_name() const = 0;
-    /// Bytes of the GPU's memory that are taken, by whomever.
+    /// Bytes of the GPU's memory that all processes use.
     virtual std::size_t memory_used() const = 0;
     /// A CUstream.
     virtual void* stream() const = 0;

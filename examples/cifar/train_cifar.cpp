@@ -91,8 +91,8 @@ int train(const cifar::TrainingOptions& options) {
 
 int fail(int code, const char* what) {
     const char* rank = std::getenv("RANK");
-    const auto who = rank == nullptr ? std::string{} : " rank " + std::string{rank} + ":";
-    std::fprintf(stderr, "train_cifar:%s %s\n", who.c_str(), what);
+    const auto rank_text = rank == nullptr ? std::string{} : " rank " + std::string{rank} + ":";
+    std::fprintf(stderr, "train_cifar:%s %s\n", rank_text.c_str(), what);
     return code;
 }
 

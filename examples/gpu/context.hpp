@@ -22,7 +22,7 @@ public:
     /// "NVIDIA H200"
     std::string name() const;
 
-    /// Bytes of its memory that are taken, by whomever, and that it has.
+    /// Bytes of its memory that all processes use, and that it has.
     struct MemoryUse {
         std::size_t used = 0;
         std::size_t total = 0;

@@ -94,7 +94,7 @@ void* open_part(const std::string& file, const std::string& name) {
     void* const part = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (part == nullptr) throw Unavailable(last_error(path));
     void* const function = ::dlsym(part, name.c_str());
-    if (function == nullptr) throw Unavailable(path + " has no " + name + ": build it anew");
+    if (function == nullptr) throw Unavailable(path + " has no " + name + ": build it again");
     return function;
 }
 

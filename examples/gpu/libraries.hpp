@@ -13,7 +13,7 @@ struct Wanted {
     /// As the dynamic linker knows it, with the version that was built against:
     /// "libcublasLt.so.13".
     std::string file;
-    /// Where it is, if somebody says so: "DDPRUN_CUBLASLT". Nothing else is tried then.
+    /// The variable that says where it is, if set: "DDPRUN_CUBLASLT". Nothing else is tried then.
     std::string variable;
     /// Folders within a Python environment's site-packages: "nvidia/cu13/lib".
     std::vector<std::string> packages;

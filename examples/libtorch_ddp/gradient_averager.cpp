@@ -132,13 +132,13 @@ void GradientAverager::backward_is_over() {
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
         auto& parameter = parameters_[i];
         const bool has_gradient = std::exchange(parameter.has_gradient, false);
-        // Others used it, so there is a gradient; what nobody used is left as it was.
+        // Others used it, so there is a gradient; an unused parameter is left as it was.
         const bool is_from_others = !is_quiet && !has_gradient && reducer_->is_used(i);
         if (have_moved || is_from_others) parameter.tensor.mutable_grad() = view(i);
     }
 }
 
-/// A gradient that autograd made anew becomes the view.
+/// A gradient that autograd made again becomes the view.
 void GradientAverager::adopt(std::size_t index) {
     auto& gradient = parameters_[index].tensor.mutable_grad();
     if (gradient.data_ptr() == reducer_->grad(index)) return;

@@ -16,7 +16,7 @@ namespace ddprun::torch {
 struct DdpOptions {
     std::size_t first_bucket_bytes = std::size_t{1} << 20;
     std::size_t bucket_bytes = std::size_t{25} << 20;
-    /// Before each forward pass that is going to be reduced everybody takes the buffers of rank 0.
+    /// Before each forward pass that is going to be reduced all ranks copy the buffers of rank 0.
     bool broadcast_buffers = true;
     /// Parameters may go without a gradient, and each rank may leave out others.
     bool find_unused_parameters = false;
@@ -26,8 +26,8 @@ struct DdpOptions {
 /// Averages the gradients of a module over the ranks, while `backward` runs and until it returns.
 ///
 /// Each gradient is a view into the memory of a Reducer, which a hook on the parameter's
-/// accumulator tells when it is complete. `zero_grad` may zero it or drop it. Float parameters on
-/// the CPU, dense. One thread.
+/// accumulator notifies when it is complete. `zero_grad` may zero it or drop it. Float parameters
+/// on the CPU, dense. One thread.
 class GradientAverager {
 public:
     /// A collective. All ranks come with the same module, and leave with the parameters and buffers

@@ -15,7 +15,7 @@ constexpr std::size_t usual_count(Split split) {
 }
 inline constexpr std::uint64_t usual_seed = 1;
 
-/// Told now and then, on the thread that called, how many pictures are done.
+/// Called now and then, on the caller's thread, with the number of pictures that are done.
 using Painted = std::function<void(std::size_t done)>;
 
 /// `count` painted digits. Picture i depends on seed, split and i alone: on neither the number of

@@ -34,7 +34,7 @@ struct Exchange {
     Numbers parameters;
     Numbers gradients;
     /// On a GPU: a word there that the optimizer reads when a step's gradients are averaged; where
-    /// it is 0 they are worth nothing and nothing is changed. Null: they are always good.
+    /// it is 0 they are invalid and nothing is changed. Null: they are always good.
     const std::uint32_t* commit_word = nullptr;
     /// gradients[parameter] is complete, or will be when the stream has come this far.
     std::function<void(std::size_t parameter)> ready;

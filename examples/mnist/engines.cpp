@@ -23,7 +23,7 @@ MakeCudaEngine* open_cuda() {
     gpu::require_part(
         cuda_part,
         "this build has no CUDA part, since there was no nvcc or no cuBLASLt; get them "
-        "(scripts/cuda_deps.sh cublas) and build it anew");
+        "(scripts/cuda_deps.sh cublas) and build it again");
     gpu::open_driver();
     gpu::open_for_all(cublaslt());
     return reinterpret_cast<MakeCudaEngine*>(gpu::open_part(cuda_part, "mnist_make_cuda_engine"));

@@ -38,7 +38,7 @@ struct BatchResult {
 /// The network of the classic tutorial: 784-128-128-10, ReLU, dropout 0.2 after each hidden layer,
 /// no bias in the last one, cross entropy.
 ///
-/// It computes; where parameters and gradients lie, and who averages them, is the caller's affair.
+/// It computes; where parameters and gradients lie, and how they are averaged, is up to the caller.
 /// One thread; the same input gives the same bits.
 class Mlp {
 public:
@@ -56,7 +56,7 @@ public:
     void initialise(std::uint64_t seed);
 
     /// Forward and backward over data[batch[0]], data[batch[1]], ... Gradients of the mean loss are
-    /// written (not added), from the last parameter to the first; `done` is told of each.
+    /// written (not added), from the last parameter to the first; `done` is called for each.
     BatchResult train(
         const Dataset& data,
         const std::uint64_t* batch,

@@ -16,7 +16,8 @@ constexpr std::uint64_t mixed(std::uint64_t value) {
     return value ^ value >> 31U;
 }
 
-/// A seed for whatever these numbers name: the same on every machine, whoever asks, in any order.
+/// A seed for whatever these numbers name: the same on every machine, for every caller, in any
+/// order.
 constexpr std::uint64_t seed_of(std::initializer_list<std::uint64_t> names) {
     std::uint64_t seed = 0;
     for (const auto name : names)

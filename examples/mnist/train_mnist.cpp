@@ -85,11 +85,11 @@ void add_options(CLI::App& app, mnist::TrainingOptions& options) {
 }
 
 /// What make_digits would write, where there is no folder.
-mnist::Dataset dataset_of(const std::string& folder, mnist::Split split, bool is_told) {
+mnist::Dataset dataset_of(const std::string& folder, mnist::Split split, bool shows_progress) {
     if (!folder.empty()) return mnist::read_dataset(folder, split);
     const auto count = mnist::usual_count(split);
     std::optional<mnist::Progress> progress;
-    if (is_told) progress.emplace("painting digits", count);
+    if (shows_progress) progress.emplace("painting digits", count);
     return mnist::paint_digits(count, split, mnist::usual_seed, [&](std::size_t done) {
         if (progress) progress->update(done);
     });
@@ -127,8 +127,8 @@ int train(const Options& options) {
 
 int fail(int code, const char* what) {
     const char* rank = std::getenv("RANK");
-    const auto who = rank == nullptr ? std::string{} : " rank " + std::string{rank} + ":";
-    std::fprintf(stderr, "train_mnist:%s %s\n", who.c_str(), what);
+    const auto rank_text = rank == nullptr ? std::string{} : " rank " + std::string{rank} + ":";
+    std::fprintf(stderr, "train_mnist:%s %s\n", rank_text.c_str(), what);
     return code;
 }
 

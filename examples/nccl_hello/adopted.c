@@ -14,7 +14,7 @@
 
 static int rank = -1;
 
-/* For the launcher's report, and for whoever reads the output. */
+/* For the launcher's report, and for the output. */
 static int fail(const char* what, const char* words) {
     char text[512];
     snprintf(text, sizeof text, "rank %d: %s: %s", rank, what, words);
@@ -23,16 +23,16 @@ static int fail(const char* what, const char* words) {
     return 1;
 }
 
-/* Has the launcher announced a stop? That is how it tells the others that a worker has died. */
+/* Has the launcher announced a stop? It does so on every node when a worker has died. */
 static int is_over(ncclComm_t comm, ncclResult_t* state) {
     if (ncclCommGetAsyncError(comm, state) != ncclSuccess) *state = ncclInternalError;
     return ddprun_should_stop(NULL) || (*state != ncclSuccess && *state != ncclInProgress);
 }
 
-static int give_up(ncclComm_t comm, ncclResult_t state) {
+static int abort_and_fail(ncclComm_t comm, ncclResult_t state) {
     ncclCommAbort(comm); /* its kernels leave the stream, which nothing else can make them do */
     return fail(
-        "gave up",
+        "aborted",
         state == ncclSuccess || state == ncclInProgress ? "a peer is gone"
                                                         : ncclGetErrorString(state));
 }
@@ -40,10 +40,10 @@ static int give_up(ncclComm_t comm, ncclResult_t state) {
 /* After every NCCL call on a non-blocking communicator; `called` is what it returned. */
 static int await_ready(ncclComm_t comm, ncclResult_t called) {
     ncclResult_t state = ncclInProgress;
-    if (called != ncclSuccess && called != ncclInProgress) return give_up(comm, called);
+    if (called != ncclSuccess && called != ncclInProgress) return abort_and_fail(comm, called);
     while (!is_over(comm, &state) && state == ncclInProgress)
         sched_yield();
-    return state == ncclSuccess ? 0 : give_up(comm, state);
+    return state == ncclSuccess ? 0 : abort_and_fail(comm, state);
 }
 
 /* In place of cudaStreamSynchronize, which would wait for a dead peer for ever. */
@@ -51,7 +51,7 @@ static int await_stream(cudaStream_t stream, ncclComm_t comm) {
     ncclResult_t state = ncclSuccess;
     cudaError_t done;
     while ((done = cudaStreamQuery(stream)) == cudaErrorNotReady) {
-        if (is_over(comm, &state)) return give_up(comm, state);
+        if (is_over(comm, &state)) return abort_and_fail(comm, state);
         sched_yield();
     }
     return done == cudaSuccess ? 0 : fail("the GPU", cudaGetErrorString(done));

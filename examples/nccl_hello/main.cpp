@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL without MPI: the launcher says who is who, its store carries the id. Run it with
+// NCCL without MPI: the launcher gives each process its rank, its store carries the id. Run it with
 //   ddprun --standalone --nproc-per-node=gpu nccl_hello
 #include "ddprun/store.hpp"
 #include "ddprun/world.hpp"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""An ordinary data-parallel PyTorch script on the CPU; it knows nothing of who starts it.
+"""An ordinary data-parallel PyTorch script on the CPU; it does not depend on the launcher.
 
 Trains a small network on synthetic data with fixed seeds, so that every launcher gives the same
 losses for the same world size.

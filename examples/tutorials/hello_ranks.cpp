@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who am I, and who else is there? Run it with
+// Prints this process's rank and the others. Run it with
 //   ddprun --standalone --nproc-per-node=4 tutorial_hello_ranks
 #include "ddprun/record.hpp"
 #include "ddprun/store.hpp"
@@ -17,7 +17,7 @@ int main() {
             world.world_size,
             world.local_rank);
 
-        // The store is how ranks tell each other small things.
+        // Ranks exchange small values through the store.
         auto store = ddprun::Store::connect(world);
         store.set("greeting/" + std::to_string(world.rank), "from " + std::to_string(world.rank));
         const int next = (world.rank + 1) % world.world_size;

@@ -45,7 +45,7 @@ int main(int count, char** words) {
                 round.write_to(checkpoint);
                 folder.save(checkpoint);
             }
-            group.barrier().wait();  // saved: nobody goes on before
+            group.barrier().wait();  // saved: no rank goes on before
             if (stop != 0) break;
         }
         std::printf("rank %d: step %d, %g\n", world.rank, static_cast<int>(step), parameter);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks with different amounts of data: who has no more joins, and takes part with gradients of
+// Ranks with different amounts of data: a rank without more joins, and takes part with gradients of
 // zero until all have.
 //   ddprun --standalone --nproc-per-node=3 tutorial_uneven
 #include "ddprun/process_group.hpp"

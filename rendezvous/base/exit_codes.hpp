@@ -3,8 +3,8 @@
 
 #include <string_view>
 
-/// Every exit code of `ddprun`, and what it means. Who ends a job takes the number from here; the
-/// table in launcher/README.md is compared with `table` by a test.
+/// Every exit code of `ddprun`, and what it means. Code that ends a job takes the number from here;
+/// the table in launcher/README.md is compared with `table` by a test.
 ///
 /// A job that failed by a worker ends with that worker's own code, or `killed_by` its signal, so
 /// any other number means what it means in that program.
@@ -13,7 +13,7 @@ namespace ddprun::exit_codes {
 inline constexpr int success = 0;
 inline constexpr int internal_error = 1;
 inline constexpr int usage = 2;
-inline constexpr int nobody_joined = 80;
+inline constexpr int too_few_nodes = 80;
 inline constexpr int server_gone = 81;
 inline constexpr int node_lost = 82;
 inline constexpr int refused = 83;
@@ -23,7 +23,7 @@ inline constexpr int not_found = 127;
 /// A worker that failed without a code of its own: it could not be started, or not be connected.
 inline constexpr int failed = 1;
 
-/// What a shell says in `$?` of a process that a signal ended.
+/// The `$?` of a process that a signal ended.
 constexpr int killed_by(int signal) {
     return 128 + signal;
 }
@@ -42,7 +42,7 @@ inline constexpr Row table[] = {
     {success, "every worker exited 0"},
     {internal_error, "internal error; also when the agent was killed or past its fence"},
     {usage, "wrong use"},
-    {nobody_joined, "not enough nodes joined in time"},
+    {too_few_nodes, "not enough nodes joined in time"},
     {server_gone, "the rendezvous server is gone, or was not reached before `join_timeout`"},
     {node_lost, "a node was lost and not replaced"},
     {refused, "refused by the server"},

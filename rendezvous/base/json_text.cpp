@@ -68,44 +68,26 @@ std::string escaped_ascii(char c) {
     return std::string{"\\u00"} + digits[byte >> 4U] + digits[byte & 15U];
 }
 
-void append_escaped(std::string& out, std::string_view value, std::size_t most_bytes) {
-    auto room = most_bytes;
-    for (std::size_t at = 0; at < value.size();) {
-        // Most text is plain: taken in one piece.
-        const auto* begin = value.data() + at;
-        const auto* end = value.data() + value.size();
-        const auto plain =
-            static_cast<std::size_t>(std::find_if_not(begin, end, needs_no_escape) - begin);
-        const auto taken = std::min(plain, room);
-        out.append(begin, taken);
-        room -= taken;
-        at += taken;
-        if (taken < plain || at == value.size()) return;
-
-        const auto size = character_bytes(value, at);
-        std::string character;
-        if (size == 1)
-            character = escaped_ascii(value[at]);
-        else
-            character = size == 0 ? replacement : value.substr(at, size);
-        if (character.size() > room) return;
-        out += character;
-        room -= character.size();
-        at += size == 0 ? 1 : size;
-    }
-}
-
 }  // namespace
-
-std::string escaped(std::string_view value, std::size_t most_bytes) {
-    std::string result;
-    append_escaped(result, value, most_bytes);
-    return result;
-}
 
 void append_json_string(std::string& out, std::string_view value) {
     out += '"';
-    append_escaped(out, value, std::string::npos);
+    for (std::size_t at = 0; at < value.size();) {
+        // Most text is plain: appended in one piece.
+        const auto* begin = value.data() + at;
+        const auto* end = value.data() + value.size();
+        const auto* plain_end = std::find_if_not(begin, end, needs_no_escape);
+        out.append(begin, plain_end);
+        at += static_cast<std::size_t>(plain_end - begin);
+        if (at == value.size()) break;
+
+        const auto size = character_bytes(value, at);
+        if (size == 1)
+            out += escaped_ascii(value[at]);
+        else
+            out += size == 0 ? replacement : value.substr(at, size);
+        at += size == 0 ? 1 : size;
+    }
     out += '"';
 }
 

@@ -8,11 +8,7 @@
 /// Bytes of any kind as text that every JSON parser accepts.
 namespace ddprun {
 
-/// `value` as the inside of a JSON string: escaped, with U+FFFD for what is not UTF-8, cut between
-/// characters so that the result has at most `most_bytes`.
-std::string escaped(std::string_view value, std::size_t most_bytes = std::string::npos);
-
-/// Appends the same in quotes.
+/// Appends `value` as a JSON string, with its quotes: escaped, with U+FFFD for what is not UTF-8.
 void append_json_string(std::string& out, std::string_view value);
 
 /// How many of the bytes there are before a character that begins at the end and is not complete:

@@ -8,7 +8,7 @@
 #include <cstdint>
 
 /// How long, how many, how big: every bound of the project on something that comes from outside.
-/// Defaults a person can change by an option are in launcher/job_spec.hpp and say so there.
+/// Defaults that an option changes are in launcher/resolve/job_spec.hpp and say so there.
 namespace ddprun::limits {
 
 using namespace std::chrono_literals;
@@ -22,9 +22,9 @@ inline constexpr std::size_t max_request_bytes = 256 * 1024 * 1024;
 /// With more than this waiting to be read by one client of the store, no further request of it is
 /// handled. A single reply may be longer, since APPEND grows values.
 inline constexpr std::size_t max_store_backlog_bytes = 1024 * 1024;
-/// What a client believes of the length of one value.
+/// The longest value that a client accepts.
 inline constexpr std::uint64_t max_reply_value_bytes = 1024ULL * 1024 * 1024;
-/// What a client believes of a LIST_KEYS reply.
+/// The longest LIST_KEYS reply that a client accepts.
 inline constexpr std::uint64_t max_reply_key_count = 16ULL * 1024 * 1024;
 /// How long a woken waiter's queue element is kept for its QUEUE_POP (one round trip is needed).
 inline constexpr Duration queue_reservation = 3s;
@@ -36,16 +36,16 @@ inline constexpr int max_json_depth = 16;
 /// All free text of one message (worker output, error files), after escaping.
 inline constexpr std::size_t max_free_text_bytes = 8 * 1024;
 /// Failures after the first that a `result` names.
-inline constexpr std::size_t max_told_consequences = 16;
+inline constexpr std::size_t max_reported_failures = 16;
 inline constexpr std::size_t max_control_backlog_bytes = 4 * 1024 * 1024;
 inline constexpr std::size_t max_name_bytes = 255;
 inline constexpr int max_nodes_per_job = 65'536;
 inline constexpr int max_workers_per_node = 4'096;
 inline constexpr std::size_t max_jobs_per_server = 10'000;
-/// Nobody is believed to come from a later round: the next ones must still be numbers.
+/// A round number above this is not accepted from a peer: the next ones must still be numbers.
 inline constexpr int last_round = 1'000'000'000;
-/// What workers are told of the job's restarts counts no further.
-inline constexpr int max_told_restarts = 1'000'000;
+/// The restart count that workers get is capped here.
+inline constexpr int max_reported_restarts = 1'000'000;
 /// Exit codes that are not restarted on, as far as a job can name them.
 inline constexpr std::size_t max_final_codes = 64;
 
@@ -54,25 +54,26 @@ inline constexpr std::size_t max_http_header_bytes = 8 * 1024;
 inline constexpr Duration http_timeout = 5s;
 inline constexpr std::size_t max_status_nodes = 1'000;
 inline constexpr std::size_t max_status_waits = 20;
-/// So long a page waits for stores on other threads; it then goes without them.
-inline constexpr Duration survey_patience = 500ms;
+/// A page waits this long for stores on other threads; then it is served without them.
+inline constexpr Duration survey_timeout = 500ms;
 
 // Connections.
 inline constexpr Duration handshake_timeout = 10s;
 inline constexpr Duration connect_attempt_timeout = 1s;
-/// A peer whose loss nothing but TCP tells is asked after this long without a byte of it, then in
-/// these steps; so many without an answer end the connection.
+/// A connection whose loss only TCP detects is probed after this long without a byte, then at this
+/// interval; this many unanswered probes end it.
 inline constexpr Duration keepalive_idle = 10s;
 inline constexpr Duration keepalive_interval = 5s;
 inline constexpr int keepalive_probes = 3;
 /// How long a closed connection may take to read what was still written to it.
 inline constexpr Duration flush_timeout = 5s;
-/// Log lines that the daemon keeps while nobody takes them, and how long its end waits for that.
+/// Log lines that the daemon buffers while its output is not read, and how long its exit waits for
+/// that.
 inline constexpr std::size_t max_log_backlog_bytes = 1024 * 1024;
 inline constexpr Duration log_flush_timeout = 1s;
-/// A resolver that says nothing this long counts as "does not resolve" for this attempt.
+/// A resolver that does not answer this long counts as "does not resolve" for this attempt.
 inline constexpr Duration resolve_timeout = 5s;
-/// Nobody answered at the endpoint this long: an explicit node rank 0 serves it.
+/// After this long without an answer at the endpoint an explicit node rank 0 serves it.
 inline constexpr Duration unanswered_timeout = 2s;
 /// The control preamble, newline included.
 inline constexpr std::size_t max_preamble_bytes = 32;
@@ -85,7 +86,8 @@ inline constexpr std::uint16_t default_master_port = 29'500;
 inline constexpr std::uint16_t first_store_port = 20'000;
 inline constexpr std::uint16_t last_store_port = 29'399;
 inline constexpr Duration store_reachability_timeout = 3s;
-/// So long the signals for its neighbours wait until a worker's death is written into the store.
+/// A worker's death is written into the store before its neighbours are signalled; the signals wait
+/// for that no longer than this.
 inline constexpr Duration death_notice_timeout = 250ms;
 inline constexpr std::size_t max_deaths_bytes = 1024;
 
@@ -100,36 +102,37 @@ inline constexpr Duration late_node_quiet = 1s;
 inline constexpr Duration late_node_longest = 5s;
 /// Rounds lost within this long count towards a crash loop.
 inline constexpr Duration crash_loop_window = 1h;
-/// How often somebody who waits for a silent member looks whether it is heard again.
+/// How often a wait for a silent member checks whether it is heard again.
 inline constexpr Duration silent_check_interval = 1s;
 /// Members of a round that are asked about one that is silent.
 inline constexpr std::size_t max_neighbours = 3;
-/// They are asked this often; the first time nobody has to disown it yet.
+/// They are asked this often; the first question does not ask for a confirmation yet.
 inline constexpr Duration ask_interval = 1s;
-/// A vouch answered within this long says that the member lives.
-inline constexpr Duration vouch_window = 2s;
-/// A member that all its neighbours disown is lost this long after it was last heard or vouched
-/// for.
-inline constexpr Duration lost_when_disowned = 5s;
+/// A probe answered within this long shows that the member is alive.
+inline constexpr Duration probe_window = 2s;
+/// A member that all its neighbours confirm as suspect is lost this long after it was last heard or
+/// its last probe was answered.
+inline constexpr Duration lost_when_confirmed = 5s;
 /// With fewer neighbours in reach a node's fence follows the server alone.
 inline constexpr int least_reached = 2;
-/// The fence as a share of the lease: an agent that hears nobody kills its workers then.
+/// The fence as a share of the lease: an agent without contact to server and neighbours kills its
+/// workers then.
 inline constexpr double fence_share_of_lease = 0.8;
 /// The fence of a node whose neighbours can be asked, after the last sign that it still counts.
 inline constexpr Duration fence_after_silence = 4s;
-/// An agent that hears nothing of the server this long begins to ask its neighbours for a vouch.
-inline constexpr Duration vouch_after = 2 * heartbeat_interval;
-inline constexpr Duration vouch_interval = 1s;
+/// An agent that hears nothing from the server this long begins to probe its neighbours.
+inline constexpr Duration probe_after = 2 * heartbeat_interval;
+inline constexpr Duration probe_interval = 1s;
 /// From the beginning of its connection to its answer.
 inline constexpr Duration peer_answer_timeout = 1s;
-/// Nodes of a round for which one agent remembers a vouch; callers on its `peer_port` at once.
-inline constexpr std::size_t max_vouched_nodes = 1'024;
+/// Nodes of a round whose probes one agent remembers; callers on its `peer_port` at once.
+inline constexpr std::size_t max_probing_nodes = 1'024;
 inline constexpr std::size_t max_peer_callers = 64;
 /// A hosted server that answers "refused" this long will not come back.
 inline constexpr Duration refused_is_gone_after = 1s;
 
 // Agent.
-/// CPUs and NUMA nodes with a higher number are not believed; Linux is built for 8192 at most.
+/// CPUs and NUMA nodes with a higher number are ignored; Linux is built for 8192 at most.
 inline constexpr int max_cpu_number = 65'535;
 /// The longest list or file that is read about the machine.
 inline constexpr std::size_t max_machine_file_bytes = 64 * 1024;
@@ -140,7 +143,7 @@ inline constexpr std::size_t max_stderr_tail_bytes = 4 * 1024;
 /// Of an error file's message the beginning, of its call stack the end goes into the report.
 inline constexpr std::size_t max_failure_message_bytes = 1024;
 inline constexpr std::size_t max_failure_details_bytes = 4 * 1024;
-/// How long the end of the program waits for a disk that does not take the last files.
+/// How long the exit of the program waits for a disk that does not accept the last files.
 inline constexpr Duration last_files_timeout = 5s;
 /// What is read of one file of the kernel, and of its log after a worker's death.
 inline constexpr std::size_t max_kernel_file_bytes = 1024 * 1024;
@@ -148,21 +151,21 @@ inline constexpr std::size_t max_kernel_log_records = 20'000;
 inline constexpr std::size_t max_output_backlog_bytes = 16 * 1024 * 1024;
 /// A longer line of a worker is cut into parts.
 inline constexpr std::size_t max_line_bytes = 16 * 1024;
-/// A line that a worker has begun and does not go on with is shown after this long where it may be
-/// a prompt, and after so long where lines have to be whole.
-inline constexpr Duration prompt_patience = 50ms;
-inline constexpr Duration unfinished_line_patience = 10s;
-/// How long the end of the program waits for a console or disk that takes nothing at all.
+/// An incomplete line of a worker is shown after this long where it may be a prompt, and after this
+/// long where lines must be complete.
+inline constexpr Duration prompt_timeout = 50ms;
+inline constexpr Duration unfinished_line_timeout = 10s;
+/// How long the exit of the program waits for a console or disk that accepts nothing at all.
 inline constexpr Duration console_flush_timeout = 5s;
 /// The keeper acts this much after the end of the fence: an agent that still runs comes first.
 inline constexpr Duration keeper_fence_margin = 250ms;
 /// An agent that has closed its pair with the keeper has this long to end.
-inline constexpr Duration agent_end_patience = 10s;
+inline constexpr Duration agent_end_timeout = 10s;
 /// Events that wait for a disk; what comes on top is dropped.
 inline constexpr std::size_t max_waiting_events = 10'000;
 /// So long the keeper waits, before it stops itself, for the agent to stop the workers.
-inline constexpr Duration suspend_patience = 1s;
-/// After a second SIGINT the agent has this long to say anything.
-inline constexpr Duration second_interrupt_patience = 3s;
+inline constexpr Duration suspend_timeout = 1s;
+/// After a second SIGINT the agent has this long to report anything.
+inline constexpr Duration second_interrupt_timeout = 3s;
 
 }  // namespace ddprun::limits

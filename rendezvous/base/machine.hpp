@@ -12,8 +12,8 @@ namespace ddprun {
 
 /// A state machine: events and the time go in, effects come out, nothing else happens.
 ///
-/// `handle` appends what it wants done to `out` and never blocks, logs, or reads a clock.
-/// `next_deadline` says when the machine wants its `DeadlinePassed` event; one that comes early,
+/// `handle` appends its effects to `out` and never blocks, logs, or reads a clock.
+/// `next_deadline` is when the machine needs its `DeadlinePassed` event; one that comes early,
 /// late or twice is harmless, because a machine compares `now` with its own deadline.
 /// The driver (net/driver.hpp) and the simulator (tests/sim) run any machine.
 template <class M>

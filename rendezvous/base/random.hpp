@@ -7,12 +7,13 @@
 
 namespace ddprun {
 
-/// The randomness handed to whoever needs it. Tests seed it; programs take `seeded_by_the_system`.
+/// The source of randomness, passed as an argument. Tests seed it; programs use
+/// `seeded_by_the_system`.
 using Random = std::mt19937_64;
 
 Nonce make_nonce(Random& random);
 
-/// From getrandom(2). A shell's business: pure code gets a `Random&`.
+/// From getrandom(2). For shells only: pure code gets a `Random&`.
 Random seeded_by_the_system();
 
 }  // namespace ddprun

@@ -33,8 +33,8 @@ struct Failure {
 
 /// A value, or why there is none. Taking the value of a failed result is a bug and throws.
 ///
-/// Requires of every caller: look at it. A dropped result warns (with clang also when it comes out
-/// of a `co_await`).
+/// Requires: every caller checks it. A dropped result warns (with clang also when it comes out of a
+/// `co_await`).
 template <class T = void>
 class [[nodiscard]] Result : public boost::system::result<T, Failure> {
     using Base = boost::system::result<T, Failure>;

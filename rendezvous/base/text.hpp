@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-/// Words for numbers, the same on every screen and in every log; and what every small reader of
-/// text begins with.
+/// Numbers as text, the same on every screen and in every log; and what every small reader of text
+/// begins with.
 namespace ddprun {
 
 /// "SIGTERM"; "SIGRTMIN+3"; "signal 99" for a number without a name.

@@ -10,9 +10,9 @@ namespace ddprun {
 
 /// Lengths of time and moments, everywhere in the project.
 ///
-/// Moments are on the boot clock (CLOCK_BOOTTIME): it goes on while a machine is suspended, so a
-/// machine that slept does not believe that no time passed. Pure code receives moments as
-/// arguments; only the few files named in tests/rules read the clock (clock.hpp).
+/// Moments are on the boot clock (CLOCK_BOOTTIME), which also runs while a machine is suspended: a
+/// suspension counts as time that passed. Pure code receives moments as arguments; only the few
+/// files named in tests/rules read the clock (clock.hpp).
 using Duration = std::chrono::nanoseconds;
 
 /// The clock type of `Instant`: a tag without `now()`, so that pure code cannot ask for the time.

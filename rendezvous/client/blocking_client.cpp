@@ -41,7 +41,7 @@ Result<BlockingClient> BlockingClient::connect(Endpoint endpoint, Duration timeo
     for (;;) {
         auto client = try_addresses(endpoint, deadline);
         if (client) return client;
-        // What speaks another protocol now will still do so later.
+        // A peer that speaks another protocol now will still do so later.
         if (client.error().code == Error::not_a_store) return client;
         const auto pause = backoff.next(random);
         if (Clock::now() + pause >= deadline) {
@@ -84,14 +84,13 @@ Result<BlockingClient> BlockingClient::try_greeting(
 
     BlockingClient client(address.to_endpoint(), std::move(*socket), greeting);
     const auto answer_by = std::min(deadline, now + limits::handshake_timeout);
-    // Without a PING another harmless question must tell whether a store is there.
+    // Without a PING another harmless request shows whether a store is there.
     if (client.session_.is_greeted()) client.session_.send(wire::Check{{"init/"}});
     if (auto sent = client.flush(answer_by); !sent) return sent.error();
     while (!client.session_.is_greeted() || client.session_.awaited_count() > 0) {
         const auto reply = client.receive(answer_by);
         if (!reply) return reply.error();
-        if (!*reply && !client.session_.is_greeted())
-            return client.give_up(Error::no_answer, "greet");
+        if (!*reply && !client.session_.is_greeted()) return client.fail(Error::no_answer, "greet");
     }
     return client;
 }
@@ -102,18 +101,18 @@ BlockingClient::BlockingClient(
       socket_(std::move(socket)),
       session_(greeting, static_cast<std::uint32_t>(::getpid())) {}
 
-Result<> BlockingClient::tell(const wire::Request& request, Duration timeout) {
-    return send(request, deadline_after(timeout));
+Result<> BlockingClient::send(const wire::Request& request, Duration timeout) {
+    return send_until(request, deadline_after(timeout));
 }
 
 Result<wire::Reply> BlockingClient::ask_any(const wire::Request& request, Duration timeout) {
     const auto deadline = deadline_after(timeout);
-    if (auto sent = send(request, deadline); !sent) return sent.error();
+    if (auto sent = send_until(request, deadline); !sent) return sent.error();
     auto reply = receive(deadline);
     if (!reply) return reply.error();
     if (!*reply) {
         const auto what = wire::describe(request) + ", waited " + seconds_text(timeout);
-        return give_up(Error::no_answer, what);
+        return fail(Error::no_answer, what);
     }
     return std::move(**reply);
 }
@@ -121,7 +120,7 @@ Result<wire::Reply> BlockingClient::ask_any(const wire::Request& request, Durati
 Result<bool> BlockingClient::wait(const wire::Request& request, Duration timeout) {
     const auto deadline = deadline_after(timeout);
     // Sending is not waiting: a timeout of 0 asks once.
-    if (auto sent = send(request, deadline_after(limits::handshake_timeout)); !sent)
+    if (auto sent = send_until(request, deadline_after(limits::handshake_timeout)); !sent)
         return sent.error();
     const auto reply = receive(deadline);
     if (!reply) return reply.error();
@@ -134,16 +133,16 @@ Result<bool> BlockingClient::wait(const wire::Request& request, Duration timeout
 /// late has timed out all the same.
 Result<> BlockingClient::cancel_wait() {
     const auto deadline = deadline_after(limits::handshake_timeout);
-    if (auto sent = send(wire::CancelWait{}, deadline); !sent) return sent;
+    if (auto sent = send_until(wire::CancelWait{}, deadline); !sent) return sent;
     while (session_.awaited_count() > 0) {
         const auto reply = receive(deadline);
         if (!reply) return reply.error();
-        if (!*reply) return give_up(Error::no_answer, "CANCEL_WAIT");
+        if (!*reply) return fail(Error::no_answer, "CANCEL_WAIT");
     }
     return {};
 }
 
-Result<> BlockingClient::send(const wire::Request& request, Instant deadline) {
+Result<> BlockingClient::send_until(const wire::Request& request, Instant deadline) {
     if (failure_) return *failure_;
     session_.send(request);
     return flush(deadline);
@@ -151,7 +150,7 @@ Result<> BlockingClient::send(const wire::Request& request, Instant deadline) {
 
 Result<> BlockingClient::flush(Instant deadline) {
     const auto sent = socket_.send(session_.output(), deadline);
-    if (!sent) return give_up(sent.error().code, sent.error().context);
+    if (!sent) return fail(sent.error().code, sent.error().context);
     session_.sent(session_.output().size());
     return {};
 }
@@ -160,17 +159,17 @@ Result<std::optional<wire::Reply>> BlockingClient::receive(Instant deadline) {
     if (failure_) return *failure_;
     for (;;) {
         auto reply = session_.next();
-        if (!reply) return give_up(Error::not_a_store, reply.error().describe());
+        if (!reply) return fail(Error::not_a_store, reply.error().describe());
         if (*reply) return reply;
         if (session_.awaited_count() == 0) return reply;
         const auto bytes = socket_.receive(deadline);
-        if (!bytes) return give_up(bytes.error().code, bytes.error().context);
+        if (!bytes) return fail(bytes.error().code, bytes.error().context);
         if (bytes->empty()) return std::optional<wire::Reply>{};
         session_.receive(*bytes);
     }
 }
 
-Failure BlockingClient::give_up(error_code code, const std::string& what) {
+Failure BlockingClient::fail(error_code code, const std::string& what) {
     failure_ = Failure{code, "store at " + server_.to_string() + (what.empty() ? "" : ": " + what)};
     return *failure_;
 }

@@ -19,18 +19,17 @@ namespace ddprun::client {
 /// has a deadline, also where PyTorch's own client waits for ever.
 ///
 /// For one thread at a time. After an error other than a WAIT that timed out, the connection is
-/// closed and every further call fails with the same error: the stream has lost its place.
-/// Signals do not disturb it, and a server that is gone raises no SIGPIPE.
+/// closed and every further call fails with the same error: the position in the stream is lost.
+/// Signals do not interrupt it, and a server that is gone raises no SIGPIPE.
 class BlockingClient {
 public:
-    /// Connects and greets. Tries every address of the host, names resolved anew, again and again
-    /// until it works or `timeout` is over; the failure says what the last attempt met (name does
-    /// not resolve, refused, no answer, not a TCPStore server). Brackets around an IPv6 address are
-    /// dropped.
+    /// Connects and greets. Tries every address of the host, resolving names each time, until it
+    /// works or `timeout` is over; the failure has the last attempt's error (name does not resolve,
+    /// refused, no answer, not a TCPStore server). Brackets around an IPv6 address are dropped.
     static Result<BlockingClient> connect(Endpoint endpoint, Duration timeout);
 
     /// Sends a request that has no reply (SET, APPEND, MULTI_SET, QUEUE_PUSH).
-    Result<> tell(const wire::Request& request, Duration timeout);
+    Result<> send(const wire::Request& request, Duration timeout);
 
     /// Sends a request and waits for its reply. For WAIT and BARRIER: `wait`.
     template <class Reply>
@@ -57,12 +56,12 @@ private:
         const BlockingSocket::Address& address, ClientSession::Greeting greeting, Instant deadline);
 
     Result<wire::Reply> ask_any(const wire::Request& request, Duration timeout);
-    Result<> send(const wire::Request& request, Instant deadline);
+    Result<> send_until(const wire::Request& request, Instant deadline);
     Result<> flush(Instant deadline);
     /// The next reply; nothing if the deadline came first.
     Result<std::optional<wire::Reply>> receive(Instant deadline);
     Result<> cancel_wait();
-    Failure give_up(error_code code, const std::string& what);
+    Failure fail(error_code code, const std::string& what);
 
     Endpoint server_;
     BlockingSocket socket_;

@@ -9,15 +9,15 @@
 
 namespace ddprun::client {
 
-/// What a store client meets besides the system's own errors and a wait that timed out (ETIMEDOUT).
+/// The errors of a store client besides the system's own and a wait that timed out (ETIMEDOUT).
 enum class Error {
     name_not_resolved = 1,
     /// The server ended the connection: it is gone, or it refuses a request in the only way the
     /// protocol has.
     server_closed,
-    /// Connected, but no reply came in time. The connection is given up.
+    /// Connected, but no reply came in time. The connection is closed.
     no_answer,
-    /// What answers there speaks another protocol.
+    /// The peer speaks another protocol.
     not_a_store,
 };
 

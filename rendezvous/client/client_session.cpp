@@ -35,7 +35,7 @@ void ClientSession::sent(std::size_t bytes) {
 
 Result<std::optional<wire::Reply>> ClientSession::next() {
     if (awaited_.empty()) {
-        if (!decoder_.unread().empty()) return Failure{wire::Error::unasked_reply, {}};
+        if (!decoder_.unread().empty()) return Failure{wire::Error::unrequested_reply, {}};
         return std::optional<wire::Reply>{};
     }
     auto reply = decoder_.next(awaited_.front());

@@ -20,8 +20,9 @@ namespace ddprun::client {
 /// The first bytes are VALIDATE and, unless switched off, PING: servers before PyTorch 2.5 close
 /// the connection on PING. The pong is checked here and is not reported as a reply.
 ///
-/// A WAIT that is given up needs CANCEL_WAIT, and the two cross: after both, the replies are either
-/// `StopWaiting`, `WaitCanceled` or `WaitCanceled` alone, and then nothing is awaited any more.
+/// A WAIT that is cancelled needs CANCEL_WAIT, and the two cross: after both, the replies are
+/// either `StopWaiting`, `WaitCanceled` or `WaitCanceled` alone, and then nothing is awaited any
+/// more.
 class ClientSession {
 public:
     enum class Greeting { validate_and_ping, validate };
@@ -30,13 +31,13 @@ public:
 
     void send(const wire::Request& request);
 
-    /// Bytes for the server. What was sent is taken away with `sent`.
+    /// Bytes for the server. `sent` removes what was sent.
     std::string_view output() const { return std::string_view{output_}.substr(sent_); }
     void sent(std::size_t bytes);
 
     void receive(std::string_view bytes) { decoder_.append(bytes); }
-    /// The next reply, or nothing yet, or an error, after which the connection is of no use. Bytes
-    /// nobody asked for are an error: whoever sends them is not a store.
+    /// The next reply, or nothing yet, or an error, after which the connection is of no use.
+    /// Unrequested bytes are an error: the peer is not a store.
     Result<std::optional<wire::Reply>> next();
 
     /// The greeting was answered, or needs no answer.

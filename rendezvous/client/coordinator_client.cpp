@@ -31,8 +31,8 @@ Trouble trouble_of(const error_code& ec) {
     return ec == boost::asio::error::connection_refused ? Trouble::refused : Trouble::no_answer;
 }
 
-/// Of the failures at several addresses the one that says most: a machine that refused is there.
-Closed more_telling(const std::optional<Closed>& earlier, Closed later) {
+/// Of the failures at several addresses the most specific one: a machine that refused is there.
+Closed more_specific(const std::optional<Closed>& earlier, Closed later) {
     return earlier && earlier->trouble == Trouble::refused ? *earlier : later;
 }
 
@@ -49,15 +49,15 @@ std::string local_socket_name(const net::Tcp::socket& socket) {
 /// The connection itself; alive as long as one of its asynchronous steps is.
 class CoordinatorClient::Session : public std::enable_shared_from_this<Session> {
 public:
-    Session(boost::asio::io_context& io, Endpoint endpoint, Hooks hooks, Duration greeting_patience)
+    Session(boost::asio::io_context& io, Endpoint endpoint, Hooks hooks, Duration greeting_timeout)
         : endpoint_(std::move(endpoint)),
           hooks_(std::move(hooks)),
-          greeting_patience_(greeting_patience),
+          greeting_timeout_(greeting_timeout),
           socket_(io) {}
 
     void start();
     void send(const control::AgentMessage& message);
-    /// Nothing is called back any more; what is queued is still written.
+    /// No hook is called any more; what is queued is still written.
     void end();
     bool is_open() const { return is_open_ && !is_over_ && !is_ending_; }
 
@@ -72,19 +72,19 @@ private:
     void no_hello(Trouble trouble, const std::string& why);
     void write();
     void wrote(const error_code& ec, std::size_t frame_count);
-    /// Ends it and tells the owner why.
+    /// Closes the connection and reports why to the owner.
     void close(Trouble trouble, std::string reason);
     /// Ends it: `shutdown` first, since the keeper's duplicate keeps a closed socket open.
     void shut();
 
     Endpoint endpoint_;
     Hooks hooks_;
-    Duration greeting_patience_;
+    Duration greeting_timeout_;
     net::Tcp::socket socket_;
     std::string peer_;
     control::ServerMessageDecoder decoder_;
     /// Resolving, then waiting for hello, at last writing what is queued at the end.
-    std::optional<net::Deadline> patience_;
+    std::optional<net::Deadline> deadline_;
 
     std::deque<std::string> queue_;
     std::size_t queued_bytes_ = 0;
@@ -107,12 +107,12 @@ void CoordinatorClient::Session::start() {
 boost::asio::awaitable<void> CoordinatorClient::Session::run() {
     const auto self = shared_from_this();
     const auto where = endpoint_.to_string();
-    // The resolver cannot be interrupted: its answer may come when nobody waits for it any more.
-    patience_.emplace(socket_.get_executor(), limits::resolve_timeout, [this, where] {
+    // The resolver cannot be interrupted: its answer may come after the attempt is over.
+    deadline_.emplace(socket_.get_executor(), limits::resolve_timeout, [this, where] {
         close(Trouble::unresolved, "resolve " + where + ": the resolver does not answer");
     });
     auto addresses = co_await net::resolve(endpoint_);
-    patience_.reset();
+    deadline_.reset();
     if (is_over_) co_return;
     if (!addresses) co_return close(Trouble::unresolved, addresses.error().describe());
 
@@ -135,14 +135,14 @@ CoordinatorClient::Session::connect(std::vector<net::Tcp::endpoint> addresses) {
             co_return std::nullopt;
         }
         const auto& failure = connected.error();
-        failed = more_telling(failed, {trouble_of(failure.code), failure.describe()});
+        failed = more_specific(failed, {trouble_of(failure.code), failure.describe()});
     }
     co_return failed;
 }
 
 boost::asio::awaitable<void> CoordinatorClient::Session::talk() {
     peer_ = net::peer_name(socket_);
-    patience_.emplace(socket_.get_executor(), greeting_patience_, [this] {
+    deadline_.emplace(socket_.get_executor(), greeting_timeout_, [this] {
         no_hello(Trouble::no_answer, "it accepts connections but says nothing");
     });
     hooks_.on_connected(socket_.native_handle());
@@ -200,7 +200,7 @@ void CoordinatorClient::Session::greeted(control::ServerMessage message) {
         return no_hello(
             Trouble::wrong_version,
             "it does not speak version " + std::to_string(control::protocol_version));
-    patience_.reset();
+    deadline_.reset();
     is_open_ = true;
     hooks_.on_opened(
         {std::move(*hello),
@@ -257,7 +257,7 @@ void CoordinatorClient::Session::end() {
     is_ending_ = true;
     if (is_over_) return;
     if (queue_.empty()) return shut();
-    patience_.emplace(socket_.get_executor(), limits::flush_timeout, [this] { shut(); });
+    deadline_.emplace(socket_.get_executor(), limits::flush_timeout, [this] { shut(); });
 }
 
 void CoordinatorClient::Session::close(Trouble trouble, std::string reason) {
@@ -273,16 +273,16 @@ void CoordinatorClient::Session::close(Trouble trouble, std::string reason) {
 
 void CoordinatorClient::Session::shut() {
     is_over_ = true;
-    patience_.reset();
+    deadline_.reset();
     error_code ignored;
     socket_.shutdown(net::Tcp::socket::shutdown_both, ignored);
     net::close(socket_);
 }
 
 CoordinatorClient::CoordinatorClient(
-    boost::asio::io_context& io, Endpoint endpoint, Hooks hooks, Duration greeting_patience)
+    boost::asio::io_context& io, Endpoint endpoint, Hooks hooks, Duration greeting_timeout)
     : session_(
-          std::make_shared<Session>(io, std::move(endpoint), std::move(hooks), greeting_patience)) {
+          std::make_shared<Session>(io, std::move(endpoint), std::move(hooks), greeting_timeout)) {
     session_->start();
 }
 

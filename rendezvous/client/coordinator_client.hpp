@@ -17,12 +17,12 @@
 namespace ddprun::client {
 
 /// One control connection of an agent to the rendezvous server: one attempt to connect and, if
-/// that succeeds, everything until its end. Trying again is another object, and two may live
-/// beside each other (a second connection while the first is silent).
+/// that succeeds, everything until its end. Another attempt is another object, and two may exist at
+/// the same time (a second connection while the first is silent).
 ///
-/// It translates and obeys: what is sent, when to try again and what an answer means is decided by
-/// the agent machine. Used on the thread of its `io_context`; hooks are called there, never from
-/// inside one of its own functions. Destroying it (also from inside a hook) is as `end`.
+/// A shell: what is sent, when to try again and what an answer means is decided by the agent
+/// machine. Used on the thread of its `io_context`; hooks are called there, never from inside one
+/// of its own functions. Destroying it (also from inside a hook) is as `end`.
 class CoordinatorClient {
 public:
     using Trouble = control::Trouble;
@@ -40,10 +40,10 @@ public:
         std::string peer_addr;    ///< the server's end
     };
     struct Hooks {
-        /// Connected, nothing written yet: the moment to hand the keeper a duplicate.
+        /// Connected, nothing written yet: the moment to pass the keeper a duplicate.
         /// Only to be duplicated.
         std::function<void(int descriptor)> on_connected;
-        /// The server said hello: messages may be sent.
+        /// The server sent hello: messages may be sent.
         std::function<void(Opened)> on_opened;
         std::function<void(control::ServerMessage)> on_message;
         /// Once, and the last of all. Not after `end` or destruction.
@@ -55,7 +55,7 @@ public:
         boost::asio::io_context& io,
         Endpoint endpoint,
         Hooks hooks,
-        Duration greeting_patience = limits::connect_attempt_timeout);
+        Duration greeting_timeout = limits::connect_attempt_timeout);
     ~CoordinatorClient();
     CoordinatorClient(const CoordinatorClient&) = delete;
     CoordinatorClient& operator=(const CoordinatorClient&) = delete;

@@ -115,7 +115,7 @@ Result<> StoreClient::set(const std::string& key, std::string value) {
     wire::Set request{on_wire(key), std::move(value)};
     if (auto fits = check_key_and_value(request.key, request.value); !fits) return fits;
     const std::scoped_lock lock(connection_->mutex);
-    return connection_->client.tell(std::move(request), timeout_);
+    return connection_->client.send(std::move(request), timeout_);
 }
 
 Result<std::string> StoreClient::get(const std::string& key) {
@@ -181,7 +181,7 @@ Result<> StoreClient::append(const std::string& key, std::string value) {
     wire::Append request{on_wire(key), std::move(value)};
     if (auto fits = check_key_and_value(request.key, request.value); !fits) return fits;
     const std::scoped_lock lock(connection_->mutex);
-    return connection_->client.tell(std::move(request), timeout_);
+    return connection_->client.send(std::move(request), timeout_);
 }
 
 Result<std::vector<std::string>> StoreClient::multi_get(const std::vector<std::string>& keys) {
@@ -206,7 +206,7 @@ Result<> StoreClient::multi_set(const std::vector<std::pair<std::string, std::st
         if (auto fits = check_key_and_value(request.pairs.back().key, value); !fits) return fits;
     }
     const std::scoped_lock lock(connection_->mutex);
-    return connection_->client.tell(std::move(request), timeout_);
+    return connection_->client.send(std::move(request), timeout_);
 }
 
 Result<bool> StoreClient::delete_key(const std::string& key) {
@@ -240,7 +240,7 @@ Result<> StoreClient::queue_push(const std::string& key, std::string value) {
     wire::QueuePush request{on_wire(key), std::move(value)};
     if (auto fits = check_key_and_value(request.key, request.value); !fits) return fits;
     const std::scoped_lock lock(connection_->mutex);
-    return connection_->client.tell(std::move(request), timeout_);
+    return connection_->client.send(std::move(request), timeout_);
 }
 
 Result<std::string> StoreClient::queue_pop(const std::string& key) {
@@ -295,7 +295,7 @@ Result<> StoreClient::barrier(const std::string& key, std::int64_t world_size, D
         if (!arrived) return arrived.error();
         const auto last = key + "/last_member";
         if (*arrived == world_size)
-            if (auto told = set(last, "1"); !told) return told;
+            if (auto done = set(last, "1"); !done) return done;
         return wait({last}, timeout);
     }
     const wire::Barrier request{on_wire(key), world_size};

@@ -74,8 +74,8 @@ public:
     Result<std::optional<std::string>> try_queue_pop(const std::string& key);
     Result<std::int64_t> queue_len(const std::string& key);
 
-    /// Waits until `world_size` have come here with this key. One use per key. Through a prefix it
-    /// is made of ADD, SET and WAIT, as PyTorch's PrefixStore does it.
+    /// Waits until `world_size` clients have called it with this key. One use per key. Through a
+    /// prefix it is made of ADD, SET and WAIT, as PyTorch's PrefixStore does it.
     Result<> barrier(const std::string& key, std::int64_t world_size);
     Result<> barrier(const std::string& key, std::int64_t world_size, Duration timeout);
 

@@ -8,8 +8,9 @@
 #include <string>
 #include <string_view>
 
-/// Control messages as bytes: frames of a u32 big-endian length and one JSON object (FORMAT.md).
-/// nlohmann/json stays inside codec.cpp. Pure: no sockets, safe on any thread.
+/// Control messages as bytes: frames of a u32 big-endian length and one JSON object (FORMAT.md),
+/// whose fields are in fields.hpp. nlohmann/json stays inside codec.cpp and escaped.cpp. Pure: no
+/// sockets, safe on any thread.
 namespace ddprun::control {
 
 /// What the agent writes first; the server answers with a Hello frame.
@@ -21,9 +22,9 @@ inline constexpr int protocol_version = 1;
 std::string encode(const AgentMessage& message);
 std::string encode(const ServerMessage& message);
 
-/// Takes bytes as they come and gives whole messages out.
+/// Takes bytes in any pieces and returns whole messages.
 ///
-/// `next` has three answers: a message, nothing yet, or an error after which the connection must
+/// `next` has three results: a message, nothing yet, or an error after which the connection must
 /// be closed (too long, no JSON, nested too deeply, unknown type, a field missing or out of range).
 template <class Message>
 class FrameDecoder {

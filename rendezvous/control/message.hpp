@@ -12,11 +12,11 @@
 #include <variant>
 #include <vector>
 
-/// What agents and the rendezvous server say to each other, as values. The bytes are codec.hpp's
-/// business; the meaning of each field is in FORMAT.md.
+/// The messages between agents and the rendezvous server, as values. codec.hpp encodes and decodes
+/// them; the meaning of each field is in FORMAT.md.
 ///
-/// Everything free-form in here came from a network peer: already bounded by the codec, never
-/// trusted further.
+/// All free text came from a network peer: the codec has bounded it, nothing else about it is
+/// checked.
 namespace ddprun::control {
 
 /// How many nodes a job wants: `MIN:MAX+SPARES`.
@@ -25,7 +25,7 @@ struct NodeRange {
     int max = 1;
     int spares = 0;
 
-    /// Somebody asked for elasticity or spares, so a node too many waits instead of being refused.
+    /// A range of sizes or spares were requested: a surplus node waits instead of being refused.
     bool keeps_spares() const { return min != max || spares > 0; }
     bool operator==(const NodeRange&) const = default;
 };
@@ -39,7 +39,7 @@ struct RestartPolicy {
     Duration longest_delay{};
     /// The budget is full again when a round has run this long; zero: never.
     Duration refill_after{};
-    /// Exit codes as a shell says them (128 + signal) after which nothing is tried again.
+    /// Exit codes as in a shell (128 + signal) after which the job is not restarted.
     std::vector<int> final_codes{2, 126, 127};
 
     bool operator==(const RestartPolicy&) const = default;
@@ -50,7 +50,7 @@ struct Settings {
     Duration join_timeout = std::chrono::seconds{600};
     Duration last_call_timeout = std::chrono::seconds{30};
     Duration lease = std::chrono::seconds{30};
-    /// Between the polite signal and SIGKILL, on every node the same.
+    /// Between the first signal and SIGKILL, on every node the same.
     Duration grace = std::chrono::seconds{30};
     LateNodes late_nodes = LateNodes::restart;
     int max_losses = 10;
@@ -61,11 +61,11 @@ struct Settings {
     bool operator==(const Settings&) const = default;
 };
 
-/// One life of one agent. The nonce is the node's identity; the rest is for people.
+/// One life of one agent. The nonce is the node's identity; the rest is for display.
 struct Node {
     Nonce nonce;
     std::string host;
-    /// The keeper's: the process a person started.
+    /// The keeper's: the process that was started on the command line.
     int pid = 0;
     std::uint32_t user = 0;
 
@@ -85,35 +85,37 @@ struct WorkerEnd {
     bool operator==(const WorkerEnd&) const = default;
 };
 
-/// One worker's failure as its agent saw it.
+/// One worker's failure as its agent observed it.
 struct WorkerFailure {
-    /// What of it the worker itself wrote, into its error file; the rest its agent found.
+    /// Which of it comes from the worker's error file; the rest comes from its agent.
     enum class OwnWords : std::uint8_t { none, message, message_and_details };
 
     int rank = 0;
     int local_rank = 0;
     int pid = 0;
     WorkerEnd end;
-    /// One line: the exception's text, or how it died in words.
+    /// One line: the exception's text, or how the process ended.
     std::string message;
     /// Its error file or the last lines of its standard error; may be empty.
     std::string details;
-    /// The worker says that it died of another's death (SDK's PeerLost): judged after all others.
+    /// The worker reports that it failed because another one did (SDK's PeerLost): a secondary
+    /// failure, a root cause only when there is no other.
     bool is_consequence = false;
-    /// What its machine knows of the cause, as a sentence ("the kernel ran out of memory ...").
+    /// The cause as its host shows it, as a sentence ("the kernel ran out of memory ...").
     std::string why = {};
     /// Where its error file is kept; empty: there is none any more.
     std::string error_file = {};
     /// Where its standard error was written to; empty: to no file.
     std::string log_file = {};
-    /// Seconds since 1970 by its host's clock, for people only.
+    /// Seconds since 1970 by its host's clock, for display only.
     std::optional<std::int64_t> unix_time = std::nullopt;
     OwnWords own_words = OwnWords::none;
 
     bool operator==(const WorkerFailure&) const = default;
 };
 
-/// A worker that ended badly after the first failure, by itself and not because it was told to.
+/// A secondary failure: a worker that failed by itself after the first failure, not because it was
+/// stopped.
 struct Consequence {
     int rank = 0;
     int local_rank = 0;
@@ -162,9 +164,9 @@ struct Join {
     int nproc = 1;
     std::string role = "default";
     std::optional<int> node_rank;
-    /// What others should use to reach this node, if somebody said so (--local-addr); else empty.
+    /// The address under which other nodes reach this one, if given (--local-addr); else empty.
     std::string addr;
-    /// The agent's own end of this connection, numeric with port: tells a proxy from a direct line.
+    /// The agent's own end of this connection, numeric with port: shows whether a proxy is between.
     std::string socket_addr;
     std::uint16_t store_port = 0;
     std::uint16_t peer_port = 0;
@@ -201,12 +203,12 @@ struct Assignment {
 
 enum class NodeState : std::uint8_t { starting, running, stopping, ready, succeeded };
 
-/// The agent's whole truth, on every reconnect.
+/// The agent's whole state, on every reconnect.
 struct Resume {
     Join join;
     std::string incarnation;
     std::optional<Assignment> assignment;
-    /// Restarts of the job's budget spent, as far as this agent was told.
+    /// Restarts of the job's budget spent, as last reported to this agent.
     int spent = 0;
     NodeState state = NodeState::ready;
     std::optional<WorkerFailure> failure;
@@ -260,8 +262,8 @@ struct Heartbeat {
     bool operator==(const Heartbeat&) const = default;
 };
 
-/// Answer to `Ask`: when this node last answered a vouch of that member in this round, if it ever
-/// did, and whether it has promised not to do so again.
+/// Answer to `Ask`: when this node last answered an indirect probe of that member in this round, if
+/// it ever did, and whether it has confirmed the suspicion: then it answers no further probe of it.
 struct NeighbourHeard {
     Nonce node;
     int round = 0;
@@ -273,7 +275,7 @@ struct NeighbourHeard {
 
 struct Leave {
     std::string reason;
-    /// SIGINT: a person ends the whole job. Anything else: this node goes.
+    /// SIGINT: the whole job ends. Anything else: this node leaves.
     int signal = 0;
 
     bool operator==(const Leave&) const = default;
@@ -288,18 +290,15 @@ using AgentMessage =
 struct Hello {
     std::vector<int> versions{1};
     std::string server;
-    std::vector<std::string> auth;
 
     bool operator==(const Hello&) const = default;
 };
 
 struct Welcome {
     std::string incarnation;
-    int version = 1;
     Duration lease{};
-    /// The server lives inside a `ddprun`: when it is gone nobody will start it again.
+    /// The server is part of a `ddprun`: when it is gone it is not started again.
     bool hosted = false;
-    std::vector<std::string> endpoints;
 
     bool operator==(const Welcome&) const = default;
 };
@@ -316,7 +315,7 @@ struct Resumed {
     bool operator==(const Resumed&) const = default;
 };
 
-/// The server no longer counts this node: SIGKILL to its workers, then join with a new nonce.
+/// The node is no longer a member: SIGKILL to its workers, then join with a new nonce.
 struct Lost {
     std::string reason;
 
@@ -346,12 +345,13 @@ struct HeartbeatAck {
     bool operator==(const HeartbeatAck&) const = default;
 };
 
-/// Is that silent member alive to you?
+/// Asks a neighbour whether a silent member still sends it indirect probes.
 struct Ask {
     Nonce node;
     int round = 0;
-    /// Who has answered no vouch of it within `limits::vouch_window` is to answer none any more in
-    /// this round. Without it nothing is promised: the member may not have begun to ask for them.
+    /// A neighbour that has answered no probe of it within `limits::probe_window` confirms the
+    /// suspicion: it answers none any more in this round. While false the neighbour only reports:
+    /// the member may not have begun to send probes.
     bool disowns = false;
 
     bool operator==(const Ask&) const = default;
@@ -367,7 +367,7 @@ struct JobResult {
     bool operator==(const JobResult&) const = default;
 };
 
-/// Says why the connection is about to be closed.
+/// Why the connection is about to be closed.
 struct ProtocolError {
     std::string reason;
 

@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
+#include "rendezvous/control/fields.hpp"
 
 #include <array>
 #include <cstdio>
@@ -165,7 +166,7 @@ std::string_view name_of(NodeState state) {
         case NodeState::ready: return "ready";
         case NodeState::succeeded: return "succeeded";
     }
-    contradiction("no node state", __FILE__, __LINE__);
+    return {};
 }
 
 std::string_view name_of(Outcome outcome) {
@@ -174,7 +175,7 @@ std::string_view name_of(Outcome outcome) {
         case Outcome::failed: return "failed";
         case Outcome::cancelled: return "cancelled";
     }
-    contradiction("no outcome", __FILE__, __LINE__);
+    return {};
 }
 
 std::string_view name_of(Cause::Kind kind) {
@@ -190,7 +191,7 @@ std::string_view name_of(Cause::Kind kind) {
         case Cause::Kind::cancelled: return "cancelled";
         case Cause::Kind::superseded: return "superseded";
     }
-    contradiction("no kind of cause", __FILE__, __LINE__);
+    return {};
 }
 
 std::string_view name_of(WorkerEnd::Kind kind) {
@@ -199,7 +200,7 @@ std::string_view name_of(WorkerEnd::Kind kind) {
         case WorkerEnd::Kind::killed: return "killed";
         case WorkerEnd::Kind::not_executed: return "not_executed";
     }
-    contradiction("no kind of end", __FILE__, __LINE__);
+    return {};
 }
 
 std::string_view name_of(WorkerFailure::OwnWords own_words) {
@@ -208,7 +209,7 @@ std::string_view name_of(WorkerFailure::OwnWords own_words) {
         case WorkerFailure::OwnWords::message: return "message";
         case WorkerFailure::OwnWords::message_and_details: return "message_and_details";
     }
-    contradiction("no kind of own words", __FILE__, __LINE__);
+    return {};
 }
 
 std::string_view name_of(LateNodes policy) {
@@ -217,42 +218,15 @@ std::string_view name_of(LateNodes policy) {
         case LateNodes::at_restart: return "at-restart";
         case LateNodes::never: return "never";
     }
-    contradiction("no policy for late nodes", __FILE__, __LINE__);
+    return {};
 }
 
 std::string_view type_of(const AgentMessage& message) {
-    return std::visit(
-        Overloaded{
-            [](const Join&) { return std::string_view{"join"}; },
-            [](const Resume&) { return std::string_view{"resume"}; },
-            [](const Ready&) { return std::string_view{"ready"}; },
-            [](const Started&) { return std::string_view{"started"}; },
-            [](const Succeeded&) { return std::string_view{"succeeded"}; },
-            [](const Failed&) { return std::string_view{"failed"}; },
-            [](const Heartbeat&) { return std::string_view{"heartbeat"}; },
-            [](const NeighbourHeard&) { return std::string_view{"neighbour"}; },
-            [](const Leave&) { return std::string_view{"leave"}; },
-        },
-        message);
+    return std::visit([]<class T>(const T&) { return type_name<T>; }, message);
 }
 
 std::string_view type_of(const ServerMessage& message) {
-    return std::visit(
-        Overloaded{
-            [](const Hello&) { return std::string_view{"hello"}; },
-            [](const Welcome&) { return std::string_view{"welcome"}; },
-            [](const Refused&) { return std::string_view{"refused"}; },
-            [](const Resumed&) { return std::string_view{"resumed"}; },
-            [](const Lost&) { return std::string_view{"lost"}; },
-            [](const Assignment&) { return std::string_view{"assignment"}; },
-            [](const Stop&) { return std::string_view{"stop"}; },
-            [](const Standby&) { return std::string_view{"standby"}; },
-            [](const HeartbeatAck&) { return std::string_view{"heartbeat_ack"}; },
-            [](const Ask&) { return std::string_view{"ask"}; },
-            [](const JobResult&) { return std::string_view{"result"}; },
-            [](const ProtocolError&) { return std::string_view{"error"}; },
-        },
-        message);
+    return std::visit([]<class T>(const T&) { return type_name<T>; }, message);
 }
 
 }  // namespace ddprun::control

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-/// One line per message, for traces, transcripts and test failures; and the words that stand for
-/// enumerators, on the wire and on the screen alike.
+/// One line per message, for traces, transcripts and test failures; and the names of enumerators,
+/// the same on the wire and on the screen.
 namespace ddprun::control {
 
 std::string describe(const AgentMessage& message);
@@ -16,6 +16,9 @@ std::string describe(const WorkerEnd& end);          ///< "killed by SIGSEGV (co
 std::string describe(const WorkerFailure& failure);  ///< "rank 3 (pid 411) exited with code 1"
 std::string describe(const Cause& cause);
 std::string describe(const NodeRange& range);  ///< "2", "1:4", "2+1"
+
+/// Empty for a value that is no enumerator: the enumerators of a type are the numbers from 0 up
+/// that have a name.
 std::string_view name_of(NodeState state);
 std::string_view name_of(Outcome outcome);
 std::string_view name_of(Cause::Kind kind);

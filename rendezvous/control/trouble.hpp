@@ -5,13 +5,13 @@
 
 namespace ddprun::control {
 
-/// Why an agent has no connection to the server (any more), as far as a person and the agent's
-/// machine care.
+/// Why an agent has no connection to the server (any more), as the agent's machine and its screen
+/// distinguish it.
 enum class Trouble : std::uint8_t {
     unresolved,      ///< the endpoint's name does not resolve
-    refused,         ///< a machine is there and nobody listens
-    no_answer,       ///< no packet, no route, or a listener that says nothing
-    wrong_protocol,  ///< somebody else lives on that port
+    refused,         ///< the host answers, no process listens
+    no_answer,       ///< no packet, no route, or a listener that sends nothing
+    wrong_protocol,  ///< the port belongs to another program
     wrong_version,   ///< a rendezvous server of another protocol version
     lost,            ///< was open: end of file, reset, or a queue over its bound
 };

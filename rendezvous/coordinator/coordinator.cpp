@@ -16,10 +16,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// torch's default for --rdzv-id: everybody who gives none has it.
+/// torch's default for --rdzv-id: the id of every job that was given none.
 constexpr std::string_view default_run_id = "none";
 constexpr Duration retry_when_over = 1s;
-/// Of a scheduler's name, so that something can follow it.
+/// Of a scheduler's name, so that a suffix fits.
 constexpr std::size_t most_given_bytes = 128;
 /// Names of jobs that are over and forgotten.
 constexpr std::size_t most_remembered = 1'000;
@@ -41,7 +41,7 @@ void Coordinator::handle(Event event, Instant now, std::vector<Effect>& out) {
             [&](DeadlinePassed) { on_deadline(now, out); },
         },
         event);
-    // Who is being closed has nothing more to say.
+    // Nothing more is accepted from a connection that is being closed.
     std::for_each(out.begin() + first_effect, out.end(), [&](const Effect& effect) {
         if (const auto* close = std::get_if<Close>(&effect)) peers_.erase(close->connection);
     });
@@ -67,7 +67,7 @@ void Coordinator::on_received(Received received, Instant now, std::vector<Effect
         return on_resume(peer, std::move(*resume), now, out);
     }
     if (!is_known) return complain(peer, "the first message must be join or resume", now, out);
-    tell(
+    pass(
         *peer.job,
         Job::Said{received.connection, peer.nonce, std::move(received.message)},
         now,
@@ -106,7 +106,7 @@ void Coordinator::on_join(Peer& peer, control::Join join, Instant now, std::vect
     }
     if (jobs_.at(*id).is_nameless()) name(*id, join);
     const auto nonce = join.node.nonce;
-    tell(*id, Job::Joined{peer.connected, std::move(join)}, now, out);
+    pass(*id, Job::Joined{peer.connected, std::move(join)}, now, out);
     bind(peer, *id, nonce);
 }
 
@@ -115,14 +115,14 @@ std::optional<control::Refused> Coordinator::objection_to_incarnation(
     using namespace coordinating;
     const auto& job = jobs_.at(id);
     const auto& identity = job.identity();
-    const bool is_somebody_elses =
+    const bool is_of_other_user =
         join.run_id == default_run_id && !options_.hosted_run_id && job.user() != join.node.user;
-    if (is_somebody_elses)
+    if (is_of_other_user)
         return control::Refused{
             "job 'none' here belongs to user id " + std::to_string(job.user()) +
                 ", not to user id " + std::to_string(join.node.user) + ": give --rdzv-id a name",
             std::nullopt};
-    // Without one it means the job that runs.
+    // Without one the join means the job that runs.
     if (!join.incarnation || join.incarnation == identity.given) return std::nullopt;
     if (!identity.given)
         return control::Refused{
@@ -142,7 +142,7 @@ std::optional<control::Refused> Coordinator::objection_to_incarnation(
 void Coordinator::supersede(
     JobId id, const std::string& incarnation, Instant now, std::vector<Effect>& out) {
     const auto reason = "superseded by incarnation " + incarnation;
-    tell(id, Job::Interrupted{control::Cause::Kind::superseded, SIGTERM, reason}, now, out);
+    pass(id, Job::Interrupted{control::Cause::Kind::superseded, SIGTERM, reason}, now, out);
 }
 
 std::optional<control::Refused> Coordinator::objection_to_new_job(const control::Join& join) const {
@@ -152,7 +152,7 @@ std::optional<control::Refused> Coordinator::objection_to_new_job(const control:
         return control::Refused{
             "job '" + join.run_id + "' of this ddprun is over", retry_when_over};
     if (options_.hosted_run_id && newest != newest_.end() && jobs_.at(newest->second).is_over())
-        // This process is about to exit; whoever comes then finds the port free.
+        // This process is about to exit; a node that joins after that finds the port free.
         return control::Refused{
             "job '" + join.run_id + "' of this ddprun " + jobs_.at(newest->second).ending(),
             retry_when_over};
@@ -196,7 +196,8 @@ Coordinator::JobId Coordinator::add_job(Job job) {
     return id;
 }
 
-/// As another incarnation than the one that was taken up, whose members are lost by both names.
+/// The new incarnation is not the one that was taken up: members of that one are lost under both
+/// names.
 void Coordinator::name(JobId id, const control::Join& join) {
     auto& job = jobs_.at(id);
     auto base = join.node.nonce.to_string();
@@ -219,7 +220,7 @@ std::string Coordinator::unused_incarnation(
     return incarnation;
 }
 
-/// So long ago that it is forgotten.
+/// It is in the list of forgotten jobs.
 bool Coordinator::has_ended(const std::string& run_id, const std::string& incarnation) const {
     return std::find(ended_.begin(), ended_.end(), std::pair{run_id, incarnation}) != ended_.end();
 }
@@ -237,12 +238,12 @@ void Coordinator::on_resume(
     }
     const auto id = known == by_incarnation_.end() ? begin_recovery(resume, now) : known->second;
     const auto nonce = resume.join.node.nonce;
-    tell(id, Job::Resumed{peer.connected, std::move(resume)}, now, out);
+    pass(id, Job::Resumed{peer.connected, std::move(resume)}, now, out);
     bind(peer, id, nonce);
 }
 
-/// A server that was started again knows nobody: the job is taken up from what its members tell.
-/// Not so one inside a `ddprun`, which is there for the job that it began itself.
+/// A server that was started again has no jobs: it rebuilds a job from its members' reports. A
+/// server inside a `ddprun` does not, since it exists for the job that it began itself.
 std::string Coordinator::objection_to_recovery(
     const control::Resume& resume, Instant now, std::vector<Effect>& out) {
     const auto unknown =
@@ -269,8 +270,8 @@ std::string Coordinator::objection_to_recovery(
     if (!job.is_young())
         return "another job runs under the id '" + join.run_id + "' since the server was started " +
                "again";
-    // Nodes that came before the first of the job that runs.
-    tell(
+    // Nodes that came before the first member of the job that runs.
+    pass(
         id,
         Job::Dissolved{"job '" + join.run_id + "' runs already, and its nodes are coming back"},
         now,
@@ -286,7 +287,7 @@ Coordinator::JobId Coordinator::begin_recovery(const control::Resume& resume, In
     return add_job(Job{std::move(identity), resume, now});
 }
 
-/// The connection speaks for the node from here on, if the job took it.
+/// The connection speaks for the node from here on, if the job accepted it.
 void Coordinator::bind(Peer& peer, JobId id, const Nonce& nonce) {
     const auto job = jobs_.find(id);
     if (job == jobs_.end() || !job->second.is_spoken_for(nonce, peer.connected.connection)) return;
@@ -300,7 +301,7 @@ void Coordinator::on_disconnected(ConnectionId connection, Instant now, std::vec
     const auto job = found->second.job;
     const auto nonce = found->second.nonce;
     peers_.erase(found);
-    if (job) tell(*job, Job::Dropped{connection, nonce}, now, out);
+    if (job) pass(*job, Job::Dropped{connection, nonce}, now, out);
 }
 
 void Coordinator::on_interrupted(
@@ -311,7 +312,7 @@ void Coordinator::on_interrupted(
     for (const auto& [id, job] : jobs_)
         all.push_back(id);
     for (const auto id : all)
-        tell(
+        pass(
             id,
             Job::Interrupted{
                 control::Cause::Kind::cancelled, interrupted.signal, interrupted.reason},
@@ -329,13 +330,13 @@ void Coordinator::on_deadline(Instant now, std::vector<Effect>& out) {
         if (jobs_.at(id).is_forgettable(now))
             forget(id);
         else
-            tell(id, Job::DeadlinePassed{}, now, out);
+            pass(id, Job::DeadlinePassed{}, now, out);
     }
 }
 
-void Coordinator::tell(JobId id, Job::Event event, Instant now, std::vector<Effect>& out) {
+void Coordinator::pass(JobId id, Job::Event event, Instant now, std::vector<Effect>& out) {
     const auto found = jobs_.find(id);
-    if (found == jobs_.end()) return;  // forgotten, and this connection was not told
+    if (found == jobs_.end()) return;  // forgotten, and this connection was still open
     auto& job = found->second;
     job.handle(std::move(event), now, out);
 
@@ -393,13 +394,13 @@ void Coordinator::refuse(
     out.push_back(Close{connection, std::move(reason)});
 }
 
-/// The end of the connection will not be seen any more: its job is told here.
+/// The end of the connection will not be seen any more: its job is notified here.
 void Coordinator::complain(
     const Peer& peer, std::string reason, Instant now, std::vector<Effect>& out) {
     const auto connection = peer.connected.connection;
     out.push_back(Send{connection, control::ProtocolError{reason}});
     out.push_back(Close{connection, std::move(reason)});
-    if (peer.job) tell(*peer.job, Job::Dropped{connection, peer.nonce}, now, out);
+    if (peer.job) pass(*peer.job, Job::Dropped{connection, peer.nonce}, now, out);
 }
 
 std::vector<JobStatus> Coordinator::status(Instant now, std::size_t first_node) const {

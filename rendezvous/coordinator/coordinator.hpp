@@ -19,17 +19,17 @@
 
 namespace ddprun::coordinator {
 
-/// Decides for all jobs of one server who is in which round, when a round is over, and how a job
-/// ends (the table in job.hpp). A map of `Job` machines by run id; this class
-/// knows which connection speaks for which node of which job.
+/// Decides for all jobs of one server which node is in which round, when a round is over, and how a
+/// job ends (the table in job.hpp). A map of `Job` machines by run id; this class maps each
+/// connection to its node and job.
 ///
-/// Driven by server/control_server (real sockets) and tests/sim (made-up links). Connections are
+/// Driven by server/control_server (real sockets) and tests/sim (simulated links). Connections are
 /// names; a message for one that is gone is dropped by the shell.
 class Coordinator {
 public:
-    /// What the surrounding program is.
+    /// The surrounding program.
     struct Options {
-        /// Inside a `ddprun`: serves this run id only, and is told to agents as `hosted`.
+        /// Inside a `ddprun`: serves this run id only, and is reported to agents as `hosted`.
         std::optional<std::string> hosted_run_id;
         /// Named in refusals and /status.
         std::string server_name;
@@ -44,7 +44,7 @@ public:
     struct Disconnected {
         ConnectionId connection;
     };
-    /// The hosting `ddprun` was told to stop: every job ends for everybody with this signal.
+    /// The hosting `ddprun` was interrupted: every job ends on every node with this signal.
     struct Interrupted {
         int signal;
         std::string reason;
@@ -55,6 +55,7 @@ public:
     using Send = coordinator::Send;
     using Close = coordinator::Close;
     using Changed = coordinator::Changed;
+    using Ranked = coordinator::Ranked;
     using Effect = coordinator::Effect;
 
     explicit Coordinator(Options options) : options_(std::move(options)) {}
@@ -62,19 +63,19 @@ public:
     void handle(Event event, Instant now, std::vector<Effect>& out);
     std::optional<Instant> next_deadline() const;
 
-    /// No job is running and nobody is connected any more: a hosting `ddprun` may exit.
+    /// No job is running and no node is connected: a hosting `ddprun` may exit.
     bool is_idle() const { return unsettled_.empty(); }
     /// For /status: every job, at most `limits::max_status_nodes` nodes of each from `first_node`.
     std::vector<JobStatus> status(Instant now, std::size_t first_node = 0) const;
-    /// Messages that meant nothing any more: of other rounds, of replaced connections.
+    /// Messages without effect: of other rounds, of replaced connections.
     std::uint64_t stale_count() const;
 
 private:
-    /// In order of birth; a job that is over stays for those who come back for its result.
+    /// In order of creation; a job that is over is kept for nodes that come back for its result.
     using JobId = std::uint64_t;
     struct Peer {
         Connected connected;
-        /// Of whom it speaks, once its join or resume was taken.
+        /// The job it speaks for, once its join or resume was accepted.
         std::optional<JobId> job;
         Nonce nonce;
     };
@@ -91,7 +92,7 @@ private:
     /// A job that runs under this id but is not the one that is meant.
     std::optional<control::Refused> objection_to_incarnation(
         JobId id, const control::Join& join, Instant now, std::vector<Effect>& out);
-    /// Why a job that this server does not know cannot be taken up from this node; empty: it can.
+    /// Why a job that is unknown to this server cannot be rebuilt from this node; empty: it can.
     std::string objection_to_recovery(
         const control::Resume& resume, Instant now, std::vector<Effect>& out);
     JobId begin_recovery(const control::Resume& resume, Instant now);
@@ -102,7 +103,7 @@ private:
     bool has_ended(const std::string& run_id, const std::string& incarnation) const;
     JobId add_job(Job job);
     JobId begin_job(const control::Join& join, Instant now);
-    void tell(JobId id, Job::Event event, Instant now, std::vector<Effect>& out);
+    void pass(JobId id, Job::Event event, Instant now, std::vector<Effect>& out);
     void forget(JobId id);
     static void refuse(ConnectionId connection, control::Refused refused, std::vector<Effect>& out);
     void complain(const Peer& peer, std::string reason, Instant now, std::vector<Effect>& out);
@@ -116,12 +117,12 @@ private:
     std::map<std::string, JobId> newest_;
     /// By run id and incarnation; a job that went on as another one is here under both.
     std::map<std::pair<std::string, std::string>, JobId> by_incarnation_;
-    /// Jobs that were over and are forgotten, by run id and incarnation, oldest first: whoever
-    /// comes back to one is not the first of a job that goes on.
+    /// Jobs that were over and are forgotten, by run id and incarnation, oldest first: a node that
+    /// comes back to one is not the first node of a job that goes on.
     std::deque<std::pair<std::string, std::string>> ended_;
     /// Jobs that run, or whose members have not all closed.
     std::set<JobId> unsettled_;
-    /// Soonest first; one entry for each job that wants to be woken.
+    /// Soonest first; one entry for each job that has a deadline.
     std::set<std::pair<Instant, JobId>> deadlines_;
     std::map<JobId, Instant> deadline_of_;
     std::optional<Interrupted> interrupted_;

@@ -7,7 +7,7 @@
 #include <string>
 #include <variant>
 
-/// What the coordinator and its jobs see of a connection, and what they want done.
+/// The coordinator's and its jobs' view of a connection, and their effects.
 namespace ddprun::coordinator {
 
 /// A connection that spoke the preamble. Addresses are numeric, IPv4-mapped unwrapped.
@@ -39,6 +39,16 @@ struct Changed {
     bool operator==(const Changed&) const = default;
 };
 
-using Effect = std::variant<Send, Close, Changed>;
+/// A member got its group rank in a round, and why this one: for the debug log.
+struct Ranked {
+    std::string run_id;
+    int round = 0;
+    int group_rank = 0;
+    std::string node;
+    std::string reason;
+    bool operator==(const Ranked&) const = default;
+};
+
+using Effect = std::variant<Send, Close, Changed, Ranked>;
 
 }  // namespace ddprun::coordinator

@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Going again within this long is going too often.
+/// A second loss or leave within this long is too soon.
 constexpr Duration window = 10min;
 constexpr Duration shortest_pause = 30s;
 constexpr Duration longest_pause = 10min;
@@ -20,7 +20,7 @@ constexpr Duration longest_pause = 10min;
 
 void HostRecord::note_gone(const std::string& host, int round, Instant now) {
     using namespace host_record;
-    // What is older than the window says nothing any more.
+    // An entry older than the window has no effect any more.
     for (auto entry = entries_.begin(); entry != entries_.end();)
         entry = now - entry->second.back_at > window ? entries_.erase(entry) : std::next(entry);
     const auto [found, is_new] = entries_.try_emplace(host);

@@ -9,8 +9,8 @@
 
 namespace ddprun::coordinator {
 
-/// Hosts that come and go. Each time one goes a round ends for everybody, so who goes again soon
-/// after it came waits before it is let in: longer each time.
+/// Hosts that come and go. Each loss of one ends a round on every node, so a host that goes again
+/// soon after it came waits before it is let in: longer each time.
 class HostRecord {
 public:
     /// A node of this host was lost or left in this round. Several of one host count once.

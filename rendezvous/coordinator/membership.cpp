@@ -6,7 +6,6 @@
 #include "rendezvous/control/text.hpp"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <utility>
 
@@ -14,12 +13,12 @@ namespace ddprun::coordinator {
 namespace membership {
 namespace {
 
-/// Newcomers after everybody else.
+/// Newcomers after all others.
 int previous_place(const Member& member) {
     return member.group_rank.value_or(std::numeric_limits<int>::max());
 }
 
-/// Nodes that are not held always, the others as far as they are needed.
+/// Nodes without a hold always, the others as far as they are needed.
 std::size_t admitted_count(std::size_t free, std::size_t held, std::size_t min) {
     return std::max(free, std::min(free + held, min));
 }
@@ -55,55 +54,75 @@ std::string_view name_of(Member::State state) {
 }
 
 void Membership::begin_event() {
-    count_open();
+    counts();
     for (auto* entry : open_)
-        if (entry) entry->is_open = false;
+        if (entry) entry->open_index.reset();
     open_.clear();
 }
 
-Membership::Counted Membership::kind_of(const Member& member) {
-    if (!member.is_candidate()) return Counted::no;
-    return member.hold ? Counted::held : Counted::free;
+Membership::Counts Membership::counts_of(const Member& member) {
+    const bool is_candidate = member.is_candidate();
+    Counts counts;
+    counts.free = is_candidate && !member.hold ? 1 : 0;
+    counts.held = is_candidate && member.hold ? 1 : 0;
+    counts.stopping = member.state == Member::State::stopping ? 1 : 0;
+    counts.standby = member.group_rank ? 0 : 1;
+    return counts;
+}
+
+Membership::Counts& Membership::Counts::operator+=(const Counts& other) {
+    free += other.free;
+    held += other.held;
+    stopping += other.stopping;
+    standby += other.standby;
+    return *this;
+}
+
+Membership::Counts& Membership::Counts::operator-=(const Counts& other) {
+    free -= other.free;
+    held -= other.held;
+    stopping -= other.stopping;
+    standby -= other.standby;
+    return *this;
 }
 
 void Membership::check() const {
     auto left = counts_;
     for (const auto& [nonce, entry] : by_nonce_) {
         require(
-            entry.is_open || entry.counted == kind_of(entry.member),
-            "who changes was handed out for it");
-        --left[static_cast<std::size_t>(entry.counted)];
+            entry.open_index || entry.counted == counts_of(entry.member),
+            "a member that changes was handed out for it");
+        left -= entry.counted;
     }
-    require(left == decltype(left){}, "each member is counted once");
+    require(left == Counts{}, "each member is counted once");
 }
 
 Member* Membership::open(Entry& entry) {
-    if (!std::exchange(entry.is_open, true)) open_.push_back(&entry);
+    if (!entry.open_index) {
+        entry.open_index = open_.size();
+        open_.push_back(&entry);
+    }
     return &entry.member;
 }
 
-std::size_t& Membership::count_of(Counted kind) {
-    return counts_[static_cast<std::size_t>(kind)];
-}
-
-void Membership::count_open() {
+const Membership::Counts& Membership::counts() {
     for (auto* entry : open_) {
         if (!entry) continue;
-        const auto kind = kind_of(entry->member);
-        --count_of(entry->counted);
-        ++count_of(kind);
-        entry->counted = kind;
+        counts_ -= entry->counted;
+        entry->counted = counts_of(entry->member);
+        counts_ += entry->counted;
     }
+    return counts_;
 }
 
 Member& Membership::add(Member member) {
     member.arrival = next_arrival_++;
     const auto nonce = member.nonce();
-    const auto [place, is_new] = by_nonce_.emplace(nonce, Entry{std::move(member)});
+    const auto [place, is_new] =
+        by_nonce_.emplace(nonce, Entry{std::move(member), {}, std::nullopt});
     require(is_new, "a node is added once");
     auto& entry = place->second;
     by_arrival_.emplace(entry.member.arrival, &entry);
-    ++count_of(entry.counted);
     return *open(entry);
 }
 
@@ -111,9 +130,8 @@ void Membership::remove(const Nonce& nonce) {
     const auto place = by_nonce_.find(nonce);
     require(place != by_nonce_.end(), "only a member is removed");
     auto& entry = place->second;
-    --count_of(entry.counted);
-    if (entry.is_open)
-        std::replace(open_.begin(), open_.end(), &entry, static_cast<Entry*>(nullptr));
+    counts_ -= entry.counted;
+    if (entry.open_index) open_[*entry.open_index] = nullptr;
     by_arrival_.erase(entry.member.arrival);
     by_nonce_.erase(place);
 }
@@ -129,14 +147,28 @@ const Member* Membership::find(const Nonce& nonce) const {
 }
 
 std::size_t Membership::candidate_count(std::size_t min) {
-    count_open();
-    return membership::admitted_count(count_of(Counted::free), count_of(Counted::held), min);
+    const auto& now = counts();
+    return membership::admitted_count(now.free, now.held, min);
 }
 
-bool Membership::has_somebody_staying() const {
+std::size_t Membership::stopping_count() {
+    return counts().stopping;
+}
+
+std::size_t Membership::standby_count() {
+    return counts().standby;
+}
+
+bool Membership::has_staying() const {
     return std::any_of(by_nonce_.begin(), by_nonce_.end(), [](const auto& entry) {
         return !entry.second.member.is_leaving();
     });
+}
+
+std::vector<Member*> Membership::standbys() {
+    auto found = by_arrival();
+    std::erase_if(found, [](const Member* member) { return member->group_rank.has_value(); });
+    return found;
 }
 
 std::vector<Member*> Membership::by_arrival() {

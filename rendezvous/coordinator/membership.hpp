@@ -4,10 +4,9 @@
 #include "rendezvous/base/ids.hpp"
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/control/message.hpp"
+#include "rendezvous/coordinator/effects.hpp"
 #include "rendezvous/coordinator/reach.hpp"
-#include "rendezvous/coordinator/suspicion.hpp"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -18,48 +17,42 @@
 
 namespace ddprun::coordinator {
 
-/// Its host came and went too often: it is let in when this is over, or when it is needed.
+/// The host of a node was lost or left too often: the node gets into a round when the hold is over,
+/// or earlier if the round has too few nodes without it.
 struct Hold {
     Instant ends_at{};
     Duration length{};
 };
 
-/// One node of a job, as the job sees it.
+/// One node of a job. When it was last heard: silence.hpp.
 struct Member {
     enum class State : std::uint8_t {
         ready,      ///< has no workers and a fresh store: may be in the next round
         starting,   ///< was given its place in the round
         running,    ///< its workers are exec'd
         succeeded,  ///< its workers all exited 0
-        stopping,   ///< was told to stop, its workers may live
+        stopping,   ///< was sent a stop, its workers may live
         out,        ///< was not ready when the drain was over: does not count until it is
     };
 
     control::Join join;
-    /// The last one; still current if `is_connected`.
+    /// The last one; current while `is_connected`.
     Connected connection;
     Reach reach;
     std::uint64_t arrival = 0;
 
     State state = State::ready;
     bool is_connected = true;
-    /// The signal with which it said that it goes.
+    /// The signal named in its `leave`.
     std::optional<int> leave_signal;
-    /// Place in the round at hand, or in the last one.
+    /// Place in the current round, or in the last one.
     std::optional<int> group_rank;
     Instant came_at{};
-    Instant heard_at{};
-    /// Since when somebody else asks for its fixed place.
+    /// Since when another node asks for its fixed place.
     std::optional<Instant> contested_at;
-    /// How many of its neighbours it can ask for a vouch in this round.
-    int reached = 0;
-    /// While it is silent.
-    std::optional<Suspicion> suspicion;
-    /// When it counts as lost because its connection ended.
-    std::optional<Instant> lost_at;
     /// While it has no place.
     std::optional<Hold> hold;
-    /// While stopping: when it is no longer waited for, if it is heard then.
+    /// While stopping: the drain waits for it until then, and longer only while it is silent.
     std::optional<Instant> ready_by;
 
     const Nonce& nonce() const { return join.node.nonce; }
@@ -67,11 +60,18 @@ struct Member {
     /// "node2 (pid 4242)".
     std::string name() const;
     bool is_leaving() const { return leave_signal.has_value(); }
+    bool speaks_through(ConnectionId id) const {
+        return is_connected && connection.connection == id;
+    }
+    void become(State next) {
+        state = next;
+        ready_by.reset();
+    }
     /// May be given a place in the next round.
     bool is_candidate() const {
         return state == State::ready && is_connected && !is_leaving() && join.store_port != 0;
     }
-    /// It has, or may have, workers of the round at hand.
+    /// It has, or may have, workers of the current round.
     bool is_active() const {
         return state == State::starting || state == State::running || state == State::succeeded ||
                state == State::stopping;
@@ -80,11 +80,12 @@ struct Member {
 
 std::string_view name_of(Member::State state);
 
-/// All nodes of one job by their nonce. A plain container: what follows from a change is the job's
-/// business.
+/// All nodes of one job by their nonce. A plain container: what follows from a change is decided by
+/// the job.
 ///
-/// While thousands join, each join asks how many there are: so candidates are not counted anew, but
-/// those members are looked at again that were handed out to be changed.
+/// While thousands join, each join reads the counts. So nothing is counted again from the start:
+/// `open_` holds the members that were handed out for a change since the event began, and only
+/// these are counted again.
 class Membership {
 public:
     /// No pointer that was handed out before is used any more. Call it between two events.
@@ -97,39 +98,54 @@ public:
     const Member* find(const Nonce& nonce) const;
 
     std::size_t size() const { return by_nonce_.size(); }
-    /// How many may be in the next round: those who are held as far as there are fewer than `min`
+    /// How many may be in the next round: held members only as far as there are fewer than `min`
     /// without them.
     std::size_t candidate_count(std::size_t min);
-    bool has_somebody_staying() const;
+    /// Members in `Member::State::stopping`.
+    std::size_t stopping_count();
+    /// Members without a group rank.
+    std::size_t standby_count();
+    /// Some member is not leaving.
+    bool has_staying() const;
 
-    /// What must hold of the counts. Looks at everybody.
+    /// What must hold of the counts. Looks at every member.
     void check() const;
 
-    /// Everybody, in order of arrival: what leaves for all leaves in this order.
+    /// In order of arrival: messages to all members leave in this order.
     std::vector<Member*> by_arrival();
     std::vector<const Member*> by_arrival() const;
+    /// Members without a group rank, in order of arrival.
+    std::vector<Member*> standbys();
 
 private:
-    enum class Counted : std::uint8_t { no, free, held };
+    struct Counts {
+        std::size_t free = 0;
+        std::size_t held = 0;
+        std::size_t stopping = 0;
+        std::size_t standby = 0;
 
+        Counts& operator+=(const Counts& other);
+        Counts& operator-=(const Counts& other);
+        bool operator==(const Counts&) const = default;
+    };
     struct Entry {
         Member member;
-        Counted counted = Counted::no;
-        bool is_open = false;
+        /// What it adds to `counts_`.
+        Counts counted;
+        /// Its place in `open_`.
+        std::optional<std::size_t> open_index;
     };
 
-    static Counted kind_of(const Member& member);
+    static Counts counts_of(const Member& member);
     Member* open(Entry& entry);
-    void count_open();
-    std::size_t& count_of(Counted kind);
+    const Counts& counts();
 
     std::map<Nonce, Entry> by_nonce_;
     std::map<std::uint64_t, Entry*> by_arrival_;
     std::uint64_t next_arrival_ = 0;
     /// Handed out since the event began; null where it was removed.
     std::vector<Entry*> open_;
-    /// By Counted.
-    std::array<std::size_t, 3> counts_{};
+    Counts counts_;
 };
 
 /// What decides whether a round closes now.
@@ -154,8 +170,8 @@ struct FormingDecision {
 
 FormingDecision decide_round(const FormingFacts& facts);
 
-/// Those who get into the next round: members of the last one first, then by arrival; at most
-/// `most`. Of those who are held only as many as `min` needs, soonest free first.
+/// The members of the next round: those of the last one first, then by arrival; at most `most`. Of
+/// the held ones only as many as `min` needs, soonest free first.
 std::vector<Member*> choose_members(Membership& members, std::size_t min, std::size_t most);
 
 /// Why this node cannot be in a job with that one, naming both values; empty if it can.

@@ -11,7 +11,7 @@ namespace {
 
 using Ring = std::vector<std::size_t>;
 
-/// Hosts that are looked at for one member: a job of thousands must not be walked for each.
+/// Hosts that are inspected for one member: a job of thousands must not be walked for each.
 constexpr int most_looked_at = 16;
 
 /// For each place the next one on another host; empty if there is only one host.
@@ -21,7 +21,7 @@ Ring next_on_another_host(const std::vector<std::string>& hosts) {
         hosts.begin(), hosts.end(), [&](const auto& host) { return host == hosts.front(); });
     if (is_one_host) return {};
     Ring next(count);
-    // Twice around: the end of the ring does not know yet where its beginning leads.
+    // Twice around: at the end of the ring the entries of its beginning are not set yet.
     for (std::size_t step = 2 * count; step-- > 0;) {
         const auto place = step % count;
         const auto after = (place + 1) % count;

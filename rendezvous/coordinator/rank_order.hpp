@@ -33,7 +33,7 @@ struct Placement {
 
 struct RankOrder {
     std::vector<Placement> places;
-    /// About a node rank that several asked for; mostly empty.
+    /// About a node rank that several nodes requested; mostly empty.
     std::string warning;
 };
 

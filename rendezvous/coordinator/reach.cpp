@@ -20,7 +20,7 @@ Result<Reach> reach_of(const control::Join& join, const Connected& connection) {
         system_code(EADDRNOTAVAIL),
         "this node reaches the rendezvous through " + join.socket_addr +
             ", which the server sees as " + connection.peer_socket +
-            ": other nodes cannot be told where it is; give --local-addr=ADDRESS"};
+            ": other nodes cannot know where it is; give --local-addr=ADDRESS"};
 }
 
 const std::string& address_for(const Reach& node, const Connected& member) {

@@ -11,7 +11,7 @@ namespace ddprun::coordinator {
 void RestartBudget::spend() {
     require(!is_spent(), "a spent budget is not spent again");
     ++used_;
-    total_ = std::min(total_ + 1, limits::max_told_restarts);
+    total_ = std::min(total_ + 1, limits::max_reported_restarts);
 }
 
 Duration RestartDelay::next(Duration ran_for) {
@@ -26,6 +26,13 @@ void LossRecord::add(Instant now) {
     while (!lost_at_.empty() && now - lost_at_.front() > limits::crash_loop_window)
         lost_at_.pop_front();
     lost_at_.push_back(now);
+}
+
+bool LossRecord::would_be_crash_loop(Instant now) const {
+    const auto recent = std::count_if(lost_at_.begin(), lost_at_.end(), [&](Instant lost_at) {
+        return now - lost_at <= limits::crash_loop_window;
+    });
+    return recent >= max_losses_;
 }
 
 }  // namespace ddprun::coordinator

@@ -10,8 +10,8 @@
 namespace ddprun::coordinator {
 
 /// How many failures of workers a job survives: one budget for the whole job. Lost nodes and
-/// changes of membership do not touch it. Workers are told the restarts of the whole life of the
-/// job, so that the number never goes back when the budget is refilled.
+/// changes of membership do not spend it. Workers get the count of all restarts of the job, so that
+/// the number never decreases when the budget is refilled.
 class RestartBudget {
 public:
     explicit RestartBudget(int max) : max_(max) {}
@@ -20,7 +20,8 @@ public:
     /// Requires: not is_spent().
     void spend();
     void refill() { used_ = 0; }
-    /// What somebody knows who was there before: the highest numbers hold.
+    /// The counts that a member reports after the server was started again: the highest numbers
+    /// hold.
     void restore(int used, int total) {
         used_ = std::max(used_, std::min(used, max_));
         total_ = std::max(total_, total);
@@ -55,14 +56,15 @@ private:
     Duration next_;
 };
 
-/// Rounds that ended because a node was lost. Too many in one hour are a crash loop: something
-/// kills nodes faster than the job gets anywhere.
+/// Rounds that ended because a node was lost. Too many in one hour are a crash loop: nodes are lost
+/// faster than the job makes progress.
 class LossRecord {
 public:
     explicit LossRecord(int max_losses) : max_losses_(max_losses) {}
 
     void add(Instant now);
-    bool is_crash_loop() const { return static_cast<int>(lost_at_.size()) > max_losses_; }
+    /// One more now would be a crash loop.
+    bool would_be_crash_loop(Instant now) const;
     int max_losses() const { return max_losses_; }
 
 private:

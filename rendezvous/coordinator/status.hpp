@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-/// What a person wants to know about a job, as values; server/http_status turns them into JSON.
+/// The state of a job as values; server/http_status turns them into JSON.
 namespace ddprun::coordinator {
 
 struct NodeStatus {
@@ -21,6 +21,8 @@ struct NodeStatus {
     std::string state;
     std::string reason;
     std::optional<int> group_rank;
+    /// Why it has this group rank.
+    std::string rank_because;
     std::optional<int> first_rank;
     std::optional<int> last_rank;
     double heard_ago_s = 0;
@@ -39,7 +41,7 @@ struct JobStatus {
     int world_size = 0;
     std::size_t node_count = 0;
     std::vector<NodeStatus> nodes;
-    std::string first_cause;
+    std::string root_cause;
 
     // Of all nodes, not only of those above.
     std::map<std::string, std::uint64_t> nodes_by_state;

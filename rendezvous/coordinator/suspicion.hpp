@@ -11,55 +11,56 @@
 
 namespace ddprun::coordinator {
 
-/// One of those who are asked about a silent member, as the job sees it.
+/// A neighbour that is asked about a silent member, as the job sees it.
 struct Witness {
     enum class State {
         heard,   ///< can be asked
-        silent,  ///< itself: what it would say is not known
-        gone,    ///< lost or left, with everything that it ran: answers no vouch any more
+        silent,  ///< silent itself: its answer is not known
+        gone,    ///< lost or left: answers no probe any more
     };
     Nonce nonce;
     std::string host;
     State state = State::heard;
-    /// Until then it may have answered vouches that nobody was told of.
+    /// Until then it may have answered probes without reporting them.
     std::optional<Instant> gone_at = std::nullopt;
 };
 
 /// What is known of a member that is silent, from the moment on that it is noticed until it is
-/// heard again or lost: what its neighbours said, and what follows from it.
+/// heard again or lost: its neighbours' answers, and what follows from them.
 ///
-/// A member may live on for as long as one of them answers its vouches. When all have promised to
-/// answer none any more, its own fence falls 4 s after the last answer, and a second later it can
-/// be counted as lost. One that is gone has promised nothing: it may have answered until it went.
+/// A member may continue for as long as one neighbour answers its probes. When all have confirmed
+/// that they answer none any more, its own fence ends 4 s after the last answer, and a second later
+/// it can be counted as lost. A neighbour that is gone has confirmed nothing: it may have answered
+/// until it went.
 class Suspicion {
 public:
     explicit Suspicion(Instant now) : next_ask_(now) {}
 
     struct Question {
-        bool disowns;
+        bool confirms;
     };
-    /// What to ask all who can be asked, if it is time to ask.
+    /// The question to all witnesses that can be asked, if it is time to ask.
     std::optional<Question> ask(Instant now);
     Instant next_ask() const { return next_ask_; }
 
     /// One of the witnesses answered.
-    void note(const Nonce& witness, std::optional<Instant> vouched_at, bool has_disowned);
+    void note(const Nonce& witness, std::optional<Instant> answered_at, bool has_confirmed);
 
-    /// Somebody answered a vouch of it a moment ago: it lives.
-    bool is_vouched_for(Instant now) const;
-    /// When it is lost, as things stand; nothing: somebody may still vouch for it.
+    /// A neighbour answered a probe of it a moment ago: it is alive.
+    bool is_reached(Instant now) const;
+    /// When it is lost, as things are now; nothing: a neighbour may still answer its probes.
     std::optional<Instant> lost_at(Instant heard_at, const std::vector<Witness>& witnesses) const;
-    /// "node b heard from it 1.0 s ago": why it is kept, or is not, for people.
+    /// "node b heard from it 1.0 s ago": why it is kept, or is not.
     std::string reason(const std::vector<Witness>& witnesses, Instant now) const;
 
 private:
     struct Answer {
-        std::optional<Instant> vouched_at;
-        bool has_disowned = false;
+        std::optional<Instant> answered_at;
+        bool has_confirmed = false;
     };
-    std::optional<Instant> last_vouch() const;
-    bool is_disowned_by(const Witness& witness) const;
-    bool has_promised(const Witness& witness) const;
+    std::optional<Instant> last_answer() const;
+    bool counts_as_confirmed(const Witness& witness) const;
+    bool has_confirmed(const Witness& witness) const;
 
     std::map<Nonce, Answer> answers_;
     Instant next_ask_;

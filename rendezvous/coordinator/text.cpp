@@ -51,6 +51,11 @@ std::string describe(const Effect& effect) {
                 return "job " + changed.run_id + " " + changed.state + " \"" + changed.reason +
                        "\"";
             },
+            [](const Ranked& ranked) {
+                return "job " + ranked.run_id + " round " + std::to_string(ranked.round) +
+                       " group rank " + std::to_string(ranked.group_rank) + " is " + ranked.node +
+                       " \"" + ranked.reason + "\"";
+            },
         },
         effect);
 }

@@ -12,7 +12,7 @@
 namespace ddprun::net {
 
 /// A limit on a sequence of asynchronous steps: when it passes, `stop` runs once (it closes the
-/// socket the steps wait on), and `has_passed` tells the coroutine why its step was aborted.
+/// socket the steps wait on), and `has_passed` shows the coroutine why its step was aborted.
 ///
 ///   Deadline deadline(executor, limits::handshake_timeout, [&] { close(socket); });
 ///   co_await ...;

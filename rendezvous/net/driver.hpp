@@ -21,7 +21,7 @@ namespace ddprun::net {
 /// Runs a machine on real time: takes events, hands each effect to `perform` in order, and keeps
 /// one timer on the machine's next deadline.
 ///
-/// `perform` may `post` further events; they wait until the effects at hand are done, so a machine
+/// `perform` may `post` further events; they wait until the current effects are done, so a machine
 /// is never re-entered. All calls belong to the thread of the `io_context`; another thread posts
 /// through `boost::asio::post`. The machine's text functions `describe(const Event&)` and
 /// `describe(const Effect&)` (found by argument-dependent lookup) write the trace.
@@ -52,7 +52,7 @@ public:
     Driver& operator=(const Driver&) = delete;
 
     const M& machine() const { return machine_; }
-    /// The time by which this driver runs its machine, for questions to it.
+    /// The time by which this driver runs its machine, for queries of the machine.
     Instant now() const { return Clock::now(); }
 
     void post(Event event) {
@@ -105,7 +105,8 @@ private:
     std::deque<Event> inbox_;
     std::vector<Effect> effects_;
     bool is_draining_ = false;
-    /// Gone when the driver is: a timer that has fired cannot be cancelled any more, and asks it.
+    /// Expired when the driver is gone: a timer that has fired cannot be cancelled, and checks
+    /// this.
     std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
 

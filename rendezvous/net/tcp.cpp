@@ -61,7 +61,7 @@ std::string command_of(const std::filesystem::path& process) {
     return program.starts_with(name) ? program : name;
 }
 
-/// The socket that listens on a port, in the words of /proc/net/tcp.
+/// The socket that listens on a port, as /proc/net/tcp spells it.
 struct ListeningSocket {
     std::string inode;
     std::string user;
@@ -88,7 +88,7 @@ std::optional<ListeningSocket> listening_socket(const char* table, std::uint16_t
     return std::nullopt;
 }
 
-/// Descriptors that are looked at for one question.
+/// Descriptors that are inspected for one call.
 constexpr int most_descriptors = 200'000;
 
 }  // namespace
@@ -190,7 +190,7 @@ void close(Tcp::socket& socket) {
     socket.close(ignored);
 }
 
-std::string who_listens_on(std::uint16_t port) {
+std::string listener_on_port(std::uint16_t port) {
     auto socket = listening_socket("/proc/net/tcp", port);
     if (!socket) socket = listening_socket("/proc/net/tcp6", port);
     if (!socket) return {};

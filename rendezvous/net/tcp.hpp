@@ -40,8 +40,8 @@ boost::asio::awaitable<Result<Tcp::socket>> connect(std::vector<Tcp::endpoint> a
 /// Marks an accepted or connected socket: closed on exec, TCP_NODELAY.
 void prepare(Tcp::socket& socket);
 
-/// From now on a peer that is gone without a word (no power, no network) ends the connection within
-/// about half a minute, whether or not anything is on its way to it.
+/// From now on a peer that disappears without closing (no power, no network) ends the connection
+/// within about half a minute, whether or not anything is on its way to it.
 void notice_lost_peer(Tcp::socket& socket);
 
 /// Numeric address without brackets, IPv4-mapped unwrapped; "?" when the socket is not connected.
@@ -54,7 +54,7 @@ std::string peer_name(const Tcp::socket& socket);
 void close(Tcp::socket& socket);
 
 /// Name of the process that listens on this port of this machine ("python3 (pid 412)"), if /proc
-/// tells; empty otherwise. For the message about a port in use.
-std::string who_listens_on(std::uint16_t port);
+/// shows it; empty otherwise. For the message about a port in use.
+std::string listener_on_port(std::uint16_t port);
 
 }  // namespace ddprun::net

@@ -17,7 +17,7 @@ namespace ddprun::server {
 namespace control_connection {
 namespace {
 
-/// Frames handed to the kernel in one call.
+/// Frames passed to the kernel in one call.
 constexpr std::size_t most_frames_at_once = 16;
 
 ControlConnection::Frame frame_of(const control::ServerMessage& message) {

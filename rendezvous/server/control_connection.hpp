@@ -18,20 +18,21 @@ namespace ddprun::server {
 
 /// One agent's control connection at the server: preamble, hello, then frames both ways.
 ///
-/// Bytes and sequence only; what a message means is the coordinator's business. Bounded both ways:
-/// a frame too long or not understood is answered with `error` and the end, a queue over its bound
+/// Bytes and sequence only; what a message means is decided by the coordinator. Bounded both ways:
+/// a frame too long or not decodable is answered with `error` and the end, a queue over its bound
 /// ends the connection (the agent comes back and resumes), and preamble and first frame have a
 /// deadline. Used on the thread of its socket.
 class ControlConnection : public std::enable_shared_from_this<ControlConnection> {
 public:
-    /// A frame, shared by everybody it is sent to.
+    /// A frame, shared by all connections it is sent to.
     using Frame = std::shared_ptr<const std::string>;
 
     struct Hooks {
         /// The preamble was understood and hello queued.
         std::function<void()> on_greeted;
         std::function<void(control::AgentMessage)> on_message;
-        /// The last of all, once; the reason is for the log. `was_greeted`: on_greeted came before.
+        /// The last callback, once; the reason is for the log. `was_greeted`: on_greeted came
+        /// before.
         std::function<void(bool was_greeted, std::string reason)> on_ended;
     };
 
@@ -41,8 +42,8 @@ public:
     void start(std::string first_bytes, Duration handshake_timeout, Hooks hooks);
 
     void send(Frame frame);
-    /// Nothing more will be sent: the queue is written, then the connection ends. What still
-    /// arrives is thrown away.
+    /// Nothing more will be sent: the queue is written, then the connection ends. Further input is
+    /// discarded.
     void finish(std::string reason);
     /// Ends it now.
     void abort(std::string reason);
@@ -80,7 +81,7 @@ private:
     bool is_greeted_ = false;
     bool is_finishing_ = false;
     bool is_concluded_ = false;
-    /// Why it ends: the first reason given counts.
+    /// Why it ends: the first reason counts.
     std::string reason_;
 };
 

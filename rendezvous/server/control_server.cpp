@@ -15,7 +15,7 @@ ControlServer::ControlServer(
     Duration handshake_timeout,
     Hooks hooks)
     : io_(io),
-      hello_{{control::protocol_version}, options.server_name, {}},
+      hello_{{control::protocol_version}, options.server_name},
       handshake_timeout_(handshake_timeout),
       hooks_(std::move(hooks)),
       driver_(
@@ -56,7 +56,7 @@ void ControlServer::take_interruption() {
     if (taken) driver_.post(std::move(*taken));
 }
 
-void ControlServer::tell_if_idle() const {
+void ControlServer::report_if_idle() const {
     if (driver_.machine().is_idle() && hooks_.on_idle) hooks_.on_idle();
 }
 
@@ -73,8 +73,8 @@ void ControlServer::greeted(ConnectionId id) {
         net::local_address(connection.socket())});
 }
 
-/// A job of one node has no lease: only TCP tells that its host is gone. With a lease, a connection
-/// must not end before it.
+/// A job of one node has no lease: only TCP detects that its host is gone. With a lease, a
+/// connection must not end before it.
 void ControlServer::received(ConnectionId id, control::AgentMessage message) {
     const auto* join = std::get_if<control::Join>(&message);
     if (const auto* resume = std::get_if<control::Resume>(&message)) join = &resume->join;
@@ -118,6 +118,8 @@ void ControlServer::perform(Machine::Effect& effect) {
                      {"state", changed.state},
                      {"reason", changed.reason}});
             },
+            // The driver logs every effect at level debug, which is what this one is for.
+            [](const Machine::Ranked&) {},
         },
         effect);
 }
@@ -129,7 +131,8 @@ void ControlServer::notice_round(const control::ServerMessage& message) {
     if (hooks_.on_round) hooks_.on_round();
 }
 
-/// Of two who want one place both screens should say so; who may try again is not told off yet.
+/// A refusal for good is logged, so that two nodes that want one place are seen at the server too;
+/// one that may be retried is not.
 void ControlServer::notice_refusal(const control::ServerMessage& message) {
     const auto* refused = std::get_if<control::Refused>(&message);
     if (refused != nullptr && !refused->retry)

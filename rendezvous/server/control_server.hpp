@@ -28,7 +28,7 @@ public:
     struct Hooks {
         /// See RendezvousServer::Options.
         std::function<void()> on_idle;
-        /// A connection that never got as far as the preamble.
+        /// A connection that did not complete the preamble.
         std::function<void(std::string peer, std::string reason)> on_rejected;
         /// The first assignment of a new round is about to leave.
         std::function<void()> on_round = {};
@@ -41,11 +41,11 @@ public:
         Hooks hooks);
 
     void adopt(net::Tcp::socket socket, std::string first_bytes);
-    /// From any thread. Counts before whatever an agent has sent that is not handled yet: what the
-    /// caller's own agent says next is said because of it.
+    /// From any thread. Handled before any message of an agent that is not handled yet: what the
+    /// caller's own agent sends next may depend on it.
     void interrupt(int signal, std::string reason);
-    /// `on_idle` is called if nothing is there to be waited for.
-    void tell_if_idle() const;
+    /// `on_idle` is called if no job is running and no agent is connected.
+    void report_if_idle() const;
 
     std::vector<coordinator::JobStatus> status(std::size_t first_node) const;
     std::size_t agent_count() const { return connections_.size(); }
@@ -63,7 +63,7 @@ private:
     const ControlConnection::Frame& encoded(const control::ServerMessage& message);
     void settled();
 
-    /// Told once for each round, before anybody hears of it.
+    /// Calls `on_round` once for each round, before its first assignment leaves.
     void notice_round(const control::ServerMessage& message);
     static void notice_refusal(const control::ServerMessage& message);
 

@@ -21,8 +21,8 @@ namespace ddprun::server {
 namespace daemon {
 namespace {
 
-/// The signals that end the daemon, kept back until `sigwait`. One that was ignored when we were
-/// started (nohup) stays ignored.
+/// The signals that end the daemon, blocked until `sigwait`. One that was ignored at the start
+/// (nohup) stays ignored.
 sigset_t hold_back_signals() {
     sigset_t awaited;
     sigemptyset(&awaited);
@@ -36,7 +36,7 @@ sigset_t hold_back_signals() {
     return awaited;
 }
 
-/// From here to the end of the daemon nobody who logs waits for standard error.
+/// From here to the end of the daemon no thread that logs waits for standard error.
 class LogToWriter {
 public:
     LogToWriter() {
@@ -78,7 +78,7 @@ int run_daemon(int argc, const char* const* argv) {
     if (const auto port = server.start(); !port) {
         auto failure = port.error();
         const bool is_in_use = failure.code == boost::asio::error::address_in_use;
-        const auto holder = is_in_use ? net::who_listens_on(options.port) : std::string{};
+        const auto holder = is_in_use ? net::listener_on_port(options.port) : std::string{};
         if (!holder.empty()) failure.context += " (held by " + holder + ")";
         std::fprintf(stderr, "ddprun-rendezvous: %s\n", failure.describe().c_str());
         return 1;

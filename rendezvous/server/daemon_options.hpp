@@ -10,7 +10,7 @@
 
 namespace ddprun::server {
 
-/// What `ddprun-rendezvous` was asked for.
+/// The options of `ddprun-rendezvous`.
 struct DaemonOptions {
     /// Address to listen on; empty: all.
     std::string host;

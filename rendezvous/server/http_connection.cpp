@@ -4,7 +4,7 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/net/deadline.hpp"
-#include "rendezvous/server/parting.hpp"
+#include "rendezvous/server/linger.hpp"
 
 #include <boost/asio/write.hpp>
 
@@ -52,7 +52,7 @@ boost::asio::awaitable<void> serve_http(
             co_await boost::asio::async_write(socket, boost::asio::buffer(reply), net::as_values);
         if (ec) co_return;
     }
-    co_await part(socket);
+    co_await linger(socket);
 }
 
 }  // namespace ddprun::server

@@ -13,7 +13,7 @@ namespace ddprun::server {
 
 using AskStatus = std::function<boost::asio::awaitable<ServerStatus>(StatusQuery)>;
 
-/// Answers one request and closes: `limits::http_timeout` for its head, as long again for taking
+/// Answers one request and closes: `limits::http_timeout` for its head, as long again for writing
 /// the answer. `first_bytes` were read already. `ask` is called at most once, on the thread of the
 /// socket.
 boost::asio::awaitable<void> serve_http(

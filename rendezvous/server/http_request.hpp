@@ -7,7 +7,7 @@
 #include <string_view>
 #include <variant>
 
-/// The little HTTP/1.1 that a status page needs: the head of one request, read whole or not at
+/// The subset of HTTP/1.1 that a status page needs: the head of one request, read whole or not at
 /// all. Pure; http_connection.hpp feeds it.
 namespace ddprun::server {
 
@@ -37,8 +37,8 @@ struct HttpNeedsMore {
 
 using HttpHead = std::variant<HttpNeedsMore, HttpRequest, HttpRefusal>;
 
-/// Reads the head of a request out of everything received so far. Bodies are not read: who sends
-/// one is closed with the answer.
+/// Reads the head of a request out of everything received so far. Bodies are not read: a client
+/// that sends one is closed with the answer.
 HttpHead read_http_head(std::string_view bytes);
 
 }  // namespace ddprun::server

@@ -12,7 +12,7 @@
 namespace ddprun::server {
 namespace {
 
-// Ordered: a person reads the page in the order in which it is documented.
+// Ordered: the page has the order in which it is documented.
 using Json = nlohmann::ordered_json;
 
 template <class Value>
@@ -32,6 +32,7 @@ Json to_json(const coordinator::NodeStatus& node) {
         {"state", node.state},
         {"reason", node.reason},
         {"group_rank", or_null(node.group_rank)},
+        {"rank_because", node.rank_because.empty() ? Json(nullptr) : Json(node.rank_because)},
         {"ranks", std::move(ranks)},
         {"heard_ago_s", node.heard_ago_s},
     };
@@ -52,7 +53,7 @@ Json to_json(const coordinator::JobStatus& job) {
         {"world_size", job.world_size},
         {"node_count", job.node_count},
         {"nodes", std::move(nodes)},
-        {"first_cause", job.first_cause.empty() ? Json(nullptr) : Json(job.first_cause)},
+        {"root_cause", job.root_cause.empty() ? Json(nullptr) : Json(job.root_cause)},
     };
 }
 
@@ -171,7 +172,7 @@ HttpResponse metrics_page(const ServerStatus& status) {
                     "job=" + label(job->run_id) + ',' + std::string{what} + '=' + label(name),
                     count);
     };
-    // Numbered from 0, so one more than the number of the round at hand.
+    // Numbered from 0, so one more than the number of the current round.
     text.family("ddprun_rounds_total", "counter", "Rounds a job has begun in this incarnation.");
     of_jobs([](const JobStatus& job) { return job.round + 1; });
     text.family(

@@ -14,7 +14,7 @@
 /// /metrics (Prometheus text). nlohmann/json stays inside http_status.cpp. Pure.
 namespace ddprun::server {
 
-/// What the pages tell, at one moment.
+/// The content of the pages, at one moment.
 struct ServerStatus {
     std::string version;
     double uptime_s = 0;

@@ -7,7 +7,7 @@
 namespace ddprun::server {
 
 /// Numeric addresses of all interfaces of this machine, both families, without IPv6 scopes; for
-/// `HostingFacts::own`. Empty when the system does not tell.
+/// `PlacementFacts::own`. Empty when the system does not report them.
 std::vector<std::string> interface_addresses();
 
 }  // namespace ddprun::server

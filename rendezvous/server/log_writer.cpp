@@ -21,7 +21,7 @@ constexpr int poll_slice_ms = 100;
 
 std::string words_for(std::size_t lines_left_out) {
     return "ddprun-rendezvous: " + std::to_string(lines_left_out) +
-           " log lines were left out: nobody took them\n";
+           " log lines were left out: standard error was not read\n";
 }
 
 }  // namespace
@@ -72,17 +72,18 @@ void LogWriter::run() {
     }
 }
 
-/// False when the descriptor is gone, or took nothing for the whole time that is left at the end.
+/// False when the descriptor is gone, or accepted nothing for the whole time that is left at the
+/// end.
 bool LogWriter::write_all(const std::string& text) {
-    auto patience = limits::log_flush_timeout;
+    auto timeout = limits::log_flush_timeout;
     std::string_view rest = text;
     while (!rest.empty()) {
         pollfd writable{descriptor_, POLLOUT, 0};
         const int ready = ::poll(&writable, 1, poll_slice_ms);
         if (ready == 0) {
             if (may_go_on()) continue;
-            patience -= std::chrono::milliseconds{poll_slice_ms};
-            if (patience <= Duration::zero()) return false;
+            timeout -= std::chrono::milliseconds{poll_slice_ms};
+            if (timeout <= Duration::zero()) return false;
             continue;
         }
         // A pipe that can be written to has room for this much: the call does not wait.

@@ -9,9 +9,9 @@
 
 namespace ddprun::server {
 
-/// Writes the daemon's log on a thread of its own: a terminal that was stopped, or a pipe nobody
-/// reads, holds up no job. What is over `limits::max_log_backlog_bytes` is left out and counted;
-/// how many lines that were is said once there is room again.
+/// Writes the daemon's log on a thread of its own: a stopped terminal, or a pipe that is not read,
+/// delays no job. What is over `limits::max_log_backlog_bytes` is left out and counted; the count
+/// is written once there is room again.
 class LogWriter {
 public:
     /// `descriptor` stays the caller's, and blocking: others may share it.

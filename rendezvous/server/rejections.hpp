@@ -8,8 +8,8 @@
 
 namespace ddprun::server {
 
-/// Counts the connections that were turned away and says which of them deserve a log line: the
-/// first of each peer address, so that a port scanner costs one line. Pure.
+/// Counts the connections that were turned away and decides which of them are logged: the first of
+/// each peer address, so that a port scanner costs one line. Pure.
 class Rejections {
 public:
     /// `peer` is "10.0.0.2:51234". True: the first of its address, and not yet

@@ -34,7 +34,7 @@ public:
 
     Result<std::uint16_t> start();
     void interrupt(int signal, std::string reason);
-    void tell_if_idle();
+    void report_if_idle();
 
 private:
     Result<std::uint16_t> listen_at(const std::string& address, std::uint16_t port);
@@ -43,10 +43,10 @@ private:
     void reject(const std::string& peer, std::string_view reason);
     void begin_round();
     boost::asio::awaitable<ServerStatus> status(StatusQuery query);
-    /// Stores being asked.
+    /// Stores that have not answered yet.
     struct Survey {
-        explicit Survey(boost::asio::io_context& io) : patience(io) {}
-        boost::asio::steady_timer patience;
+        explicit Survey(boost::asio::io_context& io) : timeout(io) {}
+        boost::asio::steady_timer timeout;
         StoreSurvey sum;
         int missing = 0;
     };
@@ -56,7 +56,7 @@ private:
     Options options_;
     boost::asio::io_context io_{1};
     ControlServer control_;
-    /// Started by the first c10d connection: most servers never see one.
+    /// Started by the first c10d connection: most servers never get one.
     std::unique_ptr<StoreThread> store_;
     /// How many rounds have had a store of their own here.
     int round_ = 0;
@@ -93,7 +93,7 @@ Result<std::uint16_t> RendezvousServer::Core::start() {
         case ListenOn::Scope::address: port = listen_at(on.address, on.port); break;
         case ListenOn::Scope::loopback:
             port = listen_at("127.0.0.1", on.port);
-            // Whoever has 127.0.0.1 is the server; ::1 is a courtesy that may be missing.
+            // The process that has 127.0.0.1 is the server; ::1 is optional.
             if (port) std::ignore = listen_at("::1", *port);
             break;
     }
@@ -123,8 +123,8 @@ void RendezvousServer::Core::interrupt(int signal, std::string reason) {
     control_.interrupt(signal, std::move(reason));
 }
 
-void RendezvousServer::Core::tell_if_idle() {
-    boost::asio::post(io_, [this] { control_.tell_if_idle(); });
+void RendezvousServer::Core::report_if_idle() {
+    boost::asio::post(io_, [this] { control_.report_if_idle(); });
 }
 
 boost::asio::awaitable<void> RendezvousServer::Core::receive(net::Tcp::socket socket, int round) {
@@ -139,7 +139,7 @@ boost::asio::awaitable<void> RendezvousServer::Core::receive(net::Tcp::socket so
             const auto [ec, size] =
                 co_await socket.async_read_some(boost::asio::buffer(chunk), net::as_values);
             if (ec) {
-                // Load balancers and health checks connect and go: not worth a word.
+                // Load balancers and health checks connect and go: not logged.
                 if (bytes.empty() && !deadline.has_passed()) co_return;
                 co_return reject(peer, describe(caller));
             }
@@ -157,7 +157,7 @@ void RendezvousServer::Core::dispatch(
             ++control_count_;
             return control_.adopt(std::move(socket), std::move(first_bytes));
         case Caller::c10d:
-            // Of a worker of the round before: closed.
+            // Of a worker of the previous round: closed.
             if (round != round_) return;
             ++store_count_;
             if (!store_) store_ = std::make_unique<StoreThread>();
@@ -184,7 +184,7 @@ void RendezvousServer::Core::reject(const std::string& peer, std::string_view re
         log::warning("rendezvous.rejected", {{"peer", peer}, {"reason", reason}});
 }
 
-/// Nobody of the round before may still reach its keys, or find them.
+/// No worker of the previous round may still reach its keys, or find them.
 void RendezvousServer::Core::begin_round() {
     if (!options_.has_store_of_round) return;
     for (const auto& listener : listeners_)
@@ -207,17 +207,17 @@ boost::asio::awaitable<ServerStatus> RendezvousServer::Core::status(StatusQuery 
     co_return status;
 }
 
-/// The stores are on other threads: each is asked, and the last answer ends the wait.
+/// The stores are on other threads: each is queried, and the last answer ends the wait.
 std::shared_ptr<RendezvousServer::Core::Survey> RendezvousServer::Core::begin_survey() {
     auto survey = std::make_shared<Survey>(io_);
     const auto answer = [this, survey](StoreSurvey found) {
         boost::asio::post(io_, [survey, found = std::move(found)] {
             survey->sum.add(found);
-            if (--survey->missing == 0) survey->patience.cancel();
+            if (--survey->missing == 0) survey->timeout.cancel();
         });
     };
     survey->missing = (store_ ? 1 : 0) + (options_.ask_stores ? 1 : 0);
-    survey->patience.expires_after(limits::survey_patience);
+    survey->timeout.expires_after(limits::survey_timeout);
     if (store_) store_->survey(answer);
     if (options_.ask_stores) options_.ask_stores(answer);
     return survey;
@@ -225,7 +225,7 @@ std::shared_ptr<RendezvousServer::Core::Survey> RendezvousServer::Core::begin_su
 
 boost::asio::awaitable<std::optional<StoreSurvey>> RendezvousServer::Core::survey_stores() {
     const auto survey = begin_survey();
-    if (survey->missing > 0) co_await survey->patience.async_wait(net::as_values);
+    if (survey->missing > 0) co_await survey->timeout.async_wait(net::as_values);
     if (survey->missing > 0) co_return std::nullopt;
     co_return survey->sum;
 }
@@ -243,8 +243,8 @@ void RendezvousServer::interrupt(int signal, std::string reason) {
     if (core_) core_->interrupt(signal, std::move(reason));
 }
 
-void RendezvousServer::tell_if_idle() {
-    if (core_) core_->tell_if_idle();
+void RendezvousServer::report_if_idle() {
+    if (core_) core_->report_if_idle();
 }
 
 void RendezvousServer::stop() {

@@ -14,7 +14,7 @@ using namespace std::string_view_literals;
 constexpr std::string_view c10d_magic = "\x00\xCE\xF7\x85\x3C"sv;
 constexpr std::string_view big_endian_c10d_magic = "\x00\x3C\x85\xF7\xCE"sv;
 constexpr std::string_view control_word = "DDPRUN/";
-/// The two we answer with a page, and the others so that they are told why not.
+/// The two that are answered with a page, and the others so that the answer can say why not.
 constexpr std::array http_methods = {
     "GET "sv, "HEAD "sv, "POST "sv, "PUT "sv, "DELETE "sv, "OPTIONS "sv, "PATCH "sv};
 constexpr std::string_view tls_record = "\x16\x03"sv;
@@ -29,7 +29,7 @@ Fit fit(std::string_view bytes, std::string_view pattern) {
 }
 
 /// Before 2.2 a request began at once: an opcode (SET = 0 to CANCEL_WAIT = 11) and the length of a
-/// key or a count of keys, both of which are small in real life and huge in noise.
+/// key or a count of keys, both of which are small in practice and huge in noise.
 Fit fit_older_c10d(std::string_view bytes) {
     constexpr unsigned char last_opcode = 0x0B;
     constexpr std::size_t header_bytes = 9;

@@ -8,8 +8,8 @@
 #include <optional>
 #include <string_view>
 
-/// Who is calling, told from the first bytes of a connection. Pure: the
-/// server reads, asks, and reads on while the answer is `need_more`, until its handshake deadline.
+/// The protocol of a caller, detected from the first bytes of a connection. Pure: the server reads,
+/// calls it, and reads on while the answer is `need_more`, until its handshake deadline.
 namespace ddprun::server {
 
 enum class Caller : std::uint8_t {
@@ -19,7 +19,7 @@ enum class Caller : std::uint8_t {
     http,             ///< a browser or a metrics collector
     older_c10d,       ///< PyTorch 2.1 or older: opcodes one lower and no handshake
     big_endian_c10d,  ///< the c10d magic in the other byte order
-    tls,              ///< a TLS client hello; nobody here speaks it yet
+    tls,              ///< a TLS client hello; not supported yet
     unknown,
 };
 

@@ -18,7 +18,7 @@ namespace ddprun::server {
 namespace {
 
 constexpr std::size_t worth_keeping_out_bytes = 64 * 1024;
-/// A bulk sender gives way to the others after this much.
+/// A bulk sender yields to the other connections after this much.
 constexpr std::size_t bytes_per_turn = 1024 * 1024;
 
 /// Closing a socket with unread bytes resets the connection, and the reset can overtake replies
@@ -65,7 +65,7 @@ void StoreConnection::read_the_rest() {
     for (std::size_t total = 0; total < bytes_per_turn;) {
         const auto received =
             ::recv(socket_.native_handle(), big_chunk.data(), big_chunk.size(), MSG_DONTWAIT);
-        // Nothing there, the end or an error: the next regular read will say which.
+        // Nothing there, the end or an error: the next regular read will report which.
         if (received <= 0) return;
         const auto bytes = static_cast<std::size_t>(received);
         decoder_.append({big_chunk.data(), bytes});
@@ -75,7 +75,8 @@ void StoreConnection::read_the_rest() {
 }
 
 void StoreConnection::handle_requests() {
-    // Closing this connection parts it from the server; what it caused for others is written still.
+    // Closing this connection detaches it from the server; what it caused for others is still
+    // written.
     auto& server = *server_;
     server.begin_batch();
     while (!is_closed_ && !is_finishing_) {
@@ -95,7 +96,7 @@ void StoreConnection::handle_requests() {
     server.end_batch();
     if (is_closed_) return;
     if (!is_paused_) return read();
-    // The socket has taken it all at once: the others' turn, then this one goes on.
+    // The socket has accepted it all at once: the others' turn, then this one goes on.
     if (backlog() <= limits::max_store_backlog_bytes) go_on_soon();
 }
 

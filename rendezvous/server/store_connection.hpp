@@ -21,8 +21,8 @@ class StoreServer;
 ///
 /// All requests of one read are handled before anything is written, and their replies leave in one
 /// write. A client that does not read its replies is not read from either, so what waits for it is
-/// bounded; nobody else notices. Plain callbacks instead of a coroutine: this is the path every
-/// request takes, and it allocates nothing of its own.
+/// bounded; no other client is affected. Plain callbacks instead of a coroutine: this is the path
+/// of every request, and it allocates nothing of its own.
 class StoreConnection : public std::enable_shared_from_this<StoreConnection> {
 public:
     /// `server` must outlive this or call `abandon` first.
@@ -36,12 +36,12 @@ public:
     bool enqueue(const wire::Reply& reply);
     void write();
 
-    /// Says that nothing more will come once the queue is written, and waits for the client to
-    /// close. What it still sends is thrown away.
+    /// Ends the output once the queue is written, and waits for the client to close. Further input
+    /// is discarded.
     void finish();
-    /// Closes now and tells the server.
+    /// Closes now and reports it to the server.
     void close();
-    /// Closes now; the server is not spoken to again.
+    /// Closes now; the server is not called again.
     void abandon();
 
     ConnectionId id() const { return id_; }

@@ -49,10 +49,10 @@ void StoreServer::adopt(net::Tcp::socket socket, std::string first_bytes) {
     connection->start(first_bytes);
 }
 
-void StoreServer::drain(Duration patience, std::function<void()> done) {
+void StoreServer::drain(Duration timeout, std::function<void()> done) {
     close_listeners();
     drained_ = std::move(done);
-    drain_timer_.expires_after(patience);
+    drain_timer_.expires_after(timeout);
     wait_for_drain();
     const auto connections = connections_;
     for (const auto& [id, connection] : connections)
@@ -107,7 +107,7 @@ StoreSurvey StoreServer::survey() const {
         survey.longest.push_back(
             {wait.missing.empty() ? "" : wait.missing.front().substr(0, limits::max_name_bytes),
              wait.missing.empty() ? 0 : wait.missing.size() - 1,
-             peer_of(wait.who),
+             peer_of(wait.client),
              in_seconds(driver_.now() - wait.since)});
     return survey;
 }

@@ -29,8 +29,8 @@ class Listener;
 /// Serves one c10d store over TCP: the shell of store::Store. PyTorch's TCPStore clients (2.2 and
 /// newer) and ours connect to it.
 ///
-/// Everything belongs to the thread of the `io_context`. Whoever owns it calls `drain` and lets the
-/// clients leave, or `stop`; the destructor is as `stop`. Nothing is called back afterwards.
+/// Everything belongs to the thread of the `io_context`. The owner calls `drain` and lets the
+/// clients leave, or `stop`; the destructor is as `stop`. No callback runs afterwards.
 class StoreServer {
 public:
     struct Counters {
@@ -51,19 +51,19 @@ public:
     /// the process has no descriptor left: callers are then turned away instead of left waiting.
     void serve(net::Tcp::acceptor acceptor);
 
-    /// Takes a connection that somebody else accepted, with what was read from it already.
+    /// Serves a connection that was accepted elsewhere, with what was read from it already.
     void adopt(net::Tcp::socket socket, std::string first_bytes);
 
-    /// Stops accepting, tells every client that nothing more will come (end of stream, not a
-    /// reset), and calls `done` when all have closed or `patience` is over.
-    void drain(Duration patience, std::function<void()> done);
+    /// Stops accepting, sends every client the end of the stream (not a reset), and calls `done`
+    /// when all have closed or `timeout` is over.
+    void drain(Duration timeout, std::function<void()> done);
 
     /// Closes everything now.
     void stop();
 
     Counters counters() const;
     StoreSurvey survey() const;
-    /// Who waits for what, longest first.
+    /// The waits of all clients, longest first.
     std::vector<store::Waiters::Waiting> waits(std::size_t longest) const;
     /// "10.0.0.2:51234", or empty if this connection is gone.
     std::string peer_of(ConnectionId connection) const;
@@ -71,7 +71,7 @@ public:
 private:
     friend class StoreConnection;
 
-    // What connections tell.
+    // Called by connections.
     void received(ConnectionId from, wire::Request request);
     void refused(const StoreConnection& connection, const Failure& failure, std::string_view bytes);
     void closed(ConnectionId connection);
@@ -99,7 +99,7 @@ private:
     Rejections rejections_;
     boost::asio::steady_timer drain_timer_;
     std::function<void()> drained_;
-    /// Gone when the server is: a timer that has fired already asks it.
+    /// Expired when the server is gone: a timer that has fired already checks this.
     std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
 

@@ -8,7 +8,7 @@
 
 namespace ddprun::server {
 
-/// What the c10d stores of this process know, for the status page.
+/// The state of the c10d stores of this process, for the status page.
 struct StoreSurvey {
     struct Wait {
         /// The first key that is missing.
@@ -38,7 +38,7 @@ struct StoreSurvey {
     }
 };
 
-/// Asks stores that live on another thread; the answer comes on any thread, or never when that
+/// Queries stores that live on another thread; the answer comes on any thread, or never when that
 /// thread ends.
 using AskStores = std::function<void(std::function<void(StoreSurvey)> answer)>;
 

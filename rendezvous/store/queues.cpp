@@ -11,11 +11,11 @@ void Queues::push(std::string name, std::string value) {
     queues_[std::move(name)].elements.push_back(std::move(value));
 }
 
-Queues::Popped Queues::pop(std::string_view name, ConnectionId who) {
-    const auto available = length(name, who);
+Queues::Popped Queues::pop(std::string_view name, ConnectionId client) {
+    const auto available = length(name, client);
     if (available == 0) return {};
-    const auto* reserved = reserved_by(who);
-    if (reserved != nullptr && *reserved == name) release(who);
+    const auto* reserved = reserved_by(client);
+    if (reserved != nullptr && *reserved == name) release(client);
 
     const auto place = queues_.find(name);
     auto& elements = place->second.elements;
@@ -25,8 +25,8 @@ Queues::Popped Queues::pop(std::string_view name, ConnectionId who) {
     return popped;
 }
 
-std::size_t Queues::length(std::string_view name, ConnectionId who) const {
-    const auto* reserved = reserved_by(who);
+std::size_t Queues::length(std::string_view name, ConnectionId client) const {
+    const auto* reserved = reserved_by(client);
     const bool has_own = reserved != nullptr && *reserved == name;
     return free_count(name) + (has_own ? 1 : 0);
 }
@@ -37,24 +37,24 @@ std::size_t Queues::free_count(std::string_view name) const {
     return place->second.elements.size() - place->second.reserved_count;
 }
 
-void Queues::reserve(std::string_view name, ConnectionId who, Instant until) {
+void Queues::reserve(std::string_view name, ConnectionId client, Instant until) {
     require(free_count(name) > 0, "a queue element is reserved that is not there");
-    require(reserved_by(who) == nullptr, "a second reservation of one client");
+    require(reserved_by(client) == nullptr, "a second reservation of one client");
     ++queues_.find(name)->second.reserved_count;
     const auto place =
-        reservations_.emplace(next_age_++, Reservation{who, std::string{name}, until}).first;
-    reservation_of_.emplace(who.value, place);
+        reservations_.emplace(next_age_++, Reservation{client, std::string{name}, until}).first;
+    reservation_of_.emplace(client.value, place);
 }
 
-std::optional<std::string> Queues::release(ConnectionId who) {
-    const auto place = reservation_of_.find(who.value);
+std::optional<std::string> Queues::release(ConnectionId client) {
+    const auto place = reservation_of_.find(client.value);
     if (place == reservation_of_.end()) return std::nullopt;
     return forget(place->second);
 }
 
-const std::string* Queues::reserved_by(ConnectionId who) const {
+const std::string* Queues::reserved_by(ConnectionId client) const {
     if (reservation_of_.empty()) return nullptr;
-    const auto place = reservation_of_.find(who.value);
+    const auto place = reservation_of_.find(client.value);
     return place == reservation_of_.end() ? nullptr : &place->second->second.name;
 }
 
@@ -71,7 +71,7 @@ std::optional<std::string> Queues::expire(Instant now) {
 std::string Queues::forget(ByAge::iterator reservation) {
     auto name = std::move(reservation->second.name);
     --queues_.find(name)->second.reserved_count;
-    reservation_of_.erase(reservation->second.who.value);
+    reservation_of_.erase(reservation->second.client.value);
     reservations_.erase(reservation);
     return name;
 }

@@ -18,7 +18,7 @@ namespace ddprun::store {
 
 /// The named FIFO queues of one store.
 ///
-/// A client pops in two requests, WAIT and QUEUE_POP. So that nobody else takes the element in
+/// A client pops in two requests, WAIT and QUEUE_POP. So that no other client takes the element in
 /// between, it is *reserved* for the client whose WAIT it ended: others see a queue that is shorter
 /// by one. A client holds at most one reservation; it ends with the client's next request
 /// (QUEUE_POP of that queue takes the element), its disconnection, or after
@@ -32,18 +32,18 @@ public:
 
     void push(std::string name, std::string value);
     /// Takes the first element this client may have; its own reservation is used up.
-    Popped pop(std::string_view name, ConnectionId who);
+    Popped pop(std::string_view name, ConnectionId client);
     /// How many elements this client may have: all that are not reserved for others.
-    std::size_t length(std::string_view name, ConnectionId who) const;
-    /// How many elements nobody has reserved.
+    std::size_t length(std::string_view name, ConnectionId client) const;
+    /// How many elements are not reserved.
     std::size_t free_count(std::string_view name) const;
 
     /// Keeps one free element for this client. Requires: there is one, and the client holds none.
-    void reserve(std::string_view name, ConnectionId who, Instant until);
+    void reserve(std::string_view name, ConnectionId client, Instant until);
     /// Ends the client's reservation; the name of the queue that has a free element again.
-    std::optional<std::string> release(ConnectionId who);
+    std::optional<std::string> release(ConnectionId client);
     /// The queue this client has an element of, if any; valid until the next change.
-    const std::string* reserved_by(ConnectionId who) const;
+    const std::string* reserved_by(ConnectionId client) const;
 
     /// The end of the oldest reservation.
     std::optional<Instant> next_expiry() const;
@@ -56,7 +56,7 @@ private:
         std::size_t reserved_count = 0;
     };
     struct Reservation {
-        ConnectionId who;
+        ConnectionId client;
         std::string name;
         Instant until;
     };

@@ -10,7 +10,7 @@
 
 namespace ddprun::store {
 
-/// One event on its way through the store: who sent it, when, and where the answers go.
+/// One event on its way through the store: its sender, its time, and where the answers go.
 struct Store::Step {
     Store& store;
     ConnectionId from;
@@ -21,7 +21,7 @@ struct Store::Step {
 
     void close(const std::string& reason) { out.push_back(CloseConnection{from, reason}); }
 
-    /// The name was written: whoever waited for it is told.
+    /// The name was written: every client that waited for it is answered.
     void wake(std::string_view name) {
         if (store.waiters_.size() == 0) return;
         store.completed_.clear();
@@ -30,19 +30,19 @@ struct Store::Step {
     }
 
     void stop_waiting() {
-        for (const auto who : store.completed_)
-            out.push_back(Reply{who, wire::StopWaiting{}});
+        for (const auto client : store.completed_)
+            out.push_back(Reply{client, wire::StopWaiting{}});
     }
 
-    /// Hands free elements of the queue to those who wait for it, one each.
+    /// Hands free elements of the queue to the clients that wait for it, one each.
     void serve_queue(std::string_view name) {
         while (store.queues_.free_count(name) > 0) {
             const auto woken = store.waiters_.wake_one(name);
             if (!woken) return;
             if (!woken->is_complete) continue;
             if (woken->is_sole)
-                store.queues_.reserve(name, woken->who, now + limits::queue_reservation);
-            out.push_back(Reply{woken->who, wire::StopWaiting{}});
+                store.queues_.reserve(name, woken->client, now + limits::queue_reservation);
+            out.push_back(Reply{woken->client, wire::StopWaiting{}});
         }
     }
 
@@ -60,7 +60,7 @@ struct Store::Step {
 
     // One overload per request.
 
-    /// The connection's greeting, which the decoder has judged.
+    /// The connection's greeting, which the decoder has checked.
     void on(wire::Validate&&) {}
 
     void on(wire::Set&& it) {
@@ -138,7 +138,7 @@ struct Store::Step {
         reply(std::move(values));
     }
 
-    /// All or nothing: whoever is woken by the first key finds the last one stored.
+    /// All or nothing: a client that is woken by the first key finds the last one stored.
     void on(wire::MultiSet&& it) {
         for (auto& [key, value] : it.pairs)
             store.keys_.put(key, std::move(value));
@@ -172,7 +172,7 @@ struct Store::Step {
     void on(wire::ListKeys&&) { reply(wire::Keys{store.keys_.names()}); }
 
     /// The arrivals are counted in the key itself. Its first appearance ends waits for the key's
-    /// presence; the barriers end when it is full, or when somebody else writes the key.
+    /// presence; the barriers end when it is full, or when the key is written by another request.
     void on(wire::Barrier&& it) {
         store.waiters_.cancel(from);
         const auto arrived = store.keys_.add(it.key, 1);

@@ -21,8 +21,7 @@ namespace ddprun::store {
 /// drives it.
 ///
 ///   Received{from, request}   what FORMAT.md says of the request: at most one Reply to `from`,
-///   then
-///                             StopWaiting to those whose waits it ended, longest waiting first;
+///                             then StopWaiting to the clients whose waits it ended, longest first;
 ///                             CloseConnection where the protocol has no other way to refuse
 ///   Disconnected{from}        its wait and its reservation are dropped
 ///   DeadlinePassed            queue reservations that are over end, and the next waiter is woken

@@ -17,7 +17,7 @@ struct Waiters::Place {
     Place* after = nullptr;
 };
 
-/// Those who wait for one name, first come first.
+/// The clients that wait for one name, first come first.
 struct Waiters::Line {
     std::string name;
     Place* first = nullptr;
@@ -32,7 +32,7 @@ struct Waiters::Line {
 };
 
 struct Waiters::Wait {
-    ConnectionId who;
+    ConnectionId client;
     Purpose purpose;
     Instant since;
     std::uint64_t age;
@@ -47,12 +47,12 @@ Waiters::Waiters(Waiters&&) noexcept = default;
 Waiters& Waiters::operator=(Waiters&&) noexcept = default;
 
 void Waiters::begin(
-    ConnectionId who, std::vector<std::string> missing, Purpose purpose, Instant since) {
+    ConnectionId client, std::vector<std::string> missing, Purpose purpose, Instant since) {
     require(!missing.empty(), "a wait for nothing");
-    cancel(who);
-    auto& wait = waits_[who.value];
-    wait = std::make_unique<Wait>(
-        Wait{who, purpose, since, next_age_++, missing.size(), std::vector<Place>(missing.size())});
+    cancel(client);
+    auto& wait = waits_[client.value];
+    wait = std::make_unique<Wait>(Wait{
+        client, purpose, since, next_age_++, missing.size(), std::vector<Place>(missing.size())});
     for (std::size_t i = 0; i < missing.size(); ++i) {
         const auto [place, is_new] = lines_.try_emplace(missing[i]);
         if (is_new) place->second = std::make_unique<Line>(Line{std::move(missing[i])});
@@ -61,8 +61,8 @@ void Waiters::begin(
     }
 }
 
-bool Waiters::cancel(ConnectionId who) {
-    const auto found = waits_.find(who.value);
+bool Waiters::cancel(ConnectionId client) {
+    const auto found = waits_.find(client.value);
     if (found == waits_.end()) return false;
     for (auto& place : found->second->places) {
         if (place.line == nullptr) continue;
@@ -92,8 +92,8 @@ void Waiters::appeared_to(
         if (!barriers_too && here.wait->purpose == Purpose::barrier) continue;
         auto& wait = *here.wait;
         if (!give(here)) continue;
-        completed.push_back(wait.who);
-        waits_.erase(wait.who.value);
+        completed.push_back(wait.client);
+        waits_.erase(wait.client.value);
     }
     if (line->second->first == nullptr) lines_.erase(line);
 }
@@ -107,8 +107,8 @@ std::optional<Waiters::Woken> Waiters::wake_one(std::string_view name) {
     if (place == nullptr) return std::nullopt;
 
     auto& wait = *place->wait;
-    const Woken woken{wait.who, give(*place), wait.places.size() == 1};
-    if (woken.is_complete) waits_.erase(wait.who.value);
+    const Woken woken{wait.client, give(*place), wait.places.size() == 1};
+    if (woken.is_complete) waits_.erase(wait.client.value);
     if (line->second->first == nullptr) lines_.erase(line);
     return woken;
 }
@@ -116,7 +116,7 @@ std::optional<Waiters::Woken> Waiters::wake_one(std::string_view name) {
 std::vector<Waiters::Waiting> Waiters::list(std::size_t longest) const {
     std::vector<const Wait*> waits;
     waits.reserve(waits_.size());
-    for (const auto& [who, wait] : waits_)
+    for (const auto& [client, wait] : waits_)
         waits.push_back(wait.get());
     std::sort(
         waits.begin(), waits.end(), [](const Wait* a, const Wait* b) { return a->age < b->age; });
@@ -124,7 +124,7 @@ std::vector<Waiters::Waiting> Waiters::list(std::size_t longest) const {
 
     std::vector<Waiting> result;
     for (const auto* wait : waits) {
-        Waiting waiting{wait->who, {}, wait->since};
+        Waiting waiting{wait->client, {}, wait->since};
         for (const auto& place : wait->places)
             if (place.line != nullptr) waiting.missing.push_back(place.line->name);
         result.push_back(std::move(waiting));

@@ -16,7 +16,7 @@
 
 namespace ddprun::store {
 
-/// Who waits for which names. A client has at most one wait; a new one replaces it.
+/// Which client waits for which names. A client has at most one wait; a new one replaces it.
 ///
 /// Each missing name of a wait is one place in that name's line, linked both ways, so a wait is
 /// dropped in time proportional to its own names, however many others wait. Clients are reported in
@@ -36,17 +36,19 @@ public:
     };
 
     /// Requires: `missing` is not empty. A name that is there twice is counted twice.
-    void begin(ConnectionId who, std::vector<std::string> missing, Purpose purpose, Instant since);
+    void begin(
+        ConnectionId client, std::vector<std::string> missing, Purpose purpose, Instant since);
     /// True if there was a wait to drop.
-    bool cancel(ConnectionId who);
+    bool cancel(ConnectionId client);
 
-    /// The name was written: adds to `completed` whoever has now been given all of its names.
+    /// The name was written: adds to `completed` each client that has now been given all of its
+    /// names.
     void appeared(std::string_view name, std::vector<ConnectionId>& completed);
     /// The same for the waits for presence only: a barrier's own counting must not end it.
     void appeared_to_waits(std::string_view name, std::vector<ConnectionId>& completed);
 
     struct Woken {
-        ConnectionId who;
+        ConnectionId client;
         /// All names were given: the wait has ended.
         bool is_complete = false;
         /// No other name was missing when it began to wait.
@@ -57,9 +59,9 @@ public:
 
     std::size_t size() const { return waits_.size(); }
 
-    /// A wait as a person wants to see it.
+    /// A wait, for status pages.
     struct Waiting {
-        ConnectionId who;
+        ConnectionId client;
         std::vector<std::string> missing;
         Instant since;
     };

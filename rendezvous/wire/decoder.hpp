@@ -20,9 +20,9 @@ class Cursor;
 ///
 /// Bytes may come in any pieces and several requests in one piece; the work is linear in the bytes
 /// and a request is seen only when all of it is there. The first request of a connection must be
-/// VALIDATE: anything else is refused with what its first bytes give away (an older PyTorch, a
-/// big-endian host, something that is no store client). Limits are those of base/limits.hpp and
-/// are checked before the bytes they are about have arrived.
+/// VALIDATE: anything else is refused with what its first bytes show (an older PyTorch, a
+/// big-endian host, something that is no store client). Limits are those of base/limits.hpp and are
+/// checked before the bytes they are about have arrived.
 class Decoder {
 public:
     void append(std::string_view bytes) { input_.append(bytes); }
@@ -32,7 +32,7 @@ public:
 
     /// Whether a right VALIDATE was seen.
     bool has_greeted() const { return has_greeted_; }
-    /// What has arrived and is not part of a request yet: for the log line about a stranger.
+    /// What has arrived and is not part of a request yet: for the log line about a refused peer.
     std::string_view unread() const { return input_.unread(); }
 
 private:

@@ -23,7 +23,7 @@ public:
             case Error::too_many_keys: return "too many keys in one request";
             case Error::request_too_long: return "request too long";
             case Error::unexpected_reply: return "unexpected reply; not a TCPStore server?";
-            case Error::unasked_reply: return "a reply nobody asked for; not a TCPStore server?";
+            case Error::unrequested_reply: return "an unrequested reply; not a TCPStore server?";
             case Error::reply_too_long: return "absurdly long reply; not a TCPStore server?";
         }
         return "unknown error";

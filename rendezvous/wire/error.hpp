@@ -11,7 +11,7 @@ namespace ddprun::wire {
 
 /// How bytes can be wrong. Every one of them ends the connection: the protocol has no error reply.
 enum class Error {
-    // What the first bytes of a connection gave away.
+    // What the first bytes of a connection show.
     older_client = 1,
     big_endian_client,
     wrong_magic,
@@ -25,7 +25,7 @@ enum class Error {
     request_too_long,
     // Replies.
     unexpected_reply,
-    unasked_reply,
+    unrequested_reply,
     reply_too_long,
 };
 

@@ -26,7 +26,7 @@ struct Awaited {
 std::optional<Awaited> awaited_reply(const Request& request);
 
 /// Turns what a server sends into replies: the client's side of the wire. As incremental and as
-/// suspicious as Decoder; lengths beyond the limits mean that this is no store at all.
+/// strict as Decoder; lengths beyond the limits mean that this is no store at all.
 class ReplyDecoder {
 public:
     void append(std::string_view bytes) { input_.append(bytes); }

@@ -88,7 +88,7 @@ TEST_CASE("gradients are those of the loss, dropout included") {
     }
 }
 
-TEST_CASE("gradients are told from the last parameter to the first, each once") {
+TEST_CASE("gradients are reported from the last parameter to the first, each once") {
     Network network;
     network.train(digits(), {1, 2, 3}, {});
     CHECK(network.done == std::vector<std::size_t>{4, 3, 2, 1, 0});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever nodes may say, in any order and on any connections, true or not: the coordinator never
-// contradicts itself, speaks to nobody who is gone, and does not spin. An input is a list of
-// events, a byte for what happens and a few for its details.
+// Any messages of nodes, in any order and on any connections, true or not: the coordinator never
+// contradicts itself, sends nothing on a closed connection, and does not spin. An input is a list
+// of events, a byte for what happens and a few for its details.
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/control/codec.hpp"
@@ -86,10 +86,10 @@ private:
             case 18:
             case 19:
             case 20: return pass_to_deadline();
-            case 21: return everybody_is_heard();
+            case 21: return all_are_heard();
             case 22: return say(join());
             default:
-                if (bytes_.one_of(16) == 0) post(Coordinator::Interrupted{SIGTERM, "told to stop"});
+                if (bytes_.one_of(16) == 0) post(Coordinator::Interrupted{SIGTERM, "stopped"});
         }
     }
 
@@ -131,12 +131,12 @@ private:
         post(Coordinator::Received{id, std::move(message)});
     }
 
-    void everybody_is_heard() {
+    void all_are_heard() {
         for (const auto id : std::set<ConnectionId>{open_})
             if (open_.contains(id)) post(Coordinator::Received{id, control::Heartbeat{2}});
     }
 
-    // ---- what is said ----
+    // ---- messages ----
 
     Nonce nonce(int number) {
         std::array<std::uint8_t, 16> bytes{};
@@ -147,7 +147,7 @@ private:
     control::Join join() {
         control::Join join;
         const int number = bytes_.one_of(most_nodes);
-        // Most bytes say what nearly everybody says, so that rounds come about.
+        // Most bytes give common messages, so that rounds come about.
         const int odd = bytes_.one_of(64);
         join.run_id = odd == 1 ? "other" : "job";
         if (odd >= 2 && odd <= 5) join.incarnation = std::to_string(1 + odd % 3);
@@ -170,11 +170,11 @@ private:
     control::Resume resume() {
         control::Resume resume;
         resume.join = join();
-        const auto told = told_.find(resume.join.node.nonce);
+        const auto sent = sent_.find(resume.join.node.nonce);
         const int lie = bytes_.one_of(32);
-        if (told != told_.end()) {
-            resume.incarnation = told->second.incarnation;
-            resume.assignment = told->second.assignment;
+        if (sent != sent_.end()) {
+            resume.incarnation = sent->second.incarnation;
+            resume.assignment = sent->second.assignment;
         }
         if (lie < 4 || resume.incarnation.empty()) resume.incarnation = std::to_string(1 + lie % 3);
         if (lie == 4) resume.assignment.reset();
@@ -243,7 +243,7 @@ private:
         post(Coordinator::DeadlinePassed{});
     }
 
-    /// A deadline that is obeyed on time is not there any more afterwards.
+    /// A deadline that is handled on time is not there any more afterwards.
     void pass_to_deadline() {
         const auto next = coordinator_.next_deadline();
         if (!next) return;
@@ -256,7 +256,7 @@ private:
         require(false, "it wants to be woken again and again at the same moment");
     }
 
-    // ---- what it does ----
+    // ---- effects ----
 
     void post(Coordinator::Event event) {
         std::vector<Coordinator::Effect> effects;
@@ -267,23 +267,23 @@ private:
 
     void perform(Coordinator::Effect& effect) {
         if (const auto* close = std::get_if<Coordinator::Close>(&effect)) {
-            require(open_.erase(close->connection) == 1, "closes whom it has closed");
+            require(open_.erase(close->connection) == 1, "closes a closed connection");
             return;
         }
         const auto* send = std::get_if<Coordinator::Send>(&effect);
         if (send == nullptr) return;
-        require(open_.contains(send->connection), "speaks to somebody who is gone");
+        require(open_.contains(send->connection), "sends on a closed connection");
         check_understood(send->message);
-        auto& told = told_[node_of_[send->connection]];
+        auto& sent = sent_[node_of_[send->connection]];
         if (const auto* welcome = std::get_if<control::Welcome>(&send->message))
-            told.incarnation = welcome->incarnation;
+            sent.incarnation = welcome->incarnation;
         if (const auto* assignment = std::get_if<control::Assignment>(&send->message)) {
-            told.assignment = *assignment;
+            sent.assignment = *assignment;
             newest_round_ = assignment->round;
         }
     }
 
-    /// However odd what it was told, what it tells others is in order.
+    /// However odd the input, what it sends to others is in order.
     static void check_understood(const control::ServerMessage& message) {
         control::ServerMessageDecoder decoder;
         decoder.append(control::encode(message));
@@ -291,7 +291,7 @@ private:
         require(understood && *understood, "agents do not understand what it says");
     }
 
-    struct Told {
+    struct Sent {
         std::string incarnation;
         std::optional<control::Assignment> assignment;
     };
@@ -302,7 +302,7 @@ private:
     std::uint64_t last_connection_ = 0;
     std::set<ConnectionId> open_;
     std::map<ConnectionId, Nonce> node_of_;
-    std::map<Nonce, Told> told_;
+    std::map<Nonce, Sent> sent_;
     int newest_round_ = 0;
 };
 

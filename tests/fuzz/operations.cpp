@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A sequence of store operations by several clients, beside a map that knows keys and values only.
-// Each operation is three bytes: who, what, and which key. Besides, nobody is answered who is not
-// asking, and nobody twice.
+// Each operation is three bytes: client, operation, and key. Besides, no client is answered that is
+// not waiting for an answer, and none twice.
 #include "rendezvous/store/store.hpp"
 
 #include <chrono>
@@ -45,7 +45,7 @@ Request make_request(std::uint8_t what, const std::string& key, const std::strin
     }
 }
 
-/// What the reference knows: keys and values, by the words of FORMAT.md.
+/// The reference model: keys and values, after FORMAT.md.
 class Reference {
 public:
     void apply(const Request& request, bool is_refused) {
@@ -82,7 +82,7 @@ private:
     std::map<std::string, std::string> keys_;
 };
 
-/// Who waits for an answer to a WAIT or BARRIER.
+/// Which clients wait for an answer to a WAIT or BARRIER.
 bool may_be_silent(const Request& request) {
     return std::holds_alternative<Wait>(request) || std::holds_alternative<Barrier>(request);
 }
@@ -95,7 +95,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::map<std::uint64_t, bool> is_waiting;
     Instant now{};
     for (std::size_t i = 0; i + 2 < size; i += 3) {
-        const std::uint64_t who = data[i] % clients;
+        const std::uint64_t client = data[i] % clients;
         const std::string key(1, static_cast<char>('a' + data[i + 2] % 4));
         const std::string other(1, static_cast<char>('0' + data[i + 2] / 4 % 4));
         std::vector<Store::Effect> effects;
@@ -103,19 +103,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             now += std::chrono::seconds{2};
             store.handle(Store::DeadlinePassed{}, now, effects);
         } else if (data[i] >= 245) {
-            store.handle(Store::Disconnected{{who}}, now, effects);
-            is_waiting[who] = false;
+            store.handle(Store::Disconnected{{client}}, now, effects);
+            is_waiting[client] = false;
         } else {
             const auto request = make_request(data[i + 1], key, other);
             if (may_be_silent(request) || std::holds_alternative<CancelWait>(request))
-                is_waiting[who] = may_be_silent(request);
-            store.handle(Store::Received{{who}, request}, now, effects);
+                is_waiting[client] = may_be_silent(request);
+            store.handle(Store::Received{{client}, request}, now, effects);
             const bool is_refused =
                 !effects.empty() && std::holds_alternative<Store::CloseConnection>(effects.back());
             // The server closes the connection and says so: the store's contract.
             if (is_refused) {
-                store.handle(Store::Disconnected{{who}}, now, effects);
-                is_waiting[who] = false;
+                store.handle(Store::Disconnected{{client}}, now, effects);
+                is_waiting[client] = false;
             }
             reference.apply(request, is_refused);
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes on an agent's neighbour port. First as what one caller sends, at every length that may
-// have arrived: a line counts when nothing follows it and it is not too long. Then line by line as
-// the calls of a whole round, with answers to our own questions and the server's between them: what
-// was understood is written as it was read, who was disowned gets no vouch any more, and nobody is
-// disowned by what strangers say.
+// Any bytes on an agent's neighbour port. First as the input of one caller, at every length that
+// may have arrived: a line counts when nothing follows it and it is not too long. Then line by line
+// as the calls of a whole round, with answers to the agent's own probes and the server's questions
+// between them: what was understood is written as it was read, a confirmed member gets no answer
+// any more, and lines of other nodes confirm none.
 #include "agent/supervise/neighbours.hpp"
 #include "agent/supervise/peer_message.hpp"
 #include "rendezvous/base/limits.hpp"
@@ -26,7 +26,7 @@ namespace {
 using namespace ddprun;
 using namespace ddprun::agent;
 
-constexpr int round_at_hand = 7;
+constexpr int current_round = 7;
 
 Nonce nonce_of(std::uint8_t last) {
     std::array<std::uint8_t, 16> bytes{};
@@ -53,20 +53,21 @@ template <class Message>
 void check_echo(const std::optional<Message>& message, std::string_view line) {
     if (!message) return;
     const auto again = encode(*message);
-    require(again == std::string{line} + '\n', "understood something else than was said");
+    require(again == std::string{line} + '\n', "understood something else than was sent");
     require(again.size() <= max_peer_line_bytes, "our own line is too long");
 }
 
-/// One agent in one round, and what the world has heard from it.
+/// One agent in one round, and what it has sent.
 class Round {
 public:
     Round() {
         neighbours_.enter(
-            round_at_hand, {{nonce_of(2), "10.0.0.2", 2}, {nonce_of(3), "10.0.0.3", 3}});
+            current_round, {{nonce_of(2), "10.0.0.2", 2}, {nonce_of(3), "10.0.0.3", 3}});
     }
 
     /// "+N": N ms pass. "a", "d" and a digit: the server asks about that node, and the second time
-    /// wants it disowned. "q": we ask. Everything else is what a caller or a neighbour says.
+    /// wants a confirmation. "q": the agent probes. Everything else is the line of a caller or a
+    /// neighbour.
     void hear(std::string_view line) {
         const auto vouch = parse_peer_vouch(line);
         const auto said = parse_peer_answer(line);
@@ -82,31 +83,31 @@ public:
 
 private:
     void take(const PeerVouch& vouch) {
-        const bool has_standing = now_.time_since_epoch() < std::chrono::seconds{30};
-        const auto answer = neighbours_.answer(vouch, has_standing, now_);
-        if (vouch.to != self) return require(!answer, "answered for somebody else");
-        require(answer && answer->round == round_at_hand, "an answer names our round");
+        const bool is_valid = now_.time_since_epoch() < std::chrono::seconds{30};
+        const auto answer = neighbours_.answer(vouch, is_valid, now_);
+        if (vouch.to != self) return require(!answer, "answered for another node");
+        require(answer && answer->round == current_round, "an answer names our round");
         const bool is_vouched = answer->kind == PeerAnswer::Kind::vouched;
         if (!is_vouched) return;
-        require(vouch.round == round_at_hand && has_standing, "vouched without standing");
-        require(!disowned_.contains(vouch.node), "vouched for whom it has disowned");
+        require(vouch.round == current_round && is_valid, "answered without a valid lease");
+        require(!confirmed_.contains(vouch.node), "answered a node that it has confirmed");
     }
 
-    void asked_about(const Nonce& node, bool disowns) {
-        const auto said = neighbours_.on_asked_about({node, round_at_hand, disowns}, now_);
-        require(said && said->node == node && said->round == round_at_hand, "another answer");
+    void asked_about(const Nonce& node, bool confirms) {
+        const auto said = neighbours_.on_asked_about({node, current_round, confirms}, now_);
+        require(said && said->node == node && said->round == current_round, "another answer");
         if (said->is_disowned) {
-            require(disowns || disowned_.contains(node), "disowned unasked");
-            disowned_.insert(node);
+            require(confirms || confirmed_.contains(node), "confirmed without being asked");
+            confirmed_.insert(node);
         } else {
-            require(!disowned_.contains(node), "took a promise back");
-            require(!disowns || said->heard_ago.has_value(), "vouches unheard");
+            require(!confirmed_.contains(node), "took a confirmation back");
+            require(!confirms || said->heard_ago.has_value(), "answers without having heard it");
         }
     }
 
     void ask() {
         for (const auto& ask : neighbours_.ask_all(now_))
-            require(ask.vouch.node == self && ask.vouch.round == round_at_hand, "asks as another");
+            require(ask.vouch.node == self && ask.vouch.round == current_round, "asks as another");
         require(neighbours_.reached_count() <= 2, "reached more than there are");
     }
 
@@ -119,7 +120,7 @@ private:
     Neighbours neighbours_{self};
     Instant now_{};
     int next_answered_ = 1;
-    std::set<Nonce> disowned_;
+    std::set<Nonce> confirmed_;
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes on the rendezvous port: who is calling is decided once and for all, an HTTP head and a
-// preamble read the same however they arrive, and frames give the same messages when split.
+// Any bytes on the rendezvous port: the caller's protocol is decided once and for all, an HTTP head
+// and a preamble read the same however they arrive, and frames give the same messages when split.
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/control/codec.hpp"
 #include "rendezvous/server/http_status.hpp"
@@ -44,19 +44,19 @@ void check_http(std::string_view bytes) {
     }
 }
 
-struct Told {
+struct Decoded {
     std::vector<control::AgentMessage> messages;
     bool has_failed = false;
-    bool operator==(const Told&) const = default;
+    bool operator==(const Decoded&) const = default;
 };
 
-void decode(control::AgentMessageDecoder& decoder, Told& told) {
-    while (!told.has_failed) {
+void decode(control::AgentMessageDecoder& decoder, Decoded& decoded) {
+    while (!decoded.has_failed) {
         auto message = decoder.next();
         if (!message) {
-            told.has_failed = true;
+            decoded.has_failed = true;
         } else if (*message) {
-            told.messages.push_back(std::move(**message));
+            decoded.messages.push_back(std::move(**message));
         } else {
             return;
         }
@@ -64,12 +64,12 @@ void decode(control::AgentMessageDecoder& decoder, Told& told) {
 }
 
 void check_frames(std::string_view bytes) {
-    Told at_once;
+    Decoded at_once;
     control::AgentMessageDecoder whole;
     whole.append(bytes);
     decode(whole, at_once);
 
-    Told in_pieces;
+    Decoded in_pieces;
     control::AgentMessageDecoder split;
     constexpr std::size_t piece = 7;
     for (std::size_t at = 0; at < bytes.size(); at += piece) {

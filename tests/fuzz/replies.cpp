@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes from a server to a client session that has asked for anything. The first bytes of the
-// input say what was asked; the rest is what the server says, in two cuts.
+// Any bytes from a server to a client session after any requests. The first bytes of the input are
+// the requests; the rest is the server's stream, in two cuts.
 #include "rendezvous/client/client_session.hpp"
 #include "tests/support/samples.hpp"
 

@@ -9,7 +9,7 @@
 
 namespace gpu_check {
 
-using ddprun::groups::Trouble;
+using ddprun::groups::GroupError;
 using ddprun::nccl::NcclFunctions;
 using ddprun::nccl::abi::Config;
 using ddprun::nccl::abi::Result;
@@ -20,7 +20,7 @@ namespace {
 NcclFunctions opened() {
     auto found =
         NcclFunctions::open([](const char* name) -> const char* { return ::getenv(name); });
-    if (const auto* trouble = std::get_if<Trouble>(&found)) throw std::runtime_error(trouble->text);
+    if (const auto* error = std::get_if<GroupError>(&found)) throw std::runtime_error(error->text);
     return std::get<NcclFunctions>(std::move(found));
 }
 

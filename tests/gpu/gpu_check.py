@@ -248,7 +248,7 @@ def check_hello(bench):
 
 
 def check_adopted(bench):
-    """One that watches for the launcher's word itself."""
+    """A program that asks NCCL itself whether it failed."""
     with bench.launched(3, [bench.program("nccl_adopted"), "1000000000"], 60, ["--shutdown-timeout=30"]) as job:
         job.await_fact("the first step of all", lambda: job.text().count("the first step is done") == 3)
         os.kill(workers_of(job, "nccl_adopted")[-1], signal.SIGKILL)
@@ -259,11 +259,11 @@ def check_adopted(bench):
     if code not in (128 + signal.SIGKILL, 1):
         raise Failed(f"exit code {code}")
     over = time.monotonic() - struck
-    if text.count(": gave up: ") < 2:
-        raise Failed("the others did not give up by themselves")
+    if text.count(": aborted: ") < 2:
+        raise Failed("the others did not abort by themselves")
     if over > bench.pick(5, 30):
         raise Failed(f"the job was over only after {over:.1f} s")
-    return f"the others gave up and the job was over {over:.2f} s after the kill"
+    return f"the others aborted and the job was over {over:.2f} s after the kill"
 
 
 # ---- the trainer --------------------------------------------------------------------------------

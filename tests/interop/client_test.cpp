@@ -73,7 +73,7 @@ void wait_for_the_end(net::Tcp::socket& socket) {
         socket.read_some(boost::asio::buffer(bytes), ec);
 }
 
-/// A port that is ours and refuses everybody, because nothing listens on it yet.
+/// A reserved port that refuses connections, because nothing listens on it yet.
 net::Tcp::acceptor bound(boost::asio::io_context& io) {
     net::Tcp::acceptor acceptor(io, net::Tcp::v4());
     acceptor.bind({boost::asio::ip::address_v4::loopback(), 0});
@@ -158,7 +158,7 @@ TEST_CASE("every reply has a deadline, and a client that missed one stays closed
         client.ask<wire::Number>(wire::Add{"/c", 1}, 50ms).error().code ==
         client::Error::no_answer);
     CHECK(client.ask<wire::Number>(wire::NumKeys{}, 30s).error().code == client::Error::no_answer);
-    CHECK_FALSE(client.tell(wire::Set{"/k", ""}, 30s).has_value());
+    CHECK_FALSE(client.send(wire::Set{"/k", ""}, 30s).has_value());
 }
 
 TEST_CASE("a server that has gone is an error and not a signal") {
@@ -171,7 +171,7 @@ TEST_CASE("a server that has gone is an error and not a signal") {
         CHECK(client.set("k", "v").error().code == client::Error::server_closed);
 }
 
-TEST_CASE("nobody there, and a name that does not resolve, are told apart") {
+TEST_CASE("no listener, and a name that does not resolve, are distinguished") {
     boost::asio::io_context io;
     const auto reserved = bound(io);
     const auto refused = StoreClient::connect({endpoint_of(reserved), 100ms, false});

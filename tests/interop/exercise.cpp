@@ -99,7 +99,7 @@ void barriers(StoreClient store, StoreClient other) {
     CHECK(member.get());
     const auto alone = store.barrier("lonely", 2, 30ms);
     CHECK(alone.error().context == "barrier timeout after 30ms, key: lonely");
-    CHECK(store.barrier("lonely", 2).has_value());  // the arrival that was given up still counts
+    CHECK(store.barrier("lonely", 2).has_value());  // the cancelled arrival still counts
 }
 
 void prefixes(StoreClient store, StoreClient other) {

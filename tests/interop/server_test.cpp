@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The store server as a shell: strangers, slow readers, too few descriptors, going away.
+// The store server as a shell: other protocols, slow readers, too few descriptors, going away.
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/server/store_server.hpp"
 #include "rendezvous/wire/encoder.hpp"
@@ -71,7 +71,7 @@ private:
 
 }  // namespace
 
-TEST_CASE("strangers are turned away, counted, and named once") {
+TEST_CASE("peers of other protocols are turned away, counted, and named once") {
     StoreThread store;
     LogOf log;
 
@@ -86,7 +86,7 @@ TEST_CASE("strangers are turned away, counted, and named once") {
     auto client = greeted(store.port());
 }
 
-TEST_CASE("an older PyTorch and a big-endian host are told apart from garbage") {
+TEST_CASE("an older PyTorch and a big-endian host are distinguished from garbage") {
     for (const auto& [bytes, words] : {
              std::pair{"03 05 00 00 00 00 00 00 00 69 6e 69 74 2f", "PyTorch 2.1 or older"},
              std::pair{"00 3c 85 f7 ce", "big-endian"},
@@ -128,7 +128,7 @@ TEST_CASE("when the end of a wait and its cancellation cross, the end comes firs
     }
 }
 
-TEST_CASE("who leaves while waiting for a queue leaves its element to the next") {
+TEST_CASE("a client that leaves while waiting for a queue leaves its element to the next") {
     StoreThread store;
     auto pusher = greeted(store.port());
     auto second = greeted(store.port());
@@ -144,7 +144,7 @@ TEST_CASE("who leaves while waiting for a queue leaves its element to the next")
     CHECK(to_hex(second.hear(1)) == "00");
 }
 
-TEST_CASE("a queue element that nobody fetches is given to the next waiter in time") {
+TEST_CASE("a queue element that is not fetched is given to the next waiter in time") {
     StoreThread store;
     auto pusher = greeted(store.port());
     auto first = greeted(store.port());
@@ -160,7 +160,7 @@ TEST_CASE("a queue element that nobody fetches is given to the next waiter in ti
     CHECK(to_hex(second.hear(1)) == "00");
 }
 
-TEST_CASE("a client that does not read holds nobody up, and gets everything when it reads") {
+TEST_CASE("a client that does not read delays no other, and gets everything when it reads") {
     StoreThread store;
     auto writer = greeted(store.port());
     auto slow = greeted(store.port());
@@ -180,7 +180,7 @@ TEST_CASE("a client that does not read holds nobody up, and gets everything when
     CHECK(slow.hear(4) == pong);
 }
 
-TEST_CASE("half a request holds nobody up") {
+TEST_CASE("half a request delays no other client") {
     StoreThread store;
     auto half = greeted(store.port());
     auto other = greeted(store.port());
@@ -209,7 +209,7 @@ TEST_CASE("a draining server ends every stream in order and is done when all hav
     CHECK(drained.get_future().wait_for(20s) == std::future_status::ready);
 }
 
-TEST_CASE("a draining server does not wait longer than it was told") {
+TEST_CASE("a draining server does not wait longer than its timeout") {
     StoreThread store;
     auto client = greeted(store.port());
     std::promise<void> drained;
@@ -220,7 +220,7 @@ TEST_CASE("a draining server does not wait longer than it was told") {
     CHECK(client.hears_the_end());
 }
 
-TEST_CASE("a connection that somebody else has read from is adopted with what was read") {
+TEST_CASE("a connection that was read from before is adopted with what was read") {
     StoreThread store;
     boost::asio::io_context io;
     auto acceptor = net::listen(io, "127.0.0.1", 0).value();

@@ -31,7 +31,7 @@ bool may_read(const SourceFile& file) {
 
 }  // namespace
 
-TEST_CASE("the clock is read by drivers and by blocking code below no driver, and by nobody else") {
+TEST_CASE("the clock is read by drivers and by blocking code below no driver, and nowhere else") {
     std::vector<std::string> broken;
     for (const auto& file : sources({"rendezvous", "agent", "launcher"}))
         if (!may_read(file))

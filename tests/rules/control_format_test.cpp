@@ -1,83 +1,138 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/control/codec.hpp"
 #include "rendezvous/control/text.hpp"
+#include "tests/rules/control_fields.hpp"
 #include "tests/rules/tree.hpp"
 #include "tests/unit/rendezvous/control/samples.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include <map>
+#include <algorithm>
+#include <regex>
 #include <set>
 #include <sstream>
 #include <string>
+#include <vector>
 
 using namespace ddprun;
 using namespace ddprun::control;
+using namespace ddprun::rules;
 using Json = nlohmann::json;
 
 namespace {
 
-/// Field by field, with the `?` of those that may be missing.
-using Fields = std::set<std::string>;
-using Table = std::map<std::string, Fields>;
+std::string replaced(std::string text, std::string_view piece, std::string_view with) {
+    const auto at = text.find(piece);
+    return at == std::string::npos ? text : text.replace(at, piece.size(), with);
+}
 
-/// `| join | node_rank? | ...` and `| *node* | host | ...`, as the page has them.
-Table table_of_page() {
-    Table table;
-    std::istringstream page{rules::text_of("rendezvous/control/FORMAT.md")};
-    for (std::string line; std::getline(page, line);) {
-        std::istringstream row{line};
-        std::string bar, name, second_bar, field;
-        row >> bar >> name >> second_bar >> field;
-        const bool is_heading = name == "Message" || name == "Part" || name.starts_with("--");
-        if (bar != "|" || second_bar != "|" || is_heading) continue;
-        auto& fields = table[name];
-        if (field != "|") fields.insert(field);
+/// What stands between the bars of a row, without the spaces around it.
+std::vector<std::string> cells_of(const std::string& row) {
+    std::vector<std::string> cells;
+    std::istringstream rest{row};
+    std::string cell;
+    std::getline(rest, cell, '|');
+    while (std::getline(rest, cell, '|')) {
+        const auto begin = cell.find_first_not_of(' ');
+        cells.push_back(
+            begin == std::string::npos
+                ? ""
+                : cell.substr(begin, cell.find_last_not_of(' ') - begin + 1));
     }
+    return cells;
+}
+
+/// The page's short words for some kinds, in full.
+std::string in_full(std::string kind, const std::string& cause_kinds) {
+    if (kind == "round") return in_full("0 to 2^31-1", {});
+    if (kind == "port") return "0 to 65535";
+    if (kind == "a *cause* kind") return cause_kinds;
+    kind = replaced(std::move(kind), "-2^31 ", "-2147483648 ");
+    kind = replaced(std::move(kind), "2^31-1", "2147483647");
+    return replaced(std::move(kind), "2^32-1", "4294967295");
+}
+
+/// `| join | node_rank? | 0 to 65535 | ...` and `| *node* | host | name | ...`, as the page says.
+MessageTable table_of_page() {
+    MessageTable table;
+    std::istringstream page{text_of("rendezvous/control/FORMAT.md")};
+    for (std::string line; std::getline(page, line);) {
+        if (!line.starts_with("| ")) continue;
+        const auto cells = cells_of(line);
+        REQUIRE_MESSAGE(cells.size() >= 3, line);
+        if (cells[0] == "Message" || cells[0] == "Part") continue;
+        auto& fields = table[cells[0]];
+        if (!cells[1].empty()) fields[cells[1]] = cells[2];
+    }
+    for (auto& message : table)
+        for (auto& field : message.second)
+            field.second = in_full(field.second, table["*cause*"]["kind"]);
     return table;
 }
 
-/// What a value of this field is a part of, where the page has a table for it.
-std::string part_of(const std::string& field) {
-    static const std::map<std::string, std::string> parts{
-        {"node", "*node*"},
-        {"settings", "*settings*"},
-        {"failure", "*failure*"},
-        {"worker", "*failure*"},
-        {"end", "*end*"},
-        {"first_cause", "*cause*"},
-        {"neighbours", "*neighbour*"},
-        {"consequences", "*consequence*"},
-        {"join", "join"},
-        {"assignment", "assignment"}};
-    const auto found = parts.find(field);
-    return found == parts.end() ? "" : found->second;
+std::string names_of(const FieldTable& fields) {
+    std::string names;
+    for (const auto& field : fields)
+        names += field.first + " ";
+    return names;
 }
 
-struct Found {
-    /// Every field that was ever written.
-    Table all;
-};
-
-void collect(const Json& object, const std::string& name, Found& found);
-
-void collect_value(
-    const std::string& field, const Json& value, const std::string& name, Found& found) {
-    const auto part = part_of(field);
-    if (value.is_object() && !part.empty()) return collect(value, part, found);
-    if (value.is_array() && !part.empty() && !value.empty()) return collect(value[0], part, found);
-    if (!value.is_object()) return;
-    for (const auto& [inner, unused] : value.items())
-        found.all[name].insert(field + "." + inner);
+/// The name of the table that lists the fields of a value of this kind; empty: it has none.
+std::string part_of(const MessageTable& table, const std::string& kind) {
+    const auto name = replaced(kind, "list of ", "");
+    if (table.count(name) == 1) return name;
+    const auto is_message = name.size() > 2 && name.front() == '*';
+    return is_message ? name.substr(1, name.size() - 2) : "";
 }
 
-void collect(const Json& object, const std::string& name, Found& found) {
-    found.all[name];
-    for (const auto& [field, value] : object.items()) {
-        if (field == "type") continue;
-        found.all[name].insert(field);
-        collect_value(field, value, name, found);
+/// "nnodes.min?" -> /nnodes/min
+Json::json_pointer pointer_to(std::string field) {
+    if (field.ends_with('?')) field.pop_back();
+    std::replace(field.begin(), field.end(), '.', '/');
+    return Json::json_pointer{"/" + field};
+}
+
+/// What stands between `begin` and the first `end` behind it; empty without `begin`.
+std::string between(const std::string& text, const std::string& begin, const std::string& end) {
+    const auto at = text.find(begin);
+    if (at == std::string::npos) return {};
+    return text.substr(at, text.find(end, at) - at);
+}
+
+/// "Ready::nproc" for what `fields` of that struct does not name. A struct without `fields` is a
+/// part of another one, which names its members.
+std::vector<std::string> forgotten_members() {
+    const auto header = without_comments(text_of("rendezvous/control/message.hpp"));
+    const auto definitions = without_comments(text_of("rendezvous/control/fields.hpp"));
+    const std::regex declaration{R"(\n    [\w:]+(?:<[\w:<>]+>)? (\w+)(?: = [^;]*|\{[^;]*\})?;)"};
+    const std::regex beginning{R"(struct (\w+) \{)"};
+    std::vector<std::string> forgotten;
+    for (std::sregex_iterator type{header.begin(), header.end(), beginning}, end; type != end;
+         ++type) {
+        const auto name = type->str(1);
+        const auto own = between(definitions, "Like<Io, " + name + ">&", "\n}");
+        const auto& named = own.empty() ? definitions : own;
+        const auto body = between(header, type->str(0), "\n};");
+        for (std::sregex_iterator member{body.begin(), body.end(), declaration}; member != end;
+             ++member)
+            if (!std::regex_search(named, std::regex{"\\." + member->str(1) + "\\b"}))
+                forgotten.push_back(name + "::" + member->str(1));
+    }
+    return forgotten;
+}
+
+/// Nothing that it can hold is missing.
+void check_whole(const Json& object, const std::string& name, const MessageTable& table) {
+    for (const auto& entry : table.at(name)) {
+        const auto& field = entry.first;
+        CAPTURE(name + "." + field);
+        REQUIRE(object.contains(pointer_to(field)));
+        const auto& value = object.at(pointer_to(field));
+        const auto part = part_of(table, entry.second);
+        if (part.empty()) continue;
+        REQUIRE_FALSE(value.empty());
+        check_whole(value.is_array() ? value[0] : value, part, table);
     }
 }
 
@@ -99,65 +154,66 @@ bool is_accepted(const Json& body) {
 /// Removes each field in turn: only those with a `?` may be missing.
 template <class Message>
 void check_optional(
-    const Json& whole, const Json::json_pointer& at, const std::string& name, const Table& page) {
-    for (const auto& entry : whole.at(at).items()) {
-        const auto& field = entry.key();
-        const auto& value = entry.value();
-        if (field == "type") continue;
+    const Json& whole,
+    const Json::json_pointer& at,
+    const std::string& name,
+    const MessageTable& table) {
+    for (const auto& entry : table.at(name)) {
+        const auto& field = entry.first;
         auto without = whole;
-        without.at(at).erase(field);
+        const auto place = at / pointer_to(field);
+        without.at(place.parent_pointer()).erase(place.back());
         CAPTURE(name + "." + field);
-        CHECK(is_accepted<Message>(without) == (page.at(name).count(field + "?") == 1));
-        const auto part = part_of(field);
-        if (!part.empty() && value.is_object())
-            check_optional<Message>(whole, at / field, part, page);
+        CHECK(is_accepted<Message>(without) == field.ends_with('?'));
+        const auto part = part_of(table, entry.second);
+        if (!part.empty() && whole.at(place).is_object())
+            check_optional<Message>(whole, place, part, table);
     }
 }
 
 template <class Message>
-void check_direction(const std::vector<Message>& samples, const Table& page, Found& found) {
+void check_samples(const std::vector<Message>& samples, const MessageTable& table) {
     std::set<std::string> seen;
     for (const auto& message : samples) {
-        const auto body = body_of(encode(message));
         const auto name = std::string{type_of(message)};
-        collect(body, name, found);
         // The first sample of a type is the one that has everything.
-        if (page.count(name) == 1 && seen.insert(name).second)
-            check_optional<Message>(body, Json::json_pointer{}, name, page);
+        if (!seen.insert(name).second) continue;
+        const auto body = body_of(encode(message));
+        check_whole(body, name, table);
+        check_optional<Message>(body, Json::json_pointer{}, name, table);
     }
-}
-
-Fields without_marks(const Fields& fields) {
-    Fields plain;
-    for (auto field : fields) {
-        if (field.ends_with('?')) field.pop_back();
-        plain.insert(field);
-    }
-    return plain;
-}
-
-std::string joined(const Fields& fields) {
-    std::string text;
-    for (const auto& field : fields)
-        text += field + " ";
-    return text;
+    CHECK(seen.size() == std::variant_size_v<Message>);
 }
 
 }  // namespace
 
-TEST_CASE("the page of the control protocol lists what the codec writes, no more and no less") {
+TEST_CASE(
+    "the page of the control protocol lists the fields of each message, no more and no less") {
     const auto page = table_of_page();
-    Found found;
-    check_direction(samples::agent_messages(), page, found);
-    check_direction(samples::server_messages(), page, found);
-
-    for (const auto& entry : found.all) {
+    const auto table = control_messages();
+    for (const auto& entry : table) {
         CAPTURE(entry.first);
         REQUIRE(page.count(entry.first) == 1);
-        CHECK(joined(without_marks(page.at(entry.first))) == joined(entry.second));
+        const auto& rows = page.at(entry.first);
+        CHECK(names_of(rows) == names_of(entry.second));
+        for (const auto& field : entry.second) {
+            CAPTURE(field.first);
+            if (rows.count(field.first) == 1) CHECK(rows.at(field.first) == field.second);
+        }
     }
     for (const auto& entry : page) {
         CAPTURE(entry.first);
-        CHECK(found.all.count(entry.first) == 1);
+        CHECK(table.count(entry.first) == 1);
     }
+}
+
+TEST_CASE("each member of a control message is named by its fields") {
+    const auto forgotten = forgotten_members();
+    CHECK_MESSAGE(forgotten.empty(), listed(forgotten));
+}
+
+TEST_CASE("a sample has every field of its message, and may lack those that the page marks") {
+    const auto table = control_messages();
+    check_samples(samples::agent_messages(), table);
+    check_samples(samples::server_messages(), table);
 }

@@ -20,7 +20,7 @@ TEST_CASE("the launcher's page has every exit code, with the same words") {
     }
 }
 
-TEST_CASE("nobody has an exit code of its own") {
+TEST_CASE("no file has an exit code of its own") {
     std::vector<std::string> found;
     for (const auto& file : rules::sources({"agent", "launcher", "rendezvous/coordinator"}))
         for (const auto* word : {"80", "81", "82", "83", "84", "126", "127"})

@@ -12,8 +12,9 @@ using namespace ddprun::rules;
 
 namespace {
 
-/// Who may include whom: the row with the longest matching prefix of the file's path counts. A
-/// prefix that ends without a slash matches the names that begin so. A folder may include itself.
+/// Which folder may include which: the row with the longest matching prefix of the file's path
+/// counts. A prefix that ends without a slash matches the names that begin so. A folder may include
+/// itself.
 struct Arrow {
     std::string_view from;
     std::vector<std::string_view> to;
@@ -47,6 +48,9 @@ const std::vector<Arrow> arrows{
     {"agent/report/",
      {"agent/plan/", "agent/supervise/", "rendezvous/base/", "rendezvous/control/"}},
     {"launcher/", {"agent/", "rendezvous/"}},
+    {"launcher/grammar/", {"agent/plan/", "rendezvous/base/", "rendezvous/control/"}},
+    {"launcher/resolve/", {"launcher/grammar/", "agent/", "rendezvous/"}},
+    {"launcher/explain/", {"launcher/grammar/", "launcher/resolve/", "agent/", "rendezvous/"}},
     {"worker_sdk/include/", {}},
     {"worker_sdk/src/", {"rendezvous/base/", "rendezvous/wire/", "rendezvous/client/"}},
     {"worker_sdk/src/store/",
@@ -67,7 +71,7 @@ const std::vector<std::string_view> pure_places{
     "rendezvous/control/",
     "rendezvous/coordinator/",
     "rendezvous/client/client_session",
-    "rendezvous/server/hosting",
+    "rendezvous/server/placement",
     "agent/output/json_line",
     "agent/output/line_",
     "agent/plan/",
@@ -84,8 +88,8 @@ const std::vector<std::string_view> shells_among_them{
     "launcher/main",
     "launcher/program_lines",
     "launcher/run_job",
-    "launcher/surroundings",
-    "launcher/who_serves",
+    "launcher/system_info",
+    "launcher/server_placement",
 };
 
 bool begins_with_one_of(std::string_view path, const std::vector<std::string_view>& prefixes) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/option_table.hpp"
+#include "launcher/grammar/option_table.hpp"
 #include "rendezvous/base/exit_codes.hpp"
 #include "tests/rules/tree.hpp"
 
@@ -90,5 +90,5 @@ TEST_CASE("the manual page is what the tables of options and exit codes say") {
         std::ofstream{DDPRUN_SOURCE_DIR "/" + page_path, std::ios::binary} << wanted;
     CHECK_MESSAGE(
         rules::text_of(page_path) == wanted,
-        page_path << " is stale: DDPRUN_REWRITE=1 ctest -R 'manual page' writes it anew");
+        page_path << " is stale: DDPRUN_REWRITE=1 ctest -R 'manual page' writes it again");
 }

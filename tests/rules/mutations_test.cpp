@@ -71,7 +71,7 @@ TEST_CASE(
         if (hunks.empty() || !names_its_seeds(patch)) broken.push_back(path + ": no such patch");
         for (const auto& hunk : hunks)
             if (count_of(hunk.before, text_of(hunk.file)) != 1)
-                broken.push_back(path + ": write it anew, " + hunk.file + " has changed there");
+                broken.push_back(path + ": write it again, " + hunk.file + " has changed there");
     }
     CHECK_MESSAGE(broken.empty(), listed(broken));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/options.hpp"
+#include "launcher/grammar/options.hpp"
 
 #include "tests/rules/tree.hpp"
 
@@ -12,8 +12,8 @@ using namespace ddprun::rules;
 TEST_CASE("each option is in the help, in the launcher's README, and has a parse test") {
     const auto help = ddprun::launcher::help_text();
     const auto readme = text_of("launcher/README.md");
-    const auto tests = text_of("tests/unit/launcher/options_test.cpp") +
-                       text_of("tests/unit/launcher/job_spec_test.cpp");
+    const auto tests = text_of("tests/unit/launcher/grammar/options_test.cpp") +
+                       text_of("tests/unit/launcher/resolve/job_spec_test.cpp");
     // One test walks the table through every spelling; what each option means has its own.
     REQUIRE(tests.find("for (const auto& row : option_table())") != std::string::npos);
     for (const auto& row : ddprun::launcher::option_table()) {

@@ -106,7 +106,7 @@ bool Cluster::until(const std::function<bool()>& condition, Duration longest) {
 void Cluster::step() {
     world_.step();
     if (options_.hosted_by.empty() || !server_->is_up()) return;
-    // A hosting `ddprun` exits when it has ended and nobody needs its server any more.
+    // A hosting `ddprun` exits when it has ended and no node needs its server any more.
     const auto found = hosts_.find(options_.hosted_by);
     const bool has_ended = found != hosts_.end() && found->second->report();
     if (has_ended && server_->coordinator().is_idle()) server_->kill();

@@ -45,17 +45,17 @@ public:
     Host* host_at(const std::string& addr);
     RoundStore* store_at(const std::string& addr, std::uint16_t port);
 
-    /// The newest job's state, as /status tells it; empty: no job yet.
+    /// The newest job's state, as in /status; empty: no job yet.
     std::string job_state() const;
     int round() const;
-    /// The round runs and every one of its workers has met the others.
+    /// The round runs and all of its workers have met in the store.
     bool is_training();
     /// Every `ddprun` that was not killed has ended.
     bool is_done();
     /// All workers end well.
     void finish_workers();
 
-    /// Things happen until this is so. False: it is not within `longest`.
+    /// Runs until this is so. False: it is not within `longest`.
     bool until(const std::function<bool()>& condition, Duration longest);
     void pass(Duration length);
 

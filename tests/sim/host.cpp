@@ -21,8 +21,8 @@ using namespace std::chrono_literals;
 constexpr Duration shortest_spawn = 1ms;
 constexpr Duration shortest_start = 5ms;
 constexpr Duration shortest_end = 2ms;
-/// What init_process_group's timeout is.
-constexpr Duration meeting_timeout = 60s;
+/// The timeout of init_process_group.
+constexpr Duration rendezvous_timeout = 60s;
 constexpr int control_port_of_peers = 7;
 
 control::Node node_of(const std::string& name, int pid, Random& random) {
@@ -143,7 +143,7 @@ Duration Host::up_to(Duration longest, Duration shortest) {
 }
 
 bool Host::is_willing() const {
-    return is_alive_ && !is_stopped_ && !is_asleep_ && !report_ && !is_told_to_end_;
+    return is_alive_ && !is_stopped_ && !is_asleep_ && !report_ && !is_ending_;
 }
 
 void Host::begin() {
@@ -281,13 +281,13 @@ void Host::connect(int number) {
     }
     if (is_answered && !server.is_up())
         return later(1ms, [this, number] {
-            give_up_link(number, Agent::Trouble::refused, "made-up network");
+            give_up_link(number, Agent::Trouble::refused, "simulated network");
         });
     later(limits::connect_attempt_timeout, [this, number] {
         const auto found = links_.find(number);
         if (found == links_.end() || found->second.is_greeted) return;
         if (found->second.link) found->second.link->close(Link::client);
-        give_up_link(number, Agent::Trouble::no_answer, "made-up network");
+        give_up_link(number, Agent::Trouble::no_answer, "simulated network");
     });
 }
 
@@ -353,7 +353,7 @@ void Host::start_worker(const Agent::SpawnWorkers& order, int local_rank) {
         local_rank,
         up_to(manners_.slowest_start, shortest_start),
         [this, local_rank](WorkerProcess&) { meet_others(local_rank); });
-    later_by_worker(local_rank, meeting_timeout, [this, local_rank](WorkerProcess& process) {
+    later_by_worker(local_rank, rendezvous_timeout, [this, local_rank](WorkerProcess& process) {
         if (process.is_training) return;
         if (!cluster_.network().was_disturbed())
             cluster_.checkers().on_waited_in_vain(name_, incarnation_, process.assignment);
@@ -361,7 +361,7 @@ void Host::start_worker(const Agent::SpawnWorkers& order, int local_rank) {
     });
 }
 
-/// What init_process_group comes down to: say that one is there, wait for everybody.
+/// What init_process_group amounts to: register in the store, wait for all workers.
 void Host::meet_others(int local_rank) {
     auto& worker = workers_.at(local_rank);
     const auto& assignment = worker.assignment;
@@ -378,7 +378,7 @@ void Host::meet_others(int local_rank) {
     worker.link->attach(
         Link::client,
         {[this, local_rank, pid](const std::string& bytes) {
-             continue_meeting(local_rank, pid, bytes);
+             continue_rendezvous(local_rank, pid, bytes);
          },
          [this, local_rank, pid] {
              const auto found = workers_.find(local_rank);
@@ -395,7 +395,7 @@ void Host::meet_others(int local_rank) {
     worker.session->sent(worker.session->output().size());
 }
 
-void Host::continue_meeting(int local_rank, int pid, const std::string& bytes) {
+void Host::continue_rendezvous(int local_rank, int pid, const std::string& bytes) {
     const auto found = workers_.find(local_rank);
     if (found == workers_.end() || found->second.pid != pid) return;
     auto& worker = found->second;
@@ -440,7 +440,7 @@ void Host::check_store(const Agent::CheckStore& order) {
     });
 }
 
-/// Workers of this world do not ask to be told; what counts is that the round waits for it.
+/// Workers of this world do not handle the signal; what counts is that the round waits for it.
 void Host::give_notice(const Agent::GiveNotice& order) {
     const bool is_reached = reaches(order.note.store);
     later(is_reached ? 1ms : limits::death_notice_timeout, [this, round = order.round] {
@@ -499,7 +499,7 @@ void Host::let_go() {
 
 void Host::signal(int signal) {
     note("gets " + signal_name(signal));
-    is_told_to_end_ = true;
+    is_ending_ = true;
     agent_.post(Agent::Signalled{signal});
 }
 

@@ -44,8 +44,8 @@ private:
     Driven<store::Store> driven_;
 };
 
-/// A made-up worker process: meets the others of its round in the store as a trainer would, then
-/// works until it is told otherwise.
+/// A simulated worker process: meets the others of its round in the store as a trainer would, then
+/// works until it is stopped.
 struct WorkerProcess {
     int local_rank = 0;
     int rank = 0;
@@ -53,22 +53,22 @@ struct WorkerProcess {
     control::Assignment assignment;
     std::shared_ptr<Link> link;
     std::unique_ptr<client::ClientSession> session;
-    /// Everybody of its world has arrived.
+    /// All workers of its world have arrived.
     bool is_training = false;
     /// SIGTERM does nothing to it.
     bool is_stubborn = false;
     /// Inside a call of the kernel that does not end: SIGKILL does nothing to it either.
     bool is_stuck = false;
-    /// Its end is its agent's doing.
+    /// Its end is expected by its agent.
     bool was_signalled = false;
     bool was_killed = false;
 };
 
 /// One machine with a `ddprun` on it: the real Agent with its groups and workers; processes, ports
-/// and the keeper are made up.
+/// and the keeper are simulated.
 class Host {
 public:
-    /// How its workers are; each time as the dice say.
+    /// Durations of its workers' phases, random each time.
     struct Manners {
         Duration slowest_spawn = std::chrono::milliseconds{1};
         /// From its start until it looks for the others.
@@ -91,7 +91,7 @@ public:
     const std::string& run_id() const { return run_id_; }
     const agent::Agent& machine() const { return agent_.machine(); }
     bool is_alive() const { return is_alive_; }
-    /// Its `ddprun` lives, and is neither stopped nor told to end.
+    /// Its `ddprun` lives, and is neither stopped nor ending.
     bool is_willing() const;
     bool has_workers() const { return !workers_.empty(); }
     /// All workers live and have met those of the other nodes.
@@ -108,12 +108,12 @@ public:
     void signal(int signal);
     /// Agent killed; the keeper kills the workers and only then closes.
     void kill();
-    /// No power any more: nothing is closed, nobody is told.
+    /// No power any more: nothing is closed, no peer is notified.
     void switch_off();
     /// The agent is stopped, and continued: its keeper and its workers go on.
     void stop_agent();
     void continue_agent();
-    /// The whole machine sleeps, and wakes up: no process of it notices anything but the time.
+    /// The whole machine sleeps, and wakes up: its processes see only the time pass.
     void suspend();
     void wake_up();
     /// No packet gets in or out.
@@ -122,7 +122,7 @@ public:
     void heal();
     /// Its control connection breaks once: reset for both, or for now only at its own end.
     void break_connection(bool for_both = true);
-    /// Silence now could not be told from its death (known limit of the coordinator).
+    /// Silence now is indistinguishable from its death (known limit of the coordinator).
     bool has_just_broken() const;
     void make_stubborn(int local_rank);
     /// Its worker cannot be killed, until it is let go.
@@ -140,7 +140,7 @@ private:
     void spawn(const Agent::SpawnWorkers& order);
     void start_worker(const Agent::SpawnWorkers& order, int local_rank);
     void meet_others(int local_rank);
-    void continue_meeting(int local_rank, int pid, const std::string& bytes);
+    void continue_rendezvous(int local_rank, int pid, const std::string& bytes);
     void die(int local_rank, agent::WorkerExit exit);
     bool reaches(const Endpoint& store) const;
     void check_store(const Agent::CheckStore& order);
@@ -168,7 +168,7 @@ private:
         std::shared_ptr<Link> link;
         control::ServerMessageDecoder decoder;
         int port = 0;
-        /// The server has said hello.
+        /// The server has sent hello.
         bool is_greeted = false;
     };
 
@@ -179,7 +179,7 @@ private:
     std::string run_id_;
     Manners manners_;
     bool is_alive_ = true;
-    bool is_told_to_end_ = false;
+    bool is_ending_ = false;
     bool is_stopped_ = false;
     bool is_asleep_ = false;
     /// What waits for the machine to wake up.

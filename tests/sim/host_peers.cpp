@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What hosts say to each other: the real lines on made-up links.
+// Messages between hosts: the real lines on simulated links.
 #include "agent/supervise/peer_message.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "tests/sim/cluster.hpp"

@@ -62,7 +62,7 @@ std::string Life::play() {
     return problem().empty() ? come_to_an_end() : problem();
 }
 
-/// Short and long ones: what is close together meets half-done work.
+/// Short and long ones: faults that are close together meet half-done work.
 Duration Life::any_pause() {
     return std::chrono::milliseconds{any(0, one_in(2) ? 50 : 20'000)};
 }
@@ -86,14 +86,14 @@ const std::vector<Life::Fault>& Life::faults() {
     static const std::vector<Fault> all{
         {3, &Life::worker_crashes},        {3, &Life::worker_fails},
         {2, &Life::worker_succeeds},       {3, &Life::worker_ignores_the_polite_signal},
-        {1, &Life::worker_gets_stuck},     {2, &Life::everybody_succeeds},
+        {1, &Life::worker_gets_stuck},     {2, &Life::all_workers_succeed},
         {2, &Life::agent_is_killed},       {2, &Life::agent_is_stopped},
         {2, &Life::agent_is_continued},    {2, &Life::host_loses_power},
         {2, &Life::host_sleeps},           {2, &Life::host_wakes_up},
         {3, &Life::host_is_cut_off},       {4, &Life::host_is_healed},
         {2, &Life::path_to_server_is_cut}, {1, &Life::path_between_hosts_is_cut},
         {3, &Life::connection_is_lost},    {3, &Life::node_is_started},
-        {1, &Life::node_is_told_to_end},   {1, &Life::server_stops},
+        {1, &Life::node_gets_a_signal},    {1, &Life::server_stops},
         {2, &Life::server_continues},      {1, &Life::server_is_replaced},
     };
     return all;
@@ -133,7 +133,7 @@ void Life::worker_gets_stuck() {
     any_host().stick(any_worker());
 }
 
-void Life::everybody_succeeds() {
+void Life::all_workers_succeed() {
     cluster_.finish_workers();
 }
 
@@ -189,7 +189,7 @@ void Life::path_between_hosts_is_cut() {
 
 void Life::connection_is_lost() {
     auto& host = any_host();
-    // While it is cut off as well, nobody can tell that from its death (known limit).
+    // While it is cut off as well, this is indistinguishable from its death (known limit).
     const bool is_reachable = cluster_.network().connects(host.name(), cluster_.server().place());
     if (host.is_willing() && is_reachable) host.break_connection(one_in(2));
 }
@@ -198,7 +198,7 @@ void Life::node_is_started() {
     if (node_count_ < most_nodes) start_node();
 }
 
-void Life::node_is_told_to_end() {
+void Life::node_gets_a_signal() {
     auto& host = any_host();
     if (host.is_alive()) host.signal(one_in(4) ? SIGINT : SIGTERM);
 }
@@ -217,7 +217,7 @@ void Life::server_continues() {
 
 void Life::server_is_replaced() {
     if (!cluster_.options().hosted_by.empty()) return;
-    // Now and then the next one does not live long either.
+    // Sometimes the next server does not live long either.
     for (int lives = one_in(3) ? any(2, 4) : 1; lives > 0; --lives) {
         cluster_.world().note("server: kill and restart");
         cluster_.server().kill();
@@ -245,7 +245,8 @@ std::string Life::come_to_rest() {
     const auto& settings = cluster_.options().settings;
     const auto bound =
         settings.lease + settings.grace + limits::drain_margin + settings.last_call_timeout;
-    // Pauses that somebody asked for, a node's between two attempts, and what the weather takes.
+    // Pauses from options, a node's pause between two attempts, and the time that the network
+    // takes.
     const auto slack = settings.restart.longest_delay + cluster_.options().weather.slowest_resend +
                        cluster_.options().manners.slowest_spawn + 15s;
     for (const std::string run_id : {"job", "other"})

@@ -10,20 +10,19 @@
 
 namespace ddprun::sim {
 
-/// The random life of one cluster: nodes come, everything that can happen to them happens at random
-/// moments, and at the end all is healed and has to come to an end. Everything follows from the
-/// seed.
+/// The random life of one cluster: nodes come, faults of all kinds happen at random moments, and at
+/// the end all is healed and has to come to an end. Everything follows from the seed.
 class Life {
 public:
     explicit Life(std::uint64_t seed);
 
-    /// Plays it to its end. Empty, or what was wrong.
+    /// Runs it to its end. Empty, or what was wrong.
     std::string play();
     /// The end of its record.
     std::string tail() { return cluster_.world().tail(60); }
 
 private:
-    /// What can happen, and how often beside the others.
+    /// The faults, and the weight of each.
     struct Fault {
         int weight;
         void (Life::*happens)();
@@ -36,7 +35,7 @@ private:
     Duration any_pause();
     Host& any_host();
     int any_worker() { return any(0, cluster_.options().workers - 1); }
-    /// A host whose silence would not look like its death; null if the dice chose another.
+    /// A host whose silence would not look like its death; null if the random choice was another.
     Host* any_whole_host();
     void start_node();
     void do_something();
@@ -46,7 +45,7 @@ private:
     void worker_succeeds();
     void worker_ignores_the_polite_signal();
     void worker_gets_stuck();
-    void everybody_succeeds();
+    void all_workers_succeed();
     void agent_is_killed();
     void agent_is_stopped();
     void agent_is_continued();
@@ -59,7 +58,7 @@ private:
     void path_between_hosts_is_cut();
     void connection_is_lost();
     void node_is_started();
-    void node_is_told_to_end();
+    void node_gets_a_signal();
     void server_stops();
     void server_continues();
     void server_is_replaced();

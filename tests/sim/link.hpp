@@ -15,7 +15,7 @@ namespace ddprun::sim {
 
 class Network;
 
-/// A made-up connection, of a network: bytes go both ways and arrive in order. What cannot pass at
+/// A simulated connection of a network: bytes go both ways and arrive in order. What cannot pass at
 /// the moment is kept, as TCP does, and arrives when it can. Where only the way back is cut,
 /// nothing new arrives soon after either: without acknowledgements TCP sends the same again and
 /// again.
@@ -34,9 +34,9 @@ public:
 
     void attach(Side side, End end) { ends_[side] = std::move(end); }
     void send(Side from, std::string bytes);
-    /// What was sent before still arrives; this side hears nothing any more.
+    /// What was sent before still arrives; this side gets nothing any more.
     void close(Side from);
-    /// Nothing arrives any more; this side hears the end of it.
+    /// Nothing arrives any more; this side gets the end.
     void reset(Side side);
 
     const std::string& place(Side side) const { return places_[side]; }

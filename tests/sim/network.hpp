@@ -14,12 +14,12 @@
 
 namespace ddprun::sim {
 
-/// Who reaches whom, and how fast. Places are names of hosts, or of the server's own machine. A
-/// place reaches itself whatever is cut, unless it is switched off.
+/// Which places reach each other, and how fast. Places are names of hosts, or of the server's own
+/// machine. A place reaches itself whatever is cut, unless it is switched off.
 class Network {
 public:
     struct Weather {
-        /// Each message takes as long as the dice say.
+        /// Each message takes a random time.
         Duration shortest = std::chrono::milliseconds{1};
         Duration longest = std::chrono::milliseconds{1};
         /// Of a connection, each way; 0: as many as there are.
@@ -48,7 +48,7 @@ public:
     void switch_off(const std::string& place);
     void switch_on(const std::string& place);
 
-    /// Somebody may have waited longer than the weather makes him.
+    /// A connection may have waited longer than the network alone makes it wait.
     void disturb() { was_disturbed_ = true; }
     bool was_disturbed() const { return was_disturbed_; }
 

@@ -33,7 +33,7 @@ std::vector<fs::path> scenarios() {
 
 }  // namespace
 
-TEST_CASE("every story happens as it is written (DDPRUN_REWRITE=1 writes them anew)") {
+TEST_CASE("every story happens as it is written (DDPRUN_REWRITE=1 writes them again)") {
     const char* rewrite = std::getenv("DDPRUN_REWRITE");
     const bool is_rewriting = rewrite != nullptr && std::string{rewrite} == "1";
     const auto paths = scenarios();

@@ -27,7 +27,7 @@ void Server::accept(
         waiting_.push_back({link, peer_addr, peer_port});
         return;
     }
-    // Who was waiting may have given up.
+    // A caller that waited may have closed.
     if (link->is_closed(Link::server)) return;
     const ConnectionId id{next_connection_++};
     connections_[id].link = link;
@@ -37,8 +37,7 @@ void Server::accept(
          [this, id] {
              if (connections_.erase(id) == 1) driven_->post(Coordinator::Disconnected{id});
          }});
-    link->send(
-        Link::server, control::encode(control::ServerMessage{control::Hello{{1}, "sim", {}}}));
+    link->send(Link::server, control::encode(control::ServerMessage{control::Hello{{1}, "sim"}}));
     driven_->post(Coordinator::Connected{
         id, peer_addr, peer_addr + ":" + std::to_string(peer_port), options_.addr});
 }
@@ -75,6 +74,7 @@ void Server::perform(coordinator::Effect& effect) {
             [&](const coordinator::Changed& changed) {
                 world_.note(changed.state + ": " + changed.reason);
             },
+            [](const coordinator::Ranked&) {},
         },
         effect);
 }

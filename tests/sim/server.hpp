@@ -13,7 +13,7 @@
 
 namespace ddprun::sim {
 
-/// The rendezvous server: the real Coordinator behind real control frames, on made-up links.
+/// The rendezvous server: the real Coordinator behind real control frames, on simulated links.
 class Server {
 public:
     struct Options {
@@ -33,9 +33,9 @@ public:
     void interrupt(int signal, const std::string& reason);
     /// Its process is gone; its machine closes what it had open.
     void kill();
-    /// Its machine is gone: nobody hears a word.
+    /// Its machine is gone: nothing is sent.
     void switch_off();
-    /// Another process at the same endpoint, which knows nothing.
+    /// Another process at the same endpoint, without any state.
     void restart();
     /// Its process is stopped, and continued: what comes meanwhile waits.
     void pause();
@@ -48,7 +48,7 @@ private:
         std::shared_ptr<Link> link;
         control::AgentMessageDecoder decoder;
     };
-    /// Connections that nobody has accepted yet.
+    /// Connections that are not accepted yet.
     struct Waiting {
         std::shared_ptr<Link> link;
         std::string peer_addr;

@@ -55,8 +55,8 @@ private:
     std::vector<std::string> record_;
 };
 
-/// What net::Driver is for real programs: hands events to a machine and obeys its effects, and
-/// wakes it at its deadlines.
+/// What net::Driver is for real programs: hands events to a machine, performs its effects, and
+/// runs it at its deadlines.
 template <Machine M>
 class Driven {
 public:

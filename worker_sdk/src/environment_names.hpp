@@ -2,7 +2,7 @@
 #pragma once
 
 /// Every environment variable the SDK reads, spelled once. The agent writes the same names from its
-/// own list (agent/plan); the two meet in the process tests and nowhere else.
+/// own list (agent/plan); only the process tests compare the two.
 namespace ddprun::environment {
 
 // torchrun's names, with torchrun's meaning. A launched worker has the first four.
@@ -18,24 +18,25 @@ inline constexpr const char* restart_count = "TORCHELASTIC_RESTART_COUNT";
 inline constexpr const char* use_agent_store = "TORCHELASTIC_USE_AGENT_STORE";
 inline constexpr const char* error_file = "TORCHELASTIC_ERROR_FILE";
 
-// Ours.
+// ddprun's own names.
 inline constexpr const char* round = "DDPRUN_ROUND";
 inline constexpr const char* incarnation = "DDPRUN_INCARNATION";
 inline constexpr const char* node_addr = "DDPRUN_NODE_ADDR";
 /// Seconds between the announcement of a stop and SIGKILL.
 inline constexpr const char* shutdown_timeout = "DDPRUN_SHUTDOWN_TIMEOUT";
 
-/// What this rank calls its host, to make several of one machine or none of several.
+/// Overrides the identity of this rank's host: makes several hosts of one machine, or one of
+/// several.
 inline constexpr const char* host_id = "DDPRUN_HOST_ID";
 
-/// A folder to look for the SDK's plugins in before all others.
+/// A folder that is searched first for the SDK's plugins.
 inline constexpr const char* plugin_dir = "DDPRUN_PLUGIN_DIR";
 
-/// Which libnccl.so.2 to use; else it is looked for (nccl/library.hpp).
+/// Which libnccl.so.2 to use; else it is searched (nccl/library.hpp).
 inline constexpr const char* nccl = "DDPRUN_NCCL";
 /// Set by --share-gpu: several ranks of a node may have the same GPU.
 inline constexpr const char* share_gpu = "DDPRUN_SHARE_GPU";
-/// The active Python environment, whose packages may have it.
+/// The active Python environment, whose packages may contain NCCL.
 inline constexpr const char* virtual_env = "VIRTUAL_ENV";
 inline constexpr const char* conda_prefix = "CONDA_PREFIX";
 

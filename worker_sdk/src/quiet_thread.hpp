@@ -8,8 +8,8 @@
 
 namespace ddprun {
 
-/// While it lives no signal is delivered to this thread, but those that it causes itself; threads
-/// that it starts meanwhile never get any.
+/// While it exists, no signal is delivered to this thread except those that the thread causes
+/// itself; threads that it starts meanwhile never get any.
 class Quiet {
 public:
     Quiet() {
@@ -27,7 +27,7 @@ private:
     sigset_t before_;
 };
 
-/// Starts a thread on which no signal is delivered, but those that the thread causes itself: a
+/// Starts a signal-masked thread: it gets no signal except those that it causes itself, so a
 /// program's handlers run on the program's own threads.
 template <class Body>
 std::thread start_quiet_thread(Body body) {

@@ -3,19 +3,18 @@
 
 #include <string>
 
-/// What the launcher's agents write into a round's store for the SDK. They write the same names
-/// from a list of their own (agent/plan/store_names.hpp); a unit test compares the two.
+/// Keys that the launcher's agents write into a round's store for the SDK. They use their own list
+/// of the same names (agent/plan/store_names.hpp); a unit test compares the two.
 namespace ddprun::store_names {
 
-/// Everything of the SDK in one round: a launcher that keeps one store for several must not let
-/// them meet.
+/// The prefix of all SDK keys of one round: a launcher may keep one store for several rounds.
 inline std::string round(const std::string& incarnation, int round, int restart_count) {
     return "ddprun/" + incarnation + "/" + std::to_string(round) + "/" +
            std::to_string(restart_count) + "/";
 }
 
 /// The ranks of the round that died, in the order in which their agents saw it: "5", "5 3". Agents
-/// write it only where it is there already, with this text.
+/// write it only where the key exists already, with this text.
 inline std::string deaths(const std::string& incarnation, int number, int restart_count) {
     return round(incarnation, number, restart_count) + "deaths";
 }

@@ -10,7 +10,7 @@ constexpr int side = 32;
 constexpr int pixels = side * side;
 constexpr int reach = 4;  // a crop is moved so far at most
 
-// Of CIFAR-10's pixels, as everybody subtracts and divides.
+// With the usual mean and deviation of CIFAR-10's pixels.
 __device__ inline float normalised(unsigned char byte, int channel) {
     const float mean = channel == 0 ? 0.4914F : channel == 1 ? 0.4822F : 0.4465F;
     const float deviation = channel == 0 ? 0.2470F : channel == 1 ? 0.2435F : 0.2616F;
@@ -25,7 +25,7 @@ __device__ inline unsigned long long mixed(unsigned long long value) {
     return value ^ value >> 31U;
 }
 
-/// What is beyond the border is what is as far before it.
+/// What is beyond the edge is what is as far before it.
 __device__ inline int reflected(int at) {
     if (at < 0) return -at;
     return at < side ? at : 2 * (side - 1) - at;

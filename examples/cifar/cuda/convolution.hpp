@@ -12,7 +12,7 @@
 
 namespace cifar {
 
-/// Throws gpu::Error with cuDNN's own words.
+/// Throws gpu::Error with cuDNN's message.
 void check(cudnnStatus_t status, const char* doing);
 
 /// cuDNN in use, for one stream. Memory that it computes in is shared by all convolutions: they

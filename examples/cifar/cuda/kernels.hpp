@@ -16,7 +16,7 @@ struct alignas(16) Eight {
 
 /// How pictures of a batch are varied: a crop of a frame of 4 mirrored pixels, a flip every other
 /// time, and a square of `cut` pixels a side (0: none) that shows the mean colour. What happens to
-/// a picture depends on seed, epoch and the picture alone, not on who loads it.
+/// a picture depends on seed, epoch and the picture alone, not on the rank that loads it.
 struct Augmentation {
     unsigned long long seed;
     unsigned long long epoch;

@@ -47,7 +47,7 @@ public:
         const NormMemory& memory,
         float* kept,
         Eight* y);
-    /// Writes the parameters' gradients, tells `done`, and writes dx.
+    /// Writes the parameters' gradients, calls `done`, and writes dx.
     template <class Done>
     void backward(
         const ConvUnit& unit,

@@ -5,7 +5,7 @@
 using namespace cifar;
 
 /// Gradient descent with Nesterov's momentum and weight decay, as PyTorch's SGD does it. Does
-/// nothing unless the step is committed: gradients of an aborted reduction are worth nothing.
+/// nothing unless the step is committed: gradients of an aborted reduction are invalid.
 extern "C" __global__ void cifar_update(
     const Slot* slots, float rate, float momentum, const unsigned* committed) {
     if (committed && *committed == 0) return;

@@ -164,7 +164,7 @@ private:
         exchange_.step([&] { network_.update(batch_size, position_.data()); });
     }
 
-    /// Where memory moves, what was recorded with it is worth nothing.
+    /// Where memory moves, what was recorded with it is no longer valid.
     void forget_recorded() { steps_.clear(); }
 
     /// Both sides of each parameter and moment; waits for what `copy` enqueues.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Shared by mnist_kernels.cu and who launches them: what each kernel is given, and what lies in the
-// GPU's memory for it. Matrices are kept line by line; a batch has a line for each sample.
+// Shared by mnist_kernels.cu and the code that launches them: what each kernel gets, and what lies
+// in the GPU's memory for it. Matrices are kept line by line; a batch has a line for each sample.
 
 namespace mnist::cuda {
 

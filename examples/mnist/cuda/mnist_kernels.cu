@@ -82,7 +82,7 @@ __device__ bool counts(const OptimizedStep& step) {
     return step.commit_word == nullptr || *step.commit_word != 0;
 }
 
-/// The last block that comes here goes on to the next step: nobody reads the position any more.
+/// The last block that comes here goes on to the next step: no block reads the position any more.
 __device__ void finish(const OptimizedStep& step) {
     __syncthreads();
     if (threadIdx.x != 0) return;

@@ -131,7 +131,7 @@ void Network::train(
         losses_.data(),
         correct_.data());
 
-    // Nobody before the averaging waits for these.
+    // Nothing before the averaging waits for these.
     fork_.record(stream_);
     fork_.hold(aside_);
     output_gradients_(

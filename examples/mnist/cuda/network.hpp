@@ -39,8 +39,8 @@ public:
     void prepare(std::size_t batch_size);
     bool has_room(std::size_t batch_size) const { return batch_size <= capacity_; }
 
-    /// Gradients of the mean loss, written (not added); `done` is told of each in Mlp's order when
-    /// all are enqueued: they are one bucket of the reducer's in any case. Adds to `sums`.
+    /// Gradients of the mean loss, written (not added); `done` is called for each in Mlp's order
+    /// when all are enqueued: they are one bucket of the reducer's in any case. Adds to `sums`.
     void train(
         const Samples& samples,
         std::size_t batch_size,

@@ -165,7 +165,9 @@ TEST_CASE("pictures to train on are crops of a mirrored frame, flipped or not, w
     CHECK(variation_of(load(data, {5}, {1, 0, 0, 1}), 0).cut_pixels == 0);
 }
 
-TEST_CASE("how a picture is varied depends on seed, epoch and the picture, not on who loads it") {
+TEST_CASE(
+    "how a picture is varied depends on seed, epoch and the picture, not on the rank that loads "
+    "it") {
     const auto data = ruled_pictures(8);
     const auto at_first = load(data, {6, 2}, {1, 3, 8, 1});
     const auto again = load(data, {0, 1, 6}, {1, 3, 8, 1});

@@ -114,7 +114,7 @@ TEST_CASE("a file that cannot be CIFAR-10's is refused with its name, the reason
     CHECK(has(words(), "is not a file"));
 }
 
-TEST_CASE("who gives the folder around the files, or the files for Python, is told so") {
+TEST_CASE("the folder around the files, and the files for Python, have errors of their own") {
     const TemporaryFolder folder;
     const auto unpacked = fs::path{folder.path} / "cifar-10-batches-bin";
     cifar::write_dataset(unpacked.string(), Split::train, some_pictures(5));

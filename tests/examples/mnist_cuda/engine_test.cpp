@@ -73,7 +73,7 @@ private:
     unsigned long long address_ = 0;
 };
 
-/// One rank alone, with nobody to average with.
+/// One rank alone, without others to average with.
 struct Alone {
     Alone(const MakeEngine& make, const EngineOptions& options)
         : engine(make(options, train_digits(), test_digits())) {
@@ -81,7 +81,7 @@ struct Alone {
         exchange.parameters = take_memory(parameter_memory);
         exchange.gradients = gradients = take_memory(gradient_memory);
         exchange.commit_word = &commit_word;
-        exchange.ready = [this](std::size_t parameter) { told.push_back(parameter); };
+        exchange.ready = [this](std::size_t parameter) { reported.push_back(parameter); };
         exchange.step = [](const auto& update) { update(); };
         exchange.replay = [this](const auto& launch) {
             ++replays;
@@ -136,7 +136,7 @@ struct Alone {
     std::vector<float> parameter_memory, gradient_memory;
     Numbers gradients;
     std::uint32_t commit_word = 1;
-    std::vector<std::size_t> told;
+    std::vector<std::size_t> reported;
     int replays = 0;
     std::unique_ptr<Engine> engine;
 };
@@ -165,7 +165,7 @@ const MakeEngine& on_cpu() {
 
 }  // namespace
 
-TEST_CASE("a GPU's first gradients are the CPU's, told in the same order") {
+TEST_CASE("a GPU's first gradients are the CPU's, reported in the same order") {
     const auto chosen = options(OptimizerKind::sgd, 0.05F);
     Alone cpu{on_cpu(), chosen};
     Alone gpu{on_gpu(), chosen};
@@ -175,7 +175,7 @@ TEST_CASE("a GPU's first gradients are the CPU's, told in the same order") {
     gpu.wait();
 
     CHECK(largest_difference(Alone::flat(cpu.gradients), Alone::flat(gpu.gradients)) < 1e-6);
-    CHECK(gpu.told == cpu.told);
+    CHECK(gpu.reported == cpu.reported);
 }
 
 TEST_CASE("a GPU's training goes where the CPU's goes, recorded steps and odd batches included") {

@@ -21,7 +21,7 @@ using namespace ddprun::test;
 namespace {
 
 // Importing PyTorch takes seconds, and these machines are small.
-constexpr std::chrono::seconds torch_patience{120};
+constexpr std::chrono::seconds torch_timeout{120};
 
 using Words = std::vector<std::string>;
 
@@ -54,7 +54,7 @@ Words example(Words options) {
     return options;
 }
 
-/// What rank 0 says about the training: the losses, digit by digit.
+/// Rank 0's lines about the training: the losses, digit by digit.
 Words epochs(const std::string& text) {
     std::istringstream stream(text);
     Words lines;
@@ -67,7 +67,7 @@ Words losses_under_torchrun(const std::filesystem::path& environment) {
     Running job{
         (environment / "bin" / "torchrun").string(),
         activated(environment, example({"--standalone", "--nproc_per_node=2"}))};
-    REQUIRE(job.wait_for_code(torch_patience) == 0);
+    REQUIRE(job.wait_for_code(torch_timeout) == 0);
     return epochs(job.out());
 }
 
@@ -79,7 +79,7 @@ TEST_CASE("an unmodified PyTorch script has the same losses as under torchrun") 
 
     Running job{
         program("ddprun"), activated(environment, example({"--standalone", "--nproc_per_node=2"}))};
-    const int code = job.wait_for_code(torch_patience);
+    const int code = job.wait_for_code(torch_timeout);
 
     CAPTURE(job.err());
     CHECK(code == 0);
@@ -110,8 +110,8 @@ TEST_CASE("two nodes in two networks train an unmodified PyTorch script to the s
 
     auto a = start(network.a());
     auto b = start(network.b());
-    const int code_of_a = a.wait_for_code(torch_patience);
-    const int code_of_b = b.wait_for_code(torch_patience);
+    const int code_of_a = a.wait_for_code(torch_timeout);
+    const int code_of_b = b.wait_for_code(torch_timeout);
 
     CAPTURE(a.err());
     CAPTURE(b.err());
@@ -147,7 +147,7 @@ TEST_CASE("torchelastic reads the lines of the event file") {
         "    print(event.source.value, event.metadata['state'], inner.get('exit_code'))\n");
     Running reader{(environment / "bin" / "python").string(), Words{script, path}};
 
-    CHECK(reader.wait_for_code(torch_patience) == 0);
+    CHECK(reader.wait_for_code(torch_timeout) == 0);
     CHECK(
         reader.out() ==
         "AGENT RENDEZVOUS None\nAGENT ASSIGN_WORKER_RANKS None\nWORKER START None\n"

@@ -28,7 +28,7 @@ ranks=2
 # Each rank's lines in a file of its own: what two processes write into one can be cut anywhere.
 launch=(timeout 120 "$place/prefix/bin/ddprun" --standalone "--nproc-per-node=$ranks" --no-python --redirects=1)
 "${launch[@]}" --log-dir="$place/ours" "$place/build/train_toy"
-"${launch[@]}" --log-dir="$place/theirs" "$python" "$source_dir/tests/interop/libtorch/train_twin.py"
+"${launch[@]}" --log-dir="$place/theirs" "$python" "$source_dir/tests/interop/libtorch/train_reference.py"
 
 "$python" - "$place/ours" "$place/theirs" <<'PYTHON'
 import pathlib

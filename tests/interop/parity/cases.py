@@ -71,7 +71,7 @@ one(
     "dashes_behind_script",
     "--standalone",
     "-- --r=16",
-    differs=[Difference("*command*", None, "what stands behind the script is the script's, -- too")],
+    differs=[Difference("*command*", None, "what follows the script is the script's, -- too")],
 )
 one("given_twice", "--standalone --nproc-per-node=3 --role=a --nproc_per_node=1 --role b")
 one("local_rank_in_arguments", "--standalone --nproc-per-node=2", "${local_rank} x$local_rank.txt $$ $other ${other}")
@@ -150,7 +150,7 @@ one(
     "others=2 r1:error=usual r1:exit=5 wait",
     is_compat=True,
     differs=[
-        Difference("table.12", "  error_file: <N/A>", "a temporary file is removed once it is told")
+        Difference("table.12", "  error_file: <N/A>", "a temporary file is removed once it is reported")
     ],
 )
 one(
@@ -250,7 +250,7 @@ one(
     HELLO,
     is_compat=True,
     differs=[
-        Difference("*.TORCHELASTIC_ERROR_FILE", "<error file>", "errors are told without log files")
+        Difference("*.TORCHELASTIC_ERROR_FILE", "<error file>", "errors are reported without log files")
     ],
 )
 one("log_dir_is_file", BOTH + "--redirects=3", HELLO, has_log_file=True)

@@ -26,7 +26,7 @@ from cases import CASES, EVERYWHERE, NOT_YET
 HERE = os.path.dirname(os.path.abspath(__file__))
 ANSWERS = os.path.join(HERE, "answers")
 WORKER = os.path.join(HERE, "worker.py")
-PATIENCE_S = 110
+TIMEOUT_S = 110
 MOST_SHOWN = 12
 # Names of one thing: which of them a launcher gives to its workers is not compared.
 THIS_HOST = {"127.0.0.1", "localhost", "::1", socket.gethostname(), socket.getfqdn()}
@@ -34,7 +34,7 @@ THIS_HOST = {"127.0.0.1", "localhost", "::1", socket.gethostname(), socket.getfq
 
 def free_port():
     """A port whose successor is free too: a launcher may want both. One that neither the kernel nor
-    an agent gives to whoever asks for any."""
+    an agent gives to a caller that asks for any."""
     while True:
         port = random.randrange(10000, 20000, 2)
         with socket.socket() as first, socket.socket() as second:
@@ -129,7 +129,7 @@ class Run:
                 pass
         nodes = [self.start(i, words) for i, words in enumerate(self.case.nodes)]
         try:
-            end = time.monotonic() + PATIENCE_S
+            end = time.monotonic() + TIMEOUT_S
             self.send_signal(nodes, end)
             return [node.wait(max(1, end - time.monotonic())) for node in nodes]
         except subprocess.TimeoutExpired:

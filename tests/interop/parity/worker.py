@@ -24,7 +24,7 @@ record = {
 
 
 def write_record():
-    """Whole or not at all: who counts records must not read half of one."""
+    """Whole or not at all: a reader that counts records must not read half of one."""
     path = os.path.join(FOLDER, "%d.json" % os.getpid())
     with open(path + ".new", "w") as file:
         json.dump(record, file)
@@ -61,7 +61,7 @@ STOPPERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 
 
 def become_mortal(_):
-    """From here on a signal ends this process; the others are told so."""
+    """From here on a signal ends this process; the others are notified."""
     for number in STOPPERS:
         signal.signal(number, signal.SIG_DFL)
     with open(os.path.join(FOLDER, "mortal.%d" % os.getpid()), "w"):

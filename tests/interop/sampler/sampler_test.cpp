@@ -70,7 +70,7 @@ std::vector<std::uint64_t> next_list(std::ifstream& file) {
     return list;
 }
 
-/// A Python with PyTorch, or null after saying so.
+/// A Python with PyTorch, or null after reporting its absence.
 const char* torch_python() {
     const char* python = std::getenv("DDPRUN_TORCH_PYTHON");
     if (python != nullptr && *python != '\0') return python;

@@ -85,7 +85,7 @@ std::shared_ptr<StreamSink> to_stderr(Writer& writer) {
         writer.console(),
         StreamSink::Targets{STDERR_FILENO, nullptr, nullptr, {}},
         StreamSink::Raw{},
-        limits::prompt_patience);
+        limits::prompt_timeout);
 }
 
 /// Our own stderr and a writer to it. Must outlive the sinks.
@@ -246,8 +246,8 @@ TEST_CASE("a console that takes nothing more does not keep the agent from ending
 
 TEST_CASE("a line that pauses is not torn, however many others write meanwhile") {
     Screen screen;
-    const auto a = screen.lines_of("a: ", limits::unfinished_line_patience);
-    const auto b = screen.lines_of("b: ", limits::unfinished_line_patience);
+    const auto a = screen.lines_of("a: ", limits::unfinished_line_timeout);
+    const auto b = screen.lines_of("b: ", limits::unfinished_line_timeout);
 
     screen.writer().pass(a, "begun");
     screen.writer().pass(b, "whole\n");
@@ -261,7 +261,7 @@ TEST_CASE("a line that pauses is not torn, however many others write meanwhile")
 
 TEST_CASE("an unfinished line that is shown and that nobody writes into goes on where it was") {
     Screen screen;
-    const auto a = screen.lines_of("a: ", limits::prompt_patience);
+    const auto a = screen.lines_of("a: ", limits::prompt_timeout);
 
     screen.writer().pass(a, "number? ");
     screen.wait_for("number? ");
@@ -275,8 +275,8 @@ TEST_CASE("an unfinished line that is shown and that nobody writes into goes on 
 
 TEST_CASE("an unfinished line that is shown and that somebody ended is written again, whole") {
     Screen screen;
-    const auto a = screen.lines_of("a: ", limits::prompt_patience);
-    const auto b = screen.lines_of("b: ", limits::prompt_patience);
+    const auto a = screen.lines_of("a: ", limits::prompt_timeout);
+    const auto b = screen.lines_of("b: ", limits::prompt_timeout);
 
     screen.writer().pass(a, "begun");
     screen.wait_for("a: begun");
@@ -292,8 +292,8 @@ TEST_CASE("an unfinished line that is shown and that somebody ended is written a
 
 TEST_CASE("progress bars of several workers are shown at once, and once") {
     Screen screen;
-    const auto a = screen.lines_of("a:", limits::prompt_patience);
-    const auto b = screen.lines_of("b:", limits::prompt_patience);
+    const auto a = screen.lines_of("a:", limits::prompt_timeout);
+    const auto b = screen.lines_of("b:", limits::prompt_timeout);
 
     for (const std::string bar : {" 10%", " 20%"}) {
         screen.writer().pass(a, "\r" + bar);
@@ -311,7 +311,7 @@ TEST_CASE("progress bars of several workers are shown at once, and once") {
 
 TEST_CASE("bytes that are passed as they are begin and end on lines of their own") {
     Screen screen;
-    const auto a = screen.lines_of("a: ", limits::prompt_patience);
+    const auto a = screen.lines_of("a: ", limits::prompt_timeout);
     const auto raw = to_stderr(screen.writer());
     const auto other = to_stderr(screen.writer());
 
@@ -333,7 +333,7 @@ TEST_CASE("a line of JSON waits longer, and then comes in parts") {
         screen.writer().console(),
         StreamSink::Targets{STDERR_FILENO, nullptr, nullptr, {}},
         JsonLine{{"run", 0, "host", 0, "stderr"}},
-        limits::prompt_patience);
+        limits::prompt_timeout);
 
     screen.writer().pass(a, "begun");
     screen.wait_for("\n");

@@ -62,7 +62,7 @@ control::Join a_join(std::uint8_t number, int node_count) {
     return join;
 }
 
-/// An agent of job "train" that has said its preamble and heard hello.
+/// An agent of job "train" that has sent its preamble and got hello.
 class FakeAgent {
 public:
     FakeAgent(const Served& served, std::uint8_t number, int node_count)
@@ -75,7 +75,7 @@ public:
 
     control::Join& join() { return join_; }
     void say_join() { client_->tell(join_); }
-    void tell(const control::AgentMessage& message) { client_->tell(message); }
+    void send(const control::AgentMessage& message) { client_->tell(message); }
 
     /// The next message of this kind; others before it are passed over.
     template <class Message>
@@ -96,7 +96,7 @@ private:
 
 }  // namespace
 
-TEST_CASE("two agents join and are told one world") {
+TEST_CASE("two agents join and get one world") {
     Served served;
     FakeAgent first(served, 1, 2);
     FakeAgent second(served, 2, 2);
@@ -129,7 +129,7 @@ TEST_CASE("a heartbeat is acknowledged with its number") {
     FakeAgent agent(served, 1, 2);
     agent.say_join();
 
-    agent.tell(control::Heartbeat{41});
+    agent.send(control::Heartbeat{41});
 
     CHECK(agent.hear<control::HeartbeatAck>().seq == 41);
 }
@@ -142,13 +142,13 @@ TEST_CASE("a failed worker stops the round for every agent") {
     second.say_join();
     const auto assignment = first.hear<control::Assignment>();
     second.hear<control::Assignment>();
-    first.tell(control::Started{assignment.round, 0});
-    second.tell(control::Started{assignment.round, 0});
+    first.send(control::Started{assignment.round, 0});
+    second.send(control::Started{assignment.round, 0});
 
     control::WorkerFailure failure;
     failure.rank = 3;
     failure.end = {control::WorkerEnd::Kind::killed, SIGSEGV, false};
-    second.tell(control::Failed{assignment.round, 0s, failure, {}});
+    second.send(control::Failed{assignment.round, 0s, failure, {}});
 
     for (auto* agent : {&first, &second}) {
         const auto stop = agent->hear<control::Stop>();
@@ -158,7 +158,7 @@ TEST_CASE("a failed worker stops the round for every agent") {
     }
 }
 
-TEST_CASE("a job that succeeds is told to all, and the server is idle when they have closed") {
+TEST_CASE("a job's success is sent to all, and the server is idle when they have closed") {
     Served served{"train"};
     FakeAgent first(served, 1, 2);
     FakeAgent second(served, 2, 2);
@@ -169,8 +169,8 @@ TEST_CASE("a job that succeeds is told to all, and the server is idle when they 
     second.hear<control::Assignment>();
 
     for (auto* agent : {&first, &second}) {
-        agent->tell(control::Started{assignment.round, 0});
-        agent->tell(control::Succeeded{assignment.round});
+        agent->send(control::Started{assignment.round, 0});
+        agent->send(control::Succeeded{assignment.round});
     }
 
     CHECK(first.hear<control::JobResult>().outcome == control::Outcome::succeeded);
@@ -190,25 +190,25 @@ TEST_CASE("an interrupted server ends the job for every agent") {
     first.hear<control::Assignment>();
     second.hear<control::Assignment>();
 
-    served.server.interrupt(SIGTERM, "told to stop");
+    served.server.interrupt(SIGTERM, "stopped");
 
     for (auto* agent : {&first, &second}) {
         const auto stop = agent->hear<control::Stop>();
         CHECK(stop.first_cause.kind == control::Cause::Kind::cancelled);
-        agent->tell(control::Ready{stop.round, 20009, 2});
+        agent->send(control::Ready{stop.round, 20009, 2});
     }
     CHECK(first.hear<control::JobResult>().exit_code == 128 + SIGTERM);
     CHECK(second.hear<control::JobResult>().exit_code == 128 + SIGTERM);
 }
 
-TEST_CASE("an interruption counts before what the host's agent says next") {
+TEST_CASE("an interruption is handled before the next message of the host's agent") {
     boost::asio::io_context io;
     auto acceptor = *net::listen(io, "127.0.0.1", 0);
     RawClient client(acceptor.local_endpoint().port());
     auto join = a_join(1, 1);
     join.socket_addr = client.socket_addr();
     std::optional<server::ControlServer> control;
-    // As from the agent's thread, while what it says next is here already.
+    // As from the agent's thread, while its next message is here already.
     control.emplace(
         io,
         coordinator::Coordinator::Options{},
@@ -227,8 +227,8 @@ TEST_CASE("an interruption counts before what the host's agent says next") {
     std::optional<control::JobResult> result;
     while (!result) {
         const auto message = client.hear_message();
-        if (const auto* told = std::get_if<control::Assignment>(&message))
-            rounds.push_back(told->round);
+        if (const auto* sent = std::get_if<control::Assignment>(&message))
+            rounds.push_back(sent->round);
         if (const auto* last = std::get_if<control::JobResult>(&message)) result = *last;
     }
     io.stop();
@@ -247,7 +247,7 @@ TEST_CASE("a hosting server refuses other run ids and says why") {
     CHECK(agent.hear<control::Refused>().reason != "");
 }
 
-TEST_CASE("a detached server says nothing about stopping") {
+TEST_CASE("a detached server sends no stop") {
     Served served;
     FakeAgent agent(served, 1, 1);
     agent.say_join();

@@ -27,7 +27,7 @@ struct Pair {
     Pair() : acceptor(*net::listen(io, "127.0.0.1", 0)) {
         client = std::make_unique<RawClient>(acceptor.local_endpoint().port());
         connection =
-            std::make_shared<ControlConnection>(acceptor.accept(), control::Hello{{1}, "s", {}});
+            std::make_shared<ControlConnection>(acceptor.accept(), control::Hello{{1}, "s"});
         connection->start(
             "",
             limits::handshake_timeout,
@@ -64,7 +64,7 @@ ControlConnection::Frame frame_of(std::size_t bytes) {
 
 }  // namespace
 
-TEST_CASE("a peer that is gone without a word is noticed by the kernel") {
+TEST_CASE("a peer that is gone without closing is detected by the kernel") {
     Pair pair;
     const auto number = [&](int level, int option) {
         int value = -1;
@@ -102,7 +102,7 @@ TEST_CASE("a peer that does not read is ended when its queue is over the bound")
     CHECK(sent > static_cast<int>(limits::max_control_backlog_bytes / frame->size()));
 }
 
-TEST_CASE("what was sent before the finish arrives, although the peer speaks on") {
+TEST_CASE("what was sent before the finish arrives, although the peer goes on sending") {
     Pair pair;
     pair.greet();
 
@@ -126,7 +126,7 @@ TEST_CASE("what was sent before the finish arrives, although the peer speaks on"
     CHECK(pair.messages.size() == 1);
 }
 
-TEST_CASE("the end of a connection is told once, with its first reason") {
+TEST_CASE("the end of a connection is reported once, with its first reason") {
     Pair pair;
     pair.greet();
 

@@ -31,12 +31,11 @@ using server::ListenOn;
 using server::RendezvousServer;
 using Trouble = CoordinatorClient::Trouble;
 
-/// One connection and everything its hooks were told, on an io_context that runs only inside
-/// `until`. It waits long for a greeting, because the thread of a server may stand still for a
-/// moment.
+/// One connection and all calls of its hooks, on an io_context that runs only inside `until`. It
+/// waits long for a greeting, because the thread of a server may be stopped for a moment.
 struct Caller {
     explicit Caller(
-        const std::string& host, std::uint16_t port, Duration greeting_patience = patience)
+        const std::string& host, std::uint16_t port, Duration greeting_timeout = patience)
         : connection(std::make_unique<CoordinatorClient>(
               io,
               Endpoint{host, port},
@@ -48,7 +47,7 @@ struct Caller {
                       if (ends_at_message) connection.reset();
                   },
                   [this](CoordinatorClient::Closed value) { closed = std::move(value); }},
-              greeting_patience)) {}
+              greeting_timeout)) {}
     ~Caller() {
         if (duplicate >= 0) ::close(duplicate);
     }
@@ -117,7 +116,7 @@ RendezvousServer::Options a_server() {
 }
 
 std::string hello() {
-    return control::encode(control::ServerMessage{control::Hello{{1}, "false", {}}});
+    return control::encode(control::ServerMessage{control::Hello{{1}, "false"}});
 }
 
 }  // namespace
@@ -145,7 +144,7 @@ TEST_CASE("the duplicate is taken before the first byte is written") {
     Caller caller("127.0.0.1", server.port);
     REQUIRE(caller.until_opened());
 
-    // Whoever holds the duplicate ends the connection for both.
+    // Each holder of the duplicate ends the connection for both.
     ::shutdown(caller.duplicate, SHUT_RDWR);
 
     CHECK(caller.trouble() == Trouble::lost);
@@ -168,7 +167,7 @@ TEST_CASE("the deliberate end is seen by the server although a duplicate is open
     CHECK_FALSE(caller.closed.has_value());
 }
 
-TEST_CASE("what is told in one packet arrives in order, and a hook may end the connection") {
+TEST_CASE("messages in one packet arrive in order, and a hook may end the connection") {
     std::string answer = hello();
     for (std::uint64_t seq = 1; seq <= 3; ++seq)
         answer += control::encode(control::ServerMessage{control::HeartbeatAck{seq}});
@@ -187,7 +186,7 @@ TEST_CASE("what is told in one packet arrives in order, and a hook may end the c
     CHECK(leaving.connection == nullptr);
 }
 
-TEST_CASE("a server that does not keep up is given up when the queue is over its bound") {
+TEST_CASE("a connection whose queue is over its bound is closed") {
     RendezvousServer server(a_server());
     Caller caller("127.0.0.1", *server.start());
     REQUIRE(caller.until_opened());
@@ -198,13 +197,13 @@ TEST_CASE("a server that does not keep up is given up when the queue is over its
     for (std::size_t i = 0; i < enough; ++i)
         caller.connection->send(failed);
 
-    CHECK_FALSE(caller.closed.has_value());  // told later, never from inside `send`
+    CHECK_FALSE(caller.closed.has_value());  // reported later, never from inside `send`
     CHECK_FALSE(caller.connection->is_open());
     CHECK(caller.trouble() == Trouble::lost);
 }
 
-TEST_CASE("why there is no connection is told in one word and one sentence") {
-    SUBCASE("nobody listens") {
+TEST_CASE("why there is no connection is reported as a code and a sentence") {
+    SUBCASE("no listener") {
         const auto port = free_port();
         Caller caller("127.0.0.1", port);
         CHECK(caller.trouble() == Trouble::refused);
@@ -221,12 +220,12 @@ TEST_CASE("why there is no connection is told in one word and one sentence") {
         Caller caller("127.0.0.1", server.port, limits::connect_attempt_timeout);
         CHECK(caller.trouble() == Trouble::no_answer);
     }
-    SUBCASE("somebody else's server") {
+    SUBCASE("another protocol's server") {
         FalseServer server("SSH-2.0-OpenSSH_9.2\r\n");
         Caller caller("127.0.0.1", server.port);
         CHECK(caller.trouble() == Trouble::wrong_protocol);
     }
-    SUBCASE("somebody who hangs up on strangers") {
+    SUBCASE("a server that closes at once") {
         FalseServer server("", FalseServer::Then::hangs_up);
         Caller caller("127.0.0.1", server.port);
         CHECK(caller.trouble() == Trouble::wrong_protocol);
@@ -239,8 +238,7 @@ TEST_CASE("why there is no connection is told in one word and one sentence") {
         CHECK(caller.closed->reason == "version 9 only");
     }
     SUBCASE("a server whose greeting lacks our version") {
-        FalseServer server(
-            control::encode(control::ServerMessage{control::Hello{{2, 3}, "new", {}}}));
+        FalseServer server(control::encode(control::ServerMessage{control::Hello{{2, 3}, "new"}}));
         Caller caller("127.0.0.1", server.port);
         CHECK(caller.trouble() == Trouble::wrong_version);
     }
@@ -252,7 +250,7 @@ TEST_CASE("why there is no connection is told in one word and one sentence") {
     }
 }
 
-TEST_CASE("ending an attempt that has not succeeded calls nobody back") {
+TEST_CASE("ending an attempt that has not succeeded calls no hook") {
     FalseServer server("", FalseServer::Then::hangs_up);
     {
         Caller never("no-such-name.invalid", 29400);

@@ -16,7 +16,7 @@
 namespace ddprun::test {
 namespace {
 
-/// `ddprun-rendezvous` on a free loopback port, told from its log.
+/// `ddprun-rendezvous` on a free loopback port, read from its log.
 struct Daemon {
     Daemon() : process(program("ddprun-rendezvous"), {"--host", "localhost", "--port", "0"}) {
         port = static_cast<std::uint16_t>(process.wait_for_number("rendezvous.listening port="));
@@ -26,7 +26,7 @@ struct Daemon {
     std::uint16_t port = 0;
 };
 
-/// What one run with these arguments says and how it ends.
+/// The output of one run with these arguments, and how it ends.
 struct Said {
     explicit Said(std::vector<std::string> arguments) {
         Running process(program("ddprun-rendezvous"), std::move(arguments));
@@ -62,7 +62,7 @@ TEST_CASE("the daemon says its port, answers, and detaches on SIGTERM and SIGINT
     CHECK(left_behind() == "");
 }
 
-TEST_CASE("the daemon says once who spoke garbage and goes on") {
+TEST_CASE("the daemon names a garbage sender once and goes on") {
     Daemon daemon;
     RawClient(daemon.port).say("garbage\n").hear_to_the_end();
 
@@ -99,7 +99,7 @@ TEST_CASE("at the end of descriptors callers are turned away, and served again a
 }
 #endif
 
-TEST_CASE("a log that nobody reads holds nobody up") {
+TEST_CASE("a log that is not read delays no job") {
     Running process(
         program("ddprun-rendezvous"),
         {"--host", "localhost", "--port", "0", "--log-level", "debug"});

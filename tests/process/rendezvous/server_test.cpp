@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What callers of all kinds meet on the rendezvous port. The server runs in this process.
+// Callers of all kinds on the rendezvous port. The server runs in this process.
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/server/interfaces.hpp"
@@ -90,7 +90,7 @@ TEST_CASE("garbage on the rendezvous port is closed and counted, and nothing els
     CHECK(served.get("/healthz").starts_with("HTTP/1.1 200 OK\r\n"));
 }
 
-TEST_CASE("a caller that goes before it has said anything is no event") {
+TEST_CASE("a caller that goes before it has sent anything is no event") {
     Served served;
 
     { RawClient client(served.port); }
@@ -99,9 +99,9 @@ TEST_CASE("a caller that goes before it has said anything is no event") {
     CHECK(served.metric("ddprun_rejected_total") == "0");
 }
 
-TEST_CASE("who does not say what it wants within the handshake deadline is closed") {
+TEST_CASE("a caller without a preamble within the handshake deadline is closed") {
     using namespace std::chrono_literals;
-    // Long enough for what is said here in time, on a busy machine too.
+    // Long enough for what is sent here in time, on a busy machine too.
     Served served(4s);
     RawClient silent(served.port);
     RawClient half_c10d(served.port);
@@ -126,7 +126,7 @@ TEST_CASE("hello comes at once, also to a preamble in pieces") {
     for (const char byte : "DDPRUN/1\n"sv)
         client.say({&byte, 1});
 
-    CHECK(client.hear_message() == control::ServerMessage{control::Hello{{1}, "here", {}}});
+    CHECK(client.hear_message() == control::ServerMessage{control::Hello{{1}, "here"}});
 }
 
 TEST_CASE("another protocol version is refused with both numbers") {
@@ -164,7 +164,7 @@ TEST_CASE("a frame that is not understood is answered with the reason and the en
     for (const auto& bytes : frames) {
         CAPTURE(bytes.substr(0, 40));
         RawClient client(served.port);
-        client.say("DDPRUN/1\n").say(bytes).say("and more that nobody reads");
+        client.say("DDPRUN/1\n").say(bytes).say("and more that is not read");
         REQUIRE(is<control::Hello>(client.hear_message()));
         CHECK(error_of(client) != "");
         CHECK(client.hear_to_the_end() == "");
@@ -172,7 +172,7 @@ TEST_CASE("a frame that is not understood is answered with the reason and the en
     CHECK(served.metric("ddprun_agents") == "0");
 }
 
-TEST_CASE("an error is also told to an agent that has stopped speaking") {
+TEST_CASE("an error is also sent to an agent that has stopped sending") {
     Served served;
     RawClient client(served.port);
 
@@ -192,7 +192,7 @@ TEST_CASE("the status pages answer a browser") {
     CHECK(status.find("\"version\": \"1.2.3\"") != std::string::npos);
     CHECK(status.find("\"jobs\": []") != std::string::npos);
     CHECK(served.get("/nothing").starts_with("HTTP/1.1 404 "));
-    CHECK(served.get("/status?job=nobody").starts_with("HTTP/1.1 404 "));
+    CHECK(served.get("/status?job=unknown").starts_with("HTTP/1.1 404 "));
 }
 
 TEST_CASE("HTTP that no page answers gets its status code and the end") {
@@ -271,7 +271,7 @@ TEST_CASE("a port in use is a failure, and its holder can be named") {
     REQUIRE(port.has_error());
     CHECK(port.error().code == boost::system::errc::address_in_use);
     CHECK(port.error().describe().find(std::to_string(first.port)) != std::string::npos);
-    const auto holder = net::who_listens_on(first.port);
+    const auto holder = net::listener_on_port(first.port);
     CHECK(holder.find("(pid " + std::to_string(::getpid()) + ")") != std::string::npos);
 }
 

@@ -67,8 +67,8 @@ TEST_CASE("nccl: the packages of the active Python environment come last") {
 TEST_CASE("nccl: a file that is no NCCL is refused with what it lacks") {
     const auto opened = NcclFunctions::open(environment({{"DDPRUN_NCCL", "libm.so.6"}}));
 
-    REQUIRE(std::holds_alternative<ddprun::groups::Trouble>(opened));
-    const auto& text = std::get<ddprun::groups::Trouble>(opened).text;
+    REQUIRE(std::holds_alternative<ddprun::groups::GroupError>(opened));
+    const auto& text = std::get<ddprun::groups::GroupError>(opened).text;
     CHECK(text.find("libm.so.6 lacks ncclGetVersion") != std::string::npos);
     CHECK(text.find("2.18.0 or newer") != std::string::npos);
 }

@@ -23,7 +23,7 @@ std::shared_ptr<Segment> opened_again(const Segment& segment) {
     return std::get<std::shared_ptr<Segment>>(Segment::open(descriptor, segment.ranks()));
 }
 
-Trouble mismatch_seen_by(int rank) {
+GroupError mismatch_seen_by(int rank) {
     return mismatch_between(
         std::string(300, static_cast<char>('a' + rank)),
         std::string(300, static_cast<char>('A' + rank)));
@@ -44,7 +44,7 @@ TEST_CASE("sdk: ranks that fail at once all read the one whole trouble") {
                 threads.emplace_back([&, rank] {
                     auto& view = *views[static_cast<std::size_t>(rank)];
                     view.fail(rank, mismatch_seen_by(rank));
-                    read[static_cast<std::size_t>(rank)] = written(view.trouble());
+                    read[static_cast<std::size_t>(rank)] = written(view.error());
                 });
         }
         const std::set<std::string> different(read.begin(), read.end());
@@ -61,5 +61,5 @@ TEST_CASE("sdk: of two troubles of one rank the first is kept") {
     CHECK(!segment->has_failed());
     segment->fail(0, mismatch_seen_by(0));
     segment->fail(0, mismatch_seen_by(1));
-    CHECK(segment->trouble().one_side == mismatch_seen_by(0).one_side);
+    CHECK(segment->error().one_side == mismatch_seen_by(0).one_side);
 }

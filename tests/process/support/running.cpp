@@ -119,6 +119,7 @@ void Running::start(std::string program, const Options& options) {
         spec.standard_output = given[1];
         spec.standard_error = given[2];
     }
+    if (!options.directory.empty()) wrap(command, {"env", "--chdir=" + options.directory});
     if (!options.network_namespace.empty())
         wrap(command, {"ip", "netns", "exec", options.network_namespace});
     for (const auto& stream : streams_)
@@ -130,7 +131,6 @@ void Running::start(std::string program, const Options& options) {
     spec.program = *found;
     spec.arguments = std::move(command);
     spec.environment = environment_for(options);
-    spec.directory = options.directory;
     for (const int signal : options.ignored_signals)
         sigaddset(&spec.start.ignored, signal);
     const auto pid = agent::spawn(spec);

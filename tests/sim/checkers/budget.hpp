@@ -13,8 +13,8 @@
 namespace ddprun::sim {
 
 /// The other half of invariant 5: no more restarts than were allowed, none for anything but a
-/// failure, and no job that gives up while it has some left. A job may go on as another incarnation
-/// when a server was started again: its restarts go on with it, or begin anew if it is another job.
+/// failure, and no failed job with restarts left. A job may continue as another incarnation when a
+/// server was started again: its restarts continue with it, or start from 0 if it is another job.
 class Budget {
 public:
     Budget(int max_restarts, std::vector<int> final_codes)
@@ -26,30 +26,30 @@ public:
     }
 
     void on_worker_started(const WorkerStarted& fact, Complaints& complaints) const {
-        const int told = fact.assignment.restart_count;
-        if (told > max_restarts_)
+        const int given = fact.assignment.restart_count;
+        if (given > max_restarts_)
             complaints.push_back(
-                "restart " + std::to_string(told) + " of " + std::to_string(max_restarts_));
+                "restart " + std::to_string(given) + " of " + std::to_string(max_restarts_));
         const int failures = failures_before(fact.run_id, fact.incarnation, fact.round());
-        if (told > failures)
+        if (given > failures)
             complaints.push_back(
-                "restart " + std::to_string(told) + " in round " + std::to_string(fact.round()) +
+                "restart " + std::to_string(given) + " in round " + std::to_string(fact.round()) +
                 " after " + std::to_string(failures) + " rounds with a failure");
     }
 
-    void on_result(const ResultTold& fact, Complaints& complaints) const {
+    void on_result(const ResultSeen& fact, Complaints& complaints) const {
         const auto& cause = fact.result.first_cause;
-        const bool gave_up = fact.result.outcome == control::Outcome::failed && cause &&
-                             (cause->kind == control::Cause::Kind::worker_failed ||
-                              cause->kind == control::Cause::Kind::store_unreachable);
+        const bool has_failed = fact.result.outcome == control::Outcome::failed && cause &&
+                                (cause->kind == control::Cause::Kind::worker_failed ||
+                                 cause->kind == control::Cause::Kind::store_unreachable);
         const bool is_final =
             std::find(final_codes_.begin(), final_codes_.end(), fact.result.exit_code) !=
             final_codes_.end();
-        if (!gave_up || is_final) return;
+        if (!has_failed || is_final) return;
         const int failures = failures_before(fact.run_id, fact.incarnation, cause->round + 1);
         if (failures <= max_restarts_)
             complaints.push_back(
-                fact.host + " is told that the job failed after " + std::to_string(failures) +
+                fact.host + " got the result failed after " + std::to_string(failures) +
                 " rounds with a failure and " + std::to_string(max_restarts_) +
                 " allowed restarts");
     }

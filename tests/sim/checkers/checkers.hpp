@@ -2,10 +2,10 @@
 #pragma once
 
 #include "tests/sim/checkers/budget.hpp"
+#include "tests/sim/checkers/isolation.hpp"
 #include "tests/sim/checkers/outcomes.hpp"
 #include "tests/sim/checkers/ranks.hpp"
 #include "tests/sim/checkers/rounds.hpp"
-#include "tests/sim/checkers/strangers.hpp"
 
 #include <cstdint>
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace ddprun::sim {
 
-/// All checkers at once; every fact goes to each that cares.
+/// All checkers at once; every fact goes to each that uses it.
 class Checkers {
 public:
     Checkers(int max_restarts, std::vector<int> final_codes)
@@ -24,7 +24,7 @@ public:
         ranks_.on_worker_started(fact, complaints_);
         rounds_.on_worker_started(fact, complaints_);
         budget_.on_worker_started(fact, complaints_);
-        strangers_.on_worker_started(fact, complaints_);
+        isolation_.on_worker_started(fact, complaints_);
     }
     void on_worker_ended(const std::string& host, int pid) { rounds_.on_worker_ended(host, pid); }
     void on_round_failed(const RoundFailed& fact) { budget_.on_round_failed(fact); }
@@ -32,23 +32,23 @@ public:
     void on_host_asleep(const std::string& host) { rounds_.on_host_asleep(host); }
     void on_host_awake(const std::string& host) { rounds_.on_host_awake(host, complaints_); }
     void on_arrived(
-        const std::string& incarnation, const control::Assignment& told, std::int64_t count) {
-        ranks_.on_arrived(incarnation, told, count, complaints_);
+        const std::string& incarnation, const control::Assignment& given, std::int64_t count) {
+        ranks_.on_arrived(incarnation, given, count, complaints_);
     }
     void on_waited_in_vain(
-        const std::string& host, const std::string& incarnation, const control::Assignment& told) {
-        ranks_.on_waited_in_vain(host, incarnation, told, complaints_);
+        const std::string& host, const std::string& incarnation, const control::Assignment& given) {
+        ranks_.on_waited_in_vain(host, incarnation, given, complaints_);
     }
-    void on_result(const ResultTold& fact) {
+    void on_result(const ResultSeen& fact) {
         rounds_.on_result(fact, complaints_);
         outcomes_.on_result(fact, complaints_);
         budget_.on_result(fact, complaints_);
-        strangers_.on_result(fact, complaints_);
+        isolation_.on_result(fact, complaints_);
     }
     void on_exit(const std::string& host, int exit_code) {
         outcomes_.on_exit(host, exit_code, complaints_);
     }
-    /// Something that nobody else sees.
+    /// Something that no other checker sees.
     void complain(std::string what) { complaints_.push_back(std::move(what)); }
 
     const Complaints& complaints() const { return complaints_; }
@@ -60,7 +60,7 @@ private:
     Rounds rounds_;
     Budget budget_;
     Outcomes outcomes_;
-    Strangers strangers_;
+    Isolation isolation_;
 };
 
 }  // namespace ddprun::sim

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-/// What the checkers see: facts from outside the machines. Each checker keeps its own little model
+/// What the checkers see: facts from outside the machines. Each checker keeps its own small model
 /// and complains when a fact does not fit it; none of them asks the code under test.
 namespace ddprun::sim {
 
@@ -32,8 +32,8 @@ struct RoundFailed {
     int round = 0;
 };
 
-/// A host's `ddprun` was told how its job ended.
-struct ResultTold {
+/// A host's `ddprun` got the result of its job.
+struct ResultSeen {
     std::string host;
     std::string run_id;
     std::string incarnation;

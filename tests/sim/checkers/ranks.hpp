@@ -10,59 +10,59 @@
 
 namespace ddprun::sim {
 
-/// Invariant 1: in a round each rank is given once, and all members were told the same world size
-/// and store.
+/// Invariant 1: in a round each rank is given once, and all members got the same world size and
+/// store.
 class Ranks {
 public:
     void on_worker_started(const WorkerStarted& fact, Complaints& complaints) {
-        const auto& told = fact.assignment;
+        const auto& given = fact.assignment;
         const auto where = "round " + std::to_string(fact.round()) + ": ";
         auto& world = worlds_[{fact.incarnation, fact.round()}];
         const Same same{
-            told.world_size,
-            told.group_world_size,
-            told.master_addr,
-            told.master_port,
-            told.restart_count};
+            given.world_size,
+            given.group_world_size,
+            given.master_addr,
+            given.master_port,
+            given.restart_count};
         if (world.ranks.empty()) world.same = same;
         if (world.same != same)
-            complaints.push_back(where + fact.host + " was told of another world than the others");
-        if (fact.rank() < 0 || fact.rank() >= told.world_size)
+            complaints.push_back(where + fact.host + " got another world than the others");
+        if (fact.rank() < 0 || fact.rank() >= given.world_size)
             complaints.push_back(where + "rank " + std::to_string(fact.rank()) + " is none");
         const auto [holder, is_new] = world.ranks.emplace(fact.rank(), fact.host);
         if (!is_new)
             complaints.push_back(
                 where + "rank " + std::to_string(fact.rank()) + " on " + holder->second +
                 " and on " + fact.host);
-        const auto [group, is_new_group] = world.group_ranks.emplace(told.group_rank, fact.host);
+        const auto [group, is_new_group] = world.group_ranks.emplace(given.group_rank, fact.host);
         if (!is_new_group && group->second != fact.host)
             complaints.push_back(
-                where + "group rank " + std::to_string(told.group_rank) + " on two hosts");
+                where + "group rank " + std::to_string(given.group_rank) + " on two hosts");
     }
 
     /// The store of the round counted a worker. One more than there is room for?
     void on_arrived(
         const std::string& incarnation,
-        const control::Assignment& told,
+        const control::Assignment& given,
         std::int64_t count,
         Complaints& complaints) {
-        if (count == told.world_size) worlds_[{incarnation, told.round}].is_complete = true;
-        if (count > told.world_size)
+        if (count == given.world_size) worlds_[{incarnation, given.round}].is_complete = true;
+        if (count > given.world_size)
             complaints.push_back(
-                "round " + std::to_string(told.round) + ": " + std::to_string(count) +
-                " workers in the store of a world of " + std::to_string(told.world_size));
+                "round " + std::to_string(given.round) + ": " + std::to_string(count) +
+                " workers in the store of a world of " + std::to_string(given.world_size));
     }
 
-    /// A worker waited for the others in vain, on a network that never failed.
+    /// A worker's wait for the others timed out, on a network that never failed.
     void on_waited_in_vain(
         const std::string& host,
         const std::string& incarnation,
-        const control::Assignment& told,
+        const control::Assignment& given,
         Complaints& complaints) {
-        if (worlds_[{incarnation, told.round}].is_complete)
+        if (worlds_[{incarnation, given.round}].is_complete)
             complaints.push_back(
-                "round " + std::to_string(told.round) + ": a worker on " + host +
-                " is not told that everybody has arrived");
+                "round " + std::to_string(given.round) + ": a worker on " + host +
+                " still waits although all have arrived");
     }
 
 private:
@@ -71,7 +71,7 @@ private:
         Same same;
         std::map<int, std::string> ranks;
         std::map<int, std::string> group_ranks;
-        /// Everybody has arrived in its store.
+        /// All workers have arrived in its store.
         bool is_complete = false;
     };
     std::map<std::pair<std::string, int>, WorldOfRound> worlds_;

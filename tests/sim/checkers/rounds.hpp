@@ -50,15 +50,14 @@ public:
                     " while there is a round " + std::to_string(newest_[fact.incarnation]));
     }
 
-    /// A job that succeeded has nobody left who works.
-    void on_result(const ResultTold& fact, Complaints& complaints) const {
+    /// After a job succeeded no worker runs.
+    void on_result(const ResultSeen& fact, Complaints& complaints) const {
         if (fact.result.outcome != control::Outcome::succeeded) return;
         const auto newest = newest_.find(fact.incarnation);
         for (const auto& [worker, other] : living_)
             if (other.incarnation == fact.incarnation && other.round() == newest->second)
                 complaints.push_back(
-                    fact.host + " is told of a success while a worker on " + other.host +
-                    " is not done");
+                    fact.host + " got a success while a worker on " + other.host + " is not done");
     }
 
     std::size_t living_count() const { return living_.size(); }

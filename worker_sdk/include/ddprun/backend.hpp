@@ -3,13 +3,13 @@
 
 namespace ddprun {
 
-/// How bytes travel between the ranks of a group. The numbers are part of the C interface.
+/// How the ranks of a group exchange data. The numbers are part of the C interface.
 enum class Backend : int {
     automatic =
         0,    ///< the fastest that this machine and this build have: today cpu, or loopback alone
     cpu = 1,  ///< between processes, buffers in the memory of the machine
     loopback = 2,  ///< inside this process; a world of one
-    gloo = 3,      ///< what cpu uses between hosts (TCP), for everything; to compare with
+    gloo = 3,      ///< what cpu uses between hosts (TCP), for everything; for comparison
     nccl = 4,      ///< between GPUs; buffers are in the memory of this rank's GPU
 };
 

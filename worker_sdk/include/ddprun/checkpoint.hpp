@@ -22,28 +22,29 @@ struct Tensor {
     Values values;
 };
 
-/// What a training run needs to go on: tensors by name and short texts by key. A plain value.
+/// What a training run needs to resume: tensors by name and short texts by key. A plain value.
 ///
-/// Of two checkpoints the one with the larger (round, step) is the newer. So what a worker of an
-/// old round writes late never hides what its successors wrote. Rounds are counted anew in each
-/// incarnation of a job: take the round to write from `CheckpointRound`.
+/// Of two checkpoints the one with the larger (round, step) is the newer. So a late write of a
+/// worker of an old round never hides a checkpoint of a later round. Rounds are counted from 0 in
+/// each incarnation of a job: take the round to write from `CheckpointRound`.
 struct Checkpoint {
     std::uint64_t round = 0;
     std::uint64_t step = 0;
     std::map<std::string, std::string> texts;
     std::vector<Tensor> tensors;
 
-    /// Appends. Whether names differ and shapes fit is seen when the checkpoint is written.
+    /// Appends. That names differ and shapes fit is checked when the checkpoint is written.
     void add(std::string name, std::vector<std::uint64_t> shape, Tensor::Values values);
-    /// A list of floats, copied; one number.
+    /// A list of floats (copied), or one number.
     void add(std::string name, const float* values, std::size_t count);
     void add(std::string name, std::int64_t number);
     void add(std::string name, double number);
 
-    /// Null when there is none of that name.
+    /// Null when there is no tensor of that name.
     const Tensor* find(const std::string& name) const;
 
-    /// These throw Error, with the name, when it is missing, of another type or another count.
+    /// These throw Error, with the name, when the tensor or text is missing or has another type or
+    /// count.
     void copy_to(const std::string& name, float* values, std::size_t count) const;
     std::int64_t integer(const std::string& name) const;
     double real(const std::string& name) const;
@@ -51,16 +52,17 @@ struct Checkpoint {
 };
 
 /// Which round to write into checkpoints. A job that is started again counts its rounds from 0;
-/// here they go on where the resumed checkpoint was, so that the number grows over the whole life
-/// of a folder and what is written last is the newest.
+/// this number continues from the resumed checkpoint's, so that it grows over the whole life of a
+/// folder and the last write is the newest.
 class CheckpointRound {
 public:
-    /// `resumed` is what this run goes on from, or null. Only the rank that writes needs one.
+    /// `resumed` is the checkpoint this run resumes from, or null. Only the rank that writes needs
+    /// a CheckpointRound.
     CheckpointRound(const World& world, const Checkpoint* resumed);
 
     std::uint64_t number() const { return base_ + round_; }
 
-    /// Sets the round, and the texts from which the next run sees what it is counted from.
+    /// Sets the round, and the texts from which the next run computes its base.
     void write_to(Checkpoint& checkpoint) const;
 
 private:
@@ -69,21 +71,23 @@ private:
     std::uint64_t round_ = 0;
 };
 
-/// A folder of checkpoints, of one run and with one writer at a time (rank 0).
+/// A folder of one run's checkpoints, with one writer at a time (rank 0).
 ///
-/// A checkpoint is there whole or not at all: it is written beside its place, flushed to the disk,
-/// renamed, and the folder flushed. Should a file be damaged nevertheless, its checksum tells, and
-/// the one before it is taken. Makes no collective call, so that saving can take its time.
+/// A checkpoint is there whole or not at all: it is written under a temporary name, flushed to the
+/// disk, renamed, and the folder is flushed. A file that is damaged nevertheless is detected by its
+/// checksum, and the one before it is used. Makes no collective call, so a slow save delays no
+/// other rank.
 class CheckpointFolder {
 public:
-    /// `keep` newest are kept, the one just written always; at least 1. Nothing is touched yet.
+    /// The `keep` newest are kept, and always the one just written; at least 1. Touches no file
+    /// yet.
     explicit CheckpointFolder(std::string path, std::size_t keep = 3);
 
     const std::string& path() const { return path_; }
 
-    /// Makes the folder when there is none, writes, then removes what is older than `keep`
-    /// checkpoints and what earlier writers left unfinished. Returns the file's path. Throws Error
-    /// with path and reason; the earlier checkpoints are then still there.
+    /// Creates the folder when there is none, writes, then removes all but the `keep` newest
+    /// checkpoints and the unfinished files of earlier writers. Returns the file's path. Throws
+    /// Error with path and reason; the earlier checkpoints are then still there.
     std::string save(const Checkpoint& checkpoint) const;
 
     struct Found {
@@ -91,9 +95,9 @@ public:
         std::string path;
     };
 
-    /// The newest one that is whole; none when there is none. When `passed_over` is given, it
-    /// gets a line for each newer file that was not whole, with the reason. Throws Error when the
-    /// folder itself cannot be read.
+    /// The newest whole checkpoint, if there is one. `passed_over`, if given, gets a line with the
+    /// reason for each newer file that was not whole. Throws Error when the folder itself cannot be
+    /// read.
     std::optional<Found> newest(std::vector<std::string>* passed_over = nullptr) const;
 
 private:
@@ -101,7 +105,7 @@ private:
     std::size_t keep_;
 };
 
-/// One file. Throws Error: cannot be read, is no checkpoint, is cut short, is damaged, ...
+/// Reads one file. Throws Error: cannot be read, is no checkpoint, is cut short, is damaged, ...
 Checkpoint read_checkpoint(const std::string& path);
 
 }  // namespace ddprun

@@ -8,28 +8,27 @@
 
 namespace ddprun {
 
-/// Writes checkpoints on a thread of its own, so that training goes on while the disk works.
+/// Writes checkpoints on its own thread, so that training continues during the write.
 ///
-/// At most two are in memory: the one being written, and the newest that waits. One that still
-/// waits when the next comes is dropped: the disk is slower than the steps between two saves, and
-/// the later one says more. For one thread; the folder is the writer's alone (one writer at a time,
-/// rank 0).
+/// At most two are in memory: the one being written, and the newest one waiting. One that is still
+/// waiting when the next one is saved is dropped: the disk is slower than the steps between two
+/// saves. For one thread; no other writer uses the folder meanwhile (rank 0 writes).
 class CheckpointWriter {
 public:
     explicit CheckpointWriter(CheckpointFolder folder);
-    /// Waits until what was given to it is written. Says an error on standard error, since nobody
-    /// else would hear of it.
+    /// Waits until all saved checkpoints are written. An error is printed to standard error, since
+    /// it can be thrown nowhere.
     ~CheckpointWriter();
 
     CheckpointWriter(const CheckpointWriter&) = delete;
     CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-    /// Takes the value, returns at once. Throws Error when an earlier one could not be written
-    /// (told once; the checkpoint given here is taken all the same).
+    /// Takes the value and returns at once. Throws Error when an earlier checkpoint could not be
+    /// written (once; the checkpoint given here is queued all the same).
     void save(Checkpoint checkpoint);
 
-    /// Waits until everything given so far is written or dropped. Returns the path of the newest
-    /// one written, empty when there is none. Throws Error when one could not be written.
+    /// Waits until every checkpoint saved so far is written or dropped. Returns the path of the
+    /// newest one written, empty when there is none. Throws Error when one could not be written.
     std::string wait();
 
 private:

@@ -8,7 +8,8 @@
 
 namespace ddprun {
 
-/// A run of gradients that is reduced at once; on nccl in the GPU's memory, and complete there.
+/// A contiguous run of gradients that is reduced at once; on nccl in GPU memory, and complete
+/// there.
 struct GradientBucket {
     std::size_t index = 0;
     float* data = nullptr;
@@ -26,10 +27,10 @@ using FinishBucket = std::function<void()>;
 using CommunicationHook =
     std::function<FinishBucket(const ProcessGroup& group, const GradientBucket& bucket)>;
 
-/// Gradients travel as 16 bits: half the bytes, for some of their precision. Each is divided by the
-/// world size before it is rounded, so that sums do not overflow. bfloat16 has the range of float
-/// and 8 bits of precision; float16 has 11 bits and loses what is smaller than 6e-8 or larger than
-/// 65504. A hook is for one reducer.
+/// Gradients are sent as 16 bits: half the bytes, with less precision. Each is divided by the world
+/// size before it is rounded, so that sums do not overflow. bfloat16 has the range of float and 8
+/// bits of precision; float16 has 11 bits and cannot represent values below 6e-8 or above 65504.
+/// Each reducer needs its own hook.
 CommunicationHook compress_to_bfloat16();
 CommunicationHook compress_to_float16();
 

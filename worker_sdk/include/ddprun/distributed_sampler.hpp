@@ -6,15 +6,16 @@
 
 namespace ddprun {
 
-/// Which samples this rank trains on in an epoch: PyTorch's DistributedSampler, bit for bit, and a
-/// resume that survives a change of the world size.
+/// Which samples this rank trains on in an epoch: PyTorch's DistributedSampler, bit for bit, with a
+/// resume that allows another world size.
 ///
 /// The order of an epoch is a permutation made from seed + epoch alone, the same on every rank and
 /// for every world size. Rank r of R takes its elements r, r + R, r + 2R, ... So that all ranks get
-/// equally many, the order is repeated from its front until R divides it, or with `drop_last` cut.
+/// equally many, the order is padded from its front until R divides its length, or cut with
+/// `drop_last`.
 ///
 /// Call `set_epoch` before each epoch: without it every epoch has the same order. When accuracy is
-/// measured, remember that the padding counts up to R - 1 samples twice.
+/// measured, the padding counts up to R - 1 samples twice.
 ///
 /// A plain value without clock, random source or communication; any thread may own it.
 class DistributedSampler {
@@ -25,7 +26,7 @@ public:
         bool drop_last = false;
     };
 
-    /// All it takes to go on in the middle of an epoch, with any number of ranks.
+    /// All that is needed to resume in the middle of an epoch, with any number of ranks.
     struct State {
         std::uint64_t seed = 0;
         std::uint64_t epoch = 0;
@@ -47,14 +48,14 @@ public:
     /// Their indices, in the order in which to use them.
     std::vector<std::uint64_t> indices() const;
 
-    /// The job, all ranks together, has used `samples` more. Say so when their step is committed,
-    /// the padding included; `indices` then gives what comes after them.
+    /// The job, all ranks together, has used `samples` more, the padding included. Call it when
+    /// their step is committed; `indices` then begins after them.
     void advance(std::uint64_t samples) { state_.consumed += samples; }
 
     const State& state() const { return state_; }
 
-    /// Goes on where a job, of whatever world size, was. No sample is lost or used twice, except
-    /// for the padding at the very end.
+    /// Continues at the state of a job of any world size. No sample is lost or used twice, except
+    /// for the padding at the end of the epoch.
     void resume(const State& state) { state_ = state; }
 
 private:

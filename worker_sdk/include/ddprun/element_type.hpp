@@ -23,10 +23,10 @@ enum class ElementType : int {
 /// interface.
 ///
 /// Always in the order of ranks. Integers wrap around; their average is rounded towards zero. A NaN
-/// on any rank is a NaN in the result, of min and max too.
+/// on any rank gives a NaN, also with min and max.
 enum class Op : int { sum = 0, average = 1, min = 2, max = 3, product = 4 };
 
-/// The element type of a C++ type; of no other type can collectives be made.
+/// The element type of a C++ type; collectives accept no other type.
 template <class T>
 struct ElementTypeOf;
 template <>

@@ -7,7 +7,7 @@
 #include <vector>
 
 /// What the SDK throws. Every text is one or two lines for a person: what happened, and with which
-/// rank, key or variable. Catch `Error` for all of them; nothing else leaves the SDK but
+/// rank, key or variable. Catch `Error` for all of them; the SDK throws nothing else but
 /// std::bad_alloc.
 namespace ddprun {
 
@@ -26,8 +26,8 @@ private:
     ErrorCode code_;
 };
 
-/// A peer, or the store, is gone or unreachable. The group it was thrown from is of no further
-/// use: let the exception end the process, the launcher starts the next round.
+/// A peer, or the store, is gone or unreachable. The group that threw it cannot be used any more:
+/// let the exception end the process, and the launcher starts the next round.
 class PeerLost : public Error {
 public:
     explicit PeerLost(const std::string& text, std::vector<int> ranks = {}, int round = -1)
@@ -45,7 +45,7 @@ private:
     int round_;
 };
 
-/// Nobody is known to be gone, but the answer did not come in time. For a group the same holds as
+/// No rank is known to be gone, but the call did not end in time. For a group the same holds as
 /// after `PeerLost`.
 class Timeout : public Error {
 public:
@@ -55,10 +55,11 @@ public:
           ranks_(std::move(ranks)),
           operation_(std::move(operation)) {}
 
-    /// Which ranks of the group did not come; empty when that cannot be told. Over several hosts it
-    /// may be more than one where one stands still; the text says so.
+    /// Which ranks of the group were late; empty when that is not known. Over several hosts it may
+    /// be more than one when only one hangs; the text then mentions that.
     const std::vector<int>& ranks() const noexcept { return ranks_; }
-    /// What was waited in: "call 7: all_reduce (sum) of 1000 float32". Empty for the store.
+    /// The operation that timed out: "call 7: all_reduce (sum) of 1000 float32". Empty for the
+    /// store.
     const std::string& operation() const noexcept { return operation_; }
 
 private:
@@ -74,7 +75,7 @@ public:
           one_side_(std::move(one_side)),
           other_side_(std::move(other)) {}
 
-    /// "rank 0 is at call 7: barrier"; for a collective both sides are there.
+    /// "rank 0 is at call 7: barrier"; both sides are set when a collective threw it.
     const std::string& one_side() const noexcept { return one_side_; }
     const std::string& other_side() const noexcept { return other_side_; }
 
@@ -83,7 +84,7 @@ private:
     std::string other_side_;
 };
 
-/// The caller, or the environment, asked for something that makes no sense. Nothing was done.
+/// The call or the environment is invalid. Nothing was done.
 class UsageError : public Error {
 public:
     explicit UsageError(const std::string& text) : Error(text, ErrorCode::usage) {}

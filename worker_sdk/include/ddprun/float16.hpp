@@ -23,7 +23,7 @@ inline float float_of(std::uint32_t bits) {
 }  // namespace float16_detail
 
 /// The upper half of a float: its range, 8 bits of precision. Only for keeping and sending; compute
-/// in float. Rounded to nearest, ties to even. Has the layout of every other bfloat16.
+/// in float. Rounded to nearest, ties to even. Has the usual bfloat16 layout.
 struct BFloat16 {
     std::uint16_t bits = 0;
 

@@ -8,9 +8,9 @@
 
 namespace ddprun {
 
-/// Memory for collectives, from `ProcessGroup::allocate`: zeroed, aligned to a page, and where the
-/// backend can do better with memory of its own, of that kind (on cpu: shared with the ranks of
-/// this host, which saves two copies; on nccl: the GPU's). Free to outlive its group.
+/// Memory for collectives, from `ProcessGroup::allocate`: zeroed, aligned to a page, and of the
+/// backend's own kind where that is faster (on cpu: shared with the ranks of this host, which saves
+/// two copies; on nccl: the GPU's). May outlive its group.
 class Memory {
 public:
     Memory() = default;

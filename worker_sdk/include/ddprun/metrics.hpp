@@ -8,22 +8,22 @@
 
 namespace ddprun {
 
-/// Sums of a training run (loss, correct answers, samples) that all ranks add to, and that are
-/// added up over the ranks now and then, in one small collective. The host keeps them, on nccl too.
+/// Sums of a training run (loss, correct answers, samples) that each rank adds to, and that
+/// `reduce` adds up over the ranks in one small collective. In host memory, on nccl too.
 ///
 ///   Metrics metrics(group, 3);
 ///   each step:            metrics.add(loss, value); metrics.add(samples, batch_size);
 ///   every hundred steps:  const auto totals = metrics.reduce();
 class Metrics {
 public:
-    /// `count` sums, numbered from 0; all ranks have as many.
+    /// `count` sums, numbered from 0; the same count on all ranks.
     Metrics(ProcessGroup group, std::size_t count);
 
-    /// Here alone. Throws UsageError when there is no such metric.
+    /// On this rank only. Throws UsageError when there is no such metric.
     void add(std::size_t metric, double value);
 
-    /// A collective, and throws like one. What all ranks have added since the last time; begins
-    /// again at zero.
+    /// A collective, and throws like one. Returns what all ranks have added since the last call,
+    /// and resets the sums to zero.
     std::vector<double> reduce();
 
 private:

@@ -24,13 +24,13 @@ struct BufferSpec {
     ElementType type = ElementType::float32;
 };
 
-/// What of a model lies in the caller's memory; by default nothing, and the reducer allocates. What
-/// is named here must outlive the reducer.
+/// Which parts of a model are in the caller's memory; by default none, and the reducer allocates.
+/// The memory named here must outlive the reducer.
 struct Placement {
-    /// Where each parameter lies, anywhere; empty: the reducer's memory.
+    /// The address of each parameter, in any order; empty: the reducer's memory.
     std::vector<float*> parameters;
     /// All gradients in one piece, one after the other in the order of the specs, without gaps;
-    /// null: the reducer's memory. Memory from `ProcessGroup::allocate` travels fastest.
+    /// null: the reducer's memory. Memory from `ProcessGroup::allocate` is reduced fastest.
     float* gradients = nullptr;
     std::vector<BufferSpec> buffers;
 };

@@ -16,7 +16,7 @@ namespace ddprun {
 
 namespace data {
 
-/// Makes items 0, 1, 2, ... on threads of its own, at most `ahead` beyond the last one taken.
+/// Makes items 0, 1, 2, ... on its own threads, at most `ahead` beyond the last one taken.
 class ReadAhead {
 public:
     ReadAhead(
@@ -30,7 +30,7 @@ public:
 
     /// Waits until the item is made; throws what making it threw.
     void wait_for(std::size_t item);
-    /// Its place is free for a later one.
+    /// Frees the item's slot for a later one.
     void release(std::size_t item);
 
 private:
@@ -40,24 +40,24 @@ private:
 
 }  // namespace data
 
-/// Loads the batches of an epoch ahead of the training that uses them, on threads of its own.
+/// Loads the batches of an epoch ahead of their use, on its own threads.
 ///
 ///   PrefetchingLoader<Pictures> loader(sampler, read_pictures, {64});
 ///   while (auto batch = loader.next()) { train(*batch); sampler.advance(...); }
 ///
-/// Batches come in the sampler's order, whatever number of threads loads them, so results do not
-/// depend on it. It takes the order when it is made: make one for each epoch and after each resume.
-/// `next` belongs to one thread. Going away in mid-epoch waits for the batches being loaded.
+/// Batches come in the sampler's order, so results do not depend on the number of threads. The
+/// order is read in the constructor: create one loader for each epoch and after each resume. `next`
+/// is called by one thread. The destructor waits for the batches being loaded.
 template <class Batch>
 class PrefetchingLoader {
 public:
-    /// The batch of these samples. Called on the loader's threads: at the same time, for different
-    /// batches, when there are several.
+    /// Loads the batch of these samples. Called on the loader's threads: concurrently, for
+    /// different batches, when there are several.
     using Load = std::function<Batch(const std::vector<std::uint64_t>& samples)>;
 
     struct Options {
         std::size_t batch_size = 1;
-        /// So many batches at most are loaded or being loaded beside the one in use.
+        /// At most so many batches are loaded or being loaded besides the one in use.
         std::size_t ahead = 2;
         std::size_t threads = 1;
     };
@@ -78,8 +78,8 @@ public:
     /// All batches of the epoch; the last one may be shorter than the others.
     std::size_t batch_count() const { return batch_count_; }
 
-    /// None when the epoch is over. Throws what loading this batch threw; the next call goes on
-    /// with the batch after it.
+    /// None when the epoch is over. Throws what loading this batch threw; the next call returns the
+    /// batch after it.
     std::optional<Batch> next() {
         if (next_ == batch_count_) return std::nullopt;
         const auto batch = next_++;

@@ -23,18 +23,18 @@ namespace ddprun {
 /// All ranks of a world, or some of them, for collectives and messages.
 ///
 /// A handle: copies are the same group. Every rank makes the same collective calls in the same
-/// order; they are performed in that order, beside the caller. Ranks that disagree about size,
-/// type, operation or order get Mismatch, never wrong numbers.
+/// order; they are performed in that order, asynchronously to the caller. Ranks that disagree about
+/// size, type, operation or order get Mismatch, never wrong numbers.
 ///
-/// `count` is in elements, and always what one rank gives to one other; it may be 0. A buffer
+/// `count` is in elements, and always what one rank sends to one other rank; it may be 0. A buffer
 /// belongs to the group from the call until its Work has been waited for. Buffers of one call do
-/// not overlap, except that a rank's own part may already be where it belongs: the input of
-/// all_gather and gather at its place in the output, the output of reduce_scatter and scatter at
-/// its place in the input.
+/// not overlap, except that a rank's own part may be in place: the input of all_gather and gather
+/// at its position in the output, the output of reduce_scatter and scatter at its position in the
+/// input.
 ///
-/// A call that makes no sense on this rank (a root that is not there, a null buffer) throws
-/// UsageError and launches nothing. All other errors come out of `Work::wait`: after one the group
-/// is dead on this rank, and each further call throws it again.
+/// An invalid call (a root that does not exist, a null buffer) throws UsageError and launches
+/// nothing. All other errors are thrown by `Work::wait`: after one of them the group is dead on
+/// this rank, and each further call throws it again.
 ///
 /// Any thread may call, as long as the order is the same on all ranks: in practice one thread.
 /// For a fixed world size results are the same bits on all ranks and in every run.
@@ -42,22 +42,22 @@ class ProcessGroup {
 public:
     struct Options {
         Backend backend = Backend::automatic;
-        /// For finding the peers, and for each collective; above 0.
+        /// For connecting to the peers, and for each collective; above 0.
         std::chrono::milliseconds timeout = std::chrono::minutes(10);
     };
 
     /// Every rank of `world` calls it, with the store of the same round, and waits for the others.
-    /// Throws UsageError, or Timeout or PeerLost when not all can be found.
+    /// Throws UsageError, or Timeout or PeerLost when not all can be reached.
     static ProcessGroup create(const World& world, const Store& store, const Options& options) {
         return create(world, store.handle(), options);
     }
     static ProcessGroup create(const World& world, const Store& store) {
         return create(world, store, Options{});
     }
-    /// With a store connection of its own.
+    /// The group opens its own store connection.
     static ProcessGroup create(const World& world) { return create(world, nullptr, Options{}); }
 
-    /// Takes over a group that a C function has made.
+    /// Takes ownership of a group that a C function returned.
     explicit ProcessGroup(ddprun_group* handle) : handle_(handle, ddprun_group_free) {}
     /// For C functions; belongs to this ProcessGroup and its copies.
     ddprun_group* handle() const { return handle_.get(); }
@@ -67,7 +67,7 @@ public:
     /// The backend in use; never `automatic`.
     Backend backend() const { return static_cast<Backend>(ddprun_group_backend(handle())); }
 
-    /// Throws std::bad_alloc when there is none left.
+    /// Throws std::bad_alloc when memory is exhausted.
     Memory allocate(std::size_t bytes) const {
         if (bytes == 0) return {};
         void* const data = ddprun_allocate(handle(), bytes);
@@ -75,19 +75,19 @@ public:
         return {data, bytes};
     }
 
-    /// In place: everybody gets all ranks' elements combined.
+    /// In place: every rank gets the combined elements of all ranks.
     template <class T>
     Work all_reduce(T* data, std::size_t count, Op op = Op::sum) const {
         return all_reduce_raw(data, count, ElementTypeOf<T>::value, op);
     }
 
-    /// The same in place on `root` alone; elsewhere `data` stays what it is.
+    /// The same on `root` only; on other ranks `data` is unchanged.
     template <class T>
     Work reduce(T* data, std::size_t count, int root = 0, Op op = Op::sum) const {
         return reduce_raw(data, count, ElementTypeOf<T>::value, root, op);
     }
 
-    /// In place: everybody gets what `root` has.
+    /// In place: every rank gets the elements of `root`.
     template <class T>
     Work broadcast(T* data, std::size_t count, int root = 0) const {
         return broadcast_raw(data, count, ElementTypeOf<T>::value, root);
@@ -105,13 +105,13 @@ public:
         return reduce_scatter_raw(input, output, count, ElementTypeOf<T>::value, op);
     }
 
-    /// `output` holds size() * `count` elements on `root`; elsewhere it may be null.
+    /// `output` holds size() * `count` elements on `root`; on other ranks it may be null.
     template <class T>
     Work gather(const T* input, T* output, std::size_t count, int root = 0) const {
         return gather_raw(input, output, count, ElementTypeOf<T>::value, root);
     }
 
-    /// `input` holds size() * `count` elements on `root`; elsewhere it may be null.
+    /// `input` holds size() * `count` elements on `root`; on other ranks it may be null.
     template <class T>
     Work scatter(const T* input, T* output, std::size_t count, int root = 0) const {
         return scatter_raw(input, output, count, ElementTypeOf<T>::value, root);
@@ -124,8 +124,8 @@ public:
     }
 
     /// One message to `peer`, which calls `recv` with the same count and type. Sends are performed
-    /// in the order in which they were launched, receives likewise, collectives beside both; so all
-    /// ranks may send and then receive.
+    /// in the order of their launch, and so are receives; sends, receives and collectives do not
+    /// wait for each other, so all ranks may send and then receive.
     template <class T>
     Work send(const T* data, std::size_t count, int peer) const {
         return send_raw(data, count, ElementTypeOf<T>::value, peer);
@@ -140,18 +140,18 @@ public:
         return launched([&](auto work) { return ddprun_barrier(handle(), work); });
     }
 
-    /// A group of some of this one's ranks, in the order of the list. Called by these ranks and by
-    /// no other, with the same list; waits for them. Its own ranks are counted from 0. Where the
-    /// same ranks make several such groups, they make them in the same order.
+    /// A group of some of this group's ranks, numbered from 0 in the order of the list. Called by
+    /// exactly these ranks, with the same list; waits for them. When the same ranks create several
+    /// such groups, they create them in the same order.
     ProcessGroup sub_group(const std::vector<int>& ranks) const {
         ddprun_group* sub_group = nullptr;
         throw_if(ddprun_group_create_sub(handle(), ranks.data(), ranks.size(), &sub_group));
         return ProcessGroup(sub_group);
     }
 
-    /// Parts this group by color, as MPI_Comm_split: every rank of it calls this, when it has
-    /// waited for all that it launched, and those with the same color of 0 or more are a group, in
-    /// the order of `key`, then of their ranks here. With a negative color: none. On nccl this is
+    /// Splits this group by color, as MPI_Comm_split does. Every rank of the group calls this,
+    /// after it has waited for all its works. The ranks with the same color, 0 or more, form a
+    /// group, ordered by `key`, then by rank. Returns none for a negative color. On nccl this is
     /// ncclCommSplit, and a peer that is lost or late in it ends this group too.
     std::optional<ProcessGroup> split(int color, int key = 0) const {
         ddprun_group* part = nullptr;
@@ -160,16 +160,16 @@ public:
         return ProcessGroup(part);
     }
 
-    /// Ends the group at once on this rank; what is in flight fails here and on the peers.
+    /// Ends the group at once on this rank; calls in flight fail here and on the peers.
     void abort() const { ddprun_group_abort(handle()); }
 
-    /// The GPU that buffers are on, as cudaSetDevice counts; -1: they are in the machine's memory.
+    /// The GPU that holds the buffers, by its CUDA device number; -1: they are in host memory.
     int device() const { return ddprun_group_device(handle()); }
-    /// On nccl: what is launched from now on begins when everything is done that is in this
-    /// cudaStream_t by then. Null, as at first: it begins at once, so buffers must be ready.
+    /// On nccl: each later call begins after the work that is in this cudaStream_t when it is
+    /// launched. Null, the default: it begins at once, so buffers must be ready.
     void use_stream(void* stream) const { throw_if(ddprun_group_use_stream(handle(), stream)); }
 
-    /// For callers that know the type only at run time.
+    /// For an element type that is known only at run time.
     Work all_reduce_raw(void* data, std::size_t count, ElementType type, Op op) const;
     Work reduce_raw(void* data, std::size_t count, ElementType type, int root, Op op) const;
     Work broadcast_raw(void* data, std::size_t count, ElementType type, int root) const;
@@ -188,7 +188,7 @@ private:
     static ProcessGroup create(
         const World& world, const ddprun_store* store, const Options& options) {
         const auto from = world.to_c();
-        // To C, zero is the default; here it is no time at all.
+        // To C, zero is the default; here it is an error.
         const std::int64_t timeout_ms = options.timeout.count() > 0 ? options.timeout.count() : -1;
         ddprun_group* handle = nullptr;
         throw_if(ddprun_group_create(

@@ -7,12 +7,12 @@
 
 namespace ddprun {
 
-/// Says how far this worker is: how many steps are done. Two stores into a page of memory, no
+/// Publishes this worker's progress: how many steps are done. Two stores into a page of memory, no
 /// system call; call it in every step. Any thread.
 ///
-/// Whoever may read /proc of this process can read it, at any time, without disturbing it: among
-/// its descriptors is one whose link is "/memfd:ddprun-progress (deleted)", and the file behind it
-/// begins with three numbers of 64 bits in the machine's byte order:
+/// Any process that may read /proc of this one can read it at any time, without disturbing it:
+/// among its descriptors is one whose link is "/memfd:ddprun-progress (deleted)", and the file
+/// behind it begins with three numbers of 64 bits in the machine's byte order:
 ///
 ///   0   0x31474f5250504444 ("DDPPROG1")
 ///   8   the step of the last report

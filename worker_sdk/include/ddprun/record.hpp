@@ -12,12 +12,11 @@
 
 namespace ddprun {
 
-/// From now on whatever ends this process badly leaves its reason in the file that the launcher
-/// named in TORCHELASTIC_ERROR_FILE, in PyTorch's format, for the launcher's report: an exception
-/// that nobody catches (std::terminate) and the fatal signals SIGSEGV, SIGBUS, SIGILL, SIGFPE,
-/// SIGABRT, SIGSYS and SIGTRAP, with the call stack. Then happens what would have happened without
-/// it: handlers installed before, core dump, exit status. Does nothing without that variable. A
-/// stop (SIGTERM) is no error and leaves nothing.
+/// From now on a failure of this process is written into the file named by TORCHELASTIC_ERROR_FILE,
+/// in PyTorch's format, for the launcher's report: an uncaught exception (std::terminate), or one
+/// of the fatal signals SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS and SIGTRAP, with the call
+/// stack. After that the failure takes its usual course: handlers installed before, core dump, exit
+/// status. Does nothing without that variable. A stop (SIGTERM) is no error and writes nothing.
 ///
 /// Call it early: handlers installed later (a crash reporter's) replace it. A stack overflow is
 /// recorded on the thread that made this call.
@@ -30,8 +29,8 @@ inline void record_error(const std::exception& error) {
     throw_if(ddprun_record_error(typeid(error).name(), error.what()));
 }
 
-/// Runs a program's main function with all of that. An exception that comes out of it is recorded
-/// and written to standard error, and the result is EXIT_FAILURE:
+/// Runs a program's main function with all of that. An exception that it throws is recorded and
+/// written to standard error, and the result is EXIT_FAILURE:
 ///
 ///   int main() {
 ///       return ddprun::record([] {

@@ -22,51 +22,53 @@ namespace ddprun {
 /// Gradients are reduced in buckets, in the reverse order of the parameters (the order in which
 /// backward makes them), the same order on every rank. grad(i) must not be touched between
 /// mark_ready(i) and finish(). All calls come from one thread; the reduction itself runs on the
-/// group's. The group carries nothing else between the first mark_ready of a step and its finish.
+/// group's thread. No other call is made on the group between the first mark_ready of a step and
+/// its finish.
 ///
-/// After an error of the group the gradients are worth nothing: the reducer repeats the error at
-/// every call that would make something of them.
+/// After an error of the group the gradients are invalid: every later call that would use them
+/// throws the same error.
 ///
-/// On an nccl group everything is in the GPU's memory (Placement's pointers too, and hooks get such
-/// pointers), and calls only enqueue: what the program does goes into one stream, named with
-/// `ProcessGroup::use_stream` (none: the legacy default stream), the reduction runs beside it in a
-/// stream of the reducer's own, and streams wait for each other where the program would wait. So
+/// On an nccl group everything is in GPU memory (Placement's pointers too, and hooks get such
+/// pointers), and calls only enqueue: the program's work goes into one stream, given by
+/// `ProcessGroup::use_stream` (none: the legacy default stream), the reduction runs in the
+/// reducer's own stream, and the streams wait for each other where the program would wait. So
 ///
 ///   group.use_stream(stream);
 ///   for each step:  zero_gradients(); enqueue forward and backward, calling mark_ready(i) when
 ///                   what makes grad(i) is enqueued; step([&] { enqueue the optimizer })
 ///
-/// An aborted collective leaves garbage in the gradients while the optimizer is enqueued behind it
-/// already. Therefore each of its kernels reads `commit_word` and does nothing when that is 0.
-/// Errors come out of a later call; `synchronize` has them all. The host is at most four steps
-/// ahead.
+/// An aborted collective leaves garbage in the gradients while the optimizer is already enqueued
+/// behind it. Therefore each of the optimizer's kernels reads `commit_word` and does nothing when
+/// it is 0. Errors are thrown by a later call, by `synchronize` at the latest. The host is at most
+/// four steps ahead.
 ///
 /// Capture. From zero_gradients to step everything may be captured into a CUDA graph (begin it with
-/// the relaxed mode), for one step or several, alike on all ranks; `replay` launches it. A step
-/// that is not captured should come first, since NCCL connects the ranks in it. In a capture what
-/// needs the host is a UsageError: clip_gradients (not enqueue_clip), find_unused, uneven_inputs,
-/// check_order_every, a hook other than compress_to_..., the step in which `reorder` moves.
+/// the relaxed mode), for one step or several, in the same way on all ranks; `replay` launches it.
+/// A step that is not captured should come first, since NCCL connects the ranks in it. In a
+/// capture, calls that need the host throw UsageError: clip_gradients (not enqueue_clip),
+/// find_unused, uneven_inputs, check_order_every, a hook other than compress_to_..., the step in
+/// which `reorder` moves.
 class Reducer {
 public:
     struct Options {
-        /// A bucket is closed once it has reached its limit; the first one is small, so that
+        /// A bucket is closed when it reaches its limit; the first one is small, so that
         /// communication starts early.
         std::size_t first_bucket_bytes = std::size_t{1} << 20;
         std::size_t bucket_bytes = std::size_t{25} << 20;
-        /// For models whose backward pass does not come in the reverse order of the parameters:
-        /// after the first reduced step the gradients are laid out anew, in the order in which rank
-        /// 0 marked them. grad(i) has another address from then on, and that `finish` returns true.
+        /// For models whose backward pass is not in the reverse order of the parameters: after the
+        /// first reduced step the gradients are laid out again, in the order in which rank 0 marked
+        /// them. grad(i) has another address from then on, and that `finish` returns true.
         bool reorder = false;
         /// Ranks agree in each step on which parameters none of them used: `is_used`. Costs a small
         /// collective per step.
         bool find_unused = false;
-        /// Ranks may have different numbers of steps: who has no more calls `join`. Costs a small
-        /// collective per step.
+        /// Ranks may have different numbers of steps: a rank without more steps calls `join`. Costs
+        /// a small collective per step.
         bool uneven_inputs = false;
-        /// For finding errors: every so many steps ranks compare which buckets they have launched.
-        /// 0: never.
+        /// For debugging: every so many steps ranks compare which buckets they have launched. 0:
+        /// never.
         std::uint64_t check_order_every = 0;
-        /// Null: buckets are averaged as they are.
+        /// Null: buckets are averaged without one.
         CommunicationHook hook;
     };
 
@@ -98,7 +100,7 @@ public:
 
     void zero_gradients();
 
-    /// Everybody takes the parameters and buffers of `root`. Call it once before the first step.
+    /// Every rank gets the parameters and buffers of `root`. Call it once before the first step.
     void broadcast_parameters(int root = 0);
     /// Only the buffers: before a checkpoint or an evaluation, or every so many steps.
     void broadcast_buffers(int root = 0);
@@ -110,14 +112,15 @@ public:
     /// missing and all buckets before it are launched. Twice in a step: UsageError.
     void mark_ready(std::size_t parameter);
 
-    /// This step makes no gradient for the parameter on this rank: what grad(parameter) holds (zero
-    /// after `zero_gradients`) is its part of the average. Counts as marking.
+    /// This step computes no gradient for the parameter on this rank: the content of
+    /// grad(parameter) (zero after `zero_gradients`) is its part of the average. Counts as marking.
     void mark_unused(std::size_t parameter);
     /// The same for all that are not yet marked.
     void mark_rest_unused();
 
     /// With `find_unused`, after `finish`: did any rank use the parameter in this step (and in the
-    /// unreduced ones before it)? An optimizer leaves alone what nobody used. Else always true.
+    /// unreduced ones before it)? An optimizer does not update a parameter that no rank used.
+    /// Without `find_unused`: always true.
     bool is_used(std::size_t parameter) const;
 
     /// Waits until every gradient is averaged (on nccl: makes the stream wait). Returns true when
@@ -129,45 +132,45 @@ public:
     /// reduction that failed. Under `no_sync` it is not called. Counts the step as committed when
     /// `update` has returned.
     void step(const std::function<void()>& update);
-    /// So many times `step` has updated. When a job is interrupted, ranks differ by one at most.
-    /// On nccl: so many updates the GPU is done with, captured ones too, whose commit word was not
-    /// 0.
+    /// How many times `step` has called `update`. When a job is interrupted, ranks differ by one at
+    /// most. On nccl: the updates that the GPU has completed, captured ones too, and whose commit
+    /// word was not 0.
     std::uint64_t committed_steps() const;
 
     /// On nccl, for the kernels that `update` enqueues: 1 when the step counts, 0 when a reduction
-    /// was aborted before. In the GPU's memory; decided once per step, in `finish`. Elsewhere null:
-    /// there `update` is not called then.
+    /// was aborted before. In GPU memory; set once per step, in `finish`. Null on other backends,
+    /// where `update` is not called after a failure.
     const std::uint32_t* commit_word() const;
 
     /// On nccl: calls `launch`, which launches a graph of captured steps into the group's stream,
-    /// once all but a few earlier ones are done. Throws what has gone wrong meanwhile; then
-    /// `launch` is not called. `launch` only launches: it calls nothing of this group. A graph is
-    /// never launched in any other way: after an abort it would find its communicator gone. It is
+    /// after all but a few earlier steps are done. Throws an error that occurred meanwhile; then
+    /// `launch` is not called. `launch` only launches: it makes no call on this group. A graph is
+    /// never launched in any other way: after an abort its communicator no longer exists. It is
     /// destroyed (cudaGraph_t and cudaGraphExec_t) before the Reducer and the last copy of its
-    /// group: NCCL does not let go of what a graph still has.
+    /// group: NCCL does not free a communicator that a graph still uses.
     void replay(const std::function<void()>& launch);
 
-    /// On nccl: waits until all is done that is in the group's stream; throws if something went
-    /// wrong. Before parameters are read by the host. (cudaStreamSynchronize must not be called
-    /// while a reduction is under way: an abort would wait for it.) Elsewhere nothing is to do.
+    /// On nccl: waits until the group's stream is empty; throws if an error occurred. Call it
+    /// before the host reads parameters. (cudaStreamSynchronize must not be called during a
+    /// reduction: an abort would wait for it.) No effect on other backends.
     void synchronize();
 
     /// Between `finish` and the update: scales all gradients so that their global norm (L2, over
-    /// all parameters) is at most `max_norm`. Returns the norm before. Needs no communication,
-    /// since all ranks hold the same; not meant for gradients that were not reduced. On nccl it
-    /// waits for the GPU, to have the norm.
+    /// all parameters) is at most `max_norm`. Returns the norm before scaling. Needs no
+    /// communication, since all ranks hold the same gradients; not for gradients that were not
+    /// reduced. On nccl it waits for the GPU.
     float clip_gradients(float max_norm);
-    /// The same without waiting. The norm will be where the result points to, until the next clip:
-    /// on nccl in the GPU's memory.
+    /// The same without waiting. The result points to the norm (on nccl in GPU memory), which is
+    /// valid until the next clip.
     const float* enqueue_clip(float max_norm);
 
-    /// With `uneven_inputs`: this rank has no more steps. Takes part in those of the others, with
-    /// gradients of zero (the average is still over all ranks), until all have joined. Then all
-    /// have the parameters and buffers of the rank that was active last, which is returned; what
-    /// the optimizer keeps (momentum) is the caller's to broadcast from there.
+    /// With `uneven_inputs`: this rank has no more steps. Takes part in the steps of the other
+    /// ranks, with gradients of zero (the average is still over all ranks), until all have joined.
+    /// Then all have the parameters and buffers of the rank that was active last, which is
+    /// returned; the caller broadcasts the optimizer's state (momentum) from there.
     int join();
 
-    /// While a guard lives, mark_ready and finish only keep account: gradients add up locally, and
+    /// While a guard exists, mark_ready and finish only count: gradients accumulate locally, and
     /// the next finish without a guard averages the sum over the ranks.
     class [[nodiscard]] NoSync {
     public:
@@ -181,7 +184,7 @@ public:
         std::shared_ptr<int> guards_;
     };
     NoSync no_sync();
-    /// Whether a guard lives.
+    /// Whether a guard exists.
     bool is_quiet() const;
 
 private:

@@ -10,16 +10,17 @@
 
 namespace ddprun {
 
-/// A collective: all ranks agree on the newest whole checkpoint that any of them sees, and get it.
+/// A collective: all ranks agree on the newest whole checkpoint that any of them can read, and get
+/// it.
 ///
-/// Each rank gives the folder as it sees it. On a shared file system that is the same one, and only
-/// rank 0 reads; on folders of their own the newest may lie with another rank (the node that was
-/// first before), and that one sends it. Of several ranks with the same the lowest is taken. None
-/// when nobody has any.
+/// Each rank gives its own path of the folder. On a shared file system that is the same folder, and
+/// only rank 0 reads; with local folders another rank may have the newest (on the node that was
+/// first before), and sends it. Of several ranks with the same one the lowest sends it. None when
+/// no rank has any.
 ///
-/// A file that turns out to be damaged is passed over as in `CheckpointFolder::newest`, whose lines
-/// `passed_over` gets, on the rank that looked. Throws Error on every rank, naming the rank, when
-/// one of them cannot read its folder. Not bound to the world size that wrote the checkpoint.
+/// A damaged file is skipped as in `CheckpointFolder::newest`; `passed_over` gets the same lines,
+/// on the rank that read it. Throws Error on every rank, naming the rank, when one of them cannot
+/// read its folder. Works with another world size than the one that wrote the checkpoint.
 std::optional<CheckpointFolder::Found> load_newest(
     const CheckpointFolder& folder,
     const ProcessGroup& group,

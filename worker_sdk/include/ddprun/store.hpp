@@ -13,22 +13,22 @@
 
 namespace ddprun {
 
-/// The round's key-value store: how ranks find each other and agree on small things. Speaks the
-/// protocol of PyTorch's TCPStore, with our server or with PyTorch's.
+/// The round's key-value store: ranks exchange addresses and small values through it. Uses the
+/// protocol of PyTorch's TCPStore, with ddprun's server or PyTorch's.
 ///
 /// A handle: copies share one connection. Any thread may call; calls are answered one after the
-/// other, so a `get` that waits holds up the rest. Keys under "ddprun/" are the SDK's own.
+/// other, so a `get` that waits delays the rest. Keys under "ddprun/" are reserved for the SDK.
 ///
 /// Every call throws PeerLost when the store is gone and Timeout when it does not answer.
 class Store {
 public:
     using Milliseconds = std::chrono::milliseconds;
 
-    /// Connects to where `world` says, trying until `timeout`. Where rank 0 hosts the store, its
-    /// call opens it. It stays open as long as that process, whose end waits at most twenty seconds:
-    /// for ranks that have not come yet, and for those still connected. An exception that takes the
-    /// last Store with it closes it at once. In a world that nobody launched: a store inside this
-    /// process.
+    /// Connects to the store's address in `world`, trying until `timeout`. Where rank 0 hosts the
+    /// store, its call opens it. It stays open until that process ends, and the end waits at most
+    /// twenty seconds: for ranks that have not connected yet, and for ranks still connected. When
+    /// an exception destroys the last Store, the hosted store is closed at once. Without a
+    /// launcher: a store inside this process.
     static Store connect(const World& world, Milliseconds timeout = std::chrono::minutes(1)) {
         const auto from = world.to_c();
         ddprun_store* handle = nullptr;
@@ -40,8 +40,8 @@ public:
         throw_if(ddprun_store_set(handle(), text(key), value.data(), value.size()));
     }
 
-    /// Waits until the key exists. The first form waits half an hour at most: longer than any
-    /// start-up, shorter than a lost weekend.
+    /// Waits until the key exists. The first form waits half an hour at most, which is longer than
+    /// any start-up.
     std::string get(const std::string& key) { return get(key, std::chrono::minutes(30)); }
     std::string get(const std::string& key, Milliseconds timeout) {
         char* value = nullptr;
@@ -59,7 +59,7 @@ public:
     }
 
     /// Sets `desired` if the value is `expected` (empty: if there is none); returns the value that
-    /// the key then has.
+    /// the key has after the call.
     std::string compare_set(
         const std::string& key, const std::string& expected, const std::string& desired) {
         char* value = nullptr;
@@ -107,7 +107,7 @@ public:
     /// The address of this end of the connection; empty for a store inside this process.
     std::string local_address() const { return ddprun_store_local_address(handle()); }
 
-    /// The store of a C handle, which may be freed before this.
+    /// Shares the store of a C handle, which may be freed before this.
     static Store sharing(const ddprun_store* store) {
         ddprun_store* handle = nullptr;
         throw_if(ddprun_store_share(store, &handle));

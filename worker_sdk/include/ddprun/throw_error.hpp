@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-/// From the C functions' codes to exceptions: for the SDK's own headers.
+/// Converts the C functions' codes to exceptions: for the SDK's own headers.
 namespace ddprun {
 
-/// Throws what `status` stands for, with the words of ddprun_last_error().
+/// Throws the exception of `status`, with the text of ddprun_last_error().
 [[noreturn]] inline void throw_last_error(int status) {
     const std::string text = ddprun_last_error();
     std::vector<int> ranks(ddprun_last_error_ranks(nullptr, 0));

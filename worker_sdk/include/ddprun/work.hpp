@@ -13,13 +13,13 @@
 namespace ddprun {
 
 /// A collective that was launched. Its buffers belong to the group until `wait` has returned or
-/// thrown. A Work that is dropped waits in its destructor (and keeps quiet about errors: the next
-/// call on the group repeats them). For one thread at a time.
+/// thrown. A Work that is not waited for waits in its destructor (and ignores errors: the next call
+/// on the group throws them). For one thread at a time.
 class [[nodiscard]] Work {
 public:
     using Clock = std::chrono::steady_clock;
 
-    /// Takes over what a C function has launched.
+    /// Takes ownership of a work that a C function returned.
     explicit Work(ddprun_work* handle) : handle_(handle) {}
     Work(Work&& other) noexcept
         : handle_(std::exchange(other.handle_, nullptr)),
@@ -39,12 +39,12 @@ public:
     bool is_done() const { return ddprun_work_is_done(handle_) != 0; }
 
     /// Waits for the end, at most as long as the group's timeout allows each collective. Throws
-    /// what went wrong: PeerLost, Timeout or Mismatch; and once more when it is called again.
+    /// PeerLost, Timeout or Mismatch; the same again when it is called again.
     void wait() { wait_for(0); }
 
-    /// The same with a deadline of its own. When it passes, the group is aborted and Timeout is
-    /// thrown: a collective cannot be called back alone. The peers see PeerLost, or the same
-    /// Timeout, which names them.
+    /// The same with its own deadline. When it passes, the group is aborted and Timeout is thrown:
+    /// one collective cannot be cancelled alone. The peers get PeerLost, or the same Timeout, which
+    /// names them.
     void wait(Clock::time_point deadline) {
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
         wait_for(std::max<std::int64_t>(left.count(), 1));
@@ -67,7 +67,7 @@ private:
         }
     }
 
-    ddprun_work* handle_;         // null: over, or moved from
+    ddprun_work* handle_;         // null: waited for, or moved from
     std::exception_ptr failure_;  // what `wait` threw
 };
 

@@ -9,35 +9,36 @@
 
 namespace ddprun {
 
-/// Who this process is among the workers of its round, and where their store is. A plain value:
-/// copy it, print it, build one by hand in a test.
+/// This process's rank among the workers of its round, and the address of their store. A plain
+/// value: copy it, print it, build one by hand in a test.
 struct World {
-    /// Of all workers of the round: 0 to world_size - 1.
+    /// Among all workers of the round: 0 to world_size - 1.
     int rank = 0;
     int world_size = 1;
-    /// The same among the workers of this node: which GPU to take, say.
+    /// Among the workers of this node: selects the GPU, for example.
     int local_rank = 0;
     int local_world_size = 1;
     /// Which of the round's nodes this is, from 0.
     int group_rank = 0;
 
-    /// Where the round's store listens; empty and 0 in a world that nobody launched, and when
-    /// `store_file` says it.
+    /// Where the round's store listens; empty and 0 without a launcher, and when `store_file` is
+    /// used instead.
     std::string master_addr;
     std::uint16_t master_port = 0;
 
     /// How often the job was restarted after a failure, the same number on all ranks.
     int restart_count = 0;
-    /// Numbers the agreed worlds of one incarnation of the job; grows with every change.
+    /// Number of the current round in this incarnation of the job; grows with every change of the
+    /// world.
     int round = 0;
-    /// One life of the job's run id; empty under launchers that do not tell.
+    /// One incarnation of the job's run id; empty under launchers that do not set it.
     std::string incarnation;
-    /// The address under which this node's peers reach it; empty under launchers that do not tell.
+    /// The address at which peers reach this node; empty under launchers that do not set it.
     std::string node_addr;
 
     /// No launcher serves the store, so rank 0 does: PyTorch's rule. The same on all ranks.
     bool rank_0_hosts_store = false;
-    /// Where rank 0 tells the others about its store (`file://`); else empty.
+    /// The file in which rank 0 writes the address of its store (`file://`); else empty.
     std::string store_file;
 
     /// Reads RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and, where the launcher sets them,
@@ -45,8 +46,8 @@ struct World {
     /// DDPRUN_INCARNATION and DDPRUN_NODE_ADDR. Without RANK and WORLD_SIZE the ranks are those of
     /// mpirun or srun, if one of them started this process.
     ///
-    /// None of the first four set: a world of one, said once on standard error. Only some of them,
-    /// or a value that cannot be: UsageError, which names the variable and what to do.
+    /// None of the first four set: a world of one, with one line about it on standard error. Only
+    /// some of them, or an invalid value: UsageError, which names the variable and what to do.
     static World from_environment() { return from("env://"); }
 
     /// As PyTorch's `init_process_group` takes it:
@@ -57,17 +58,17 @@ struct World {
     ///                                        where; PATH is in a folder that all ranks share
     ///
     /// Without `rank` and `world_size` these come from the environment, as above. A PATH that is a
-    /// folder means a file in it. What an earlier run left at PATH does no harm.
+    /// folder means a file in it. A file that an earlier run left at PATH is ignored.
     static World from(const std::string& init_method) {
         ddprun_world world{};
         throw_if(ddprun_init(init_method.c_str(), &world));
         return from_c(world);
     }
 
-    /// False in a world that nobody launched: there is no store to talk to.
+    /// False without a launcher: there is no store to connect to.
     bool is_launched() const { return !master_addr.empty() || !store_file.empty(); }
 
-    /// To and from what C functions take.
+    /// Conversion from and to the C structure.
     static World from_c(const ddprun_world& world);
     /// Throws UsageError for a text that is longer than the C structure has room for.
     ddprun_world to_c() const;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/c/group.hpp"
 #include "worker_sdk/src/c/number.hpp"
+#include "worker_sdk/src/waiting_times.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -31,9 +32,6 @@ static_assert(static_cast<int>(Op::min) == DDPRUN_MIN);
 static_assert(static_cast<int>(Op::max) == DDPRUN_MAX);
 static_assert(static_cast<int>(Op::product) == DDPRUN_PRODUCT);
 
-/// So long nobody waits, and no clock overflows.
-constexpr std::chrono::hours longest_wait{24 * 365};
-
 Op op_of(ddprun_op number) {
     return ddprun::c::checked(number, Op::product, "operation");
 }
@@ -48,7 +46,7 @@ Collective call_of(Kind kind, const void* input, void* data, size_t count, ddpru
     return call;
 }
 
-/// What `make` returns, to be waited for here, or by the caller.
+/// Launches what `make` returns; waits for it here, or hands it to the caller.
 template <class MakeCall>
 int launch(ddprun_group* group, ddprun_work** work, const MakeCall& make) {
     return guarded([&] {
@@ -67,7 +65,8 @@ int launch(ddprun_group* group, ddprun_work** work, const MakeCall& make) {
 std::optional<Group::Clock::time_point> deadline_in(int64_t timeout_ms) {
     if (timeout_ms == 0) return {};
     const std::chrono::milliseconds timeout{timeout_ms};
-    return Group::Clock::now() + std::clamp<std::chrono::milliseconds>(timeout, {}, longest_wait);
+    return Group::Clock::now() +
+           std::clamp<std::chrono::milliseconds>(timeout, {}, ddprun::waiting_times::longest_wait);
 }
 
 }  // namespace

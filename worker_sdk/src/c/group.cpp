@@ -5,6 +5,7 @@
 #include "worker_sdk/src/groups/founding.hpp"
 #include "worker_sdk/src/groups/memory.hpp"
 #include "worker_sdk/src/groups/sub_group.hpp"
+#include "worker_sdk/src/waiting_times.hpp"
 
 #include <chrono>
 #include <memory>
@@ -18,15 +19,13 @@ using ddprun::c::guarded;
 using ddprun::c::need;
 using ddprun::c::of;
 using ddprun::groups::Group;
-using ddprun::groups::Trouble;
+using ddprun::groups::GroupError;
 
 static_assert(static_cast<int>(Backend::automatic) == DDPRUN_AUTOMATIC);
 static_assert(static_cast<int>(Backend::cpu) == DDPRUN_CPU);
 static_assert(static_cast<int>(Backend::loopback) == DDPRUN_LOOPBACK);
 static_assert(static_cast<int>(Backend::gloo) == DDPRUN_GLOO);
 static_assert(static_cast<int>(Backend::nccl) == DDPRUN_NCCL);
-
-constexpr auto default_timeout = std::chrono::minutes{10};
 
 std::shared_ptr<Group> group_of_world(
     const ddprun::World& world,
@@ -50,8 +49,8 @@ int ddprun_group_create(
     return guarded([&] {
         need(world, "world");
         need(group, "group");
-        const auto timeout =
-            timeout_ms == 0 ? default_timeout : std::chrono::milliseconds{timeout_ms};
+        const auto timeout = timeout_ms == 0 ? ddprun::waiting_times::default_group_timeout
+                                             : std::chrono::milliseconds{timeout_ms};
         *group = new ddprun_group{group_of_world(
             ddprun::World::from_c(*world),
             store,
@@ -97,9 +96,9 @@ ddprun_backend ddprun_group_backend(const ddprun_group* group) {
 
 void ddprun_group_abort(ddprun_group* group) {
     guarded([&] {
-        Trouble trouble{Trouble::Kind::peer_lost, "the group was aborted on this rank"};
-        trouble.ranks = {of(group)->settings().rank};
-        of(group)->abort(std::move(trouble));
+        GroupError error{GroupError::Kind::peer_lost, "the group was aborted on this rank"};
+        error.ranks = {of(group)->settings().rank};
+        of(group)->abort(std::move(error));
     });
 }
 

@@ -10,14 +10,14 @@
 
 namespace ddprun::c {
 
-/// Keeps what ddprun_last_error() and its companions tell of, and returns the status. They allocate
+/// Stores what ddprun_last_error() and its companions return, and returns the status. They allocate
 /// nothing.
 int fail(int status, const char* text) noexcept;
 int fail(const PeerLost& error) noexcept;
 int fail(const Timeout& error) noexcept;
 int fail(const Mismatch& error) noexcept;
 
-/// Where C ends and C++ begins: runs it, and makes a code of what it throws.
+/// The C ABI's exception guard: runs the call and converts what it throws to a code.
 template <class Call>
 int guarded(const Call& call) noexcept {
     try {
@@ -44,7 +44,7 @@ static_assert(static_cast<int>(ErrorCode::mismatch) == DDPRUN_MISMATCH);
 static_assert(static_cast<int>(ErrorCode::usage) == DDPRUN_USAGE);
 static_assert(static_cast<int>(ErrorCode::other) == DDPRUN_ERROR);
 
-/// Throws UsageError when a pointer that is needed is null.
+/// Throws UsageError when a required pointer is null.
 inline void need(const void* pointer, const char* name) {
     if (!pointer) throw UsageError(std::string{name} + " is NULL");
 }

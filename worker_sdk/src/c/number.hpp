@@ -7,7 +7,7 @@
 
 namespace ddprun::c {
 
-/// C gives kinds as numbers, and may give any.
+/// C passes enumerators as numbers, which may have any value.
 template <class To>
 To checked(int number, To last, const char* name) {
     if (number < 0 || number > static_cast<int>(last))

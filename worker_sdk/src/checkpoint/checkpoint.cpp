@@ -90,8 +90,8 @@ CheckpointRound::CheckpointRound(const World& world, const Checkpoint* resumed)
     const bool is_same_life = base && !incarnation_.empty() &&
                               incarnation != resumed->texts.end() &&
                               incarnation->second == incarnation_;
-    // Within one life the launcher's rounds grow; what is resumed can then only be of an earlier
-    // one, or of this very round when it is read twice.
+    // Within one incarnation the launcher's rounds grow, so a resumed checkpoint is of an earlier
+    // round, or of this one when it is read twice.
     base_ = is_same_life ? *base : resumed->round + 1;
 }
 

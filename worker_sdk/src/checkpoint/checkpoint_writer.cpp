@@ -52,7 +52,7 @@ private:
     void serve() {
         while (auto checkpoint = next()) {
             auto trouble = write(*checkpoint);
-            checkpoint.reset();  // its memory goes before anybody hears that it is written
+            checkpoint.reset();  // frees its memory before the write is reported
             {
                 const std::lock_guard lock(mutex_);
                 is_writing_ = false;
@@ -88,7 +88,7 @@ private:
     bool is_closing_ = false;
     std::string written_;
     std::optional<std::string> trouble_;
-    std::thread thread_;  // last: it uses all the others
+    std::thread thread_;  // last: it uses all other members
 };
 
 CheckpointWriter::CheckpointWriter(CheckpointFolder folder)

@@ -34,7 +34,7 @@ constexpr Table table = make_table();
 
 }  // namespace
 
-/// Eight bytes at a time ("slicing by 8"): eight look-ups that do not wait for each other.
+/// Eight bytes at a time ("slicing by 8"): eight independent look-ups.
 std::uint32_t crc32(std::span<const std::byte> bytes) {
     std::uint32_t remainder = 0xffffffff;
     const auto* at = bytes.data();

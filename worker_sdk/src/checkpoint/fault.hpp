@@ -5,7 +5,7 @@
 
 namespace ddprun::checkpoint {
 
-/// Why bytes are no checkpoint.
+/// Why bytes are not a checkpoint.
 enum class Fault {
     not_a_checkpoint = 1,
     cut_short,

@@ -42,7 +42,7 @@ private:
     int number_;
 };
 
-/// Fewer than asked for only at the end of the file; nothing on error.
+/// Fewer bytes than requested only at the end of the file; nothing on error.
 std::optional<std::size_t> read_up_to(int file, std::byte* target, std::size_t size) {
     std::size_t done = 0;
     while (done < size) {
@@ -85,7 +85,8 @@ Result<> write_and_flush(const std::string& path, std::span<const std::byte> byt
 
 Result<> flush_folder(const std::string& path) {
     const OpenFile folder{path, O_RDONLY | O_DIRECTORY};
-    // Some network file systems cannot flush a folder and say EINVAL; the rename stands there too.
+    // Some network file systems cannot flush a folder and return EINVAL; the rename is done
+    // nevertheless.
     if (!folder.is_open() || (::fsync(folder.number()) != 0 && errno != EINVAL))
         return system_failure("flush folder " + path);
     return {};

@@ -14,7 +14,7 @@
 /// Checkpoint files on a disk: their names, and whole ones read and written.
 namespace ddprun::checkpoint {
 
-/// What a file's name says; larger is newer.
+/// The position in a file's name; larger is newer.
 struct Position {
     std::uint64_t round = 0;
     std::uint64_t step = 0;
@@ -24,14 +24,15 @@ struct Position {
 std::string file_name(Position position);
 std::optional<Position> position_in(std::string_view file_name);
 
-/// "A file that a writer did not finish": begins with this.
+/// Prefix of the name of an unfinished file.
 inline constexpr std::string_view unfinished_prefix = ".unfinished-";
 
-/// The whole of a checkpoint file, which has not been looked at but for its size. Anything but a
-/// regular file is refused, and nothing is waited for.
+/// The content of a checkpoint file; only its size has been checked. Refuses anything but a regular
+/// file, and never blocks on one.
 Result<std::vector<std::byte>> read_file(const std::string& path);
 
-/// Writes beside `path`, flushes, renames and flushes the folder. On failure nothing of it is left.
+/// Writes a temporary file beside `path`, flushes, renames and flushes the folder. A failed write
+/// leaves no file.
 Result<> write_file(const std::string& path, std::span<const std::byte> bytes);
 
 }  // namespace ddprun::checkpoint

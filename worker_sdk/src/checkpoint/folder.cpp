@@ -21,7 +21,7 @@ std::string in_folder(const std::string& folder, const std::string& name) {
     return folder.ends_with('/') ? folder + name : folder + "/" + name;
 }
 
-/// The failure with the path in front of what it is about.
+/// The failure, with the path in front of its context.
 Failure at(const std::string& path, const Failure& failure) {
     return {failure.code, failure.context.empty() ? path : path + ": " + failure.context};
 }
@@ -52,7 +52,8 @@ Listing list(const std::string& folder) {
     for (; !error && entries != std::filesystem::directory_iterator{}; entries.increment(error)) {
         const auto name = entries->path().filename().string();
         if (name.starts_with(unfinished_prefix)) listing.unfinished.push_back(name);
-        // "checkpoint-1-2.ddp" is a name of another hand: the file is looked for by our spelling.
+        // "checkpoint-1-2.ddp" was not named by this library: the file is looked for under the
+        // canonical name.
         const auto position = position_in(name);
         if (position && file_name(*position) == name) listing.checkpoints.push_back(*position);
     }
@@ -81,15 +82,15 @@ namespace {
 
 using checkpoint::Position;
 
-/// Removes what is of no further use. That it cannot be removed is no reason to end a training run.
+/// Removes old files. A failure to remove one does not end the training run.
 void prune(const std::string& folder, const Position& written, std::size_t keep) {
     const auto listing = checkpoint::list(folder);
     std::error_code ignored;
     for (const auto& name : listing.unfinished)
         std::filesystem::remove(checkpoint::in_folder(folder, name), ignored);
 
-    // What claims to be newer than the one just written is not ours to judge: it neither counts
-    // nor goes.
+    // A file with a newer name than the one just written is left alone: it is neither counted nor
+    // removed.
     std::size_t kept = 0;
     for (const auto& position : listing.checkpoints)
         if (position <= written && ++kept > keep)
@@ -133,7 +134,7 @@ std::optional<CheckpointFolder::Found> CheckpointFolder::newest(
             if (found && Position{found->round, found->step} != position)
                 found = checkpoint::named_wrongly(path);
             if (found) whole = Found{std::move(*found), std::move(path)};
-            // Gone since it was listed: by a run that saves meanwhile, which has newer ones.
+            // Removed since it was listed, by a concurrent run, which has newer ones.
             else if (found.error().code == system_code(ENOENT) && looks < most_looks)
                 is_pruned = true;
             else

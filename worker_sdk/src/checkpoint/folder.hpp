@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-/// What lies in a folder of checkpoints.
+/// The content of a folder of checkpoints.
 namespace ddprun::checkpoint {
 
 struct Listing {
@@ -14,12 +14,12 @@ struct Listing {
     std::vector<std::string> unfinished;
 };
 
-/// A folder that does not exist is an empty one. Throws Error when it cannot be read.
+/// A folder that does not exist counts as empty. Throws Error when it cannot be read.
 Listing list(const std::string& folder);
 
 std::string path_in(const std::string& folder, Position position);
 
-/// The bytes of the file at `position`, which are those of a whole checkpoint of that name.
+/// The bytes of the file at `position`, verified to be a whole checkpoint of that name.
 Result<std::vector<std::byte>> read_whole(const std::string& folder, Position position);
 
 }  // namespace ddprun::checkpoint

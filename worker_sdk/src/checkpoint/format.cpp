@@ -13,7 +13,7 @@
 
 namespace ddprun::checkpoint {
 
-// The values are copied as they lie in memory.
+// The values are copied in their memory layout.
 static_assert(std::endian::native == std::endian::little);
 
 namespace {
@@ -83,8 +83,7 @@ private:
     std::vector<std::byte> bytes_;
 };
 
-/// Takes from the front. After the first thing that is not there everything is empty and `ok`
-/// false.
+/// Reads from the front. After the first read beyond the end all reads are empty and `ok` is false.
 class Reader {
 public:
     explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-/// The bytes of a checkpoint, by FORMAT.md. Calculations only: files are folder.cpp's business.
+/// The bytes of a checkpoint, by FORMAT.md. Pure; folder.cpp handles files.
 namespace ddprun::checkpoint {
 
 inline constexpr std::uint32_t format_version = 1;
@@ -21,18 +21,18 @@ inline constexpr std::size_t max_name_bytes = 1'024;
 inline constexpr std::size_t max_text_bytes = 1024 * 1024;
 inline constexpr std::size_t max_dimension_count = 16;
 
-/// Up to and with the size of the whole file.
+/// Up to and including the file size.
 inline constexpr std::size_t preamble_bytes = 20;
 
 /// Refuses, with the name in the context, what `decode` would not accept: a shape that does not
-/// fit, a name twice, something too long.
+/// fit, a duplicate name, a text that is too long.
 Result<std::vector<std::byte>> encode(const Checkpoint& checkpoint);
 
 /// How long the file is that begins with these bytes. Lets a reader refuse a file of another size
 /// before it reads it.
 Result<std::uint64_t> file_size_in(std::span<const std::byte> preamble);
 
-/// Any bytes give a checkpoint or a reason; never takes more memory than a few times their size.
+/// Any bytes give a checkpoint or a reason; never allocates more than a few times their size.
 Result<Checkpoint> decode(std::span<const std::byte> file);
 
 /// Of the values' type and count; nothing when the product of the dimensions overflows.

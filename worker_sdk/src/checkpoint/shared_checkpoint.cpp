@@ -16,10 +16,10 @@ namespace {
 
 using checkpoint::Position;
 
-/// How much of a file travels in one collective.
+/// How many bytes of a file one collective carries.
 constexpr std::size_t piece_bytes = std::size_t{64} << 20;
 
-/// What a rank has to offer: its newest file that has not turned out to be damaged.
+/// What a rank offers: its newest file not known to be damaged.
 struct Offer {
     enum class Kind : std::int64_t { nothing, file, trouble };
 
@@ -48,7 +48,7 @@ std::vector<Offer> gather(const ProcessGroup& group, const Offer& mine) {
     return offers;
 }
 
-/// The first rank that has the newest; null when nobody has any.
+/// The first rank that has the newest; null when no rank has any.
 const Offer* best_of(const std::vector<Offer>& offers) {
     const Offer* best = nullptr;
     for (const auto& offer : offers)
@@ -57,7 +57,7 @@ const Offer* best_of(const std::vector<Offer>& offers) {
     return best;
 }
 
-/// Everybody gets the bytes that `root` has; none at all when it has none.
+/// Every rank gets the bytes of `root`; none when it has none.
 std::vector<std::byte> send(const ProcessGroup& group, std::vector<std::byte> bytes, int root) {
     auto size = static_cast<std::int64_t>(bytes.size());
     group.broadcast(&size, 1, root).wait();
@@ -67,7 +67,7 @@ std::vector<std::byte> send(const ProcessGroup& group, std::vector<std::byte> by
     return bytes;
 }
 
-/// Throws on every rank what the lowest rank in trouble complains of.
+/// Throws on every rank the error of the lowest rank that has one.
 void throw_trouble(const ProcessGroup& group, const std::vector<Offer>& offers, std::string mine) {
     const auto found = std::find_if(offers.begin(), offers.end(), [](const Offer& offer) {
         return offer.kind == Offer::Kind::trouble;

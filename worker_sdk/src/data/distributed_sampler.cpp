@@ -32,8 +32,8 @@ void DistributedSampler::set_epoch(std::uint64_t epoch) {
     state_.consumed = 0;
 }
 
-/// What a resumed epoch leaves is shared out as an epoch of that length would be. For an unchanged
-/// world size that is what the undisturbed epoch would have gone on with, padding included.
+/// The rest of a resumed epoch is distributed like an epoch of that length. With the same world
+/// size it equals the rest of the uninterrupted epoch, padding included.
 std::uint64_t DistributedSampler::remaining() const {
     return sample_count_ - std::min(sample_count_, state_.consumed);
 }

@@ -13,7 +13,7 @@ inline constexpr std::uint64_t first_large_permutation = 0xFFFF'FFFFU / 20;
 /// `g.manual_seed(seed)`.
 std::vector<std::uint64_t> torch_permutation(std::uint64_t count, std::uint64_t seed);
 
-/// The two ways of it, apart: which one counts depends on `first_large_permutation` only.
+/// The two algorithms, separately; `first_large_permutation` alone decides between them.
 std::vector<std::uint64_t> small_permutation(std::uint64_t count, std::uint64_t seed);
 std::vector<std::uint64_t> large_permutation(std::uint64_t count, std::uint64_t seed);
 

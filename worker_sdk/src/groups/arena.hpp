@@ -6,14 +6,14 @@
 
 namespace ddprun::groups {
 
-/// Memory that a transport can do better with. Any thread.
+/// Memory that a transport can transfer faster. Any thread.
 class Arena {
 public:
     virtual ~Arena() = default;
 
-    /// Zeroed, whole pages. Null when there is no more of this kind.
+    /// Zeroed, whole pages. Null when this kind is exhausted.
     virtual void* take(std::size_t bytes) = 0;
-    /// Whether ordinary memory does as well, where there is no more.
+    /// Whether ordinary memory may be used instead when it is exhausted.
     virtual bool has_substitute() const { return true; }
     virtual void give_back(void* data, std::size_t bytes) = 0;
 };

@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <type_traits>
 
-/// One element at a time: what the reductions are made of. 16-bit floats are combined as floats;
-/// integers wrap around, so they are combined without a sign.
+/// The element operations of the reductions. 16-bit floats are combined as floats; integers wrap
+/// around, so they are combined without a sign.
 namespace ddprun::groups {
 
-/// What elements of type T are computed in.
+/// The type in which elements of type T are computed.
 template <class T>
 struct WideOf {
     using type = T;
@@ -60,7 +60,7 @@ struct Product {
     }
 };
 
-/// `a` when it is NaN, because then no comparison holds; `b` when that is.
+/// `a` when it is NaN, because then no comparison holds; `b` when `b` is NaN.
 struct Minimum {
     template <class T>
     static T apply(T a, T b) {

@@ -10,8 +10,8 @@ namespace {
 
 using Kind = Collective::Kind;
 
-Trouble misuse(const Collective& collective, const std::string& what) {
-    return {Trouble::Kind::usage, describe(collective) + ": " + what};
+GroupError misuse(const Collective& collective, const std::string& what) {
+    return {GroupError::Kind::usage, describe(collective) + ": " + what};
 }
 
 std::string ranks_below(int world_size) {
@@ -52,7 +52,7 @@ bool has_root(Kind kind) {
            kind == Kind::scatter || kind == Kind::send || kind == Kind::recv;
 }
 
-/// Everything that ranks agree on; what a kind does not have is 0.
+/// Everything that ranks must agree on; a field that a kind does not use is 0.
 auto agreed(const Collective& collective) {
     const bool is_message = collective.is_point_to_point();
     const bool is_barrier = collective.kind == Kind::barrier;

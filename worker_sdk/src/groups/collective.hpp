@@ -3,7 +3,7 @@
 
 #include "ddprun/element_type.hpp"
 #include "worker_sdk/src/groups/elementwise.hpp"
-#include "worker_sdk/src/groups/trouble.hpp"
+#include "worker_sdk/src/groups/group_error.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace ddprun::groups {
 /// One collective as a value.
 ///
 /// `data` is the buffer that all_reduce, reduce and broadcast work on in place, that recv fills,
-/// and the output of the others; `input` is theirs, and send's. `count` is as in the public API:
-/// the elements that one rank gives to one other.
+/// and the output of the others; `input` is the input of the others, and of send. `count` is as in
+/// the public API: the elements that one rank sends to one other rank.
 struct Collective {
     enum class Kind : std::uint32_t {
         all_reduce,
@@ -27,7 +27,7 @@ struct Collective {
         scatter,
         all_to_all,
         barrier,
-        split,  ///< an all_gather of what the ranks wish to be in
+        split,  ///< an all_gather of the ranks' colors and keys
         send,
         recv,
     };
@@ -42,16 +42,15 @@ struct Collective {
     const void* input = nullptr;
     void* data = nullptr;
     std::size_t count = 0;
-    /// On GPUs: the CUDA stream whose work comes first.
+    /// On GPUs: the CUDA stream whose work precedes this collective.
     void* stream = nullptr;
-    /// On GPUs, of all_reduce, broadcast, all_gather and split: buffers are in the machine's
-    /// memory.
+    /// On GPUs, of all_reduce, broadcast, all_gather and split: buffers are in host memory.
     bool is_on_host = false;
 
     /// Which collective on its group this is, from 1; of send and recv, which message between these
     /// two in this direction.
     std::uint64_t sequence = 0;
-    /// Of a step of another call: that one's tag. 0: its own.
+    /// For a step of another call: the tag of that call. 0: its own tag.
     std::uint32_t tag = 0;
 
     bool is_point_to_point() const { return kind == Kind::send || kind == Kind::recv; }
@@ -62,18 +61,18 @@ struct Collective {
     std::size_t bytes() const { return count * size_of(type); }
 };
 
-/// Everything that must be the same on all ranks, in words: "call 7: all_reduce (sum) of 1000
+/// Everything that must be the same on all ranks, as text: "call 7: all_reduce (sum) of 1000
 /// float32", "message 3 from rank 0 to rank 1: 10 int32". Ranks whose texts differ have a mismatch.
 std::string describe(const Collective& collective);
 
-/// What must be the same on all ranks, without the words.
+/// What must be the same on all ranks, in binary.
 bool is_same_call(const Collective& a, const Collective& b);
 
 /// 32 bits of the above. Ranks that disagree thereby use different message tags, so their messages
-/// never meet: a mismatch costs nothing to detect and never becomes wrong numbers.
+/// are never matched: a mismatch costs nothing to detect and never becomes wrong numbers.
 std::uint32_t tag_of(const Collective& collective);
 
-/// What is wrong with it on this rank alone: sizes, pointers, root, peer.
+/// The error that this rank can detect alone: sizes, pointers, root, peer.
 Outcome check(const Collective& collective, int rank, int world_size);
 
 }  // namespace ddprun::groups

@@ -12,12 +12,12 @@
 
 namespace ddprun::groups {
 
-/// The steps of a training loop on a group's GPU: contracts of nccl::Steps. What is enqueued comes
-/// after what is in the group's stream (`Group::use_stream`; null is CUDA's default stream).
-/// Everything throws like `Group::wait`, and one trouble ends the group.
+/// The steps of a training loop on a group's GPU: contracts of nccl::Steps. Work is enqueued behind
+/// the work in the group's stream (`Group::use_stream`; null is CUDA's default stream). Everything
+/// throws like `Group::wait`, and one error ends the group.
 class DeviceSteps {
 public:
-    /// Null where the group's buffers are in the machine's memory.
+    /// Null where the group's buffers are in host memory.
     static std::unique_ptr<DeviceSteps> open(const std::shared_ptr<Group>& group);
 
     DeviceSteps(std::shared_ptr<Group> group, const DeviceAccess& access, void* handle);
@@ -31,9 +31,9 @@ public:
 
     void zero(void* data, std::size_t bytes);
     void copy(void* to, const void* from, std::size_t bytes);
-    /// All ranks' average, in place.
+    /// The average over all ranks, in place.
     void average(float* values, std::size_t count);
-    /// The same, and what travels are 16-bit floats of that type, in `wire`.
+    /// The same, but 16-bit floats of that type are sent, in `wire`.
     void average_as(ElementType type, void* wire, float* values, std::size_t count);
     void finish();
     void clip(float* values, std::size_t count, float max_norm);

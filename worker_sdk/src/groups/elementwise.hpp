@@ -14,7 +14,7 @@ const char* name_of(Op op);
 /// out[i] = a[i] op b[i]; `out` may be `a` or `b`.
 using Combine = void (*)(void* out, const void* a, const void* b, std::size_t count);
 
-/// For averages: the one that sums.
+/// For averages: the sum.
 Combine combiner(ElementType type, Op op);
 
 /// Turns the sum over `world_size` ranks into the average.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker_sdk/src/groups/death_watch.hpp"
+#include "worker_sdk/src/groups/death_reports.hpp"
 
 #include <algorithm>
 #include <sstream>

@@ -2,10 +2,12 @@
 #include "worker_sdk/src/groups/founding.hpp"
 
 #include "worker_sdk/src/environment_names.hpp"
-#include "worker_sdk/src/groups/death_watch.hpp"
+#include "worker_sdk/src/groups/death_reports.hpp"
+#include "worker_sdk/src/groups/failure_monitor.hpp"
 #include "worker_sdk/src/groups/group.hpp"
 #include "worker_sdk/src/groups/host/host_transport.hpp"
 #include "worker_sdk/src/groups/host/hosts.hpp"
+#include "worker_sdk/src/groups/host/peers.hpp"
 #include "worker_sdk/src/groups/nccl_transport.hpp"
 #include "worker_sdk/src/groups/plugin.hpp"
 #include "worker_sdk/src/groups/two_level_transport.hpp"
@@ -38,13 +40,12 @@ std::string address_of(const World& world, const Store& store) {
 
 const DdprunPlugin& gloo() {
     auto loaded = load_plugin("libddprun_gloo.so");
-    if (const auto* trouble = std::get_if<Trouble>(&loaded))
-        throw UsageError(
-            "the cpu backend is not available (built without Gloo?): " + trouble->text);
+    if (const auto* error = std::get_if<GroupError>(&loaded))
+        throw UsageError("the cpu backend is not available (built without Gloo?): " + error->text);
     return *std::get<const DdprunPlugin*>(loaded);
 }
 
-DeathWatch deaths_of(const Founding& founding) {
+DeathReports deaths_of(const Founding& founding) {
     return {founding.world, founding.members};
 }
 
@@ -71,9 +72,26 @@ Group::Settings settings_of(const Founding& founding, Backend backend) {
     return {world.rank, world.world_size, backend, founding.timeout, world.round};
 }
 
-std::shared_ptr<MismatchWatch> watch_of(const Founding& founding) {
-    return std::make_shared<MismatchWatch>(
+std::unique_ptr<DesyncDetector> reports_of(const Founding& founding) {
+    return std::make_unique<DesyncDetector>(
         founding.store, founding.prefix, founding.world.rank, deaths_of(founding));
+}
+
+std::shared_ptr<FailureMonitor> monitor_of(const Founding& founding, FailureMonitor::Way way) {
+    return std::make_shared<FailureMonitor>(
+        FailureMonitor::Settings{way, reports_of(founding), {}});
+}
+
+/// Between GPUs of one host a death is not detected otherwise: their kernels wait for ever. In a
+/// world of one there is no peer to check or to report anything.
+std::shared_ptr<FailureMonitor> monitor_of_gpus(
+    const Founding& founding, const std::optional<Hosts>& hosts) {
+    FailureMonitor::Settings settings{FailureMonitor::Way::gpus, {}, {}};
+    if (hosts) settings.desync = reports_of(founding);
+    if (hosts && hosts->segment())
+        settings.ended_processes =
+            ended_processes_of(hosts->segment(), hosts->all()[hosts->own()], founding.world.rank);
+    return std::make_shared<FailureMonitor>(std::move(settings));
 }
 
 std::shared_ptr<Group> found_over_gloo(Founding founding) {
@@ -82,7 +100,7 @@ std::shared_ptr<Group> found_over_gloo(Founding founding) {
     return Group::create(
         settings_of(founding, Backend::gloo),
         [connect = connect_over_gloo(founding), everybody] { return connect("gloo", everybody); },
-        watch_of(founding),
+        monitor_of(founding, FailureMonitor::Way::gloo),
         founding);
 }
 
@@ -95,55 +113,56 @@ Hosts hosts_of(Founding& founding) {
             founding.prefix,
             world.rank,
             world.world_size);
-    } catch (const Timeout& error) {
-        throw Timeout(text_of({world.rank}) + " could not find its peers: " + error.what());
+    } catch (const Timeout& thrown) {
+        throw Timeout(text_of({world.rank}) + " could not find its peers: " + thrown.what());
     }
 }
 
-/// Between GPUs, also for a world of one: its buffers are where nobody else can reach them.
+/// Between GPUs, also for a world of one: its buffers are in GPU memory, which other backends
+/// cannot access.
 std::shared_ptr<Group> found_over_nccl(Founding founding, std::optional<SplitOff> split) {
     auto loaded = load_nccl_plugin();
-    if (const auto* trouble = std::get_if<Trouble>(&loaded))
-        throw UsageError("the nccl backend is not available: " + trouble->text);
+    if (const auto* error = std::get_if<GroupError>(&loaded))
+        throw UsageError("the nccl backend is not available: " + error->text);
     const auto& plugin = *std::get<const DdprunDevicePlugin*>(loaded);
-    NcclSettings settings{
-        founding.world, founding.store, founding.prefix, founding.timeout, {}, {}, split};
-    if (founding.world.world_size > 1) {
-        settings.hosts = hosts_of(founding);
-        settings.watch = watch_of(founding);
-    }
-    const auto watch = settings.watch;
+    std::optional<Hosts> hosts;
+    if (founding.world.world_size > 1) hosts = hosts_of(founding);
+    const auto monitor = monitor_of_gpus(founding, hosts);
+    const NcclSettings settings{
+        founding.world, founding.store, founding.prefix, founding.timeout, monitor, split};
     return Group::create(
         settings_of(founding, Backend::nccl),
         [&plugin, settings] { return open_nccl_transport(plugin, settings); },
-        watch,
+        monitor,
         founding);
 }
 
-/// Shared memory where ranks share a host, Gloo between hosts. Gloo need not be there when there is
+/// Shared memory where ranks share a host, Gloo between hosts. Gloo is not required when there is
 /// one host.
 std::shared_ptr<Group> found_on_hosts(Founding founding) {
     const auto& world = founding.world;
     const auto hosts = hosts_of(founding);
     if (hosts.all().size() == 1) {
-        const auto open = [hosts, rank = world.rank]() -> Group::Opened {
-            return std::make_unique<HostTransport>(hosts.segment(), rank, hosts.all().front());
+        // In shared memory all ranks detect mismatches and losses at once.
+        const auto monitor = std::make_shared<FailureMonitor>(
+            FailureMonitor::Settings{FailureMonitor::Way::memory, {}, {}});
+        const auto open = [hosts, rank = world.rank, monitor]() -> Group::Opened {
+            return std::make_unique<HostTransport>(
+                hosts.segment(), rank, hosts.all().front(), monitor);
         };
-        // In shared memory mismatches and losses are seen at once, by all.
-        return Group::create(settings_of(founding, Backend::cpu), open, nullptr, founding);
+        return Group::create(settings_of(founding, Backend::cpu), open, monitor, founding);
     }
     TwoLevelTransport::Settings settings;
     settings.rank = world.rank;
     settings.hosts = hosts.all();
     settings.own_host = hosts.own();
     settings.segment = hosts.segment();
-    settings.watch = watch_of(founding);
+    settings.monitor = monitor_of(founding, FailureMonitor::Way::hosts);
     settings.connect = connect_over_gloo(founding);
-    const auto watch = settings.watch;
     return Group::create(
         settings_of(founding, Backend::cpu),
         [settings] { return TwoLevelTransport::open(settings); },
-        watch,
+        settings.monitor,
         founding);
 }
 
@@ -161,11 +180,11 @@ void check_world(const World& world, Backend backend, std::chrono::milliseconds 
         throw UsageError("a world of several ranks needs a store: set master_addr and master_port");
 }
 
-/// Everything the SDK writes into the store for one more group of the whole world.
+/// The key prefix of one more group of the whole world.
 std::string prefix_of_next_group(const World& world, Store& store) {
     const auto round = store_names::round(world.incarnation, world.round, world.restart_count);
     const auto number = store.add(round + "groups/" + std::to_string(world.rank), 1);
-    if (number == 1) DeathWatch(world, {}).ask(store);
+    if (number == 1) DeathReports(world, {}).ask(store);
     return round + "group" + std::to_string(number) + "/";
 }
 

@@ -15,31 +15,32 @@ namespace ddprun::groups {
 
 class Group;
 
-/// What the ranks of a group to be have in common. In the world of a sub-group, rank and size are
-/// the sub-group's.
+/// The configuration of a group that is being created. In the world of a sub-group, rank and size
+/// are the sub-group's.
 struct Founding {
     World world;
     Store store;
-    /// Everything about this group in the store is behind it.
+    /// The prefix of all keys of this group in the store.
     std::string prefix;
     Backend backend = Backend::automatic;
     std::chrono::milliseconds timeout{};
-    /// Its ranks in the world, where it is a sub-group.
+    /// For a sub-group: its ranks in the world.
     std::vector<int> members{};
 };
 
-/// For a group on GPUs that is split off from another, all of whose ranks do so now or stand aside.
+/// For a group on GPUs that is split off from another group, all of whose ranks take part in the
+/// split.
 struct SplitOff {
     void* part = nullptr;
     void* parent = nullptr;
 };
 
 /// Of one more group of the whole world. Ranks create their groups in the same order. Throws
-/// UsageError for a world, or a backend or timeout in it, that cannot be.
+/// UsageError for an invalid world, backend or timeout.
 Founding founding_of_world(
     const World& world, Store store, Backend backend, std::chrono::milliseconds timeout);
 
-/// Finds the peers. Throws; then nobody has taken what `split` has.
+/// Connects to the peers. Throws; then the communicator of `split` is still the caller's.
 std::shared_ptr<Group> found(Founding founding, std::optional<SplitOff> split = {});
 
 }  // namespace ddprun::groups

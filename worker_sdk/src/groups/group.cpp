@@ -17,27 +17,26 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
-/// How often a lane's thread looks for quick tickets that nobody waits for, and after how many
-/// looks in vain it wants to be woken again.
-constexpr auto between_looks_for_quick_ones = 1ms;
+/// After so many checks without a quick ticket a lane's thread stops polling and sleeps until
+/// woken.
 constexpr int looks_in_vain = 100;
 
-/// An exception, out of memory say, is a trouble too: who waits must hear of the end.
+/// An exception (out of memory, for example) is an error too: waiting threads must see the end.
 template <class Call>
 Outcome guarded(const Call& call) {
     try {
         return call();
-    } catch (const std::exception& error) {
-        return Trouble{Trouble::Kind::other, error.what()};
+    } catch (const std::exception& thrown) {
+        return GroupError{GroupError::Kind::other, thrown.what()};
     }
 }
 
-/// With the call that it happened in.
-Trouble placed(const Collective& collective, Trouble trouble) {
-    if (trouble.kind == Trouble::Kind::mismatch) return trouble;
-    if (trouble.kind == Trouble::Kind::timeout) trouble.operation = describe(collective);
-    trouble.text = describe(collective) + ": " + trouble.text;
-    return trouble;
+/// The error with the call in which it happened.
+GroupError placed(const Collective& collective, GroupError error) {
+    if (error.kind == GroupError::Kind::mismatch) return error;
+    if (error.kind == GroupError::Kind::timeout) error.operation = describe(collective);
+    error.text = describe(collective) + ": " + error.text;
+    return error;
 }
 
 }  // namespace
@@ -45,10 +44,14 @@ Trouble placed(const Collective& collective, Trouble trouble) {
 std::shared_ptr<Group> Group::create(
     Settings settings,
     std::function<Opened()> open,
-    std::shared_ptr<MismatchWatch> watch,
+    std::shared_ptr<FailureMonitor> monitor,
     std::optional<Founding> founding) {
     auto group = std::make_shared<Group>(settings);
-    group->watch_ = std::move(watch);
+    if (monitor) group->monitor_ = std::move(monitor);
+    group->monitor_->at_verdict(
+        [raw = group.get()](const Collective& collective, const GroupError& verdict) {
+            raw->abort(placed(collective, verdict));
+        });
     group->founding_ = std::move(founding);
     auto* raw = group.get();
     group->lanes_.front().thread =
@@ -56,7 +59,7 @@ std::shared_ptr<Group> Group::create(
 
     std::unique_lock lock(group->mutex_);
     group->work_done_.wait(lock, [&] { return group->is_open_ || group->dead_; });
-    if (group->dead_) throw_trouble(*group->dead_, settings.round);
+    if (group->dead_) throw_error(*group->dead_, settings.round);
     return group;
 }
 
@@ -64,7 +67,9 @@ std::shared_ptr<Group> Group::create_alone() {
     return std::make_shared<Group>(Settings{});
 }
 
-Group::Group(Settings settings) : settings_(settings) {}
+Group::Group(Settings settings)
+    : settings_(settings),
+      monitor_(std::make_shared<FailureMonitor>(FailureMonitor::Settings{})) {}
 
 Group::~Group() {
     {
@@ -75,6 +80,7 @@ Group::~Group() {
         lane.changed.notify_all();
     for (auto& lane : lanes_)
         if (lane.thread.joinable()) lane.thread.join();
+    monitor_->stop();
 }
 
 Lane& Group::lane_of(const Collective& collective) {
@@ -95,8 +101,8 @@ void Group::launch(Collective collective, Ticket& ticket) {
     collective.sequence = count + 1;
     collective.stream = stream_;
     if (const auto wrong = check(collective, settings_.rank, settings_.world_size))
-        throw_trouble(*wrong, settings_.round);
-    if (dead_) throw_trouble(*dead_, settings_.round);
+        throw_error(*wrong, settings_.round);
+    if (dead_) throw_error(*dead_, settings_.round);
     ticket.collective = collective;
     if (!transport_) {
         perform_together({collective});
@@ -118,29 +124,29 @@ void Group::launch(Collective collective, Ticket& ticket) {
     wake(lane);
 }
 
-/// Of what begins then, which only the next one can, only the end is left to wait for. What makes
-/// no sense on this rank is thrown.
+/// Begins the ticket if it is the next one; then only its end remains to be waited for. A usage
+/// error is thrown.
 void Group::begin(std::unique_lock<std::mutex>& lock, Ticket& ticket, bool is_next) {
     const auto transport = transport_;
     lock.unlock();
     auto outcome = guarded([&]() -> Outcome {
         if (ticket.collective.stream)
-            if (auto trouble = transport->follow(ticket.collective)) return trouble;
+            if (auto error = transport->follow(ticket.collective)) return error;
         if (!is_next) return {};
         auto begun = transport->begin(ticket.collective);
-        if (auto* trouble = std::get_if<Trouble>(&begun)) return std::move(*trouble);
+        if (auto* error = std::get_if<GroupError>(&begun)) return std::move(*error);
         ticket.has_begun = std::get<bool>(begun);
         return {};
     });
-    if (outcome && outcome->kind == Trouble::Kind::usage)
-        throw_trouble(placed(ticket.collective, std::move(*outcome)), settings_.round);
+    if (outcome && outcome->kind == GroupError::Kind::usage)
+        throw_error(placed(ticket.collective, std::move(*outcome)), settings_.round);
     if (outcome) outcome = end_by(ticket.collective, std::move(*outcome), *transport);
     lock.lock();
     if (ticket.has_begun) ticket.is_quick = true;
     if (outcome) finish(ticket, std::move(outcome));
 }
 
-/// Nobody, for a quick one, while the lane's thread looks by itself.
+/// For a quick ticket no thread is woken while the lane's thread is polling.
 void Group::wake(Lane& lane) {
     if (lane.queue.empty()) return;
     if (!lane.queue.front()->is_quick || !lane.is_looking) lane.changed.notify_one();
@@ -151,13 +157,14 @@ bool Group::is_done(const Ticket& ticket) const {
     return ticket.is_done;
 }
 
-void Group::abort(Trouble why) {
+void Group::abort(GroupError why) {
     std::shared_ptr<Transport> transport;
     {
         const std::lock_guard lock(mutex_);
         if (!dead_) dead_ = std::move(why);
         transport = transport_;
     }
+    monitor_->note_abort();
     for (auto& lane : lanes_)
         lane.changed.notify_all();
     if (transport) transport->abort();
@@ -186,18 +193,16 @@ void Group::perform_beside_queue(const std::function<Outcome()>& call) {
         while (!dead_ && may_perform(lane) && lane.queue.front()->has_begun)
             perform_front(lock, lane, settings_.timeout);
         work_done_.wait(lock, [&] { return dead_ || (lane.queue.empty() && !lane.current); });
-        if (dead_) throw_trouble(*dead_, settings_.round);
+        if (dead_) throw_error(*dead_, settings_.round);
     }
     auto outcome = call();
     if (!outcome) return;
-    const bool may_have_a_reason =
-        outcome->kind == Trouble::Kind::peer_lost || outcome->kind == Trouble::Kind::timeout;
-    if (may_have_a_reason && watch_) outcome = watch_->agreed(std::move(*outcome));
-    // What makes no sense on this rank, or is not there, does no harm to the others.
-    if (outcome->kind == Trouble::Kind::usage) throw_trouble(*outcome, settings_.round);
+    outcome = monitor_->explain({}, std::move(*outcome));
+    // A usage error or a missing feature of this rank does not affect the others.
+    if (outcome->kind == GroupError::Kind::usage) throw_error(*outcome, settings_.round);
     abort(std::move(*outcome));
     const std::lock_guard lock(mutex_);
-    throw_trouble(*dead_, settings_.round);
+    throw_error(*dead_, settings_.round);
 }
 
 int Group::device() const {
@@ -218,12 +223,12 @@ bool Group::open_transport(const std::function<Opened()>& open) {
     Opened opened;
     try {
         opened = open();
-    } catch (const std::exception& error) {  // whoever makes the group waits for a word
-        opened = Trouble{Trouble::Kind::other, error.what()};
+    } catch (const std::exception& thrown) {  // the creator of the group waits for the result
+        opened = GroupError{GroupError::Kind::other, thrown.what()};
     }
     const std::lock_guard lock(mutex_);
-    if (auto* trouble = std::get_if<Trouble>(&opened)) {
-        dead_ = std::move(*trouble);
+    if (auto* error = std::get_if<GroupError>(&opened)) {
+        dead_ = std::move(*error);
     } else {
         transport_ = std::get<std::unique_ptr<Transport>>(std::move(opened));
         is_open_ = true;
@@ -237,14 +242,14 @@ void Group::work_through(Lane& lane) {
     std::optional<std::uint64_t> begun_when_seen;
     while (await_ticket(lock, lane, begun_when_seen)) {
         perform_front(lock, lane, settings_.timeout);
-        // Nobody has waited for the next one all the while.
+        // No thread has waited for the next one meanwhile: it counts as seen.
         begun_when_seen.reset();
         if (!lane.queue.empty()) begun_when_seen = lane.begun_count;
     }
 }
 
-/// False when the group is closing and nothing is left. A quick ticket has to be seen twice: how
-/// many had left the queue then is in `begun_when_seen`.
+/// False when the group is closing and nothing is left. A quick ticket is taken only when it is
+/// seen twice: `begun_when_seen` is how many tickets had left the queue the first time.
 bool Group::await_ticket(
     std::unique_lock<std::mutex>& lock, Lane& lane, std::optional<std::uint64_t>& begun_when_seen) {
     auto launched_when_seen = count_of({});
@@ -264,7 +269,7 @@ bool Group::await_ticket(
             lane.changed.wait(lock);
             continue;
         }
-        lane.changed.wait_for(lock, between_looks_for_quick_ones);
+        lane.changed.wait_for(lock, waiting_times::quick_call_check_interval);
         const bool is_busy = launched_when_seen != launched_count_;
         launched_when_seen = launched_count_;
         looks = is_busy ? 0 : looks + 1;
@@ -273,13 +278,12 @@ bool Group::await_ticket(
     return !lane.queue.empty();
 }
 
-/// Requires: nobody else is performing in this lane, and it has a ticket.
+/// Requires: no other thread is performing in this lane, and it has a ticket.
 void Group::perform_front(std::unique_lock<std::mutex>& lock, Lane& lane, milliseconds timeout) {
     auto& ticket = *lane.queue.front();
     lane.queue.pop_front();
     ++lane.begun_count;
     lane.current = ticket.collective;
-    lane.broken_since.reset();
     lock.unlock();
     auto outcome = run(ticket, timeout);
     lock.lock();
@@ -290,10 +294,10 @@ void Group::perform_front(std::unique_lock<std::mutex>& lock, Lane& lane, millis
 
 /// Requires: the mutex.
 void Group::finish(Ticket& ticket, Outcome outcome) {
-    // Of several reasons the first counts: an abort makes the collective fail as well.
+    // The first of several errors counts: an abort makes the collective fail as well.
     if (outcome && !dead_) dead_ = outcome;
     if (outcome) ticket.outcome = dead_;
-    ticket.is_done = true;  // from here on it may be gone
+    ticket.is_done = true;  // from here on its owner may destroy it
     work_done_.notify_all();
 }
 
@@ -303,7 +307,7 @@ Outcome Group::run(const Ticket& ticket, milliseconds timeout) {
     {
         const std::lock_guard lock(mutex_);
         was_dead = dead_.has_value();
-        // What has begun uses its buffers until the transport says that it does not.
+        // A call that has begun uses its buffers until `run` returns.
         if (was_dead && !ticket.has_begun) return dead_;
         transport = transport_;
     }
@@ -312,26 +316,13 @@ Outcome Group::run(const Ticket& ticket, milliseconds timeout) {
     return end_by(ticket.collective, std::move(*outcome), *transport);
 }
 
-Outcome Group::end_by(const Collective& collective, Trouble trouble, Transport& transport) {
-    auto outcome = guarded([&]() -> Outcome { return explain(collective, std::move(trouble)); });
-    transport.abort();  // tells the peers, which may be waiting for us
+Outcome Group::end_by(const Collective& collective, GroupError error, Transport& transport) {
+    auto outcome = guarded([&]() -> Outcome {
+        const FailureMonitor::Wait wait{queue_of(collective), Clock::now(), collective};
+        return placed(collective, monitor_->explain(wait, std::move(error)));
+    });
+    transport.abort();  // makes the peers fail too, which may be waiting for this rank
     return outcome;
-}
-
-Trouble Group::explain(const Collective& collective, Trouble trouble) {
-    const bool may_have_a_reason =
-        trouble.kind == Trouble::Kind::peer_lost || trouble.kind == Trouble::Kind::timeout;
-    if (may_have_a_reason && watch_) trouble = watch_->agreed(std::move(trouble));
-    return placed(collective, std::move(trouble));
-}
-
-void Group::look_for_mismatch(std::unique_lock<std::mutex>& lock, Lane& lane) {
-    if (!watch_ || !lane.current) return;
-    const auto collective = *lane.current;
-    lock.unlock();
-    auto found = watch_->look(collective);
-    if (found) abort(placed(collective, std::move(*found)));
-    lock.lock();
 }
 
 Founding Group::founding_of(const std::vector<int>& ranks) {

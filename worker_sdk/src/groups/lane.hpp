@@ -3,7 +3,6 @@
 
 #include "worker_sdk/src/groups/collective.hpp"
 
-#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -12,8 +11,8 @@
 
 namespace ddprun::groups {
 
-/// One launched collective, in the memory of whoever launched it and waits for it. Guarded by its
-/// group's mutex.
+/// One launched collective, in the memory of the caller, which waits for it. Guarded by its group's
+/// mutex.
 struct Ticket {
     Ticket() = default;
     Ticket(const Ticket&) = delete;
@@ -27,19 +26,17 @@ struct Ticket {
 };
 
 /// One of a group's queues: collectives, sends, receives. Its tickets are performed in order, one
-/// at a time, by its thread or by who waits for the ticket at the front. Guarded by its group's
-/// mutex.
+/// at a time, by its thread or by the thread that waits for the ticket at the front. Guarded by its
+/// group's mutex.
 struct Lane {
     std::condition_variable changed;
     std::deque<Ticket*> queue;
     std::optional<Collective> current;
-    /// Of those in the queue and the current one, how many had not begun when they were launched.
+    /// How many of the queued tickets and the current one had not begun when they were launched.
     int not_begun_count = 0;
     /// How many tickets have left the queue.
     std::uint64_t begun_count = 0;
-    /// When a connection was first seen broken during `current`.
-    std::optional<std::chrono::steady_clock::time_point> broken_since;
-    /// The thread looks at the queue once in a while by itself.
+    /// The thread polls the queue.
     bool is_looking = false;
     std::thread thread;
 };

@@ -108,13 +108,13 @@ public:
         return meeting_->run(rank_, collective, timeout);
     }
     void abort() override { meeting_->fail(lost()); }
-    bool is_broken() override { return false; }  // `run` learns of it at once
+    bool is_broken() override { return false; }  // `run` detects it at once
 
 private:
-    Trouble lost() const {
-        Trouble trouble{Trouble::Kind::peer_lost, text_of({rank_}) + " left the group"};
-        trouble.ranks = {rank_};
-        return trouble;
+    GroupError lost() const {
+        GroupError error{GroupError::Kind::peer_lost, text_of({rank_}) + " left the group"};
+        error.ranks = {rank_};
+        return error;
     }
 
     std::shared_ptr<Loopback> meeting_;
@@ -188,16 +188,16 @@ Outcome Loopback::await(
     changed_.wait_for(lock, timeout, [&] { return is_done() || dead_; });
     if (is_done()) return {};
     if (!dead_)
-        dead_ = Trouble{
-            Trouble::Kind::timeout,
+        dead_ = GroupError{
+            GroupError::Kind::timeout,
             "not all ranks came within " + std::to_string(timeout.count()) + " ms"};
     changed_.notify_all();
     return dead_;
 }
 
-void Loopback::fail(Trouble trouble) {
+void Loopback::fail(GroupError error) {
     const std::lock_guard lock(mutex_);
-    if (!dead_) dead_ = std::move(trouble);
+    if (!dead_) dead_ = std::move(error);
     changed_.notify_all();
 }
 

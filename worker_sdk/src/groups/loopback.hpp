@@ -13,23 +13,23 @@
 
 namespace ddprun::groups {
 
-/// Performs a collective on the buffers of all ranks, which lie in this process. `calls` are
-/// theirs, by rank, and are the same call.
+/// Performs a collective on the buffers of all ranks, which are in this process. `calls` has the
+/// call of each rank, by rank; they are equal but for the buffers.
 void perform_together(const std::vector<Collective>& calls);
 
-/// Where the ranks of a loopback group meet, all of them threads of one process. The last to arrive
-/// performs the collective, combining in the order of ranks. The oracle of the tests. Mismatches
-/// are seen at once.
+/// The rendezvous of the ranks of a loopback group, all of them threads of one process. The last to
+/// arrive performs the collective, combining in the order of ranks. The oracle of the tests.
+/// Mismatches are detected at once.
 class Loopback {
 public:
     explicit Loopback(int world_size);
 
-    /// One rank's end. Keeps the meeting place alive.
+    /// One rank's end. Shares ownership of the rendezvous.
     static std::unique_ptr<Transport> transport(std::shared_ptr<Loopback> meeting, int rank);
 
 private:
     class End;
-    /// The two ends of one message, as far as they have come.
+    /// The two ends of one message, as far as they have arrived.
     struct Message {
         std::optional<Collective> here;
         std::uint64_t moved_count = 0;
@@ -41,7 +41,7 @@ private:
     template <class Done>
     Outcome await(
         std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout, Done is_done);
-    void fail(Trouble trouble);
+    void fail(GroupError error);
 
     std::mutex mutex_;
     std::condition_variable changed_;
@@ -49,7 +49,7 @@ private:
     std::size_t arrived_count_ = 0;
     std::uint64_t performed_count_ = 0;
     std::map<std::pair<int, int>, Message> messages_;  // by sender and receiver
-    std::optional<Trouble> dead_;
+    std::optional<GroupError> dead_;
 };
 
 }  // namespace ddprun::groups

@@ -12,7 +12,7 @@ namespace ddprun::groups {
 
 namespace {
 
-/// Pages in use, for as long as it lives.
+/// Owns pages in use.
 class Pages {
 public:
     Pages(std::shared_ptr<Arena> arena, std::size_t bytes)
@@ -47,7 +47,7 @@ struct Allocations {
     std::map<void*, std::unique_ptr<Pages>> all;
 };
 
-/// Never destroyed: a program may free in its last moments.
+/// Never destroyed: a program may free memory while it exits.
 Allocations& allocations() {
     static auto* const instance = new Allocations;
     return *instance;

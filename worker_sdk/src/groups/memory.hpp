@@ -8,10 +8,10 @@
 
 namespace ddprun::groups {
 
-/// Zeroed pages: the arena's, or ordinary ones where it has no more or there is none. It is known
-/// by its address alone, as C wants it, and keeps its arena. Throws std::bad_alloc.
+/// Zeroed pages: the arena's, or ordinary ones where it is exhausted or there is none. Identified
+/// by the address alone, as the C API requires; keeps its arena alive. Throws std::bad_alloc.
 void* allocate(std::shared_ptr<Arena> arena, std::size_t bytes);
-/// What is no memory of ours is left alone.
+/// Ignores memory that was not allocated here.
 void deallocate(void* memory);
 
 }  // namespace ddprun::groups

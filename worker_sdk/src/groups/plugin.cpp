@@ -4,6 +4,7 @@
 #include "ddprun/error.hpp"
 #include "worker_sdk/src/environment_names.hpp"
 #include "worker_sdk/src/sanitizers.hpp"
+#include "worker_sdk/src/waiting_times.hpp"
 
 #include <climits>
 
@@ -24,11 +25,8 @@ using namespace std::chrono_literals;
 using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 
-/// To one peer that has already said where it listens.
-constexpr milliseconds longest_connect = 10s;
-
-/// DEEPBIND: the plugin's symbols before all others, so that its Gloo calls itself and not the one
-/// in libtorch. Sanitizers replace malloc and refuse it.
+/// DEEPBIND: the plugin's symbols take precedence, so that its Gloo calls itself and not the one in
+/// libtorch. Sanitizers replace malloc and refuse the flag.
 constexpr int open_flags = RTLD_NOW | RTLD_LOCAL | (is_sanitized ? 0 : RTLD_DEEPBIND);
 
 std::string folder_of_program() {
@@ -52,27 +50,27 @@ std::vector<std::string> candidates(const std::string& name) {
     return paths;
 }
 
-/// Remembers what the store threw while C code was between it and us.
+/// Keeps the store's exception while C code is on the call stack.
 struct StoreBridge {
     Store store;
     std::string prefix;
-    DeathWatch deaths;
+    DeathReports deaths;
     std::chrono::steady_clock::time_point deadline;
-    std::optional<Trouble> trouble;
+    std::optional<GroupError> error;
 
     template <class Call>
     int guarded(Call call) {
         try {
             call();
             return 0;
-        } catch (const Timeout& error) {
-            trouble = Trouble{Trouble::Kind::timeout, error.what()};
-        } catch (const PeerLost& error) {
-            trouble = Trouble{Trouble::Kind::peer_lost, error.what(), error.ranks()};
-        } catch (const std::exception& error) {
-            trouble = Trouble{Trouble::Kind::peer_lost, error.what()};
+        } catch (const Timeout& thrown) {
+            error = GroupError{GroupError::Kind::timeout, thrown.what()};
+        } catch (const PeerLost& thrown) {
+            error = GroupError{GroupError::Kind::peer_lost, thrown.what(), thrown.ranks()};
+        } catch (const std::exception& thrown) {
+            error = GroupError{GroupError::Kind::peer_lost, thrown.what()};
         }
-        return static_cast<int>(trouble->kind);
+        return static_cast<int>(error->kind);
     }
 
     milliseconds time_left() const {
@@ -98,10 +96,10 @@ int bridge_get(
     });
 }
 
-Trouble trouble_from(const DdprunReport& report) {
-    Trouble trouble{static_cast<Trouble::Kind>(report.kind), report.text};
-    trouble.ranks.assign(report.ranks, report.ranks + report.rank_count);
-    return trouble;
+GroupError error_from(const DdprunReport& report) {
+    GroupError error{static_cast<GroupError::Kind>(report.kind), report.text};
+    error.ranks.assign(report.ranks, report.ranks + report.rank_count);
+    return error;
 }
 
 /// Whether this rank has a result of `collective`.
@@ -134,7 +132,7 @@ public:
         call.count = collective.count;
         call.timeout_ms = timeout.count();
         DdprunReport report{};
-        if (plugin_.run(handle_, &call, &report) != 0) return trouble_from(report);
+        if (plugin_.run(handle_, &call, &report) != 0) return error_from(report);
         if (collective.is_reduction() && collective.op == Op::average &&
             gets_result(collective, rank_))
             divide(collective.data, collective.count, collective.type, world_size_);
@@ -153,7 +151,7 @@ private:
 
 }  // namespace
 
-std::variant<void*, Trouble> load_plugin_entry(const std::string& name, const char* entry_name) {
+std::variant<void*, GroupError> load_plugin_entry(const std::string& name, const char* entry_name) {
     std::string tried;
     for (const auto& path : candidates(name)) {
         void* library = ::dlopen(path.c_str(), open_flags);
@@ -165,40 +163,41 @@ std::variant<void*, Trouble> load_plugin_entry(const std::string& name, const ch
         if (void* const entry = ::dlsym(library, entry_name)) return entry;
         tried += "\n  " + path + ": not a plugin of ddprun";
     }
-    return Trouble{Trouble::Kind::usage, name + " cannot be opened; tried:" + tried};
+    return GroupError{GroupError::Kind::usage, name + " cannot be opened; tried:" + tried};
 }
 
-Trouble of_another_version(const std::string& name) {
-    return {Trouble::Kind::usage, name + " belongs to another version of ddprun"};
+GroupError of_another_version(const std::string& name) {
+    return {GroupError::Kind::usage, name + " belongs to another version of ddprun"};
 }
 
-std::variant<const DdprunPlugin*, Trouble> load_plugin(const std::string& name) {
+std::variant<const DdprunPlugin*, GroupError> load_plugin(const std::string& name) {
     auto loaded = load_plugin_entry(name, plugin_entry_name);
-    if (auto* trouble = std::get_if<Trouble>(&loaded)) return *trouble;
+    if (auto* error = std::get_if<GroupError>(&loaded)) return *error;
     const auto* plugin = reinterpret_cast<DdprunPluginEntry>(std::get<void*>(loaded))();
     if (plugin->version != plugin_version) return of_another_version(name);
     return plugin;
 }
 
-std::variant<std::unique_ptr<Transport>, Trouble> open_plugin_transport(
+std::variant<std::unique_ptr<Transport>, GroupError> open_plugin_transport(
     const DdprunPlugin& plugin, PluginSettings settings) {
     StoreBridge bridge{settings.store, settings.prefix, settings.deaths, settings.deadline, {}};
     DdprunOpen open{};
     open.rank = settings.rank;
     open.world_size = settings.world_size;
     open.address = settings.address.c_str();
-    // Gloo takes five times what it is given.
-    open.connect_timeout_ms = (std::min(longest_connect, bridge.time_left()) / 5).count() + 1;
+    // Gloo multiplies this timeout by five.
+    open.connect_timeout_ms =
+        (std::min(waiting_times::gloo_connect_timeout, bridge.time_left()) / 5).count() + 1;
     open.store = {&bridge, bridge_set, bridge_get};
 
     DdprunReport report{};
     if (void* handle = plugin.open(&open, &report))
         return std::make_unique<PluginTransport>(
             plugin, handle, settings.rank, settings.world_size);
-    auto trouble = bridge.trouble ? *bridge.trouble : trouble_from(report);
-    trouble.text = "rank " + std::to_string(settings.rank) + " at " + settings.address +
-                   " could not connect to its peers: " + trouble.text;
-    return trouble;
+    auto error = bridge.error ? *bridge.error : error_from(report);
+    error.text = "rank " + std::to_string(settings.rank) + " at " + settings.address +
+                 " could not connect to its peers: " + error.text;
+    return error;
 }
 
 }  // namespace ddprun::groups

@@ -4,21 +4,21 @@
 #include <cstddef>
 #include <cstdint>
 
-/// The border between the SDK and a transport plugin: plain C, so that neither side's C++ library,
-/// exceptions or symbols meet the other's. No exception crosses it in either direction. Texts are
-/// cut to fit a Report.
+/// The ABI between the SDK and a transport plugin: plain C, so that neither side depends on the
+/// other's C++ library, exceptions or symbols. No exception crosses it in either direction. Texts
+/// are cut to fit a Report.
 extern "C" {
 
 struct DdprunReport {
-    int kind;  ///< a groups::Trouble::Kind; 0 when all is well
+    int kind;  ///< a groups::GroupError::Kind; 0 for success
     char text[512];
-    /// The ranks that are lost, as far as they are known and fit.
+    /// The lost ranks, as far as they are known and fit.
     std::int32_t rank_count;
     std::int32_t ranks[32];
 };
 
-/// The store, as the plugin sees it. Functions return 0, or a Trouble::Kind after which the plugin
-/// gives up opening; what went wrong is remembered on the SDK's side.
+/// The store, as the plugin sees it. Functions return 0, or a GroupError::Kind after which the
+/// plugin stops opening; the SDK's side keeps the error.
 struct DdprunStore {
     void* self;
     int (*set)(void* self, const char* key, const char* data, std::size_t bytes);
@@ -35,7 +35,7 @@ struct DdprunOpen {
     int world_size;
     /// Numeric address of this machine to listen on and connect from.
     const char* address;
-    /// For connecting to one peer that is known to be there.
+    /// For connecting to one peer that has published its address.
     std::int64_t connect_timeout_ms;
     DdprunStore store;
 };
@@ -52,9 +52,9 @@ struct DdprunCollective {
     void* data;
     std::size_t count;
     std::int64_t timeout_ms;
-    /// Of a transport between GPUs: the CUDA stream whose work comes first, or null.
+    /// Of a transport between GPUs: the CUDA stream whose work precedes this collective, or null.
     void* stream;
-    /// Of a transport between GPUs: buffers are in the machine's memory, and no stream comes first.
+    /// Of a transport between GPUs: buffers are in host memory, and there is no stream.
     int is_on_host;
 };
 
@@ -62,8 +62,7 @@ struct DdprunPlugin {
     std::uint32_t version;  ///< groups::plugin_version of the headers it was built with
     /// A connected transport, or null and a report.
     void* (*open)(const DdprunOpen* settings, DdprunReport* report);
-    /// Contracts of groups::Transport, also which calls may come at the same time. `run` returns
-    /// report->kind.
+    /// Contracts of groups::Transport, also about concurrent calls. `run` returns report->kind.
     int (*run)(void* transport, const DdprunCollective* collective, DdprunReport* report);
     void (*abort)(void* transport);
     int (*is_broken)(void* transport);

@@ -12,7 +12,7 @@ namespace ddprun::groups {
 
 namespace {
 
-/// What a rank wants to be in.
+/// The color and key of a rank.
 struct Wish {
     std::int32_t color;
     std::int32_t key;
@@ -43,8 +43,8 @@ std::vector<int> members_of(int color, const std::vector<Wish>& wishes) {
     return members;
 }
 
-/// This rank's part on the GPU. Each part is known by its lowest rank, and who wants to be in none
-/// is one by itself: NCCL does not bear ranks without a color.
+/// This rank's part on the GPU. Each part is identified by its lowest rank, and a rank that is in
+/// none forms a part by itself: NCCL may crash on ranks without a color (communicators.hpp).
 void* split_on_gpu(Group& group, const DeviceAccess& access, const std::vector<int>& members) {
     const int own_rank = group.settings().rank;
     const auto own = std::find(members.begin(), members.end(), own_rank);

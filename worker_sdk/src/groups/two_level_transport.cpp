@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/groups/two_level_transport.hpp"
 
+#include "worker_sdk/src/waiting_times.hpp"
+
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 namespace ddprun::groups {
@@ -14,15 +15,6 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using namespace std::chrono_literals;
 
-/// Who waits for another host waits longer than ranks of one host for each other, who see whom they
-/// wait for and tell it; and who waits for its leader waits longer still.
-constexpr milliseconds grace_for_hosts = 1s;
-constexpr milliseconds grace_for_leaders = 3s;
-/// Who gives up breaks its connections: so long the others wait for it to say why.
-constexpr milliseconds patience_for_a_reason = 1s;
-constexpr milliseconds shortest_pause = 20ms;
-constexpr milliseconds longest_pause = 200ms;
-
 int index_of(const std::vector<int>& ranks, int rank) {
     return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
 }
@@ -33,10 +25,10 @@ TwoLevelTransport::Opened TwoLevelTransport::open(Settings settings) {
     std::unique_ptr<TwoLevelTransport> transport(new TwoLevelTransport(std::move(settings)));
     if (!transport->is_leader()) return transport;
     auto leaders = transport->way("leaders", transport->leaders_);
-    if (auto* trouble = std::get_if<Trouble>(&leaders)) {
-        auto agreed = transport->settings_.watch->agreed(std::move(*trouble));
-        if (transport->host_) transport->host_->fail(agreed);
-        return agreed;
+    if (auto* error = std::get_if<GroupError>(&leaders)) {
+        auto reason = transport->settings_.monitor->explain({}, std::move(*error));
+        if (transport->host_) transport->host_->fail(reason);
+        return reason;
     }
     return transport;
 }
@@ -49,7 +41,10 @@ TwoLevelTransport::TwoLevelTransport(Settings settings) : settings_(std::move(se
     std::sort(everybody_.begin(), everybody_.end());
     if (settings_.segment)
         host_ = std::make_unique<HostTransport>(
-            settings_.segment, index_of(own_ranks(), settings_.rank), own_ranks());
+            settings_.segment,
+            index_of(own_ranks(), settings_.rank),
+            own_ranks(),
+            settings_.monitor);
 }
 
 Outcome TwoLevelTransport::run(const Collective& collective, milliseconds timeout) {
@@ -76,8 +71,8 @@ Outcome TwoLevelTransport::all_reduce(const Collective& collective, milliseconds
     auto step = sum;
     step.kind = Kind::reduce;
     step.root = 0;
-    if (auto trouble = here(step, collective, timeout)) return trouble;
-    if (auto trouble = between_leaders(sum, collective, timeout)) return trouble;
+    if (auto error = here(step, collective, timeout)) return error;
+    if (auto error = between_leaders(sum, collective, timeout)) return error;
     if (is_leader() && collective.op == Op::average)
         divide(
             collective.data,
@@ -93,10 +88,10 @@ Outcome TwoLevelTransport::broadcast(const Collective& collective, milliseconds 
     auto step = collective;
     if (root_host == settings_.own_host) {
         step.root = index_of(own_ranks(), collective.root);
-        if (auto trouble = here(step, collective, timeout)) return trouble;
+        if (auto error = here(step, collective, timeout)) return error;
     }
     step.root = static_cast<int>(root_host);
-    if (auto trouble = between_leaders(step, collective, timeout)) return trouble;
+    if (auto error = between_leaders(step, collective, timeout)) return error;
     if (root_host == settings_.own_host) return {};
     step.root = 0;
     return from_leader(step, collective, timeout);
@@ -112,13 +107,13 @@ Outcome TwoLevelTransport::reduce_scatter(const Collective& collective, millisec
     step.kind = Kind::reduce;
     step.root = 0;
     step.count = collective.count * everybody_.size();
-    step.data = const_cast<void*>(collective.input);  // who is no root of a reduce only gives
+    step.data = const_cast<void*>(collective.input);  // a non-root rank of a reduce only sends
     if (is_leader()) {
         const auto* input = static_cast<const std::byte*>(collective.input);
         sums.assign(input, input + step.bytes());
         step.data = sums.data();
     }
-    if (auto trouble = here(step, collective, timeout)) return trouble;
+    if (auto error = here(step, collective, timeout)) return error;
 
     // Of all ranks: the parts of this host.
     std::vector<std::byte> own;
@@ -129,7 +124,7 @@ Outcome TwoLevelTransport::reduce_scatter(const Collective& collective, millisec
         own.resize(between.bytes());
         between.input = sums.data();
         between.data = own.data();
-        if (auto trouble = between_leaders(between, collective, timeout)) return trouble;
+        if (auto error = between_leaders(between, collective, timeout)) return error;
         if (collective.op == Op::average)
             divide(own.data(), between.count, collective.type, static_cast<int>(everybody_.size()));
     }
@@ -150,8 +145,8 @@ std::size_t TwoLevelTransport::largest_host() const {
     return largest;
 }
 
-/// A part for each rank, in the order of ranks, becomes one for each host, all equally large, with
-/// the parts of its ranks.
+/// Rearranges one part for each rank, in the order of ranks, into one part for each host, all of
+/// equal size, with the parts of its ranks.
 std::vector<std::byte> TwoLevelTransport::by_host(
     const std::vector<std::byte>& by_rank, std::size_t part_bytes) const {
     const auto host_bytes = largest_host() * part_bytes;
@@ -166,8 +161,8 @@ std::vector<std::byte> TwoLevelTransport::by_host(
 }
 
 Outcome TwoLevelTransport::barrier(const Collective& collective, milliseconds timeout) {
-    if (auto trouble = here(collective, collective, timeout)) return trouble;
-    if (auto trouble = between_leaders(collective, collective, timeout)) return trouble;
+    if (auto error = here(collective, collective, timeout)) return error;
+    if (auto error = between_leaders(collective, collective, timeout)) return error;
     return from_leader(collective, collective, timeout);
 }
 
@@ -189,10 +184,10 @@ Outcome TwoLevelTransport::here(
     return host_->run_step(step, whole, timeout);
 }
 
-/// The leader has already what it gives, and waits for nobody but its own ranks.
+/// The leader already has its input, and waits only for its own ranks.
 Outcome TwoLevelTransport::from_leader(
     const Collective& step, const Collective& whole, milliseconds timeout) {
-    return here(step, whole, is_leader() ? timeout : timeout + grace_for_leaders);
+    return here(step, whole, is_leader() ? timeout : timeout + waiting_times::leader_grace);
 }
 
 Outcome TwoLevelTransport::between_leaders(
@@ -211,48 +206,28 @@ Outcome TwoLevelTransport::over(
     milliseconds timeout) {
     auto opened = way(name, ranks);
     Outcome outcome;
-    if (auto* trouble = std::get_if<Trouble>(&opened)) {
-        outcome = std::move(*trouble);
+    if (auto* error = std::get_if<GroupError>(&opened)) {
+        outcome = std::move(*error);
     } else {
-        outcome =
-            std::get<std::shared_ptr<Transport>>(opened)->run(step, timeout + grace_for_hosts);
+        outcome = std::get<std::shared_ptr<Transport>>(opened)->run(
+            step, timeout + waiting_times::other_host_grace);
         if (!outcome) return {};
         for (auto& rank : outcome->ranks)
             rank = ranks[static_cast<std::size_t>(rank)];
         if (!outcome->ranks.empty()) outcome->text = "lost " + text_of(outcome->ranks);
-        if (outcome->kind == Trouble::Kind::peer_lost && has_waited(outcome->ranks, whole))
-            await_reason();
     }
-    if (outcome->kind == Trouble::Kind::timeout && outcome->ranks.empty())
-        name_the_late(*outcome, ranks, whole);
-    // The ranks of this host wait in memory and see nothing of Gloo.
-    outcome = settings_.watch->agreed(std::move(*outcome));
+    // The ranks of this host wait in shared memory and have no Gloo connection.
+    outcome = settings_.monitor->explain(
+        {queue_of(whole), Clock::now(), whole}, std::move(*outcome), suspects_of(ranks, whole));
     if (host_) host_->fail(*outcome);
     return outcome;
 }
 
-/// One of them has said that it waits for long: it may have given up, and tells why.
-bool TwoLevelTransport::has_waited(const std::vector<int>& lost, const Collective& whole) {
-    return !is_aborted() && settings_.watch->unheard(whole, lost).size() < lost.size();
-}
-
-void TwoLevelTransport::await_reason() {
-    const auto until = Clock::now() + patience_for_a_reason;
-    for (auto nap = shortest_pause;
-         !is_aborted() && !settings_.watch->told() && Clock::now() < until;
-         nap = std::min(nap * 2, longest_pause))
-        std::this_thread::sleep_for(nap);
-}
-
-bool TwoLevelTransport::is_aborted() {
-    const std::lock_guard lock(mutex_);
-    return is_aborted_;
-}
-
-/// Gloo does not say for whom it has waited. Where only leaders waited, the ranks of this host have
-/// come; a rank that is late with a message may be waiting for another one of its host.
-void TwoLevelTransport::name_the_late(
-    Trouble& timeout, const std::vector<int>& waiting, const Collective& whole) {
+/// Which ranks a Timeout may be about: Gloo does not report for which it has waited. Where only
+/// leaders waited, the ranks of this host have arrived; a rank that is late with a message may be
+/// waiting for another one of its host.
+std::vector<int> TwoLevelTransport::suspects_of(
+    const std::vector<int>& waiting, const Collective& whole) const {
     const bool is_message = whole.is_point_to_point();
     const int other = whole.root == settings_.rank ? whole.receiver : whole.root;
     std::vector<int> suspects;
@@ -262,11 +237,10 @@ void TwoLevelTransport::name_the_late(
         const bool has_to_come = waiting == everybody_ && rank != settings_.rank;
         if (is_elsewhere || has_to_come) suspects.push_back(rank);
     }
-    timeout.ranks = settings_.watch->unheard(whole, suspects);
-    if (!timeout.ranks.empty()) timeout.text += "; nothing was heard of " + text_of(timeout.ranks);
+    return suspects;
 }
 
-std::variant<std::shared_ptr<Transport>, Trouble> TwoLevelTransport::way(
+std::variant<std::shared_ptr<Transport>, GroupError> TwoLevelTransport::way(
     const std::string& name, const std::vector<int>& ranks) {
     std::unique_lock lock(mutex_);
     auto& way = ways_[name];
@@ -274,7 +248,7 @@ std::variant<std::shared_ptr<Transport>, Trouble> TwoLevelTransport::way(
     const std::lock_guard opening(way.opening);
     if (way.transport) return way.transport;
     auto opened = settings_.connect(name, ranks);
-    if (auto* trouble = std::get_if<Trouble>(&opened)) return std::move(*trouble);
+    if (auto* error = std::get_if<GroupError>(&opened)) return std::move(*error);
     lock.lock();
     way.transport = std::get<std::unique_ptr<Transport>>(std::move(opened));
     if (is_aborted_) way.transport->abort();

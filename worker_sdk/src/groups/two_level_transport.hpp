@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "worker_sdk/src/groups/failure_monitor.hpp"
 #include "worker_sdk/src/groups/host/host_transport.hpp"
-#include "worker_sdk/src/groups/mismatch_watch.hpp"
 #include "worker_sdk/src/groups/transport.hpp"
 
 #include <cstddef>
@@ -24,8 +24,8 @@ namespace ddprun::groups {
 /// connection of their own.
 class TwoLevelTransport : public Transport {
 public:
-    using Opened = std::variant<std::unique_ptr<Transport>, Trouble>;
-    /// Connects this rank, counted in `ranks`, with the others of them. `name` is the same on all.
+    using Opened = std::variant<std::unique_ptr<Transport>, GroupError>;
+    /// Connects this rank, numbered in `ranks`, with the other ranks. `name` is the same on all.
     using Connect = std::function<Opened(const std::string& name, const std::vector<int>& ranks)>;
 
     struct Settings {
@@ -33,7 +33,7 @@ public:
         std::vector<std::vector<int>> hosts;
         std::size_t own_host = 0;
         std::shared_ptr<Segment> segment;  // null: alone on this host
-        std::shared_ptr<MismatchWatch> watch;
+        std::shared_ptr<FailureMonitor> monitor;
         Connect connect;
     };
 
@@ -72,11 +72,8 @@ private:
         const Collective& step,
         const Collective& whole,
         std::chrono::milliseconds timeout);
-    bool has_waited(const std::vector<int>& lost, const Collective& whole);
-    void await_reason();
-    bool is_aborted();
-    void name_the_late(Trouble& timeout, const std::vector<int>& waiting, const Collective& whole);
-    std::variant<std::shared_ptr<Transport>, Trouble> way(
+    std::vector<int> suspects_of(const std::vector<int>& waiting, const Collective& whole) const;
+    std::variant<std::shared_ptr<Transport>, GroupError> way(
         const std::string& name, const std::vector<int>& ranks);
     std::vector<std::shared_ptr<Transport>> open_ways();
     const std::vector<int>& own_ranks() const { return settings_.hosts[settings_.own_host]; }

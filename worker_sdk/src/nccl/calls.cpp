@@ -43,8 +43,8 @@ const char* part(const void* all, const DdprunCollective& collective, int rank) 
     return part(const_cast<void*>(all), collective, rank);
 }
 
-/// Sends and receives that belong together: started in any order they would wait for each other.
-/// The first that fails is the result; the rest is left out.
+/// Sends and receives of one NCCL group: started one by one they would wait for each other. The
+/// first failure is the result; the rest is skipped.
 class Exchange {
 public:
     Exchange(const Target& to, const DdprunCollective& collective)

@@ -6,7 +6,7 @@
 
 namespace ddprun::nccl {
 
-/// Where a collective goes.
+/// The target of a collective.
 struct Target {
     const NcclFunctions& nccl;
     abi::Communicator* comm = nullptr;
@@ -15,9 +15,9 @@ struct Target {
     int world_size = 1;
 };
 
-/// Enqueues a collective: one call of NCCL's, or a group of sends and receives. A barrier reduces
-/// `scratch`, 4 bytes on the device. Send and recv are between the two ranks of a communicator of
-/// their own, the sender being 0 there. The result may be in_progress.
+/// Enqueues a collective: one NCCL call, or a group of sends and receives. A barrier reduces
+/// `scratch`, 4 bytes on the device. Send and recv use a communicator of two ranks, in which the
+/// sender is 0. The result may be in_progress.
 abi::Result enqueue(const Target& target, const DdprunCollective& collective, void* scratch);
 
 }  // namespace ddprun::nccl

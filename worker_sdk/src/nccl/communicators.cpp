@@ -2,6 +2,7 @@
 #include "worker_sdk/src/nccl/communicators.hpp"
 
 #include "worker_sdk/src/quiet_thread.hpp"
+#include "worker_sdk/src/waiting_times.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -13,20 +14,15 @@ namespace {
 
 using namespace std::chrono_literals;
 using abi::Result;
+using groups::GroupError;
 using groups::Outcome;
-using groups::Trouble;
-
-/// For a farewell in good order: a peer may be gone, or busy with something else.
-constexpr auto longest_farewell = 10s;
-/// For an abort that may have to wait for a graph's end: the kernels are told to leave before.
-constexpr auto patience_with_graphs = 1s;
 
 bool is_fine(Result result) {
     return result == Result::success || result == Result::in_progress;
 }
 
-Trouble given_up() {
-    return {Trouble::Kind::peer_lost, "aborted"};
+GroupError given_up() {
+    return {GroupError::Kind::peer_lost, "aborted"};
 }
 
 }  // namespace
@@ -48,7 +44,7 @@ bool Communicators::end() {
         stderr,
         "ddprun: NCCL keeps what an ended group had on the GPU, since a CUDA graph that was "
         "captured with the group still exists: destroy graphs before the group\n");
-    if (is_farewell_over()) parter_.join();  // this object will be kept for ever
+    if (is_farewell_over()) parter_.join();  // otherwise this object is kept until the process ends
     return false;
 }
 
@@ -62,7 +58,7 @@ bool Communicators::has_abort_come_back() {
     return abort_ended_.wait_for(lock, settings_.abort_timeout, [&] { return has_abort_ended_; });
 }
 
-std::variant<Communicators::Comm, Trouble> Communicators::join(
+std::variant<Communicators::Comm, GroupError> Communicators::join(
     std::vector<abi::UniqueId> ids,
     int rank,
     int world_size,
@@ -73,7 +69,7 @@ std::variant<Communicators::Comm, Trouble> Communicators::join(
     Comm comm = nullptr;
     auto result = Result::success;
     {
-        const Quiet quiet;  // NCCL starts threads here that stay
+        const Quiet quiet;  // NCCL starts permanent threads here
         const std::lock_guard lock(mutex_);
         if (is_aborted_) return given_up();
         result =
@@ -83,34 +79,34 @@ std::variant<Communicators::Comm, Trouble> Communicators::join(
                       &comm, world_size, rank, static_cast<int>(ids.size()), ids.data(), &config);
         if (comm) comms_.push_back(comm);
     }
-    if (!is_fine(result)) return trouble_of(result);
+    if (!is_fine(result)) return error_of(result);
     auto outcome = await_ready(comm, patience);
     if (outcome) return *outcome;
     return comm;
 }
 
-std::variant<Communicators::Comm, Trouble> Communicators::split(
+std::variant<Communicators::Comm, GroupError> Communicators::split(
     Comm comm, int color, int key, const Patience& patience) {
     abi::Config config;
     const auto calls = [&] {
         const Quiet quiet;
         return nccl_.comm_split(comm, color, key, &part_, &config);
     };
-    if (auto trouble = call(comm, calls, patience)) return *trouble;
+    if (auto error = call(comm, calls, patience)) return *error;
     const std::lock_guard lock(mutex_);
     if (is_aborted_) return given_up();
     comms_.push_back(part_);
     return std::exchange(part_, nullptr);
 }
 
-std::variant<Communicators::Comm, Trouble> Communicators::adopt(
+std::variant<Communicators::Comm, GroupError> Communicators::adopt(
     Communicators& from, Comm part, const Patience& patience) {
     {
         const std::scoped_lock lock(mutex_, from.mutex_);
         if (!from.remove(part)) return given_up();
         comms_.push_back(part);
     }
-    if (auto trouble = await_ready(part, patience)) return *trouble;
+    if (auto error = await_ready(part, patience)) return *error;
     return part;
 }
 
@@ -129,9 +125,9 @@ bool Communicators::remove(Comm comm) {
 
 Outcome Communicators::call(
     Comm comm, const std::function<Result()>& calls, const Patience& patience) {
-    // What another thread has begun may not be taken yet.
-    if (auto trouble = await_ready(comm, patience)) return trouble;
-    if (auto trouble = begin_call(calls)) return trouble;
+    // NCCL may not have enqueued another thread's call yet.
+    if (auto error = await_ready(comm, patience)) return error;
+    if (auto error = begin_call(calls)) return error;
     return await_ready(comm, patience);
 }
 
@@ -143,7 +139,7 @@ Outcome Communicators::begin_call(const std::function<Result()>& calls) {
         result = calls();
     }
     if (is_fine(result)) return {};
-    return trouble_of(result);
+    return error_of(result);
 }
 
 Outcome Communicators::launch(const std::function<Outcome()>& body) {
@@ -157,9 +153,10 @@ Outcome Communicators::await_ready(Comm comm, const Patience& patience) {
         const auto result = state(comm);
         if (result == Result::success) return {};
         if (patience.is_given_up() || is_aborted_) return given_up();
-        if (!is_fine(result)) return trouble_of(result);
+        if (!is_fine(result)) return error_of(result);
         if (Clock::now() >= patience.until)
-            return Trouble{Trouble::Kind::timeout, "NCCL was not ready when the time was over"};
+            return GroupError{
+                GroupError::Kind::timeout, "NCCL was not ready when the time was over"};
     }
 }
 
@@ -171,12 +168,13 @@ Result Communicators::state(Comm comm) {
     return asked == Result::success ? state : asked;
 }
 
-Trouble Communicators::trouble_of(Result result) {
+GroupError Communicators::error_of(Result result) {
     auto text = nccl_.words_of(result);
-    if (result == Result::remote_error) return {Trouble::Kind::peer_lost, "lost a peer: " + text};
+    if (result == Result::remote_error)
+        return {GroupError::Kind::peer_lost, "lost a peer: " + text};
     if (text.find("Duplicate GPU") != std::string::npos)
         text += "; let ranks share a GPU, for tests, with --share-gpu";
-    return {Trouble::Kind::other, text};
+    return {GroupError::Kind::other, text};
 }
 
 void Communicators::abort() {
@@ -188,8 +186,9 @@ void Communicators::abort() {
         aborter_ = start_quiet_thread([this] { abort_all(); });
     }
     const bool is_captured = is_captured_;
-    const auto patience =
-        is_captured ? std::min<std::chrono::milliseconds>(timeout, patience_with_graphs) : timeout;
+    const auto patience = is_captured ? std::min<std::chrono::milliseconds>(
+                                            timeout, waiting_times::abort_timeout_with_graphs)
+                                      : timeout;
     const auto until = abort_began_at_ + patience;
     if (abort_ended_.wait_until(lock, until, [&] { return has_abort_ended_; }) || is_captured)
         return;
@@ -201,8 +200,8 @@ void Communicators::abort() {
 }
 
 /// In one group: an abort frees memory, which waits for the kernels of all other communicators.
-/// Without the mutex: it may take long, and whoever asks for it meanwhile learns that all are
-/// aborted.
+/// Without the mutex: it may take long, and other calls meanwhile fail because all communicators
+/// are aborted.
 void Communicators::abort_all() {
     settings_.on_device([&] {
         const auto comms = [&] {
@@ -225,8 +224,8 @@ void Communicators::abort_all() {
     abort_ended_.notify_all();
 }
 
-/// False when they have to be aborted. In a thread of its own, since a call that never returns
-/// would otherwise keep a program that is done.
+/// False when they have to be aborted. In its own thread, since a call that never returns would
+/// otherwise keep the program from ending.
 bool Communicators::part() {
     parter_ = start_quiet_thread([this] {
         bool is_clean = false;
@@ -239,13 +238,13 @@ bool Communicators::part() {
         parted_.notify_all();
     });
     std::unique_lock lock(abort_mutex_);
-    parted_.wait_for(lock, longest_farewell, [&] { return is_clean_.has_value(); });
+    parted_.wait_for(lock, waiting_times::finalize_timeout, [&] { return is_clean_.has_value(); });
     return is_clean_.value_or(false);
 }
 
-/// All at once, for each waits for its peers, and they may have them in another order.
+/// All at once, since each waits for its peers, which may have them in another order.
 bool Communicators::finalize_all() {
-    const Patience patience{Clock::now() + longest_farewell, [] { return false; }};
+    const Patience patience{Clock::now() + waiting_times::finalize_timeout, [] { return false; }};
     const auto comms = [&] {
         const std::lock_guard lock(mutex_);
         return comms_;
@@ -258,8 +257,8 @@ bool Communicators::finalize_all() {
         comms.begin(), comms.end(), [&](Comm comm) { return !await_ready(comm, patience); });
 }
 
-/// In one group, for the same reason. One whose destruction fails is half gone: nothing more can be
-/// asked of it, not even an abort.
+/// In one group, for the same reason. After a failed destroy no other call is possible on a
+/// communicator, not even an abort.
 void Communicators::destroy_all() {
     const std::lock_guard lock(mutex_);
     const bool is_group = comms_.size() > 1;

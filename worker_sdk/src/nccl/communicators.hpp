@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "worker_sdk/src/groups/trouble.hpp"
+#include "worker_sdk/src/groups/group_error.hpp"
 #include "worker_sdk/src/nccl/nccl_functions.hpp"
 #include "worker_sdk/src/nccl/patience.hpp"
 
@@ -17,22 +17,22 @@
 
 namespace ddprun::nccl {
 
-/// NCCL's communicators of one group on this rank, and the rules by which they live.
+/// NCCL's communicators of one group on this rank, and the rules of their life cycle.
 ///
-/// All are non-blocking: no call of NCCL's waits for a peer, so each is short, and calls come one
-/// at a time (one mutex). What they began is asked for until it is done, until a deadline, or until
-/// the group is given up.
+/// All are non-blocking: no NCCL call waits for a peer, so each is short, and calls are serialized
+/// (one mutex). Their progress is polled until it is done, until a deadline, or until the group has
+/// failed.
 ///
-/// An abort ends all of them at once, in one thread; other calls fail from then on. It has a
-/// deadline of its own, after which `end_process` is called: NCCL, or a kernel, is stuck, and
-/// nothing in this process can free it. A farewell (finalize, destroy) has a thread and a deadline
-/// too, after which it becomes an abort.
+/// An abort ends all of them at once, in one thread; other calls fail from then on. It has its own
+/// deadline, after which `end_process` is called: NCCL, or a kernel, is stuck, and nothing in this
+/// process can free it. A finalize (with destroy) has a thread and a deadline too, after which it
+/// becomes an abort.
 ///
-/// While a CUDA graph lives that contains calls on a communicator, NCCL does not let go of it: an
-/// abort makes the kernels leave at once, but does not come back. So where something was captured
-/// nobody waits for that for long, and what is left at the end stays.
+/// While a CUDA graph exists that contains calls on a communicator, NCCL does not free it: an abort
+/// makes the kernels leave at once, but does not return. So after a capture no thread waits long
+/// for an abort, and a communicator that is left at the end is leaked.
 ///
-/// Any thread, each with the device as its own (OnDevice).
+/// Any thread that has the device current (OnDevice).
 class Communicators {
 public:
     using Comm = abi::Communicator*;
@@ -41,9 +41,9 @@ public:
     struct Settings {
         std::chrono::milliseconds abort_timeout{};
         EndProcess end_process;
-        /// Called before an abort begins: kernels that it ends leave garbage behind.
+        /// Called before an abort begins: kernels that it ends leave garbage in the buffers.
         std::function<void()> before_abort;
-        /// Runs what it is given with the device as this thread's own.
+        /// Runs a function with the device current on this thread.
         std::function<void(const std::function<void()>&)> on_device;
     };
 
@@ -53,31 +53,32 @@ public:
     /// Requires: `end` has returned true, or nothing was ever joined.
     ~Communicators();
 
-    /// Ends what is left: in good order where all is well, else by an abort. False: NCCL has not
-    /// let go of it, because of a graph, and this object has to stay as long as the process.
+    /// Ends all communicators: by finalize without an error, else by an abort. False: NCCL has not
+    /// freed them, because of a graph, and this object must be kept until the process ends.
     bool end();
 
-    /// Joins the other ranks. `most_ctas`: how much of the GPU it may take; 0 for NCCL's choice.
-    std::variant<Comm, groups::Trouble> join(
+    /// Joins the other ranks. `most_ctas`: how many blocks of the GPU it may use; 0 for NCCL's
+    /// choice.
+    std::variant<Comm, groups::GroupError> join(
         std::vector<abi::UniqueId> ids,
         int rank,
         int world_size,
         int most_ctas,
         const Patience& patience);
 
-    /// Parts a communicator's ranks by color, each part in the order of keys. All its ranks, while
-    /// nothing is in flight on it. Every rank has a color: where one has none (NCCL_SPLIT_NOCOLOR)
-    /// and the split fails, NCCL writes to where its communicator would be, and the process is
-    /// gone.
-    std::variant<Comm, groups::Trouble> split(
+    /// Splits a communicator's ranks by color, each part in the order of keys. Called by all its
+    /// ranks, while nothing is in flight on it. Every rank has a color: when a rank has none
+    /// (NCCL_SPLIT_NOCOLOR) and the split fails, NCCL writes to its missing communicator, and the
+    /// process crashes.
+    std::variant<Comm, groups::GroupError> split(
         Comm comm, int color, int key, const Patience& patience);
-    /// Takes a part from the Communicators that made it, which has nothing in common with it.
-    std::variant<Comm, groups::Trouble> adopt(
+    /// Takes ownership of a part from the Communicators that made it; the two share nothing.
+    std::variant<Comm, groups::GroupError> adopt(
         Communicators& from, Comm part, const Patience& patience);
     /// Ends a part, unless it was adopted.
     void drop(Comm part);
 
-    /// Makes calls on one communicator and waits until NCCL has taken them; their work on the
+    /// Makes calls on one communicator and waits until NCCL has enqueued them; their work on the
     /// device may not have begun.
     groups::Outcome call(
         Comm comm, const std::function<abi::Result()>& calls, const Patience& patience);
@@ -86,22 +87,22 @@ public:
     groups::Outcome begin_call(const std::function<abi::Result()>& calls);
     groups::Outcome await_ready(Comm comm, const Patience& patience);
 
-    /// Launches what contains calls made before, a graph. Short.
+    /// Launches a graph, which contains calls made before. Short.
     groups::Outcome launch(const std::function<groups::Outcome()>& body);
 
-    /// What NCCL has noticed by itself: success, in_progress or an error.
+    /// NCCL's asynchronous state: success, in_progress or an error.
     abi::Result state(Comm comm);
-    groups::Trouble trouble_of(abi::Result result);
+    groups::GroupError error_of(abi::Result result);
 
-    /// How long an abort may take: as long as what is on the device before its kernels, at most.
+    /// The deadline of an abort: it may wait for the work on the device before its kernels.
     void wait_for_aborts(std::chrono::milliseconds timeout) { abort_timeout_ = timeout; }
     std::chrono::milliseconds abort_timeout() const { return abort_timeout_; }
 
     /// From now on calls may be part of a graph.
     void note_capture() { is_captured_ = true; }
 
-    /// Returns when all are ended, or, where something was captured, a moment after their kernels
-    /// were told to leave; does not return when that is impossible.
+    /// Returns when all are ended, or, after a capture, a moment after their kernels were requested
+    /// to leave; does not return when that is impossible.
     void abort();
     bool is_aborted() const { return is_aborted_; }
 
@@ -131,7 +132,7 @@ private:
     std::thread aborter_;
 
     std::condition_variable parted_;  // with abort_mutex_
-    std::optional<bool> is_clean_;    // set when the farewell is over
+    std::optional<bool> is_clean_;    // set when the finalize has ended
     std::thread parter_;
 };
 

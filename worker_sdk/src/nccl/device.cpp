@@ -7,13 +7,13 @@ namespace ddprun::nccl {
 
 namespace {
 
-using groups::Trouble;
+using groups::GroupError;
 
 constexpr unsigned stream_non_blocking = 1;  // CU_STREAM_NON_BLOCKING
 
 }  // namespace
 
-std::variant<Device, Trouble> Device::open(const DriverFunctions& driver, int ordinal) {
+std::variant<Device, GroupError> Device::open(const DriverFunctions& driver, int ordinal) {
     Device device;
     device.driver_ = &driver;
     device.ordinal_ = ordinal;
@@ -21,14 +21,14 @@ std::variant<Device, Trouble> Device::open(const DriverFunctions& driver, int or
     auto status = driver.device_get(&handle, ordinal);
     if (status == 0) status = driver.primary_context_retain(&device.context_, handle);
     if (status == 0) return device;
-    return Trouble{
-        Trouble::Kind::other,
+    return GroupError{
+        GroupError::Kind::other,
         "cuda:" + std::to_string(ordinal) + " cannot be used: " + driver.words_of(status)};
 }
 
-Trouble Device::trouble(DriverFunctions::Status status) const {
+GroupError Device::error(DriverFunctions::Status status) const {
     return {
-        Trouble::Kind::other,
+        GroupError::Kind::other,
         "cuda:" + std::to_string(ordinal_) + ": " + driver_->words_of(status)};
 }
 
@@ -53,7 +53,7 @@ Queue::Queue(const Device& device) : device_(device) {
     auto status = driver.stream_create(&stream_, stream_non_blocking, 0);
     if (status == 0) status = driver.event_create(&end_, event_without_time);
     if (status == 0) status = driver.event_create(&before_, event_without_time);
-    if (status != 0) trouble_ = device_.trouble(status);
+    if (status != 0) error_ = device_.error(status);
 }
 
 Queue::~Queue() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "worker_sdk/src/groups/trouble.hpp"
+#include "worker_sdk/src/groups/group_error.hpp"
 #include "worker_sdk/src/nccl/driver_functions.hpp"
 
 #include <memory>
@@ -11,17 +11,17 @@ namespace ddprun::nccl {
 
 inline constexpr unsigned event_without_time = 2;  // CU_EVENT_DISABLE_TIMING
 
-/// One GPU: its primary context, which is the one that CUDA's runtime uses as well, so that
-/// streams, events and memory of ours and of the program are of one kind. Held until the process
-/// ends. Any thread.
+/// One GPU: its primary context, which the CUDA runtime uses as well, so that the plugin and the
+/// program can share streams, events and memory. Held until the process ends. Any thread.
 class Device {
 public:
-    static std::variant<Device, groups::Trouble> open(const DriverFunctions& driver, int ordinal);
+    static std::variant<Device, groups::GroupError> open(
+        const DriverFunctions& driver, int ordinal);
 
     const DriverFunctions& driver() const { return *driver_; }
     DriverFunctions::Context context() const { return context_; }
     int ordinal() const { return ordinal_; }
-    groups::Trouble trouble(DriverFunctions::Status status) const;
+    groups::GroupError error(DriverFunctions::Status status) const;
     /// Requires: an OnDevice.
     bool is_capturing(DriverFunctions::Stream stream) const;
 
@@ -31,8 +31,8 @@ private:
     int ordinal_ = 0;
 };
 
-/// While it lives this thread's CUDA calls, NCCL's among them, are about that device, and none of
-/// them spoils a capture that another thread has begun.
+/// While it exists, this thread's CUDA calls, NCCL's included, use that device, and none of them
+/// invalidates a capture that another thread has begun.
 class OnDevice {
 public:
     explicit OnDevice(const Device& device);
@@ -45,24 +45,25 @@ private:
     DriverFunctions::CaptureMode capture_mode_ = DriverFunctions::relaxed;
 };
 
-/// A queue on the device, and an event that can be recorded in it. Beside all other streams.
+/// A stream on the device, concurrent with all other streams, and an event that can be recorded in
+/// it.
 class Queue {
 public:
-    /// Requires: an OnDevice. Throws nothing; `trouble` when the device has no more of them.
+    /// Requires: an OnDevice. Throws nothing; sets `error` when the device has no more of them.
     explicit Queue(const Device& device);
     Queue(const Queue&) = delete;
     Queue& operator=(const Queue&) = delete;
     ~Queue();
 
-    const groups::Outcome& trouble() const { return trouble_; }
+    const groups::Outcome& error() const { return error_; }
     DriverFunctions::Stream stream() const { return stream_; }
 
-    /// What is enqueued from now on comes after what is in that stream now.
+    /// Later work here is ordered after the work that is in that stream now.
     DriverFunctions::Status follow(DriverFunctions::Stream other) const;
     DriverFunctions::Status mark_end() const;
-    /// What is enqueued in that stream from now on comes after what is in this one now.
+    /// Later work in that stream is ordered after the work that is here now.
     DriverFunctions::Status precede(DriverFunctions::Stream other) const;
-    /// 0 when all is done up to the last `mark_end`, `not_ready`, or an error.
+    /// 0 when all work up to the last `mark_end` is done, `not_ready`, or an error.
     DriverFunctions::Status look() const;
 
 private:
@@ -70,7 +71,7 @@ private:
     DriverFunctions::Stream stream_ = nullptr;
     DriverFunctions::Event end_ = nullptr;
     DriverFunctions::Event before_ = nullptr;
-    groups::Outcome trouble_;
+    groups::Outcome error_;
 };
 
 }  // namespace ddprun::nccl

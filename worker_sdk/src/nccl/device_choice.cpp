@@ -8,15 +8,15 @@ namespace ddprun::nccl {
 
 namespace {
 
-using groups::Trouble;
+using groups::GroupError;
 
-Trouble without_device(const std::string& why) {
-    return {Trouble::Kind::usage, why};
+GroupError without_device(const std::string& why) {
+    return {GroupError::Kind::usage, why};
 }
 
 }  // namespace
 
-std::variant<DeviceChoice, Trouble> choose_device(
+std::variant<DeviceChoice, GroupError> choose_device(
     int visible, int local_rank, int local_world_size, bool shares) {
     if (visible < 1)
         return without_device(
@@ -26,7 +26,7 @@ std::variant<DeviceChoice, Trouble> choose_device(
     const int each = std::max(visible / std::max(local_world_size, 1), 1);
     const int first = local_rank * each;
     if (first + each <= visible) return DeviceChoice{first, each};
-    // One device made visible for each process has number 0 in all of them.
+    // A device that is the only visible one has number 0 in each process.
     if (visible == 1) return DeviceChoice{0, 1};
     return without_device(
         std::to_string(local_world_size) + " ranks on this node and " + std::to_string(visible) +

@@ -13,7 +13,7 @@ namespace ddprun::nccl {
 
 namespace {
 
-using groups::Trouble;
+using groups::GroupError;
 using Status = DriverFunctions::Status;
 using Count = unsigned long long;
 
@@ -33,8 +33,8 @@ Status load_module(
 
 }  // namespace
 
-/// Once per device; they stay loaded until the process ends, like the context they are in.
-std::variant<DeviceKernels, Trouble> DeviceKernels::load(const Device& device) {
+/// Once per device; kernels stay loaded until the process ends, like their context.
+std::variant<DeviceKernels, GroupError> DeviceKernels::load(const Device& device) {
     static auto* const mutex = new std::mutex;
     static auto* const loaded = new std::map<int, DeviceKernels>;
     const std::lock_guard lock(*mutex);
@@ -46,11 +46,11 @@ std::variant<DeviceKernels, Trouble> DeviceKernels::load(const Device& device) {
     return kernels;
 }
 
-std::variant<DeviceKernels, Trouble> DeviceKernels::load_anew(const Device& device) {
+std::variant<DeviceKernels, GroupError> DeviceKernels::load_anew(const Device& device) {
     const auto images = kernel_images();
     if (!images)
-        return Trouble{
-            Trouble::Kind::usage,
+        return GroupError{
+            GroupError::Kind::usage,
             "a Reducer on GPUs needs kernels, and libddprun_nccl.so was built without nvcc: build "
             "ddprun where CUDA's compiler is"};
     const auto& driver = device.driver();
@@ -73,8 +73,8 @@ std::variant<DeviceKernels, Trouble> DeviceKernels::load_anew(const Device& devi
              {&kernels.norm_of_sums_, "ddprun_norm_of_sums"},
              {&kernels.clip_, "ddprun_clip"}});
     if (status == 0) return kernels;
-    return Trouble{
-        Trouble::Kind::other,
+    return GroupError{
+        GroupError::Kind::other,
         "the kernels of libddprun_nccl.so cannot be loaded on cuda:" +
             std::to_string(device.ordinal()) + ": " + driver.words_of(status)};
 }
@@ -111,7 +111,7 @@ Status DeviceKernels::clip(
     return launch(clip_, blocks, stream, values, Count{count}, norm, max_norm);
 }
 
-/// Few enough that each thread has something to do, and at most as many as fill a GPU.
+/// Few enough that each thread has work, and at most as many as fill a GPU.
 unsigned DeviceKernels::blocks_for(std::size_t count) {
     constexpr std::size_t elements_of_block = std::size_t{threads} * 4;
     const auto blocks = (count + elements_of_block - 1) / elements_of_block;

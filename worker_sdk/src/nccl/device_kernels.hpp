@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ddprun/element_type.hpp"
-#include "worker_sdk/src/groups/trouble.hpp"
+#include "worker_sdk/src/groups/group_error.hpp"
 #include "worker_sdk/src/nccl/device.hpp"
 
 #include <cstddef>
@@ -18,8 +18,8 @@ public:
     using Stream = DriverFunctions::Stream;
     using Status = DriverFunctions::Status;
 
-    /// Trouble where the plugin was built without nvcc, or for other GPUs.
-    static std::variant<DeviceKernels, groups::Trouble> load(const Device& device);
+    /// GroupError where the plugin was built without nvcc, or for other GPUs.
+    static std::variant<DeviceKernels, groups::GroupError> load(const Device& device);
 
     /// Floats as 16 bits (float16 or bfloat16), each multiplied by `factor` before; and back.
     Status compress(
@@ -28,14 +28,14 @@ public:
     Status expand(
         ElementType type, Pointer to, Pointer from, std::size_t count, Stream stream) const;
 
-    /// Both words are 32 bits: `commit` becomes what `is_sound`, in the machine's memory, is then.
+    /// Both words have 32 bits: copies `is_sound`, in host memory, to `commit`.
     Status latch(Pointer commit, Pointer is_sound, Stream stream) const;
-    /// One more in `count`, of 64 bits, unless `commit` is 0; `steps`, in the machine's memory, is
-    /// told it.
+    /// Increments `count`, of 64 bits, unless `commit` is 0, and copies it to `steps`, in host
+    /// memory.
     Status count_step(Pointer commit, Pointer count, Pointer steps, Stream stream) const;
 
     /// `norm`, a float, becomes the L2 norm of the values, which are then scaled so that it is at
-    /// most `max_norm`. `sums` is room for `sums_bytes`. The same bits for the same values.
+    /// most `max_norm`. `sums` is a buffer of `sums_bytes`. The same bits for the same values.
     static constexpr std::size_t sums_bytes() { return most_blocks * sizeof(double); }
     Status clip(
         Pointer values,
@@ -51,7 +51,7 @@ private:
     static constexpr unsigned most_blocks = 1024;
     static constexpr unsigned threads = 256;
 
-    static std::variant<DeviceKernels, groups::Trouble> load_anew(const Device& device);
+    static std::variant<DeviceKernels, groups::GroupError> load_anew(const Device& device);
     /// For a loop over `count` elements.
     static unsigned blocks_for(std::size_t count);
     template <class... Arguments>

@@ -11,7 +11,7 @@ void* DeviceMemory::take(const Device& device, std::size_t bytes) {
     if (!data) return nullptr;
     const auto pointer = reinterpret_cast<DriverFunctions::DevicePointer>(data);
     const Queue queue(device);
-    const bool is_begun = !queue.trouble() &&
+    const bool is_begun = !queue.error() &&
                           device.driver().memory_set(pointer, 0, bytes, queue.stream()) == 0 &&
                           queue.mark_end() == 0;
     for (Pause pause; is_begun && queue.look() == DriverFunctions::not_ready;)
@@ -34,8 +34,8 @@ void* DeviceMemory::take_any(const Device& device, std::size_t bytes) {
     return reinterpret_cast<void*>(pointer);
 }
 
-/// A kernel whose memory is unmapped takes the whole context with it, and neither NCCL nor the
-/// driver promises to wait for kernels.
+/// A kernel whose memory is unmapped destroys the whole context, and neither NCCL nor the driver
+/// guarantees to wait for kernels.
 void DeviceMemory::give_back(const Device& device, void* data) {
     const OnDevice here(device);
     device.driver().context_synchronize();

@@ -10,13 +10,13 @@
 
 namespace ddprun::nccl {
 
-/// Memory for collectives: from NCCL where it has some (such memory can be registered, so that the
-/// network and the switches work on it directly), else the driver's. Any thread.
+/// Memory for collectives: from NCCL's allocator where it has one (such memory can be registered,
+/// so that the network and the switches access it directly), else from the driver's. Any thread.
 class DeviceMemory {
 public:
     explicit DeviceMemory(const NcclFunctions& nccl) : nccl_(nccl) {}
 
-    /// Zeroed; null when there is none left.
+    /// Zeroed; null when memory is exhausted.
     void* take(const Device& device, std::size_t bytes);
     void give_back(const Device& device, void* data);
 

@@ -7,7 +7,7 @@ namespace ddprun::nccl {
 
 namespace {
 
-using groups::Trouble;
+using groups::GroupError;
 
 /// The names are those of the current interface: cuda.h maps the plain ones to them.
 void fill(DriverFunctions& table, Library& library) {
@@ -43,21 +43,21 @@ void fill(DriverFunctions& table, Library& library) {
     library.require(table.launch_kernel, "cuLaunchKernel");
 }
 
-Trouble without_gpu(const std::string& why) {
-    return {Trouble::Kind::usage, "this machine has no GPU, or no driver for it: " + why};
+GroupError without_gpu(const std::string& why) {
+    return {GroupError::Kind::usage, "this machine has no GPU, or no driver for it: " + why};
 }
 
 }  // namespace
 
-std::variant<DriverFunctions, Trouble> DriverFunctions::open() {
+std::variant<DriverFunctions, GroupError> DriverFunctions::open() {
     auto opened = Library::open("the CUDA driver", driver_places());
-    if (const auto* trouble = std::get_if<Trouble>(&opened)) return without_gpu(trouble->text);
+    if (const auto* error = std::get_if<GroupError>(&opened)) return without_gpu(error->text);
     auto& library = std::get<Library>(opened);
     DriverFunctions table;
     fill(table, library);
     if (!library.missing().empty())
-        return Trouble{
-            Trouble::Kind::usage, "the CUDA driver is too old, it lacks " + library.missing()};
+        return GroupError{
+            GroupError::Kind::usage, "the CUDA driver is too old, it lacks " + library.missing()};
     if (const auto status = table.init(0)) return without_gpu(table.words_of(status));
     return table;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "worker_sdk/src/groups/trouble.hpp"
+#include "worker_sdk/src/groups/group_error.hpp"
 
 #include <cstddef>
 #include <string>
@@ -10,8 +10,8 @@
 namespace ddprun::nccl {
 
 /// The table through which the CUDA driver is called: streams, events and memory of the context
-/// that the program's CUDA runtime uses too. The driver's interface is stable for ever, the
-/// runtime's is per major version, so this is what a library that knows neither should use.
+/// that the program's CUDA runtime uses too. The driver's ABI is stable, the runtime's changes with
+/// the major version, so a library that is built against neither uses the driver's.
 struct DriverFunctions {
     using Status = int;  ///< a CUresult; 0 is success
     using Context = void*;
@@ -69,7 +69,7 @@ struct DriverFunctions {
         void** extra) = nullptr;
 
     /// Opens and initialises the driver.
-    static std::variant<DriverFunctions, groups::Trouble> open();
+    static std::variant<DriverFunctions, groups::GroupError> open();
 
     /// "no CUDA-capable device is detected (CUDA_ERROR_NO_DEVICE)".
     std::string words_of(Status status) const;

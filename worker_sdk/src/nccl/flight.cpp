@@ -6,7 +6,7 @@ namespace ddprun::nccl {
 Flight::Flight(const Device& device) : device_(device) {
     for (auto& end : ends_)
         if (const auto status = device_.driver().event_create(&end, event_without_time)) {
-            trouble_ = device_.trouble(status);
+            error_ = device_.error(status);
             return;
         }
 }
@@ -50,7 +50,7 @@ DriverFunctions::Event Flight::oldest_end() const {
 }
 
 void Flight::remove_oldest() {
-    if (is_oldest_open()) ++closed_;  // nobody will ask for its end any more
+    if (is_oldest_open()) ++closed_;  // its end is not queried any more
     ++removed_;
 }
 

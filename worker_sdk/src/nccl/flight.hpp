@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "worker_sdk/src/groups/trouble.hpp"
+#include "worker_sdk/src/groups/group_error.hpp"
 #include "worker_sdk/src/nccl/device.hpp"
 
 #include <array>
@@ -11,7 +11,7 @@
 namespace ddprun::nccl {
 
 /// Collectives that were begun and not yet waited for, in their order. Behind each is an event in
-/// the stream. The newest is open until NCCL has taken it: its end is not recorded yet.
+/// the stream. The newest is open until NCCL has enqueued it: its end is not recorded yet.
 ///
 /// One thread adds, another may remove. Requires: an OnDevice.
 class Flight {
@@ -21,7 +21,7 @@ public:
     Flight& operator=(const Flight&) = delete;
     ~Flight();
 
-    const groups::Outcome& trouble() const { return trouble_; }
+    const groups::Outcome& error() const { return error_; }
 
     bool is_full() const;
     bool is_empty() const;
@@ -38,9 +38,9 @@ public:
 
 private:
     const Device& device_;
-    groups::Outcome trouble_;
+    groups::Outcome error_;
     std::array<DriverFunctions::Event, 32> ends_{};
-    // How many there were so far. Atomic, since a lock each would cost a small collective dear.
+    // Counts so far. Atomic, since a lock for each would make small collectives slower.
     std::atomic<std::size_t> added_ = 0;
     std::atomic<std::size_t> closed_ = 0;
     std::atomic<std::size_t> removed_ = 0;

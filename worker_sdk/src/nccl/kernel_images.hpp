@@ -5,7 +5,7 @@
 
 namespace ddprun::nccl {
 
-/// What nvcc has made of the files in kernels/, for cuModuleLoadData.
+/// The fatbins that nvcc built from the files in kernels/, for cuModuleLoadData.
 struct KernelImages {
     const void* compression;
     const void* steps;

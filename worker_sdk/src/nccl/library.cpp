@@ -12,11 +12,11 @@ namespace ddprun::nccl {
 
 namespace {
 
-using groups::Trouble;
+using groups::GroupError;
 
 constexpr const char* nccl_name = "libnccl.so.2";
 
-/// Sorted, so that of several Pythons the choice is the same every time.
+/// Sorted, so that the choice among several Pythons is always the same.
 std::vector<std::string> matching(const std::string& pattern) {
     std::vector<std::string> paths;
     glob_t found{};
@@ -59,7 +59,7 @@ std::vector<Place> driver_places() {
     return {{"libcuda.so.1", false, false}};
 }
 
-std::variant<Library, Trouble> Library::open(
+std::variant<Library, GroupError> Library::open(
     const std::string& what, const std::vector<Place>& places) {
     std::vector<std::string> tried;
     for (const auto& place : places) {
@@ -73,11 +73,11 @@ std::variant<Library, Trouble> Library::open(
         if (place.is_last) break;
     }
     auto text = what + " cannot be opened";
-    if (tried.size() == 1) return Trouble{Trouble::Kind::usage, text + ": " + tried.front()};
+    if (tried.size() == 1) return GroupError{GroupError::Kind::usage, text + ": " + tried.front()};
     text += "; tried:";
     for (const auto& reason : tried)
         text += "\n  " + reason;
-    return Trouble{Trouble::Kind::usage, text};
+    return GroupError{GroupError::Kind::usage, text};
 }
 
 void* Library::symbol(const char* name) const {

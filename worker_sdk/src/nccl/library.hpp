@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "worker_sdk/src/groups/trouble.hpp"
+#include "worker_sdk/src/groups/group_error.hpp"
 #include "worker_sdk/src/world/lookup.hpp"
 
 #include <string>
@@ -13,31 +13,31 @@ namespace ddprun::nccl {
 /// One place to look for a library.
 struct Place {
     std::string path;
-    /// Take it only if the process has it already.
+    /// Use it only if the process has loaded it already.
     bool only_loaded = false;
-    /// Nothing after it is tried: somebody asked for this one.
+    /// No place after it is tried: the user named this one.
     bool is_last = false;
 
     bool operator==(const Place&) const = default;
 };
 
-/// Where NCCL is looked for: the copy that the process has already, $DDPRUN_NCCL, where the dynamic
-/// linker looks, then the PyPI packages of the active Python environment ($VIRTUAL_ENV,
+/// Where NCCL is searched: the copy that the process has already loaded, $DDPRUN_NCCL, where the
+/// dynamic linker looks, then the PyPI packages of the active Python environment ($VIRTUAL_ENV,
 /// $CONDA_PREFIX). Reads folders.
 std::vector<Place> nccl_places(const environment::Lookup& lookup);
-/// The driver's: nowhere but where the dynamic linker looks, since it belongs to the kernel module.
+/// The driver's: only where the dynamic linker looks, since it belongs to the kernel module.
 std::vector<Place> driver_places();
 
 /// A library that is never closed.
 class Library {
 public:
     /// The first place that has it. `what` is for the error: "NCCL".
-    static std::variant<Library, groups::Trouble> open(
+    static std::variant<Library, groups::GroupError> open(
         const std::string& what, const std::vector<Place>& places);
 
     const std::string& path() const { return path_; }
 
-    /// Fills in a pointer of a table. What is missing is noted.
+    /// Fills in a pointer of a table, and records a missing name.
     template <class Function>
     void require(Function*& function, const char* name) {
         find(function, name);

@@ -5,8 +5,8 @@
 
 #include <cstddef>
 
-/// NCCL's C interface, as far as it is used here. Written down instead of included, so that every
-/// build has the nccl backend and none needs NCCL: what runs is opened at run time. These numbers
+/// NCCL's C interface, as far as it is used here. Declared here instead of included, so that every
+/// build has the nccl backend and none needs NCCL: the library is opened at run time. These numbers
 /// and layouts have not changed since NCCL 2.18; a test compares them with nccl.h where there is
 /// one.
 namespace ddprun::nccl::abi {
@@ -43,7 +43,7 @@ enum class Type : int {
 
 enum class Op : int { sum = 0, product = 1, max = 2, min = 3, average = 4 };
 
-/// The layout of 2.18. A newer library takes its defaults for what it has added since.
+/// The layout of 2.18. A newer library uses its defaults for the fields added since.
 struct Config {
     static constexpr int unset = INT_MIN;
 

@@ -9,7 +9,7 @@ namespace ddprun::nccl {
 
 namespace {
 
-using groups::Trouble;
+using groups::GroupError;
 
 void fill(NcclFunctions& table, Library& library) {
     library.require(table.get_version, "ncclGetVersion");
@@ -52,19 +52,19 @@ const char* name_of(abi::Result result) {
     return "a result of a newer NCCL";
 }
 
-Trouble too_old(const Library& library, const std::string& what) {
+GroupError too_old(const Library& library, const std::string& what) {
     return {
-        Trouble::Kind::usage,
+        GroupError::Kind::usage,
         library.path() + " " + what + "; the nccl backend needs NCCL " +
             version_text(abi::oldest_version) + " or newer (DDPRUN_NCCL=PATH names another)"};
 }
 
 }  // namespace
 
-std::variant<NcclFunctions, Trouble> NcclFunctions::open(const environment::Lookup& lookup) {
+std::variant<NcclFunctions, GroupError> NcclFunctions::open(const environment::Lookup& lookup) {
     auto opened = Library::open(
         "NCCL (PyPI: nvidia-nccl-cu13; DDPRUN_NCCL=PATH names a file)", nccl_places(lookup));
-    if (const auto* trouble = std::get_if<Trouble>(&opened)) return *trouble;
+    if (const auto* error = std::get_if<GroupError>(&opened)) return *error;
     auto& library = std::get<Library>(opened);
     NcclFunctions table;
     fill(table, library);

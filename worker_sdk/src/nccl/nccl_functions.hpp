@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "worker_sdk/src/groups/trouble.hpp"
+#include "worker_sdk/src/groups/group_error.hpp"
 #include "worker_sdk/src/nccl/library.hpp"
 #include "worker_sdk/src/nccl/nccl_abi.hpp"
 
@@ -10,7 +10,7 @@
 
 namespace ddprun::nccl {
 
-/// The table through which NCCL is called. Never closed: its threads may still be about.
+/// The table through which NCCL is called. Never closed: its threads may still run.
 struct NcclFunctions {
     using Result = abi::Result;
     using Comm = abi::Communicator*;
@@ -51,11 +51,11 @@ struct NcclFunctions {
     int version = 0;     ///< 22809
     std::string origin;  ///< where it was found
 
-    /// Opens NCCL; the Trouble lists every place that was tried.
-    static std::variant<NcclFunctions, groups::Trouble> open(const environment::Lookup& lookup);
+    /// Opens NCCL; the GroupError lists every place that was tried.
+    static std::variant<NcclFunctions, groups::GroupError> open(const environment::Lookup& lookup);
 
-    /// The result in words, with what NCCL says of it: "remote process exited or there was a
-    /// network error (ncclRemoteError: ...)".
+    /// The result as text, with NCCL's last error: "remote process exited or there was a network
+    /// error (ncclRemoteError: ...)".
     std::string words_of(Result result, Comm comm = nullptr) const;
 };
 

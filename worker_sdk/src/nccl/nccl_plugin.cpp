@@ -18,45 +18,46 @@
 #include <utility>
 #include <variant>
 
-/// libddprun_nccl.so: the nccl backend behind a border of plain C. Links neither NCCL nor CUDA;
-/// what the machine has of them is opened when the first group wants it.
+/// libddprun_nccl.so: the nccl backend behind a plain C ABI. Links neither NCCL nor CUDA; they are
+/// opened when the first group needs them.
 namespace {
 
 using namespace ddprun::nccl;
-using ddprun::groups::Trouble;
+using ddprun::groups::GroupError;
 
-/// What this process has opened. Lives until it ends: NCCL's threads may.
+/// The libraries that this process has opened, until it ends: NCCL's threads may use them.
 class Libraries {
 public:
-    /// Looked for anew until it is found.
-    static std::variant<Libraries*, Trouble> get() {
+    /// Searched again until it is found.
+    static std::variant<Libraries*, GroupError> get() {
         static auto* const mutex = new std::mutex;
         static Libraries* libraries = nullptr;
         const std::lock_guard lock(*mutex);
         if (libraries) return libraries;
         auto driver = DriverFunctions::open();
-        if (auto* trouble = std::get_if<Trouble>(&driver)) return *trouble;
+        if (auto* error = std::get_if<GroupError>(&driver)) return *error;
         const auto lookup = [](const char* name) -> const char* { return ::getenv(name); };
         auto nccl = NcclFunctions::open(lookup);
-        if (auto* trouble = std::get_if<Trouble>(&nccl)) return *trouble;
+        if (auto* error = std::get_if<GroupError>(&nccl)) return *error;
         libraries = new Libraries(std::get<DriverFunctions>(driver), std::get<NcclFunctions>(nccl));
         return libraries;
     }
 
-    std::variant<const Device*, Trouble> device(int ordinal) {
+    std::variant<const Device*, GroupError> device(int ordinal) {
         const std::lock_guard lock(mutex_);
         if (const auto known = devices_.find(ordinal); known != devices_.end())
             return &known->second;
         auto opened = Device::open(driver, ordinal);
-        if (auto* trouble = std::get_if<Trouble>(&opened)) return *trouble;
+        if (auto* error = std::get_if<GroupError>(&opened)) return *error;
         return &devices_.emplace(ordinal, std::get<Device>(opened)).first->second;
     }
 
-    std::variant<int, Trouble> device_count() const {
+    std::variant<int, GroupError> device_count() const {
         int count = 0;
         const auto status = driver.device_get_count(&count);
         if (status == 0) return count;
-        return Trouble{Trouble::Kind::usage, "GPUs cannot be counted: " + driver.words_of(status)};
+        return GroupError{
+            GroupError::Kind::usage, "GPUs cannot be counted: " + driver.words_of(status)};
     }
 
     const DriverFunctions driver;
@@ -73,30 +74,30 @@ private:
 };
 
 int count_devices(DdprunReport* report) {
-    return guarded(report, 0, [&]() -> std::variant<int, Trouble> {
+    return guarded(report, 0, [&]() -> std::variant<int, GroupError> {
         auto libraries = Libraries::get();
-        if (auto* trouble = std::get_if<Trouble>(&libraries)) return *trouble;
+        if (auto* error = std::get_if<GroupError>(&libraries)) return *error;
         return std::get<Libraries*>(libraries)->device_count();
     });
 }
 
-std::variant<Session*, Trouble> opened(const DdprunDeviceOpen& settings, int* ordinal) {
+std::variant<Session*, GroupError> opened(const DdprunDeviceOpen& settings, int* ordinal) {
     auto got = Libraries::get();
-    if (auto* trouble = std::get_if<Trouble>(&got)) return *trouble;
+    if (auto* error = std::get_if<GroupError>(&got)) return *error;
     auto& libraries = *std::get<Libraries*>(got);
     auto counted = libraries.device_count();
-    if (auto* trouble = std::get_if<Trouble>(&counted)) return *trouble;
+    if (auto* error = std::get_if<GroupError>(&counted)) return *error;
     auto chosen = choose_device(
         std::get<int>(counted),
         settings.local_rank,
         settings.local_world_size,
         settings.shares_device != 0);
-    if (auto* trouble = std::get_if<Trouble>(&chosen)) return *trouble;
+    if (auto* error = std::get_if<GroupError>(&chosen)) return *error;
     *ordinal = std::get<DeviceChoice>(chosen).first;
     auto device = libraries.device(*ordinal);
-    if (auto* trouble = std::get_if<Trouble>(&device)) return *trouble;
+    if (auto* error = std::get_if<GroupError>(&device)) return *error;
     auto session = Session::open(libraries.nccl, *std::get<const Device*>(device), settings);
-    if (auto* trouble = std::get_if<Trouble>(&session)) return *trouble;
+    if (auto* error = std::get_if<GroupError>(&session)) return *error;
     return std::get<std::unique_ptr<Session>>(session).release();
 }
 
@@ -120,9 +121,9 @@ int follow_stream(void* session, const DdprunCollective* collective, DdprunRepor
 
 int begin_collective(
     void* session, const DdprunCollective* collective, int* begun, DdprunReport* report) {
-    *begun = guarded(report, 0, [&]() -> std::variant<int, Trouble> {
+    *begun = guarded(report, 0, [&]() -> std::variant<int, GroupError> {
         auto result = static_cast<Session*>(session)->begin(*collective);
-        if (auto* trouble = std::get_if<Trouble>(&result)) return *trouble;
+        if (auto* error = std::get_if<GroupError>(&result)) return *error;
         return std::get<bool>(result) ? 1 : 0;
     });
     return report->kind;

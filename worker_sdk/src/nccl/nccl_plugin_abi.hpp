@@ -3,7 +3,7 @@
 
 #include "worker_sdk/src/groups/plugin_abi.hpp"
 
-/// The border between the SDK and libddprun_nccl.so; the rules of groups/plugin_abi.hpp hold.
+/// The ABI between the SDK and libddprun_nccl.so; the rules of groups/plugin_abi.hpp hold.
 extern "C" {
 
 struct DdprunDeviceOpen {
@@ -13,32 +13,32 @@ struct DdprunDeviceOpen {
     int local_world_size;
     /// Whether ranks of one node may have the same GPU.
     int shares_device;
-    /// For finding the peers.
+    /// For connecting to the peers.
     std::int64_t timeout_ms;
     /// How long an abort may take before the process is ended.
     std::int64_t abort_timeout_ms;
     /// Usable until `close`, from any thread.
     DdprunStore store;
     void* self;
-    /// Asked while anything is waited for, from any thread, until `close`: has the group been given
-    /// up meanwhile?
+    /// Called during every wait, from any thread, until `close`: whether the group has failed
+    /// meanwhile.
     int (*is_given_up)(void* self);
-    /// An abort did not come back, and what hangs cannot be called back. Does not return.
+    /// An abort did not return, and the stuck call cannot be cancelled. Does not return.
     void (*end_process)(void* self, const char* text);
-    /// What a split of the transport `parent` has made; this one takes it when it is opened. Null:
-    /// its ranks meet in the store.
+    /// The result of a split of the transport `parent`; this transport takes ownership when it is
+    /// opened. Null: its ranks connect through the store.
     void* part;
     void* parent;
 };
 
-/// What a step decides and counts (nccl/steps.hpp).
+/// The results of a step (nccl/steps.hpp).
 struct DdprunStepWords {
     const std::uint32_t* commit;     ///< on the device
     const float* norm;               ///< on the device: of the last clip
-    const std::uint64_t* committed;  ///< in the machine's memory
+    const std::uint64_t* committed;  ///< in host memory
 };
 
-/// The steps of a training loop: what is enqueued in the program's stream, `stream`, or beside it.
+/// The steps of a training loop: work in the program's stream, `stream`, or concurrent with it.
 /// Contracts of nccl::Steps. Functions that return an int return report->kind.
 struct DdprunDeviceSteps {
     /// Null and a report where the plugin has no kernels.
@@ -79,7 +79,7 @@ struct DdprunDeviceSteps {
         std::size_t bytes,
         DdprunReport* report);
     int (*is_capturing)(void* steps, void* stream);
-    /// 1 when it is known to NCCL now.
+    /// 1 when it is registered with NCCL now.
     int (*enroll)(void* steps, void* data, std::size_t bytes);
     void (*dismiss)(void* steps);
 };
@@ -90,14 +90,14 @@ struct DdprunDevicePlugin {
     int (*device_count)(DdprunReport* report);
     /// A connected transport, or null and a report. `device` is the GPU it is on.
     void* (*open)(const DdprunDeviceOpen* settings, int* device, DdprunReport* report);
-    /// Parts all its ranks by color, each part in the order of keys; nothing is in flight. Null and
-    /// a report when it fails; then the transport is aborted. `drop` ends a part, unless
-    /// a transport has taken it.
+    /// Splits all its ranks by color, each part in the order of keys; nothing is in flight. Null
+    /// and a report when it fails; then the transport is aborted. `drop` ends a part, unless a
+    /// transport has taken ownership of it.
     void* (*split)(void* transport, int color, int key, DdprunReport* report);
     void (*drop)(void* transport, void* part);
-    /// Contracts of groups::Transport, also which calls may come at the same time. Buffers are on
-    /// the device. Averages are made here. These return report->kind. What has begun is ended by
-    /// the next `run` of a collective of all ranks.
+    /// Contracts of groups::Transport, also about concurrent calls. Buffers are on the device.
+    /// Averages are computed here. These return report->kind. A collective that has begun is ended
+    /// by the next `run` of a collective of all ranks.
     int (*follow)(void* transport, const DdprunCollective* collective, DdprunReport* report);
     int (*begin)(
         void* transport, const DdprunCollective* collective, int* begun, DdprunReport* report);
@@ -105,7 +105,7 @@ struct DdprunDevicePlugin {
     void (*abort)(void* transport);
     int (*is_broken)(void* transport);
     void (*close)(void* transport);
-    /// Memory on a device that NCCL can do better with, zeroed; null when there is none left.
+    /// Memory on a device that is faster with NCCL, zeroed; null when it is exhausted.
     void* (*allocate)(int device, std::size_t bytes);
     void (*give_back)(int device, void* data);
     DdprunDeviceSteps steps;

@@ -2,6 +2,7 @@
 #include "worker_sdk/src/nccl/overseer.hpp"
 
 #include "worker_sdk/src/quiet_thread.hpp"
+#include "worker_sdk/src/waiting_times.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -14,7 +15,8 @@ Overseer::Overseer(EndProcess end_process)
     : end_process_(std::move(end_process)),
       thread_(start_quiet_thread([this] {
           std::unique_lock lock(mutex_);
-          while (!ended_.wait_for(lock, 1s, [this] { return is_over_; }))
+          while (!ended_.wait_for(
+              lock, waiting_times::hang_check_interval, [this] { return is_over_; }))
               look();
       })) {}
 

@@ -13,14 +13,14 @@
 
 namespace ddprun::nccl {
 
-/// For the case that a call of NCCL's or of the driver's is never answered: everything else here
-/// asks and never waits, but who is stuck inside a call asks no more. A thread looks once a second
-/// whether some work's last moment has passed, and then ends the process.
+/// The hang watchdog, for calls of NCCL or the driver that never return: all other code here polls
+/// and never blocks, but a thread that is stuck inside a call cannot poll. A thread checks once a
+/// second whether some work's deadline has passed, and then ends the process.
 class Overseer {
 public:
     using EndProcess = std::function<void(const std::string&)>;
 
-    /// Work that may go on at the same time.
+    /// Kinds of work that may run concurrently.
     enum class Work { collective, send, recv, life, steps, launch };
 
     explicit Overseer(EndProcess end_process);
@@ -28,7 +28,7 @@ public:
     Overseer& operator=(const Overseer&) = delete;
     ~Overseer();
 
-    /// While it lives that work is going on. Of each kind one at a time.
+    /// While it exists, that work is watched. One at a time of each kind.
     class Watch {
     public:
         Watch(Overseer& overseer, Work work, Clock::time_point last_moment)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "worker_sdk/src/waiting_times.hpp"
+
 #include <sched.h>
 
 #include <algorithm>
@@ -12,32 +14,29 @@ namespace ddprun::nccl {
 
 using Clock = std::chrono::steady_clock;
 
-/// How long to wait for something that can only be asked.
+/// How long to wait for something that can only be polled.
 struct Patience {
     Clock::time_point until;
-    /// Somebody has given up what is waited for.
+    /// Whether the awaited work has been cancelled.
     std::function<bool()> is_given_up;
 };
 
-/// Between two questions: at first almost nothing, later about a hundredth of the time that has
-/// passed since the first pause, so that it is not the pause that is measured.
+/// The pause between two polls: at first almost nothing, later about a hundredth of the time since
+/// the first pause, so that the pause adds little to the wait.
 class Pause {
 public:
     void take() {
         const auto now = Clock::now();
         if (start_ == Clock::time_point{}) start_ = now;
         const auto passed = now - start_;
-        if (passed < longest_spin)
+        if (passed < waiting_times::longest_spin)
             ::sched_yield();
         else
-            std::this_thread::sleep_for(std::min<Clock::duration>(passed / 100, longest_sleep));
+            std::this_thread::sleep_for(
+                std::min<Clock::duration>(passed / 100, waiting_times::longest_event_interval));
     }
 
 private:
-    /// A sleep takes some 60 us more than it is told.
-    static constexpr std::chrono::milliseconds longest_spin{3};
-    static constexpr std::chrono::microseconds longest_sleep{500};
-
     Clock::time_point start_;
 };
 

@@ -7,10 +7,10 @@
 
 namespace ddprun::nccl {
 
-/// Memory of the machine that the device reads and writes as well. Zeroed.
+/// Host memory that the device reads and writes as well. Zeroed.
 class Pinned {
 public:
-    /// Requires: an OnDevice. `status` when there is none left.
+    /// Requires: an OnDevice. Sets `status` when memory is exhausted.
     Pinned(const Device& device, std::size_t bytes);
     Pinned(const Pinned&) = delete;
     Pinned& operator=(const Pinned&) = delete;
@@ -18,7 +18,7 @@ public:
 
     DriverFunctions::Status status() const { return status_; }
     char* data() const { return static_cast<char*>(data_); }
-    /// The same memory, as the device sees it.
+    /// The device's address of the same memory.
     DriverFunctions::DevicePointer on_device() const { return on_device_; }
 
 private:

@@ -4,6 +4,7 @@
 #include "worker_sdk/src/groups/collective.hpp"
 #include "worker_sdk/src/nccl/unique_id.hpp"
 #include "worker_sdk/src/quiet_thread.hpp"
+#include "worker_sdk/src/waiting_times.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -15,27 +16,20 @@ namespace ddprun::nccl {
 
 namespace {
 
+using groups::GroupError;
 using groups::Outcome;
-using groups::Trouble;
 using Kind = groups::Collective::Kind;
 using std::chrono::milliseconds;
 
-/// Messages are few and should leave the GPU to the rest.
+/// Messages are few and should use little of the GPU.
 constexpr int message_ctas = 2;
 constexpr std::size_t scratch_bytes = 4;
-/// Between two looks at what NCCL has noticed.
-constexpr milliseconds between_states{5};
-/// So long a launch waits for NCCL to take the collective before: it starts a thread for that,
-/// which is done soon unless peers have to be connected.
-constexpr milliseconds longest_taking{5};
-/// What a farewell may take, beside an abort.
-constexpr milliseconds longest_end{10'000};
 
-Trouble aborted() {
-    return {Trouble::Kind::peer_lost, "aborted"};
+GroupError aborted() {
+    return {GroupError::Kind::peer_lost, "aborted"};
 }
 
-/// A thread still works on it.
+/// A thread still uses it.
 void keep_for_ever(std::unique_ptr<Communicators> comms) {
     static auto* const mutex = new std::mutex;
     static auto* const kept = new std::vector<std::unique_ptr<Communicators>>;
@@ -43,7 +37,7 @@ void keep_for_ever(std::unique_ptr<Communicators> comms) {
     kept->push_back(std::move(comms));
 }
 
-/// One communicator's meeting in the store.
+/// One communicator's rendezvous in the store.
 class Meeting {
 public:
     Meeting(const DdprunStore& store, std::string prefix)
@@ -56,7 +50,7 @@ public:
             store_.set(store_.self, key_of(index).c_str(), bytes.data(), bytes.size()));
     }
 
-    std::variant<Announcement, Trouble> await(int index) {
+    std::variant<Announcement, GroupError> await(int index) {
         std::string bytes;
         const auto take = [](void* sink, const char* data, std::size_t size) {
             static_cast<std::string*>(sink)->assign(data, size);
@@ -69,10 +63,10 @@ public:
 private:
     std::string key_of(int index) const { return prefix_ + announcement_key(index); }
 
-    /// The SDK's side knows more and says it instead.
+    /// The SDK's side has a more precise error.
     static Outcome outcome_of(int kind) {
         if (kind == 0) return {};
-        return Trouble{static_cast<Trouble::Kind>(kind), "the store failed"};
+        return GroupError{static_cast<GroupError::Kind>(kind), "the store failed"};
     }
 
     DdprunStore store_;
@@ -80,23 +74,23 @@ private:
 };
 
 /// The ids of all roots, the same on all ranks.
-std::variant<std::vector<abi::UniqueId>, Trouble> agree_on_ids(
+std::variant<std::vector<abi::UniqueId>, GroupError> agree_on_ids(
     const NcclFunctions& nccl, Meeting meeting, int rank, int world_size) {
     const int roots = root_count(world_size, nccl.version);
     for (int i = 0; i < roots; ++i) {
         if (root_rank(i, roots, world_size) != rank) continue;
         Announcement announcement{{}, nccl.version, world_size};
-        const Quiet quiet;  // NCCL starts a thread here that stays
+        const Quiet quiet;  // NCCL starts a permanent thread here
         const auto result = nccl.get_unique_id(&announcement.id);
         if (result != abi::Result::success)
-            return Trouble{
-                Trouble::Kind::other, "NCCL cannot make an id: " + nccl.words_of(result)};
+            return GroupError{
+                GroupError::Kind::other, "NCCL cannot make an id: " + nccl.words_of(result)};
         if (auto failed = meeting.announce(i, announcement)) return *failed;
     }
     std::vector<abi::UniqueId> ids;
     for (int i = 0; i < roots; ++i) {
         auto announced = meeting.await(i);
-        if (auto* failed = std::get_if<Trouble>(&announced)) return *failed;
+        if (auto* failed = std::get_if<GroupError>(&announced)) return *failed;
         const auto& theirs = std::get<Announcement>(announced);
         const int root = root_rank(i, roots, world_size);
         if (auto differs = compare(theirs, root, nccl.version, world_size, rank)) return *differs;
@@ -107,7 +101,7 @@ std::variant<std::vector<abi::UniqueId>, Trouble> agree_on_ids(
 
 }  // namespace
 
-std::variant<std::unique_ptr<Session>, Trouble> Session::open(
+std::variant<std::unique_ptr<Session>, GroupError> Session::open(
     const NcclFunctions& nccl, const Device& device, const DdprunDeviceOpen& settings) {
     auto session = std::make_unique<Session>(nccl, device, settings);
     const Overseer::Watch watch(
@@ -115,9 +109,9 @@ std::variant<std::unique_ptr<Session>, Trouble> Session::open(
         Overseer::Work::life,
         session->last_moment_of(milliseconds(settings.timeout_ms)));
     const OnDevice here(device);
-    if (auto trouble = session->start()) {
+    if (auto error = session->start()) {
         session->abort();
-        return *trouble;
+        return *error;
     }
     return session;
 }
@@ -137,7 +131,7 @@ Session::Session(const NcclFunctions& nccl, const Device& device, const DdprunDe
                 settings_.end_process(settings_.self, text.c_str());
             },
             [this] { write_soundness(0); },
-            // Of a thread that may be left behind (keep_for_ever).
+            // Used by a thread that may be left running (keep_for_ever).
             [on = device_](const std::function<void()>& body) {
                 const OnDevice device_here(on);
                 body();
@@ -145,7 +139,8 @@ Session::Session(const NcclFunctions& nccl, const Device& device, const DdprunDe
 }
 
 Session::~Session() {
-    const Overseer::Watch watch(overseer_, Overseer::Work::life, last_moment_of(longest_end));
+    const Overseer::Watch watch(
+        overseer_, Overseer::Work::life, last_moment_of(waiting_times::finalize_timeout));
     const OnDevice here(device_);
     if (!comms_->end()) keep_for_ever(std::move(comms_));
     comms_.reset();
@@ -155,24 +150,24 @@ Session::~Session() {
 Outcome Session::start() {
     for (auto& queue : queues_) {
         queue = std::make_unique<Queue>(device_);
-        if (queue->trouble()) return queue->trouble();
+        if (queue->error()) return queue->error();
     }
     flight_.emplace(device_);
-    if (flight_->trouble()) return flight_->trouble();
+    if (flight_->error()) return flight_->error();
     staging_.emplace(device_);
     is_sound_.emplace(device_, sizeof(std::uint32_t));
-    if (const auto status = is_sound_->status()) return device_.trouble(status);
+    if (const auto status = is_sound_->status()) return device_.error(status);
     write_soundness(1);
     const auto& driver = device_.driver();
     if (const auto status = driver.memory_allocate(&scratch_, scratch_bytes))
-        return device_.trouble(status);
+        return device_.error(status);
     if (const auto status =
             driver.memory_set(scratch_, 0, scratch_bytes, queues_.front()->stream()))
-        return device_.trouble(status);
+        return device_.error(status);
     const auto patience = patience_for(milliseconds(settings_.timeout_ms));
     auto joined = settings_.part ? take_part(patience)
                                  : join("all/", settings_.rank, settings_.world_size, 0, patience);
-    if (auto* trouble = std::get_if<Trouble>(&joined)) return *trouble;
+    if (auto* error = std::get_if<GroupError>(&joined)) return *error;
     all_ = std::get<Comm>(joined);
     return {};
 }
@@ -204,14 +199,14 @@ Outcome Session::look() {
     const auto state = comms_->state(all_);
     if (state == abi::Result::success || state == abi::Result::in_progress) return {};
     if (auto reason = why_aborted()) return reason;  // meanwhile
-    return comms_->trouble_of(state);
+    return comms_->error_of(state);
 }
 
 Patience Session::patience_for(milliseconds timeout) const {
     return {Clock::now() + timeout, [this] { return settings_.is_given_up(settings_.self) != 0; }};
 }
 
-/// When everything that a failure brings along is over too: the abort, and the kernels' end.
+/// Includes the time for the handling of a failure: the abort, and the kernels' end.
 Clock::time_point Session::last_moment_of(milliseconds timeout) const {
     return last_moment_after(Clock::now() + timeout);
 }
@@ -223,7 +218,7 @@ Clock::time_point Session::last_moment_after(Clock::time_point end) const {
 Session::Joined Session::join(
     const std::string& name, int rank, int world_size, int most_ctas, const Patience& patience) {
     auto agreed = agree_on_ids(nccl_, Meeting(settings_.store, "nccl/" + name), rank, world_size);
-    if (auto* trouble = std::get_if<Trouble>(&agreed)) return *trouble;
+    if (auto* error = std::get_if<GroupError>(&agreed)) return *error;
     return comms_->join(
         std::get<std::vector<abi::UniqueId>>(std::move(agreed)),
         rank,
@@ -237,13 +232,13 @@ Session::Joined Session::take_part(const Patience& patience) {
     return comms_->adopt(parent, static_cast<Comm>(settings_.part), patience);
 }
 
-std::variant<Communicators::Comm, Trouble> Session::split(int color, int key) {
+std::variant<Communicators::Comm, GroupError> Session::split(int color, int key) {
     const Overseer::Watch watch(
         overseer_, Overseer::Work::life, last_moment_of(timeout() + patience_after_abort()));
     const OnDevice here(device_);
     auto part = comms_->split(all_, color, key, patience());
-    if (auto* trouble = std::get_if<Trouble>(&part)) {
-        give_up(std::move(*trouble));
+    if (auto* error = std::get_if<GroupError>(&part)) {
+        give_up(std::move(*error));
         return *why_aborted();
     }
     return part;
@@ -281,85 +276,85 @@ Overseer::Work Session::work_of(const DdprunCollective& collective) {
                                 : Overseer::Work::collective;
 }
 
-/// On the device, and of all ranks: what a message needs may have to be met first.
+/// On the device, and of all ranks: a message may first need a communicator.
 bool Session::may_fly(const DdprunCollective& collective) {
     return !collective.is_on_host && work_of(collective) == Overseer::Work::collective;
 }
 
-/// Its whole queue follows, at once: what was launched before it and has not begun yet waits too.
+/// Applies to the whole queue at once: earlier calls that have not begun yet wait too.
 Outcome Session::follow(const DdprunCollective& collective) {
     const OnDevice here(device_);
     if (device_.is_capturing(collective.stream))
-        return Trouble{
-            Trouble::Kind::usage, "cannot be captured into a CUDA graph; a Reducer's steps can"};
+        return GroupError{
+            GroupError::Kind::usage, "cannot be captured into a CUDA graph; a Reducer's steps can"};
     if (collective.is_on_host) return {};
     const auto& queue = *queues_[static_cast<std::size_t>(work_of(collective))];
-    if (const auto status = queue.follow(collective.stream)) return fail(device_.trouble(status));
+    if (const auto status = queue.follow(collective.stream)) return fail(device_.error(status));
     return {};
 }
 
-Trouble Session::fail(Trouble trouble) {
+GroupError Session::fail(GroupError error) {
     const Overseer::Watch watch(
         overseer_, Overseer::Work::launch, last_moment_of(patience_after_abort()));
-    give_up(std::move(trouble));
+    give_up(std::move(error));
     return *why_aborted();
 }
 
-std::variant<bool, Trouble> Session::begin(const DdprunCollective& collective) {
+std::variant<bool, GroupError> Session::begin(const DdprunCollective& collective) {
     const OnDevice here(device_);
     if (!may_fly(collective) || flight_->is_full()) return false;
     auto begun = [&] {
         const Overseer::Watch watch(overseer_, Overseer::Work::launch, last_moment_of(timeout()));
         return take_off(collective);
     }();
-    auto* const trouble = std::get_if<Trouble>(&begun);
-    if (!trouble) return begun;
-    return fail(std::move(*trouble));
+    auto* const error = std::get_if<GroupError>(&begun);
+    if (!error) return begun;
+    return fail(std::move(*error));
 }
 
-/// False: NCCL has not taken the one before yet.
-std::variant<bool, Trouble> Session::take_off(const DdprunCollective& collective) {
+/// False: NCCL has not enqueued the one before yet.
+std::variant<bool, GroupError> Session::take_off(const DdprunCollective& collective) {
     if (flight_->is_newest_open()) {
-        const Patience patience{Clock::now() + longest_taking, [] { return false; }};
+        const Patience patience{Clock::now() + waiting_times::take_timeout, [] { return false; }};
         std::unique_lock taking(taking_mutex_, std::try_to_lock);
-        // Not a timed_mutex: gcc 12's ThreadSanitizer does not know how it is locked.
+        // Not a timed_mutex: gcc 12's ThreadSanitizer does not support it.
         for (Pause pause; !taking && Clock::now() < patience.until; pause.take())
             if (taking.try_lock()) break;
-        // Whatever is wrong with the one before, who waits for that one finds it.
+        // An error of the one before is reported by its own wait.
         if (!taking || await_taken(patience)) return false;
     }
     const auto& queue = *queues_.front();
-    auto trouble = comms_->begin_call([&] {
+    auto error = comms_->begin_call([&] {
         return enqueue(target(queue.stream()), collective, reinterpret_cast<void*>(scratch_));
     });
-    if (trouble) return std::move(*trouble);
+    if (error) return std::move(*error);
     flight_->add();
     return true;
 }
 
-/// From then on there is an event behind the newest. Requires: taking_mutex_.
+/// After it there is an event behind the newest. Requires: taking_mutex_.
 Outcome Session::await_taken(const Patience& patience) {
     if (!flight_->is_newest_open()) return {};
-    if (auto trouble = comms_->await_ready(all_, patience)) return trouble;
+    if (auto error = comms_->await_ready(all_, patience)) return error;
     const auto stream = queues_.front()->stream();
     if (const auto status = device_.driver().event_record(flight_->newest_end(), stream))
-        return device_.trouble(status);
+        return device_.error(status);
     flight_->close_newest();
     return {};
 }
 
-/// Ends the oldest in flight, and does not wait for what NCCL has yet to do for a later one.
+/// Ends the oldest in flight, without waiting for NCCL's work on a later one.
 Outcome Session::land(const Patience& patience) {
     if (flight_->is_oldest_open()) {
         const std::lock_guard taking(taking_mutex_);
-        // Still: a launch may have seen it taken, and begun the next.
+        // Checked again: a launch may have closed it, and begun the next.
         if (flight_->is_oldest_open())
-            if (auto trouble = await_taken(patience)) return trouble;
+            if (auto error = await_taken(patience)) return error;
     }
     const auto look = [&, end = flight_->oldest_end()] {
         return device_.driver().event_query(end);
     };
-    if (auto trouble = await(look, all_, patience)) return trouble;
+    if (auto error = await(look, all_, patience)) return error;
     flight_->remove_oldest();
     return {};
 }
@@ -369,19 +364,19 @@ Outcome Session::run(const DdprunCollective& collective) {
     const auto timeout = milliseconds(collective.timeout_ms);
     const OnDevice here(device_);
     auto& queue = *queues_[static_cast<std::size_t>(work)];
-    auto trouble = [&] {
+    auto error = [&] {
         const auto patience = patience_for(timeout);
         const Overseer::Watch watch(overseer_, work, last_moment_after(patience.until));
         return perform(collective, queue, patience);
     }();
-    if (!trouble) return {};
+    if (!error) return {};
     const Overseer::Watch watch(overseer_, work, last_moment_of(2 * patience_after_abort()));
-    give_up(*trouble);
-    // Behind everything: NCCL may have enqueued what nobody has marked.
+    give_up(*error);
+    // Behind all work: NCCL may have enqueued calls behind which there is no event yet.
     queue.mark_end();
     await_idle([&] { return queue.look() != DriverFunctions::not_ready; });
     if (work == Overseer::Work::collective && !flight_->is_empty()) flight_->remove_oldest();
-    return why_aborted();  // the first of several reasons, which a watchdog may have found
+    return why_aborted();  // the first of several errors, which a watchdog may have found
 }
 
 Outcome Session::perform(
@@ -389,25 +384,25 @@ Outcome Session::perform(
     if (may_fly(collective)) {
         if (flight_->is_empty()) {
             auto begun = take_off(collective);
-            if (auto* trouble = std::get_if<Trouble>(&begun)) return std::move(*trouble);
+            if (auto* error = std::get_if<GroupError>(&begun)) return std::move(*error);
             if (!std::get<bool>(begun)) return aborted();  // nothing is in flight, so nothing else
         }
         return land(patience);
     }
     auto joined = comm_of(collective, patience);
-    if (auto* trouble = std::get_if<Trouble>(&joined)) return *trouble;
+    if (auto* error = std::get_if<GroupError>(&joined)) return *error;
     const auto comm = std::get<Comm>(joined);
     const auto look = [&] { return queue.look(); };
     if (!collective.is_on_host) {
-        if (auto trouble = enqueue_in(queue, comm, collective, patience)) return trouble;
+        if (auto error = enqueue_in(queue, comm, collective, patience)) return error;
         return await(look, comm, patience);
     }
     auto staged = collective;
     if (const auto status = staging_->send(staged, settings_.rank, settings_.world_size, queue))
-        return device_.trouble(status);
-    if (auto trouble = enqueue_in(queue, comm, staged, patience)) return trouble;
-    if (const auto status = staging_->fetch(queue)) return device_.trouble(status);
-    if (auto trouble = await(look, comm, patience)) return trouble;
+        return device_.error(status);
+    if (auto error = enqueue_in(queue, comm, staged, patience)) return error;
+    if (const auto status = staging_->fetch(queue)) return device_.error(status);
+    if (auto error = await(look, comm, patience)) return error;
     staging_->take(collective);
     return {};
 }
@@ -421,7 +416,7 @@ Outcome Session::enqueue_in(
         [&] { return enqueue(where, collective, reinterpret_cast<void*>(scratch_)); },
         patience);
     if (outcome) return outcome;
-    if (const auto status = queue.mark_end()) return device_.trouble(status);
+    if (const auto status = queue.mark_end()) return device_.error(status);
     return {};
 }
 
@@ -430,21 +425,21 @@ Outcome Session::await(
     std::optional<Clock::time_point> look_at_state;
     for (Pause pause;; pause.take()) {
         const auto status = look();
-        // Asked in this order: a kernel that an abort has ended counts as done too.
+        // Checked in this order: a kernel that an abort has ended counts as done too.
         if (comms_->is_aborted()) return aborted();
         if (status == 0) return {};
-        if (status != DriverFunctions::not_ready) return device_.trouble(status);
+        if (status != DriverFunctions::not_ready) return device_.error(status);
         const auto now = Clock::now();
-        if (!look_at_state) look_at_state = now + between_states;
+        if (!look_at_state) look_at_state = now + waiting_times::nccl_state_interval;
         if (now >= *look_at_state) {
             if (patience.is_given_up()) return aborted();
             const auto state = comms_->state(comm);
             if (state != abi::Result::success && state != abi::Result::in_progress)
-                return comms_->trouble_of(state);
-            look_at_state = now + between_states;
+                return comms_->error_of(state);
+            look_at_state = now + waiting_times::nccl_state_interval;
         }
         if (now >= patience.until)
-            return Trouble{Trouble::Kind::timeout, "not done within the group's timeout"};
+            return GroupError{GroupError::Kind::timeout, "not done within the group's timeout"};
     }
 }
 
@@ -460,7 +455,7 @@ void Session::await_idle(const std::function<bool()>& is_over) const {
                 "that the launcher can start another");
 }
 
-void Session::give_up(Trouble why) {
+void Session::give_up(GroupError why) {
     {
         const std::lock_guard lock(reason_mutex_);
         if (!reason_) reason_ = std::move(why);

@@ -23,18 +23,18 @@ namespace ddprun::nccl {
 /// The transport of one group on this rank's GPU.
 ///
 /// Collectives have a communicator of all ranks. Each pair of ranks has one more for each direction
-/// in which a message was sent: on a common one a send would wait, on the GPU, for what the peer
-/// has enqueued before its recv.
+/// in which a message was sent: on a common one a send would wait, on the GPU, for the work that
+/// the peer has enqueued before its recv.
 ///
-/// Collectives on the device are enqueued when they are launched, as far as that takes no waiting:
-/// the device goes from one to the next by itself, and nobody has to be woken in between.
+/// Collectives on the device are enqueued when they are launched, if that needs no waiting: the
+/// device proceeds from one to the next by itself, and no thread is woken in between.
 ///
-/// The host never waits in CUDA: it asks an event until it is over, looks at what NCCL has noticed
-/// meanwhile, and leaves when the time is over or when the group is aborted. An Overseer is there
-/// for calls that never come back.
+/// The host never blocks in CUDA: it polls an event and NCCL's asynchronous errors, and stops at
+/// the timeout or when the group is aborted. The hang watchdog (`Overseer`) handles calls that
+/// never return.
 class Session {
 public:
-    static std::variant<std::unique_ptr<Session>, groups::Trouble> open(
+    static std::variant<std::unique_ptr<Session>, groups::GroupError> open(
         const NcclFunctions& nccl, const Device& device, const DdprunDeviceOpen& settings);
 
     Session(const NcclFunctions& nccl, const Device& device, const DdprunDeviceOpen& settings);
@@ -44,21 +44,22 @@ public:
 
     /// Contracts of groups::Transport.
     groups::Outcome follow(const DdprunCollective& collective);
-    std::variant<bool, groups::Trouble> begin(const DdprunCollective& collective);
+    std::variant<bool, groups::GroupError> begin(const DdprunCollective& collective);
     groups::Outcome run(const DdprunCollective& collective);
-    /// Of all its ranks, while nothing is in flight: one more communicator for those with this
-    /// color. A trouble aborts this one.
-    std::variant<Communicators::Comm, groups::Trouble> split(int color, int key);
+    /// Called by all its ranks, while nothing is in flight: one more communicator for the ranks
+    /// with this color. An error aborts this session.
+    std::variant<Communicators::Comm, groups::GroupError> split(int color, int key);
     void drop(Communicators::Comm part);
     void abort();
     bool is_broken();
 
-    /// Aborts for this reason, unless there was one before.
-    void give_up(groups::Trouble why);
+    /// Aborts with this error, unless it was aborted before.
+    void give_up(groups::GroupError why);
     /// Why it was aborted, if it was.
     groups::Outcome why_aborted();
 
-    /// For who enqueues by himself (Steps): what all ranks' collectives go through.
+    /// For Steps, which enqueues by itself: the communicator of all ranks, and what a call on it
+    /// needs.
     Communicators& communicators() { return *comms_; }
     Communicators::Comm of_all() const { return all_; }
     Target target(DriverFunctions::Stream stream) const;
@@ -66,14 +67,14 @@ public:
     const NcclFunctions& nccl() const { return nccl_; }
     /// 1 on the device until the communicators are aborted.
     DriverFunctions::DevicePointer is_sound_word() const { return is_sound_->on_device(); }
-    /// Once there are steps, an abort may find the program's own work before a bucket.
+    /// With steps, an abort may have to wait for the program's own work before a bucket.
     void note_steps();
-    /// What an abort may take, and then the kernels' end.
+    /// The deadline of an abort, and then of the kernels' end.
     std::chrono::milliseconds patience_after_abort() const { return comms_->abort_timeout(); }
-    /// As long as a collective may take.
+    /// The timeout of a collective.
     std::chrono::milliseconds timeout() const;
     Patience patience() const;
-    /// While it lives this thread enqueues steps, in calls that are short.
+    /// While it exists, this thread enqueues steps, in short calls.
     class Enqueuing {
     public:
         explicit Enqueuing(Session& session)
@@ -87,15 +88,15 @@ public:
         const Overseer::Watch watch_;
         const OnDevice here_;
     };
-    /// What a watchdog asks: has a peer gone, or NCCL noticed something?
+    /// The check of a watchdog: whether a peer has gone, or NCCL has an error.
     groups::Outcome look();
-    /// Until what an abort has ended has left its buffers: `is_over` says so. Does not return when
-    /// that never happens.
+    /// Waits until the work that an abort has ended has left its buffers (`is_over`). Does not
+    /// return when that never happens.
     void await_idle(const std::function<bool()>& is_over) const;
 
 private:
     using Comm = Communicators::Comm;
-    using Joined = std::variant<Comm, groups::Trouble>;
+    using Joined = std::variant<Comm, groups::GroupError>;
 
     groups::Outcome start();
     void write_soundness(std::uint32_t word);
@@ -108,8 +109,8 @@ private:
     Joined comm_of(const DdprunCollective& collective, const Patience& patience);
     static Overseer::Work work_of(const DdprunCollective& collective);
     static bool may_fly(const DdprunCollective& collective);
-    groups::Trouble fail(groups::Trouble trouble);
-    std::variant<bool, groups::Trouble> take_off(const DdprunCollective& collective);
+    groups::GroupError fail(groups::GroupError error);
+    std::variant<bool, groups::GroupError> take_off(const DdprunCollective& collective);
     groups::Outcome await_taken(const Patience& patience);
     groups::Outcome land(const Patience& patience);
     groups::Outcome perform(
@@ -125,16 +126,16 @@ private:
     Overseer overseer_;
     DriverFunctions::DevicePointer scratch_ = 0;
     std::optional<Pinned> is_sound_;                // one word
-    std::array<std::unique_ptr<Queue>, 3> queues_;  // by Overseer::Work
+    std::array<std::unique_ptr<Queue>, 3> queues_;  // by `Overseer::Work`
     std::optional<Flight> flight_;                  // in the first of them
     std::optional<Staging> staging_;                // used by the first of them
-    std::mutex taking_mutex_;                       // held by who waits for NCCL to take the newest
+    std::mutex taking_mutex_;  // held while waiting for NCCL to enqueue the newest
     std::mutex reason_mutex_;
     groups::Outcome reason_;
     std::mutex messages_mutex_;
     std::map<std::pair<int, int>, Comm> messages_;  // by sender and receiver
     Comm all_ = nullptr;
-    std::unique_ptr<Communicators> comms_;  // last: its end uses everything above
+    std::unique_ptr<Communicators> comms_;  // last: its destructor uses everything above
 };
 
 }  // namespace ddprun::nccl

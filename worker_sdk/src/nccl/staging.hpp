@@ -11,7 +11,8 @@
 
 namespace ddprun::nccl {
 
-/// Takes collectives on values in the machine's memory to the device and back, one at a time.
+/// Copies the values of collectives on host memory to the device and back, one collective at a
+/// time.
 class Staging {
 public:
     explicit Staging(const Device& device) : device_(device) {}
@@ -19,17 +20,17 @@ public:
     Staging& operator=(const Staging&) = delete;
     ~Staging();
 
-    /// Enqueues the way there, and makes `collective` (all_reduce, broadcast or all_gather) one on
-    /// the device.
+    /// Enqueues the copy to the device, and makes `collective` (all_reduce, broadcast or
+    /// all_gather) one on the device.
     DriverFunctions::Status send(
         DdprunCollective& collective, int rank, int world_size, const Queue& queue);
-    /// Enqueues the way back, and what `queue` is then waited for.
+    /// Enqueues the copy back, and the end for which `queue` is then waited for.
     DriverFunctions::Status fetch(const Queue& queue);
-    /// Requires: that is over.
+    /// Requires: that wait has ended.
     void take(const DdprunCollective& collective) const;
 
 private:
-    /// Kept to the end: giving memory back would wait for everything on the device.
+    /// Kept to the end: freeing memory would wait for all work on the device.
     struct Place {
         std::unique_ptr<Pinned> here;
         DriverFunctions::DevicePointer there = 0;

@@ -10,10 +10,10 @@ namespace ddprun::nccl {
 namespace {
 
 using abi::Result;
+using groups::GroupError;
 using groups::Outcome;
-using groups::Trouble;
 
-/// What the step's memory on the device holds, each on a cache line of its own.
+/// The layout of the step's memory on the device, each value on its own cache line.
 constexpr DriverFunctions::DevicePointer commit_at = 0;
 constexpr DriverFunctions::DevicePointer norm_at = 128;
 constexpr DriverFunctions::DevicePointer count_at = 256;
@@ -22,13 +22,13 @@ constexpr std::size_t staging_bytes = std::size_t{1} << 20;
 
 }  // namespace
 
-std::variant<std::unique_ptr<Steps>, Trouble> Steps::open(Session& session) {
+std::variant<std::unique_ptr<Steps>, GroupError> Steps::open(Session& session) {
     const OnDevice here(session.device());
-    if (auto trouble = session.why_aborted()) return *trouble;
+    if (auto error = session.why_aborted()) return *error;
     auto kernels = DeviceKernels::load(session.device());
-    if (auto* trouble = std::get_if<Trouble>(&kernels)) return *trouble;
+    if (auto* error = std::get_if<GroupError>(&kernels)) return *error;
     auto steps = std::make_unique<Steps>(session, std::get<DeviceKernels>(kernels));
-    if (auto trouble = steps->start()) return *trouble;
+    if (auto error = steps->start()) return *error;
     return steps;
 }
 
@@ -39,7 +39,7 @@ Steps::Steps(Session& session, const DeviceKernels& kernels)
       queue_(session.device()) {}
 
 Outcome Steps::start() {
-    if (queue_.trouble()) return queue_.trouble();
+    if (queue_.error()) return queue_.error();
     session_.note_steps();
     const auto bytes = sums_at + DeviceKernels::sums_bytes();
     if (const auto status = driver_.memory_allocate(&memory_, bytes)) return outcome_of(status);
@@ -59,9 +59,9 @@ Outcome Steps::start() {
         Watchdog::Settings{
             session_.timeout(),
             [this] { return session_.look(); },
-            [this](Trouble trouble) { session_.give_up(std::move(trouble)); }});
+            [this](GroupError error) { session_.give_up(std::move(error)); }});
     if (watchdog_->cannot_begin()) return watchdog_->cannot_begin();
-    // Where nothing is ever reduced, in a world of one, the word stays as it is now.
+    // In a world of one nothing is reduced, and the word keeps this value.
     if (const auto status =
             kernels_.latch(memory_ + commit_at, session_.is_sound_word(), queue_.stream()))
         return outcome_of(status);
@@ -115,9 +115,9 @@ Outcome Steps::reduce(Stream program, const DdprunCollective& collective, Pointe
         if (const auto status =
                 kernels_.compress(type, wire, values, collective.count, part, queue_.stream()))
             return outcome_of(status);
-    if (auto trouble = session_.communicators().call(
+    if (auto error = session_.communicators().call(
             target.comm, [&] { return enqueue(target, collective, nullptr); }, session_.patience()))
-        return trouble;
+        return error;
     if (values)
         if (const auto status =
                 kernels_.expand(type, values, wire, collective.count, queue_.stream()))
@@ -127,10 +127,10 @@ Outcome Steps::reduce(Stream program, const DdprunCollective& collective, Pointe
 }
 
 Outcome Steps::finish(Stream program) {
-    if (auto trouble = latch(program)) return trouble;
+    if (auto error = latch(program)) return error;
     const OnDevice here(session_.device());
     if (is_capturing(program)) return {};
-    if (auto trouble = await_slot()) return trouble;
+    if (auto error = await_slot()) return error;
     return outcome_of(driver_.event_record(ends_[next_end_++ % most_ahead], program));
 }
 
@@ -159,7 +159,7 @@ Outcome Steps::end(Stream program) {
 Outcome Steps::replay(Stream program, void (*launch)(void* self), void* self) {
     {
         const OnDevice here(session_.device());
-        if (auto trouble = await_slot()) return trouble;
+        if (auto error = await_slot()) return error;
     }
     const Session::Enqueuing now(session_);
     return session_.communicators().launch([&]() -> Outcome {
@@ -169,7 +169,7 @@ Outcome Steps::replay(Stream program, void (*launch)(void* self), void* self) {
     });
 }
 
-/// The watchdog is not told: what else the program does there may take as long as it likes.
+/// Not watched by the watchdog: the program's other work in this stream has no time limit.
 Outcome Steps::await(Stream program) {
     const OnDevice here(session_.device());
     if (const auto status = driver_.event_record(awaited_, program)) return outcome_of(status);
@@ -178,13 +178,13 @@ Outcome Steps::await(Stream program) {
 
 Outcome Steps::read(Stream program, void* to, Pointer from, std::size_t bytes) {
     const OnDevice here(session_.device());
-    if (auto trouble = await(program)) return trouble;
+    if (auto error = await(program)) return error;
     auto* at = static_cast<char*>(to);
     while (bytes > 0) {
         const auto size = std::min(bytes, staging_bytes);
         if (const auto status = driver_.copy_to_host(staging_->data(), from, size, queue_.stream()))
             return outcome_of(status);
-        if (auto trouble = await(queue_.stream())) return trouble;
+        if (auto error = await(queue_.stream())) return error;
         ::memcpy(at, staging_->data(), size);
         at += size;
         from += size;
@@ -204,9 +204,9 @@ bool Steps::enroll(void* data, std::size_t bytes) {
     const Session::Enqueuing now(session_);
     void* handle = nullptr;
     const auto comm = session_.of_all();
-    auto trouble = session_.communicators().call(
+    auto error = session_.communicators().call(
         comm, [&] { return nccl.comm_register(comm, data, bytes, &handle); }, session_.patience());
-    if (trouble) return false;
+    if (error) return false;
     if (handle) enrolled_.push_back(handle);
     return handle != nullptr;
 }
@@ -221,20 +221,20 @@ void Steps::dismiss() {
             session_.patience());
 }
 
-/// The trouble of the whole session comes first: what it has ended fails in its own way.
+/// The session's error has precedence: calls that it has ended fail with other errors.
 Outcome Steps::outcome_of(Status status) const {
-    if (auto trouble = session_.why_aborted()) return trouble;
+    if (auto error = session_.why_aborted()) return error;
     if (status == 0) return {};
-    return session_.device().trouble(status);
+    return session_.device().error(status);
 }
 
 Outcome Steps::await_slot() {
     return await_event(ends_[next_end_ % most_ahead]);
 }
 
-/// The watchdog sees to it that this ends. After an abort what is ours has to end soon; what else
-/// the program's stream has to do is awaited too, for its memory is looked at next, but for no
-/// longer than a collective may take.
+/// The watchdog ensures that this ends. After an abort the reducer's work has to end soon; other
+/// work in the program's stream is awaited too, since its memory is read next, but for no longer
+/// than the timeout of a collective.
 template <class IsOver>
 Outcome Steps::await_until(const IsOver& is_over) {
     for (Pause pause; !is_over(); pause.take()) {
@@ -248,9 +248,9 @@ Outcome Steps::await_until(const IsOver& is_over) {
     return session_.why_aborted();
 }
 
-/// What is behind a failure on the device counts as ended, but not as done.
+/// Work behind a failure on the device counts as ended, but not as done.
 Outcome Steps::await_event(DriverFunctions::Event event) {
-    if (auto trouble = await_until([&] { return has_ended(event); })) return trouble;
+    if (auto error = await_until([&] { return has_ended(event); })) return error;
     return outcome_of(driver_.event_query(event));
 }
 

@@ -16,15 +16,15 @@
 
 namespace ddprun::nccl {
 
-/// The steps of a training loop on one GPU: a Reducer's way through a session.
+/// The steps of a training loop on one GPU: how a Reducer uses a session.
 ///
-/// What is called here is only enqueued: in the program's stream, which each call names, or beside
-/// it in a stream of its own, where collectives run. The two wait for each other on the device. So
-/// the host may be some steps ahead of a collective that never ends: a watchdog looks after it and
-/// aborts, and what is enqueued behind it goes by the commit word. The program's stream may be
-/// under capture, but for the calls that say so.
+/// Calls only enqueue: in the program's stream, which each call names, or concurrently in the
+/// session's stream, where collectives run. The two wait for each other on the device. So the host
+/// may be some steps ahead of a collective that never ends: a watchdog monitors it and aborts, and
+/// the work behind it depends on the commit word. The program's stream may be under capture, except
+/// in calls that exclude it.
 ///
-/// One thread at a time. Trouble is for the caller to make an end of (Session::give_up).
+/// One thread at a time. On a GroupError the caller ends the session (Session::give_up).
 class Steps {
 public:
     using Pointer = DriverFunctions::DevicePointer;
@@ -34,7 +34,7 @@ public:
     /// How many steps the host may be ahead.
     static constexpr std::size_t most_ahead = 4;
 
-    static std::variant<std::unique_ptr<Steps>, groups::Trouble> open(Session& session);
+    static std::variant<std::unique_ptr<Steps>, groups::GroupError> open(Session& session);
 
     Steps(Session& session, const DeviceKernels& kernels);
     Steps(const Steps&) = delete;
@@ -42,31 +42,33 @@ public:
     /// Waits for what is in flight.
     ~Steps();
 
-    /// Words in the device's memory, and a counter in the machine's.
+    /// Words in device memory, and a counter in host memory.
     DdprunStepWords words() const;
 
     groups::Outcome zero(Stream program, Pointer data, std::size_t bytes);
     groups::Outcome copy(Stream program, Pointer to, Pointer from, std::size_t bytes);
-    /// Beside the program's stream, after what is in it now. With `values`: these travel as the
-    /// collective's data, which has their count of 16-bit floats, each as its world-size-th part.
+    /// Concurrent with the program's stream, after the work that is in it now. With `values`: these
+    /// are sent as 16-bit floats in the collective's data, of the same count, each divided by the
+    /// world size.
     groups::Outcome reduce(Stream program, const DdprunCollective& collective, Pointer values);
-    /// The program's stream waits for all that was reduced; then the commit word is decided. Waits
-    /// on the host, unless captured, for a step some steps before.
+    /// The program's stream waits for all reductions; then the commit word is set. Waits on the
+    /// host, unless captured, for a step some steps before.
     groups::Outcome finish(Stream program);
     groups::Outcome clip(Stream program, Pointer values, std::size_t count, float max_norm);
-    /// The end of the step that was finished last.
+    /// Ends the step that was finished last.
     groups::Outcome end(Stream program);
 
-    /// Launches captured steps. Not under capture, like what follows.
+    /// Launches captured steps. Not under capture, like the functions below.
     groups::Outcome replay(Stream program, void (*launch)(void* self), void* self);
     /// Waits on the host.
     groups::Outcome await(Stream program);
-    /// Waits, and then copies to the machine's memory.
+    /// Waits, and then copies to host memory.
     groups::Outcome read(Stream program, void* to, Pointer from, std::size_t bytes);
 
     bool is_capturing(Stream program) const;
 
-    /// Makes memory known to NCCL, or not any more. False: it stays unknown, which costs speed.
+    /// Registers memory with NCCL, or deregisters it. False: it is not registered, which costs
+    /// speed.
     bool enroll(void* data, std::size_t bytes);
     void dismiss();
 
@@ -92,7 +94,7 @@ private:
     DriverFunctions::Event awaited_ = nullptr;
     bool has_reduced_ = false;
     std::vector<void*> enrolled_;
-    std::optional<Watchdog> watchdog_;  // last: it looks at the rest
+    std::optional<Watchdog> watchdog_;  // last: it uses the rest
 };
 
 }  // namespace ddprun::nccl

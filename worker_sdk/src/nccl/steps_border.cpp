@@ -11,7 +11,7 @@ namespace ddprun::nccl {
 
 namespace {
 
-using groups::Trouble;
+using groups::GroupError;
 
 Steps& of(void* steps) {
     return *static_cast<Steps*>(steps);
@@ -22,9 +22,9 @@ Steps::Pointer on_device(const void* pointer) {
 }
 
 void* open(void* session, DdprunReport* report) {
-    return guarded(report, static_cast<void*>(nullptr), [&]() -> std::variant<Steps*, Trouble> {
+    return guarded(report, static_cast<void*>(nullptr), [&]() -> std::variant<Steps*, GroupError> {
         auto steps = Steps::open(*static_cast<Session*>(session));
-        if (auto* trouble = std::get_if<Trouble>(&steps)) return *trouble;
+        if (auto* error = std::get_if<GroupError>(&steps)) return *error;
         return std::get<std::unique_ptr<Steps>>(steps).release();
     });
 }

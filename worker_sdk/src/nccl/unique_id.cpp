@@ -9,7 +9,7 @@ namespace ddprun::nccl {
 
 namespace {
 
-using groups::Trouble;
+using groups::GroupError;
 
 constexpr int ranks_per_root = 128;
 constexpr std::size_t number_bytes = 4;
@@ -42,10 +42,10 @@ std::string written(const Announcement& announcement) {
            written(announcement.version) + written(announcement.world_size);
 }
 
-std::variant<Announcement, Trouble> read_announcement(const std::string& bytes) {
+std::variant<Announcement, GroupError> read_announcement(const std::string& bytes) {
     if (bytes.size() != announcement_bytes)
-        return Trouble{
-            Trouble::Kind::other,
+        return GroupError{
+            GroupError::Kind::other,
             "a peer announced an NCCL communicator in " + std::to_string(bytes.size()) +
                 " bytes, " + std::to_string(announcement_bytes) +
                 " are expected: is its ddprun of another version?"};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "worker_sdk/src/groups/trouble.hpp"
+#include "worker_sdk/src/groups/group_error.hpp"
 #include "worker_sdk/src/nccl/nccl_abi.hpp"
 
 #include <string>
@@ -12,9 +12,9 @@ namespace ddprun::nccl {
 /// "2.28.9" of 22809.
 std::string version_text(int version);
 
-/// What a root of a communicator tells the other ranks through the store: 128 opaque bytes, then
-/// the version of its NCCL and the size of its world, 4 bytes each, big-endian. NCCL itself would
-/// not notice that these differ, but hang or answer with wrong numbers.
+/// The announcement of a communicator's root to the other ranks, through the store: 128 opaque
+/// bytes, then the version of its NCCL and the size of its world, 4 bytes each, big-endian. NCCL
+/// itself does not check that these are equal, but hangs or gives wrong numbers.
 struct Announcement {
     abi::UniqueId id{};
     int version = 0;
@@ -22,14 +22,14 @@ struct Announcement {
 };
 
 std::string written(const Announcement& announcement);
-std::variant<Announcement, groups::Trouble> read_announcement(const std::string& bytes);
+std::variant<Announcement, groups::GroupError> read_announcement(const std::string& bytes);
 
-/// What keeps this rank from joining the communicator of `root`, if anything.
+/// Why this rank cannot join the communicator of `root`, if it cannot.
 groups::Outcome compare(
     const Announcement& theirs, int root, int own_version, int own_world_size, int own_rank);
 
-/// A root introduces the ranks to each other over one socket each; one for every 128 ranks, where
-/// NCCL can have several.
+/// A root connects the ranks to each other, over one socket each; one root for every 128 ranks,
+/// where NCCL supports several.
 int root_count(int world_size, int version);
 /// The rank that is the i-th root.
 int root_rank(int index, int root_count, int world_size);

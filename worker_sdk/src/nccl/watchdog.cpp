@@ -2,6 +2,7 @@
 #include "worker_sdk/src/nccl/watchdog.hpp"
 
 #include "worker_sdk/src/quiet_thread.hpp"
+#include "worker_sdk/src/waiting_times.hpp"
 
 #include <utility>
 
@@ -9,10 +10,8 @@ namespace ddprun::nccl {
 
 namespace {
 
+using groups::GroupError;
 using groups::Outcome;
-using groups::Trouble;
-
-constexpr std::chrono::milliseconds between_looks{10};
 
 }  // namespace
 
@@ -20,7 +19,7 @@ Watchdog::Watchdog(const Device& device, Settings settings)
     : device_(device),
       settings_(std::move(settings)) {
     if (const auto status = device_.driver().event_create(&last_, event_without_time))
-        cannot_begin_ = Trouble{Trouble::Kind::other, device_.driver().words_of(status)};
+        cannot_begin_ = GroupError{GroupError::Kind::other, device_.driver().words_of(status)};
     else
         thread_ = start_quiet_thread([this] { serve(); });
 }
@@ -55,7 +54,8 @@ bool Watchdog::is_over() {
 void Watchdog::serve() {
     const OnDevice here(device_);
     std::unique_lock lock(mutex_);
-    while (!closing_.wait_for(lock, between_looks, [&] { return is_closing_; })) {
+    while (!closing_.wait_for(
+        lock, waiting_times::steps_check_interval, [&] { return is_closing_; })) {
         lock.unlock();
         if (auto found = look()) {
             settings_.give_up(std::move(*found));
@@ -70,7 +70,7 @@ Outcome Watchdog::look() {
     if (auto found = settings_.look()) return found;
     const std::lock_guard lock(mutex_);
     if (Clock::now() - since_ < settings_.timeout) return {};
-    return Trouble{Trouble::Kind::timeout, "not done within the group's timeout"};
+    return GroupError{GroupError::Kind::timeout, "not done within the group's timeout"};
 }
 
 }  // namespace ddprun::nccl

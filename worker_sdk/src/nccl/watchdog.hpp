@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "worker_sdk/src/groups/trouble.hpp"
+#include "worker_sdk/src/groups/group_error.hpp"
 #include "worker_sdk/src/nccl/device.hpp"
 #include "worker_sdk/src/nccl/patience.hpp"
 
@@ -13,17 +13,17 @@
 
 namespace ddprun::nccl {
 
-/// Looks after work that a host thread has enqueued without waiting for it: while some of it is not
-/// done, asks what a waiting thread would ask, and gives up in its place.
+/// Monitors work that a host thread has enqueued without waiting for it: while some of it is not
+/// done, makes the checks of a waiting thread, and aborts in its place.
 class Watchdog {
 public:
     struct Settings {
         /// How long one piece of work may take.
         std::chrono::milliseconds timeout{};
-        /// What went wrong, if anything.
+        /// The error, if there is one.
         std::function<groups::Outcome()> look;
-        /// Makes the work end.
-        std::function<void(groups::Trouble)> give_up;
+        /// Ends the work.
+        std::function<void(groups::GroupError)> give_up;
     };
 
     /// Requires: an OnDevice.
@@ -34,10 +34,10 @@ public:
 
     const groups::Outcome& cannot_begin() const { return cannot_begin_; }
 
-    /// Everything that is in the stream now is looked after. Requires: an OnDevice, and that it is
-    /// not being captured; the stream comes after those watched before.
+    /// Watches the work that is in the stream now. Requires: an OnDevice; the stream is not being
+    /// captured, and is ordered after those watched before.
     DriverFunctions::Status watch(DriverFunctions::Stream stream);
-    /// Whether what is watched is done (or failed on the device). Requires: an OnDevice.
+    /// Whether the watched work is done (or failed on the device). Requires: an OnDevice.
     bool is_over();
 
 private:

@@ -52,8 +52,8 @@ bool write_error_file(Text message, Text stack) {
     file_text.clear();
     write_error_file_text(file_text, message, stack, static_cast<std::uint64_t>(now.tv_sec));
 
-    // In its place, not beside it: a process that is killed meanwhile would leave a file of which
-    // the launcher does not know. What is cut short it passes over.
+    // In place, without a temporary file: a process that is killed meanwhile would leave a file
+    // that the launcher does not remove. The launcher ignores a truncated file.
     const int descriptor = ::open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (descriptor < 0) return false;
     const bool is_whole = write_whole(descriptor, file_text.data(), file_text.size()) &&
@@ -63,13 +63,13 @@ bool write_error_file(Text message, Text stack) {
 }
 
 void prepare_call_stack() {
-    // The first call loads the unwinder, which allocates.
+    // The first call loads the unwinder, which allocates memory.
     ::backtrace(frames, 1);
 }
 
 Text call_stack() {
     const int count = ::backtrace(frames, most_frames);
-    // It writes to a descriptor and nowhere else without allocating; a pipe holds 64 KiB.
+    // Only the variant that writes to a descriptor does not allocate; a pipe holds 64 KiB.
     int ends[2];
     if (count <= 0 || ::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return {};
     ::backtrace_symbols_fd(frames, count, ends[1]);

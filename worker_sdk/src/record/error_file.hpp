@@ -5,7 +5,7 @@
 
 namespace ddprun::record_errors {
 
-/// Reads where the error file is to be. Later changes of the environment are not seen.
+/// Reads the path of the error file. Later changes of the environment have no effect.
 void remember_path();
 
 /// Writes the file, over what is there. False when there is no path, or it

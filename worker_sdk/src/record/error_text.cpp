@@ -5,7 +5,7 @@ namespace ddprun::record_errors {
 
 namespace {
 
-// Six times as much, were every character escaped, fits into the file's text.
+// Six times this length, when every character is escaped, fits into the file's text.
 constexpr std::size_t longest_message = 4096;
 constexpr std::size_t longest_stack = 6000;
 

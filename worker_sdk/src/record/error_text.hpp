@@ -6,8 +6,7 @@
 
 namespace ddprun::record_errors {
 
-/// A text in memory of its own that is cut when it is full. No allocation and no call that a
-/// signal handler may not make.
+/// A text in a fixed buffer, cut when that is full. Allocates nothing and is async-signal-safe.
 template <std::size_t room>
 class FixedText {
 public:
@@ -28,7 +27,7 @@ public:
         while (count > 0)
             add(digits[--count]);
     }
-    /// As the inside of a JSON string; what is not ASCII goes through as it is.
+    /// As the content of a JSON string; bytes beyond ASCII are copied unchanged.
     void add_quoted(const char* text, std::size_t size, std::size_t most) {
         constexpr const char* hex = "0123456789abcdef";
         if (size > most) size = most;
@@ -59,8 +58,8 @@ private:
 };
 
 /// The error file of PyTorch's `@record`: {"message": {"message": "...", "extraInfo":
-/// {"py_callstack": "...", "timestamp": "..."}}}. Large enough for every text it is given: those
-/// are cut, not the file.
+/// {"py_callstack": "...", "timestamp": "..."}}}. Large enough for every text: the texts are cut,
+/// not the file.
 using ErrorFileText = FixedText<64 * 1024>;
 
 struct Text {

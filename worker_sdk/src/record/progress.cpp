@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page in which a worker says how far it is; ddprun/progress.hpp has its layout.
+// The page with a worker's progress; ddprun/progress.hpp has its layout.
 #include "ddprun/ddprun.h"
 
 #include <sys/mman.h>
@@ -22,7 +22,7 @@ struct Page {
 
 static_assert(sizeof(Page) == 24 && std::atomic<std::uint64_t>::is_always_lock_free);
 
-/// Kept, and the descriptor open, until the process ends. Null where the system has none.
+/// Mapped, with the descriptor open, until the process ends. Null where memfd is not available.
 Page* make_page() {
     const int descriptor = ::memfd_create("ddprun-progress", MFD_CLOEXEC);
     if (descriptor < 0) return nullptr;

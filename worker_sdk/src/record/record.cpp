@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker leaves behind for the launcher's report when it ends badly.
+// Records a worker's failure for the launcher's report.
 #include "ddprun/ddprun.h"
 #include "worker_sdk/src/c/guard.hpp"
 #include "worker_sdk/src/record/error_file.hpp"
@@ -41,7 +41,7 @@ constexpr std::array fatal_signals{
 
 std::array<struct sigaction, fatal_signals.size()> before;
 std::terminate_handler terminate_before = nullptr;
-/// The thread that records; the first one wins. What comes later is a consequence.
+/// The thread that records; the first one wins. Later failures are secondary.
 std::atomic<pid_t> recorder = 0;
 std::atomic<bool> is_recorded = false;
 
@@ -49,8 +49,8 @@ pid_t this_thread() {
     return static_cast<pid_t>(::syscall(SYS_gettid));
 }
 
-/// False when another thread is at it (then this one waits until it is done, two seconds at most)
-/// or was.
+/// False when another thread is recording (this one then waits until it is done, two seconds at
+/// most) or has recorded.
 bool may_record() {
     pid_t nobody = 0;
     if (recorder.compare_exchange_strong(nobody, this_thread())) return true;
@@ -63,7 +63,7 @@ bool may_record() {
 }
 
 void record(Text message) {
-    // First without the stack: looking for it is what can go wrong in a broken process.
+    // First without the stack: unwinding can fail in a broken process.
     write_error_file(message, {});
     const auto stack = call_stack();
     if (stack.size > 0) write_error_file(message, stack);
@@ -79,15 +79,15 @@ void on_fatal_signal(int number, siginfo_t* info, void*) {
         const char* message = fatal_signals[place].message;
         record({message, std::strlen(message)});
     }
-    // Back to what would have happened. An instruction that faults is executed again when this
-    // returns, and faults again; a signal that was sent has to be sent once more.
+    // Restores the previous action. A faulting instruction is executed again when this returns, and
+    // faults again; a signal that was sent has to be sent once more.
     ::sigaction(number, &before[place], nullptr);
     const bool is_sent = info->si_code <= 0;
     if (is_sent) ::syscall(SYS_tgkill, ::getpid(), this_thread(), number);
     errno = error;
 }
 
-/// "ddprun::PeerLost" is PeerLost to the launcher.
+/// The launcher expects PeerLost without "ddprun::".
 std::string readable(const char* type) {
     int status = 0;
     const std::unique_ptr<char, void (*)(void*)> demangled(

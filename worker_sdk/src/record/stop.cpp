@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The announcement of a stop.
+// Records the announcement of a stop.
 #include "ddprun/ddprun.h"
 #include "worker_sdk/src/environment_names.hpp"
 
@@ -18,13 +18,13 @@ namespace {
 
 namespace environment = ddprun::environment;
 
-/// SIGTERM is everybody's word; the others are a stop only because ddprun says so.
+/// SIGTERM is a stop under every launcher; the others only under ddprun.
 constexpr std::array stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 constexpr double longest_seconds = 1e9;
 
 std::atomic<std::int64_t> announced_at_ns = 0;
 std::array<struct sigaction, stop_signals.size()> before;
-/// Negative: nobody said.
+/// Negative: not known.
 double shutdown_seconds = -1;
 
 static_assert(std::atomic<std::int64_t>::is_always_lock_free, "a signal handler writes it");
@@ -56,17 +56,17 @@ void listen() {
         if (read.ec == std::errc{} && read.ptr == end && seconds >= 0)
             shutdown_seconds = std::min(seconds, longest_seconds);
     }
-    // All of ddprun's workers have the variable, whatever is in it.
+    // All workers of ddprun have the variable, with any value.
     const std::size_t count = told ? stop_signals.size() : 1;
     for (std::size_t i = 0; i < count; ++i) {
         ::sigaction(stop_signals[i], nullptr, &before[i]);
-        // nohup: whoever ignores it goes on doing so.
+        // nohup: an ignored signal stays ignored.
         const bool is_ignored =
             (before[i].sa_flags & SA_SIGINFO) == 0 && before[i].sa_handler == SIG_IGN;
         if (is_ignored) continue;
         struct sigaction action {};
         action.sa_sigaction = on_stop_signal;
-        // As if nothing had happened to whoever waits for a disk or a network.
+        // System calls that wait for a disk or a network are restarted.
         action.sa_flags = SA_SIGINFO | SA_RESTART;
         ::sigemptyset(&action.sa_mask);
         ::sigaction(stop_signals[i], &action, nullptr);

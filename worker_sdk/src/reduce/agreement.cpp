@@ -30,7 +30,7 @@ std::string from_rank_0(const ProcessGroup& group, const std::string& mine) {
     return text;
 }
 
-/// The complaint of the lowest rank that has one.
+/// The error text of the lowest rank that has one.
 std::string first_complaint(const ProcessGroup& group, const std::string& mine) {
     std::string here = mine;
     here.resize(longest_complaint);
@@ -127,7 +127,7 @@ std::string first_difference(const std::string& here, const std::string& on_rank
         if (our.subject.empty() && their.subject.empty()) return {};
         if (our == their) continue;
         if (our.subject == their.subject) return difference(our.subject, our.text, their.text);
-        // One of them has no more of what the other still has.
+        // One list is shorter than the other.
         const bool is_ours = is_before(our.subject, their.subject);
         return is_ours ? difference(our.subject, our.text, "missing")
                        : difference(their.subject, "missing", their.text);

@@ -13,19 +13,19 @@ namespace ddprun::reduce {
 /// A 64-bit fingerprint of bytes, the same on every machine.
 std::int64_t fingerprint(const void* data, std::size_t bytes);
 
-/// What ranks compare: a line for the options and for each parameter and buffer, what it is about
-/// before the tabulator.
+/// The text that ranks compare: a line for the options and for each parameter and buffer, with its
+/// subject before the tabulator.
 std::string text_of(
     const std::vector<ParameterSpec>& parameters,
     const Reducer::Options& options,
     const Placement& placement);
 
-/// The first difference between two such texts, for a person: "parameter 3 is fc2.weight with 10
-/// elements, on rank 0 it is fc2.bias with 5 elements"; empty when there is none.
+/// The first difference between two such texts, as an error message: "parameter 3 is fc2.weight
+/// with 10 elements, on rank 0 it is fc2.bias with 5 elements"; empty when there is none.
 std::string first_difference(const std::string& here, const std::string& on_rank_0);
 
-/// A collective. Throws Mismatch, with the same text on every rank, unless all ranks come with the
-/// same.
+/// A collective. Throws Mismatch, with the same text on every rank, unless all ranks have the same
+/// text.
 void require_same_model(
     const ProcessGroup& group,
     const std::vector<ParameterSpec>& parameters,

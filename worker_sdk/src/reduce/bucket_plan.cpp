@@ -15,7 +15,7 @@ std::size_t aligned(std::size_t count) {
     return (count + alignment - 1) / alignment * alignment;
 }
 
-/// Fills `buckets` and `bucket_of`; a bucket's parameters lie side by side, whichever way.
+/// Fills `buckets` and `bucket_of`; a bucket's parameters are adjacent, in either direction.
 void close_buckets(
     BucketPlan& plan,
     const std::vector<std::size_t>& order,

@@ -9,7 +9,7 @@
 
 namespace ddprun::reduce {
 
-/// A run of flat memory that is reduced in one collective, in elements.
+/// A range of flat memory that is reduced in one collective, in elements.
 struct Bucket {
     std::size_t offset = 0;
     std::size_t count = 0;
@@ -19,8 +19,8 @@ struct Bucket {
     bool operator==(const Bucket&) const = default;
 };
 
-/// Where each gradient lies in flat memory, and which buckets that makes. Depends on its arguments
-/// alone, so all ranks have the same.
+/// The offset of each gradient in flat memory, and the resulting buckets. Depends on its arguments
+/// alone, so all ranks have the same plan.
 struct BucketPlan {
     std::vector<Bucket> buckets;
     std::vector<std::size_t> offset_of;  ///< by parameter, in elements
@@ -41,8 +41,8 @@ BucketPlan plan_buckets(
     const std::vector<std::size_t>& order,
     const Reducer::Options& options);
 
-/// The same from the last parameter to the first, for memory in which they lie from the first to
-/// the last, without gaps.
+/// The same from the last parameter to the first, for memory that holds them from the first to the
+/// last, without gaps.
 BucketPlan plan_packed_buckets(
     const std::vector<ParameterSpec>& parameters, const Reducer::Options& options);
 

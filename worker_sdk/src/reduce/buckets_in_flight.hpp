@@ -8,7 +8,7 @@
 
 namespace ddprun::reduce {
 
-/// The buckets of one step that were launched and not yet waited for. Who lets go of it waits: the
+/// The buckets of one step that were launched and not yet waited for. The destructor waits: the
 /// memory is in use until each has ended.
 class BucketsInFlight {
 public:
@@ -18,14 +18,14 @@ public:
         const ProcessGroup& group, const CommunicationHook& hook, const GradientBucket& bucket) {
         if (hook)
             finishes_.push_back(hook(group, bucket));
-        else if (group.size() > 1)  // alone the average is what is there
+        else if (group.size() > 1)  // for one rank the values are the average
             works_.push_back(group.all_reduce(bucket.data, bucket.count, Op::average));
     }
 
-    /// Anything else that travels with the step.
+    /// Any other work of the step.
     void add(Work work) { works_.push_back(std::move(work)); }
 
-    /// In the order of launches. Throws what went wrong first; then all have ended.
+    /// Waits in the order of launches. Throws the first error, after all have ended.
     void wait() {
         BucketsInFlight launched = std::exchange(*this, {});
         for (const auto& finish : launched.finishes_)

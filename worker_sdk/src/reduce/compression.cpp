@@ -38,7 +38,7 @@ private:
     std::vector<Memory> memory_;
 };
 
-/// A type with a name, so that a hook can be asked whether it is one.
+/// A named type, so that a hook can be tested for it.
 template <class Half>
 struct CompressTo {
     std::shared_ptr<Compression<Half>> state = std::make_shared<Compression<Half>>();

@@ -7,7 +7,7 @@
 
 namespace ddprun::reduce {
 
-/// What travels, where the hook is one of compress_to_... and nothing else.
+/// The compressed type, where the hook is one of compress_to_..., else nothing.
 std::optional<ElementType> compressed_type(const CommunicationHook& hook);
 
 }  // namespace ddprun::reduce

@@ -10,8 +10,8 @@
 
 namespace ddprun::reduce {
 
-/// Where a model's parameters, gradients and buffers lie, ours or the caller's. On a GPU, what it
-/// does with gradients is enqueued in `steps`, which is null elsewhere.
+/// The memory of a model's parameters, gradients and buffers, the reducer's or the caller's. On a
+/// GPU, operations on gradients are enqueued in `steps`, which is null elsewhere.
 class FlatMemory {
 public:
     FlatMemory(
@@ -27,8 +27,8 @@ public:
     /// The gaps as well.
     void zero_gradients(groups::DeviceSteps* steps);
 
-    /// Ours only: what lies as `before` says will lie as `after` says. Both have the same size.
-    /// Waits for the end of that.
+    /// The reducer's own memory only: moves the gradients from the layout `before` to `after`, of
+    /// the same size. Waits for the end of that.
     void move_gradients(
         const ProcessGroup& group,
         groups::DeviceSteps* steps,

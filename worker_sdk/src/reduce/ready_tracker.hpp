@@ -23,7 +23,7 @@ public:
     /// Parameters not marked in this step, in their order.
     std::vector<std::size_t> missing() const;
 
-    /// Parameters marked in this step, in the order in which that happened.
+    /// Parameters marked in this step, in the order of the marks.
     const std::vector<std::size_t>& order() const { return order_; }
 
     /// Starts the next step.

@@ -54,7 +54,7 @@ Reducer::Reducer(
     std::vector<ParameterSpec> parameters,
     const Options& options,
     Placement placement) {
-    // Before the checks: a rank that refuses alone would leave the others waiting for it.
+    // Before the checks: if one rank alone refused, the others would wait for it.
     reduce::require_same_model(group, parameters, options, placement);
     check_specs(parameters);
     check_placement(parameters, options, placement);

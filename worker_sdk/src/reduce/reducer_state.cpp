@@ -61,7 +61,7 @@ void Reducer::State::prepare_gpu() {
         travels = wire_.data();
     }
     if (group_.size() == 1) return;
-    // Known to all of NCCL's ranks or to none; which of both is a matter of speed.
+    // Registered with NCCL on all ranks or on none; only the speed differs.
     std::int32_t is_known = gpu_->enroll(travels, bytes) ? 1 : 0;
     reduce::all_reduce_on_host(group_, &is_known, 1, Op::min);
     if (is_known == 0) gpu_->dismiss();
@@ -248,7 +248,7 @@ void Reducer::State::begin_step(bool quiet) {
     if (!quiet && options_.uneven_inputs) announce(group_.rank());
 }
 
-/// Tells everybody that some rank has a step; known when the step is complete.
+/// Sends every rank whether some rank has a step; the result is there when the step is complete.
 void Reducer::State::announce(std::int64_t active_rank) {
     active_rank_ = active_rank;
     if (gpu_)
@@ -277,7 +277,7 @@ void Reducer::State::launch_on_gpu(const GradientBucket& bucket) {
             static_cast<BFloat16*>(wire_.data()) + plan_.buckets[bucket.index].offset;
         gpu_->average_as(*wire_type_, wire, bucket.data, bucket.count);
     } else if (options_.hook) {
-        gpu_->await();  // what the hook calls may begin at once
+        gpu_->await();  // the hook's calls may begin at once
         in_flight_.launch(group_, options_.hook, bucket);
     } else if (group_.size() > 1) {
         gpu_->average(bucket.data, bucket.count);
@@ -319,7 +319,7 @@ bool Reducer::State::reorder() {
     return true;
 }
 
-/// A step of the others, to which this rank gives nothing but its place.
+/// A step of the other ranks, to which this rank contributes zeros.
 void Reducer::State::shadow_step() {
     memory_.zero_gradients(gpu_.get());
     for (const auto& bucket : plan_.buckets)

@@ -18,7 +18,7 @@
 
 namespace ddprun {
 
-/// What a Reducer is: the contracts are in its header.
+/// The implementation of Reducer; the contracts are in its header.
 class Reducer::State {
 public:
     State(
@@ -66,7 +66,7 @@ private:
     bool reorder();
     void shadow_step();
 
-    /// A failure of the group ends the use of these gradients for good.
+    /// After a failure of the group these gradients are not used again.
     template <class Body>
     auto guarded(Body body);
     void require_alive() const;
@@ -80,14 +80,14 @@ private:
     reduce::BucketPlan plan_;
     reduce::ReadyTracker tracker_;
     reduce::FlatMemory memory_;
-    /// On a GPU: what gradients travel as, if not as they are, and where.
+    /// On a GPU: the type that gradients are compressed to, if any, and its buffer.
     std::optional<ElementType> wire_type_;
     Memory wire_;
-    std::unique_ptr<groups::DeviceSteps> gpu_;  // after the memory, which it uses to its end
+    std::unique_ptr<groups::DeviceSteps> gpu_;  // after the memory, which it uses to the end
     std::shared_ptr<int> guards_ = std::make_shared<int>(0);
     /// Set between the first mark of a step and its end.
     std::optional<bool> step_is_quiet_;
-    std::vector<std::uint8_t> used_;         // here, since the last reduced step
+    std::vector<std::uint8_t> used_;         // on this rank, since the last reduced step
     std::vector<std::uint8_t> used_by_any_;  // in the last reduced step
     /// With uneven inputs: some rank that was active in the last step; below 0, none was.
     std::int64_t active_rank_ = 0;
@@ -98,7 +98,7 @@ private:
     float norm_ = 0;
     reduce::LaunchRecord launches_;
     std::exception_ptr failure_;
-    reduce::BucketsInFlight in_flight_;  // last: it waits for what uses the memory
+    reduce::BucketsInFlight in_flight_;  // last: it waits for the users of the memory
 };
 
 }  // namespace ddprun

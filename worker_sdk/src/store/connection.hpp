@@ -14,8 +14,8 @@ namespace ddprun::store_access {
 
 using Milliseconds = std::chrono::milliseconds;
 
-/// What a ddprun_store is: a connection (remote.cpp) or a map (in_process.cpp). Any thread; an
-/// implementation serialises by itself. Throws as ddprun/store.hpp says.
+/// The implementation of a ddprun_store: a connection (remote.cpp) or a map (in_process.cpp). Any
+/// thread; each implementation locks by itself. Throws as documented in ddprun/store.hpp.
 class Connection {
 public:
     virtual ~Connection() = default;
@@ -29,22 +29,22 @@ public:
     virtual bool check(const std::vector<std::string>& keys) = 0;
     virtual bool delete_key(const std::string& key) = 0;
 
-    /// From now on; a minute at most. Waits for a key have their own.
+    /// For later calls; a minute at most. Waits for a key have their own timeout.
     virtual void set_reply_timeout(Milliseconds timeout) = 0;
 
     virtual std::string local_address() const = 0;
     virtual std::shared_ptr<Connection> reconnect(Milliseconds timeout) = 0;
 };
 
-/// The store of a world that nobody launched.
+/// The store of a world without a launcher.
 std::shared_ptr<Connection> in_process();
 
-/// Tries until `timeout`, which is then that of each reply; throws PeerLost when nobody answers.
-/// `keeps` lives as long as the connection and those made from it, and a little longer.
+/// Tries until `timeout`, which is then the timeout of each reply; throws PeerLost without an
+/// answer. `keeps` outlives the connection and those made from it.
 std::shared_ptr<Connection> connect(
     const Endpoint& server, Milliseconds timeout, std::shared_ptr<void> keeps = nullptr);
 
-/// Where the world says: one of the above, after opening the store if this rank is to host it.
+/// The store that the world names: one of the above, after opening the store if this rank hosts it.
 std::shared_ptr<Connection> connect(const World& world, Milliseconds timeout);
 
 }  // namespace ddprun::store_access

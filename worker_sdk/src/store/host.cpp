@@ -8,6 +8,7 @@
 #include "rendezvous/store/store.hpp"
 #include "rendezvous/wire/decoder.hpp"
 #include "rendezvous/wire/encoder.hpp"
+#include "worker_sdk/src/waiting_times.hpp"
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -33,12 +34,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration longest_linger = 10s;
-/// Without a descriptor for it a connection waits this long to be taken.
-constexpr Duration pause_without_descriptors = 100ms;
-
-/// Blocks every signal on this thread as long as it lives; a thread started meanwhile inherits
-/// that.
+/// Blocks every signal on this thread while it exists; a thread started meanwhile inherits the
+/// mask.
 class SignalsBlocked {
 public:
     SignalsBlocked() {
@@ -104,13 +101,12 @@ std::uint16_t port_of(int listener) {
 int milliseconds_until(std::optional<Instant> moment, Instant now) {
     if (!moment) return -1;
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(*moment - now);
-    return static_cast<int>(
-        std::clamp(left, std::chrono::milliseconds{0}, std::chrono::milliseconds{1h}).count());
+    return static_cast<int>(std::clamp(left, 0ms, waiting_times::longest_store_poll).count());
 }
 
 }  // namespace
 
-/// Everything that belongs to the thread.
+/// The state of the thread.
 class StoreHost::Loop {
 public:
     explicit Loop(StoreHost& host) : host_(host) {}
@@ -153,7 +149,7 @@ private:
     bool is_over() {
         if (!host_.is_stopping_) return false;
         if (host_.is_in_a_hurry_ || clients_.empty()) return true;
-        if (!linger_until_) linger_until_ = Clock::now() + longest_linger;
+        if (!linger_until_) linger_until_ = Clock::now() + waiting_times::store_linger;
         return Clock::now() >= *linger_until_;
     }
 
@@ -197,7 +193,7 @@ private:
                 ::accept4(host_.listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
             if (descriptor < 0) {
                 if (errno == EINTR || errno == ECONNABORTED) continue;
-                if (errno != EAGAIN) accept_again_at_ = now_ + pause_without_descriptors;
+                if (errno != EAGAIN) accept_again_at_ = now_ + waiting_times::accept_pause;
                 return;
             }
             const int yes = 1;
@@ -247,7 +243,7 @@ private:
         flush(it.to.value);
     }
 
-    /// Closes once what was said has left.
+    /// Closes after the output is sent.
     void end(std::uint64_t id) {
         const auto found = clients_.find(id);
         if (found == clients_.end()) return;
@@ -270,7 +266,7 @@ private:
             } else if (errno == EAGAIN) {
                 return;
             } else if (errno != EINTR) {
-                // Not now: whoever calls may be going through the clients.
+                // Not now: the caller may be iterating over the clients.
                 client.is_ending = true;
                 client.out.clear();
                 client.written = 0;
@@ -280,8 +276,8 @@ private:
         client.written = 0;
     }
 
-    /// Those that said nothing in time, and those that are to end and have nothing left to get;
-    /// those that can go on because their backlog has left.
+    /// Closes clients that were silent for too long, and those that are to end and have no output
+    /// left; resumes those whose backlog has been sent.
     void close_silent() {
         std::vector<std::uint64_t> over;
         std::vector<std::uint64_t> going_on;

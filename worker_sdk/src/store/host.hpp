@@ -12,20 +12,21 @@
 
 namespace ddprun::store_access {
 
-/// The store that rank 0 serves to its world when no launcher does: the same machine as the
+/// The store that rank 0 serves to its world when no launcher does: the same state machine as the
 /// launcher's (rendezvous/store), on one thread that polls. No Asio: trainers link this. All
 /// signals are blocked on that thread.
 ///
-/// Made for worlds of some hundred ranks that talk to it while they start.
+/// Meant for worlds of some hundred ranks, mostly during start-up.
 class StoreHost {
 public:
-    /// `host`: a numeric address, or empty for all of this machine's. Port 0 takes a free one.
+    /// `host`: a numeric address, or empty for all addresses of this machine. Port 0 takes a free
+    /// one.
     static Result<std::shared_ptr<StoreHost>> listen(const std::string& host, std::uint16_t port);
 
     StoreHost(const StoreHost&) = delete;
     StoreHost& operator=(const StoreHost&) = delete;
-    /// Lets the others end first: waits until nobody is connected, ten seconds at most, and not at
-    /// all when an exception is on its way.
+    /// Lets the clients end first: waits until none is connected, ten seconds at most, and not at
+    /// all during exception handling.
     ~StoreHost();
 
     std::uint16_t port() const { return port_; }

@@ -13,7 +13,7 @@ namespace ddprun::store_access {
 
 namespace {
 
-/// The store of a single process: a map whose answers are those of the real one.
+/// The store of a single process: a map that answers like the real store.
 class InProcessStore : public Connection, public std::enable_shared_from_this<InProcessStore> {
 public:
     void set(const std::string& key, const std::string& value) override {
@@ -46,7 +46,7 @@ public:
         const std::lock_guard lock(mutex_);
         const auto found = values_.find(key);
         if (found == values_.end()) {
-            if (!expected.empty()) return expected;  // as the real one answers
+            if (!expected.empty()) return expected;  // like the real store
             values_[key] = desired;
             changed_.notify_all();
             return desired;

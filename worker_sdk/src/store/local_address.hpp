@@ -9,14 +9,14 @@
 namespace ddprun {
 
 /// The numeric address of this machine from which packets to `server` leave, IPv4-mapped unwrapped.
-/// Asks the routing table; sends nothing. Empty when there is no way.
+/// Uses the routing table; sends nothing. Empty when there is no route.
 std::string local_address_towards(const Endpoint& server);
 
 /// True when sockets can be bound to it here.
 bool is_address_of_this_machine(const std::string& address);
 
-/// Of all interfaces that are up, numeric: those that others can reach first, loopback last, no
-/// link-local ones (they mean nothing elsewhere).
+/// Of all interfaces that are up, numeric: addresses that other machines can reach first, loopback
+/// last, no link-local ones (they are valid on one link only).
 std::vector<std::string> addresses_of_this_machine();
 
 }  // namespace ddprun

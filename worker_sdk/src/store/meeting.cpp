@@ -7,6 +7,7 @@
 #include "worker_sdk/src/store/host.hpp"
 #include "worker_sdk/src/store/local_address.hpp"
 #include "worker_sdk/src/store/meeting_file.hpp"
+#include "worker_sdk/src/waiting_times.hpp"
 
 #include <unistd.h>
 
@@ -26,18 +27,14 @@ using namespace std::chrono_literals;
 constexpr const char* token_key = "ddprun/meeting/token";
 constexpr const char* size_key = "ddprun/meeting/world_size";
 constexpr const char* rank_key = "ddprun/meeting/rank/";
-/// At one of several addresses, perhaps of a run that is over; the file is read again after it.
-constexpr Milliseconds one_attempt = 300ms;
-constexpr Milliseconds between_attempts = 50ms;
-constexpr Milliseconds patience_with_the_living = 3s;
-constexpr Milliseconds longest_wait_for_all = 10s;
+constexpr auto one_attempt = waiting_times::rendezvous_attempt_timeout;
 
 std::string fresh_token() {
     auto random = seeded_by_the_system();
     return make_nonce(random).to_string();
 }
 
-/// Tells this process from every other, also from an earlier one with the same pid.
+/// Identifies this process, also against an earlier one with the same pid.
 const std::string& process_token() {
     static const std::string token = fresh_token();
     return token;
@@ -47,8 +44,9 @@ Milliseconds left_until(Instant deadline) {
     return std::max(std::chrono::ceil<Milliseconds>(deadline - Clock::now()), Milliseconds{1});
 }
 
-/// The store of a world whose rank 0 is here. Ends in steps: all ranks have come, or have had ten
-/// seconds for it; nobody is sent here any more; nobody is connected any more (StoreHost).
+/// The store of a world whose rank 0 is this process. Ends in steps: waits until all ranks have
+/// joined, ten seconds at most; removes the published address; waits until no client is connected
+/// (StoreHost).
 struct Hosted {
     Hosted() = default;
     Hosted(const Hosted&) = delete;
@@ -63,24 +61,25 @@ struct Hosted {
             for (int rank = 0; rank < world_size; ++rank)
                 keys.push_back(rank_key + std::to_string(rank));
             if (keys.empty()) return;
-            connect(own_way, longest_wait_for_all)->wait(keys, longest_wait_for_all);
+            connect(own_way, waiting_times::all_ranks_timeout)
+                ->wait(keys, waiting_times::all_ranks_timeout);
         } catch (const std::exception&) {
-            // Late ones will say themselves that nobody answers.
+            // Late ranks report the missing store themselves.
         }
     }
 
     std::shared_ptr<StoreHost> host;
     std::unique_ptr<PublishedMeeting> published;
     Endpoint own_way;
-    /// 0 until this rank has joined: then nobody is waited for.
+    /// 0 until this rank has joined: then no rank is waited for.
     std::atomic<int> world_size = 0;
 };
 
-/// In the store of another run, or a second process with this rank: not the one that is looked for.
+/// The rank number is claimed by another process: the store of another run, or a duplicate rank.
 struct RankTaken {};
 
-/// What all ranks but the first check before they believe to be in the right store, and what the
-/// first one lays down there.
+/// Claims this rank's number. Rank 0 writes the world size into the store; the other ranks compare
+/// it with theirs.
 void join(Connection& store, const World& world, const std::string& where, Instant deadline) {
     const auto size = std::to_string(world.world_size);
     const auto key = rank_key + std::to_string(world.rank);
@@ -93,9 +92,9 @@ void join(Connection& store, const World& world, const std::string& where, Insta
             where + " one of " + told.substr(0, 32));
 }
 
-/// Asks for a while: who does not answer may just stand still. Who refuses is over.
+/// Retries for a while: a server without an answer may only be stopped. One that refuses has ended.
 bool is_alive(const MeetingPoint& point) {
-    const auto until = Clock::now() + patience_with_the_living;
+    const auto until = Clock::now() + waiting_times::silent_server_timeout;
     for (bool may_answer = true; may_answer && Clock::now() < until;) {
         may_answer = false;
         for (const auto& address : point.addresses)
@@ -106,7 +105,7 @@ bool is_alive(const MeetingPoint& point) {
             } catch (const Timeout&) {
                 may_answer = true;
             } catch (const Error&) {
-                // That is its answer.
+                // Refused, or without the token.
             }
     }
     return false;
@@ -132,7 +131,7 @@ std::shared_ptr<Hosted> host_at_address(const World& world) {
 
 std::shared_ptr<Hosted> host_by_file(const World& world, Instant deadline) {
     const auto file = meeting_file(world.store_file);
-    // A store that is alive is an earlier run's on its way out, or another job's.
+    // A store that answers belongs to an earlier run that is ending, or to another job.
     for (auto point = read_meeting_file(file); point && is_alive(*point);
          point = read_meeting_file(file)) {
         if (Clock::now() >= deadline)
@@ -140,7 +139,7 @@ std::shared_ptr<Hosted> host_by_file(const World& world, Instant deadline) {
                 "init method file://" + world.store_file +
                 ": another job uses it (its store is at " +
                 Endpoint{point->addresses.front(), point->port}.to_string() + ")");
-        std::this_thread::sleep_for(between_attempts);
+        std::this_thread::sleep_for(waiting_times::rendezvous_attempt_interval);
     }
     auto hosted = std::make_shared<Hosted>();
     hosted->host = listen("", 0);
@@ -158,8 +157,8 @@ std::shared_ptr<Hosted> host_by_file(const World& world, Instant deadline) {
 
 struct HostedLease;
 
-/// What this process hosts, by place. It stays until the process ends: other ranks may be in the
-/// next group already, in the same store, when this one has just left the last.
+/// What this process hosts, by place. It stays until the process ends: other ranks may already use
+/// the same store for the next group when this one has just left the last.
 struct HostedHere {
     struct Place {
         std::shared_ptr<Hosted> hosted;
@@ -170,7 +169,8 @@ struct HostedHere {
     std::map<std::string, Place> places;
 };
 
-/// Ends what is hosted when the process ends; not in a child, which has it without its thread.
+/// Ends the hosted stores when the process ends; not in a forked child, which has no copy of the
+/// thread.
 struct EndOfProcess {
     explicit EndOfProcess(HostedHere& all) : here(all) {}
     EndOfProcess(const EndOfProcess&) = delete;
@@ -186,15 +186,15 @@ struct EndOfProcess {
     const pid_t owner = ::getpid();
 };
 
-/// Never destroyed: a Store may be a variable of the program's that outlives all of ours.
+/// Never destroyed: a static Store of the program may outlive the SDK's static variables.
 HostedHere& hosted_here() {
     static auto& here = *new HostedHere;
     static const EndOfProcess end(here);
     return here;
 }
 
-/// What the Stores of one place share. When an exception takes the last of them with it, so it does
-/// what is hosted: the other ranks are to hear of it.
+/// What the Stores of one place share. When an exception destroys the last of them, the hosted
+/// store is closed too, so that the other ranks notice.
 struct HostedLease {
     HostedLease(std::string at, std::shared_ptr<Hosted> what)
         : place(std::move(at)),
@@ -206,7 +206,7 @@ struct HostedLease {
         auto& here = hosted_here();
         const std::lock_guard lock(here.mutex);
         const auto found = here.places.find(place);
-        // Another Store may have come meanwhile.
+        // Another Store may have been created meanwhile.
         if (found != here.places.end() && found->second.lease.expired()) here.places.erase(found);
     }
 
@@ -214,7 +214,7 @@ struct HostedLease {
     const std::shared_ptr<Hosted> hosted;
 };
 
-/// The Stores of a process that mean the same place share what it hosts there.
+/// The Stores of a process with the same place share the store hosted there.
 std::shared_ptr<HostedLease> hosted_for(const World& world, Instant deadline) {
     const auto place = world.store_file.empty()
                            ? Endpoint{world.master_addr, world.master_port}.to_string()
@@ -244,9 +244,9 @@ std::shared_ptr<Connection> open_and_join(const World& world, Instant deadline) 
 }
 
 struct Found {
-    /// Null when no address leads to the store that was meant.
+    /// Null when no address leads to the right store.
     std::shared_ptr<Connection> store;
-    /// Somebody there did not answer in time, and may just stand still.
+    /// A server did not answer in time, and may only be stopped.
     bool may_answer = false;
 };
 
@@ -271,14 +271,15 @@ Found find_by_file(const World& world) {
     return point ? connect_to(*point) : Found{};
 }
 
-/// A store in which this rank is taken, or which goes away while it is joined, is an earlier run's
-/// that has not ended yet: ask again. The last attempt has its time too, though the deadline be
-/// past then: it tells what is wrong.
+/// A store in which this rank's number is claimed, or which closes while this rank joins, belongs
+/// to an earlier run that has not ended yet: try again. The last attempt has its full time, even
+/// beyond the deadline, since its error is the one reported.
 std::shared_ptr<Connection> find_and_join(const World& world, Instant deadline) {
     const Endpoint endpoint{world.master_addr, world.master_port};
     const bool by_file = !world.store_file.empty();
     const auto where = by_file ? meeting_file(world.store_file) : endpoint.to_string();
-    for (std::string trouble;; std::this_thread::sleep_for(between_attempts)) {
+    for (std::string problem;;
+         std::this_thread::sleep_for(waiting_times::rendezvous_attempt_interval)) {
         const auto left = std::max(left_until(deadline), one_attempt);
         const auto [store, may_answer] =
             by_file ? find_by_file(world) : Found{connect(endpoint, left)};
@@ -288,16 +289,16 @@ std::shared_ptr<Connection> find_and_join(const World& world, Instant deadline) 
                 join(*store, world, where, deadline);
                 return store;
             }
-            // What was found out before still holds of one that only does not answer now.
-            if (trouble.empty() || !may_answer)
-                trouble = "nothing that rank 0 of this run has written is at " + world.store_file;
+            // An earlier finding is kept for a server that only does not answer now.
+            if (problem.empty() || !may_answer)
+                problem = "nothing that rank 0 of this run has written is at " + world.store_file;
         } catch (const RankTaken&) {
-            trouble = "another process is rank " + std::to_string(world.rank) + " at " + where;
+            problem = "another process is rank " + std::to_string(world.rank) + " at " + where;
         } catch (const PeerLost& lost) {
-            trouble = "it went away while rank " + std::to_string(world.rank) +
+            problem = "it went away while rank " + std::to_string(world.rank) +
                       " joined it: " + lost.what();
         }
-        if (Clock::now() >= deadline) throw Timeout("store: " + trouble);
+        if (Clock::now() >= deadline) throw Timeout("store: " + problem);
     }
 }
 
@@ -308,7 +309,7 @@ std::shared_ptr<Connection> connect(const World& world, Milliseconds timeout) {
     if (!world.rank_0_hosts_store) return connect({world.master_addr, world.master_port}, timeout);
     const auto deadline = Clock::now() + timeout;
     auto store = world.rank == 0 ? open_and_join(world, deadline) : find_and_join(world, deadline);
-    // The attempts had less; the program's store may well be slow now and then.
+    // The attempts had a shorter timeout; later replies may take longer.
     store->set_reply_timeout(timeout);
     return store;
 }

@@ -44,7 +44,8 @@ std::string_view next_line(std::string_view& text) {
     return line;
 }
 
-/// An NFS client remembers for a while that a file was not there; to list the folder makes it ask.
+/// An NFS client caches for a while that a file does not exist; listing the folder refreshes the
+/// cache.
 void look_at_folder(const std::string& file) {
     const auto folder = file.substr(0, file.rfind('/') + 1);
     if (DIR* listing = ::opendir(folder.c_str())) {
@@ -127,7 +128,7 @@ std::optional<MeetingPoint> read_meeting_file(const std::string& file) {
 PublishedMeeting::PublishedMeeting(std::string file, MeetingPoint point)
     : file_(std::move(file)),
       point_(std::move(point)) {
-    // Looked at twice: it may just have been taken away.
+    // Checked twice: it may just have been removed.
     if (!read_meeting_file(file_) && exists(file_) && !read_meeting_file(file_))
         refuse(file_, "there is something else; name a file that does not exist, or a folder");
     const auto written_first = file_ + "." + point_.token;
@@ -147,7 +148,7 @@ PublishedMeeting::~PublishedMeeting() {
     if (read_meeting_file(file_) != point_) return;
     const auto aside = file_ + "." + point_.token;
     if (::rename(file_.c_str(), aside.c_str()) != 0) return;
-    // The next run's, written just now, goes back; unless there is a newer one already.
+    // The file of the next run, written just now, is put back, unless there is a newer one already.
     if (read_meeting_file(aside) != point_) ::link(aside.c_str(), file_.c_str());
     ::unlink(aside.c_str());
 }

@@ -9,9 +9,9 @@
 
 namespace ddprun::store_access {
 
-/// What rank 0 writes at the path of a `file://` init method: where its store listens. The token
-/// is in the store too, so that whoever answers at an address that an earlier run left, or that
-/// belongs to another machine here, is not taken for it.
+/// What rank 0 writes at the path of a `file://` init method: where its store listens. The token is
+/// in the store too, so that another server at an address of an earlier run, or at an address that
+/// belongs to another machine on this network, is not mistaken for it.
 struct MeetingPoint {
     std::string token;
     std::uint16_t port = 0;
@@ -21,19 +21,19 @@ struct MeetingPoint {
     bool operator==(const MeetingPoint&) const = default;
 };
 
-/// Lines "NAME VALUE", the last one "end": a file that is read while it is copied is not taken.
+/// Lines "NAME VALUE", the last one "end": a file that is still being copied is not accepted.
 std::string to_text(const MeetingPoint& point);
-/// Nothing when the text is not a whole one.
+/// Nothing when the text is incomplete.
 std::optional<MeetingPoint> parse_meeting_point(std::string_view text);
 
-/// The file that is meant by a path: itself, or one in it if it is a folder.
+/// The file of a path: the path itself, or a file in it if it is a folder.
 std::string meeting_file(const std::string& path);
 
-/// Nothing when there is none, or not a whole one.
+/// Nothing when there is no file, or an incomplete one.
 std::optional<MeetingPoint> read_meeting_file(const std::string& file);
 
-/// The file while it lives; the destructor takes it away if nobody else has written there since.
-/// Needs no locks: the file comes into being by a rename.
+/// Owns the file; the destructor removes it unless another process has replaced it. Needs no locks:
+/// the file is created by a rename.
 class PublishedMeeting {
 public:
     /// Throws UsageError when it cannot be written.

@@ -5,6 +5,7 @@
 #include "rendezvous/wire/error.hpp"
 #include "worker_sdk/src/store/connection.hpp"
 #include "worker_sdk/src/store/local_address.hpp"
+#include "worker_sdk/src/waiting_times.hpp"
 
 #include <boost/system/errc.hpp>
 
@@ -60,8 +61,7 @@ public:
     bool delete_key(const std::string& key) override { return value_of(client_.delete_key(key)); }
 
     void set_reply_timeout(Milliseconds timeout) override {
-        constexpr Milliseconds longest = std::chrono::minutes(1);
-        client_.set_timeout(std::min(timeout, longest));
+        client_.set_timeout(std::min(timeout, waiting_times::longest_reply));
     }
 
     std::string local_address() const override { return local_address_towards(server_); }
@@ -70,7 +70,7 @@ public:
     }
 
 private:
-    std::shared_ptr<void> keeps_;  // first: it goes when the connection is closed
+    std::shared_ptr<void> keeps_;  // first: it is released after the connection is closed
     client::StoreClient client_;
     Endpoint server_;
 };

@@ -24,7 +24,7 @@ int optional_number(const Lookup& lookup, const char* name, int least, int most,
     return value.empty() ? otherwise : number_between(value, name, least, most);
 }
 
-/// Text that ends up in store keys and addresses: printable, without blanks, bounded.
+/// Text that is used in store keys and addresses: printable, without blanks, bounded.
 std::string read_name(std::string_view value, const char* name) {
     for (const char c : value)
         if (c <= ' ' || c > '~') refuse_value(name, "?", "printable characters without blanks");
@@ -52,7 +52,7 @@ bool has_all_or_none(const Lookup& lookup) {
     return !missing;
 }
 
-/// mpirun and srun number the ranks and say nothing of a place to meet.
+/// mpirun and srun number the ranks but give no address for the rendezvous.
 bool has_place_to_meet(const Lookup& lookup, const RankNames& names) {
     for (const char* name : std::array{master_addr, master_port})
         if (value_of(lookup, name).empty()) {
@@ -109,7 +109,7 @@ void read_ranks(
     const int last = world.world_size - 1;
     world.local_rank = optional_number(lookup, names->local_rank, 0, last, 0);
     world.group_rank = optional_number(lookup, names->group_rank, 0, last, 0);
-    // Launchers that tell only LOCAL_RANK exist; there are then at least that many and this one.
+    // Some launchers set only LOCAL_RANK; the node then has at least LOCAL_RANK + 1 workers.
     const int at_least = world.local_rank + 1;
     world.local_world_size =
         optional_number(lookup, names->local_world_size, at_least, world.world_size, at_least);

@@ -7,9 +7,8 @@
 
 namespace ddprun::environment {
 
-/// `World::from` without the environment: reads and checks each value. A variable that is set to
-/// nothing counts as not set. Throws UsageError, which names the variable, what it holds and what
-/// is accepted.
+/// `World::from` without the environment: reads and checks each value. An empty variable counts as
+/// not set. Throws UsageError, which names the variable, what it holds and what is accepted.
 World read_world(const Lookup& lookup, const InitMethod& method = {});
 
 }  // namespace ddprun::environment

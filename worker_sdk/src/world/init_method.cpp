@@ -23,7 +23,7 @@ constexpr std::size_t longest = 4000;
         "file:///PATH?rank=R&world_size=W");
 }
 
-/// What stands before `mark`; `text` becomes what stands behind it.
+/// The text before `mark`; `text` becomes the text after it.
 std::string_view cut(std::string_view& text, char mark) {
     const auto place = text.find(mark);
     const auto before = text.substr(0, place);

@@ -9,23 +9,23 @@
 
 namespace ddprun {
 
-/// Where the ranks of a world meet, as a person wrote it.
+/// The rendezvous of a world's ranks, as given by the user.
 struct InitMethod {
     enum class Kind { environment, tcp, file };
 
     Kind kind = Kind::environment;
     /// As given: for messages.
     std::string text;
-    /// tcp: where rank 0 serves the store.
+    /// tcp: the address at which rank 0 serves the store.
     Endpoint endpoint;
-    /// file: where rank 0 writes where it does.
+    /// file: the file into which rank 0 writes that address.
     std::string path;
     std::optional<int> rank;
     std::optional<int> world_size;
 };
 
 /// Reads `env://`, `tcp://HOST:PORT` and `file:///PATH`, the last two with `?rank=R&world_size=W`
-/// or a part of that. Throws UsageError, which says what is accepted.
+/// or a part of that. Throws UsageError, which lists the accepted forms.
 InitMethod parse_init_method(std::string_view text);
 
 }  // namespace ddprun

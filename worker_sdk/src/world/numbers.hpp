@@ -7,7 +7,7 @@
 
 namespace ddprun {
 
-/// Decimal digits only: no sign, no blanks, nothing behind. Nothing when it is not that.
+/// Decimal digits only: no sign, no blanks, no other characters. Nothing for any other text.
 std::optional<int> digits(std::string_view text);
 
 /// Throws UsageError "NAME=value: expected ..." with no more of the value than fits a line.

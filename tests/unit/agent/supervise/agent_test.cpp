@@ -375,6 +375,24 @@ TEST_CASE("a connection that comes back while a death is being told says nothing
     CHECK(story.said<ctl::Failed>().size() == 1);
 }
 
+TEST_CASE("a death in its settle window is explained also when a stop has ended the round") {
+    Story story(a_config(2));
+    story.running(an_assignment_of_two());
+    story.is(A::WorkerExited{1, by_sigterm});
+    story.hears(a_stop(2));
+    story.is(A::WorkerExited{0, by_sigterm});
+    story.nothing_remains();
+    story.asked();
+
+    story.pass(limits::settle_window);
+
+    CHECK(story.asked_for<A::ExplainFailure>().size() == 1);
+    CHECK(story.asked_for<A::GiveNotice>().empty());
+    story.is(A::FailureExplained{2, 1, "", "", false});
+    CHECK(story.said<ctl::Failed>().size() == 1);
+    CHECK(story.said<ctl::Ready>().size() == 1);
+}
+
 TEST_CASE("all workers may die while the death of the first is being told") {
     Story story(a_config(2));
     story.running(an_assignment_of_two());

@@ -194,7 +194,7 @@ TEST_CASE("a promise holds for its round") {
 TEST_CASE("a flood of strangers makes nobody disowned too early") {
     auto neighbours = some();
     CHECK(neighbours.answer(to_us(b), true, at(0s)));
-    const auto count = static_cast<int>(limits::max_vouched_nodes);
+    const auto count = static_cast<int>(limits::max_probing_nodes);
     for (int i = 0; i < 2 * count; ++i)
         CHECK(neighbours.answer(to_us(nonce(1000 + i)), true, at(1s)));
     // It was forgotten, and perhaps heard as late as the last one that was.

@@ -50,7 +50,7 @@ inline ctl::Node a_node() {
 }
 
 inline ctl::Welcome a_welcome(bool is_hosted = true) {
-    return {"inc", 1, 30s, is_hosted, {}};
+    return {"inc", 30s, is_hosted};
 }
 
 inline ctl::Assignment an_assignment(int round = 0) {

@@ -19,13 +19,19 @@ TEST_CASE("text is cut between characters, and bytes that are none are not held 
     CHECK(whole_character_bytes("\x80\x80\x80\x80") == 4);
 }
 
-TEST_CASE("escaped text is as long as allowed, and never breaks an escape") {
-    CHECK(escaped("plain text") == "plain text");
-    CHECK(escaped("a\nb", 2) == "a");
-    CHECK(escaped("a\nb", 3) == "a\\n");
-    CHECK(escaped("a\nb", 4) == "a\\nb");
-    CHECK(escaped("abcdef", 4) == "abcd");
+TEST_CASE("any bytes become a JSON string") {
     std::string out = "x:";
     append_json_string(out, "say \"hi\"");
     CHECK(out == R"(x:"say \"hi\"")");
+    const auto quoted = [](std::string_view text) {
+        std::string result;
+        append_json_string(result, text);
+        return result;
+    };
+    CHECK(quoted("") == "\"\"");
+    CHECK(quoted("plain text") == "\"plain text\"");
+    CHECK(quoted("a\nb") == "\"a\\nb\"");
+    CHECK(quoted("a\xFF\xC3(b") == "\"a\xEF\xBF\xBD\xEF\xBF\xBD(b\"");
+    CHECK(quoted("\xF0\x9F\x98\x80") == "\"\xF0\x9F\x98\x80\"");
+    CHECK(quoted({"\0\x1f\x7f", 3}) == "\"\\u0000\\u001f\x7f\"");
 }

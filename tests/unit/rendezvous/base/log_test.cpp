@@ -10,7 +10,7 @@ using namespace ddprun;
 
 namespace {
 
-/// What is logged while it lives.
+/// Collects what is logged while it lives.
 class Caught {
 public:
     Caught() {
@@ -40,7 +40,7 @@ TEST_CASE("a line of the log has its event and its fields") {
         " warning ddprun: worker.exited rank=3 exit=\"killed by SIGSEGV\" bad=true\n");
 }
 
-TEST_CASE("as JSON it has the time, what is common to all, its fields and its words") {
+TEST_CASE("as JSON it has the time, the common fields, its own fields and its message") {
     const Caught caught;
     log::use_json({{"run", "a \"job\""}, {"host", "node1"}});
     log::error("disk.filled", {{"path", "/x\xFF"}, {"share", 0.5}});

@@ -27,7 +27,7 @@ TEST_CASE("a signal has a name, and a number that is none says so") {
     CHECK(signal_name(0) == "signal 0");
 }
 
-TEST_CASE("lengths of time read as seconds, without digits that say nothing") {
+TEST_CASE("lengths of time read as seconds, without trailing zeros") {
     CHECK(seconds_text(30s) == "30 s");
     CHECK(seconds_text(2500ms) == "2.5 s");
     CHECK(seconds_text(10'000'000s) == "10000000 s");

@@ -105,7 +105,7 @@ TEST_CASE("a cancelled wait has one answer, or two if it ended meanwhile") {
     CHECK(session.awaited_count() == 0);
 }
 
-TEST_CASE("a cancellation nobody asked for is an error") {
+TEST_CASE("an unrequested cancellation is an error") {
     auto session = greeted();
     session.send(Wait{{"/k"}});
     session.receive(from_hex("01"));
@@ -113,9 +113,9 @@ TEST_CASE("a cancellation nobody asked for is an error") {
     CHECK(session.next().error().code == Error::unexpected_reply);
 }
 
-TEST_CASE("bytes nobody asked for are an error") {
+TEST_CASE("unrequested bytes are an error") {
     auto session = greeted();
     session.receive("x");
 
-    CHECK(session.next().error().code == Error::unasked_reply);
+    CHECK(session.next().error().code == Error::unrequested_reply);
 }

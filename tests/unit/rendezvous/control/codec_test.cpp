@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/control/codec.hpp"
 
-#include "rendezvous/base/json_text.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/random.hpp"
 #include "rendezvous/control/error.hpp"
-#include "rendezvous/control/json_writer.hpp"
+#include "rendezvous/control/escaped.hpp"
 #include "rendezvous/control/text.hpp"
 #include "tests/unit/rendezvous/control/samples.hpp"
 
@@ -227,6 +226,25 @@ TEST_CASE("all free text of a message together is bounded after escaping") {
     const auto& got = std::get<Failed>(**back).failure;
     CHECK(got.message == "short");
     CHECK(got.details.size() == (limits::max_free_text_bytes - 5) / 2);
+}
+
+TEST_CASE("escaped text is as long as allowed, and never breaks an escape") {
+    CHECK(escaped("plain text", 100) == "plain text");
+    CHECK(escaped("a\nb", 2) == "a");
+    CHECK(escaped("a\nb", 3) == "a\\n");
+    CHECK(escaped("a\nb", 4) == "a\\nb");
+    CHECK(escaped("abcdef", 4) == "abcd");
+    CHECK(escaped("\x01", 5).empty());
+    CHECK(escaped("\x01", 6) == "\\u0001");
+    CHECK(escaped("\"", 0).empty());
+    for (std::size_t most = 0; most < 40; ++most) {
+        // However the end falls, it is the beginning of the whole.
+        const std::string text = "ab\"\xC3\xBC\xE2\x82\xAC\x02\xF0\x9F\x98\x80\n\xFF\xF0\x9F\x98";
+        const auto cut = escaped(text, most);
+        CAPTURE(most);
+        CHECK(cut.size() <= most);
+        CHECK(escaped(text, 100).starts_with(cut));
+    }
 }
 
 TEST_CASE("what is not UTF-8 is replaced, and a cut never splits a character") {

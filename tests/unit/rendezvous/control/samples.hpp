@@ -99,8 +99,8 @@ inline std::vector<AgentMessage> agent_messages() {
 
 inline std::vector<ServerMessage> server_messages() {
     return {
-        Hello{{1, 2}, "ddprun-rendezvous 0.1", {"hmac"}},
-        Welcome{"abcd", 1, std::chrono::seconds{30}, true, {"node2:29400"}},
+        Hello{{1, 2}, "ddprun-rendezvous 0.1"},
+        Welcome{"abcd", std::chrono::seconds{30}, true},
         Refused{"differs", std::chrono::seconds{2}},
         Resumed{},
         Lost{"unknown job"},

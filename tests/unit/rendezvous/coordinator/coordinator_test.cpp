@@ -12,48 +12,51 @@ TEST_CASE("two nodes join, a worker fails, all restart, and both succeed") {
 
     job.join("a");
     CHECK(
-        job.told() == Lines{
-                          "a welcome incarnation=61000000 lease=30s",
-                          "forming: waiting for 1 node (1 of 2 ready)"});
+        job.output() == Lines{
+                            "a welcome incarnation=61000000 lease=30s",
+                            "forming: waiting for 1 node (1 of 2 ready)"});
     job.join("b");
     CHECK(
-        job.told() == Lines{
-                          "b welcome incarnation=61000000 lease=30s",
-                          "running: round 0 complete: 2 nodes, 4 workers (max nodes reached)",
-                          "a assignment round=0 group_rank=0/2 rank_base=0 world_size=4 restarts=0 "
-                          "master=10.0.0.97:20097",
-                          "b assignment round=0 group_rank=1/2 rank_base=2 world_size=4 restarts=0 "
-                          "master=10.0.0.97:20097"});
+        job.output() ==
+        Lines{
+            "b welcome incarnation=61000000 lease=30s",
+            "running: round 0 complete: 2 nodes, 4 workers (max nodes reached)",
+            "a assignment round=0 group_rank=0/2 rank_base=0 world_size=4 restarts=0 "
+            "master=10.0.0.97:20097",
+            "b assignment round=0 group_rank=1/2 rank_base=2 world_size=4 restarts=0 "
+            "master=10.0.0.97:20097"});
 
     job.started("a b");
     job.failed("b");
     CHECK(
-        job.told() == Lines{
-                          "draining: rank 2 on b: exited with code 7",
-                          "a stop round=0 SIGTERM grace=30s \"rank 2 on b: exited with code 7\"",
-                          "b stop round=0 SIGTERM grace=30s \"rank 2 on b: exited with code 7\""});
+        job.output() ==
+        Lines{
+            "draining: rank 2 on b: exited with code 7",
+            "a stop round=0 SIGTERM grace=30s \"rank 2 on b: exited with code 7\"",
+            "b stop round=0 SIGTERM grace=30s \"rank 2 on b: exited with code 7\""});
 
     job.ready("a");
-    CHECK(job.told() == Lines{});
+    CHECK(job.output() == Lines{});
     job.ready("b");
     CHECK(
-        job.told() == Lines{
-                          "forming: restart 1 of 3: rank 2 on b: exited with code 7",
-                          "running: round 1 complete: 2 nodes, 4 workers (max nodes reached)",
-                          "a assignment round=1 group_rank=0/2 rank_base=0 world_size=4 restarts=1 "
-                          "master=10.0.0.97:21097",
-                          "b assignment round=1 group_rank=1/2 rank_base=2 world_size=4 restarts=1 "
-                          "master=10.0.0.97:21097"});
+        job.output() ==
+        Lines{
+            "forming: restart 1 of 3: rank 2 on b: exited with code 7",
+            "running: round 1 complete: 2 nodes, 4 workers (max nodes reached)",
+            "a assignment round=1 group_rank=0/2 rank_base=0 world_size=4 restarts=1 "
+            "master=10.0.0.97:21097",
+            "b assignment round=1 group_rank=1/2 rank_base=2 world_size=4 restarts=1 "
+            "master=10.0.0.97:21097"});
 
     job.started("a b", 1);
     job.succeeded("a", 1);
-    CHECK(job.told() == Lines{});
+    CHECK(job.output() == Lines{});
     job.succeeded("b", 1);
     CHECK(
-        job.told() == Lines{
-                          "succeeded: every node succeeded",
-                          "a result succeeded exit_code=0",
-                          "b result succeeded exit_code=0"});
+        job.output() == Lines{
+                            "succeeded: every node succeeded",
+                            "a result succeeded exit_code=0",
+                            "b result succeeded exit_code=0"});
     CHECK_FALSE(job.coordinator().is_idle());
     job.drop("a");
     job.drop("b");
@@ -61,7 +64,7 @@ TEST_CASE("two nodes join, a worker fails, all restart, and both succeed") {
 }
 
 TEST_CASE("every event of every kind of connection has its answer") {
-    const auto answers = [](const std::function<void(Story&, ConnectionId)>& tell) {
+    const auto answers = [](const std::function<void(Story&, ConnectionId)>& send) {
         Lines lines;
         for (const std::string kind : {"unknown", "silent", "member", "replaced", "refused"}) {
             Story job{"2"};
@@ -75,11 +78,11 @@ TEST_CASE("every event of every kind of connection has its answer") {
                 job.join("b", [](control::Join& join) { join.max_restarts = 99; });
                 id = job.connection("b");
             }
-            job.told();
-            tell(job, id);
+            job.output();
+            send(job, id);
             auto line = kind + ":";
-            for (const auto& told : job.told())
-                line += " " + words(told)[0] + " " + words(told)[1];
+            for (const auto& sent : job.output())
+                line += " " + words(sent)[0] + " " + words(sent)[1];
             lines.push_back(line);
         }
         return lines;
@@ -89,7 +92,7 @@ TEST_CASE("every event of every kind of connection has its answer") {
             job.post(Coordinator::Received{id, message});
         });
     };
-    const Lines told_off{
+    const Lines refused_at_once{
         "unknown:", "silent: ? error ? closed:", "member:", "replaced:", "refused:"};
     control::Join join;
     join.run_id = "elsewhere";
@@ -119,7 +122,7 @@ TEST_CASE("every event of every kind of connection has its answer") {
              control::Failed{},
              control::Heartbeat{},
              control::NeighbourHeard{}})
-        CHECK(received(message) == told_off);
+        CHECK(received(message) == refused_at_once);
     CHECK(
         received(control::Leave{"", 15}) == Lines{
                                                 "unknown:",

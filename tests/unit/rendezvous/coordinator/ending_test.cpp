@@ -35,24 +35,24 @@ int exit_code_after(End end) {
 
 }  // namespace
 
-TEST_CASE("the budget is the job's: when it is spent the first cause ends it for everybody") {
+TEST_CASE("the budget is the job's: when it is spent the root cause ends it on every node") {
     Story job{"2", 1};
     job.run("a b");
     job.failed("a");
     job.ready("a b");
     job.started("a b", 1);
     job.failed("b", 1);
-    job.told();
+    job.output();
 
     job.ready("a b", 1);
 
     const std::string why =
         "result failed exit_code=7 worker_failed \"rank 2 on b: exited with code 7\" host=b "
         "round=1";
-    CHECK(job.told() == Lines{"failed: rank 2 on b: exited with code 7", "a " + why, "b " + why});
+    CHECK(job.output() == Lines{"failed: rank 2 on b: exited with code 7", "a " + why, "b " + why});
 }
 
-TEST_CASE("the earliest failure is the cause, however late it arrives; consequences come last") {
+TEST_CASE("the earliest failure is the cause, however late it arrives; secondary ones come last") {
     Story job{"3", 0};
     job.run("a b c");
 
@@ -70,7 +70,7 @@ TEST_CASE("the earliest failure is the cause, however late it arrives; consequen
         "result failed exit_code=7 worker_failed \"rank 4 on c: first\" host=c round=0");
 }
 
-TEST_CASE("a node's crash takes the place of its own consequence, and nothing else does") {
+TEST_CASE("a node's crash replaces its own secondary failure, and nothing else does") {
     Story job{"2", 0};
     job.run("a b");
 
@@ -132,14 +132,14 @@ TEST_CASE("the result names each node's other failure, so that all reports can s
             if (const auto* result = std::get_if<control::JobResult>(&send->message))
                 results.push_back(*result);
     REQUIRE(results.size() == 2);
-    const std::vector<control::Consequence> told{
+    const std::vector<control::Consequence> expected{
         {2, 0, 77, {End::Kind::killed, SIGABRT, true}, "b"}};
     CHECK(results[0].first_cause->worker->rank == 1);
-    CHECK(results[0].consequences == told);
+    CHECK(results[0].consequences == expected);
     CHECK(results[1] == results[0]);
 }
 
-TEST_CASE("the first cause's own code is the job's") {
+TEST_CASE("the root cause's own code is the job's") {
     CHECK(exit_code_after({End::Kind::exited, 3, false}) == 3);
     CHECK(exit_code_after({End::Kind::exited, 255, false}) == 255);
     CHECK(exit_code_after({End::Kind::killed, SIGSEGV, true}) == 139);
@@ -180,29 +180,29 @@ TEST_CASE("SIGINT on one node cancels the job on every node with 130") {
 
     job.leave("b", SIGINT);
     CHECK(
-        job.told() == Lines{
-                          "draining: SIGINT on b",
-                          "a stop round=0 SIGINT grace=30s \"SIGINT on b\"",
-                          "b stop round=0 SIGINT grace=30s \"SIGINT on b\""});
+        job.output() == Lines{
+                            "draining: SIGINT on b",
+                            "a stop round=0 SIGINT grace=30s \"SIGINT on b\"",
+                            "b stop round=0 SIGINT grace=30s \"SIGINT on b\""});
     job.ready("a b");
     CHECK(
-        job.told() == Lines{
-                          "cancelled: SIGINT on b",
-                          "a result cancelled exit_code=130 cancelled \"SIGINT on b\" round=0",
-                          "b result cancelled exit_code=130 cancelled \"SIGINT on b\" round=0"});
+        job.output() == Lines{
+                            "cancelled: SIGINT on b",
+                            "a result cancelled exit_code=130 cancelled \"SIGINT on b\" round=0",
+                            "b result cancelled exit_code=130 cancelled \"SIGINT on b\" round=0"});
 }
 
-TEST_CASE("one node that gets SIGTERM drains everybody with it and is left out, for nothing") {
+TEST_CASE("one node that gets SIGTERM drains the round and is left out, and no restart is spent") {
     Story job{"1:2"};
     job.run("a b");
 
     job.leave("b", SIGTERM);
     const std::string why = "node b (pid 100) leaves: SIGTERM on b";
     CHECK(
-        job.told() == Lines{
-                          "draining: " + why,
-                          "a stop round=0 SIGTERM grace=30s \"" + why + "\"",
-                          "b stop round=0 SIGTERM grace=30s \"" + why + "\""});
+        job.output() == Lines{
+                            "draining: " + why,
+                            "a stop round=0 SIGTERM grace=30s \"" + why + "\"",
+                            "b stop round=0 SIGTERM grace=30s \"" + why + "\""});
     job.ready("b");
     job.drop("b");
     job.ready("a");
@@ -212,7 +212,7 @@ TEST_CASE("one node that gets SIGTERM drains everybody with it and is left out, 
     CHECK(job.status().restarts_used == 0);
 }
 
-TEST_CASE("when everybody is told to stop the job is cancelled and nothing new begins") {
+TEST_CASE("when every node leaves the job is cancelled and no round begins") {
     Story job{"2", 3};
     job.run("a b");
 
@@ -241,22 +241,22 @@ TEST_CASE("nodes that leave one after another before there is a round cancel the
     CHECK(job.result("b").starts_with("result cancelled exit_code=129"));
 }
 
-TEST_CASE("a hosting ddprun that is told to stop ends the job for everybody") {
+TEST_CASE("a hosting ddprun that is stopped ends the job on every node") {
     Story job{"2"};
     job.is_hosted();
     job.run("a b");
 
     job.interrupt(SIGTERM);
     CHECK(
-        job.told() == Lines{
-                          "draining: stopped by SIGTERM",
-                          "a stop round=0 SIGTERM grace=30s \"stopped by SIGTERM\"",
-                          "b stop round=0 SIGTERM grace=30s \"stopped by SIGTERM\""});
+        job.output() == Lines{
+                            "draining: stopped by SIGTERM",
+                            "a stop round=0 SIGTERM grace=30s \"stopped by SIGTERM\"",
+                            "b stop round=0 SIGTERM grace=30s \"stopped by SIGTERM\""});
     job.ready("a b");
     CHECK(job.result("b").starts_with("result cancelled exit_code=143"));
 
     job.join("c");
-    CHECK(job.told().back() == "c closed: refused: the server ends: stopped by SIGTERM");
+    CHECK(job.output().back() == "c closed: refused: the server ends: stopped by SIGTERM");
 }
 
 TEST_CASE("an interrupt before the first round ends the job at once") {
@@ -272,7 +272,7 @@ TEST_CASE("success needs every member, and a finished one restarts with the othe
     job.run("a b");
     job.succeeded("a");
     job.failed("b");
-    CHECK(job.told()[1].starts_with("a stop"));
+    CHECK(job.output()[1].starts_with("a stop"));
     job.ready("a b");
     job.started("a b", 1);
     job.succeeded("a b", 1);
@@ -294,21 +294,21 @@ TEST_CASE("workers that were done before the stop for a late node arrived have s
     CHECK(job.result("b") == "result succeeded exit_code=0");
 }
 
-TEST_CASE("the result goes to who resumes, and to a join goes the next job") {
+TEST_CASE("a resume is answered with the result, a join with the next job") {
     Story job{"2", 0};
     job.run("a b");
     job.drop("b");
     job.failed("a");
     job.ready("a");
     job.resume("b", NodeState::ready);
-    job.told();
+    job.output();
     CHECK(job.result("b").starts_with("result failed exit_code=7"));
 
     const auto fresh = [](control::Join& join) { join.node.nonce = nonce_of("new"); };
     job.join("a", fresh);
 
     CHECK(
-        job.told() ==
+        job.output() ==
         Lines{
             "a welcome incarnation=6e657700 lease=30s",
             "a standby \"a new job begins; the one before it under this id failed (rank 0 on a: "
@@ -316,17 +316,17 @@ TEST_CASE("the result goes to who resumes, and to a join goes the next job") {
             "forming: waiting for 1 node (1 of 2 ready)"});
 }
 
-TEST_CASE("a job that is over is forgotten when nobody can come back") {
+TEST_CASE("a job that is over is forgotten when no node can come back") {
     Story job{"2", 0};
     job.run("a b");
     job.succeeded("a b");
     job.drop("a");
     job.drop("b");
-    job.told();
+    job.output();
 
     job.pass(29s);
     job.resume("b", NodeState::succeeded);
-    CHECK(job.told() == Lines{"b resumed", "b result succeeded exit_code=0"});
+    CHECK(job.output() == Lines{"b resumed", "b result succeeded exit_code=0"});
     job.pass(1s);
     CHECK(job.coordinator().status({}).empty());
     CHECK(job.coordinator().next_deadline() == std::nullopt);
@@ -337,10 +337,10 @@ TEST_CASE("a hosting ddprun whose job is over begins no other") {
     job.is_hosted();
     job.run("a");
     job.succeeded("a");
-    job.told();
+    job.output();
     job.join("b");
     CHECK(
-        job.told().front() ==
+        job.output().front() ==
         "b refused \"job 'job' of this ddprun succeeded (every node succeeded, exit code 0)\" "
         "retry=1s");
 
@@ -348,16 +348,16 @@ TEST_CASE("a hosting ddprun whose job is over begins no other") {
     job.pass(61s);
     REQUIRE(job.coordinator().status({}).empty());
     job.join("b");
-    CHECK(job.told().front() == "b refused \"job 'job' of this ddprun is over\" retry=1s");
+    CHECK(job.output().front() == "b refused \"job 'job' of this ddprun is over\" retry=1s");
 }
 
 TEST_CASE("a node that begins two jobs under one nonce gives them two incarnations") {
     Story job{"1", 0};
     job.run("a");
     job.succeeded("a");
-    job.told();
+    job.output();
     job.join("a");
-    CHECK(job.told().front() == "a welcome incarnation=61000000 lease=0s");
+    CHECK(job.output().front() == "a welcome incarnation=61000000 lease=0s");
     CHECK(job.status().incarnation == nonce_of("a").to_string() + "-2");
 }
 

@@ -26,11 +26,12 @@ TEST_CASE("a one-node job has its round at once, no lease and no timer") {
     job.join("a");
 
     CHECK(
-        job.told() == Lines{
-                          "a welcome incarnation=61000000 lease=0s",
-                          "running: round 0 complete: 1 node, 2 workers (max nodes reached)",
-                          "a assignment round=0 group_rank=0/1 rank_base=0 world_size=2 restarts=0 "
-                          "master=10.0.0.97:20097"});
+        job.output() ==
+        Lines{
+            "a welcome incarnation=61000000 lease=0s",
+            "running: round 0 complete: 1 node, 2 workers (max nodes reached)",
+            "a assignment round=0 group_rank=0/1 rank_base=0 world_size=2 restarts=0 "
+            "master=10.0.0.97:20097"});
     CHECK(job.coordinator().next_deadline() == std::nullopt);
     job.started("a");
     job.failed("a");
@@ -41,10 +42,10 @@ TEST_CASE("an elastic job waits for the last call, started again when the count 
     Story job{"2:4"};
     job.join("a");
     job.join("b");
-    job.told();
+    job.output();
 
     job.pass(29s, "a b");
-    CHECK(job.told() == Lines{});
+    CHECK(job.output() == Lines{});
     CHECK(
         job.status().reason ==
         "last call: 2 of at most 4 nodes ready; the round begins in 1.0 s at the latest");
@@ -55,9 +56,9 @@ TEST_CASE("an elastic job waits for the last call, started again when the count 
         "waiting for 1 node (1 of at least 2 ready); the job fails in 570.0 s unless enough nodes "
         "come");
     job.join("c");
-    job.told();
+    job.output();
     job.pass(29s, "a c");
-    CHECK(job.told() == Lines{});
+    CHECK(job.output() == Lines{});
     job.pass(1s, "a c");
     CHECK(ranks_of(job, "a c") == "a=0 c=1");
     CHECK(
@@ -74,7 +75,7 @@ TEST_CASE("after a round the next one does not wait for a last call") {
     job.failed("a");
 
     job.ready("a b");
-    job.told();
+    job.output();
     job.drop("c");
     job.pass(500ms);
 
@@ -82,17 +83,18 @@ TEST_CASE("after a round the next one does not wait for a last call") {
     CHECK(job.assignment("a").round == 1);
 }
 
-TEST_CASE("too few nodes within join_timeout end the job with 80 and who is missing") {
+TEST_CASE("too few nodes within join_timeout end the job with 80 and the count") {
     Story job{"3"};
     job.join("a");
     job.join("b");
-    job.told();
+    job.output();
 
     job.pass(600s, "a b");
 
     const std::string why =
         "result failed exit_code=80 nobody_joined \"2 of 3 nodes joined within 600 s\"";
-    CHECK(job.told() == Lines{"failed: 2 of 3 nodes joined within 600 s", "a " + why, "b " + why});
+    CHECK(
+        job.output() == Lines{"failed: 2 of 3 nodes joined within 600 s", "a " + why, "b " + why});
 }
 
 TEST_CASE("group ranks follow node ranks, then the endpoint's host, then natural host names") {
@@ -123,41 +125,41 @@ TEST_CASE("with fixed places each node rank is given once and every node brings 
     job.join("b", at(1));
     job.join("nowhere");
     job.join("beyond", at(2));
-    job.join("twin", at(1));
+    job.join("duplicate", at(1));
 
-    const auto told = job.told();
-    const auto refusals = std::count_if(told.begin(), told.end(), [](const std::string& line) {
+    const auto output = job.output();
+    const auto refusals = std::count_if(output.begin(), output.end(), [](const std::string& line) {
         return line.find("refused") != std::string::npos;
     });
-    // Each is told, and its connection closed.
+    // Each is answered, and its connection closed.
     CHECK(refusals == 2 * 3);
     const auto names_both = [](const std::string& line) {
         return line.find("node rank 1 of job") != std::string::npos &&
                line.find("is taken by b (pid") != std::string::npos &&
-               line.find("asked for by twin (pid") != std::string::npos;
+               line.find("asked for by duplicate (pid") != std::string::npos;
     };
-    CHECK(std::any_of(told.begin(), told.end(), names_both));
+    CHECK(std::any_of(output.begin(), output.end(), names_both));
 
     job.join("a", at(0));
     CHECK(ranks_of(job, "a b") == "a=0 b=1");
 }
 
 TEST_CASE(
-    "the new life of a node with a fixed place asks again until its old one is heard, or gone") {
+    "a restarted node with a fixed place asks again until its old incarnation is heard, or gone") {
     Story job{"2", 3, [](control::Join& join) { join.settings.is_static = true; }};
     job.is_hosted();
     job.join("a", at(0));
     job.join("b", at(1));
     job.pass(100ms);
-    job.told();
+    job.output();
     job.join("b2", at(1));
-    const auto told = job.told();
-    CHECK(told.front().find("retry") != std::string::npos);
+    const auto output = job.output();
+    CHECK(output.front().find("retry") != std::string::npos);
 
     SUBCASE("it is heard: there are two of them") {
         job.pass(1s, "a b");
         job.join("b3", at(1));
-        CHECK(job.told().front().find("of its own") != std::string::npos);
+        CHECK(job.output().front().find("of its own") != std::string::npos);
     }
     SUBCASE("it is gone") {
         job.drop("b");
@@ -171,22 +173,22 @@ TEST_CASE(
 TEST_CASE("a daemon cannot serve fixed places, and the two kinds do not mix") {
     Story daemon{"2", 3, [](control::Join& join) { join.settings.is_static = true; }};
     daemon.join("a", [](control::Join& join) { join.node_rank = 0; });
-    REQUIRE(daemon.told().size() == 2);
+    REQUIRE(daemon.output().size() == 2);
 
     Story job{"2"};
     job.is_hosted();
     job.join("a");
-    job.told();
+    job.output();
     job.join("b", [](control::Join& join) {
         join.settings.is_static = true;
         join.node_rank = 1;
     });
     CHECK(
-        job.told().front().find("--rdzv-backend is static here and c10d in the job started on a") !=
-        std::string::npos);
+        job.output().front().find(
+            "--rdzv-backend is static here and c10d in the job started on a") != std::string::npos);
 }
 
-TEST_CASE("a node rank that two ask for is said once and arrival decides") {
+TEST_CASE("a node rank that two ask for is reported once and arrival decides") {
     Story job{"2"};
     job.join("b", [](control::Join& join) { join.node_rank = 0; });
     job.join("a", [](control::Join& join) { join.node_rank = 0; });
@@ -242,7 +244,7 @@ TEST_CASE("ranks are prefix sums over unequal nodes, per world and per role") {
     CHECK(c.role_world_size == 5);
 }
 
-TEST_CASE("each member is given up to three neighbours, never itself") {
+TEST_CASE("each member has at most three neighbours, never itself") {
     Story job{"5"};
     for (const auto* node : {"a", "b", "c", "d", "e"})
         job.join(node);
@@ -259,7 +261,7 @@ TEST_CASE("each member is given up to three neighbours, never itself") {
     CHECK(pair.assignment("a").neighbours[0].nonce == nonce_of("b"));
 }
 
-TEST_CASE("a host that speaks through the loopback is told to others as they reach the server") {
+TEST_CASE("a host that connects through the loopback has the server's address for the others") {
     Story job{"2"};
     job.lives_at("a", "127.0.0.1", "127.0.0.1");
     job.lives_at("b", "10.0.0.2", "10.0.0.1");
@@ -271,19 +273,19 @@ TEST_CASE("a host that speaks through the loopback is told to others as they rea
     CHECK(job.assignment("b").neighbours[0].addr == "10.0.0.1");
 }
 
-TEST_CASE("a node behind a proxy on its own machine is refused unless it says where it is") {
+TEST_CASE("a node behind a proxy on its own machine is refused unless it gives its address") {
     Story job{"2"};
     const auto tunnelled = [](control::Join& join) { join.socket_addr = "127.0.0.1:999"; };
 
     job.join("a", tunnelled);
     CHECK(
-        job.told() ==
+        job.output() ==
         Lines{
             "a refused \"this node reaches the rendezvous through 127.0.0.1:999, which the server "
-            "sees as 10.0.0.97:5000: other nodes cannot be told where it is; give "
+            "sees as 10.0.0.97:5000: other nodes cannot know where it is; give "
             "--local-addr=ADDRESS\"",
             "a closed: refused: this node reaches the rendezvous through 127.0.0.1:999, which the "
-            "server sees as 10.0.0.97:5000: other nodes cannot be told where it is; give "
+            "server sees as 10.0.0.97:5000: other nodes cannot know where it is; give "
             "--local-addr=ADDRESS"});
 
     job.join("b", [&](control::Join& join) {
@@ -294,14 +296,14 @@ TEST_CASE("a node behind a proxy on its own machine is refused unless it says wh
     CHECK(job.assignment("c").master_addr == "192.168.1.2");
 }
 
-TEST_CASE("a node that was started otherwise is refused with both values") {
+TEST_CASE("a node with other options is refused with both values") {
     const auto refusal = [](const Story::Tweak& tweak) {
         Story job{"2"};
         job.join("a");
-        job.told();
+        job.output();
         job.join("b", tweak);
-        const auto told = job.told();
-        return told.empty() ? std::string{} : told.front();
+        const auto output = job.output();
+        return output.empty() ? std::string{} : output.front();
     };
 
     CHECK(
@@ -334,7 +336,7 @@ TEST_CASE("a node that was started otherwise is refused with both values") {
           }) == "b welcome incarnation=61000000 lease=30s");
 }
 
-TEST_CASE("a first node that went before anything was agreed binds nobody to its terms") {
+TEST_CASE("a first node that went before the first round binds no other node to its terms") {
     Story job{"2"};
     job.join("a", [](control::Join& join) { join.nodes = {3, 3, 0}; });
     job.drop("a");
@@ -356,7 +358,7 @@ TEST_CASE("four thousand nodes form a round quickly") {
 
     CHECK(job.assignment("n3999").group_rank == 3999);
     CHECK(job.assignment("n0").world_size == 8000);
-    job.told();
+    job.output();
     job.failed("n17");
     for (int i = 0; i < 4000; ++i)
         job.ready("n" + std::to_string(i));
@@ -383,7 +385,18 @@ TEST_CASE("rank order says why each is where it is") {
     CHECK(order.warning.empty());
 }
 
-TEST_CASE("host names are compared as people count") {
+TEST_CASE("the status says why a node has its group rank") {
+    Story job{"2", 3};
+    job.join("b");
+    job.join("a", [](control::Join& join) { join.node_rank = 0; });
+
+    const auto nodes = job.status().nodes;
+    REQUIRE(nodes.size() == 2);
+    CHECK(nodes[0].rank_because == "node rank 0 was asked for");
+    CHECK(nodes[1].rank_because == "by host name and arrival");
+}
+
+TEST_CASE("host names are compared in natural order") {
     CHECK(comes_before_naturally("node2", "node10"));
     CHECK_FALSE(comes_before_naturally("node10", "node2"));
     CHECK(comes_before_naturally("r1n10", "r2n1"));

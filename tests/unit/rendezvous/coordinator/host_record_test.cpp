@@ -34,7 +34,7 @@ TEST_CASE("a host that goes once comes back at once, and longer later each time 
     CHECK_FALSE(record.stands_by_until("c", now));
 }
 
-TEST_CASE("a host that stayed for more than ten minutes begins anew") {
+TEST_CASE("a host that stayed for more than ten minutes starts with a clean record") {
     HostRecord record;
     record.note_gone("b", 0, Instant{});
 

@@ -23,9 +23,9 @@ TEST_CASE("jobs of one server never see each other") {
     CHECK(server.assignment("a").group_world_size == 2);
     CHECK(server.assignment("c").group_world_size == 2);
     CHECK(server.assignment("c").neighbours[0].nonce == nonce_of("b"));
-    server.told();
+    server.output();
     server.failed("b");
-    CHECK(server.told().size() == 3);
+    CHECK(server.output().size() == 3);
     server.succeeded("a d");
     CHECK(server.result("a") == "result succeeded exit_code=0");
     CHECK(server.result("b").empty());
@@ -37,19 +37,19 @@ TEST_CASE("a hosting ddprun serves its own run id only") {
     job.is_hosted();
     job.join("a", [](control::Join& join) { join.run_id = "other"; });
     CHECK(
-        job.told().front() ==
+        job.output().front() ==
         "a refused \"the ddprun that serves here does so for job 'job' only, not for 'other'\"");
     job.join("a");
-    CHECK(job.told().front() == "a welcome incarnation=61000000 lease=30s hosted");
+    CHECK(job.output().front() == "a welcome incarnation=61000000 lease=30s hosted");
 }
 
 TEST_CASE("a daemon keeps the default id for its first user") {
     Story server{"2", 3, [](control::Join& join) { join.run_id = "none"; }};
     server.join("a");
-    server.told();
+    server.output();
     server.join("b", [](control::Join& join) { join.node.user = 1000; });
     CHECK(
-        server.told().front() ==
+        server.output().front() ==
         "b refused \"job 'none' here belongs to user id 0, not to user id 1000: give --rdzv-id a "
         "name\"");
 }
@@ -57,33 +57,33 @@ TEST_CASE("a daemon keeps the default id for its first user") {
 TEST_CASE("a newer incarnation ends the older and begins when its nodes are gone") {
     Story job{"1"};
     job.join("a", incarnation("9"));
-    job.told();
+    job.output();
 
     job.join("b", incarnation("10"));
     CHECK(
-        job.told() == Lines{
-                          "draining: superseded by incarnation 10",
-                          "a stop round=0 SIGTERM grace=30s \"superseded by incarnation 10\"",
-                          "b refused \"the job's earlier incarnation 9 is being ended\" retry=1s",
-                          "b closed: refused: the job's earlier incarnation 9 is being ended"});
+        job.output() == Lines{
+                            "draining: superseded by incarnation 10",
+                            "a stop round=0 SIGTERM grace=30s \"superseded by incarnation 10\"",
+                            "b refused \"the job's earlier incarnation 9 is being ended\" retry=1s",
+                            "b closed: refused: the job's earlier incarnation 9 is being ended"});
     job.ready("a");
     CHECK(job.result("a").starts_with("result cancelled exit_code=143 superseded"));
     job.join("b", incarnation("10"));
     CHECK(
-        job.told().back() ==
+        job.output().back() ==
         "b closed: refused: nodes of the job's earlier incarnation are still there");
     job.drop("a");
     job.join("b", incarnation("10"));
-    CHECK(job.told().front() == "b welcome incarnation=10 lease=0s");
+    CHECK(job.output().front() == "b welcome incarnation=10 lease=0s");
 }
 
 TEST_CASE("a node of an older incarnation is refused, and so is one that does not fit") {
     Story job{"2"};
     job.join("a", incarnation("10"));
-    job.told();
+    job.output();
     job.join("b", incarnation("9"));
     CHECK(
-        job.told().front() ==
+        job.output().front() ==
         "b refused \"job 'job' has been started again since: its incarnation is 10, this node "
         "belongs to 9\"");
     job.join("c");
@@ -91,35 +91,35 @@ TEST_CASE("a node of an older incarnation is refused, and so is one that does no
 
     Story plain{"2"};
     plain.join("a");
-    plain.told();
+    plain.output();
     plain.join("b", incarnation("1"));
     CHECK(
-        plain.told().front() ==
+        plain.output().front() ==
         "b refused \"job 'job' runs without an incarnation, this node brings '1': start all nodes "
         "alike\"");
 }
 
-TEST_CASE("who says anything before join or resume is told so and closed") {
+TEST_CASE("any other message before join or resume is answered with an error and the end") {
     Story job{"2"};
     job.join("a");
-    job.told();
+    job.output();
     job.join("a");
-    job.told();
+    job.output();
     job.say("a", job.join_of("a"));
     CHECK(
-        job.told() == Lines{
-                          "a error \"a second join\"",
-                          "a closed: a second join",
-                          "forming: waiting for 2 nodes (0 of 2 ready)"});
+        job.output() == Lines{
+                            "a error \"a second join\"",
+                            "a closed: a second join",
+                            "forming: waiting for 2 nodes (0 of 2 ready)"});
     job.post(Coordinator::Connected{{99}, "10.0.0.9", "10.0.0.9:1", "10.0.0.1"});
     job.post(Coordinator::Received{{99}, control::Heartbeat{1}});
     CHECK(
-        job.told() == Lines{
-                          "? error \"the first message must be join or resume\"",
-                          "? closed: the first message must be join or resume"});
+        job.output() == Lines{
+                            "? error \"the first message must be join or resume\"",
+                            "? closed: the first message must be join or resume"});
     job.post(Coordinator::Received{{77}, control::Heartbeat{1}});
     job.post(Coordinator::Disconnected{{77}});
-    CHECK(job.told() == Lines{});
+    CHECK(job.output() == Lines{});
 }
 
 TEST_CASE("the status page names states, reasons and ranks") {
@@ -159,7 +159,7 @@ TEST_CASE("a heartbeat is answered and changes nothing") {
         "to #" + std::to_string(job.connection("a").value) + " heartbeat_ack 5");
 }
 
-TEST_CASE("what a node said on a connection that it has given up means nothing when it arrives") {
+TEST_CASE("a message on a replaced connection has no effect when it arrives") {
     constexpr ConnectionId given_up{0};
     Story job("2");
     job.post(Coordinator::Connected{given_up, "10.0.0.2", "10.0.0.2:1", "10.0.0.1"});

@@ -16,7 +16,7 @@ Story job_that_is(const std::string& state) {
     job.join("a");
     if (state == "forming") {
         job.say("a", control::Heartbeat{1});
-        job.told();
+        job.output();
         return job;
     }
     job.join("b");
@@ -28,13 +28,13 @@ Story job_that_is(const std::string& state) {
         job.restart_server();
         job.resume("b", NodeState::running);
     }
-    job.told();
+    job.output();
     return job;
 }
 
 struct Happening {
     std::string name;
-    std::function<void(Story&, const std::string& node)> tell;
+    std::function<void(Story&, const std::string& node)> apply;
 };
 
 const std::vector<Happening> happenings{
@@ -58,12 +58,12 @@ const std::vector<Happening> happenings{
     {"deadline, not ours", [](Story& job, auto&) { job.post(Coordinator::DeadlinePassed{}); }},
 };
 
-/// "b stop, draining": to whom what kind of message went, and the state after it.
+/// "b stop, draining": the receiver and kind of each message, and the state after it.
 std::string outcome(const std::string& state, const std::string& node, const Happening& happening) {
     auto job = job_that_is(state);
-    happening.tell(job, node);
+    happening.apply(job, node);
     std::string text;
-    for (const auto& line : job.told()) {
+    for (const auto& line : job.output()) {
         const auto parts = words(line);
         if (parts[0].ends_with(':')) continue;  // the job's own state, below
         text += parts[0] + " " + parts[1] + ", ";

@@ -15,7 +15,7 @@ Story two_of_four(control::LateNodes policy) {
     job.join("b");
     job.pass(30s, "a b");
     job.started("a b");
-    job.told();
+    job.output();
     return job;
 }
 
@@ -54,20 +54,20 @@ TEST_CASE("a late node is let in by a restart one second after the last arrival"
 
     job.join("c");
     CHECK(
-        job.told() == Lines{
-                          "c welcome incarnation=61000000 lease=30s",
-                          "c standby \"the job restarts in a moment to let this node in\""});
+        job.output() == Lines{
+                            "c welcome incarnation=61000000 lease=30s",
+                            "c standby \"the job restarts in a moment to let this node in\""});
     job.pass(900ms);
     job.join("d");
     job.pass(900ms);
-    CHECK(job.told().size() == 2);
+    CHECK(job.output().size() == 2);
     job.pass(100ms);
     const std::string why = "restart to let in c (pid 100) and 1 other node";
     CHECK(
-        job.told() == Lines{
-                          "draining: " + why,
-                          "a stop round=0 SIGTERM grace=30s \"" + why + "\"",
-                          "b stop round=0 SIGTERM grace=30s \"" + why + "\""});
+        job.output() == Lines{
+                            "draining: " + why,
+                            "a stop round=0 SIGTERM grace=30s \"" + why + "\"",
+                            "b stop round=0 SIGTERM grace=30s \"" + why + "\""});
     job.ready("a b");
     CHECK(job.assignment("d").group_world_size == 4);
     CHECK(job.status().restarts_used == 0);
@@ -91,19 +91,19 @@ TEST_CASE("a late node that goes again before the restart changes nothing") {
     job.join("c");
     job.pass(400ms);
     job.drop("c");
-    job.told();
+    job.output();
     job.pass(2s, "a b");
-    CHECK(job.told() == Lines{"running: node c (pid 100) was lost: its connection ended"});
+    CHECK(job.output() == Lines{"running: node c (pid 100) was lost: its connection ended"});
 }
 
 TEST_CASE("with at-restart a late node waits for the next restart") {
     auto job = two_of_four(control::LateNodes::at_restart);
     job.join("c");
     CHECK(
-        job.told().back() ==
+        job.output().back() ==
         "c standby \"the job runs with 2 nodes; this one gets in at the next restart\"");
     job.pass(20s, "a b c");
-    CHECK(job.told() == Lines{});
+    CHECK(job.output() == Lines{});
     job.failed("a");
     job.ready("a b");
     CHECK(job.assignment("c").group_world_size == 3);
@@ -128,23 +128,23 @@ TEST_CASE("a host that goes twice within ten minutes stands by for 30 s, and is 
     come_and_go(job, "c", 0);
     come_and_go(job, "c", 2);
 
-    job.told();
+    job.output();
     job.join("c", under_another_name(9));
     const std::string why =
         "its host was lost or left more than once within 10 min: it stands by for 30 s, unless it "
         "is needed";
     CHECK(
-        job.told() == Lines{
-                          "c welcome incarnation=61000000 lease=30s",
-                          "running: node c (pid 100): " + why,
-                          "c standby \"" + why + "\""});
+        job.output() == Lines{
+                            "c welcome incarnation=61000000 lease=30s",
+                            "running: node c (pid 100): " + why,
+                            "c standby \"" + why + "\""});
     CHECK(job.status().nodes.back().reason == why + " (30.0 s left)");
     job.pass(29s, "a b c");
-    CHECK(job.told() == Lines{});
+    CHECK(job.output() == Lines{});
     CHECK(job.status().nodes.back().reason == why + " (1.0 s left)");
 
     job.pass(1s, "a b c");
-    CHECK(job.told() == Lines{"c standby \"the job restarts in a moment to let this node in\""});
+    CHECK(job.output() == Lines{"c standby \"the job restarts in a moment to let this node in\""});
     job.pass(1s, "a b c");
     CHECK(job.status().state == "draining");
     job.ready("a b", 4);
@@ -189,7 +189,7 @@ TEST_CASE("a host with other nodes in the round is not the one that comes and go
     REQUIRE(job.status().round == 4);
 
     job.join("c", at_host("one", 9));
-    CHECK(job.told().back() == "c standby \"the job restarts in a moment to let this node in\"");
+    CHECK(job.output().back() == "c standby \"the job restarts in a moment to let this node in\"");
 }
 
 TEST_CASE("a host that left twice stands by like one that was lost") {
@@ -202,7 +202,7 @@ TEST_CASE("a host that left twice stands by like one that was lost") {
         job.started("a b", round + 2);
     }
     job.join("c", under_another_name(9));
-    CHECK(job.told().back().starts_with("c standby \"its host was lost or left more than once"));
+    CHECK(job.output().back().starts_with("c standby \"its host was lost or left more than once"));
 }
 
 TEST_CASE("when the first workers are done no restart is made for a late node") {
@@ -210,10 +210,10 @@ TEST_CASE("when the first workers are done no restart is made for a late node") 
     job.succeeded("a");
     job.join("c");
     CHECK(
-        job.told().back() ==
+        job.output().back() ==
         "c standby \"the first workers have finished: the job does not restart for one more\"");
     job.pass(10s, "a b c");
-    CHECK(job.told() == Lines{});
+    CHECK(job.output() == Lines{});
     job.succeeded("b");
     CHECK(job.result("c") == "result succeeded exit_code=0");
 }
@@ -224,23 +224,23 @@ TEST_CASE("a node too many for a fixed size is refused with the members and the 
     job.pass(1s, "a b");
     job.pass(100ms);
     job.join("c");
-    job.told();
+    job.output();
 
     // Both are heard once more.
     job.pass(2s, "a b c");
 
     const std::string why =
         "job 'job' is complete with 2 nodes (a, b); for one more start all with --nnodes=3";
-    CHECK(job.told() == Lines{"c refused \"" + why + "\"", "c closed: refused: " + why});
+    CHECK(job.output() == Lines{"c refused \"" + why + "\"", "c closed: refused: " + why});
 }
 
-TEST_CASE("the new life of a node stands by until its old one is known to be gone") {
+TEST_CASE("a restarted node stands by until its old incarnation is known to be gone") {
     Story job{"2"};
     job.run("a b");
     job.pass(1s, "a b");
     job.pass(100ms);
     job.join("b2");
-    // The connection of b's old life is still there; nothing comes over it any more.
+    // The connection of b's old incarnation is still there; nothing comes over it any more.
     job.pass(2s, "a b2");
     job.drop("b");
     job.pass(500ms, "a b2");
@@ -256,7 +256,7 @@ TEST_CASE("it stands by while a member may be lost, and takes its place or is re
     job.drop("b");
     job.join("c");
     CHECK(
-        job.told().back() ==
+        job.output().back() ==
         "c standby \"the job is full with 2 nodes; waiting to know that all of them are there\"");
 
     SUBCASE("the member is lost") {
@@ -266,16 +266,16 @@ TEST_CASE("it stands by while a member may be lost, and takes its place or is re
     }
     SUBCASE("the member comes back") {
         job.resume("b", control::NodeState::running);
-        CHECK(job.told().back().starts_with("c closed: refused"));
+        CHECK(job.output().back().starts_with("c closed: refused"));
     }
     SUBCASE("the member was silent and speaks again") {
         job.resume("b", control::NodeState::running);
         job.pass(5s, "a");
-        job.told();
+        job.output();
         job.join("d");
-        CHECK(job.told().back().starts_with("d standby"));
+        CHECK(job.output().back().starts_with("d standby"));
         job.pass(3s, "a b d");
-        CHECK(job.told().back().starts_with("d closed: refused"));
+        CHECK(job.output().back().starts_with("d closed: refused"));
     }
 }
 
@@ -284,9 +284,10 @@ TEST_CASE("a node that comes between two rounds is in the next one") {
     job.join("a");
     job.pass(30s, "a");
     job.failed("a");
-    job.told();
+    job.output();
     job.join("b");
-    CHECK(job.told().back() == "b standby \"between two rounds: rank 0 on a: exited with code 7\"");
+    CHECK(
+        job.output().back() == "b standby \"between two rounds: rank 0 on a: exited with code 7\"");
     job.ready("a");
     CHECK(job.assignment("b").group_world_size == 2);
 }

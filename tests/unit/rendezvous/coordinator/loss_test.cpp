@@ -24,21 +24,22 @@ TEST_CASE("a node whose connection ends is lost half a second later, and no budg
 
     job.drop("b");
     job.pass(499ms);
-    CHECK(job.told() == Lines{});
+    CHECK(job.output() == Lines{});
     job.pass(1ms);
     CHECK(
-        job.told() == Lines{
-                          "draining: node b (pid 100) was lost: its connection ended",
-                          "a stop round=0 SIGTERM grace=30s \"node b (pid 100) was lost: its "
-                          "connection ended\""});
+        job.output() == Lines{
+                            "draining: node b (pid 100) was lost: its connection ended",
+                            "a stop round=0 SIGTERM grace=30s \"node b (pid 100) was lost: its "
+                            "connection ended\""});
     job.ready("a");
     CHECK(
-        job.told() == Lines{
-                          "forming: node b (pid 100) was lost: its connection ended",
-                          "running: round 1 complete: 1 node, 2 workers (every remaining node of "
-                          "the last round is ready)",
-                          "a assignment round=1 group_rank=0/1 rank_base=0 world_size=2 restarts=0 "
-                          "master=10.0.0.97:21097"});
+        job.output() ==
+        Lines{
+            "forming: node b (pid 100) was lost: its connection ended",
+            "running: round 1 complete: 1 node, 2 workers (every remaining node of "
+            "the last round is ready)",
+            "a assignment round=1 group_rank=0/1 rank_base=0 world_size=2 restarts=0 "
+            "master=10.0.0.97:21097"});
     CHECK(job.status().round_because == "node b (pid 100) was lost: its connection ended");
 }
 
@@ -51,72 +52,74 @@ TEST_CASE("a node that resumes in time was never away") {
     job.resume("b", NodeState::running);
 
     CHECK(
-        job.told() == Lines{
-                          "b resumed",
-                          "b assignment round=0 group_rank=1/2 rank_base=2 world_size=4 restarts=0 "
-                          "master=10.0.0.97:20097"});
+        job.output() ==
+        Lines{
+            "b resumed",
+            "b assignment round=0 group_rank=1/2 rank_base=2 world_size=4 restarts=0 "
+            "master=10.0.0.97:20097"});
     job.pass(10s, "a b");
-    CHECK(job.told() == Lines{});
+    CHECK(job.output() == Lines{});
 }
 
-TEST_CASE("what a replaced connection still delivers means nothing, its end included") {
+TEST_CASE("what a replaced connection still delivers has no effect, its end included") {
     Story job{"2"};
     job.run("a b");
     const auto old = job.connection("b");
 
     job.resume("b", NodeState::running);
     CHECK(
-        job.told() == Lines{
-                          "b closed: replaced by a newer connection",
-                          "b resumed",
-                          "b assignment round=0 group_rank=1/2 rank_base=2 world_size=4 restarts=0 "
-                          "master=10.0.0.97:20097"});
+        job.output() ==
+        Lines{
+            "b closed: replaced by a newer connection",
+            "b resumed",
+            "b assignment round=0 group_rank=1/2 rank_base=2 world_size=4 restarts=0 "
+            "master=10.0.0.97:20097"});
 
     job.post(Coordinator::Received{old, control::Succeeded{0}});
     job.post(Coordinator::Disconnected{old});
     job.pass(5s, "a b");
-    CHECK(job.told() == Lines{});
+    CHECK(job.output() == Lines{});
     job.succeeded("a b");
     CHECK(job.result("a") == "result succeeded exit_code=0");
 }
 
-TEST_CASE("a silent node is lost when its lease ends, and told so") {
+TEST_CASE("a silent node is lost when its lease ends, and gets lost") {
     Story job{"1:2"};
     job.run("a b");
 
     job.pass(29s, "a");
     CHECK(
-        job.told() ==
+        job.output() ==
         Lines{
             "running: node b (pid 100) has been silent for 3 s: lost in 27 s unless it is heard"});
     CHECK(job.status().nodes[1].reason == "silent for 29 s: lost in 1 s unless it is heard");
     job.pass(1s, "a");
     const std::string why = "node b (pid 100) was lost: nothing was heard of it for 30 s";
     CHECK(
-        job.told() == Lines{
-                          "b lost \"" + why + "\"",
-                          "b closed: " + why,
-                          "draining: " + why,
-                          "a stop round=0 SIGTERM grace=30s \"" + why + "\""});
+        job.output() == Lines{
+                            "b lost \"" + why + "\"",
+                            "b closed: " + why,
+                            "draining: " + why,
+                            "a stop round=0 SIGTERM grace=30s \"" + why + "\""});
 }
 
 TEST_CASE("a node behind a proxy is not lost by the end of its connection") {
     Story job{"1:2"};
     job.join("a");
     job.join("b", [](control::Join& join) { join.socket_addr = "192.168.0.7:1234"; });
-    job.told();
+    job.output();
 
     job.drop("b");
     job.pass(29s, "a");
     CHECK(
-        job.told() ==
+        job.output() ==
         Lines{
             "running: node b (pid 100) has been silent for 3 s: lost in 27 s unless it is heard"});
     job.pass(1s, "a");
     CHECK(job.status().state == "draining");
 }
 
-TEST_CASE("a lost node is the first cause even when a peer's error arrives before it") {
+TEST_CASE("a lost node is the root cause even when a peer's error arrives before it") {
     Story job{"1:2", 0};
     job.run("a b");
 
@@ -148,7 +151,7 @@ TEST_CASE("nodes of a fixed size wait for a replacement, then fail with 82") {
         CHECK(job.assignment("c").round == 1);
     }
     SUBCASE("it does not") {
-        job.told();
+        job.output();
         job.pass(600s, "a");
         CHECK(
             job.result("a") ==
@@ -162,7 +165,7 @@ TEST_CASE("a spare fills the hole in the same step") {
     job.run("a b");
     job.join("c");
     CHECK(
-        line_with(job.told(), "c standby") ==
+        line_with(job.output(), "c standby") ==
         "c standby \"spare: the job is full with 2 nodes, this one takes the next free place\"");
 
     job.drop("a");
@@ -198,19 +201,19 @@ TEST_CASE("more lost rounds than allowed within an hour are a crash loop, 84") {
                                     "more than 2 rounds within an hour; last: node b"));
 }
 
-TEST_CASE("who is not ready when the drain is over is out of the round until it is") {
+TEST_CASE("a node that is not ready when the drain is over is out of the round until it is") {
     Story job{"1:2"};
     job.run("a b");
     job.failed("a");
     job.ready("a");
-    job.told();
+    job.output();
 
     job.pass(34s, "a b");
-    CHECK(job.told() == Lines{});
+    CHECK(job.output() == Lines{});
     job.pass(1s, "a b");
     CHECK(job.assignment("a").group_world_size == 1);
     CHECK(
-        line_with(job.told(), "b standby") ==
+        line_with(job.output(), "b standby") ==
         "b standby \"its workers of an earlier round are not gone\"");
     CHECK(job.status().nodes[1].state == "out");
 
@@ -227,10 +230,10 @@ TEST_CASE("a server that slept starts all leases again") {
     job.run("a b");
 
     job.doze(100s);
-    CHECK(job.told() == Lines{});
+    CHECK(job.output() == Lines{});
     job.pass(29s, "a");
     CHECK(
-        job.told() ==
+        job.output() ==
         Lines{
             "running: node b (pid 100) has been silent for 3 s: lost in 27 s unless it is heard"});
     job.pass(1s, "a");
@@ -243,13 +246,13 @@ TEST_CASE("a node that succeeded and is then lost is not missed") {
     job.succeeded("b");
     job.drop("b");
     job.pass(500ms, "a");
-    CHECK(job.told() == Lines{});
+    CHECK(job.output() == Lines{});
 
     job.succeeded("a");
     CHECK(job.result("a") == "result succeeded exit_code=0");
 }
 
-TEST_CASE("it is missed when it hosts the store of those who still run") {
+TEST_CASE("it is missed when it hosts the store of members that still run") {
     Story job{"2"};
     job.run("a b");
     job.succeeded("a");
@@ -261,17 +264,17 @@ TEST_CASE("it is missed when it hosts the store of those who still run") {
     CHECK(job.status().state == "forming");
 }
 
-TEST_CASE("a node that was counted as lost must begin again under a new name") {
+TEST_CASE("a node that was counted as lost must join again with a new nonce") {
     Story job{"1:2"};
     job.run("a b");
     job.drop("b");
     job.pass(500ms, "a");
-    job.told();
+    job.output();
 
     job.resume("b", NodeState::running);
 
     CHECK(
-        job.told() ==
+        job.output() ==
         Lines{
             "b lost \"the job went on without this node\"", "b closed: resumed after it was lost"});
 }
@@ -281,17 +284,18 @@ TEST_CASE("an assignment that got lost with its connection is given again") {
     job.run("a b");
     job.failed("a");
     job.ready("a b");
-    job.told();
+    job.output();
 
     job.resume(
         "b", NodeState::ready, [](control::Resume& resume) { resume.assignment->round = 0; });
 
     CHECK(
-        job.told() == Lines{
-                          "b closed: replaced by a newer connection",
-                          "b resumed",
-                          "b assignment round=1 group_rank=1/2 rank_base=2 world_size=4 restarts=1 "
-                          "master=10.0.0.97:21097"});
+        job.output() ==
+        Lines{
+            "b closed: replaced by a newer connection",
+            "b resumed",
+            "b assignment round=1 group_rank=1/2 rank_base=2 world_size=4 restarts=1 "
+            "master=10.0.0.97:21097"});
 }
 
 TEST_CASE("a resume while draining brings the stop, a failure or the end of the workers") {
@@ -299,18 +303,18 @@ TEST_CASE("a resume while draining brings the stop, a failure or the end of the 
     job.run("a b");
 
     job.failed("a");
-    job.told();
+    job.output();
     job.resume("b", NodeState::running);
-    const auto told = job.told();
-    CHECK(told.size() == 3);
-    CHECK(told.back().starts_with("b stop round=0 SIGTERM"));
+    const auto output = job.output();
+    CHECK(output.size() == 3);
+    CHECK(output.back().starts_with("b stop round=0 SIGTERM"));
 
     job.ready("a");
     job.resume("b", NodeState::ready);
     CHECK(job.assignment("b").round == 1);
 }
 
-TEST_CASE("a resume that tells of a failure counts like the failure") {
+TEST_CASE("a resume that reports a failure counts like the failure") {
     Story job{"2"};
     job.run("a b");
     job.drop("b");
@@ -338,20 +342,21 @@ TEST_CASE("a node that killed its own workers ends the round without spending th
     CHECK(job.status().restarts_used == 0);
 }
 
-TEST_CASE("a node whose first answer got lost joins again and is told everything") {
+TEST_CASE("a node whose first answer got lost joins again and gets everything") {
     Story job{"2"};
     job.join("a");
     job.join("b");
-    job.told();
+    job.output();
 
     job.join("b");
 
     CHECK(
-        job.told() == Lines{
-                          "b closed: replaced by a newer connection",
-                          "b welcome incarnation=61000000 lease=30s",
-                          "b assignment round=0 group_rank=1/2 rank_base=2 world_size=4 restarts=0 "
-                          "master=10.0.0.97:20097"});
+        job.output() ==
+        Lines{
+            "b closed: replaced by a newer connection",
+            "b welcome incarnation=61000000 lease=30s",
+            "b assignment round=0 group_rank=1/2 rank_base=2 world_size=4 restarts=0 "
+            "master=10.0.0.97:20097"});
 }
 
 TEST_CASE("a node that may not have heard the stop is waited for until it is lost or has had it") {
@@ -360,13 +365,13 @@ TEST_CASE("a node that may not have heard the stop is waited for until it is los
     job.failed("a");
     job.ready("a b");
 
-    SUBCASE("it stays silent: its fence falls before anybody takes its ranks") {
+    SUBCASE("it stays silent: its fence ends before its ranks are given away") {
         job.pass(29s, "a b");
         CHECK(job.status().state == "draining");
         job.pass(1s, "a b");
         CHECK(job.assignment("a").group_world_size == 2);
     }
-    SUBCASE("it is heard again before anybody looked: it has all its time from then on") {
+    SUBCASE("it is heard again before the check: it has all its time from then on") {
         job.pass(5s, "a b");
         job.pass(5s, "a b c");
         CHECK(job.status().state == "draining");
@@ -384,25 +389,27 @@ TEST_CASE("a node that may not have heard the stop is waited for until it is los
 }
 
 TEST_CASE(
-    "a first node that never heard of the round takes it up and stops it: its store is used") {
+    "a first node that never got its assignment takes the round up and stops it: its store is "
+    "used") {
     Story job{"2"};
     job.run("a b");
     job.failed("b");
-    job.told();
+    job.output();
 
     job.resume("a", NodeState::ready, [](control::Resume& resume) { resume.assignment.reset(); });
 
-    const auto told = job.told();
-    REQUIRE(told.size() == 4);
-    CHECK(told[1] == "a resumed");
-    CHECK(told[2].starts_with("a assignment round=0 group_rank=0/2"));
-    CHECK(told[3].starts_with("a stop round=0"));
+    const auto output = job.output();
+    REQUIRE(output.size() == 4);
+    CHECK(output[1] == "a resumed");
+    CHECK(output[2].starts_with("a assignment round=0 group_rank=0/2"));
+    CHECK(output[3].starts_with("a stop round=0"));
     job.ready("a b");
     CHECK(job.assignment("b").round == 1);
     CHECK(job.assignment("b").master_port == 21097);
 }
 
-TEST_CASE("who joins or resumes twice on one connection is closed, and missed like anybody else") {
+TEST_CASE(
+    "a node that joins or resumes twice on one connection is closed, and missed like any other") {
     control::Resume resume;
     for (const control::AgentMessage& second :
          std::vector<control::AgentMessage>{control::Join{}, resume}) {
@@ -413,7 +420,7 @@ TEST_CASE("who joins or resumes twice on one connection is closed, and missed li
         job.pass(500ms);
 
         CHECK_FALSE(
-            line_with(job.told(), "forming: node a (pid 100) was lost: its connection ended")
+            line_with(job.output(), "forming: node a (pid 100) was lost: its connection ended")
                 .empty());
     }
 }
@@ -429,7 +436,7 @@ TEST_CASE("a server is idle when the last one was closed for joining twice") {
     CHECK(job.coordinator().is_idle());
 }
 
-TEST_CASE("a node has one failure in a round, and the next ones mean nothing") {
+TEST_CASE("a node has one failure in a round, and the next ones have no effect") {
     Story job{"2"};
     job.run("a b");
     job.failed("b");
@@ -437,10 +444,10 @@ TEST_CASE("a node has one failure in a round, and the next ones mean nothing") {
     job.failed_with("b", 0, 5s, [](control::WorkerFailure& failure) { failure.message = "older"; });
 
     CHECK(job.coordinator().stale_count() == 1);
-    job.told();
+    job.output();
     job.ready("a b");
     CHECK(
-        line_with(job.told(), "forming:") ==
+        line_with(job.output(), "forming:") ==
         "forming: restart 1 of 3: rank 2 on b: exited with code 7");
 }
 
@@ -449,11 +456,11 @@ TEST_CASE(
     Story job{"2"};
     job.join("a");
     job.join("b");
-    job.told();
+    job.output();
 
     job.join("a", [](control::Join& join) { join.store_port = 22'000; });
     CHECK(
-        job.told() ==
+        job.output() ==
         Lines{
             "a closed: replaced by a newer connection",
             "a welcome incarnation=61000000 lease=30s",
@@ -471,16 +478,17 @@ TEST_CASE("another store of a node that is not the first changes nothing in the 
     Story job{"2"};
     job.join("a");
     job.join("b");
-    job.told();
+    job.output();
 
     job.join("b", [](control::Join& join) { join.store_port = 22'000; });
 
     CHECK(
-        job.told() == Lines{
-                          "b closed: replaced by a newer connection",
-                          "b welcome incarnation=61000000 lease=30s",
-                          "b assignment round=0 group_rank=1/2 rank_base=2 world_size=4 restarts=0 "
-                          "master=10.0.0.97:20097"});
+        job.output() ==
+        Lines{
+            "b closed: replaced by a newer connection",
+            "b welcome incarnation=61000000 lease=30s",
+            "b assignment round=0 group_rank=1/2 rank_base=2 world_size=4 restarts=0 "
+            "master=10.0.0.97:20097"});
 }
 
 TEST_CASE("a new store that comes while the round drains is waited for no longer") {
@@ -489,7 +497,7 @@ TEST_CASE("a new store that comes while the round drains is waited for no longer
     job.join("b");
     job.failed("b");
     job.ready("b");
-    job.told();
+    job.output();
 
     job.join("a", [](control::Join& join) { join.store_port = 22'000; });
 
@@ -497,7 +505,7 @@ TEST_CASE("a new store that comes while the round drains is waited for no longer
     CHECK(job.assignment("b").master_port == 22'000);
 }
 
-TEST_CASE("a failure told with a resume is as old and of the kind as it was when it happened") {
+TEST_CASE("a failure reported with a resume keeps its age and its kind") {
     Story job{"2"};
     job.run("a b");
     job.drop("b");
@@ -510,9 +518,9 @@ TEST_CASE("a failure told with a resume is as old and of the kind as it was when
         resume.kind = control::Cause::Kind::store_unreachable;
     });
 
-    job.told();
+    job.output();
     job.ready("a b");
     CHECK(
-        line_with(job.told(), "forming:") ==
+        line_with(job.output(), "forming:") ==
         "forming: restart 1 of 3: node b (pid 100): no way to the store");
 }

@@ -52,86 +52,89 @@ void failed_meanwhile(control::Resume& resume) {
 
 }  // namespace
 
-TEST_CASE("when all members come back to a server that was started again, nobody notices") {
+TEST_CASE("when all members come back to a server that was started again, no worker is disturbed") {
     auto job = restarted("3", "a b c");
 
     job.resume("b", NodeState::running);
     CHECK(
-        job.told() == Lines{
-                          "b resumed",
-                          "b assignment round=0 group_rank=1/3 rank_base=2 world_size=6 restarts=0 "
-                          "master=10.0.0.97:20097",
-                          "recovering: the server was started again: its nodes have 30 s to come "
-                          "back"});
+        job.output() ==
+        Lines{
+            "b resumed",
+            "b assignment round=0 group_rank=1/3 rank_base=2 world_size=6 restarts=0 "
+            "master=10.0.0.97:20097",
+            "recovering: the server was started again: its nodes have 30 s to come "
+            "back"});
     job.pass(2s, "b");
     job.resume("a", NodeState::succeeded);
     CHECK(
         job.status().reason ==
         "the server was started again: its nodes have 30 s to come back; 2 of 3 of round 0 are "
         "back, waiting for group rank 2 (28 s left)");
-    job.told();
+    job.output();
     job.resume("c", NodeState::running);
     CHECK(
-        job.told() == Lines{
-                          "c resumed",
-                          "c assignment round=0 group_rank=2/3 rank_base=4 world_size=6 restarts=0 "
-                          "master=10.0.0.97:20097",
-                          "running: round 0 goes on: the server was started again, no worker "
-                          "was disturbed"});
+        job.output() ==
+        Lines{
+            "c resumed",
+            "c assignment round=0 group_rank=2/3 rank_base=4 world_size=6 restarts=0 "
+            "master=10.0.0.97:20097",
+            "running: round 0 goes on: the server was started again, no worker "
+            "was disturbed"});
     job.pass(60s, "a b c");
-    CHECK(job.told() == Lines{});
+    CHECK(job.output() == Lines{});
     job.succeeded("b c");
     CHECK(job.result("a") == "result succeeded exit_code=0");
     CHECK(job.result("c") == "result succeeded exit_code=0");
 }
 
 TEST_CASE(
-    "who has not come back when the lease is over is lost, and the number of the round that "
+    "a member that is not back when the lease is over is lost, and the number of the round that "
     "may have been begun is left out") {
     auto job = restarted("1:3", "a b c");
     job.resume("a", NodeState::running);
     job.resume("c", NodeState::running);
-    job.told();
+    job.output();
 
     job.pass(29s, "a c");
-    CHECK(job.told() == Lines{});
+    CHECK(job.output() == Lines{});
     job.pass(1s, "a c");
-    const auto told = job.told();
+    const auto output = job.output();
     CHECK(has_line(
-        told,
+        output,
         "draining: group rank 1 of round 0 did not come back after the server was started again"));
-    CHECK(has_line(told, "a stop round=0 SIGTERM"));
+    CHECK(has_line(output, "a stop round=0 SIGTERM"));
     job.ready("a c");
     CHECK(job.assignment("a").round == 2);
     CHECK(job.assignment("a").group_world_size == 2);
     CHECK(job.assignment("a").restart_count == 0);
     CHECK(job.status().restarts_used == 0);
-    job.told();
+    job.output();
 
     // It is no member any more.
     job.resume("b", NodeState::running);
-    CHECK(has_line(job.told(), "b lost \"the job went on without this node\""));
+    CHECK(has_line(job.output(), "b lost \"the job went on without this node\""));
 }
 
-TEST_CASE("the highest round that anybody tells of holds, and those of an older one are lost") {
+TEST_CASE("the highest reported round holds, and members of an older one are lost") {
     auto job = restarted("1:3", "a b c");
     job.resume("a", NodeState::running);
-    job.told();
+    job.output();
 
     job.resume("b", NodeState::running, in_pair(0));
-    CHECK(has_line(job.told(), "a lost \"it came back with round 0, and the job is in round 1\""));
+    CHECK(
+        has_line(job.output(), "a lost \"it came back with round 0, and the job is in round 1\""));
     job.resume("a", NodeState::starting);
-    CHECK(has_line(job.told(), "a lost \"it came back with round 0"));
+    CHECK(has_line(job.output(), "a lost \"it came back with round 0"));
 
     job.resume("c", NodeState::running, in_pair(1));
     CHECK(state_of(job) == "running");
     CHECK(job.status().round == 1);
 }
 
-TEST_CASE("who is free comes back from an older round as a standby") {
+TEST_CASE("a node without workers comes back from an older round as a standby") {
     auto job = restarted("1:3", "a b c");
     job.resume("a", NodeState::ready);
-    job.told();
+    job.output();
 
     job.resume("b", NodeState::running, [](control::Resume& resume) {
         resume.assignment->round = 3;
@@ -143,7 +146,7 @@ TEST_CASE("who is free comes back from an older round as a standby") {
     CHECK(job.status().round == 3);
     job.pass(1s, "a b");
     // And is let in as a late node.
-    CHECK(has_line(job.told(), "draining: restart to let in a"));
+    CHECK(has_line(job.output(), "draining: restart to let in a"));
     job.ready("b", 3);
     CHECK(job.assignment("a").round == 5);
 }
@@ -172,12 +175,12 @@ TEST_CASE("a failure that was being judged is judged by the new server") {
         resume.failure->message = "exited with code 7";
         resume.age = 3s;
     });
-    CHECK(has_line(job.told(), "b stop round=0 SIGTERM"));
+    CHECK(has_line(job.output(), "b stop round=0 SIGTERM"));
     CHECK(state_of(job) == "recovering");
 
     // Its workers run on, and are stopped.
     job.resume("a", NodeState::running);
-    CHECK(has_line(job.told(), "a stop round=0 SIGTERM"));
+    CHECK(has_line(job.output(), "a stop round=0 SIGTERM"));
     CHECK(state_of(job) == "draining");
     job.ready("a b");
 
@@ -189,9 +192,8 @@ TEST_CASE("a round that was being stopped is stopped to its end") {
     auto job = restarted("3", "a b c");
     job.resume("a", NodeState::ready);
     job.resume("b", NodeState::running);
-    job.told();
-    CHECK(
-        job.status().first_cause == "round 0 was being stopped when the server was started again");
+    job.output();
+    CHECK(job.status().root_cause == "round 0 was being stopped when the server was started again");
     job.ready("b");
     // c may still have workers.
     job.pass(29s, "a b");
@@ -203,7 +205,7 @@ TEST_CASE("a round that was being stopped is stopped to its end") {
     CHECK(job.status().restarts_used == 0);
 }
 
-TEST_CASE("a failure that is told when the round stops already is the cause that people see") {
+TEST_CASE("a failure reported while the round stops is the cause that the status shows") {
     auto job = restarted("3", "a b c");
     job.resume("a", NodeState::ready);
     job.resume("b", NodeState::stopping, [](control::Resume& resume) {
@@ -212,16 +214,16 @@ TEST_CASE("a failure that is told when the round stops already is the cause that
         resume.failure->message = "exited with code 7";
         resume.age = 3s;
     });
-    CHECK(job.status().first_cause == "rank 2 on b: exited with code 7");
+    CHECK(job.status().root_cause == "rank 2 on b: exited with code 7");
     CHECK(job.status().reason.find("rank 2 on b") != std::string::npos);
 
     job.resume("c", NodeState::running);
     CHECK(state_of(job) == "draining");
-    CHECK(job.status().first_cause == "rank 2 on b: exited with code 7");
+    CHECK(job.status().root_cause == "rank 2 on b: exited with code 7");
     CHECK(job.status().reason == "rank 2 on b: exited with code 7");
 }
 
-TEST_CASE("the first cause that people see while a round stops is the one that will be judged") {
+TEST_CASE("the root cause in the status while a round stops is the one that will be judged") {
     Story job{"3"};
     job.run("a b c");
     const auto late = [](control::WorkerFailure& failure) {
@@ -229,25 +231,25 @@ TEST_CASE("the first cause that people see while a round stops is the one that w
         failure.message = "late";
     };
     job.failed_with("a", 0, 1s, late);
-    CHECK(job.status().first_cause == "rank 0 on a: late");
+    CHECK(job.status().root_cause == "rank 0 on a: late");
     job.failed_with("b", 0, 2s, [](control::WorkerFailure& failure) {
         failure.rank = 2;
         failure.message = "early";
     });
-    CHECK(job.status().first_cause == "rank 2 on b: early");
+    CHECK(job.status().root_cause == "rank 2 on b: early");
     job.drop("c");
     job.pass(500ms, "a b");
-    CHECK(job.status().first_cause == "node c (pid 100) was lost: its connection ended");
+    CHECK(job.status().root_cause == "node c (pid 100) was lost: its connection ended");
 }
 
-TEST_CASE("when all come back without workers, they go on as another incarnation at once") {
+TEST_CASE("when all come back without workers, a new incarnation starts at once") {
     auto job = restarted("2", "a b");
     job.resume("a", NodeState::ready);
     job.resume("b", NodeState::ready, failed_meanwhile);
-    // Somebody else may have been in a round that neither of them ever heard of.
-    const auto told = job.told();
-    CHECK(has_line(told, "a lost \"nobody came back to job 'job' who was at work in it"));
-    CHECK(has_line(told, "b lost"));
+    // Another node may have been in a round that neither of them ever got.
+    const auto output = job.output();
+    CHECK(has_line(output, "a lost \"no node came back to job 'job' with workers"));
+    CHECK(has_line(output, "b lost"));
 
     job.join("c");
     job.join("d");
@@ -257,16 +259,16 @@ TEST_CASE("when all come back without workers, they go on as another incarnation
     CHECK(job.assignment("c").restart_count == 1);
     CHECK(job.status().restarts_used == 1);
 
-    // By its old name nobody gets in any more.
-    job.told();
+    // Its old name is not accepted any more.
+    job.output();
     job.resume("b", NodeState::ready);
     CHECK(
-        job.told() ==
+        job.output() ==
         Lines{
             "b lost \"the job went on without this node\"", "b closed: resumed after it was lost"});
 }
 
-TEST_CASE("another incarnation of a scheduler's begins with the name that the scheduler gave") {
+TEST_CASE("a new incarnation's name begins with the scheduler's name") {
     const auto given = [](control::Join& join) { join.incarnation = "7.1"; };
     const auto as_given = [](control::Resume& resume) { resume.incarnation = "7.1"; };
     auto job = restarted("2", "a b", given);
@@ -276,25 +278,25 @@ TEST_CASE("another incarnation of a scheduler's begins with the name that the sc
     job.join("d");
     CHECK(job.status().incarnation == "7.1-" + nonce_of("c").to_string());
     CHECK(job.assignment("d").round == 0);
-    job.told();
+    job.output();
 
     job.join("e", [](control::Join& join) { join.incarnation = "7.0"; });
-    CHECK(has_line(job.told(), "e refused"));
+    CHECK(has_line(job.output(), "e refused"));
     job.join("f", [](control::Join& join) { join.incarnation = "7.2"; });
-    CHECK(has_line(job.told(), "c stop round=0"));
+    CHECK(has_line(job.output(), "c stop round=0"));
 }
 
-TEST_CASE("no number names two rounds, however many servers die just after they began one") {
+TEST_CASE("no number names two rounds, however many servers end just after they began one") {
     Story job{"1:3", 3, [](control::Join& join) { join.settings.last_call_timeout = 0s; }};
     std::set<std::pair<std::string, int>> begun;
     job.run("a");
-    for (const std::string stranger : {"x", "y", "z"}) {
+    for (const std::string newcomer : {"x", "y", "z"}) {
         job.restart_server();
-        // It is the only one who hears of the round after this, and is never seen again.
+        // It is the only node that gets the round after this, and never comes back.
         job.resume("a", NodeState::ready);
-        job.join(stranger);
-        CAPTURE(stranger);
-        CHECK(begun.emplace(job.status().incarnation, job.assignment(stranger).round).second);
+        job.join(newcomer);
+        CAPTURE(newcomer);
+        CHECK(begun.emplace(job.status().incarnation, job.assignment(newcomer).round).second);
     }
 }
 
@@ -304,16 +306,15 @@ TEST_CASE(
     job.resume("a", NodeState::running);
     job.interrupt(SIGTERM);
     job.resume("a", NodeState::running, in_pair(0));
-    job.told();
+    job.output();
     job.resume("b", NodeState::running, in_pair(1));
-    CHECK(has_line(job.told(), "b stop round=1"));
+    CHECK(has_line(job.output(), "b stop round=1"));
     job.ready("a", 1);
     job.ready("b", 1);
     CHECK(job.result("a").starts_with("result cancelled exit_code=143"));
 }
 
-TEST_CASE(
-    "a job that goes on as another incarnation outlasts a first node that is refused or goes") {
+TEST_CASE("a new incarnation outlasts a first node that is refused or goes") {
     auto job = restarted("2", "a b");
     job.resume("a", NodeState::ready);
     job.resume("b", NodeState::ready, failed_meanwhile);
@@ -329,20 +330,21 @@ TEST_CASE(
     CHECK(job.status().restarts_used == 1);
 }
 
-TEST_CASE("who is done does not know the newest round: later ones may have begun without it") {
+TEST_CASE(
+    "a node that is done does not know the newest round: later ones may have begun without it") {
     auto job = restarted("1:2", "a b");
     job.resume("a", NodeState::succeeded);
     job.pass(30s, "a");
-    CHECK(has_line(job.told(), "a stop round=0"));
+    CHECK(has_line(job.output(), "a stop round=0"));
     job.ready("a");
-    CHECK(has_line(job.told(), "a lost \"nobody came back to job 'job' who was at work in it"));
+    CHECK(has_line(job.output(), "a lost \"no node came back to job 'job' with workers"));
     job.join("c");
     job.pass(60s, "c");
     CHECK(job.assignment("c").round == 0);
     CHECK(job.status().incarnation == nonce_of("c").to_string());
 }
 
-TEST_CASE("who tells of a later round than it told of before has left that one behind") {
+TEST_CASE("a node that reports a later round than before has left the earlier one") {
     auto job = restarted("2", "a b");
     job.resume("a", NodeState::running);
     job.resume("a", NodeState::running, in_pair(0));
@@ -351,7 +353,7 @@ TEST_CASE("who tells of a later round than it told of before has left that one b
     CHECK(job.status().round == 1);
 }
 
-TEST_CASE("when nobody comes back who was in a round, the others begin the job anew") {
+TEST_CASE("when no member of a round comes back, the others start a new incarnation") {
     Story job{"2:3"};
     job.join("a");
     job.restart_server();
@@ -359,15 +361,15 @@ TEST_CASE("when nobody comes back who was in a round, the others begin the job a
     CHECK(state_of(job) == "recovering");
     job.join("b");
 
-    job.told();
+    job.output();
 
     job.pass(30s, "a b");
 
-    const auto told = job.told();
-    CHECK(has_line(told, "a lost \"nobody came back to job 'job' who was at work in it"));
-    CHECK(has_line(told, "b lost"));
+    const auto output = job.output();
+    CHECK(has_line(output, "a lost \"no node came back to job 'job' with workers"));
+    CHECK(has_line(output, "b lost"));
     CHECK(state_of(job) == "forming");
-    // And if they do not come again, nobody waits for them for ever.
+    // And if they do not come again, the job does not wait for them for ever.
     job.pass(700s);
     CHECK(job.coordinator().is_idle());
 }
@@ -384,29 +386,29 @@ TEST_CASE("finished members come back finished, and a job may have been done") {
 TEST_CASE("nodes that join meanwhile stand by, and get in afterwards") {
     auto job = restarted("1:3", "a b c");
     job.resume("a", NodeState::running, in_pair(0));
-    job.told();
+    job.output();
 
     job.join("n");
     CHECK(
-        job.told() == Lines{
-                          "n welcome incarnation=61000000 lease=30s",
-                          "n standby \"the server was started again: its nodes have 30 s to come "
-                          "back\""});
+        job.output() == Lines{
+                            "n welcome incarnation=61000000 lease=30s",
+                            "n standby \"the server was started again: its nodes have 30 s to come "
+                            "back\""});
     job.resume("b", NodeState::running, in_pair(1));
     job.pass(1s, "a b n");
-    CHECK(has_line(job.told(), "draining: restart to let in n"));
+    CHECK(has_line(job.output(), "draining: restart to let in n"));
 }
 
 TEST_CASE("a node that joins before the first one comes back does not take the job's name") {
     auto job = restarted("1:3", "a b c");
     job.join("n");
-    job.told();
+    job.output();
 
     job.resume("a", NodeState::running, in_pair(0));
 
-    const auto told = job.told();
-    CHECK(has_line(told, "n lost \"job 'job' runs already, and its nodes are coming back\""));
-    CHECK(has_line(told, "a resumed"));
+    const auto output = job.output();
+    CHECK(has_line(output, "n lost \"job 'job' runs already, and its nodes are coming back\""));
+    CHECK(has_line(output, "a resumed"));
     job.join("n");
     job.resume("b", NodeState::running, in_pair(1));
     CHECK(state_of(job) == "running");
@@ -417,11 +419,11 @@ TEST_CASE("when another job has begun under the id, members of the one before ar
     auto job = restarted("2", "a b");
     job.join("x");
     job.join("y");
-    job.told();
+    job.output();
 
     job.resume("a", NodeState::running);
 
-    CHECK(has_line(job.told(), "a lost \"another job runs under the id 'job'"));
+    CHECK(has_line(job.output(), "a lost \"another job runs under the id 'job'"));
 }
 
 TEST_CASE("a server inside a ddprun takes up no job") {
@@ -430,45 +432,45 @@ TEST_CASE("a server inside a ddprun takes up no job") {
 
     job.resume("a", NodeState::running);
 
-    CHECK(has_line(job.told(), "a lost \"the server does not know this job"));
+    CHECK(has_line(job.output(), "a lost \"the server does not know this job"));
 }
 
 TEST_CASE("a member of another job under the same name is not taken back") {
     auto job = restarted("2", "a b");
     job.resume("a", NodeState::running);
-    job.told();
+    job.output();
 
     job.resume(
         "b", NodeState::running, [](control::Resume& resume) { resume.join.max_restarts = 9; });
 
-    CHECK(has_line(job.told(), "b lost \"job 'job': "));
+    CHECK(has_line(job.output(), "b lost \"job 'job': "));
     CHECK(state_of(job) == "recovering");
 }
 
 TEST_CASE("two nodes cannot both have had one place") {
     auto job = restarted("3", "a b c");
     job.resume("a", NodeState::running);
-    job.told();
+    job.output();
 
     job.resume("x", NodeState::running, [&](control::Resume& resume) {
         resume.assignment = job.assignment("a");
     });
 
-    CHECK(has_line(job.told(), "x lost \"what it tells of its round contradicts the others\""));
+    CHECK(has_line(job.output(), "x lost \"what it reports of its round contradicts the others\""));
 }
 
-TEST_CASE("nobody is lost while a job recovers, but afterwards") {
+TEST_CASE("no node is lost while a job recovers, but afterwards") {
     auto job = restarted("1:2", "a b");
     job.resume("a", NodeState::running);
     job.drop("a");
-    job.told();
+    job.output();
     job.pass(10s);
-    CHECK(job.told() == Lines{});
+    CHECK(job.output() == Lines{});
 
     job.resume("b", NodeState::running);
     CHECK(state_of(job) == "running");
     job.pass(500ms, "b");
-    CHECK(has_line(job.told(), "draining: node a (pid 100) was lost: its connection ended"));
+    CHECK(has_line(job.output(), "draining: node a (pid 100) was lost: its connection ended"));
 }
 
 TEST_CASE("a member that leaves while the job recovers is waited for no longer") {
@@ -480,7 +482,7 @@ TEST_CASE("a member that leaves while the job recovers is waited for no longer")
     CHECK(state_of(job) == "recovering");
 
     job.resume("b", NodeState::running);
-    CHECK(has_line(job.told(), "b stop round=0 SIGTERM"));
+    CHECK(has_line(job.output(), "b stop round=0 SIGTERM"));
     job.ready("b");
     CHECK(job.assignment("b").round == 2);
     CHECK(job.assignment("b").group_world_size == 1);
@@ -490,7 +492,7 @@ TEST_CASE("Ctrl-C ends a job that recovers") {
     auto job = restarted("2", "a b");
     job.resume("a", NodeState::running);
     job.leave("a", SIGINT);
-    CHECK(has_line(job.told(), "a stop round=0 SIGINT"));
+    CHECK(has_line(job.output(), "a stop round=0 SIGINT"));
     job.ready("a");
 
     job.resume("b", NodeState::running);
@@ -512,15 +514,15 @@ TEST_CASE("neighbours are asked after a restart of the server as before") {
     auto job = restarted("1:3", "a b c");
     for (const auto* node : {"a", "b", "c"})
         job.resume(node, NodeState::running, [](control::Resume& resume) { resume.reached = 2; });
-    job.told();
+    job.output();
 
     job.pass(3s, "a c");
-    CHECK(has_line(job.told(), "c ask 62000000 round=0"));
+    CHECK(has_line(job.output(), "c ask 62000000 round=0"));
     job.pass(1s, "a c");
     for (const auto* witness : {"a", "c"})
         job.say(witness, control::NeighbourHeard{nonce_of("b"), 0, std::nullopt, true});
     job.pass(1s, "a c");
-    CHECK(has_line(job.told(), "b lost"));
+    CHECK(has_line(job.output(), "b lost"));
 }
 
 TEST_CASE("a server that slept while a job recovers waits a whole lease again") {
@@ -544,17 +546,17 @@ TEST_CASE("of two incarnations that come back the newer one goes on") {
         };
     };
     job.resume("a", NodeState::running, as("2"));
-    job.told();
+    job.output();
 
     job.resume("b", NodeState::running, as("10"));
-    CHECK(has_line(job.told(), "a stop round=0 SIGTERM"));
+    CHECK(has_line(job.output(), "a stop round=0 SIGTERM"));
     job.resume("c", NodeState::running, as("9"));
-    CHECK(
-        has_line(job.told(), "c lost \"job 'job' has been started again since, as incarnation 10"));
+    CHECK(has_line(
+        job.output(), "c lost \"job 'job' has been started again since, as incarnation 10"));
     CHECK(state_of(job) == "running");
 }
 
-TEST_CASE("a job recovers on time when nobody else ever comes") {
+TEST_CASE("a job recovers on time when no other node comes") {
     auto job = restarted("2", "a b", [](control::Join& join) { join.settings.join_timeout = 60s; });
     job.resume("a", NodeState::running);
     job.pass(30s, "a");
@@ -571,21 +573,21 @@ TEST_CASE("a job that ended here does not come back with a node that was away fo
     job.succeeded("a");
     job.drop("a");
     job.pass(100s);
-    job.told();
+    job.output();
 
     job.resume("a", NodeState::running);
 
-    CHECK(has_line(job.told(), "a lost \"the job ended long ago\""));
+    CHECK(has_line(job.output(), "a lost \"the job ended long ago\""));
 }
 
-TEST_CASE("when only nodes without workers come back, and not all, they begin the job anew") {
+TEST_CASE("when only nodes without workers come back, and not all, they start a new incarnation") {
     auto job = restarted("1:2", "a b");
     job.resume("a", NodeState::ready);
-    job.told();
+    job.output();
 
     job.pass(30s, "a");
 
-    CHECK(has_line(job.told(), "a lost \"nobody came back to job 'job' who was at work in it"));
+    CHECK(has_line(job.output(), "a lost \"no node came back to job 'job' with workers"));
     job.join("a");
     CHECK(state_of(job) == "forming");
 }
@@ -593,9 +595,51 @@ TEST_CASE("when only nodes without workers come back, and not all, they begin th
 TEST_CASE("a job of one node that was stopping is stopped to its end") {
     auto job = restarted("1", "a");
     job.resume("a", NodeState::stopping);
-    CHECK(has_line(job.told(), "a stop round=0"));
+    CHECK(has_line(job.output(), "a stop round=0"));
 
     job.ready("a");
 
     CHECK(job.assignment("a").round == 2);
+}
+
+TEST_CASE("a node that leaves while others may still come back is not every node") {
+    auto job = restarted("3", "a b c");
+    job.resume("a", NodeState::running);
+
+    job.leave("a", SIGTERM);
+
+    const auto reason = job.status().reason;
+    CHECK(reason.find("then the round ends: node a (pid 100) leaves") != std::string::npos);
+}
+
+TEST_CASE("a round that was stopped and not taken up again is why a replacement is missed") {
+    auto job =
+        restarted("3", "a b c", [](control::Join& join) { join.settings.join_timeout = 20s; });
+    job.resume("a", NodeState::running);
+    job.resume("b", NodeState::ready);
+    job.ready("a");
+
+    job.pass(30s, "a b");
+    job.pass(20s, "a b");
+
+    const auto& result = job.whole_result("a");
+    CHECK(result.exit_code == 82);
+    CHECK(
+        result.first_cause->reason ==
+        "round 0 was being stopped when the server was started again; no replacement came within "
+        "20 s (2 of 3 nodes)");
+}
+
+TEST_CASE("a member that falls silent after a round was not taken up again is noticed") {
+    auto job = restarted("3", "a b c");
+    job.resume("a", NodeState::running);
+    job.resume("b", NodeState::ready);
+    job.ready("a");
+    job.pass(30s, "a b");
+    REQUIRE(state_of(job) == "forming");
+    job.output();
+
+    job.pass(4s, "a");
+
+    CHECK(has_line(job.output(), "forming: node b (pid 100) has been silent"));
 }

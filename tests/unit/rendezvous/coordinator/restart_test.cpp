@@ -31,7 +31,7 @@ void fail_with(Story& job, int round, control::WorkerEnd end) {
     job.ready("a b", round);
 }
 
-/// How the job stands after a failure of this kind in its first round.
+/// The state of the job after a failure of this kind in its first round.
 std::string state_after(const control::RestartPolicy& policy, control::WorkerEnd end) {
     auto job = job_with(policy);
     job.run("a b");
@@ -43,7 +43,7 @@ using End = control::WorkerEnd::Kind;
 
 }  // namespace
 
-TEST_CASE("pauses double while failures come quickly, and begin anew after a long round") {
+TEST_CASE("pauses double while failures come quickly, and restart after a long round") {
     RestartDelay delay{pausing(5s, 30s)};
 
     CHECK(delay.next(1s) == 5s);
@@ -65,17 +65,18 @@ TEST_CASE("one length is always the same pause, and none is none") {
     CHECK(none.next(1s) == 0s);
 }
 
-TEST_CASE("after a failure the next round begins when its pause is over, and everybody is told") {
+TEST_CASE(
+    "after a failure the next round begins when its pause is over, and every node is notified") {
     auto job = job_with(pausing(4s, 60s));
     job.run("a b");
     job.failed("a");
-    job.told();
+    job.output();
 
     job.ready("a b");
 
     const std::string why = "restart 1 of 9 after a pause of 4 s: rank 0 on a: exited with code 7";
     CHECK(
-        job.told() ==
+        job.output() ==
         Lines{"a standby \"" + why + "\"", "b standby \"" + why + "\"", "forming: " + why});
     job.pass(1500ms, "a b");
     CHECK(job.status().reason == why + " (2.5 s left)");
@@ -114,7 +115,8 @@ TEST_CASE("a stop during the pause is immediate") {
     CHECK(job.status().state == "cancelled");
 }
 
-TEST_CASE("who is lost in the pause is missed when it is over, and is waited for from then on") {
+TEST_CASE(
+    "a node that is lost in the pause is missed when it is over, and is waited for from then on") {
     auto job = job_with(pausing(60s, 60s));
     job.run("a b");
     job.failed("a");
@@ -143,7 +145,7 @@ TEST_CASE("lost nodes and late nodes are not waited for longer: only failures pa
     CHECK(job.status().state == "running");
 }
 
-TEST_CASE("usage and exec errors end the job at once, and the reason says so") {
+TEST_CASE("usage and exec errors end the job at once, and the reason names the code") {
     auto job = job_with({});
     job.run("a b");
 
@@ -167,12 +169,12 @@ TEST_CASE("which exit codes are final is a choice; a signal is 128 and its numbe
     CHECK(state_after(own, {End::exited, 2, false}) == "running");
     CHECK(state_after(own, {End::killed, SIGKILL, false}) == "failed");
 
-    // What cannot be executed now cannot be executed next time, whatever was chosen.
+    // What cannot be executed now cannot be executed next time, whatever the option says.
     own.final_codes.clear();
     CHECK(state_after(own, {End::not_executed, ENOENT, false}) == "failed");
 }
 
-TEST_CASE("with no restart left a final code needs no words") {
+TEST_CASE("with no restart left a final code is not mentioned") {
     auto job = job_with({}, 0);
     job.run("a b");
 
@@ -184,7 +186,7 @@ TEST_CASE("with no restart left a final code needs no words") {
         "round=0");
 }
 
-TEST_CASE("a long round makes the budget full again; workers are told all restarts there were") {
+TEST_CASE("a long round makes the budget full again; workers get the count of all restarts") {
     control::RestartPolicy policy;
     policy.refill_after = 100s;
     auto job = job_with(policy, 1);
@@ -194,13 +196,13 @@ TEST_CASE("a long round makes the budget full again; workers are told all restar
     CHECK(job.status().restarts_used == 1);
     job.pass(99s, "a b");
     CHECK(job.status().restarts_used == 1);
-    job.told();
+    job.output();
 
     job.pass(2s, "a b");
 
     CHECK(job.status().restarts_used == 0);
     CHECK(
-        job.told() ==
+        job.output() ==
         Lines{"running: round 1 has run for 100 s: the budget is full again (--max-restarts=1)"});
     fail_with(job, 1, {End::exited, 7, false});
     CHECK(job.status().state == "running");
@@ -237,9 +239,9 @@ TEST_CASE("nodes that were started with another restart policy are refused") {
               "--no-restart-on is none here and 2,126,127"}}) {
         Story job{"2"};
         job.join("a");
-        job.told();
+        job.output();
         job.join("b", tweak);
-        CHECK(job.told().front().find(words) != std::string::npos);
+        CHECK(job.output().front().find(words) != std::string::npos);
     }
 }
 

@@ -75,11 +75,13 @@ void Story::note(const Coordinator::Effect& effect) {
             [&](const Changed& changed) {
                 lines_.push_back(changed.state + ": " + changed.reason);
             },
+            // In `status()`, too, where its test finds it.
+            [](const Ranked&) {},
         },
         effect);
 }
 
-Lines Story::told() {
+Lines Story::output() {
     return std::exchange(lines_, {});
 }
 
@@ -200,7 +202,7 @@ void Story::run(const std::string& nodes) {
     for (const auto& node : words(nodes))
         join(node);
     started(nodes);
-    told();
+    output();
 }
 
 void Story::pass(Duration length, const std::string& alive) {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-/// A coordinator and nodes that are only names: what they say goes in, everything it wants done
-/// comes out as lines. Time is a number; `pass` stops at every deadline on the way.
+/// A coordinator and nodes that are only names: their messages go in, all effects come out as
+/// lines. Time is a number; `pass` stops at every deadline on the way.
 namespace ddprun::coordinator {
 
 using Lines = std::vector<std::string>;
@@ -28,7 +28,7 @@ public:
     /// The server lives inside a `ddprun` of the story's job.
     void is_hosted();
 
-    /// The server dies and another takes its place; nobody is connected.
+    /// The server is replaced by a new one; no node is connected.
     void restart_server();
 
     // What nodes do. A node has one connection at a time, made by `join` or `resume`.
@@ -56,21 +56,21 @@ public:
         Duration age,
         const std::function<void(control::WorkerFailure&)>& tweak);
     void leave(const std::string& node, int signal);
-    /// Joined, assigned, started; nothing of it is told.
+    /// Joined, assigned, started; the lines of it are dropped.
     void run(const std::string& nodes);
 
-    /// Time passes; those of `alive` send a heartbeat each second.
+    /// Time passes; the nodes in `alive` send a heartbeat each second.
     void pass(Duration length, const std::string& alive = {});
     /// Time passes and the server does not run.
     void doze(Duration length);
 
-    /// Everything wanted since the last call, heartbeat acks apart.
-    Lines told();
+    /// All effects since the last call as lines, heartbeat acks apart.
+    Lines output();
     /// The last assignment of a node.
     const control::Assignment& assignment(const std::string& node) const;
     /// The last result of a node, in words; "" if none.
     std::string result(const std::string& node) const;
-    /// Whole. Requires: the node was told one.
+    /// Whole. Requires: the node got one.
     const control::JobResult& whole_result(const std::string& node) const {
         return results_.at(node);
     }

@@ -27,6 +27,7 @@ ServerStatus two_jobs() {
     node.role = "default";
     node.state = "running";
     node.group_rank = 0;
+    node.rank_because = "node rank 0 was asked for";
     node.first_rank = 0;
     node.last_rank = 3;
     node.heard_ago_s = 0.5;
@@ -99,6 +100,7 @@ TEST_CASE("the status page shows jobs, nodes and ranks in the documented order")
           "state": "running",
           "reason": "",
           "group_rank": 0,
+          "rank_because": "node rank 0 was asked for",
           "ranks": [
             0,
             3
@@ -106,7 +108,7 @@ TEST_CASE("the status page shows jobs, nodes and ranks in the documented order")
           "heard_ago_s": 0.5
         }
       ],
-      "first_cause": null
+      "root_cause": null
     }
   ],
   "stores": {
@@ -167,7 +169,7 @@ TEST_CASE("metrics count connections, jobs, rounds and restarts") {
     CHECK(has_line(text, "ddprun_phase_seconds_total{job=\"train\",phase=\"forming\"} 0.25"));
 }
 
-/// Reads the text format as Prometheus does; complains as it would.
+/// Reads the text format as Prometheus does, with the same errors.
 class MetricsReader {
 public:
     explicit MetricsReader(const std::string& text) : rest_(text) {

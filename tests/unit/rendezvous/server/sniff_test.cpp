@@ -45,7 +45,7 @@ const std::vector<Row> known_callers = {
     {"\xFF"sv, Caller::unknown},
 };
 
-TEST_CASE("the first bytes tell who is calling") {
+TEST_CASE("the first bytes show the caller's protocol") {
     for (const auto& [first_bytes, caller] : known_callers) {
         const auto bytes = first_bytes;  // clang 14 lets no lambda name a structured binding
         CAPTURE(bytes);

@@ -20,14 +20,14 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-/// A store and what it said, in the words of store_text: `value 1 B -> #2`.
+/// A store and its effects, as store_text writes them: `value 1 B -> #2`.
 class Story {
 public:
-    /// What the store wants done because of this request.
+    /// The effects of this request.
     Lines say(std::uint64_t from, Request request) {
         return feed(Store::Received{{from}, std::move(request)});
     }
-    Lines leave(std::uint64_t who) { return feed(Store::Disconnected{{who}}); }
+    Lines leave(std::uint64_t client) { return feed(Store::Disconnected{{client}}); }
     Lines pass(Duration time) {
         now_ += time;
         return feed(Store::DeadlinePassed{});
@@ -127,8 +127,8 @@ TEST_CASE("every way of writing a key wakes its waiters, in the order in which t
         Set{"/k", "v"}, Append{"/k", "v"}, MultiSet{{{"/x", ""}, {"/k", "v"}}}};
     for (const auto& write : writes) {
         Story story;
-        for (const auto who : {3, 1, 2})
-            story.say(static_cast<std::uint64_t>(who), Wait{{"/k"}});
+        for (const auto client : {3, 1, 2})
+            story.say(static_cast<std::uint64_t>(client), Wait{{"/k"}});
         CHECK(
             story.say(9, write) ==
             Lines{"stop waiting -> #3", "stop waiting -> #1", "stop waiting -> #2"});
@@ -191,7 +191,7 @@ TEST_CASE("a second wait replaces the first") {
     CHECK(story.say(2, Set{"/b", ""}) == Lines{"stop waiting -> #1"});
 }
 
-TEST_CASE("who has left is not answered") {
+TEST_CASE("a client that has left is not answered") {
     Story story;
     story.say(1, Wait{{"/a"}});
     story.say(2, Wait{{"/a"}});
@@ -202,7 +202,7 @@ TEST_CASE("who has left is not answered") {
     CHECK(story.store.wait_count() == 0);
 }
 
-TEST_CASE("MULTI_SET is stored as a whole before anybody is woken") {
+TEST_CASE("MULTI_SET is stored as a whole before any client is woken") {
     Story story;
     story.say(1, Wait{{"/a"}});
 
@@ -267,8 +267,8 @@ TEST_CASE("two poppers that find one element do not both get through their wait"
 TEST_CASE(
     "an element is given to the next waiter when the first one leaves or does something else") {
     Story story;
-    for (const std::uint64_t who : {1U, 2U, 3U})
-        story.say(who, Wait{{"/q"}});
+    for (const std::uint64_t client : {1U, 2U, 3U})
+        story.say(client, Wait{{"/q"}});
     story.say(9, QueuePush{"/q", "a"});
 
     CHECK(story.leave(1) == Lines{"stop waiting -> #2"});
@@ -289,7 +289,7 @@ TEST_CASE("an element that is not fetched is free again after a while") {
     CHECK(story.say(1, QueuePop{"/q"}) == Lines{"popped 1 B of 1 -> #1"});
 }
 
-TEST_CASE("who was woken by a queue once is not woken by it again") {
+TEST_CASE("a client that was woken by a queue once is not woken by it again") {
     // Upstream leaves it registered: a later push would end its wait for something else.
     Story story;
     story.say(1, Wait{{"/q"}});
@@ -321,7 +321,7 @@ TEST_CASE("a wait for several names takes no element away from a popper") {
     CHECK(story.say(9, Set{"/k", ""}) == Lines{"stop waiting -> #1"});
 }
 
-TEST_CASE("a barrier ends for everybody when the last one comes") {
+TEST_CASE("a barrier ends for all clients when the last one comes") {
     Story story;
 
     CHECK(story.say(1, Barrier{"/b", 3}) == nothing);
@@ -341,7 +341,7 @@ TEST_CASE("a barrier of one or fewer ends at once") {
             Lines{"stop waiting -> #1"});
 }
 
-TEST_CASE("an arrival at a barrier that is given up stays counted") {
+TEST_CASE("a cancelled arrival at a barrier stays counted") {
     Story story;
     story.say(1, Barrier{"/b", 2});
     story.say(1, CancelWait{});
@@ -359,7 +359,7 @@ TEST_CASE("writing a barrier's key lets its waiters through, its own counting do
     CHECK(story.say(9, Set{"/b", "0"}) == Lines{"stop waiting -> #1", "stop waiting -> #2"});
 }
 
-TEST_CASE("a push does not let anybody through a barrier") {
+TEST_CASE("a push lets no client through a barrier") {
     Story story;
     story.say(1, Barrier{"/b", 2});
 
@@ -380,7 +380,7 @@ TEST_CASE("PING is echoed, and VALIDATE needs no answer") {
     CHECK(story.say(1, Ping{4242}) == Lines{"pong 4242 -> #1"});
 }
 
-TEST_CASE("the store says who waits for what, longest first") {
+TEST_CASE("the store lists which client waits for what, longest first") {
     Story story;
     story.say(2, Wait{{"/a", "/b"}});
     story.say(1, Barrier{"/bar", 2});
@@ -389,19 +389,19 @@ TEST_CASE("the store says who waits for what, longest first") {
     const auto waits = story.store.waits(10);
 
     REQUIRE(waits.size() == 2);
-    CHECK(waits[0].who == ConnectionId{2});
+    CHECK(waits[0].client == ConnectionId{2});
     CHECK(waits[0].missing == Lines{"/b"});
-    CHECK(waits[1].who == ConnectionId{1});
+    CHECK(waits[1].client == ConnectionId{1});
     CHECK(story.store.waits(1).size() == 1);
 }
 
 TEST_CASE("ten thousand waiters on one key are dropped and woken without looking at each other") {
     Story story;
     const std::uint64_t count = 10'000;
-    for (std::uint64_t who = 1; who <= 2 * count; ++who)
-        story.say(who, Wait{{"/k", "/l"}});
-    for (std::uint64_t who = 1; who <= count; ++who)
-        story.leave(who);
+    for (std::uint64_t client = 1; client <= 2 * count; ++client)
+        story.say(client, Wait{{"/k", "/l"}});
+    for (std::uint64_t client = 1; client <= count; ++client)
+        story.leave(client);
 
     CHECK(story.say(99'999, Set{"/k", ""}) == nothing);
     CHECK(story.say(99'999, Set{"/l", ""}).size() == count);
@@ -426,7 +426,7 @@ TEST_CASE("every event is answered in every state of a client") {
 
             const auto said = story.say(1, request);
 
-            // At most one answer of its own; what else is said ends a wait of this one client.
+            // At most one answer of its own; any other effect ends a wait of this one client.
             const bool has_reply = wire::awaited_reply(request).has_value();
             const bool may_wait =
                 std::holds_alternative<Wait>(request) || std::holds_alternative<Barrier>(request);

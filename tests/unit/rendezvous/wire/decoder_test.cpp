@@ -30,7 +30,7 @@ std::string greeting() {
     return encoded(Validate{});
 }
 
-/// Takes everything the decoder has now; the text of the error at the end, if any.
+/// Reads everything the decoder has now; the text of the error at the end, if any.
 std::string take(Decoder& decoder, Requests& requests) {
     for (;;) {
         auto request = decoder.next();
@@ -129,7 +129,7 @@ TEST_CASE("a request is not seen before its last byte") {
     }
 }
 
-TEST_CASE("the first bytes of a stranger give it away") {
+TEST_CASE("the first bytes show a peer that is no store client") {
     CHECK(error_of(from_hex("00 3c 85 f7 ce")) == Error::big_endian_client);
     CHECK(error_of(from_hex("04 05")) == Error::older_client);
     CHECK(error_of(from_hex("00 05 00 00 00 00 00 00 00 69")) == Error::older_client);
@@ -140,7 +140,7 @@ TEST_CASE("the first bytes of a stranger give it away") {
     CHECK(error_of(from_hex("00 ce f7 85")) == error_code{});
 }
 
-TEST_CASE("the greeting is said once, and later opcodes are known ones") {
+TEST_CASE("the greeting comes once, and later opcodes are known ones") {
     Decoder decoder;
     CHECK_FALSE(decoder.has_greeted());
     decoder.append(greeting());
@@ -152,7 +152,7 @@ TEST_CASE("the greeting is said once, and later opcodes are known ones") {
     CHECK(error_of(greeting() + from_hex("ff")) == Error::unknown_query);
 }
 
-TEST_CASE("lengths at the limit are taken, one more is an error before its bytes arrive") {
+TEST_CASE("lengths at the limit are accepted, one more is an error before its bytes arrive") {
     const Set largest{
         std::string(limits::max_key_bytes, 'k'), std::string(limits::max_value_bytes, 'v')};
     CHECK(decode({greeting() + encoded(largest)}).requests == Requests{Validate{}, largest});
@@ -176,7 +176,7 @@ TEST_CASE("lengths at the limit are taken, one more is an error before its bytes
     CHECK(error_of(greeting() + opcode(Query::get) + length(~0ULL)) == Error::key_too_long);
 }
 
-TEST_CASE("a request of as many keys as are allowed is taken") {
+TEST_CASE("a request of as many keys as are allowed is accepted") {
     Wait largest;
     for (std::size_t i = 0; i < limits::max_key_count; ++i)
         largest.keys.push_back(std::to_string(i));

@@ -63,7 +63,7 @@ TEST_CASE("requests without a reply await none") {
     CHECK(awaited_reply(MultiGet{{"/a", "/b"}}) == Awaited{Query::multi_get, 2});
 }
 
-TEST_CASE("a peer that is no store is not believed") {
+TEST_CASE("a peer that is no store is an error") {
     CHECK(reply_error(Get{"/k"}, "HTTP/1.1 400 Bad Request") == Error::reply_too_long);
     CHECK(reply_error(ListKeys{}, "SSH-2.0-OpenSSH_9.2") == Error::reply_too_long);
     CHECK(reply_error(Check{{"/k"}}, from_hex("02")) == Error::unexpected_reply);

@@ -28,7 +28,7 @@ Collective a_call(Kind kind, ElementType type, std::size_t count) {
 std::string complaint_about(const Collective& collective) {
     const auto wrong = check(collective, 0, 4);
     if (!wrong) return {};
-    CHECK(wrong->kind == Trouble::Kind::usage);
+    CHECK(wrong->kind == GroupError::Kind::usage);
     return wrong->text;
 }
 
@@ -152,12 +152,12 @@ TEST_CASE("an average is the sum divided by the number of ranks, integers rounde
 }
 
 TEST_CASE("trouble survives the store") {
-    Trouble lost{Trouble::Kind::peer_lost, "lost ranks 1 and 3"};
+    GroupError lost{GroupError::Kind::peer_lost, "lost ranks 1 and 3"};
     lost.ranks = {1, 3};
     const auto mismatch = mismatch_between("rank 0 is at a", "rank 1 is at b");
 
-    CHECK(trouble_from_text(written(lost)) == lost);
-    CHECK(trouble_from_text(written(mismatch)) == mismatch);
+    CHECK(error_from_text(written(lost)) == lost);
+    CHECK(error_from_text(written(mismatch)) == mismatch);
     for (const char* text : {"", "lost", "else\na\nb"})
-        CHECK(!trouble_from_text(text));
+        CHECK(!error_from_text(text));
 }

@@ -7,7 +7,7 @@
 #include <variant>
 
 using namespace ddprun::nccl;
-using ddprun::groups::Trouble;
+using ddprun::groups::GroupError;
 
 namespace {
 
@@ -19,8 +19,8 @@ DeviceChoice chosen(int visible, int local_rank, int ranks, bool shares = false)
 
 std::string refusal(int visible, int local_rank, int ranks) {
     const auto choice = choose_device(visible, local_rank, ranks, false);
-    REQUIRE(std::holds_alternative<Trouble>(choice));
-    return std::get<Trouble>(choice).text;
+    REQUIRE(std::holds_alternative<GroupError>(choice));
+    return std::get<GroupError>(choice).text;
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include <variant>
 
 using namespace ddprun::nccl;
-using ddprun::groups::Trouble;
+using ddprun::groups::GroupError;
 
 namespace {
 
@@ -43,8 +43,8 @@ TEST_CASE("an announcement of any other length is refused with its length") {
     for (const auto size : std::initializer_list<std::size_t>{0, 128, 135, 137}) {
         const auto read = read_announcement(std::string(size, 'x'));
 
-        REQUIRE(std::holds_alternative<Trouble>(read));
-        const auto& text = std::get<Trouble>(read).text;
+        REQUIRE(std::holds_alternative<GroupError>(read));
+        const auto& text = std::get<GroupError>(read).text;
         CHECK(text.find("in " + std::to_string(size) + " bytes, 136") != std::string::npos);
     }
 }
@@ -53,7 +53,7 @@ TEST_CASE("ranks with different versions of NCCL are told both before they conne
     const auto differs = compare(announcement(22809, 4), 0, 23002, 4, 3);
 
     REQUIRE(differs);
-    CHECK(differs->kind == Trouble::Kind::mismatch);
+    CHECK(differs->kind == GroupError::Kind::mismatch);
     CHECK(differs->text == "rank 3 has NCCL 2.30.2, but rank 0 has NCCL 2.28.9");
 }
 

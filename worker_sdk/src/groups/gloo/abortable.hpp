@@ -17,8 +17,8 @@
 
 namespace ddprun::groups {
 
-/// A buffer whose waits can be ended from another thread. Gloo forgets to wake those whose message
-/// was half sent or half received when the connection broke; they would sit out their timeout.
+/// A buffer whose waits can be ended from another thread. Gloo does not wake waits whose message
+/// was half sent or half received when the connection broke; they would end only by their timeout.
 class AbortableBuffer : public gloo::transport::UnboundBuffer {
 public:
     using Milliseconds = std::chrono::milliseconds;
@@ -65,7 +65,7 @@ private:
     Live& live_;
 };
 
-/// Gloo's transport with abortable buffers; everything else is the real one's.
+/// Gloo's transport with abortable buffers; everything else is forwarded to Gloo's.
 class AbortableTransport : public gloo::transport::Context {
 public:
     explicit AbortableTransport(std::shared_ptr<gloo::transport::Context> inner)

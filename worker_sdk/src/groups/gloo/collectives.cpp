@@ -58,7 +58,7 @@ void copy(void* to, const void* from, std::size_t bytes) {
     if (to != from) ::memmove(to, from, bytes);
 }
 
-/// Calls `call` with an element as large as the collective's: Gloo cares about nothing else.
+/// Calls `call` with an element of the collective's size: Gloo depends on nothing else.
 template <class Call>
 void with_element(const DdprunCollective& collective, Call call) {
     switch (collective.element_bytes) {
@@ -112,9 +112,9 @@ void all_gather(const Mesh& mesh, const DdprunCollective& collective) {
     gloo::allgather(options);
 }
 
-/// Gloo has none of this kind. Part p begins with the rank after p and goes round the ring; each
-/// rank adds its own, and rank p is the last. Pieces of a part follow each other, so that adding
-/// one and sending the one before it go on together.
+/// Gloo has no reduce_scatter. Part p begins with the rank after p and goes round the ring; each
+/// rank adds its own, and rank p is the last. A part is sent in pieces, so that adding one overlaps
+/// with sending the one before it.
 void reduce_scatter(const Mesh& mesh, const DdprunCollective& collective) {
     constexpr std::uint8_t prefix = 0x71;
     constexpr std::size_t most_piece_bytes = 128 * 1024;
@@ -195,7 +195,7 @@ void all_to_all(const Mesh& mesh, const DdprunCollective& collective) {
     gloo::alltoall(options);
 }
 
-/// One message. An empty one still has a byte, or it would not wait for its other end.
+/// One message. An empty one is sent as one byte, otherwise it would not wait for its peer.
 void move(const Mesh& mesh, const DdprunCollective& collective) {
     constexpr std::uint8_t own_prefix = 0x70;
     const auto slot = gloo::Slot::build(own_prefix, collective.tag);
@@ -224,7 +224,7 @@ void barrier(const Mesh& mesh, const DdprunCollective& collective) {
 void perform(Mesh& mesh, const DdprunCollective& collective) {
     const auto kind = static_cast<Kind>(collective.kind);
     const bool is_message = kind == Kind::send || kind == Kind::recv;
-    // Without elements there is nothing to send, but ranks that differ must still not pass.
+    // Without elements there is nothing to send, but a mismatch must still be detected.
     if (collective.count == 0 && !is_message) return barrier(mesh, collective);
     switch (kind) {
         case Kind::all_reduce: return all_reduce(mesh, collective, collective.data);

@@ -2,7 +2,7 @@
 #include "worker_sdk/src/groups/gloo/mesh.hpp"
 
 #include "worker_sdk/src/groups/gloo/rendezvous.hpp"
-#include "worker_sdk/src/groups/trouble.hpp"
+#include "worker_sdk/src/groups/group_error.hpp"
 
 #include <gloo/barrier.h>
 #include <gloo/transport/tcp/device.h>
@@ -25,8 +25,8 @@ Mesh::Mesh(const DdprunOpen& settings) {
     context_->setTimeout(milliseconds(std::max<std::int64_t>(settings.connect_timeout_ms, 1)));
     Rendezvous store(settings.store);
     context_->connectFullMesh(store, device);
-    // A peer that leaves is a connection that failed to whoever still connects: nobody goes on
-    // before all are through.
+    // A peer that leaves is a failed connection to a rank that is still connecting: no rank
+    // continues before all are connected.
     gloo::BarrierOptions all_are_here(context_);
     all_are_here.setTimeout(5 * context_->getTimeout());
     gloo::barrier(all_are_here);
@@ -34,11 +34,11 @@ Mesh::Mesh(const DdprunOpen& settings) {
     sockets_ = close_on_exec_all_but(sockets_before);
 }
 
-/// Gloo does all of that when one wait runs out of time, and nothing else in its interface does.
+/// Gloo does all of this when one wait times out, and has no other function for it.
 void Mesh::abort() {
     {
         const std::lock_guard lock(abort_mutex_);
-        // Before we break the rest.
+        // Before this rank breaks the rest.
         if (!aborted_) aborted_ = broken_connections();
     }
     try {
@@ -63,12 +63,12 @@ Lost Mesh::broken_connections() const {
         try {
             char nothing = 0;
             auto buffer = transport_->inner().createUnboundBuffer(&nothing, sizeof nothing);
-            // Posted on a broken connection it throws; on a healthy one it is forgotten with
-            // the buffer.
+            // Posted on a broken connection it throws; on a healthy one it is cancelled with the
+            // buffer.
             buffer->recv(peer, 0, 0, sizeof nothing);
-        } catch (const std::exception& error) {
+        } catch (const std::exception& thrown) {
             lost.ranks.push_back(peer);
-            words = error.what();
+            words = thrown.what();
         }
     }
     if (!lost.ranks.empty())

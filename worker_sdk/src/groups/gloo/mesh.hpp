@@ -32,14 +32,14 @@ public:
     const std::shared_ptr<AbortableContext>& context() const { return context_; }
     AbortableTransport& transport() const { return *transport_; }
 
-    /// Closes all connections and wakes whoever waits.
+    /// Closes all connections and wakes all waiting threads.
     void abort();
     /// Which connections were broken when `abort` was first called; nothing before.
     std::optional<Lost> aborted();
 
     /// Whether a connection has ended. Cheap.
     bool is_broken() const { return is_any_closed(sockets_); }
-    /// Which ones, with Gloo's words for it.
+    /// Which ones, with Gloo's error text.
     Lost broken_connections() const;
 
 private:

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cpu transport between processes: Gloo over TCP. Only this folder sees Gloo's headers; it
-// becomes libddprun_gloo.so, opened so that its Gloo never meets another copy in the process
+// becomes libddprun_gloo.so, opened so that its symbols never mix with another copy in the process
 // (PyTorch has one).
 #include "worker_sdk/src/groups/gloo/collectives.hpp"
 #include "worker_sdk/src/groups/gloo/mesh.hpp"
 #include "worker_sdk/src/groups/gloo/rendezvous.hpp"
+#include "worker_sdk/src/groups/group_error.hpp"
 #include "worker_sdk/src/groups/plugin_abi.hpp"
-#include "worker_sdk/src/groups/trouble.hpp"
 
 #include <string.h>
 
@@ -19,7 +19,7 @@ namespace ddprun::groups {
 
 namespace {
 
-void report_trouble(DdprunReport* report, Trouble::Kind kind, const std::string& text) {
+void report_error(DdprunReport* report, GroupError::Kind kind, const std::string& text) {
     report->kind = static_cast<int>(kind);
     const auto length = std::min(text.size(), sizeof report->text - 1);
     ::memcpy(report->text, text.data(), length);
@@ -27,7 +27,7 @@ void report_trouble(DdprunReport* report, Trouble::Kind kind, const std::string&
 }
 
 void report_loss(DdprunReport* report, const Lost& lost, const std::string& otherwise) {
-    report_trouble(report, Trouble::Kind::peer_lost, lost.ranks.empty() ? otherwise : lost.text);
+    report_error(report, GroupError::Kind::peer_lost, lost.ranks.empty() ? otherwise : lost.text);
     report->rank_count =
         static_cast<std::int32_t>(std::min(lost.ranks.size(), std::size(report->ranks)));
     std::copy_n(lost.ranks.begin(), report->rank_count, report->ranks);
@@ -41,13 +41,15 @@ void* open_gloo(const DdprunOpen* settings, DdprunReport* report) {
     try {
         return new Mesh(*settings);
     } catch (const StoreFailed& failed) {
-        report_trouble(report, static_cast<Trouble::Kind>(failed.kind), "the store failed");
-    } catch (const gloo::IoException& error) {
-        const auto text = without_place(error.what());
-        report_trouble(
-            report, is_timeout(text) ? Trouble::Kind::timeout : Trouble::Kind::peer_lost, text);
-    } catch (const std::exception& error) {
-        report_trouble(report, Trouble::Kind::other, without_place(error.what()));
+        report_error(report, static_cast<GroupError::Kind>(failed.kind), "the store failed");
+    } catch (const gloo::IoException& thrown) {
+        const auto text = without_place(thrown.what());
+        report_error(
+            report,
+            is_timeout(text) ? GroupError::Kind::timeout : GroupError::Kind::peer_lost,
+            text);
+    } catch (const std::exception& thrown) {
+        report_error(report, GroupError::Kind::other, without_place(thrown.what()));
     }
     return nullptr;
 }
@@ -57,17 +59,17 @@ int run_gloo(void* transport, const DdprunCollective* collective, DdprunReport* 
     try {
         perform(self, *collective);
         report->kind = 0;
-    } catch (const gloo::IoException& error) {
-        const auto text = without_place(error.what());
+    } catch (const gloo::IoException& thrown) {
+        const auto text = without_place(thrown.what());
         if (const auto aborted = self.aborted()) {
             report_loss(report, *aborted, "aborted");
         } else if (is_timeout(text)) {
-            report_trouble(report, Trouble::Kind::timeout, text);
+            report_error(report, GroupError::Kind::timeout, text);
         } else {
             report_loss(report, self.broken_connections(), text);
         }
-    } catch (const std::exception& error) {
-        report_trouble(report, Trouble::Kind::other, without_place(error.what()));
+    } catch (const std::exception& thrown) {
+        report_error(report, GroupError::Kind::other, without_place(thrown.what()));
     }
     return report->kind;
 }

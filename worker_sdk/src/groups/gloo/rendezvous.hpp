@@ -12,7 +12,7 @@
 
 namespace ddprun::groups {
 
-/// The store said no; the SDK's side knows why.
+/// The store failed; the SDK's side has the error.
 struct StoreFailed {
     int kind;
 };
@@ -42,7 +42,7 @@ public:
             get(key);
     }
 
-    /// The base class would wait without a limit; the SDK's `get` has one of its own.
+    /// The base class would wait without a limit; the SDK's `get` has its own deadline.
     void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds&) override {
         wait(keys);
     }

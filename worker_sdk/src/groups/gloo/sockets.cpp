@@ -33,7 +33,7 @@ Sockets open_sockets() {
     const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc/self/fd"), &::closedir);
     if (!folder) return sockets;
     while (const auto* entry = ::readdir(folder.get())) {
-        // By name: the descriptor itself may be another thread's, and on its way out.
+        // By name: the descriptor itself may belong to another thread that is closing it.
         struct stat about {};
         if (::fstatat(::dirfd(folder.get()), entry->d_name, &about, 0) == 0 &&
             S_ISSOCK(about.st_mode))
@@ -48,7 +48,7 @@ Sockets close_on_exec_all_but(const Sockets& before) {
         const auto known = before.find(descriptor);
         if (known != before.end() && known->second == inode) continue;
         const int flags = ::fcntl(descriptor, F_GETFD);
-        // Whoever opens sockets closed on exec in another thread of this moment is not Gloo.
+        // A socket that is closed on exec already was opened by another thread, not by Gloo.
         if (!is_connected_tcp(descriptor) || flags < 0 || (flags & FD_CLOEXEC) != 0) continue;
         ::fcntl(descriptor, F_SETFD, flags | FD_CLOEXEC);
         ours[descriptor] = inode;

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "worker_sdk/src/waiting_times.hpp"
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 
 namespace ddprun::groups {
 
-/// A number in shared memory that one rank counts up and others wait for. It wraps around: two
+/// A number in shared memory that one rank increments and others wait for. It wraps around: two
 /// values that are compared are less than half the range apart.
 struct alignas(64) Counter {
     std::atomic<std::uint32_t> value;
@@ -16,7 +18,7 @@ struct alignas(64) Counter {
     bool has_reached(std::uint32_t target) const {
         return static_cast<std::int32_t>(value.load(std::memory_order_acquire) - target) >= 0;
     }
-    /// Publishes everything written before, and wakes who sleeps.
+    /// Publishes everything written before, and wakes sleeping ranks.
     void set(std::uint32_t to);
     void wake();
     /// Sleeps until it is woken, at most that long; not at all once `target` is reached.
@@ -25,13 +27,13 @@ struct alignas(64) Counter {
 
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free, "it lies between processes");
 
-/// How long to look at a counter before sleeping: a waking takes some 50 us, most waits are
-/// shorter. Learns from each wait. Without a core for each rank a look costs more than it finds.
+/// How long to poll a counter before sleeping: a wake-up takes some 50 us, most waits are shorter.
+/// Adapts to each wait. Without a core for each rank polling costs more than it saves.
 class Patience {
 public:
     explicit Patience(bool has_cores) : has_cores_(has_cores) {}
 
-    /// Looks for a while, first without and then with letting others run.
+    /// Polls for a while, first without and then with yielding.
     template <class IsOver>
     bool look(IsOver is_over) {
         for (int round = 0; has_cores_ && round < rounds_; ++round) {
@@ -47,13 +49,12 @@ public:
 private:
     static constexpr int fewest_rounds = 8;
     static constexpr int most_rounds = 128;  // some 200 us
-    static constexpr std::chrono::microseconds longest_yielding{40};
 
-    /// Letting the others run helps while it is they whom we wait for. A yield that takes long has
-    /// let somebody else run; then a sleeper is woken sooner.
+    /// Yielding helps while it lets the awaited rank run. A yield that takes long has let another
+    /// process run; then sleeping is faster.
     template <class IsOver>
     static bool look_while_yielding(IsOver is_over) {
-        const auto until = std::chrono::steady_clock::now() + longest_yielding;
+        const auto until = std::chrono::steady_clock::now() + waiting_times::longest_yield;
         do {
             yield();
             if (is_over()) return true;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/groups/host/handover.hpp"
 
+#include "worker_sdk/src/waiting_times.hpp"
+
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -21,8 +23,8 @@ namespace {
 using Clock = Handover::Clock;
 using std::chrono::milliseconds;
 
-Trouble socket_failure(const std::string& what) {
-    return {Trouble::Kind::other, what + ": " + ::strerror(errno)};
+GroupError socket_failure(const std::string& what) {
+    return {GroupError::Kind::other, what + ": " + ::strerror(errno)};
 }
 
 std::string random_name() {
@@ -45,13 +47,14 @@ std::pair<sockaddr_un, socklen_t> address_of(const std::string& name) {
 }
 
 bool is_ready(int descriptor, Clock::time_point until) {
+    constexpr long longest = waiting_times::longest_handover_poll.count();
     pollfd waiting{descriptor, POLLIN, 0};
     for (;;) {
         const auto left = std::chrono::ceil<milliseconds>(until - Clock::now()).count();
-        const int ready = ::poll(&waiting, 1, static_cast<int>(std::clamp<long>(left, 0, 60'000)));
+        const int ready = ::poll(&waiting, 1, static_cast<int>(std::clamp<long>(left, 0, longest)));
         if (ready > 0) return true;
         if (ready < 0 && errno == EINTR) continue;
-        if (ready < 0 || left <= 60'000) return false;
+        if (ready < 0 || left <= longest) return false;
     }
 }
 
@@ -86,18 +89,18 @@ void send_descriptor(int socket, int descriptor) {
     header->cmsg_type = SCM_RIGHTS;
     header->cmsg_len = CMSG_LEN(sizeof descriptor);
     ::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
-    // Whoever went away meanwhile is missed where it should have come next.
+    // A peer that has left meanwhile is detected in its next step.
     ::sendmsg(socket, &parcel.message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-std::variant<int, Trouble> receive_descriptor(int socket, Clock::time_point until) {
-    if (!is_ready(socket, until)) return Trouble{Trouble::Kind::timeout, "nothing came"};
+std::variant<int, GroupError> receive_descriptor(int socket, Clock::time_point until) {
+    if (!is_ready(socket, until)) return GroupError{GroupError::Kind::timeout, "nothing came"};
     Parcel parcel;
     if (::recvmsg(socket, &parcel.message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) < 0)
         return socket_failure("recvmsg");
     const auto* header = CMSG_FIRSTHDR(&parcel.message);
     if (!header || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
-        return Trouble{Trouble::Kind::other, "no descriptor came"};
+        return GroupError{GroupError::Kind::other, "no descriptor came"};
     int descriptor = -1;
     ::memcpy(&descriptor, CMSG_DATA(header), sizeof descriptor);
     return descriptor;
@@ -105,7 +108,7 @@ std::variant<int, Trouble> receive_descriptor(int socket, Clock::time_point unti
 
 }  // namespace
 
-std::variant<Handover, Trouble> Handover::open() {
+std::variant<Handover, GroupError> Handover::open() {
     auto name = random_name();
     if (name.empty()) return socket_failure("getrandom");
     const int socket = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -140,15 +143,15 @@ bool Handover::give(int descriptor, Clock::time_point until) {
     return false;
 }
 
-std::variant<int, Trouble> Handover::take(const std::string& name, Clock::time_point until) {
+std::variant<int, GroupError> Handover::take(const std::string& name, Clock::time_point until) {
     const int socket = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (socket < 0) return socket_failure("socket");
     const auto [address, length] = address_of(name);
-    std::variant<int, Trouble> taken = Trouble{};
+    std::variant<int, GroupError> taken = GroupError{};
     if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), length) != 0)
         taken = socket_failure("connect");
     else if (!is_same_user(socket))
-        taken = Trouble{Trouble::Kind::other, "somebody else's socket"};
+        taken = GroupError{GroupError::Kind::other, "somebody else's socket"};
     else
         taken = receive_descriptor(socket, until);
     ::close(socket);

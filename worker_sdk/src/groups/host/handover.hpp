@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "worker_sdk/src/groups/trouble.hpp"
+#include "worker_sdk/src/groups/group_error.hpp"
 
 #include <chrono>
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace ddprun::groups {
 
-/// Gives a descriptor to processes of the same user that know a name nobody can guess. The name is
-/// in the abstract namespace of unix sockets: nothing in the file system, nothing left behind.
+/// Gives a descriptor to processes of the same user that have a secret name. The name is in the
+/// abstract namespace of unix sockets: nothing in the file system, nothing left behind.
 class Handover {
 public:
     using Clock = std::chrono::steady_clock;
 
     /// Listens.
-    static std::variant<Handover, Trouble> open();
+    static std::variant<Handover, GroupError> open();
 
     Handover(Handover&& other) noexcept;
     Handover& operator=(Handover&&) = delete;
@@ -24,11 +24,11 @@ public:
 
     const std::string& name() const { return name_; }
 
-    /// Gives `descriptor` to one who comes before `until`; false when nobody does.
+    /// Gives `descriptor` to one process that connects before `until`; false when none does.
     bool give(int descriptor, Clock::time_point until);
 
     /// The other side: the descriptor, closed on exec.
-    static std::variant<int, Trouble> take(const std::string& name, Clock::time_point until);
+    static std::variant<int, GroupError> take(const std::string& name, Clock::time_point until);
 
 private:
     Handover(int socket, std::string name);

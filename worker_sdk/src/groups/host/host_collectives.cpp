@@ -13,19 +13,20 @@ namespace {
 
 using Kind = Collective::Kind;
 
-/// Smaller ones go through the stages, wherever they lie: that is one meeting less.
+/// Smaller ones go through the stages, wherever they are: that saves one synchronization.
 constexpr std::size_t least_direct_bytes = 16 * 1024;
-/// From here on it pays that each rank reduces a slice, at the price of one more meeting.
+/// From this size on it is faster that each rank reduces a slice, in spite of one more
+/// synchronization.
 constexpr std::size_t least_sliced_bytes = 16 * 1024;
 constexpr std::size_t cache_line = 64;
-/// Posted by a rank that gives nothing.
+/// Posted by a rank without input.
 constexpr std::uint64_t nothing_given = Posted::no_offset - 1;
 
 bool is_in_place(Kind kind) {
     return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::broadcast;
 }
 
-/// Whether what a rank gives has a part for each rank.
+/// Whether a rank's input has a part for each rank.
 bool has_parts(Kind kind) {
     return kind == Kind::reduce_scatter || kind == Kind::scatter || kind == Kind::all_to_all;
 }
@@ -79,7 +80,7 @@ const Posted& HostTransport::posted_by(int rank) const {
 }
 
 bool HostTransport::perform(const Collective& step, const Collective& whole, Wait& wait) {
-    // All may have arrived where one has given up: that is no success.
+    // All may have arrived although one has failed: that is no success.
     if (segment_->has_failed()) return false;
     ++call_count_;
     const auto offset = offset_given(step);
@@ -152,7 +153,7 @@ bool HostTransport::reduce_in_slices(const Collective& step, const Chunk& chunk,
     return true;
 }
 
-/// The same without stages: each reduces a slice from and to the memory of all.
+/// The same without stages: each reduces a slice from and into the memory of all ranks.
 void HostTransport::reduce_in_place(const Collective& step) {
     const auto size = size_of(step.type);
     const auto start = slice_start(step.count, size, rank_, segment_->ranks());
@@ -166,7 +167,7 @@ void HostTransport::reduce_in_place(const Collective& step) {
     reduce_all(step.type, step.op, from, to, end - start);
 }
 
-/// Takes from the others what this rank gets of the chunk.
+/// Copies this rank's part of the chunk from the others.
 void HostTransport::collect(const Collective& step, const Chunk& chunk) {
     const auto size = size_of(step.type);
     const auto bytes = chunk.count * size;
@@ -200,7 +201,7 @@ void HostTransport::collect(const Collective& step, const Chunk& chunk) {
     }
 }
 
-/// Copies what this rank gives of the chunk to its stage, the parts one after the other.
+/// Copies this rank's input of the chunk to its stage, one part after the other.
 void HostTransport::deposit(const Collective& step, const Chunk& chunk) {
     const auto size = size_of(step.type);
     const auto bytes = chunk.count * size;
@@ -211,7 +212,7 @@ void HostTransport::deposit(const Collective& step, const Chunk& chunk) {
         copy_elements(to, from, bytes);
 }
 
-/// Where rank `from` has what it gives to rank `to`.
+/// Where rank `from` has its data for rank `to`.
 std::byte* HostTransport::source(
     const Collective& step, const Chunk& chunk, int from, int to) const {
     const auto part = has_parts(step.kind) ? static_cast<std::size_t>(to) : 0;

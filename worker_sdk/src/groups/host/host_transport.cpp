@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/groups/host/host_transport.hpp"
 
+#include "worker_sdk/src/waiting_times.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -11,16 +13,19 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
-/// How soon a sleeper notices that who it waits for is dead.
-constexpr milliseconds between_glances = 10ms;
 constexpr std::size_t most_quick_bytes = 64 * 1024;
 
 }  // namespace
 
-HostTransport::HostTransport(std::shared_ptr<Segment> segment, int rank, std::vector<int> names)
+HostTransport::HostTransport(
+    std::shared_ptr<Segment> segment,
+    int rank,
+    std::vector<int> names,
+    std::shared_ptr<FailureMonitor> monitor)
     : segment_(std::move(segment)),
       rank_(rank),
       names_(std::move(names)),
+      monitor_(std::move(monitor)),
       peers_(*segment_, rank),
       arena_(std::make_shared<SharedArena>(segment_, rank)),
       patience_{
@@ -37,22 +42,22 @@ HostTransport::~HostTransport() {
 Outcome HostTransport::run(const Collective& collective, milliseconds timeout) {
     if (!collective.is_point_to_point()) return run_step(collective, collective, timeout);
     const bool is_sender = collective.kind == Collective::Kind::send;
-    Wait wait{patience_[is_sender ? 1 : 2], timeout};
+    Wait wait{queue_of(collective), patience_[is_sender ? 1 : 2], timeout};
     if (is_sender ? send(collective, wait) : receive(collective, wait)) return {};
-    return segment_->trouble();
+    return segment_->error();
 }
 
 Outcome HostTransport::run_step(
     const Collective& step, const Collective& whole, milliseconds timeout) {
-    Wait wait{patience_[0], timeout};
+    Wait wait{queue_of(whole), patience_[0], timeout};
     if (perform(step, whole, wait)) return {};
-    return segment_->trouble();
+    return segment_->error();
 }
 
 void HostTransport::abort() {
-    Trouble trouble{Trouble::Kind::peer_lost, text_of(named({rank_})) + " has given up"};
-    trouble.ranks = named({rank_});
-    fail(trouble);
+    GroupError error{GroupError::Kind::peer_lost, text_of(named({rank_})) + " has given up"};
+    error.ranks = named({rank_});
+    fail(error);
 }
 
 bool HostTransport::is_quick(const Collective& collective) const {
@@ -81,39 +86,45 @@ bool HostTransport::meet(Wait& wait) {
 bool HostTransport::compare(const Collective& mine, const Posted& theirs, int rank) {
     const auto other = collective_from(theirs);
     if (is_same_call(mine, other)) return true;
-    fail(mismatch_between(
-        text_of(named({rank_})) + " is at " + describe(mine),
-        text_of(named({rank})) + " is at " + describe(other)));
+    fail_by(FailureDetector::CallsDiffer{
+        queue_of(mine),
+        mismatch_between(
+            text_of(named({rank_})) + " is at " + describe(mine),
+            text_of(named({rank})) + " is at " + describe(other))});
     return false;
 }
 
-/// Waits until `rank` has counted `counter` up to `target`. False, with the group failed, when that
-/// will not be.
+/// Waits until `rank` has incremented `counter` to `target`. False, with the group failed, when it
+/// cannot.
 bool HostTransport::await(Counter& counter, std::uint32_t target, int rank, Wait& wait) {
     const auto is_over = [&] { return counter.has_reached(target) || segment_->has_failed(); };
     if (is_over() || wait.patience.look(is_over)) return counter.has_reached(target);
     if (!wait.deadline) wait.deadline = std::chrono::steady_clock::now() + wait.timeout;
     while (!is_over()) {
         const auto now = std::chrono::steady_clock::now();
-        if (now >= *wait.deadline) {
-            // Looked at once more: it may be this rank that stood still.
-            if (!counter.has_reached(target))
-                run_out_of_time(late_with(counter, target, rank), wait.timeout);
-        } else if (peers_.is_gone(rank) && !counter.has_reached(target)) {
-            auto gone = late_with(counter, target, rank);
-            std::erase_if(gone, [this](int one) { return !peers_.is_gone(one); });
-            lose(gone.empty() ? std::vector<int>{rank} : gone);
-        } else {
+        const bool is_over_time = now >= *wait.deadline;
+        if (!is_over_time && !peers_.is_gone(rank)) {
             const auto left = std::chrono::ceil<milliseconds>(*wait.deadline - now);
-            counter.sleep(target, std::min(left, between_glances));
+            counter.sleep(target, std::min(left, waiting_times::peer_check_interval));
+            continue;
+        }
+        // Checked once more: this rank may have been stopped, and the other's last writes can be
+        // read now.
+        if (counter.has_reached(target)) continue;
+        auto late = late_with(counter, target, rank);
+        if (is_over_time) {
+            fail_by(FailureDetector::PeersLate{wait.queue, named(late), wait.timeout});
+        } else {
+            std::erase_if(late, [this](int one) { return !peers_.is_gone(one); });
+            if (late.empty()) late.push_back(rank);
+            fail_by(FailureDetector::ProcessesEnded{wait.queue, named(late)});
         }
     }
-    // Data that came before the trouble are as good as ever.
+    // Data written before the error are valid.
     return counter.has_reached(target);
 }
 
-/// Everybody who has not come to the meeting that `rank` has not come to; of a message, its other
-/// end.
+/// All ranks that have not arrived where `rank` has not arrived; of a message, its other end.
 std::vector<int> HostTransport::late_with(
     const Counter& counter, std::uint32_t target, int rank) const {
     std::vector<int> late;
@@ -121,20 +132,6 @@ std::vector<int> HostTransport::late_with(
     for (int other = 0; is_meeting && other < segment_->ranks(); ++other)
         if (!segment_->seat(other).arrived.has_reached(target)) late.push_back(other);
     return late.empty() ? std::vector<int>{rank} : late;
-}
-
-void HostTransport::lose(const std::vector<int>& ranks) {
-    Trouble trouble{Trouble::Kind::peer_lost, "lost " + text_of(named(ranks))};
-    trouble.ranks = named(ranks);
-    fail(trouble);
-}
-
-void HostTransport::run_out_of_time(const std::vector<int>& ranks, milliseconds after) {
-    Trouble trouble{
-        Trouble::Kind::timeout,
-        text_of(named(ranks)) + " did not come within " + std::to_string(after.count()) + " ms"};
-    trouble.ranks = named(ranks);
-    fail(trouble);
 }
 
 std::vector<int> HostTransport::named(std::vector<int> ranks) const {

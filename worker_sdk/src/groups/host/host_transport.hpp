@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "worker_sdk/src/groups/failure_monitor.hpp"
 #include "worker_sdk/src/groups/host/peers.hpp"
 #include "worker_sdk/src/groups/host/segment.hpp"
 #include "worker_sdk/src/groups/host/shared_arena.hpp"
@@ -14,44 +15,46 @@
 
 namespace ddprun::groups {
 
-/// The ranks of one host, in shared memory. Every rank is in every collective with the same steps:
+/// The ranks of one host, in shared memory. Every rank performs the same steps in each collective:
 ///
-/// 1. Small or foreign memory is copied to this rank's stage; memory from `allocate` stays where it
-/// is.
-/// 2. Each posts its call and *meets* the others (counts `arrived` up and waits for theirs). Now
-/// the
-///    calls are compared: a rank that does something else is a mismatch for all.
-/// 3. Each takes what it needs from the others' stages, or straight from their memory.
+/// 1. Copies small or foreign memory to its stage; memory from `allocate` stays in place.
+/// 2. Posts its call and synchronizes: increments `arrived` and waits for the others'. Then the
+///    calls are compared: a rank in another call is a mismatch for all.
+/// 3. Copies its result from the others' stages, or directly from their memory.
 /// 4. Where stages are too small, again from 1 with the next chunk; where memory itself was read,
-/// they
-///    meet once more before anybody may write to it.
+///    synchronizes once more before any rank may write to it.
 ///
-/// Stages are used in turns, so nobody waits for the slowest reader of the one before.
+/// Stages alternate, so no rank waits for the slowest reader of the stage before.
 class HostTransport : public Transport {
 public:
-    /// `rank` and the segment's ranks are those of this host; `names` are what they are called in
-    /// the group. Requires: every seat is taken.
-    HostTransport(std::shared_ptr<Segment> segment, int rank, std::vector<int> names);
+    /// `rank` and the segment's ranks are those of this host; `names` are their ranks in the group.
+    /// Requires: every seat is taken.
+    HostTransport(
+        std::shared_ptr<Segment> segment,
+        int rank,
+        std::vector<int> names,
+        std::shared_ptr<FailureMonitor> monitor);
     ~HostTransport() override;
 
     Outcome run(const Collective& collective, std::chrono::milliseconds timeout) override;
     void abort() override;
-    bool is_broken() override { return false; }  // `run` learns of it at once
+    bool is_broken() override { return false; }  // `run` detects it at once
     bool is_quick(const Collective& collective) const override;
     bool is_for_any_thread() const override { return true; }
     std::vector<int> missing() override;
     std::shared_ptr<Arena> arena() override { return arena_; }
 
-    /// One step of a collective over several hosts: `step` is what this host does, its root counted
-    /// in this host; `whole` is what the program called, to compare and to name.
+    /// One step of a collective over several hosts: `step` is this host's part, with the root's
+    /// rank in this host; `whole` is the program's call, for comparison and error texts.
     Outcome run_step(
         const Collective& step, const Collective& whole, std::chrono::milliseconds timeout);
     /// Ends the group for all ranks of this host.
-    void fail(const Trouble& trouble) { segment_->fail(rank_, trouble); }
+    void fail(const GroupError& error) { segment_->fail(rank_, error); }
 
 private:
     struct Chunk;
     struct Wait {
+        FailureDetector::Queue queue;
         Patience& patience;
         std::chrono::milliseconds timeout;
         std::optional<std::chrono::steady_clock::time_point> deadline{};
@@ -77,8 +80,7 @@ private:
     bool meet(Wait& wait);
     bool compare(const Collective& mine, const Posted& theirs, int rank);
     bool await(Counter& counter, std::uint32_t target, int rank, Wait& wait);
-    void lose(const std::vector<int>& ranks);
-    void run_out_of_time(const std::vector<int>& ranks, std::chrono::milliseconds after);
+    void fail_by(FailureDetector::Event fact) { fail(monitor_->find(std::move(fact))); }
     std::vector<int> late_with(const Counter& counter, std::uint32_t target, int rank) const;
     std::vector<int> named(std::vector<int> ranks) const;
     int seat_of(int name) const;
@@ -86,6 +88,7 @@ private:
     std::shared_ptr<Segment> segment_;
     int rank_;
     std::vector<int> names_;
+    std::shared_ptr<FailureMonitor> monitor_;
     Peers peers_;
     std::shared_ptr<SharedArena> arena_;
     /// Of collectives, sends and receives: each may have a thread of its own.

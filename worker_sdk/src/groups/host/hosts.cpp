@@ -5,6 +5,7 @@
 #include "worker_sdk/src/environment_names.hpp"
 #include "worker_sdk/src/groups/host/handover.hpp"
 #include "worker_sdk/src/groups/host/peers.hpp"
+#include "worker_sdk/src/waiting_times.hpp"
 
 #include <climits>
 
@@ -24,9 +25,6 @@ using namespace std::chrono_literals;
 using Clock = Hosts::Clock;
 using std::chrono::milliseconds;
 
-/// How often ranks that wait for each other look whether one of them cannot come.
-constexpr milliseconds between_looks = 50ms;
-
 const std::string shared_verdict = "shared";
 
 std::string link_target(const char* path) {
@@ -35,7 +33,7 @@ std::string link_target(const char* path) {
     return size > 0 ? std::string(text.data(), static_cast<std::size_t>(size)) : "?";
 }
 
-/// The ranks of one host on their way to shared memory.
+/// The ranks of one host while they set up shared memory.
 class Joining {
 public:
     Joining(Hosts::Meeting& meeting, std::string prefix, const std::vector<int>& ranks, int rank)
@@ -58,14 +56,15 @@ private:
     std::shared_ptr<Segment> lead() {
         auto opened = Handover::open();
         auto created = Segment::create(size());
-        if (const auto* trouble = std::get_if<Trouble>(&opened)) return refuse(trouble->text);
-        if (const auto* trouble = std::get_if<Trouble>(&created)) return refuse(trouble->text);
+        if (const auto* error = std::get_if<GroupError>(&opened)) return refuse(error->text);
+        if (const auto* error = std::get_if<GroupError>(&created)) return refuse(error->text);
         auto& handover = std::get<Handover>(opened);
         auto segment = std::get<std::shared_ptr<Segment>>(std::move(created));
         sit_down(*segment);
         store_.set(prefix_ + "socket", handover.name());
         for (int given = 1; given < size();) {
-            if (handover.give(segment->descriptor(), Clock::now() + between_looks))
+            if (handover.give(
+                    segment->descriptor(), Clock::now() + waiting_times::seat_check_interval))
                 ++given;
             else if (is_refused())
                 return give_up(*segment);
@@ -84,13 +83,13 @@ private:
         const auto name = meeting_.await(prefix_ + "socket");
         if (name.empty()) return nullptr;
         auto taken = Handover::take(name, meeting_.until);
-        if (const auto* trouble = std::get_if<Trouble>(&taken)) return refuse(trouble->text);
+        if (const auto* error = std::get_if<GroupError>(&taken)) return refuse(error->text);
         auto opened = Segment::open(std::get<int>(taken), size());
-        if (const auto* trouble = std::get_if<Trouble>(&opened)) return refuse(trouble->text);
+        if (const auto* error = std::get_if<GroupError>(&opened)) return refuse(error->text);
         auto segment = std::get<std::shared_ptr<Segment>>(std::move(opened));
         sit_down(*segment);
         while (!is_full(*segment)) {
-            // Of a full one the leader has made its group, which may have failed by now.
+            // The leader of a complete host has created its group, which may have failed since.
             if (segment->has_failed() && !is_full(*segment)) return nullptr;
             await_seats(*segment);
         }
@@ -114,10 +113,10 @@ private:
         require_hope();
         for (int rank = 0; rank < segment.ranks(); ++rank)
             if (!segment.seat(rank).arrived.has_reached(1))
-                return segment.seat(rank).arrived.sleep(1, between_looks);
+                return segment.seat(rank).arrived.sleep(1, waiting_times::seat_check_interval);
     }
 
-    /// Throws when waiting is of no use any more.
+    /// Throws when waiting is pointless.
     void require_hope() {
         meeting_.deaths.require_nobody_died(store_);
         if (Clock::now() < meeting_.until) return;
@@ -139,7 +138,7 @@ private:
     }
 
     std::shared_ptr<Segment> give_up(Segment& segment) {
-        segment.fail(seat_, {Trouble::Kind::other, "memory cannot be shared on this host"});
+        segment.fail(seat_, {GroupError::Kind::other, "memory cannot be shared on this host"});
         store_.set(prefix_ + "verdict", meeting_.await(prefix_ + "refused"));
         return nullptr;
     }
@@ -166,7 +165,7 @@ Hosts Hosts::find(Meeting meeting, const std::string& prefix, int rank, int worl
     const auto id_key = [&](int of) { return prefix + "host_of/" + std::to_string(of); };
     meeting.store.set(id_key(rank), own_id());
     if (rank == 0) {
-        // One rank reads them all, so that the others need not.
+        // One rank reads all ids for the others.
         std::vector<std::string> ids;
         for (int other = 0; other < world_size; ++other)
             ids.push_back(meeting.await(id_key(other)));

@@ -7,7 +7,7 @@
 
 namespace ddprun::groups {
 
-/// Which parts of a stretch of memory are free. First fit; what is given back joins its neighbours.
+/// The free parts of a memory range. First fit; a freed part is merged with its neighbours.
 class PageRanges {
 public:
     explicit PageRanges(std::size_t bytes);

@@ -9,7 +9,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bitset>
+#include <utility>
 
 namespace ddprun::groups {
 
@@ -17,7 +19,7 @@ Peers::Peers(const Segment& segment, int rank) : segment_(segment) {
     for (int other = 0; other < segment.ranks(); ++other) {
         const auto pid = segment.seat(other).pid.load();
         pids_.push_back(pid);
-        // Closed on exec by itself. Where it is forbidden, the pid has to do.
+        // Closed on exec by default. Where pidfds are forbidden, the pid is used.
         const bool is_needed = other != rank && pid != ::getpid();
         const auto opened = is_needed ? ::syscall(SYS_pidfd_open, pid, 0) : -1;
         descriptors_.push_back(static_cast<int>(opened));
@@ -37,6 +39,19 @@ bool Peers::is_dead(std::size_t rank) const {
     if (descriptors_[rank] < 0) return ::kill(pids_[rank], 0) != 0 && errno == ESRCH;
     pollfd ended{descriptors_[rank], POLLIN, 0};
     return ::poll(&ended, 1, 0) == 1;
+}
+
+std::function<std::vector<int>()> ended_processes_of(
+    std::shared_ptr<Segment> segment, std::vector<int> ranks, int rank) {
+    const auto own = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+    const auto peers = std::make_shared<Peers>(*segment, own);
+    return [segment = std::move(segment), peers, ranks = std::move(ranks), own] {
+        std::vector<int> ended;
+        for (int seat = 0; seat < static_cast<int>(ranks.size()); ++seat)
+            if (seat != own && peers->is_gone(seat))
+                ended.push_back(ranks[static_cast<std::size_t>(seat)]);
+        return ended;
+    };
 }
 
 void post_processors(Seat& seat) {

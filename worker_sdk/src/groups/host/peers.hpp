@@ -3,6 +3,8 @@
 
 #include "worker_sdk/src/groups/host/segment.hpp"
 
+#include <functional>
+#include <memory>
 #include <vector>
 
 namespace ddprun::groups {
@@ -16,7 +18,7 @@ public:
     Peers& operator=(const Peers&) = delete;
     ~Peers();
 
-    /// It died, or left the group. What it did before can be read by whoever asks after this.
+    /// It died, or left the group. Its earlier writes are visible after this call.
     bool is_gone(int rank) const;
 
 private:
@@ -24,12 +26,17 @@ private:
 
     const Segment& segment_;
     std::vector<int> pids_;
-    std::vector<int> descriptors_;  // -1: asked by pid
+    std::vector<int> descriptors_;  // -1: checked by pid
 };
 
-/// Enough processors for all ranks to run at the same time?
+/// Of these ranks of one host, in the order of their seats, the ones other than `rank` whose
+/// processes have ended.
+std::function<std::vector<int>()> ended_processes_of(
+    std::shared_ptr<Segment> segment, std::vector<int> ranks, int rank);
+
+/// Whether all ranks can run at the same time.
 bool has_processor_for_each(const Segment& segment);
-/// Writes which ones this process may use.
+/// Writes which processors this process may use.
 void post_processors(Seat& seat);
 
 }  // namespace ddprun::groups

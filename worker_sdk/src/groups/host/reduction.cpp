@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Built with -O3 in every configuration: this is where the bytes go through.
+// Built with -O3 in every configuration: all reduced bytes pass through here.
 #include "worker_sdk/src/groups/host/reduction.hpp"
 
 #include "worker_sdk/src/groups/arithmetic.hpp"
@@ -13,7 +13,7 @@ namespace ddprun::groups {
 
 namespace {
 
-/// What fits into the first cache beside as much of a source.
+/// Fits into the L1 cache together with as much of a source.
 constexpr std::size_t block_bytes = 8192;
 
 template <class T, class Operation, bool is_average>

@@ -8,8 +8,8 @@
 
 namespace ddprun::groups {
 
-/// Combines what all ranks have, in the order of ranks, and writes it to each target, at the speed
-/// of the memory. A target may be a source. 16-bit floats are combined as floats and rounded once.
+/// Combines the data of all ranks, in the order of ranks, and writes it to each target, at memory
+/// speed. A target may be a source. 16-bit floats are combined as floats and rounded once.
 void reduce_all(
     ElementType type,
     Op op,

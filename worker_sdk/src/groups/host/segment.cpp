@@ -18,14 +18,14 @@
 
 namespace ddprun::groups {
 
-/// The first page: whose trouble the group has died of.
+/// The first page: the rank whose error ended the group.
 struct Segment::Head {
-    /// That rank + 1; 0 while all is well.
+    /// That rank + 1; 0 without an error.
     std::atomic<std::uint32_t> failed_by;
 };
 
-/// A page of each rank: the trouble it had. Complete before the rank's number is in the head, and
-/// never touched after that, so nobody ever sees half of one, not even of a rank that is killed
+/// A page of each rank: the error it had. Complete before the rank's number is in the head, and
+/// never changed after that, so no rank ever reads half of one, not even of a rank that is killed
 /// while it writes.
 struct Segment::Note {
     std::int32_t kind;
@@ -39,7 +39,7 @@ struct Segment::Note {
 namespace {
 
 constexpr std::size_t segment_page = 4096;
-/// A process has 128 TiB of addresses; what is not touched costs nothing else.
+/// A process has 128 TiB of addresses; untouched pages cost nothing else.
 constexpr std::size_t most_arena_bytes =
     is_sanitized ? std::size_t{1} << 30 : std::size_t{64} << 30;
 constexpr std::size_t most_bytes_of_all_arenas = std::size_t{4} << 40;
@@ -65,7 +65,7 @@ std::size_t arenas_start(std::size_t ranks) {
     return channels_start(ranks) + ranks * ranks * channel_stride;
 }
 
-/// Someone who limits addresses or files wants no huge ones, even empty.
+/// A limit on addresses or files rules out huge ones, even empty.
 std::size_t arena_bytes_here(std::size_t ranks) {
     for (const auto resource : {RLIMIT_AS, RLIMIT_FSIZE}) {
         rlimit limit{};
@@ -75,8 +75,8 @@ std::size_t arena_bytes_here(std::size_t ranks) {
         most_arena_bytes, most_bytes_of_all_arenas / ranks / segment_page * segment_page);
 }
 
-Trouble segment_failure(const std::string& what) {
-    return {Trouble::Kind::other, what + ": " + ::strerror(errno)};
+GroupError segment_failure(const std::string& what) {
+    return {GroupError::Kind::other, what + ": " + ::strerror(errno)};
 }
 
 template <std::size_t N>
@@ -112,33 +112,33 @@ Collective collective_from(const Posted& posted) {
     return collective;
 }
 
-std::variant<std::shared_ptr<Segment>, Trouble> Segment::create(int ranks) {
+std::variant<std::shared_ptr<Segment>, GroupError> Segment::create(int ranks) {
     const auto count = static_cast<std::size_t>(ranks);
     const auto bytes = arenas_start(count) + count * arena_bytes_here(count);
     const int descriptor = ::memfd_create("ddprun", MFD_CLOEXEC);
     if (descriptor < 0) return segment_failure("memfd_create");
     if (::ftruncate(descriptor, static_cast<off_t>(bytes)) == 0) return open(descriptor, ranks);
-    auto trouble = segment_failure("ftruncate to " + std::to_string(bytes));
+    auto error = segment_failure("ftruncate to " + std::to_string(bytes));
     ::close(descriptor);
-    return trouble;
+    return error;
 }
 
-std::variant<std::shared_ptr<Segment>, Trouble> Segment::open(int descriptor, int ranks) {
+std::variant<std::shared_ptr<Segment>, GroupError> Segment::open(int descriptor, int ranks) {
     struct stat about {};
     ::fstat(descriptor, &about);
     const auto bytes = static_cast<std::size_t>(about.st_size);
     if (bytes < arenas_start(static_cast<std::size_t>(ranks))) {
         ::close(descriptor);
-        return Trouble{Trouble::Kind::other, "not the shared memory of this group"};
+        return GroupError{GroupError::Kind::other, "not the shared memory of this group"};
     }
     void* base =
         ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
     if (base == MAP_FAILED) {
-        auto trouble = segment_failure("mmap of " + std::to_string(bytes) + " bytes");
+        auto error = segment_failure("mmap of " + std::to_string(bytes) + " bytes");
         ::close(descriptor);
-        return trouble;
+        return error;
     }
-    // A core of one rank need not hold what the others have.
+    // The core dump of one rank need not contain the others' data.
     ::madvise(base, bytes, MADV_DONTDUMP);
     return std::shared_ptr<Segment>(
         new Segment(descriptor, static_cast<std::byte*>(base), bytes, ranks));
@@ -192,17 +192,17 @@ std::uint64_t Segment::offset_of(const void* data, std::size_t bytes) const {
     return start - first;
 }
 
-void Segment::fail(int rank, const Trouble& trouble) {
+void Segment::fail(int rank, const GroupError& error) {
     const std::lock_guard lock{failing_};
     if (has_failed()) return;
     auto& to = note(rank);
-    to.kind = static_cast<std::int32_t>(trouble.kind);
-    const auto count = std::min(trouble.ranks.size(), to.ranks.size());
-    std::copy_n(trouble.ranks.begin(), count, to.ranks.begin());
+    to.kind = static_cast<std::int32_t>(error.kind);
+    const auto count = std::min(error.ranks.size(), to.ranks.size());
+    std::copy_n(error.ranks.begin(), count, to.ranks.begin());
     to.rank_count = static_cast<std::int32_t>(count);
-    put_text(to.text, trouble.text);
-    put_text(to.one_side, trouble.one_side);
-    put_text(to.other_side, trouble.other_side);
+    put_text(to.text, error.text);
+    put_text(to.one_side, error.one_side);
+    put_text(to.other_side, error.other_side);
     std::uint32_t nobody = 0;
     head().failed_by.compare_exchange_strong(nobody, static_cast<std::uint32_t>(rank) + 1);
     wake_all();
@@ -217,13 +217,13 @@ bool Segment::has_failed() const {
     return head().failed_by.load(std::memory_order_acquire) != 0;
 }
 
-Trouble Segment::trouble() const {
+GroupError Segment::error() const {
     const auto& from = note(static_cast<int>(head().failed_by.load()) - 1);
-    Trouble trouble{static_cast<Trouble::Kind>(from.kind), from.text.data()};
-    trouble.ranks.assign(from.ranks.begin(), from.ranks.begin() + from.rank_count);
-    trouble.one_side = from.one_side.data();
-    trouble.other_side = from.other_side.data();
-    return trouble;
+    GroupError error{static_cast<GroupError::Kind>(from.kind), from.text.data()};
+    error.ranks.assign(from.ranks.begin(), from.ranks.begin() + from.rank_count);
+    error.one_side = from.one_side.data();
+    error.other_side = from.other_side.data();
+    return error;
 }
 
 Segment::Head& Segment::head() const {

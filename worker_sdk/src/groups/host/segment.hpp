@@ -2,8 +2,8 @@
 #pragma once
 
 #include "worker_sdk/src/groups/collective.hpp"
+#include "worker_sdk/src/groups/group_error.hpp"
 #include "worker_sdk/src/groups/host/counter.hpp"
-#include "worker_sdk/src/groups/trouble.hpp"
 
 #include <array>
 #include <atomic>
@@ -15,7 +15,7 @@
 
 namespace ddprun::groups {
 
-/// What a rank is about to do, for the others to compare and to find its memory.
+/// The call that a rank is about to make, for the others to compare and to find its memory.
 struct Posted {
     static constexpr std::uint64_t no_offset = ~std::uint64_t{0};
 
@@ -26,17 +26,17 @@ struct Posted {
     std::int32_t receiver;
     std::uint64_t count;
     std::uint64_t sequence;
-    /// Where in the segment what it gives lies; no_offset when it is elsewhere.
+    /// The offset of its input in the segment; no_offset when it is elsewhere.
     std::uint64_t offset;
 };
 
 Posted posted_from(const Collective& collective, std::uint64_t offset);
 Collective collective_from(const Posted& posted);
 
-/// What one rank writes and all read. All zero at first.
+/// Written by one rank and read by all. Initially zero.
 struct Seat {
     Counter arrived;
-    /// Two, used in turns: who is late may still be reading the one before.
+    /// Two, alternating: a late rank may still be reading the one before.
     std::array<Posted, 2> calls;
     std::atomic<std::int32_t> pid;
     std::atomic<std::uint32_t> has_left;
@@ -44,7 +44,7 @@ struct Seat {
     std::array<std::uint64_t, 16> processors;
 };
 
-/// From one rank to one other: a queue of two pieces. `written` and `taken` count pieces.
+/// From one rank to another: a queue of two pieces. `written` and `taken` count pieces.
 struct Channel {
     static constexpr std::size_t piece_bytes = 32 * 1024;
 
@@ -55,17 +55,17 @@ struct Channel {
 };
 
 /// The memory that the ranks of one host share: a seat and two stages for each, a channel for each
-/// pair, and the arenas that `ProcessGroup::allocate` takes from. A file without a name: it is gone
-/// with the last process that has it, however that ends. Almost all of it is never touched and then
-/// costs nothing.
+/// pair, and the arenas that `ProcessGroup::allocate` takes from. An anonymous file: it is freed
+/// with the last process that has it, however that ends. Most of its pages are never touched and
+/// then cost nothing.
 class Segment {
 public:
-    /// What a rank lays out for the others, per turn.
+    /// Bytes that a rank stages for the others, per turn.
     static constexpr std::size_t stage_bytes = 256 * 1024;
 
-    static std::variant<std::shared_ptr<Segment>, Trouble> create(int ranks);
+    static std::variant<std::shared_ptr<Segment>, GroupError> create(int ranks);
     /// Takes the descriptor; it is closed in any case.
-    static std::variant<std::shared_ptr<Segment>, Trouble> open(int descriptor, int ranks);
+    static std::variant<std::shared_ptr<Segment>, GroupError> open(int descriptor, int ranks);
 
     Segment(const Segment&) = delete;
     Segment& operator=(const Segment&) = delete;
@@ -83,18 +83,18 @@ public:
     std::size_t arena_bytes() const { return arena_bytes_; }
 
     std::byte* at(std::uint64_t offset) const { return base_ + offset; }
-    /// Posted::no_offset for memory that lies elsewhere, or sticks out.
+    /// Posted::no_offset for memory that is not entirely in the segment.
     std::uint64_t offset_of(const void* data, std::size_t bytes) const;
 
-    /// The first trouble of any rank ends the group for all; `rank` is this process's own. Threads:
+    /// The first error of any rank ends the group for all; `rank` is this process's own. Threads:
     /// any.
-    void fail(int rank, const Trouble& trouble);
+    void fail(int rank, const GroupError& error);
     bool has_failed() const;
-    /// So that who sleeps in a meeting looks around at once. (Who sleeps over a message does so
-    /// soon.)
+    /// Wakes ranks that sleep in a synchronization, so that they check for errors at once. (A rank
+    /// that sleeps in a message does so soon.)
     void wake_all();
     /// Requires: has_failed().
-    Trouble trouble() const;
+    GroupError error() const;
 
 private:
     struct Head;

@@ -9,7 +9,7 @@ namespace ddprun::groups {
 
 namespace {
 
-/// Pieces start where large pages do, so that the kernel may use some.
+/// Pieces start at large-page boundaries, so that the kernel can use large pages.
 constexpr std::size_t large_page = std::size_t{2} << 20;
 constexpr std::size_t small_page = 4096;
 
@@ -38,7 +38,7 @@ void* SharedArena::take(std::size_t bytes) {
 void SharedArena::give_back(void* data, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     const auto size = whole_pages_of(bytes);
-    ::madvise(data, size, MADV_REMOVE);  // gone, and zero for who comes next
+    ::madvise(data, size, MADV_REMOVE);  // freed, and zero for the next user
     ::madvise(data, size, MADV_DONTDUMP);
     ranges_.give_back(static_cast<std::size_t>(static_cast<std::byte*>(data) - start_), size);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients on their way between GPUs: rounded to 16 bits (to nearest, ties to even), and back.
+// Compresses gradients for transfer between GPUs: rounds to 16 bits (to nearest, ties to even), and
+// back.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What decides and counts a training step, and clips its gradients.
+// Sets the commit word of a training step, counts it, and clips its gradients.
 
 namespace {
 
@@ -21,19 +21,19 @@ __device__ double block_sum(double value) {
 
 }  // namespace
 
-/// One thread. `is_sound` is in the machine's memory, and may change at any time.
+/// One thread. `is_sound` is in host memory, and may change at any time.
 extern "C" __global__ void ddprun_latch(unsigned* commit, unsigned* is_sound) {
     *commit = __nv_atomic_load_n(is_sound, __NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_SYSTEM);
 }
 
-/// One thread. `steps` is told the count, and is in the machine's memory: far to read from.
+/// One thread. Writes the count to `steps`, which is in host memory: slow to read from.
 extern "C" __global__ void ddprun_count_step(const unsigned* commit, Count* count, Count* steps) {
     if (*commit == 0) return;
     *count += 1;
     __nv_atomic_store_n(steps, *count, __NV_ATOMIC_RELEASE, __NV_THREAD_SCOPE_SYSTEM);
 }
 
-/// `sums[block]`: of the squares that this block's threads meet. Blocks of 256 threads.
+/// `sums[block]`: of the squares of this block's elements. Blocks of 256 threads.
 extern "C" __global__ void __launch_bounds__(threads_of_block)
     ddprun_sum_squares(const float* __restrict__ values, Count count, double* __restrict__ sums) {
     double sum = 0;

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/report/job_report.hpp"
+#include "agent/supervise/failure_report.hpp"
+#include "agent/supervise/neighbours.hpp"
+#include "agent/supervise/server_link.hpp"
+#include "agent/supervise/worker_group.hpp"
+#include "rendezvous/base/endpoint.hpp"
+#include "rendezvous/control/message.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ddprun::agent {
+
+/// The events and effects of `Agent`, for the agent itself, its parts and its drivers.
+/// What has the name of a part's own event or effect is passed on as it is.
+struct AgentInterface {
+    /// The text for the user is in `describe`.
+    using Trouble = ServerLink::Trouble;
+
+    // ---- events ----
+
+    struct Began {};
+    /// Answers to OpenStore.
+    struct StoreOpened {
+        std::uint16_t port;
+    };
+    struct StoreFailed {
+        std::string reason;
+    };
+    /// This node serves the rendezvous itself from now on.
+    struct HostingStarted {};
+    using LinkOpened = ServerLink::LinkOpened;
+    using LinkClosed = ServerLink::LinkClosed;
+    using ConnectRefused = ServerLink::ConnectRefused;
+    struct Received {
+        int link;
+        control::ServerMessage message;
+    };
+    struct WorkerSpawned {
+        int local_rank;
+        int pid;
+    };
+    struct WorkerExited {
+        int local_rank;
+        WorkerExit exit;
+    };
+    using FailureExplained = FailureReport::FailureExplained;
+    struct RemainsCounted {
+        int count;
+    };
+    /// Answers to CheckStore.
+    struct StoreChecked {
+        int round;
+        /// Empty: it answered.
+        std::string failure;
+    };
+    using NoticeGiven = FailureReport::NoticeGiven;
+    /// A probe of another agent; each caller has a number of its own.
+    struct PeerAsked {
+        int caller;
+        PeerVouch vouch;
+    };
+    /// Answers to Neighbours::Ask; empty: there was no answer in time.
+    struct PeerAnswered {
+        int ask;
+        std::optional<PeerAnswer> answer;
+    };
+    /// SIGINT, SIGTERM, SIGHUP or SIGQUIT, sent to `ddprun`.
+    struct Signalled {
+        int signal;
+    };
+    struct DeadlinePassed {};
+    using Event = std::variant<
+        Began,
+        StoreOpened,
+        StoreFailed,
+        HostingStarted,
+        LinkOpened,
+        LinkClosed,
+        ConnectRefused,
+        Received,
+        WorkerSpawned,
+        WorkerExited,
+        FailureExplained,
+        RemainsCounted,
+        StoreChecked,
+        NoticeGiven,
+        PeerAsked,
+        PeerAnswered,
+        Signalled,
+        DeadlinePassed>;
+
+    // ---- effects ----
+
+    /// A fresh keyspace on a port of its own, beside those that are open.
+    struct OpenStore {
+        bool operator==(const OpenStore&) const = default;
+    };
+    /// Let its clients finish reading what was sent, then close.
+    struct CloseStore {
+        std::uint16_t port;
+        bool operator==(const CloseStore&) const = default;
+    };
+    using Connect = ServerLink::Connect;
+    using Send = ServerLink::Send;
+    using CloseLink = ServerLink::CloseLink;
+    /// Every worker of this node, in order of local rank.
+    struct SpawnWorkers {
+        control::Assignment assignment;
+        std::string incarnation;
+        /// Numeric, where the other nodes reach this one.
+        std::string node_addr;
+        bool operator==(const SpawnWorkers&) const = default;
+    };
+    /// One connection to the round's store, within limits::store_reachability_timeout.
+    struct CheckStore {
+        int round;
+        Endpoint store;
+        bool operator==(const CheckStore&) const = default;
+    };
+    using GiveNotice = FailureReport::GiveNotice;
+    using ExplainFailure = FailureReport::ExplainFailure;
+    /// The round's last process is gone and its failure explained: its error files are of no use
+    /// any more.
+    struct CleanUpRound {
+        int round;
+        bool operator==(const CleanUpRound&) const = default;
+    };
+    /// And then close; empty: close at once.
+    struct AnswerPeer {
+        int caller;
+        std::optional<PeerAnswer> answer;
+        bool operator==(const AnswerPeer&) const = default;
+    };
+    /// When the keeper is to kill this node.
+    struct SetFence {
+        std::optional<Instant> ends_at;
+        bool operator==(const SetFence&) const = default;
+    };
+    /// To the server in this process: end the job on every node.
+    struct InterruptServer {
+        int signal;
+        std::string reason;
+        bool operator==(const InterruptServer&) const = default;
+    };
+    using NoteWaiting = ServerLink::NoteWaiting;
+    using NoteStandby = ServerLink::NoteStandby;
+    struct NoteStopping {
+        int round;
+        std::string reason;
+        bool operator==(const NoteStopping&) const = default;
+    };
+    using NoteServerLost = ServerLink::NoteServerLost;
+    using NoteServerBack = ServerLink::NoteServerBack;
+    /// A message about a round that is over.
+    struct NoteStale {
+        std::string what;
+        bool operator==(const NoteStale&) const = default;
+    };
+    struct NoteStuck {
+        std::vector<int> local_ranks;
+        int remains;
+        bool operator==(const NoteStuck&) const = default;
+    };
+    /// The last effect of all.
+    struct Finish {
+        JobReport report;
+        bool operator==(const Finish&) const = default;
+    };
+    using Effect = std::variant<
+        OpenStore,
+        CloseStore,
+        Connect,
+        Send,
+        CloseLink,
+        SpawnWorkers,
+        CheckStore,
+        GiveNotice,
+        ExplainFailure,
+        CleanUpRound,
+        Neighbours::Ask,
+        AnswerPeer,
+        SetFence,
+        InterruptServer,
+        NoteWaiting,
+        NoteStandby,
+        NoteStopping,
+        NoteServerLost,
+        NoteServerBack,
+        NoteStale,
+        NoteStuck,
+        Finish,
+        // The group's orders to processes, as they are.
+        WorkerGroup::SignalLeader,
+        WorkerGroup::SignalSession,
+        WorkerGroup::KillSession,
+        WorkerGroup::CancelSpawns,
+        WorkerGroup::CountRemains,
+        WorkerGroup::SignalRemains,
+        WorkerGroup::KillRemains>;
+};
+
+std::string describe(const AgentInterface::Event& event);
+std::string describe(const AgentInterface::Effect& effect);
+
+}  // namespace ddprun::agent

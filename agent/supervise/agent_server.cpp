@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/supervise/agent.hpp"
+#include "rendezvous/base/machine.hpp"
+
+#include <csignal>
+#include <utility>
+
+/// The part of `Agent` that talks with the server.
+namespace ddprun::agent {
+
+// ---- reports to the server ----------------------------------------------------------------------
+
+void Agent::report_to_server(Instant now, Effects& out) {
+    greet(now, out);
+    if (!link_.is_admitted()) return;
+    if (leaving_ && !leaving_->is_reported && !is_hosting_) {
+        leaving_->is_reported = true;
+        send(control::Leave{leave_reason(), leaving_->signal}, out);
+    }
+    if (!round_) return;
+    const auto& failures = round_->failures;
+    const auto& assignment = round_->assignment;
+    auto& reported = round_->reported;
+    if (round_->reached.has_started && !reported.has_started) report_started(out);
+    // The others are stopped because of it.
+    if (failures.is_reportable() && !round_->is_failure_reported) {
+        round_->is_failure_reported = true;
+        send(
+            control::Failed{
+                assignment.round, failures.age(now), failures.failure(), failures.kind()},
+            out);
+    }
+    if (phase_ == Phase::succeeded && !reported.has_succeeded) {
+        reported.has_succeeded = true;
+        send(control::Succeeded{assignment.round}, out);
+    }
+    // Ready ends this node's part of the round: a failure still being explained goes first.
+    if (round_->reached.is_ready && !reported.is_ready && !failures.is_open()) {
+        reported.is_ready = true;
+        // A node that leaves has no store to offer; the field requires a port.
+        const auto port = stores_.fresh().value_or(assignment.master_port);
+        send(control::Ready{assignment.round, port, config_.worker.nproc}, out);
+    }
+}
+
+/// Not before it is known which neighbours can be reached, unless there is more to report already.
+void Agent::report_started(Effects& out) {
+    const bool is_more =
+        phase_ == Phase::succeeded || round_->failures.has_failure() || round_->reached.is_ready;
+    if (!fence_.is_reach_known() && !is_more) return;
+    round_->reported.has_started = true;
+    fence_.report_reach();
+    // From this report on the server may judge earlier: the keeper gets the earlier fence before.
+    if (fence_.is_judged_early()) update_keeper(out);
+    send(control::Started{round_->assignment.round, fence_.reported_reach()}, out);
+}
+
+void Agent::greet(Instant now, Effects& out) {
+    // A lost node comes back under a new nonce when its workers are gone (rejoin).
+    if (!link_.wants_greeting() || is_lost_) return;
+    if (leaving_) leaving_->is_reported = false;
+    if (!link_.membership()) {
+        if (stores_.fresh()) notify_link(ServerLink::GreetingMade{join()}, now, out);
+        return;
+    }
+    notify_link(ServerLink::GreetingMade{resume(now)}, now, out);
+    if (!round_) return;
+    round_->reported = round_->reached;
+    round_->reported.is_ready = round_->reached.is_ready && !round_->failures.is_open();
+    round_->is_failure_reported = round_->failures.is_reportable();
+}
+
+control::Join Agent::join() const {
+    control::Join join;
+    join.run_id = config_.run_id;
+    join.incarnation = config_.incarnation;
+    join.node = node_;
+    join.nodes = config_.nodes;
+    join.nproc = config_.worker.nproc;
+    join.role = config_.worker.role;
+    join.node_rank = config_.node_rank;
+    join.addr = config_.local_addr;
+    join.socket_addr = link_.socket_addr();
+    join.store_port = stores_.offered();
+    join.peer_port = peer_port_;
+    join.max_restarts = config_.max_restarts;
+    join.settings = config_.settings;
+    return join;
+}
+
+control::Resume Agent::resume(Instant now) const {
+    control::Resume resume;
+    resume.join = join();
+    resume.incarnation = link_.membership()->welcome.incarnation;
+    resume.reached = fence_.reported_reach();
+    bool is_ready = true;
+    if (round_) {
+        const auto& failures = round_->failures;
+        resume.assignment = round_->assignment;
+        resume.spent = round_->assignment.restart_count;
+        if (failures.is_reportable()) {
+            resume.failure = failures.failure();
+            resume.age = failures.age(now);
+            resume.kind = failures.kind();
+        }
+        // As in report_to_server: a failure still being explained is reported before ready.
+        is_ready = round_->reached.is_ready && !failures.is_open();
+    }
+    switch (phase_) {
+        case Phase::joining:
+            resume.state = is_ready ? control::NodeState::ready : control::NodeState::stopping;
+            break;
+        case Phase::starting: resume.state = control::NodeState::starting; break;
+        case Phase::running: resume.state = control::NodeState::running; break;
+        case Phase::succeeded: resume.state = control::NodeState::succeeded; break;
+        case Phase::stopping:
+        case Phase::done: resume.state = control::NodeState::stopping; break;
+    }
+    return resume;
+}
+
+void Agent::send(control::AgentMessage message, Effects& out) {
+    out.push_back(Send{link_.current(), std::move(message)});
+}
+
+// ---- messages of the server ---------------------------------------------------------------------
+
+void Agent::on_message(control::ServerMessage message, Instant now, Effects& out) {
+    std::visit(
+        Overloaded{
+            [&](const control::Hello&) { note_stale("hello", out); },
+            [&](const control::Lost& lost) { on_lost(lost, now, out); },
+            [&](control::Assignment& next) { on_assignment(std::move(next), now, out); },
+            [&](const control::Stop& stop) { on_stop(stop, now, out); },
+            [&](control::Standby& standby) {
+                if (round_) round_->note_at.reset();
+                out.push_back(NoteStandby{std::move(standby.reason)});
+            },
+            [&](const control::Ask& ask) {
+                const auto answer = fence_.neighbours().on_asked_about(ask, now);
+                if (!answer) return note_stale("ask", out);
+                send(*answer, out);
+            },
+            [&](control::JobResult& result) { on_result(std::move(result), now, out); },
+            [&](control::ProtocolError& error) {
+                end(
+                    NodeRefused{
+                        "the rendezvous server did not accept what this node said: " +
+                        error.reason},
+                    now,
+                    out);
+            },
+            [&](control::Welcome& welcome) { notify_link(std::move(welcome), now, out); },
+            [&](control::Refused& refused) { notify_link(std::move(refused), now, out); },
+            [&](control::Resumed& resumed) { notify_link(resumed, now, out); },
+            [&](control::HeartbeatAck& ack) { notify_link(ack, now, out); },
+        },
+        message);
+}
+
+void Agent::on_assignment(control::Assignment next, Instant now, Effects& out) {
+    // Workers were given this address, however the first node is reached otherwise.
+    if (config_.rendezvous.is_static) {
+        next.master_addr = config_.rendezvous.endpoint.host;
+        next.master_port = config_.rendezvous.endpoint.port;
+    }
+    // After a resume the server repeats what holds.
+    if (round_ && next == round_->assignment) return;
+    const bool is_old = round_ && next.round <= round_->assignment.round;
+    const bool is_free = !is_old && !has_workers() && link_.is_admitted();
+    // The server began this round before the request to end the job reached it. It waits for every
+    // node to stop.
+    if (is_free && leaving_ && is_hosting_ && !has_result())
+        return begin_round_without_workers(std::move(next), out);
+    if (!is_free || leaving_ || ending_)
+        return note_stale("assignment of round " + std::to_string(next.round), out);
+    begin_round(std::move(next), now, out);
+}
+
+void Agent::on_stop(const control::Stop& stop, Instant now, Effects& out) {
+    if (is_current(stop.round)) {
+        const auto& worker = stop.first_cause.worker;
+        notify_failures(FailureReport::StopReceived{worker && worker->is_consequence}, now, out);
+        round_->stop_reason = stop.reason;
+    }
+    if (!is_current(stop.round) || !has_workers())
+        return note_stale("stop of round " + std::to_string(stop.round), out);
+    out.push_back(NoteStopping{stop.round, stop.reason});
+    if (stop.how == SIGKILL)
+        kill_workers(now, out);
+    else
+        stop_workers(stop.how, stop.grace, now, out);
+}
+
+void Agent::on_result(control::JobResult result, Instant now, Effects& out) {
+    if (has_result()) return note_stale("result", out);
+    const auto& cause = result.first_cause;
+    const int signal = cause && cause->signal != 0 ? cause->signal : SIGTERM;
+    ending_ = std::move(result);
+    stop_workers(signal, config_.settings.grace, now, out);
+}
+
+void Agent::on_lost(const control::Lost& lost, Instant now, Effects& out) {
+    is_lost_ = true;
+    notify_link(ServerLink::DisconnectRequested{}, now, out);
+    out.push_back(NoteStopping{round_ ? round_->assignment.round : -1, lost.reason});
+    kill_workers(now, out);
+}
+
+void Agent::note_stale(std::string what, Effects& out) {
+    ++stale_count_;
+    out.push_back(NoteStale{std::move(what)});
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/supervise/ending.hpp"
+
+#include "rendezvous/base/exit_codes.hpp"
+#include "rendezvous/base/machine.hpp"
+
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace ddprun::agent {
+namespace {
+
+/// This node's first: that list is complete. Each rank once, and not the root cause's.
+std::vector<control::Consequence> secondary_failures(
+    std::vector<control::Consequence> own, const control::JobResult* result) {
+    std::set<int> named;
+    if (result != nullptr) {
+        own.insert(own.end(), result->consequences.begin(), result->consequences.end());
+        if (result->first_cause && result->first_cause->worker)
+            named.insert(result->first_cause->worker->rank);
+    }
+    std::erase_if(
+        own, [&](const control::Consequence& one) { return !named.insert(one.rank).second; });
+    return own;
+}
+
+}  // namespace
+
+int exit_code_of(const Ending& ending, bool is_as_torchrun) {
+    const int code = std::visit(
+        Overloaded{
+            [](const control::JobResult& result) { return result.exit_code; },
+            [](const ServerGone&) { return exit_codes::server_gone; },
+            [](const NodeRefused&) { return exit_codes::refused; },
+            [](const InternalError&) { return exit_codes::internal_error; },
+            [](const NodeLeft& left) { return exit_codes::killed_by(left.signal); },
+        },
+        ending);
+    return is_as_torchrun ? exit_codes::as_torchrun(code) : code;
+}
+
+JobReport report_of(const Ending& ending, const AgentConfig& config, FailureReport::Ends ends) {
+    JobReport report;
+    report.run_id = config.run_id;
+    report.program = entrypoint_name(config.worker);
+    report.max_restarts = config.max_restarts;
+    report.exit_code = exit_code_of(ending, config.report.has_torchrun_exit_code);
+    std::visit(
+        Overloaded{
+            [&](const control::JobResult& result) {
+                report.outcome = result.outcome;
+                report.first_cause = result.first_cause;
+            },
+            [&](const NodeLeft& left) {
+                report.outcome = control::Outcome::cancelled;
+                report.reason = left.reason;
+            },
+            [&](const auto& failed) {
+                report.outcome = control::Outcome::failed;
+                report.reason = failed.reason;
+            },
+        },
+        ending);
+    report.consequences =
+        secondary_failures(std::move(ends.failed), std::get_if<control::JobResult>(&ending));
+    report.stopped = std::move(ends.stopped);
+    return report;
+}
+
+}  // namespace ddprun::agent

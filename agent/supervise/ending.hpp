@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/agent_config.hpp"
+#include "agent/report/job_report.hpp"
+#include "agent/supervise/failure_report.hpp"
+#include "rendezvous/control/message.hpp"
+
+#include <string>
+#include <variant>
+
+namespace ddprun::agent {
+
+/// The rendezvous server is gone, or was never reached.
+struct ServerGone {
+    std::string reason;
+};
+/// The server, or the system for it, does not take this node.
+struct NodeRefused {
+    std::string reason;
+};
+/// Something that must work did not.
+struct InternalError {
+    std::string reason;
+};
+/// A signal ended this node, and no result came.
+struct NodeLeft {
+    int signal;
+    std::string reason;
+};
+
+/// Why this node's part of the job is over. A result of the server precedes anything else.
+using Ending = std::variant<control::JobResult, ServerGone, NodeRefused, InternalError, NodeLeft>;
+
+/// The exit code of `ddprun` on a node whose agent ends in order: decided here and nowhere else.
+int exit_code_of(const Ending& ending, bool is_as_torchrun);
+
+/// Everything but this node's place in the last round; `ends` are those of that round's workers.
+JobReport report_of(const Ending& ending, const AgentConfig& config, FailureReport::Ends ends);
+
+}  // namespace ddprun::agent

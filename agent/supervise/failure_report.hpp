@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/plan/death_note.hpp"
+#include "agent/report/cause_in_words.hpp"
+#include "agent/supervise/blame.hpp"
+#include "rendezvous/base/time.hpp"
+#include "rendezvous/control/message.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace ddprun::agent {
+
+/// Which worker of this node failed first in one round, why, and when it may be reported to the
+/// server. Driven by `Agent`, which makes one for each round; all of it ends with the round. What
+/// an exit means is decided by `blame_of`.
+///
+///   watching   --own failure-->               explaining  ExplainFailure; GiveNotice or
+///                                                         StopWorkers
+///   watching   --perhaps signalled-->         settling    waits limits::settle_window
+///   watching   --not executable-->            watching    FailureFound; GiveNotice or StopWorkers
+///   watching   --StoreUnreachable-->          watching    FailureFound, StopWorkers
+///   settling   --LeaveBegan-->                watching    the signal was for the whole node
+///   settling   --window over-->               explaining  as an own failure
+///   explaining --FailureExplained, 5 s-->     watching    FailureFound
+///   explaining --explained as secondary-->    explaining  the next failed worker; after the last
+///                                                         one the first of them is the failure
+///   any        --other bad exit-->            same        listed in `ends`
+///
+/// GiveNotice, where other nodes have ranks: until NoticeGiven or its timeout no worker is stopped
+/// because of the failure, and it is not reported (`is_reportable`).
+class FailureReport {
+public:
+    struct Place {
+        int round = 0;
+        int rank_base = 0;
+        std::string host;
+        /// Without ranks: where workers of other nodes read of deaths. None: there are no others.
+        std::optional<DeathNote> notice = std::nullopt;
+    };
+    /// Workers of the round that did not exit with 0, each in the order of their ends.
+    struct Ends {
+        /// By themselves.
+        std::vector<control::Consequence> failed;
+        /// Because this agent stopped them.
+        std::vector<control::Consequence> stopped;
+    };
+
+    // ---- events ----
+
+    struct WorkerExited {
+        int local_rank;
+        int pid;
+        WorkerExit exit;
+        /// From then on a SIGKILL comes from this agent.
+        bool has_killed;
+    };
+    /// Answer to ExplainFailure: what the worker left behind, and the facts of its machine.
+    struct FailureExplained {
+        int round;
+        int local_rank;
+        /// From its error file; both empty without one.
+        std::string message;
+        std::string details;
+        bool is_consequence;
+        CauseInWords cause = {};
+        /// Where the error file stays; empty: it does not.
+        std::string error_file = {};
+        /// Where its standard error is written to; empty: to no file.
+        std::string log_file = {};
+        std::optional<std::int64_t> unix_time = std::nullopt;
+        control::WorkerFailure::OwnWords own_words = control::WorkerFailure::OwnWords::none;
+    };
+    /// No worker failed, but the round cannot go on.
+    struct StoreUnreachable {
+        std::string reason;
+    };
+    /// Answer to GiveNotice, whatever came of it.
+    struct NoticeGiven {
+        int round;
+    };
+    /// The workers get this signal, for whatever reason.
+    struct StopBegan {
+        int signal;
+    };
+    /// The server stopped the round, for a failure that was reported to it.
+    struct StopReceived {
+        bool is_for_secondary_failure;
+    };
+    /// A signal ends this node.
+    struct LeaveBegan {};
+    struct DeadlinePassed {};
+    using Event = std::variant<
+        WorkerExited,
+        FailureExplained,
+        StoreUnreachable,
+        NoticeGiven,
+        StopBegan,
+        StopReceived,
+        LeaveBegan,
+        DeadlinePassed>;
+
+    // ---- effects ----
+
+    struct ExplainFailure {
+        int round;
+        int local_rank;
+        bool operator==(const ExplainFailure&) const = default;
+    };
+    /// To the workers of other nodes, through the round's store: before any worker is signalled
+    /// because of these deaths. Within limits::death_notice_timeout.
+    struct GiveNotice {
+        int round;
+        DeathNote note;
+        bool operator==(const GiveNotice&) const = default;
+    };
+    /// The round is over for this node. The machine counts them as being stopped from here on.
+    struct StopWorkers {
+        bool operator==(const StopWorkers&) const = default;
+    };
+    /// `failure` is another one than before, and not reported to the server.
+    struct FailureFound {
+        bool operator==(const FailureFound&) const = default;
+    };
+    using Effect = std::variant<ExplainFailure, GiveNotice, StopWorkers, FailureFound>;
+
+    explicit FailureReport(Place place) : place_(std::move(place)) {}
+
+    void handle(Event event, Instant now, std::vector<Effect>& out);
+    std::optional<Instant> next_deadline() const;
+
+    /// A worker's end may still become the failure, and its error file is needed.
+    bool is_open() const { return !std::holds_alternative<Watching>(question_); }
+    bool has_failure() const { return failure_.has_value(); }
+    /// There is a failure, and the workers of other nodes had the time to read of it.
+    bool is_reportable() const { return failure_ && !notice_until_; }
+    /// Requires: `is_reportable`.
+    const control::WorkerFailure& failure() const { return failure_->what; }
+    /// Unless a worker failed.
+    std::optional<control::Cause::Kind> kind() const { return failure_->kind; }
+    Duration age(Instant now) const { return now - failed_at_; }
+    Ends ends() const;
+
+private:
+    struct Watching {};
+    struct Settling {
+        int local_rank;
+        Instant until;
+    };
+    struct Explaining {
+        int local_rank;
+        Instant until;
+    };
+    struct Failed {
+        control::Consequence end;
+        /// How, in words.
+        std::string how;
+    };
+    struct Failure {
+        control::WorkerFailure what;
+        std::optional<control::Cause::Kind> kind;
+    };
+
+    void on_exited(const WorkerExited& exited, Instant now, std::vector<Effect>& out);
+    void on_explained(FailureExplained explained, Instant now, std::vector<Effect>& out);
+    void on_store_unreachable(std::string reason, Instant now, std::vector<Effect>& out);
+    void on_deadline(Instant now, std::vector<Effect>& out);
+    void explain(int local_rank, Instant now, std::vector<Effect>& out);
+    void set_failure(Failure failure, std::vector<Effect>& out);
+    void give_notice_or_stop(int rank, Instant now, std::vector<Effect>& out);
+    void stop(std::vector<Effect>& out);
+    RootCause root_cause() const;
+    control::WorkerFailure failure_of(int local_rank) const;
+    void check() const;
+
+    Place place_;
+    std::variant<Watching, Settling, Explaining> question_;
+    /// When the failure happened. A later explanation does not change it.
+    Instant failed_at_{};
+    std::optional<Failure> failure_;
+    /// Other nodes are notified of a death: until then no worker is stopped because of it.
+    std::optional<Instant> notice_until_;
+    std::vector<Failed> failed_;
+    std::vector<control::Consequence> stopped_;
+    /// Of the explained ones that failed by another worker's death.
+    std::optional<control::WorkerFailure> first_secondary_;
+    std::size_t secondary_count_ = 0;
+    /// The workers are being stopped.
+    std::optional<int> stop_signal_;
+    bool is_stop_for_secondary_ = false;  ///< the server's stop, for a secondary failure
+};
+
+std::string describe(const FailureReport::Event& event);
+std::string describe(const FailureReport::Effect& effect);
+
+/// As it is sent in control messages.
+control::WorkerEnd to_worker_end(const WorkerExit& exit);
+
+}  // namespace ddprun::agent

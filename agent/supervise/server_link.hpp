@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/backoff.hpp"
+#include "rendezvous/base/random.hpp"
+#include "rendezvous/base/time.hpp"
+#include "rendezvous/control/message.hpp"
+#include "rendezvous/control/trouble.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace ddprun::agent {
+
+/// The node's connection to the rendezvous server: opened, opened again, detected as silent. Driven
+/// by `Agent`, which writes the greeting (join or resume) and decides what ends the node.
+///
+///   closed   --LinkOpened-->                       open      the Agent is to greet
+///   open     --GreetingMade-->                     greeted   Send
+///   greeted  --Welcome, Resumed-->                 admitted
+///   greeted  --limits::handshake_timeout-->        closed    CloseLink, then as LinkClosed
+///   admitted --limits::heartbeat_interval-->       admitted  Send Heartbeat; without an answer to
+///                                                            the last three: Connect beside it
+///   any      --LinkClosed-->                       closed    next attempt; before a Welcome
+///                                                            JoinUnanswered
+///   any      --LinkOpened (of the attempt)-->      open      CloseLink of the connection before
+///   any      --Refused for now-->                  closed    next attempt when the server says
+///   any      --Refused, ConnectRefused-->          same      Rejected
+///   any      --ConnectRequested-->                 closed    CloseLink, Connect
+///   any      --ReconnectRequested-->               closed    CloseLink, Connect after a pause
+///   any      --DisconnectRequested-->              closed    CloseLink
+///
+/// Beside it there is at most one attempt: none, pausing, or trying. Links are names that this
+/// machine makes; an event about one that is neither current nor tried is ignored. From the loss
+/// of the server until it is heard again there is an Outage.
+class ServerLink {
+public:
+    using Trouble = control::Trouble;
+
+    struct Config {
+        /// Whether the server expects heartbeats.
+        bool has_lease = false;
+        /// How long an idle node waits for the server.
+        Duration join_timeout{};
+        /// The server's endpoint, for messages.
+        std::string endpoint;
+    };
+
+    // ---- events ----
+
+    /// A new membership is wanted, in which this node will be welcomed: connect now.
+    struct ConnectRequested {};
+    /// Answers to Connect; the server's hello was read, nothing of ours was written.
+    struct LinkOpened {
+        int link;
+        std::string socket_addr;
+    };
+    struct LinkClosed {
+        int link;
+        Trouble trouble;
+        std::string reason;
+    };
+    /// Nothing will ever come of connecting, e.g. this node must host and the port is taken.
+    struct ConnectRefused {
+        std::string reason;
+    };
+    /// Join or Resume, when `wants_greeting`.
+    struct GreetingMade {
+        control::AgentMessage message;
+    };
+    /// Workers depend on the connection: attempts come close together.
+    struct WorkersStarted {};
+    struct WorkersEnded {};
+    /// What there is of connections is of no use any more; the next is made after a pause.
+    struct ReconnectRequested {};
+    struct DisconnectRequested {};
+    /// The node leaves, and its connection is kept for a result alone: when it closes, Ended.
+    struct ResultAwaited {};
+    /// `times_out_at` has passed. Answered by Rejected or ServerGone.
+    struct TimedOut {};
+    struct DeadlinePassed {};
+    using Event = std::variant<
+        ConnectRequested,
+        LinkOpened,
+        LinkClosed,
+        ConnectRefused,
+        GreetingMade,
+        control::Welcome,
+        control::Resumed,
+        control::Refused,
+        control::HeartbeatAck,
+        WorkersStarted,
+        WorkersEnded,
+        ReconnectRequested,
+        DisconnectRequested,
+        ResultAwaited,
+        TimedOut,
+        DeadlinePassed>;
+
+    // ---- effects ----
+
+    /// One attempt. Answered by LinkOpened, LinkClosed or ConnectRefused.
+    struct Connect {
+        int link;
+        /// This node may serve itself: no server has ever welcomed it. Afterwards a server of its
+        /// own would know nothing of the job.
+        bool may_host;
+        /// How long no server has answered at the endpoint.
+        Duration unanswered_for;
+        bool operator==(const Connect&) const = default;
+    };
+    struct Send {
+        int link;
+        control::AgentMessage message;
+        bool operator==(const Send&) const = default;
+    };
+    /// Flush, then shut down; nothing more is heard from this link.
+    struct CloseLink {
+        int link;
+        bool operator==(const CloseLink&) const = default;
+    };
+    /// For the log.
+    struct NoteWaiting {
+        Trouble trouble;
+        std::string reason;
+        Duration waited;
+        bool operator==(const NoteWaiting&) const = default;
+    };
+    struct NoteStandby {
+        std::string reason;
+        bool operator==(const NoteStandby&) const = default;
+    };
+    struct NoteServerLost {
+        std::string reason;
+        bool operator==(const NoteServerLost&) const = default;
+    };
+    struct NoteServerBack {
+        bool operator==(const NoteServerBack&) const = default;
+    };
+    /// A join was sent and not answered: its offer may have been passed to other nodes.
+    struct JoinUnanswered {
+        bool operator==(const JoinUnanswered&) const = default;
+    };
+    /// The connection is closed and, after ResultAwaited, no other follows.
+    struct Ended {
+        bool operator==(const Ended&) const = default;
+    };
+    /// The server, or this node's own system, rejects it.
+    struct Rejected {
+        std::string reason;
+        bool operator==(const Rejected&) const = default;
+    };
+    struct ServerGone {
+        std::string reason;
+        bool operator==(const ServerGone&) const = default;
+    };
+    /// A message that makes no sense now.
+    struct FoundStale {
+        std::string what;
+        bool operator==(const FoundStale&) const = default;
+    };
+    using Effect = std::variant<
+        Connect,
+        Send,
+        CloseLink,
+        NoteWaiting,
+        NoteStandby,
+        NoteServerLost,
+        NoteServerBack,
+        JoinUnanswered,
+        Ended,
+        Rejected,
+        ServerGone,
+        FoundStale>;
+
+    /// What the server has granted, and when the message was sent that it answered last.
+    struct Membership {
+        control::Welcome welcome;
+        Instant acknowledged_at;
+
+        /// The server counts this node as a member at least until then, by this node's own
+        /// messages. Less than the lease (docs/fence.md).
+        Instant valid_until() const;
+    };
+
+    /// `random` is used for pauses and must outlive the machine.
+    ServerLink(Config config, Random& random);
+
+    void handle(Event event, Instant now, std::vector<Effect>& out);
+    std::optional<Instant> next_deadline() const;
+
+    /// Open, and nothing was sent on it yet.
+    bool wants_greeting() const;
+    /// The server has answered the join or resume.
+    bool is_admitted() const;
+    bool is_current(int link) const { return link_ && link_->id == link; }
+    /// Requires: one is open.
+    int current() const;
+    /// This node's end of the open connection, numeric with port; empty: there is none.
+    std::string socket_addr() const { return link_ ? link_->socket_addr : std::string{}; }
+    const std::optional<Membership>& membership() const { return membership_; }
+    /// When a node that has nothing to run stops waiting. None: the server is heard.
+    std::optional<Instant> times_out_at() const;
+    /// `what`, and the problem with the last attempt.
+    std::string with_last_error(std::string what) const;
+
+private:
+    struct Fresh {};
+    struct Greeted {
+        Instant at;
+    };
+    struct Beat {
+        std::uint64_t seq;
+        Instant at;
+    };
+    struct Admitted {
+        std::optional<Instant> heartbeat_at;
+        std::deque<Beat> unanswered = {};
+    };
+    struct Link {
+        int id;
+        std::string socket_addr;
+        std::variant<Fresh, Greeted, Admitted> stage = Fresh{};
+    };
+
+    struct NoAttempt {};
+    struct Pausing {
+        Instant until;
+    };
+    struct Trying {
+        int link;
+    };
+
+    /// The server is not heard.
+    struct Outage {
+        Instant since;
+        std::optional<Instant> note_at = std::nullopt;
+        /// NoteServerLost was emitted.
+        bool is_noted = false;
+        /// By a server that was reached, and only refused for now.
+        std::optional<Instant> answered_at = std::nullopt;
+        /// Why the server lets this node wait, as long as nothing else has been heard.
+        std::optional<std::string> refusal = std::nullopt;
+        /// Since then nothing listens there.
+        std::optional<Instant> unserved_since = std::nullopt;
+    };
+    struct LastError {
+        Trouble trouble = Trouble::no_answer;
+        std::string reason;
+    };
+
+    void connect(Instant now, std::vector<Effect>& out);
+    void disconnect(std::vector<Effect>& out);
+    void on_opened(LinkOpened opened, std::vector<Effect>& out);
+    void on_closed(LinkClosed closed, Instant now, std::vector<Effect>& out);
+    void on_attempt_failed(LinkClosed closed, Instant now, std::vector<Effect>& out);
+    void on_welcome(control::Welcome welcome, Instant now, std::vector<Effect>& out);
+    void on_resumed(Instant now, std::vector<Effect>& out);
+    void on_refused(control::Refused refused, Instant now, std::vector<Effect>& out);
+    void on_heartbeat_ack(std::uint64_t seq, std::vector<Effect>& out);
+    void admit(Instant now, std::vector<Effect>& out);
+    void heartbeat(Instant now, std::vector<Effect>& out);
+    void on_timed_out(Instant now, std::vector<Effect>& out) const;
+    void on_deadline(Instant now, std::vector<Effect>& out);
+    Outage& begin_outage(Instant since);
+    void note_later(Instant now);
+    Duration pause(Instant now);
+    bool is_trying(int link) const;
+    const Greeted* greeted() const;
+    std::optional<Instant> admission_ends_at() const;
+    std::optional<Instant> heartbeat_at() const;
+    void check() const;
+
+    Config config_;
+    Random& random_;
+    std::optional<Link> link_;
+    std::variant<NoAttempt, Pausing, Trying> attempt_;
+    int last_link_ = 0;
+    std::uint64_t last_seq_ = 0;
+    Backoff backoff_;
+    std::optional<Membership> membership_;
+    bool was_welcomed_ = false;  ///< in this membership or an earlier one
+    std::optional<Outage> outage_;
+    LastError last_error_;
+    bool has_workers_ = false;
+    bool awaits_result_ = false;
+};
+
+std::string describe(const ServerLink::Event& event);
+std::string describe(const ServerLink::Effect& effect);
+std::string_view describe(ServerLink::Trouble trouble);
+
+/// A length of time for messages, without a fraction: "24 s".
+std::string whole_seconds(Duration length);
+
+}  // namespace ddprun::agent

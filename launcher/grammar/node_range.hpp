@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/result.hpp"
+#include "rendezvous/control/message.hpp"
+
+#include <string_view>
+
+namespace ddprun::launcher {
+
+/// Reads `N`, `MIN:MAX` and `MIN:MAX+SPARES` (also `N+SPARES`): what `control::describe` writes. On
+/// error the context is what was wrong and what is accepted, without the flag's name.
+Result<control::NodeRange> parse_node_range(std::string_view text);
+
+}  // namespace ddprun::launcher

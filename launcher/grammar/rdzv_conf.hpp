@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/result.hpp"
+#include "rendezvous/base/time.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::launcher {
+
+/// The values of `--rdzv-conf=k=v,k=v`. Absent: not given.
+struct RdzvConf {
+    std::optional<Duration> join_timeout;
+    std::optional<Duration> last_call_timeout;
+    std::optional<Duration> keep_alive_interval;
+    std::optional<int> keep_alive_max_attempt;
+    std::optional<bool> is_host;
+    /// torch's static back end takes the node rank from here too, and its own time limit.
+    std::optional<int> rank;
+    std::optional<Duration> timeout;
+    /// One sentence for each key that has no effect here or is unknown. torchrun ignores unknown
+    /// keys silently; a misspelt join_timeout is then noticed ten minutes later.
+    std::vector<std::string> warnings;
+
+    bool operator==(const RdzvConf&) const = default;
+};
+
+/// Blanks around keys and values do not count, nor do quotes around the whole list; of a key given
+/// twice the last counts. On error the context is what was given and what is accepted.
+Result<RdzvConf> parse_rdzv_conf(std::string_view text);
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/resolve/job_spec.hpp"
+
+#include "launcher/grammar/node_range.hpp"
+#include "launcher/resolve/report_options.hpp"
+#include "launcher/resolve/resolving.hpp"
+#include "launcher/resolve/time_limits.hpp"
+#include "rendezvous/control/fields.hpp"
+#include "rendezvous/control/text.hpp"
+
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace ddprun::launcher {
+namespace {
+
+Result<> resolve_nodes(Resolving& job) {
+    const auto given = job.options.find("nnodes");
+    job.spec.nodes = {control::NodeRange{}, by_default};
+    if (!given) return {};
+    const auto range = parse_node_range(given->text);
+    if (!range) return Failure{range.error().code, given->origin + ": " + range.error().context};
+    job.spec.nodes = {*range, given->origin};
+    return {};
+}
+
+Result<> resolve_late_nodes(Resolving& job) {
+    using control::LateNodes;
+    const auto usual = std::string{control::name_of(control::Settings{}.late_nodes)};
+    const auto given = given_or(job.options, "late-nodes", usual);
+    for (const auto policy : {LateNodes::restart, LateNodes::at_restart, LateNodes::never}) {
+        if (control::name_of(policy) != given.text) continue;
+        job.spec.late_nodes = {policy, given.origin};
+        return {};
+    }
+    return usage(given.origin, given.text, "accepted are restart, at-restart and never");
+}
+
+Result<> resolve_losses(Resolving& job) {
+    const auto usual = std::to_string(control::Settings{}.max_losses);
+    const auto given = given_or(job.options, "max-losses", usual);
+    const auto count = number_between(given, 0, static_cast<int>(control::small_count.most));
+    if (!count) return count.error();
+    job.spec.max_losses = {*count, given.origin};
+    return {};
+}
+
+Result<> resolve_restarts(Resolving& job) {
+    const auto given = given_or(job.options, "max-restarts", "0");
+    const auto count = number_between(given, 0, std::numeric_limits<int>::max());
+    if (!count) return count.error();
+    job.spec.max_restarts = {*count, given.origin};
+    const auto choice = restart_choice(job.options);
+    if (!choice) return choice.error();
+    job.spec.restarts = *choice;
+    return {};
+}
+
+Result<> resolve_signals(Resolving& job) {
+    const auto choice = signal_choice(job.options);
+    if (!choice) return choice.error();
+    job.spec.signals = *choice;
+    for (const auto& warning : choice->warnings)
+        job.note(log::Level::warning, "option.ignored", warning);
+    return {};
+}
+
+Result<> resolve_conf(Resolving& job) {
+    const auto given = job.options.find("rdzv-conf");
+    if (!given) return {};
+    const auto conf = parse_rdzv_conf(given->text);
+    if (!conf) return Failure{conf.error().code, given->origin + ": " + conf.error().context};
+    job.conf = *conf;
+    job.conf_origin = given->origin;
+    for (const auto& warning : conf->warnings)
+        job.note(log::Level::warning, "option.ignored", given->origin + ": " + warning);
+    return {};
+}
+
+/// Ranks of the whole job may be another node's, whose number of workers is not known here.
+bool is_somebody_here(const agent::RankRange& ranks, const JobSpec& spec) {
+    const bool is_alone = spec.nodes.value.max == 1;
+    return ranks.first < spec.nproc.value || (ranks.is_global && !is_alone);
+}
+
+void warn_of_nobody(Resolving& job, const char* option, const std::vector<agent::RankRange>& all) {
+    const auto given = job.options.find(option);
+    if (!given || all.empty()) return;
+    for (const auto& ranks : all)
+        if (is_somebody_here(ranks, job.spec)) return;
+    const int last = job.spec.nproc.value - 1;
+    job.note(
+        log::Level::warning,
+        "option.ignored",
+        given->origin + "=" + given->text + " means no worker of this node, which has " +
+            (last == 0 ? "local rank 0 only" : "local ranks 0 to " + std::to_string(last)));
+}
+
+Result<> resolve_writing(Resolving& job) {
+    auto choice = resolve_output(job.options, job.system.environment);
+    if (!choice) return choice.error();
+    job.spec.output = std::move(*choice);
+    const auto ranks_of = [](const std::vector<agent::RankMask>& masks) {
+        std::vector<agent::RankRange> ranks;
+        for (const auto& mask : masks)
+            ranks.push_back(mask.ranks);
+        return ranks;
+    };
+    const auto& plan = job.spec.output.plan;
+    warn_of_nobody(job, "local-ranks-filter", plan.console_ranks);
+    warn_of_nobody(job, "redirects", ranks_of(plan.redirects));
+    warn_of_nobody(job, "tee", ranks_of(plan.tee));
+    return {};
+}
+
+Result<> resolve_report(Resolving& job) {
+    auto report = choose_report(
+        job.options, job.system.environment, job.system.has_terminal, job.system.look_at);
+    if (!report) return report.error();
+    job.spec.report = std::move(*report);
+    if (const auto given = job.options.find("event-file"))
+        job.spec.event_file = {given->text, given->origin};
+    return {};
+}
+
+}  // namespace
+
+Result<JobSpec> resolve(const Options& options, const SystemInfo& system) {
+    using Step = Result<> (*)(Resolving&);
+    // In torch's order, so that of two mistakes the same one is named.
+    constexpr Step steps[] = {
+        resolve_nodes,
+        resolve_restarts,
+        resolve_worker_count,
+        resolve_conf,
+        resolve_rendezvous,
+        resolve_network,
+        resolve_time_limits,
+        check_time_limits,
+        resolve_late_nodes,
+        resolve_losses,
+        resolve_signals,
+        resolve_torch_options,
+        resolve_writing,
+        resolve_command,
+        resolve_worker_environment,
+        resolve_cpu_binding,
+        resolve_report,
+    };
+    Resolving job{options, system, {}, {}, {}};
+    job.spec.environment = system.environment;
+    for (const auto step : steps)
+        if (auto done = step(job); !done) return done.error();
+    return std::move(job.spec);
+}
+
+Result<From<log::Level>> log_level(
+    const Options& options, const Environment& environment, std::vector<Notice>& notices) {
+    const std::string accepted = "accepted are error, warning, info, debug and trace";
+    if (value_of(environment, "DDPRUN_TRACE").value_or("0") != "0")
+        return From<log::Level>{log::Level::trace, "DDPRUN_TRACE"};
+    if (const auto given = options.find("log-level")) {
+        if (const auto level = log::parse_level(given->text))
+            return From<log::Level>{*level, given->origin};
+        return usage(given->origin, given->text, accepted);
+    }
+    const auto named = value_of(environment, "LOGLEVEL");
+    const From<log::Level> otherwise{log::Level::warning, by_default};
+    if (!named) return otherwise;
+    if (const auto level = log::parse_level(*named)) return From<log::Level>{*level, "LOGLEVEL"};
+    // Other programs read LOGLEVEL too: a value meant for them is no error.
+    notices.push_back(
+        {log::Level::warning,
+         "option.ignored",
+         "LOGLEVEL: '" + std::string{*named} + "': " + accepted});
+    return otherwise;
+}
+
+}  // namespace ddprun::launcher

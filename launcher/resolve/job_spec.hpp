@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/agent_config.hpp"
+#include "launcher/grammar/from.hpp"
+#include "launcher/grammar/options.hpp"
+#include "launcher/resolve/cpu_binding.hpp"
+#include "launcher/resolve/network.hpp"
+#include "launcher/resolve/output_options.hpp"
+#include "launcher/resolve/restart_options.hpp"
+#include "launcher/resolve/signal_options.hpp"
+#include "launcher/resolve/worker_command.hpp"
+#include "rendezvous/base/ids.hpp"
+#include "rendezvous/base/log.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+/// What a command line means on this machine: every value with where it came from. Pure; the facts
+/// about the machine are gathered before (SystemInfo). `--explain` prints a JobSpec, the
+/// agent gets its AgentConfig.
+namespace ddprun::launcher {
+
+/// Facts about the machine and the process, read once in main.
+struct SystemInfo {
+    Environment environment;
+    /// The path ddprun was started by, links not followed.
+    std::string own_path;
+    std::string host_name;
+    int cpu_count = 1;
+    /// How many NVIDIA GPUs the machine has, whatever CUDA_VISIBLE_DEVICES says. A function because
+    /// the answer may take a program's start; empty: none.
+    std::function<int()> count_gpus;
+    std::vector<InterfaceAddress> interfaces;
+    /// A function because a resolver may take seconds; empty: no name has an address.
+    HasAddress has_address;
+    /// Standard error is a terminal.
+    bool has_terminal = false;
+    /// Fresh randomness for a job that was given no name.
+    Nonce fresh_id;
+    LookAt look_at;
+    ReadTopology read_topology;
+};
+
+struct PortRange {
+    std::uint16_t first = 0;
+    std::uint16_t last = 0;
+};
+
+/// A decision that no option made and that is reported before the job starts.
+struct Notice {
+    log::Level level = log::Level::warning;
+    std::string event;
+    std::string reason;
+
+    bool operator==(const Notice&) const = default;
+};
+
+struct JobSpec {
+    From<std::string> run_id;
+    From<control::NodeRange> nodes;
+    From<int> nproc;
+    /// Each worker sees one GPU and has LOCAL_RANK 0.
+    From<bool> has_virtual_local_rank;
+    From<std::string> role;
+    From<std::optional<int>> node_rank;
+    From<int> max_restarts;
+    From<int> max_losses;
+    /// What happens with a node that joins a running job with free places.
+    From<control::LateNodes> late_nodes;
+    RestartChoice restarts;
+    SignalChoice signals;
+    From<std::string> event_file;
+    /// Port 0: this node serves on a free port and is the only one.
+    From<Endpoint> endpoint;
+    /// Node 0 serves, each node has its place, and the workers' MASTER_ADDR and MASTER_PORT are
+    /// the endpoint.
+    From<bool> is_static;
+    From<std::optional<bool>> is_host;
+    From<std::string> local_addr;
+    From<PortRange> ports;
+    From<Duration> join_timeout;
+    From<Duration> last_call_timeout;
+    From<Duration> lease;
+    From<Duration> grace;
+    From<bool> shares_store;
+    CpuBindingChoice binding;
+    WorkerCommand command;
+    agent::ReportPlan report;
+    /// What the workers inherit, our changes included.
+    Environment environment;
+    /// Variables that we changed, and why.
+    std::vector<From<std::string>> environment_changes;
+    std::string host_name;
+    OutputSpec output;
+    std::vector<Notice> notices;
+};
+
+/// Requires: `options` asks for neither help nor version. On error the code decides the exit code
+/// (exit_code.hpp), and the context is the sentence to show.
+Result<JobSpec> resolve(const Options& options, const SystemInfo& system);
+
+agent::AgentConfig to_agent_config(const JobSpec& spec);
+
+/// The level of ddprun's own log; `notice` is set when LOGLEVEL could not be read.
+Result<From<log::Level>> log_level(
+    const Options& options, const Environment& environment, std::vector<Notice>& notices);
+
+}  // namespace ddprun::launcher

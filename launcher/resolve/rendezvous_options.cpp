@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/grammar/node_range.hpp"
+#include "launcher/grammar/number.hpp"
+#include "launcher/resolve/resolving.hpp"
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/text.hpp"
+#include "rendezvous/control/text.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+namespace ddprun::launcher {
+namespace {
+
+constexpr int highest_port = 65'535;
+constexpr std::uint16_t no_port = 0;
+
+/// 128 random bits as the UUID torch would make.
+std::string as_uuid(const Nonce& nonce) {
+    auto text = nonce.to_string();
+    for (const std::size_t position : {20U, 16U, 12U, 8U})
+        text.insert(position, 1, '-');
+    return text;
+}
+
+bool is_alone(const JobSpec& spec) {
+    return spec.nodes.value.max == 1 && spec.nodes.value.spares == 0;
+}
+
+std::optional<Given> given_endpoint(const Options& options) {
+    auto given = options.find("rdzv-endpoint");
+    if (given && trimmed(given->text).empty()) return std::nullopt;
+    return given;
+}
+
+Result<Endpoint> read_endpoint(const Given& given, std::uint16_t default_port) {
+    auto endpoint = parse_endpoint(given.text, default_port);
+    if (!endpoint)
+        return Failure{endpoint.error().code, given.origin + ": " + endpoint.error().context};
+    return endpoint;
+}
+
+/// This node alone, on a port of its own: nothing to clash with.
+Result<> meet_nobody(Resolving& job, const std::string& why) {
+    job.spec.endpoint = {Endpoint{"localhost", no_port}, why};
+    job.spec.is_host = {true, why};
+    job.spec.is_static = {false, why};
+    return {};
+}
+
+/// Nodes that come and go.
+Result<> meet_at_endpoint(Resolving& job, const std::string& why) {
+    auto& spec = job.spec;
+    spec.is_static = {false, why};
+    if (const auto given = given_endpoint(job.options)) {
+        const auto endpoint = read_endpoint(*given, limits::default_rendezvous_port);
+        if (!endpoint) return endpoint.error();
+        if (endpoint->port == no_port && spec.nodes.value.max > 1)
+            return usage(
+                given->origin,
+                given->text,
+                "port 0 means any free one, which the other nodes could not know; give a port");
+        spec.endpoint = {*endpoint, given->origin};
+    } else {
+        spec.endpoint = {
+            Endpoint{"localhost", limits::default_rendezvous_port},
+            by_default + " (no --rdzv-endpoint)"};
+        if (spec.nodes.value.max > 1)
+            job.note(
+                log::Level::warning,
+                "rendezvous.endpoint_missing",
+                "no --rdzv-endpoint: only nodes on this machine can meet at " +
+                    spec.endpoint.value.to_string());
+    }
+    spec.is_host = {
+        job.conf.is_host, job.conf.is_host ? job.conf_origin + " is_host" : "found out"};
+    if (job.conf.timeout)
+        job.note(
+            log::Level::warning,
+            "option.ignored",
+            job.conf_origin + ": timeout has no effect here; join_timeout has");
+    for (const auto* name : {"master-addr", "master-port"})
+        if (const auto given = job.options.find(name))
+            job.note(
+                log::Level::warning,
+                "option.ignored",
+                given->origin + " is for --rdzv-backend=static only");
+    return {};
+}
+
+/// The endpoint as torchrun would put it into MASTER_ADDR and MASTER_PORT.
+Result<From<Endpoint>> master_endpoint(const Resolving& job) {
+    if (const auto given = given_endpoint(job.options)) {
+        const auto endpoint = read_endpoint(*given, no_port);
+        if (!endpoint) return endpoint.error();
+        if (endpoint->port == no_port)
+            return usage(
+                given->origin,
+                given->text,
+                "static rendezvous needs HOST:PORT, or --master-addr and --master-port");
+        return From<Endpoint>{*endpoint, given->origin};
+    }
+    const auto addr = given_or(job.options, "master-addr", "127.0.0.1");
+    const auto host = trimmed(addr.text);
+    // A host without a port: what parse_endpoint makes of "::1" and "[::1]" too.
+    auto endpoint = read_endpoint({std::string{host}, addr.origin}, no_port);
+    if (!endpoint) return endpoint.error();
+    if (endpoint->port != no_port)
+        return usage(addr.origin, addr.text, "the port has an option of its own, --master-port");
+    const auto port =
+        given_or(job.options, "master-port", std::to_string(limits::default_master_port));
+    const auto number = number_between(port, 1, highest_port);
+    if (!number) return number.error();
+    endpoint->port = static_cast<std::uint16_t>(*number);
+    const bool is_same = addr.origin == port.origin;
+    return From<Endpoint>{*endpoint, is_same ? addr.origin : addr.origin + ", " + port.origin};
+}
+
+/// Fixed places at a fixed address: node 0 serves, and MASTER_ADDR and MASTER_PORT are what was
+/// given.
+Result<> meet_at_master(Resolving& job, const std::string& why) {
+    auto& spec = job.spec;
+    const auto endpoint = master_endpoint(job);
+    if (!endpoint) return endpoint.error();
+    spec.endpoint = *endpoint;
+    spec.is_static = {true, why};
+    if (spec.nodes.value.spares > 0)
+        return usage(
+            spec.nodes.origin,
+            describe(spec.nodes.value),
+            "with static rendezvous every node has its place and there are no spares; use "
+            "--rdzv-backend=c10d");
+    if (spec.nodes.value.min != spec.nodes.value.max) {
+        const auto most = spec.nodes.value.max;
+        job.note(
+            log::Level::warning,
+            "nodes.fixed",
+            spec.nodes.origin + "=" + describe(spec.nodes.value) + ": with static rendezvous all " +
+                std::to_string(most) + " nodes must come; use --rdzv-backend=c10d for a range");
+        spec.nodes = {control::NodeRange{most, most, 0}, spec.nodes.origin};
+    }
+    const bool is_placed = spec.node_rank.value.has_value();
+    if (!is_placed) spec.node_rank = {0, by_default};
+    if (spec.nodes.value.max > 1 && (!is_placed || is_loopback(spec.endpoint.value.host)))
+        job.note(
+            log::Level::warning,
+            "rendezvous.node_zero",
+            is_placed ? "all nodes must be on this machine: node 0 serves at " +
+                            spec.endpoint.value.to_string()
+                      : "no --node-rank: this is node 0 and serves at " +
+                            spec.endpoint.value.to_string());
+    const bool is_first = *spec.node_rank.value == 0;
+    spec.is_host = {is_first, "node rank " + std::to_string(*spec.node_rank.value)};
+    if (job.conf.is_host && *job.conf.is_host != is_first)
+        return usage(
+            job.conf_origin + " is_host",
+            *job.conf.is_host ? "true" : "false",
+            "with static rendezvous node rank 0 serves, and no other");
+    // torch's time limit of this kind of rendezvous; `join_timeout` is its name for the other kind.
+    if (job.conf.timeout && !job.conf.join_timeout) job.conf.join_timeout = job.conf.timeout;
+    return {};
+}
+
+Result<> read_node_rank(Resolving& job) {
+    auto& spec = job.spec;
+    spec.node_rank = {std::nullopt, "not given"};
+    if (job.conf.rank) spec.node_rank = {job.conf.rank, job.conf_origin + " rank"};
+    const auto given = job.options.find("node-rank");
+    if (!given) return {};
+    const auto rank = parse_int(given->text);
+    if (!rank || *rank < 0)
+        return usage(given->origin, given->text, "accepted is a whole number from 0 up");
+    const auto& nodes = spec.nodes.value;
+    const int most = nodes.max + nodes.spares - 1;
+    if (*rank > most)
+        return usage(
+            given->origin,
+            given->text,
+            "accepted are 0 to " + std::to_string(most) + " with --nnodes=" + describe(nodes));
+    spec.node_rank = {*rank, given->origin};
+    return {};
+}
+
+/// The option that implies fixed places although no back end was named; empty: none does.
+std::string reason_for_static(const Resolving& job) {
+    for (const auto* name : {"node-rank", "master-addr", "master-port"})
+        if (const auto given = job.options.find(name)) return given->origin;
+    if (job.conf.rank) return job.conf_origin + " rank";
+    // Several nodes: under torchrun each would be node 0 here and wait for ever. One node: it asks
+    // for that port.
+    const auto given = given_endpoint(job.options);
+    if (!given || !is_alone(job.spec)) return {};
+    const auto endpoint = parse_endpoint(given->text, no_port);
+    return endpoint && endpoint->port != no_port ? given->origin : std::string{};
+}
+
+Result<> choose_meeting(Resolving& job) {
+    auto& spec = job.spec;
+    const auto standalone = job.options.find("standalone");
+    const auto backend = job.options.find("rdzv-backend");
+    if (backend && backend->text != "static" && backend->text != "c10d")
+        return usage(
+            backend->origin,
+            backend->text,
+            "accepted are c10d and static; ddprun needs no other service, it serves the "
+            "rendezvous itself");
+
+    if (standalone && standalone->text == "1") {
+        if (spec.nodes.value.min > 1)
+            return usage(
+                standalone->origin,
+                spec.nodes.origin + "=" + describe(spec.nodes.value),
+                "a standalone job has one node; leave one of the two out");
+        spec.nodes = {control::NodeRange{}, standalone->origin};
+        spec.node_rank = {std::nullopt, standalone->origin};
+        return meet_nobody(job, standalone->origin);
+    }
+    if (backend && backend->text == "c10d") return meet_at_endpoint(job, backend->origin);
+    const bool has_address = given_endpoint(job.options) || job.options.find("master-port");
+    if (is_alone(spec) && !has_address) return meet_nobody(job, "one node and no endpoint given");
+    if (backend) return meet_at_master(job, backend->origin);
+    if (const auto why = reason_for_static(job); !why.empty()) return meet_at_master(job, why);
+    if (has_address) return meet_at_endpoint(job, "nobody asked for fixed places");
+    return usage(
+        spec.nodes.origin,
+        describe(spec.nodes.value),
+        "more than one node needs --rdzv-endpoint=HOST:PORT, the same on every node, where HOST is "
+        "one of them");
+}
+
+void name_job(Resolving& job) {
+    auto& spec = job.spec;
+    const bool is_own = spec.endpoint.value.port == no_port;
+    const auto id = job.options.find("rdzv-id");
+    if (id && !id->text.empty() && !job.options.has_flag("standalone"))
+        spec.run_id = {id->text, id->origin};
+    else if (is_own || id)
+        spec.run_id = {as_uuid(job.system.fresh_id), "random"};
+    else
+        spec.run_id = {"none", by_default};
+}
+
+}  // namespace
+
+Result<> resolve_rendezvous(Resolving& job) {
+    if (auto read = read_node_rank(job); !read) return read.error();
+    if (auto chosen = choose_meeting(job); !chosen) return chosen.error();
+    name_job(job);
+    return {};
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launcher/grammar/rdzv_conf.hpp"
+#include "launcher/resolve/job_spec.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace ddprun::launcher {
+
+/// What the steps of `resolve` read, and what they fill. Each step fills its part of `spec`; the
+/// first failure ends `resolve`.
+struct Resolving {
+    const Options& options;
+    const SystemInfo& system;
+    JobSpec spec;
+    /// --rdzv-conf, once its step is done, and where it was given.
+    RdzvConf conf;
+    std::string conf_origin;
+
+    void note(log::Level level, std::string event, std::string reason);
+    /// Requires: `spec.environment` holds what was inherited.
+    void change_environment(
+        const std::string& name, const std::string& value, const std::string& why);
+};
+
+/// The origin of a value that was not given.
+inline const std::string by_default = "default";
+
+/// "flag: 'what was given': what is accepted", for exit code 2.
+Failure usage(const std::string& origin, const std::string& given, const std::string& accepted);
+
+/// A whole number between two others, or what is wrong with it.
+Result<int> number_between(const Given& given, int least, int most);
+
+/// The value given for this option, or `otherwise`.
+Given given_or(const Options& options, std::string_view name, const std::string& otherwise);
+
+// ---- the steps, in the order of `resolve` (job_spec.cpp)
+// --------------------------------------------
+
+/// Fills nproc and has_virtual_local_rank; --devices becomes CUDA_VISIBLE_DEVICES.
+Result<> resolve_worker_count(Resolving& job);
+
+/// Fills command: program, arguments, interpreter.
+Result<> resolve_command(Resolving& job);
+
+/// Fills role, and the variables that workers get from us. Requires: nproc is resolved.
+Result<> resolve_worker_environment(Resolving& job);
+
+/// Fills binding. After the environment: which GPU a worker uses is decided there.
+Result<> resolve_cpu_binding(Resolving& job);
+
+/// Where the nodes of a job find each other, under which name, and in which order. Which of
+/// torchrun's two kinds of rendezvous is meant when few options are given:
+/// docs/rendezvous-choice.md. Fills endpoint, is_static, is_host, node_rank, run_id; may narrow
+/// `nodes`. Requires: nodes and --rdzv-conf are resolved.
+Result<> resolve_rendezvous(Resolving& job);
+
+/// Fills local_addr and ports: how other nodes reach this one, and where it listens.
+Result<> resolve_network(Resolving& job);
+
+/// Fills join_timeout, last_call_timeout, lease and grace. Requires: --rdzv-conf is resolved.
+Result<> resolve_time_limits(Resolving& job);
+
+/// Options of torchrun that configure its Python implementation: checked as torchrun checks them,
+/// so that the same mistakes are errors; each is answered with one sentence about what happens
+/// instead.
+Result<> resolve_torch_options(Resolving& job);
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/resolve/signal_options.hpp"
+
+#include "launcher/grammar/number.hpp"
+#include "rendezvous/base/text.hpp"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <optional>
+#include <string_view>
+
+namespace ddprun::launcher {
+namespace {
+
+/// The signals that other programs send and that the agent can read. SIGTSTP and SIGCONT belong to
+/// the terminal; the other signals are about the process itself.
+constexpr std::array known_signals{
+    SIGTERM,
+    SIGINT,
+    SIGHUP,
+    SIGQUIT,
+    SIGUSR1,
+    SIGUSR2,
+    SIGALRM,
+    SIGVTALRM,
+    SIGPROF,
+    SIGWINCH,
+    SIGPWR,
+    SIGURG,
+    SIGXCPU};
+
+/// "SIGUSR1", "usr1".
+std::optional<int> parse_signal(std::string_view text) {
+    std::string name{trimmed(text)};
+    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) {
+        return static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+    });
+    if (!name.starts_with("SIG")) name = "SIG" + name;
+    const auto* const found =
+        std::find_if(known_signals.begin(), known_signals.end(), [&](int signal) {
+            return signal_name(signal) == name;
+        });
+    if (found == known_signals.end()) return std::nullopt;
+    return *found;
+}
+
+struct Names {
+    std::vector<int> signals;
+    std::vector<std::string> unknown;
+};
+
+Names parse_names(std::string_view list) {
+    Names names;
+    for (const auto part : split(list, ',')) {
+        const auto word = trimmed(part);
+        const auto signal = parse_signal(word);
+        if (!signal && !word.empty()) names.unknown.emplace_back(word);
+        const bool is_new =
+            signal &&
+            std::find(names.signals.begin(), names.signals.end(), *signal) == names.signals.end();
+        if (is_new) names.signals.push_back(*signal);
+    }
+    return names;
+}
+
+std::string accepted() {
+    return "accepted are " + describe_signals({known_signals.begin(), known_signals.end()});
+}
+
+}  // namespace
+
+Result<SignalChoice> signal_choice(const Options& options) {
+    SignalChoice choice{{{SIGTERM, SIGINT, SIGHUP, SIGQUIT}, "default"}, {{}, "default"}, {}};
+    if (const auto given = options.find("signals-to-handle")) {
+        auto names = parse_names(given->text);
+        for (const auto& word : names.unknown)
+            choice.warnings.push_back(given->origin + ": '" + word + "': " + accepted());
+        choice.stopping = {std::move(names.signals), given->origin};
+    }
+    const auto given = options.find("signals-to-forward");
+    if (!given) return choice;
+    auto names = parse_names(given->text);
+    if (!names.unknown.empty())
+        return Failure{
+            system_code(EINVAL),
+            given->origin + ": '" + names.unknown.front() + "': " + accepted()};
+    for (const int signal : names.signals) {
+        const auto& stopping = choice.stopping.value;
+        if (std::find(stopping.begin(), stopping.end(), signal) == stopping.end()) continue;
+        return Failure{
+            system_code(EINVAL),
+            given->origin + ": '" + given->text + "': " + signal_name(signal) +
+                " stops the job (--signals-to-handle); it cannot be handed on without"};
+    }
+    choice.forwarded = {std::move(names.signals), given->origin};
+    return choice;
+}
+
+std::string describe_signals(const std::vector<int>& signals) {
+    std::string text;
+    for (const int signal : signals)
+        text += (text.empty() ? "" : ",") + signal_name(signal);
+    return text.empty() ? "none" : text;
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launcher/grammar/from.hpp"
+#include "launcher/grammar/options.hpp"
+
+#include <string>
+#include <vector>
+
+namespace ddprun::launcher {
+
+/// The values of `--signals-to-handle` and `--signals-to-forward`.
+struct SignalChoice {
+    /// These stop the job; what is neither here nor below keeps its default action.
+    From<std::vector<int>> stopping;
+    /// These are sent on to the workers and have no other effect.
+    From<std::vector<int>> forwarded;
+    /// One sentence for each unknown name: as with torchrun a warning, not an error.
+    std::vector<std::string> warnings;
+};
+
+/// On error the context reads "option: 'given': ...".
+Result<SignalChoice> signal_choice(const Options& options);
+
+/// "SIGTERM,SIGINT", "none".
+std::string describe_signals(const std::vector<int>& signals);
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/grammar/number.hpp"
+#include "launcher/resolve/resolving.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+
+namespace ddprun::launcher {
+namespace {
+
+void say(Resolving& job, log::Level level, const Given& given, const std::string& instead) {
+    job.note(level, "option.unneeded", given.origin + ": " + instead);
+}
+
+Result<> read_intervals(Resolving& job) {
+    if (const auto given = job.options.find("monitor-interval")) {
+        const auto interval = parse_duration(given->text);
+        if (!interval || *interval <= Duration::zero())
+            return usage(
+                given->origin,
+                given->text,
+                "accepted are " + std::string{duration_forms} + ", above 0");
+        say(job, log::Level::debug, *given, "workers are not polled, their end is seen at once");
+    }
+    if (const auto given = job.options.find("exit-barrier-timeout")) {
+        if (!parse_duration(given->text))
+            return usage(
+                given->origin,
+                given->text,
+                "accepted are " + std::string{duration_forms} + ", from 0 up");
+        say(job,
+            log::Level::debug,
+            *given,
+            "a node whose workers are done waits as long as the others live");
+    }
+    return {};
+}
+
+Result<> read_start_method(Resolving& job) {
+    const auto given = job.options.find("start-method");
+    if (!given) return {};
+    constexpr std::array<std::string_view, 3> methods{"spawn", "fork", "forkserver"};
+    if (std::find(methods.begin(), methods.end(), given->text) == methods.end())
+        return usage(given->origin, given->text, "accepted are spawn, fork and forkserver");
+    say(job, log::Level::debug, *given, "workers are programs of their own, started one way");
+    return {};
+}
+
+void read_plugins(Resolving& job) {
+    const auto handler = job.options.find("event-log-handler");
+    if (handler && handler->text != "null")
+        say(job,
+            log::Level::warning,
+            *handler,
+            "handlers written in Python are not loaded; --event-file=PATH writes the events");
+    const auto specs = job.options.find("logs-specs");
+    if (specs && specs->text != "default")
+        say(job,
+            log::Level::warning,
+            *specs,
+            "plug-ins written in Python are not loaded; --log-dir, --redirects and --tee say what "
+            "is written");
+}
+
+/// torch's watchdog is a pipe that its launcher reads; here a script's timers would block on it.
+void read_watchdog(Resolving& job) {
+    const std::string variable = "TORCHELASTIC_ENABLE_FILE_TIMER";
+    if (value_of(job.system.environment, variable).value_or("") != "1") return;
+    job.note(
+        log::Level::warning,
+        "option.ignored",
+        variable +
+            ": ddprun serves no watchdog timers; a script that sets some finds no pipe in "
+            "TORCHELASTIC_TIMER_FILE");
+}
+
+}  // namespace
+
+Result<> resolve_torch_options(Resolving& job) {
+    if (auto read = read_intervals(job); !read) return read.error();
+    if (auto read = read_start_method(job); !read) return read.error();
+    read_plugins(job);
+    read_watchdog(job);
+    return {};
+}
+
+}  // namespace ddprun::launcher

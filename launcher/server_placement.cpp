@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/server_placement.hpp"
+
+#include "rendezvous/base/machine.hpp"
+#include "rendezvous/server/placement.hpp"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <memory>
+#include <variant>
+
+namespace ddprun::launcher {
+namespace {
+
+std::vector<std::string> resolve_now(const std::string& host) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* first = nullptr;
+    if (getaddrinfo(host.c_str(), nullptr, &hints, &first) != 0) return {};
+    const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner{first, &freeaddrinfo};
+    std::vector<std::string> addresses;
+    for (const auto* entry = first; entry != nullptr; entry = entry->ai_next) {
+        std::array<char, INET6_ADDRSTRLEN> text{};
+        const void* address =
+            entry->ai_family == AF_INET
+                ? static_cast<const void*>(
+                      &reinterpret_cast<const sockaddr_in*>(entry->ai_addr)->sin_addr)
+                : &reinterpret_cast<const sockaddr_in6*>(entry->ai_addr)->sin6_addr;
+        if (inet_ntop(entry->ai_family, address, text.data(), text.size()) != nullptr)
+            addresses.emplace_back(text.data());
+    }
+    return addresses;
+}
+
+}  // namespace
+
+std::string server_placement(const JobSpec& spec, const SystemInfo& system) {
+    server::PlacementFacts facts;
+    facts.endpoint = spec.endpoint.value;
+    facts.is_static = spec.is_static.value;
+    facts.is_host = spec.is_host.value;
+    facts.max_nodes = spec.nodes.value.max;
+    facts.node_rank = spec.node_rank.value;
+    facts.resolved = resolve_now(spec.endpoint.value.host);
+    for (const auto& entry : system.interfaces)
+        facts.own.push_back(entry.address);
+    const auto decision = server::decide(facts);
+    return std::visit(
+        Overloaded{
+            [](const server::Listen& listen) { return "this node serves: " + listen.reason; },
+            [](const server::Connect& connect) { return "another node serves: " + connect.reason; },
+            [](const server::Refuse& refuse) { return "this cannot work: " + refuse.reason; }},
+        decision);
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/system_info.hpp"
+
+#include "agent/process/read_topology.hpp"
+#include "launcher/program_lines.hpp"
+#include "rendezvous/base/random.hpp"
+
+#include <arpa/inet.h>
+#include <elf.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+namespace ddprun::launcher {
+namespace {
+
+Environment read_environment(const char* const* entries) {
+    Environment environment;
+    for (; *entries != nullptr; ++entries) {
+        const std::string_view entry{*entries};
+        const auto equals = entry.find('=');
+        // Of a name given twice the first counts, as for getenv.
+        if (equals != std::string_view::npos)
+            environment.emplace(entry.substr(0, equals), entry.substr(equals + 1));
+    }
+    return environment;
+}
+
+/// The path given to execve, made absolute: a relative one would mean something else after a
+/// change of folder.
+std::string own_path() {
+    const auto* name = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+    if (name == nullptr) return "";
+    std::error_code ignored;
+    const auto absolute = std::filesystem::absolute(name, ignored);
+    return ignored ? std::string{name} : absolute.string();
+}
+
+std::string host_name() {
+    std::array<char, 256> name{};
+    return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+}
+
+/// The kernel driver's own list; where there is none (WSL, some containers), nvidia-smi's.
+int count_gpus() {
+    int count = 0;
+    std::error_code error;
+    for (std::filesystem::directory_iterator entry{"/proc/driver/nvidia/gpus", error}, end;
+         !error && entry != end;
+         entry.increment(error))
+        ++count;
+    return count > 0 ? count : count_lines_of({"nvidia-smi", "-L"}, "GPU ");
+}
+
+std::vector<InterfaceAddress> interface_addresses() {
+    ifaddrs* first = nullptr;
+    if (getifaddrs(&first) != 0) return {};
+    const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner{first, &freeifaddrs};
+    std::vector<InterfaceAddress> addresses;
+    for (const auto* entry = first; entry != nullptr; entry = entry->ifa_next) {
+        if (entry->ifa_addr == nullptr) continue;
+        std::array<char, INET6_ADDRSTRLEN> text{};
+        const void* address = nullptr;
+        const int family = entry->ifa_addr->sa_family;
+        if (family == AF_INET)
+            address = &reinterpret_cast<const sockaddr_in*>(entry->ifa_addr)->sin_addr;
+        if (family == AF_INET6)
+            address = &reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr)->sin6_addr;
+        if (address != nullptr && inet_ntop(family, address, text.data(), text.size()) != nullptr)
+            addresses.push_back({entry->ifa_name, text.data()});
+    }
+    return addresses;
+}
+
+bool has_address(const std::string& name) {
+    addrinfo* first = nullptr;
+    if (getaddrinfo(name.c_str(), nullptr, nullptr, &first) != 0) return false;
+    freeaddrinfo(first);
+    return true;
+}
+
+bool begins_as_machine_code(const std::string& path) {
+    std::array<char, SELFMAG> start{};
+    std::ifstream file(path, std::ios::binary);
+    file.read(start.data(), start.size());
+    return file.gcount() == SELFMAG && std::memcmp(start.data(), ELFMAG, SELFMAG) == 0;
+}
+
+PathLook look_at(const std::string& path) {
+    struct stat status {};
+    PathLook look;
+    if (::stat(path.c_str(), &status) != 0) return look;
+    look.exists = true;
+    look.is_directory = S_ISDIR(status.st_mode);
+    // For the effective user, which will execute it. Root may "execute" any file with one x bit.
+    look.is_readable = ::eaccess(path.c_str(), R_OK) == 0;
+    look.is_executable = ::eaccess(path.c_str(), X_OK) == 0;
+    look.is_machine_code = S_ISREG(status.st_mode) && begins_as_machine_code(path);
+    return look;
+}
+
+}  // namespace
+
+SystemInfo read_system_info(const char* const* environment) {
+    SystemInfo system;
+    system.environment = read_environment(environment);
+    system.own_path = own_path();
+    system.host_name = host_name();
+    system.cpu_count = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+    system.count_gpus = count_gpus;
+    system.interfaces = interface_addresses();
+    system.has_address = has_address;
+    system.has_terminal = ::isatty(STDERR_FILENO) == 1;
+    auto random = seeded_by_the_system();
+    system.fresh_id = make_nonce(random);
+    system.look_at = look_at;
+    system.read_topology = [] { return agent::read_topology(agent::allowed_cpus()); };
+    return system;
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launcher/resolve/job_spec.hpp"
+
+namespace ddprun::launcher {
+
+/// Reads everything the launcher needs to know about this machine and process. Starts no thread
+/// and leaves no descriptor open: the keeper forks afterwards.
+SystemInfo read_system_info(const char* const* environment);
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace ddprun::control {
+
+/// `value` as the inside of a JSON string: escaped, with U+FFFD for what is not UTF-8, cut between
+/// characters so that the result has at most `most_bytes`. Never throws (but for memory).
+std::string escaped(std::string_view value, std::size_t most_bytes);
+
+}  // namespace ddprun::control

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/control/message.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+#include <type_traits>
+
+/// The one definition of every control message: `fields(io, message)` names each field once, in the
+/// order on the wire. The codec's writer and reader and the test of FORMAT.md run it. A new field
+/// is a line here and a row there.
+///
+/// An `io` has `static constexpr bool is_reader` and two calls:
+///
+///   io("name", value, kind)            always there
+///   io.optional("name", value, kind)   left out of the frame while `is_absent(value)`
+///
+/// `kind` is what the type of `value` does not have: bounds of numbers and lists, and whether text
+/// is an identifier or for display. Flags, lengths of time, nonces, enumerators, counters
+/// (std::uint64_t) and parts with fields of their own need none.
+namespace ddprun::control {
+
+/// The type alone is enough.
+struct Plain {};
+
+/// An integer, both ends included.
+struct Whole {
+    std::int64_t least = 0;
+    std::int64_t most = 0;
+};
+
+/// An identifier: at most `limits::max_name_bytes`.
+struct Name {
+    std::size_t least_bytes = 0;
+};
+
+/// For display: all text of a message together is at most `limits::max_free_text_bytes`.
+struct Text {};
+
+template <class Element = Plain>
+struct List {
+    std::size_t most = 0;
+    Element element = {};
+};
+template <class Element>
+List(std::size_t, Element) -> List<Element>;
+List(std::size_t)->List<>;
+
+inline constexpr std::int64_t biggest_int = std::numeric_limits<std::int32_t>::max();
+inline constexpr Whole any_count{0, biggest_int};
+inline constexpr Whole round_number{0, biggest_int};
+inline constexpr Whole small_count{0, 1'000'000};
+inline constexpr Whole node_count{1, limits::max_nodes_per_job};
+inline constexpr Whole node_place{0, limits::max_nodes_per_job - 1};
+inline constexpr Whole worker_count{1, limits::max_workers_per_node};
+inline constexpr Whole worker_place{0, limits::max_workers_per_node - 1};
+inline constexpr Whole signal_number{0, 64};
+inline constexpr Whole exit_code{0, 255};
+inline constexpr Whole unix_time{0, 253'402'300'799};
+inline constexpr Whole port{0, 65'535};
+inline constexpr Whole open_port{1, 65'535};
+inline constexpr Name not_empty{1};
+inline constexpr std::size_t most_neighbours = 16;
+inline constexpr std::size_t most_versions = 64;
+
+/// `T`, which only a reader changes.
+template <class Io, class T>
+using Like = std::conditional_t<Io::is_reader, T, const T>;
+
+template <class T>
+concept Enumeration = std::is_enum_v<T>;
+
+/// A struct with `fields` of its own.
+template <class T>
+concept Part = std::is_aggregate_v<T>;
+
+/// Whether an optional field is left out: an empty optional, text or list, the first enumerator.
+template <class T>
+bool is_absent(const T& value) {
+    return value == T{};
+}
+
+/// The `type` on the wire.
+template <class Message>
+inline constexpr std::string_view type_name = {};
+
+// ---- parts --------------------------------------------------------------------------------------
+
+template <class Io>
+void fields(Io& io, Like<Io, Node>& node) {
+    io("nonce", node.nonce);
+    io("host", node.host, Name{});
+    io("pid", node.pid, any_count);
+    io("user", node.user, Whole{0, std::numeric_limits<std::uint32_t>::max()});
+}
+
+template <class Io>
+void fields(Io& io, Like<Io, NodeRange>& range) {
+    io("min", range.min, node_count);
+    io("max", range.max, Whole{range.min, node_count.most});
+    io("spares", range.spares, Whole{0, node_count.most});
+}
+
+template <class Io>
+void fields(Io& io, Like<Io, Settings>& settings) {
+    io("join_timeout", settings.join_timeout);
+    io("last_call_timeout", settings.last_call_timeout);
+    io("lease", settings.lease);
+    io("grace", settings.grace);
+    io("late_nodes", settings.late_nodes);
+    io("max_losses", settings.max_losses, small_count);
+    io("static", settings.is_static);
+    io("restart_delay", settings.restart.shortest_delay);
+    io("longest_restart_delay", settings.restart.longest_delay);
+    io("restart_refill", settings.restart.refill_after);
+    io("no_restart_on", settings.restart.final_codes, List{limits::max_final_codes, exit_code});
+}
+
+template <class Io>
+void fields(Io& io, Like<Io, WorkerEnd>& end) {
+    io("kind", end.kind);
+    io("value", end.value, Whole{std::numeric_limits<std::int32_t>::min(), biggest_int});
+    io("core_dumped", end.core_dumped);
+}
+
+template <class Io>
+void fields(Io& io, Like<Io, WorkerFailure>& failure) {
+    io("rank", failure.rank, any_count);
+    io("local_rank", failure.local_rank, worker_place);
+    io("pid", failure.pid, any_count);
+    io("end", failure.end);
+    io("is_consequence", failure.is_consequence);
+    io.optional("unix_time", failure.unix_time, unix_time);
+    io("message", failure.message, Text{});
+    io.optional("why", failure.why, Text{});
+    io.optional("error_file", failure.error_file, Text{});
+    io.optional("log_file", failure.log_file, Text{});
+    io("details", failure.details, Text{});
+    io.optional("own_words", failure.own_words);
+}
+
+template <class Io>
+void fields(Io& io, Like<Io, Consequence>& consequence) {
+    io("rank", consequence.rank, any_count);
+    io("local_rank", consequence.local_rank, worker_place);
+    io("pid", consequence.pid, any_count);
+    io("host", consequence.host, Name{});
+    io("end", consequence.end);
+}
+
+template <class Io>
+void fields(Io& io, Like<Io, Cause>& cause) {
+    io("kind", cause.kind);
+    io("host", cause.host, Name{});
+    io("round", cause.round, Whole{-1, biggest_int});
+    io("signal", cause.signal, signal_number);
+    io("reason", cause.reason, Text{});
+    io.optional("worker", cause.worker);
+}
+
+template <class Io>
+void fields(Io& io, Like<Io, Neighbour>& neighbour) {
+    io("nonce", neighbour.nonce);
+    io("addr", neighbour.addr, Name{});
+    io("peer_port", neighbour.peer_port, port);
+}
+
+// ---- agent to server ----------------------------------------------------------------------------
+
+template <>
+inline constexpr std::string_view type_name<Join> = "join";
+template <class Io>
+void fields(Io& io, Like<Io, Join>& join) {
+    io("run_id", join.run_id, not_empty);
+    io.optional("incarnation", join.incarnation, not_empty);
+    io("node", join.node);
+    io("nnodes", join.nodes);
+    io("nproc", join.nproc, worker_count);
+    io("role", join.role, Name{});
+    io.optional("node_rank", join.node_rank, node_place);
+    io("addr", join.addr, Name{});
+    io("socket_addr", join.socket_addr, Name{});
+    io("store_port", join.store_port, port);
+    io("peer_port", join.peer_port, port);
+    io("max_restarts", join.max_restarts, small_count);
+    io("settings", join.settings);
+}
+
+template <>
+inline constexpr std::string_view type_name<Assignment> = "assignment";
+template <class Io>
+void fields(Io& io, Like<Io, Assignment>& assignment) {
+    io("round", assignment.round, round_number);
+    io("restart_count", assignment.restart_count, small_count);
+    io("group_rank", assignment.group_rank, node_place);
+    io("group_world_size", assignment.group_world_size, node_count);
+    io("rank_base", assignment.rank_base, any_count);
+    io("world_size", assignment.world_size, Whole{1, biggest_int});
+    io("role_rank_base", assignment.role_rank_base, any_count);
+    io("role_world_size", assignment.role_world_size, Whole{1, biggest_int});
+    io("master_addr", assignment.master_addr, not_empty);
+    io("master_port", assignment.master_port, open_port);
+    io("neighbours", assignment.neighbours, List{most_neighbours});
+}
+
+template <>
+inline constexpr std::string_view type_name<Resume> = "resume";
+template <class Io>
+void fields(Io& io, Like<Io, Resume>& resume) {
+    io("join", resume.join);
+    io("incarnation", resume.incarnation, not_empty);
+    io.optional("assignment", resume.assignment);
+    io("spent", resume.spent, small_count);
+    io("state", resume.state);
+    io.optional("failure", resume.failure);
+    io.optional("age", resume.age);
+    io.optional("kind", resume.kind);
+    io("reached", resume.reached, Whole{0, node_count.most});
+}
+
+template <>
+inline constexpr std::string_view type_name<Ready> = "ready";
+template <class Io>
+void fields(Io& io, Like<Io, Ready>& ready) {
+    io("round", ready.round, round_number);
+    io("store_port", ready.store_port, open_port);
+    io("nproc", ready.nproc, worker_count);
+}
+
+template <>
+inline constexpr std::string_view type_name<Started> = "started";
+template <class Io>
+void fields(Io& io, Like<Io, Started>& started) {
+    io("round", started.round, round_number);
+    io("reached", started.reached, Whole{0, node_count.most});
+}
+
+template <>
+inline constexpr std::string_view type_name<Succeeded> = "succeeded";
+template <class Io>
+void fields(Io& io, Like<Io, Succeeded>& succeeded) {
+    io("round", succeeded.round, round_number);
+}
+
+template <>
+inline constexpr std::string_view type_name<Failed> = "failed";
+template <class Io>
+void fields(Io& io, Like<Io, Failed>& failed) {
+    io("round", failed.round, round_number);
+    io("age", failed.age);
+    io.optional("kind", failed.kind);
+    io("failure", failed.failure);
+}
+
+template <>
+inline constexpr std::string_view type_name<Heartbeat> = "heartbeat";
+template <class Io>
+void fields(Io& io, Like<Io, Heartbeat>& heartbeat) {
+    io("seq", heartbeat.seq);
+}
+
+template <>
+inline constexpr std::string_view type_name<NeighbourHeard> = "neighbour";
+template <class Io>
+void fields(Io& io, Like<Io, NeighbourHeard>& heard) {
+    io("node", heard.node);
+    io("round", heard.round, round_number);
+    io.optional("heard_ago", heard.heard_ago);
+    io("disowned", heard.is_disowned);
+}
+
+template <>
+inline constexpr std::string_view type_name<Leave> = "leave";
+template <class Io>
+void fields(Io& io, Like<Io, Leave>& leave) {
+    io("reason", leave.reason, Text{});
+    io("signal", leave.signal, signal_number);
+}
+
+// ---- server to agent ----------------------------------------------------------------------------
+
+template <>
+inline constexpr std::string_view type_name<Hello> = "hello";
+template <class Io>
+void fields(Io& io, Like<Io, Hello>& hello) {
+    io("versions", hello.versions, List{most_versions, any_count});
+    io("server", hello.server, Name{});
+}
+
+template <>
+inline constexpr std::string_view type_name<Welcome> = "welcome";
+template <class Io>
+void fields(Io& io, Like<Io, Welcome>& welcome) {
+    io("incarnation", welcome.incarnation, not_empty);
+    io("lease", welcome.lease);
+    io("hosted", welcome.hosted);
+}
+
+template <>
+inline constexpr std::string_view type_name<Refused> = "refused";
+template <class Io>
+void fields(Io& io, Like<Io, Refused>& refused) {
+    io("reason", refused.reason, Text{});
+    io.optional("retry", refused.retry);
+}
+
+template <>
+inline constexpr std::string_view type_name<Resumed> = "resumed";
+template <class Io>
+void fields(Io&, Like<Io, Resumed>&) {}
+
+template <>
+inline constexpr std::string_view type_name<Lost> = "lost";
+template <class Io>
+void fields(Io& io, Like<Io, Lost>& lost) {
+    io("reason", lost.reason, Text{});
+}
+
+template <>
+inline constexpr std::string_view type_name<Stop> = "stop";
+template <class Io>
+void fields(Io& io, Like<Io, Stop>& stop) {
+    io("round", stop.round, round_number);
+    io("reason", stop.reason, Text{});
+    io("how", stop.how, Whole{1, signal_number.most});
+    io("grace", stop.grace);
+    io("first_cause", stop.first_cause);
+}
+
+template <>
+inline constexpr std::string_view type_name<Standby> = "standby";
+template <class Io>
+void fields(Io& io, Like<Io, Standby>& standby) {
+    io("reason", standby.reason, Text{});
+}
+
+template <>
+inline constexpr std::string_view type_name<HeartbeatAck> = "heartbeat_ack";
+template <class Io>
+void fields(Io& io, Like<Io, HeartbeatAck>& ack) {
+    io("seq", ack.seq);
+}
+
+template <>
+inline constexpr std::string_view type_name<Ask> = "ask";
+template <class Io>
+void fields(Io& io, Like<Io, Ask>& ask) {
+    io("node", ask.node);
+    io("round", ask.round, round_number);
+    io("disowns", ask.disowns);
+}
+
+template <>
+inline constexpr std::string_view type_name<JobResult> = "result";
+template <class Io>
+void fields(Io& io, Like<Io, JobResult>& result) {
+    io("outcome", result.outcome);
+    io("exit_code", result.exit_code, exit_code);
+    io.optional("first_cause", result.first_cause);
+    io.optional("consequences", result.consequences, List{limits::max_reported_failures});
+}
+
+template <>
+inline constexpr std::string_view type_name<ProtocolError> = "error";
+template <class Io>
+void fields(Io& io, Like<Io, ProtocolError>& error) {
+    io("reason", error.reason, Text{});
+}
+
+}  // namespace ddprun::control

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/coordinator/connections.hpp"
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/machine.hpp"
+#include "rendezvous/coordinator/draining.hpp"
+#include "rendezvous/coordinator/recovering.hpp"
+#include "rendezvous/coordinator/reports.hpp"
+#include "rendezvous/coordinator/running.hpp"
+#include "rendezvous/coordinator/standby.hpp"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun::coordinator {
+namespace connections {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A node that joins while the job ends is asked to retry after this: the next job of this id is
+/// about to begin.
+constexpr Duration retry_while_ending = 1s;
+
+bool is_behind_proxy(const Member& member) {
+    return !member.join.socket_addr.empty() &&
+           member.join.socket_addr != member.connection.peer_socket;
+}
+
+void welcome(const JobStep& step, const Member& member) {
+    const auto& job = step.job;
+    control::Welcome welcome;
+    welcome.incarnation = job.identity.incarnation;
+    welcome.lease = job.has_lease() ? job.lease() : Duration{};
+    welcome.hosted = job.identity.is_hosted;
+    step.send(member, std::move(welcome));
+}
+
+void stand_by(const JobStep& step, const Member& member) {
+    step.send(member, control::Standby{standby_reason(step.job, member)});
+}
+
+/// A message on a connection that the node has replaced by a newer one, delivered late.
+void close_outdated(JobStep& step, ConnectionId connection) {
+    ++step.job.stale_count;
+    step.out.push_back(Close{connection, "the node has a newer connection"});
+}
+
+void attach(JobStep& step, Member& member, const Connected& connection) {
+    if (member.is_connected && member.connection.connection != connection.connection)
+        step.out.push_back(Close{member.connection.connection, "replaced by a newer connection"});
+    member.connection = connection;
+    member.is_connected = true;
+    feed_silence(step, Silence::Attached{member.nonce()});
+}
+
+/// With fixed places a node brings its own place, which no other member may have.
+std::optional<control::Refused> objection_to_place(JobStep& step, const control::Join& join) {
+    auto& job = step.job;
+    if (!job.terms.settings.is_static) return std::nullopt;
+    const auto wrong = [](std::string reason) {
+        return control::Refused{std::move(reason), std::nullopt};
+    };
+    if (!join.node_rank || *join.node_rank >= job.terms.nodes.max)
+        return wrong(
+            "with static rendezvous each node needs --node-rank, 0 to " +
+            std::to_string(job.terms.nodes.max - 1));
+    for (auto* member : job.members.by_arrival()) {
+        if (member->join.node_rank != join.node_rank) continue;
+        // A node that still asks does so every second.
+        auto& since = member->contested_at;
+        if (!since || step.now >= *since + limits::suspect_after) since = step.now;
+        const auto taken = "node rank " + std::to_string(*join.node_rank) + " of job '" +
+                           job.identity.run_id + "' is taken by " + member->name() +
+                           ", and asked for by " + join.node.host + " (pid " +
+                           std::to_string(join.node.pid) + ")";
+        // A member that has been silent since may be lost, and this its replacement.
+        const bool may_go =
+            !job.silence.is_heard_since(member->nonce(), *since, step.now) || member->is_leaving();
+        if (may_go) return control::Refused{taken, retry_while_ending};
+        return wrong(taken + "; give each node a --node-rank of its own");
+    }
+    return std::nullopt;
+}
+
+std::optional<control::Refused> objection_to_join(JobStep& step, const control::Join& join) {
+    auto& job = step.job;
+    if (job.causes.cancel || job.is<Over>())
+        return control::Refused{
+            "job '" + job.identity.run_id + "' is ending: " + job.said.reason, retry_while_ending};
+    if (const auto why = disagreement(job.terms, join); !why.empty())
+        return control::Refused{
+            "job '" + job.identity.run_id + "': " + why + "; all nodes must be started alike",
+            std::nullopt};
+    return objection_to_place(step, join);
+}
+
+void admit(JobStep& step, NodeJoined joined, Reach reach) {
+    auto& job = step.job;
+    auto& member = add_member(
+        step,
+        std::move(joined.connection),
+        std::move(joined.join),
+        std::move(reach),
+        Member::State::ready);
+    welcome(step, member);
+    hold_back(step, member);
+    if (job.is<Running>()) return consider_late_node(step, member);
+    if (!job.is<Forming>()) return stand_by(step, member);
+    if (member.hold) stand_by(step, member);
+    if (!job.round && !job.identity.previous_end.empty())
+        step.send(
+            member,
+            control::Standby{
+                "a new job begins; the one before it under this id " + job.identity.previous_end});
+}
+
+/// The store of the round, which all members use, is closed; no worker of this node ever ran.
+void lose_store(JobStep& step, Member& member) {
+    member.become(Member::State::ready);
+    depart(
+        step,
+        member,
+        node_cause(
+            step.job,
+            control::Cause::Kind::node_lost,
+            member,
+            "node " + member.name() + " joined again with another store"));
+    stand_by(step, member);
+}
+
+/// The answer to its first join did not reach the node, so the node has done nothing in this job.
+void rejoin(JobStep& step, Member& member, const NodeJoined& joined) {
+    auto& job = step.job;
+    attach(step, member, joined.connection);
+    member.join.store_port = joined.join.store_port;
+    member.join.socket_addr = joined.join.socket_addr;
+    welcome(step, member);
+    const bool has_new_store = member.group_rank && *member.group_rank == 0 &&
+                               job.round->place_of(member).store_port != joined.join.store_port;
+    if (job.is<Forming>()) return;
+    if (const auto* over = std::get_if<Over>(&job.state)) return step.send(member, over->result);
+    if (job.is<Draining>()) {
+        if (has_new_store)
+            member.become(Member::State::ready);
+        else if (member.group_rank)
+            stop_unassigned(step, member);
+        if (member.state == Member::State::ready) stand_by(step, member);
+        return;
+    }
+    if (!member.group_rank) return stand_by(step, member);
+    if (has_new_store || job.is<Recovering>()) return lose_store(step, member);
+    step.send(member, job.round->assignment_for(member));
+}
+
+void take_up_outside(JobStep& step, Member& member, const control::Resume& resume) {
+    const auto& job = step.job;
+    step.send(member, control::Resumed{});
+    if (resume.state == control::NodeState::ready) {
+        member.become(Member::State::ready);
+        if (!job.is<Forming>()) stand_by(step, member);
+        return;
+    }
+    member.become(Member::State::out);
+    if (!resume.assignment) return;
+    control::Cause cause;
+    cause.kind = control::Cause::Kind::node_lost;
+    cause.round = resume.assignment->round;
+    cause.reason = "round " + std::to_string(cause.round) + " went on without this node";
+    step.send(member, control::Stop{cause.round, cause.reason, cause, SIGKILL, {}});
+}
+
+void lose(JobStep& step, Member& member, const std::string& how) {
+    auto& job = step.job;
+    auto cause = node_cause(
+        job,
+        control::Cause::Kind::node_lost,
+        member,
+        "node " + member.name() + " was lost: " + how);
+    if (member.is_connected) {
+        if (!job.is<Over>()) step.send(member, control::Lost{cause.reason});
+        step.out.push_back(Close{member.connection.connection, cause.reason});
+        member.is_connected = false;
+    }
+    if (member.group_rank) job.holds.hosts.note_gone(member.host(), job.round->number, step.now);
+    // It gets no `Stop`.
+    member.become(Member::State::out);
+    if (!member.is_leaving()) depart(step, member, std::move(cause));
+    remove(step, member);
+}
+
+void take_up_in_round(JobStep& step, Member& member, const control::Resume& resume) {
+    auto& job = step.job;
+    const int current = job.round->number;
+    const int reported = resume.assignment ? resume.assignment->round : -1;
+    const bool is_ready = resume.state == control::NodeState::ready;
+    if (reported > current || (reported < current && !is_ready))
+        return lose(step, member, "it came back acting in another round");
+
+    step.send(member, control::Resumed{});
+    if (reported < current) {
+        // Its assignment to this round was lost with the connection.
+        if (!job.is<Running>()) return stop_unassigned(step, member);
+        return step.send(member, job.round->assignment_for(member));
+    }
+    if (job.is<Running>())
+        step.send(member, job.round->assignment_for(member));
+    else if (member.state == Member::State::stopping && !is_ready)
+        stop_member(step, member);
+    if (resume.failure) on_failed(step, member, failed_of(resume));
+    switch (resume.state) {
+        case control::NodeState::starting: break;
+        case control::NodeState::running:
+            on_started(step, member, {reported, resume.reached});
+            break;
+        // The reason is in the failure, leave or ready that follows.
+        case control::NodeState::stopping: break;
+        case control::NodeState::ready:
+            on_ready(step, member, {reported, member.join.store_port, member.join.nproc});
+            break;
+        case control::NodeState::succeeded: on_succeeded(step, member, reported); break;
+    }
+}
+
+void take_up(JobStep& step, Member& member, const control::Resume& resume) {
+    const auto& job = step.job;
+    if (const auto* over = std::get_if<Over>(&job.state)) {
+        step.send(member, control::Resumed{});
+        return step.send(member, over->result);
+    }
+    if (job.is<Recovering>()) return recover(step, member, resume);
+    const bool has_place = member.group_rank && job.has_current_round();
+    if (has_place) return take_up_in_round(step, member, resume);
+    take_up_outside(step, member, resume);
+}
+
+/// A node resumes that is no member, or no longer.
+void turn_away(JobStep& step, ConnectionId connection) {
+    if (const auto* over = std::get_if<Over>(&step.job.state)) {
+        step.out.push_back(Send{connection, control::Resumed{}});
+        step.out.push_back(Send{connection, over->result});
+        return;
+    }
+    step.out.push_back(Send{connection, control::Lost{"the job went on without this node"}});
+    step.out.push_back(Close{connection, "resumed after it was lost"});
+}
+
+}  // namespace
+}  // namespace connections
+
+void on_joined(JobStep& step, NodeJoined joined) {
+    using namespace connections;
+    auto& job = step.job;
+    const auto connection = joined.connection.connection;
+    if (auto* member = job.members.find(joined.join.node.nonce)) {
+        if (connection < member->connection.connection) return close_outdated(step, connection);
+        return rejoin(step, *member, joined);
+    }
+    if (auto objection = objection_to_join(step, joined.join))
+        return step.refuse(connection, std::move(objection->reason), objection->retry);
+    auto reach = reach_of(joined.join, joined.connection);
+    if (!reach) return step.refuse(connection, reach.error().context, std::nullopt);
+    if (job.members.size() >= static_cast<std::size_t>(limits::max_nodes_per_job))
+        return step.refuse(connection, "too many nodes", std::nullopt);
+    admit(step, std::move(joined), std::move(*reach));
+}
+
+void on_resumed(JobStep& step, NodeResumed resumed) {
+    using namespace connections;
+    auto& job = step.job;
+    const auto& resume = resumed.resume;
+    const auto connection = resumed.connection.connection;
+    auto* member = job.members.find(resume.join.node.nonce);
+    if (member == nullptr && job.is<Recovering>()) {
+        member = take_in(step, resumed);
+        if (member == nullptr) return;
+    }
+    if (member == nullptr) return turn_away(step, connection);
+    if (connection < member->connection.connection) return close_outdated(step, connection);
+    attach(step, *member, resumed.connection);
+    auto reach = reach_of(resume.join, resumed.connection);
+    if (reach) member->reach = std::move(*reach);
+    member->join.socket_addr = resume.join.socket_addr;
+    member->join.peer_port = resume.join.peer_port;
+    if (resume.state == control::NodeState::ready) member->join.store_port = resume.join.store_port;
+    take_up(step, *member, resume);
+}
+
+void on_dropped(JobStep& step, Member& member) {
+    auto& job = step.job;
+    member.is_connected = false;
+    // It has the result, or has announced that it leaves: the end of its connection is its last
+    // event.
+    if (job.is<Over>() || member.is_leaving()) {
+        if (job.is<Recovering>() && member.group_rank) job.round->place_of(member).is_gone = true;
+        return remove(step, member);
+    }
+    feed_silence(step, Silence::Dropped{member.nonce(), connections::is_behind_proxy(member)});
+}
+
+Member& add_member(
+    JobStep& step, Connected connection, control::Join join, Reach reach, Member::State state) {
+    Member newcomer;
+    newcomer.join = std::move(join);
+    newcomer.connection = std::move(connection);
+    newcomer.reach = std::move(reach);
+    newcomer.state = state;
+    newcomer.came_at = step.now;
+    auto& member = step.job.members.add(std::move(newcomer));
+    feed_silence(step, Silence::Appeared{member.nonce(), member.name()});
+    return member;
+}
+
+void depart(JobStep& step, const Member& member, control::Cause cause) {
+    auto& job = step.job;
+    const bool is_in_round = member.group_rank.has_value();
+    const int signal = cause.signal != 0 ? cause.signal : SIGTERM;
+    if (job.is<Over>()) return;
+    if (job.is<Forming>()) {
+        step.note(cause.reason);
+        job.causes.last = std::move(cause);
+        return;
+    }
+    if (!is_in_round) {
+        if (job.is<Running>()) step.note(cause.reason);
+        return;
+    }
+    if (!job.round->needs(member)) {
+        if (job.is<Running>()) job.round->place_of(member).is_gone = true;
+        return;
+    }
+    auto* draining = job.drain();
+    if (draining && draining->departure) return;
+    if (job.is<Draining>()) step.note(cause.reason);
+    if (!draining) draining = &drain(step, cause, signal);
+    draining->departure = std::move(cause);
+}
+
+void remove(JobStep& step, Member& member) {
+    feed_silence(step, Silence::Removed{member.nonce()});
+    step.job.members.remove(Nonce{member.nonce()});
+}
+
+control::Cause node_cause(
+    const JobData& job, control::Cause::Kind kind, const Member& member, std::string reason) {
+    control::Cause cause;
+    cause.kind = kind;
+    cause.reason = std::move(reason);
+    cause.host = member.host();
+    cause.round = job.round ? job.round->number : -1;
+    return cause;
+}
+
+void restart_clocks(JobStep& step) {
+    auto& job = step.job;
+    feed_silence(step, Silence::WokenLate{});
+    if (auto* recovering = std::get_if<Recovering>(&job.state))
+        recovering->ends_at = step.now + job.lease();
+    if (auto* forming = std::get_if<Forming>(&job.state)) {
+        // Nodes that came meanwhile are heard first.
+        const auto soon = step.now + limits::reconnect_grace;
+        forming->join_ends = std::max(forming->join_ends, soon);
+        if (forming->last_call_ends)
+            forming->last_call_ends = std::max(*forming->last_call_ends, soon);
+    }
+    for (auto* member : job.members.by_arrival())
+        if (member->ready_by) member->ready_by = job.ready_by(step.now);
+}
+
+void feed_silence(JobStep& step, Silence::Event event) {
+    auto& job = step.job;
+    std::vector<Silence::Effect> effects;
+    job.silence.handle(std::move(event), step.now, effects);
+    for (auto& effect : effects)
+        std::visit(
+            Overloaded{
+                [&](const Silence::Lost& lost) {
+                    connections::lose(step, *job.members.find(lost.nonce), lost.how);
+                },
+                [&](const Silence::Ask& ask) {
+                    step.send(*job.members.find(ask.witness), ask.question);
+                },
+                [&](Silence::Noted& noted) { step.note(std::move(noted.text)); },
+                [&](Silence::Stale) { ++job.stale_count; },
+            },
+            effect);
+}
+
+}  // namespace ddprun::coordinator

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/coordinator/ending.hpp"
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/text.hpp"
+#include "rendezvous/control/text.hpp"
+#include "rendezvous/coordinator/connections.hpp"
+#include "rendezvous/coordinator/forming.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun::coordinator {
+namespace ending {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// At least this long a node may come back for the result.
+constexpr Duration shortest_memory = 30s;
+
+/// The last round's secondary failures, for a report that is the same on every node.
+std::vector<control::Consequence> other_failures(
+    const JobData& job, const std::optional<control::Cause>& first) {
+    std::vector<const NodeFailure*> others;
+    if (const auto* draining = job.drain())
+        for (const auto& failure : draining->failures)
+            if (failure.cause.worker && failure.cause.kind == control::Cause::Kind::worker_failed)
+                others.push_back(&failure);
+    std::stable_sort(others.begin(), others.end(), [](const NodeFailure* a, const NodeFailure* b) {
+        return a->at < b->at;
+    });
+    std::vector<control::Consequence> reported;
+    for (const auto* failure : others) {
+        if (reported.size() == limits::max_reported_failures) break;
+        const auto& worker = *failure->cause.worker;
+        if (first && first->worker && first->worker->rank == worker.rank) continue;
+        reported.push_back(
+            {worker.rank, worker.local_rank, worker.pid, worker.end, failure->cause.host});
+    }
+    return reported;
+}
+
+void end(
+    JobStep& step, control::Outcome outcome, std::optional<control::Cause> cause, int exit_code) {
+    auto& job = step.job;
+    require(!job.is<Over>(), "a job ends once");
+    Over over;
+    over.result = {outcome, std::move(cause), exit_code, {}};
+    over.result.consequences = other_failures(job, over.result.first_cause);
+    over.forget_at = step.now + std::max(job.lease(), shortest_memory);
+    const auto result = over.result;
+    const bool was_recovering = job.is<Recovering>();
+    step.enter(std::move(over));
+    if (was_recovering) restart_clocks(step);
+    job.holds.ends_at.reset();
+    feed_silence(step, Silence::Ended{});
+    step.say(
+        control::name_of(outcome),
+        result.first_cause ? result.first_cause->reason : "every node succeeded");
+    // A member that is cut off gets it when it resumes.
+    for (const auto* member : job.members.by_arrival())
+        step.send(*member, result);
+}
+
+void restart(JobStep& step, const control::Cause& cause) {
+    auto& job = step.job;
+    auto& budget = job.restarts.budget;
+    budget.spend();
+    auto why = "restart " + std::to_string(budget.used()) + " of " + std::to_string(budget.max());
+    const auto pause = job.restarts.delay.next(job.drain()->ran_for);
+    if (pause > Duration{}) why += " after a pause of " + seconds_text(pause);
+    why += ": " + cause.reason;
+    form(step, why, pause);
+    if (pause == Duration{}) return;
+    // Other nodes' screens would show nothing during a pause.
+    for (const auto* member : job.members.by_arrival())
+        if (!member->is_leaving()) step.send(*member, control::Standby{why});
+}
+
+}  // namespace
+}  // namespace ending
+
+void follow(JobStep& step, Verdict verdict) {
+    auto& job = step.job;
+    if (verdict.next == Verdict::Next::over)
+        return ending::end(step, verdict.outcome, std::move(verdict.cause), verdict.exit_code);
+    ++job.restarts.by_cause[verdict.cause.kind];
+    job.causes.last = verdict.cause;
+    if (verdict.next == Verdict::Next::restart) return ending::restart(step, verdict.cause);
+    if (verdict.cause.kind == control::Cause::Kind::node_lost) job.restarts.losses.add(step.now);
+    form(step, verdict.cause.reason);
+}
+
+void succeed(JobStep& step) {
+    ending::end(step, control::Outcome::succeeded, std::nullopt, 0);
+}
+
+}  // namespace ddprun::coordinator

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/coordinator/job_data.hpp"
+
+#include <string>
+
+/// The state `Forming`: when a round begins, and when too few nodes end the job.
+namespace ddprun::coordinator {
+
+/// Enters the state. `why` there is another round; no round begins before `pause` is over.
+void form(JobStep& step, std::string why, Duration pause = {});
+
+/// After each event while the job forms: begins a round, ends the job, or sets the reason to wait.
+void update_forming(JobStep& step);
+
+}  // namespace ddprun::coordinator

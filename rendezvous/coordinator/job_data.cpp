@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/coordinator/job_data.hpp"
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/machine.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun::coordinator {
+namespace job_data {
+namespace {
+
+bool has_lease(const control::Join& terms) {
+    return terms.nodes.max > 1 || terms.nodes.spares > 0;
+}
+
+Duration lease(const control::Join& terms) {
+    return std::max(terms.settings.lease, limits::shortest_lease);
+}
+
+std::optional<Duration> lease_if_any(const control::Join& terms) {
+    return has_lease(terms) ? std::optional{lease(terms)} : std::nullopt;
+}
+
+}  // namespace
+}  // namespace job_data
+
+std::string_view state_name(std::size_t index) {
+    static constexpr std::array<std::string_view, std::variant_size_v<JobState>> names{
+        "forming", "running", "draining", "recovering", "over"};
+    return names.at(index);
+}
+
+JobData::JobData(
+    JobIdentity its_identity, const control::Join& first, JobState first_state, Instant now)
+    : identity(std::move(its_identity)),
+      terms(first),
+      state(std::move(first_state)),
+      silence(job_data::lease_if_any(first)),
+      restarts{
+          RestartBudget{first.max_restarts},
+          RestartDelay{first.settings.restart},
+          LossRecord{first.settings.max_losses},
+          {}},
+      phases{{}, now} {}
+
+Draining* JobData::drain() {
+    if (auto* draining = std::get_if<Draining>(&state)) return draining;
+    auto* recovering = std::get_if<Recovering>(&state);
+    return recovering && recovering->drain ? &*recovering->drain : nullptr;
+}
+
+const Draining* JobData::drain() const {
+    return const_cast<JobData*>(this)->drain();
+}
+
+bool JobData::has_current_round() const {
+    return is<Running>() || is<Draining>() || (is<Recovering>() && round);
+}
+
+bool JobData::is_round_going_on() const {
+    return has_current_round() && !drain();
+}
+
+bool JobData::is_empty() const {
+    const bool is_kept = naming == Naming::nameless || naming == Naming::renamed;
+    return is_young() && members.size() == 0 && !is_kept;
+}
+
+Duration JobData::lease() const {
+    return job_data::lease(terms);
+}
+
+Instant JobData::ready_by(Instant now) const {
+    return now + terms.settings.grace + limits::drain_margin;
+}
+
+void JobStep::enter(JobState next) {
+    job.phases.spent.at(job.state.index()) += now - job.phases.entered_at;
+    job.phases.entered_at = now;
+    job.state = std::move(next);
+}
+
+void JobStep::send(const Member& member, control::ServerMessage message) const {
+    if (member.is_connected) out.push_back(Send{member.connection.connection, std::move(message)});
+}
+
+void JobStep::refuse(
+    ConnectionId connection, std::string reason, std::optional<Duration> retry) const {
+    out.push_back(Send{connection, control::Refused{reason, retry}});
+    out.push_back(Close{connection, "refused: " + reason});
+}
+
+void JobStep::say(std::string_view state, std::string reason) const {
+    if (state == job.said.state && reason == job.said.reason) return;
+    job.said = {std::string{state}, reason};
+    out.push_back(Changed{job.identity.run_id, job.said.state, std::move(reason)});
+}
+
+void JobStep::note(std::string text) const {
+    out.push_back(Changed{job.identity.run_id, job.said.state, std::move(text)});
+}
+
+std::string counted(std::size_t count, const char* one) {
+    return std::to_string(count) + " " + one + (count == 1 ? "" : "s");
+}
+
+}  // namespace ddprun::coordinator

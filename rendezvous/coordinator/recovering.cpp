@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/coordinator/recovering.hpp"
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/text.hpp"
+#include "rendezvous/coordinator/draining.hpp"
+#include "rendezvous/coordinator/forming.hpp"
+#include "rendezvous/coordinator/reports.hpp"
+#include "rendezvous/coordinator/running.hpp"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun::coordinator {
+namespace recovering {
+namespace {
+
+constexpr std::size_t most_named = 8;
+
+std::vector<int> missing_places(const JobData& job) {
+    std::vector<int> missing;
+    if (!job.round) return missing;
+    for (std::size_t rank = 0; rank < job.round->places.size(); ++rank) {
+        const auto& place = job.round->places[rank];
+        const bool is_back = place.is_known && job.members.find(place.nonce) != nullptr;
+        if (!is_back && !place.is_gone) missing.push_back(static_cast<int>(rank));
+    }
+    return missing;
+}
+
+/// "group ranks 1, 5".
+std::string places_text(const std::vector<int>& ranks) {
+    std::string text = ranks.size() == 1 ? "group rank " : "group ranks ";
+    for (std::size_t i = 0; i < std::min(ranks.size(), most_named); ++i)
+        text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+    if (ranks.size() > most_named)
+        text += " and " + std::to_string(ranks.size() - most_named) + " more";
+    return text;
+}
+
+std::string reason(const JobData& job, Instant now) {
+    return "the server was started again: its nodes have " + seconds_text(job.lease()) +
+           " to come back" +
+           (job.drain() ? "; then the round ends: " + verdict_so_far(job, now).cause.reason
+                        : std::string{});
+}
+
+std::string outdated_text(int reported, int current) {
+    return "it came back with round " + std::to_string(reported) + ", and the job is in round " +
+           std::to_string(current);
+}
+
+/// The member belongs to something that is over: its workers are killed.
+void reject(JobStep& step, Member& member, const std::string& why) {
+    const auto reason = "node " + member.name() + " is not taken back: " + why;
+    step.note(reason);
+    if (member.is_connected) {
+        step.send(member, control::Lost{why});
+        step.out.push_back(Close{member.connection.connection, reason});
+    }
+    remove(step, member);
+}
+
+/// The highest reported round is the current one. A round that the server had begun after it may
+/// have reached no member that comes back: its number is not used again.
+void adopt_round(JobStep& step, const Member& reporter, const control::Assignment& assignment) {
+    auto& job = step.job;
+    std::vector<Member*> older;
+    for (auto* member : job.members.by_arrival())
+        if (member->group_rank) older.push_back(member);
+    for (auto* member : older) {
+        member->group_rank.reset();
+        // A member that reports the newer round itself, or is ready, has left the older one.
+        if (member->state == Member::State::ready || member == &reporter) continue;
+        reject(step, *member, outdated_text(job.round->number, assignment.round));
+    }
+    job.round = recovered_round(assignment, step.now);
+    job.next_round = assignment.round + 2;
+    auto& recovering = std::get<Recovering>(job.state);
+    recovering = Recovering{recovering.ends_at, false, false, {}, std::nullopt};
+}
+
+/// False if it cannot have had this place.
+bool give_back_place(JobStep& step, Member& member, const control::Assignment& assignment) {
+    auto& job = step.job;
+    if (member.group_rank) return *member.group_rank == assignment.group_rank;
+    if (!job.round->put_back(member, assignment)) return false;
+    auto& recovering = std::get<Recovering>(job.state);
+    recovering.neighbours[assignment.group_rank] = assignment.neighbours;
+    member.group_rank = assignment.group_rank;
+    member.become(Member::State::starting);
+    return true;
+}
+
+void take_back_outside(JobStep& step, Member& member, const control::Resume& resume) {
+    if (resume.state != control::NodeState::ready) {
+        const auto& assignment = resume.assignment;
+        return reject(
+            step,
+            member,
+            assignment ? outdated_text(assignment->round, step.job.round->number)
+                       : "it reports no round");
+    }
+    step.send(member, control::Resumed{});
+    member.become(Member::State::ready);
+    step.send(member, control::Standby{reason(step.job, step.now)});
+}
+
+control::Cause stop_was_begun(int round) {
+    control::Cause cause;
+    cause.kind = control::Cause::Kind::late_node;
+    cause.reason =
+        "round " + std::to_string(round) + " was being stopped when the server was started again";
+    cause.round = round;
+    return cause;
+}
+
+/// Requires: the member has its place back.
+void take_back_inside(JobStep& step, Member& member, const control::Resume& resume) {
+    auto& job = step.job;
+    const int reported = resume.assignment->round;
+    const bool is_free = resume.state == control::NodeState::ready;
+    const bool is_stopping = resume.state == control::NodeState::stopping;
+    const bool is_done = resume.state == control::NodeState::succeeded;
+    step.send(member, control::Resumed{});
+    // A member that is done has no workers: later rounds may have begun without it.
+    auto& recovering = std::get<Recovering>(job.state);
+    recovering.has_stopping |= is_stopping || is_done;
+    recovering.has_workers |= !is_free && !is_stopping && !is_done;
+    const bool was_stopping = !job.is_round_going_on();
+    if (resume.failure) on_failed(step, member, failed_of(resume));
+    if (is_free) member.become(Member::State::ready);
+    if ((is_free || is_stopping) && job.is_round_going_on())
+        drain(step, stop_was_begun(reported), SIGTERM);
+    // A job that was cancelled before this round was known is cancelled all the same.
+    const auto& cancel = job.causes.cancel;
+    if (cancel && job.is_round_going_on()) drain(step, *cancel, cancel->signal);
+    if (is_free) return;
+    if (job.is_round_going_on())
+        step.send(member, *resume.assignment);
+    else if (was_stopping)
+        stop_member(step, member);
+    if (resume.state == control::NodeState::running)
+        on_started(step, member, {reported, resume.reached});
+    if (is_done) on_succeeded(step, member, reported);
+}
+
+/// There has been no later round than the one that is known: a round begins when the workers of the
+/// one before are gone, but for those that could not be killed, and their nodes do not come back
+/// with all others.
+bool is_newest_round(const Recovering& recovering, const std::vector<int>& missing) {
+    return recovering.has_workers || (recovering.has_stopping && missing.empty());
+}
+
+/// The missing members may have got the result of the job long ago.
+bool is_abandoned(const JobData& job, const std::vector<int>& missing) {
+    if (missing.empty() || job.causes.cancel) return false;
+    const auto members = job.members.by_arrival();
+    return std::none_of(
+        members.begin(), members.end(), [](const Member* member) { return member->is_active(); });
+}
+
+/// The neighbours of each member were chosen by the server's predecessor.
+void set_neighbours(Round& round, const std::map<int, std::vector<control::Neighbour>>& reported) {
+    std::map<Nonce, std::size_t> rank_of;
+    for (std::size_t rank = 0; rank < round.places.size(); ++rank)
+        if (round.places[rank].is_known) rank_of[round.places[rank].nonce] = rank;
+    for (const auto& [rank, neighbours] : reported)
+        for (const auto& neighbour : neighbours)
+            if (const auto found = rank_of.find(neighbour.nonce); found != rank_of.end())
+                round.places[static_cast<std::size_t>(rank)].neighbours.push_back(found->second);
+}
+
+void lose_missing(JobStep& step, const std::vector<int>& missing) {
+    auto& job = step.job;
+    control::Cause cause;
+    cause.kind = control::Cause::Kind::node_lost;
+    cause.round = job.round->number;
+    cause.reason = places_text(missing) + " of round " + std::to_string(cause.round) +
+                   " did not come back after the server was started again";
+    auto* draining = job.drain();
+    if (!draining) draining = &drain(step, cause, SIGTERM);
+    if (!draining->departure) draining->departure = std::move(cause);
+}
+
+/// The round cannot be recovered, and its members begin another.
+void form_anew(JobStep& step) {
+    auto& job = step.job;
+    const auto* draining = job.drain();
+    if (draining && !job.causes.last)
+        job.causes.last = draining->departure.value_or(draining->stop.first_cause);
+    form(step, "the server was started again");
+    restart_clocks(step);
+}
+
+void finish(JobStep& step) {
+    auto& job = step.job;
+    const auto missing = missing_places(job);
+    auto& recovering = std::get<Recovering>(job.state);
+    if (!is_newest_round(recovering, missing)) job.naming = Naming::outdated;
+    if (!job.round || is_abandoned(job, missing)) return form_anew(step);
+    set_neighbours(*job.round, recovering.neighbours);
+    report_round(step);
+    if (auto draining = std::move(recovering.drain)) {
+        step.enter(std::move(*draining));
+        step.say("draining", verdict_so_far(job, step.now).cause.reason);
+    } else {
+        resume_round(step);
+        if (missing.empty())
+            step.say(
+                "running",
+                "round " + std::to_string(job.round->number) +
+                    " goes on: the server was started again, no worker was disturbed");
+    }
+    // Everything that happened meanwhile counts from here.
+    restart_clocks(step);
+    if (!missing.empty()) lose_missing(step, missing);
+    if (job.is<Draining>()) {
+        if (job.has_lease()) put_out_the_stuck(step);
+        return;
+    }
+    for (const auto* member : job.members.standbys())
+        if (member->is_candidate()) consider_late_node(step, *member);
+}
+
+}  // namespace
+}  // namespace recovering
+
+Member* take_in(JobStep& step, const NodeResumed& resumed) {
+    auto& job = step.job;
+    const auto connection = resumed.connection.connection;
+    const auto& join = resumed.resume.join;
+    auto why = disagreement(job.terms, join);
+    auto reach = reach_of(join, resumed.connection);
+    if (why.empty() && !reach) why = reach.error().context;
+    if (why.empty() && job.members.size() >= static_cast<std::size_t>(limits::max_nodes_per_job))
+        why = "too many nodes";
+    if (!why.empty()) {
+        step.out.push_back(
+            Send{connection, control::Lost{"job '" + job.identity.run_id + "': " + why}});
+        step.out.push_back(Close{connection, "resumed another job: " + why});
+        return nullptr;
+    }
+    return &add_member(step, resumed.connection, join, std::move(*reach), Member::State::out);
+}
+
+void recover(JobStep& step, Member& member, const control::Resume& resume) {
+    using namespace recovering;
+    auto& job = step.job;
+    const auto& assignment = resume.assignment;
+    job.restarts.budget.restore(resume.spent, assignment ? assignment->restart_count : 0);
+    if (assignment && assignment->round > limits::last_round)
+        return reject(step, member, "there is no such round");
+    if (assignment && (!job.round || assignment->round > job.round->number))
+        adopt_round(step, member, *assignment);
+    if (!assignment || assignment->round < job.round->number)
+        return take_back_outside(step, member, resume);
+    if (!give_back_place(step, member, *assignment))
+        return reject(step, member, "what it reports of its round contradicts the others");
+    take_back_inside(step, member, resume);
+}
+
+void update_recovering(JobStep& step) {
+    using namespace recovering;
+    auto& job = step.job;
+    if (job.causes.cancel && !job.round) return end_round(step);
+    const bool is_complete = job.round && missing_places(job).empty();
+    if (is_complete || step.now >= std::get<Recovering>(job.state).ends_at) return finish(step);
+    step.say("recovering", reason(job, step.now));
+}
+
+/// No member came back with workers. Then there may have been later rounds than the one that is
+/// known, of nodes that do not come back, begun by this server's predecessor or by those before it:
+/// no number is sure to be unused. The restarts that were spent stay spent: the job is the same.
+void start_new_incarnation(JobStep& step) {
+    auto& job = step.job;
+    job.naming = Naming::nameless;
+    job.round.reset();
+    job.next_round = 0;
+    reject_all(
+        step,
+        "no node came back to job '" + job.identity.run_id +
+            "' with workers: it starts another incarnation");
+    job.causes.left.reset();
+}
+
+void reject_all(JobStep& step, const std::string& reason) {
+    for (auto* member : step.job.members.by_arrival())
+        recovering::reject(step, *member, reason);
+}
+
+std::string recovery_progress(const JobData& job, Instant now) {
+    using namespace recovering;
+    auto text = reason(job, now);
+    if (job.round) {
+        const auto missing = missing_places(job);
+        const auto size = job.round->places.size();
+        text += "; " + std::to_string(size - missing.size()) + " of " + std::to_string(size) +
+                " of round " + std::to_string(job.round->number) + " are back";
+        if (!missing.empty()) text += ", waiting for " + places_text(missing);
+    }
+    const auto left = std::max(Duration{}, std::get<Recovering>(job.state).ends_at - now);
+    return text + " (" +
+           std::to_string(std::chrono::duration_cast<std::chrono::seconds>(left).count()) +
+           " s left)";
+}
+
+}  // namespace ddprun::coordinator

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/coordinator/reports.hpp"
+
+#include "rendezvous/base/machine.hpp"
+#include "rendezvous/control/text.hpp"
+#include "rendezvous/coordinator/connections.hpp"
+#include "rendezvous/coordinator/draining.hpp"
+#include "rendezvous/coordinator/ending.hpp"
+#include "rendezvous/coordinator/running.hpp"
+
+#include <signal.h>
+
+#include <utility>
+
+namespace ddprun::coordinator {
+namespace reports {
+namespace {
+
+bool is_of_current_round(const JobData& job, const Member& member, int round) {
+    return job.has_current_round() && member.group_rank && round == job.round->number;
+}
+
+control::Cause cause_of(const Member& member, const control::Failed& failed) {
+    const auto& failure = failed.failure;
+    control::Cause cause;
+    cause.host = member.host();
+    cause.round = failed.round;
+    // No worker failed, and the failure's other fields describe none.
+    if (failed.kind == control::Cause::Kind::store_unreachable) {
+        cause.kind = control::Cause::Kind::store_unreachable;
+        cause.reason = "node " + member.name() + ": " + failure.message;
+        return cause;
+    }
+    const bool was_executed = failure.end.kind != control::WorkerEnd::Kind::not_executed;
+    cause.kind =
+        was_executed ? control::Cause::Kind::worker_failed : control::Cause::Kind::not_executable;
+    const auto how = failure.message.empty() ? control::describe(failure.end) : failure.message;
+    cause.reason = "rank " + std::to_string(failure.rank) + " on " + member.host() + ": " + how;
+    cause.worker = failure;
+    return cause;
+}
+
+void on_leave(JobStep& step, Member& member, const control::Leave& leave) {
+    auto& job = step.job;
+    const bool is_new = !member.is_leaving();
+    if (is_new) member.leave_signal = leave.signal;
+    if (leave.signal == SIGINT)
+        return on_interrupted(step, {control::Cause::Kind::cancelled, leave.signal, leave.reason});
+    if (!is_new) {
+        ++job.stale_count;
+        return;
+    }
+    auto cause = node_cause(
+        job,
+        control::Cause::Kind::node_left,
+        member,
+        "node " + member.name() + " leaves: " + leave.reason);
+    cause.signal = leave.signal;
+    if (!job.causes.left) job.causes.left = cause;
+    if (member.group_rank) job.holds.hosts.note_gone(member.host(), job.round->number, step.now);
+    depart(step, member, std::move(cause));
+}
+
+/// A node outside of the running round may be in the next one.
+void on_standby_ready(JobStep& step, Member& member) {
+    const bool was_ready = member.state == Member::State::ready;
+    member.become(Member::State::ready);
+    if (!was_ready && member.is_candidate()) consider_late_node(step, member);
+}
+
+}  // namespace
+}  // namespace reports
+
+void on_message(JobStep& step, Member& member, control::AgentMessage message) {
+    using namespace reports;
+    auto& job = step.job;
+    std::visit(
+        Overloaded{
+            // The coordinator handles these two itself.
+            [&](const control::Join&) { ++job.stale_count; },
+            [&](const control::Resume&) { ++job.stale_count; },
+            [&](const control::Ready& ready) { on_ready(step, member, ready); },
+            [&](const control::Started& started) { on_started(step, member, started); },
+            [&](const control::Succeeded& succeeded) {
+                on_succeeded(step, member, succeeded.round);
+            },
+            [&](const control::Failed& failed) { on_failed(step, member, failed); },
+            [&](const control::Heartbeat& heartbeat) {
+                step.has_changed = false;
+                step.send(member, control::HeartbeatAck{heartbeat.seq});
+            },
+            [&](const control::NeighbourHeard& heard) {
+                step.has_changed = false;
+                feed_silence(step, Silence::Answered{member.nonce(), heard});
+            },
+            [&](const control::Leave& leave) { on_leave(step, member, leave); },
+        },
+        message);
+}
+
+void on_ready(JobStep& step, Member& member, const control::Ready& ready) {
+    auto& job = step.job;
+    member.join.store_port = ready.store_port;
+    member.join.nproc = ready.nproc;
+    const bool is_in_round = member.group_rank.has_value();
+    if (job.is<Running>() && !is_in_round) return reports::on_standby_ready(step, member);
+    if (!job.is_round_going_on() || !is_in_round) return member.become(Member::State::ready);
+    const bool has_workers =
+        member.state == Member::State::starting || member.state == Member::State::running;
+    if (!has_workers || ready.round < job.round->number) {
+        ++job.stale_count;
+        return;
+    }
+    // The node fenced itself, and the server had not noticed anything.
+    member.become(Member::State::ready);
+    depart(
+        step,
+        member,
+        node_cause(
+            job,
+            control::Cause::Kind::node_lost,
+            member,
+            "node " + member.name() + " stopped its workers on its own"));
+}
+
+void on_started(JobStep& step, Member& member, const control::Started& started) {
+    auto& job = step.job;
+    const bool is_meant =
+        job.is_round_going_on() && member.group_rank && started.round == job.round->number;
+    if (is_meant) feed_silence(step, Silence::Reached{member.nonce(), started.reached});
+    if (is_meant && member.state == Member::State::starting)
+        member.become(Member::State::running);
+    else if (!is_meant || member.state != Member::State::running)
+        ++job.stale_count;
+}
+
+void on_succeeded(JobStep& step, Member& member, int round) {
+    auto& job = step.job;
+    const bool is_meant = reports::is_of_current_round(job, member, round) && member.is_active() &&
+                          !job.round->place_of(member).has_succeeded;
+    if (!is_meant) {
+        ++job.stale_count;
+        return;
+    }
+    job.round->place_of(member).has_succeeded = true;
+    ++job.round->succeeded_count;
+    // While draining it stays a member whose `ready` is waited for.
+    if (job.is_round_going_on()) member.become(Member::State::succeeded);
+    const bool is_success = job.round->succeeded_count == job.round->places.size();
+    const bool has_failures = job.drain() && !job.drain()->failures.empty();
+    if (is_success && !job.causes.cancel && !has_failures) succeed(step);
+}
+
+void on_failed(JobStep& step, Member& member, const control::Failed& failed) {
+    auto& job = step.job;
+    const bool can_fail = member.is_active() && member.state != Member::State::succeeded;
+    const bool is_meant = reports::is_of_current_round(job, member, failed.round) && can_fail &&
+                          is_news(job, member, failed.failure);
+    if (!is_meant) {
+        ++job.stale_count;
+        return;
+    }
+    const auto cause = reports::cause_of(member, failed);
+    auto* draining = job.drain();
+    if (!draining) draining = &drain(step, cause, SIGTERM);
+    draining->failures.push_back({step.now - failed.age, cause, *member.group_rank});
+}
+
+control::Failed failed_of(const control::Resume& resume) {
+    const int round = resume.assignment ? resume.assignment->round : -1;
+    return {round, resume.age.value_or(Duration{}), *resume.failure, resume.kind};
+}
+
+void on_interrupted(JobStep& step, const JobInterrupted& interrupted) {
+    auto& job = step.job;
+    if (job.causes.cancel || job.is<Over>()) return;
+    control::Cause cause;
+    cause.kind = interrupted.kind;
+    cause.reason = interrupted.reason;
+    cause.signal = interrupted.signal;
+    cause.round = job.round ? job.round->number : -1;
+    job.causes.cancel = cause;
+    if (job.is<Forming>()) return end_round(step);
+    if (job.is_round_going_on()) {
+        drain(step, cause, interrupted.signal);
+        return;
+    }
+    // Every member is being stopped already; the verdict is what changes.
+    if (job.is<Draining>()) step.say("draining", cause.reason);
+}
+
+}  // namespace ddprun::coordinator

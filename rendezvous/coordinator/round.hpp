@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/ids.hpp"
+#include "rendezvous/base/time.hpp"
+#include "rendezvous/control/message.hpp"
+#include "rendezvous/coordinator/membership.hpp"
+#include "rendezvous/coordinator/reach.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ddprun::coordinator {
+
+/// A member's place in a round. It stays when the member is lost.
+struct Place {
+    Nonce nonce;
+    std::string host;
+    int nproc = 1;
+    int rank_base = 0;
+    std::string role;
+    int role_rank_base = 0;
+    int role_world_size = 0;
+    Reach reach;
+    std::uint16_t store_port = 0;
+    std::uint16_t peer_port = 0;
+    /// Group ranks of the members that are asked about this one when it is silent.
+    std::vector<std::size_t> neighbours;
+    /// Why the member has this group rank, from `rank_order`.
+    std::string reason;
+    /// False in a recovered round until its member has come back.
+    bool is_known = false;
+    bool has_succeeded = false;
+    /// Lost or left after it had succeeded: not missed.
+    bool is_gone = false;
+};
+
+/// Which member has which ranks: the current round, or the last one. A value; `Job` decides when
+/// there is another. Ranks are prefix sums over the places, per world and per role.
+struct Round {
+    int number = 0;
+    int world_size = 0;
+    int restart_count = 0;
+    std::vector<Place> places;  ///< by group rank
+    std::size_t succeeded_count = 0;
+    Instant began_at{};
+    /// Why the round before it ended; empty for the first one.
+    std::string because;
+    /// Rebuilt from what its members reported after the server was started again.
+    bool is_recovered = false;
+
+    /// Requires: `member` has a group rank.
+    Place& place_of(const Member& member) {
+        return places.at(static_cast<std::size_t>(member.group_rank.value()));
+    }
+    const Place& place_of(const Member& member) const {
+        return places.at(static_cast<std::size_t>(member.group_rank.value()));
+    }
+    /// The round cannot go on without this member.
+    bool needs(const Member& member) const;
+    /// What this member is to be sent; addresses are as seen from its connection.
+    control::Assignment assignment_for(const Member& member) const;
+    /// In a recovered round: gives the member the place of its assignment. False if the assignment
+    /// contradicts the round or the place is taken.
+    bool put_back(const Member& member, const control::Assignment& assignment);
+    /// "node1, node2 and 3 more".
+    std::string hosts_text() const;
+    /// What must hold of the ranks.
+    void check() const;
+
+    /// Puts a member's facts into a place: for `plan_round` and `put_back`, nowhere else.
+    void seat(std::size_t group_rank, const Member& member, int rank_base, int role_rank_base);
+};
+
+struct PlannedRound {
+    Round round;
+    /// About a node rank that several members requested; mostly empty.
+    std::string warning;
+};
+
+/// A round of these members: its places, ranks and neighbours. Number, restarts and times are the
+/// caller's to set.
+PlannedRound plan_round(const std::vector<Member*>& chosen);
+
+/// A round of which one member reports: its size, with no place filled yet.
+Round recovered_round(const control::Assignment& assignment, Instant now);
+
+}  // namespace ddprun::coordinator

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/coordinator/running.hpp"
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/text.hpp"
+#include "rendezvous/coordinator/connections.hpp"
+#include "rendezvous/coordinator/draining.hpp"
+#include "rendezvous/coordinator/standby.hpp"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun::coordinator {
+namespace running {
+namespace {
+
+Running state_of(const JobData& job, Instant now) {
+    Running running;
+    const auto refill_after = job.terms.settings.restart.refill_after;
+    if (job.restarts.budget.used() > 0 && refill_after > Duration{})
+        running.refill_at = now + refill_after;
+    return running;
+}
+
+/// Every other member has no place from here on.
+void place_members(JobData& job) {
+    for (auto* member : job.members.by_arrival())
+        member->group_rank.reset();
+    for (std::size_t rank = 0; rank < job.round->places.size(); ++rank) {
+        auto& member = *job.members.find(job.round->places[rank].nonce);
+        member.group_rank = static_cast<int>(rank);
+        member.hold.reset();
+        member.become(Member::State::starting);
+    }
+}
+
+/// The last time at which all members of the round had been heard; none while one is not.
+std::optional<Instant> all_heard_at(const JobStep& step) {
+    const auto& job = step.job;
+    auto earliest = step.now;
+    for (const auto& place : job.round->places) {
+        const bool is_member = std::as_const(job.members).find(place.nonce) != nullptr;
+        const bool is_heard = is_member && job.silence.is_heard(place.nonce, step.now);
+        if (is_member ? !is_heard : !place.is_gone) return std::nullopt;
+        if (is_member && job.has_lease())
+            earliest = std::min(earliest, job.silence.heard_at(place.nonce));
+    }
+    return earliest;
+}
+
+std::string surplus_reason(const JobData& job) {
+    return "job '" + job.identity.run_id + "' is complete with " +
+           counted(job.round->places.size(), "node") + " (" + job.round->hosts_text() +
+           "); for one more start all with --nnodes=" + std::to_string(job.terms.nodes.max + 1);
+}
+
+}  // namespace
+}  // namespace running
+
+void begin_round(
+    JobStep& step,
+    const std::vector<Member*>& chosen,
+    std::string because,
+    const std::string& why) {
+    auto& job = step.job;
+    auto [round, warning] = plan_round(chosen);
+    round.number = job.next_round++;
+    round.restart_count = job.restarts.budget.total();
+    round.began_at = step.now;
+    round.because = std::move(because);
+    job.round = std::move(round);
+    job.causes.left.reset();
+    running::place_members(job);
+    step.enter(running::state_of(job, step.now));
+    report_round(step);
+
+    auto reason = "round " + std::to_string(job.round->number) +
+                  " complete: " + counted(job.round->places.size(), "node") + ", " +
+                  counted(static_cast<std::size_t>(job.round->world_size), "worker") + " (" + why +
+                  ")";
+    if (!warning.empty()) reason += "; " + warning;
+    step.say("running", std::move(reason));
+    for (const auto& place : job.round->places) {
+        const auto& member = *job.members.find(place.nonce);
+        step.out.push_back(Ranked{
+            job.identity.run_id,
+            job.round->number,
+            *member.group_rank,
+            member.name(),
+            place.reason});
+        step.send(member, job.round->assignment_for(member));
+    }
+    for (const auto* member : job.members.standbys())
+        if (!member->is_leaving())
+            step.send(*member, control::Standby{standby_reason(job, *member)});
+}
+
+void resume_round(JobStep& step) {
+    auto& job = step.job;
+    step.enter(running::state_of(job, step.now));
+}
+
+void report_round(JobStep& step) {
+    const auto& round = *step.job.round;
+    std::vector<Silence::Seat> seats;
+    seats.reserve(round.places.size());
+    for (const auto& place : round.places)
+        seats.push_back(
+            {place.is_known ? std::optional{place.nonce} : std::nullopt,
+             place.host,
+             place.neighbours});
+    feed_silence(step, Silence::RoundBegan{round.number, std::move(seats), round.is_recovered});
+}
+
+void consider_late_node(JobStep& step, const Member& member) {
+    auto& job = step.job;
+    const bool restarts = job.has_room() &&
+                          job.terms.settings.late_nodes == control::LateNodes::restart &&
+                          !job.has_successes() && !member.hold;
+    if (restarts) {
+        auto& running = std::get<Running>(job.state);
+        if (!running.first_late_at) running.first_late_at = step.now;
+        running.admit_at = std::min(
+            step.now + limits::late_node_quiet, *running.first_late_at + limits::late_node_longest);
+    }
+    step.send(member, control::Standby{standby_reason(job, member)});
+}
+
+void admit_late_nodes_if_due(JobStep& step) {
+    auto& job = step.job;
+    auto* running = std::get_if<Running>(&job.state);
+    if (!running || !running->admit_at || step.now < *running->admit_at) return;
+    running->admit_at.reset();
+    running->first_late_at.reset();
+    std::vector<std::string> names;
+    for (const auto* member : job.members.standbys())
+        if (member->is_candidate() && !member->hold) names.push_back(member->name());
+    if (names.empty() || job.has_successes()) return;
+    control::Cause cause;
+    cause.kind = control::Cause::Kind::late_node;
+    cause.round = job.round->number;
+    cause.reason = "restart to let in " + names.front();
+    if (names.size() > 1) cause.reason += " and " + counted(names.size() - 1, "other node");
+    drain(step, cause, SIGTERM);
+}
+
+void refuse_surplus(JobStep& step) {
+    auto& job = step.job;
+    auto& check_at = std::get<Running>(job.state).surplus_check_at;
+    check_at.reset();
+    if (job.members.standby_count() == 0 || job.terms.nodes.keeps_spares()) return;
+    auto surplus = job.members.standbys();
+    std::erase_if(surplus, [](const Member* member) { return !member->is_candidate(); });
+    if (surplus.empty()) return;
+    const auto heard_at = running::all_heard_at(step);
+    for (auto* member : surplus) {
+        // It may replace a member that is gone, and whose loss is not known yet.
+        if (!heard_at || *heard_at < member->came_at) {
+            check_at = step.now + limits::silent_check_interval;
+            continue;
+        }
+        step.refuse(member->connection.connection, running::surplus_reason(job), std::nullopt);
+        remove(step, *member);
+    }
+}
+
+std::optional<Instant> next_deadline(const Running& running) {
+    return earliest(running.refill_at, earliest(running.admit_at, running.surplus_check_at));
+}
+
+void refill_budget_if_due(JobStep& step) {
+    auto& job = step.job;
+    auto* running = std::get_if<Running>(&job.state);
+    if (!running || !running->refill_at || step.now < *running->refill_at) return;
+    running->refill_at.reset();
+    auto& budget = job.restarts.budget;
+    budget.refill();
+    step.say(
+        "running",
+        "round " + std::to_string(job.round->number) + " has run for " +
+            seconds_text(job.terms.settings.restart.refill_after) +
+            ": the budget is full again (--max-restarts=" + std::to_string(budget.max()) + ")");
+}
+
+}  // namespace ddprun::coordinator

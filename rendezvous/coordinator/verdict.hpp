@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/time.hpp"
+#include "rendezvous/control/message.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+/// Why a round ended, and what follows. Pure: `/status`, the log and the result of the job read the
+/// same verdict.
+namespace ddprun::coordinator {
+
+/// A worker's failure, or a round's store that a node cannot reach.
+struct NodeFailure {
+    Instant at;
+    control::Cause cause;
+    int group_rank;
+
+    /// The worker reports that it ended because of another rank's failure.
+    bool is_secondary() const { return cause.worker && cause.worker->is_consequence; }
+};
+
+/// What is known of the end of a round. Pointers may be null; nothing is owned.
+struct RoundEnd {
+    /// The job was interrupted.
+    const control::Cause* cancel = nullptr;
+    /// The first member lost or left in this round.
+    const control::Cause* departure = nullptr;
+    /// The first `leave` since the round began, or since there is none.
+    const control::Cause* left = nullptr;
+    /// Some member stays.
+    bool has_staying = true;
+    std::span<const NodeFailure> failures = {};
+    /// What `Stop` named as its cause. It decides when nothing above applies: the server ended the
+    /// round to admit a late node, or the round was being stopped when the server was started
+    /// again.
+    const control::Cause* stop_cause = nullptr;
+
+    /// The restart budget allows another failure.
+    bool has_restarts_left = false;
+    /// Exit codes after which the job ends whatever is left of the budget (--no-restart-on).
+    std::span<const int> final_codes = {};
+    int max_losses = 0;
+    /// One more lost node is more than `max_losses` within an hour.
+    bool is_crash_loop = false;
+};
+
+struct Verdict {
+    enum class Next : std::uint8_t {
+        restart,        ///< another round, paid from the restart budget
+        another_round,  ///< another round, free
+        over,           ///< the job ends
+    };
+    Next next = Next::over;
+    control::Cause cause;
+    /// With `over`.
+    control::Outcome outcome = control::Outcome::failed;
+    int exit_code = 0;
+};
+
+/// The first row that applies decides.
+///
+/// | Why the round ended                     | Next                                              |
+/// |-----------------------------------------|---------------------------------------------------|
+/// | 1 the job was cancelled or superseded   | over: cancelled, 128 + signal                     |
+/// | 2 a program cannot be executed          | over: failed, 126 or 127                          |
+/// | 3 every node leaves                     | over: cancelled, 128 + the first one's signal     |
+/// | 4 a member was lost or left             | another round; lost too often: over, 84           |
+/// | 5 a worker failed, or a store cannot be | restart; budget spent or final exit code: over,   |
+/// |   reached: the earliest, secondary      | the worker's exit code, 128 + n for a signal      |
+/// |   failures last                         |                                                   |
+/// | 6 the cause that `Stop` named           | another round                                     |
+///
+/// 4 before 5: the loss of a node explains what failed around it, and a peer's error usually
+/// arrives before the end of the connection that caused it.
+/// Requires: one of them applies.
+Verdict judge(const RoundEnd& end);
+
+/// Too few nodes came within `join_timeout`.
+struct Shortage {
+    /// Why the last round ended; null before the first one.
+    const control::Cause* last_cause = nullptr;
+    bool had_round = false;
+    /// "1 of at least 2 nodes".
+    std::string ready;
+    Duration waited{};
+};
+
+/// Over: 80 before the first round, 82 after one.
+Verdict judge(const Shortage& shortage);
+
+}  // namespace ddprun::coordinator

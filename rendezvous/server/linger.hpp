@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/net/tcp.hpp"
+
+namespace ddprun::server {
+
+/// Ends this side after the last message was written and reads until the peer closes too,
+/// `limits::flush_timeout` at most, then closes. A plain close with unread bytes in the socket
+/// would be a reset, and a reset can overtake the last message.
+boost::asio::awaitable<void> linger(net::Tcp::socket& socket);
+
+}  // namespace ddprun::server

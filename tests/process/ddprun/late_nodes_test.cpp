@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// What --late-nodes and --max-losses decide: when a node that comes late gets in, and how many lost
+// rounds a job survives.
+#include "tests/process/ddprun/job.hpp"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <string>
+
+using namespace ddprun::test;
+
+namespace {
+
+const std::string say_world = "echo world $WORLD_SIZE round $DDPRUN_ROUND\n";
+
+/// The first round runs until the file is there, and fails; a later one succeeds at once.
+std::string fail_at(const std::string& file) {
+    return say_world + "if [ $DDPRUN_ROUND = 0 ]; then\n  until test -e " + file +
+           "; do sleep 0.02; done\n  exit 9\nfi";
+}
+
+Words late_nodes(const std::string& policy) {
+    return {
+        "--nnodes=1:2",
+        "--max-restarts=1",
+        "--late-nodes=" + policy,
+        "--rdzv-conf=last_call_timeout=1"};
+}
+
+}  // namespace
+
+TEST_CASE("with --late-nodes=at-restart a late node gets in when the job restarts, not before") {
+    const TempDir dir;
+    const Meeting meeting;
+    const auto options = meeting.options(late_nodes("at-restart"));
+    const auto script = fail_at((dir / "go").string());
+    auto first = start_job(dir, options, script);
+    first.wait_for_line("world 1 round 0");
+
+    auto late = start_job(dir, options, script);
+    late.wait_for_line("this one gets in at the next restart");
+    dir.write("go", "");
+
+    CHECK(first.wait_for_code() == 0);
+    CHECK(late.wait_for_code() == 0);
+    CHECK(first.out() == "world 1 round 0\nworld 2 round 1\n");
+    CHECK(late.out() == "world 2 round 1\n");
+    CHECK(contains(first.err(), "exited with code 9"));
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("with --late-nodes=never a restart lets no late node in") {
+    const TempDir dir;
+    const Meeting meeting;
+    const auto options = meeting.options(late_nodes("never"));
+    const auto script = fail_at((dir / "go").string());
+    auto first = start_job(dir, options, script);
+    first.wait_for_line("world 1 round 0");
+
+    auto late = start_job(dir, options, script);
+    late.wait_for_line("this one takes the next free place");
+    dir.write("go", "");
+
+    CHECK(first.wait_for_code() == 0);
+    CHECK(late.wait_for_code() == 0);
+    CHECK(first.out() == "world 1 round 0\nworld 1 round 1\n");
+    CHECK(late.out().empty());
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("with --late-nodes=never a late node takes the place of one that is lost") {
+    const TempDir dir;
+    Running daemon{
+        program("ddprun-rendezvous"), {"--host=127.0.0.1", "--port=0", "--log-level=info"}};
+    const auto options =
+        Words{
+            "--rdzv-backend=c10d",
+            "--rdzv-id=tested",
+            "--rdzv-endpoint=127.0.0.1:" + std::to_string(daemon.wait_for_number("port="))} +
+        late_nodes("never");
+    const auto script = fail_at((dir / "none").string());
+    auto first = start_job(dir, options, script);
+    first.wait_for_line("world 1 round 0");
+    auto late = start_job(dir, options, script);
+    late.wait_for_line("this one takes the next free place");
+
+    ::kill(first.pid(), SIGKILL);
+
+    CHECK(late.wait_for_code() == 0);
+    CHECK(late.out() == "world 1 round 1\n");
+    CHECK(first.wait_for_code() == 128 + SIGKILL);
+    daemon.signal(SIGTERM);
+    CHECK(daemon.wait_for_code() == 0);
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("with --max-losses=0 the first lost node ends the job with 84") {
+    const TempDir dir;
+    const Meeting meeting;
+    const auto options = meeting.options({"--nnodes=1:2", "--max-losses=0"});
+    const auto script = say_world + wait_for_ever;
+    auto host =
+        start_job(dir, options + Words{"--rdzv-conf=is_host=1,last_call_timeout=60"}, script);
+    auto other =
+        start_job(dir, options + Words{"--rdzv-conf=is_host=0,last_call_timeout=60"}, script);
+    host.wait_for_line("world 2 round 0");
+    other.wait_for_line("world 2 round 0");
+
+    ::kill(other.pid(), SIGKILL);
+
+    CHECK(host.wait_for_code() == 84);
+    CHECK(contains(host.err(), "nodes were lost in more than 0 rounds within an hour"));
+    CHECK(host.out() == "world 2 round 0\n");
+    CHECK(other.wait_for_code() == 128 + SIGKILL);
+    CHECK(no_descendants_left());
+}

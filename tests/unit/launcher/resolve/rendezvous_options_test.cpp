@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/resolve/job_spec.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+using namespace ddprun;
+using namespace ddprun::launcher;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+const std::string random_id = "00112233-4455-6677-8899-aabbccddeeff";
+
+Result<JobSpec> met(Words words, const Environment& variables) {
+    words.emplace_back("train.py");
+    SystemInfo system;
+    system.environment = variables;
+    system.environment["PATH"] = "/usr/bin";
+    system.fresh_id = *Nonce::parse("00112233445566778899aabbccddeeff");
+    system.look_at = [](const std::string&) { return PathLook{true, false, true, true}; };
+    const auto options = parse_options(words, system.environment);
+    if (!options) return options.error();
+    return resolve(*options, system);
+}
+
+/// "static node1:29500 rank 1, connects" or what is wrong.
+std::string meeting(const Words& words, const Environment& variables = {}) {
+    const auto spec = met(words, variables);
+    if (!spec) return spec.error().context;
+    std::string text = spec->is_static.value ? "static " : "c10d ";
+    text += spec->endpoint.value.to_string();
+    if (spec->node_rank.value) text += " rank " + std::to_string(*spec->node_rank.value);
+    if (spec->is_host.value) text += *spec->is_host.value ? ", serves" : ", connects";
+    return text;
+}
+
+std::string notices(const Words& words) {
+    std::string text;
+    const auto spec = met(words, {});
+    for (const auto& notice : spec->notices)
+        text += notice.event + " ";
+    return text;
+}
+
+}  // namespace
+
+TEST_CASE("where the nodes meet follows from what was given") {
+    struct Row {
+        Words words;
+        std::string meeting;
+        std::string run_id;
+    };
+    const std::vector<Row> rows{
+        // Nobody to meet.
+        {{}, "c10d localhost:0, serves", random_id},
+        {{"--rdzv-id=mine"}, "c10d localhost:0, serves", "mine"},
+        {{"--rdzv-backend=static"}, "c10d localhost:0, serves", random_id},
+        {{"--nnodes=1", "--node-rank=0"}, "c10d localhost:0 rank 0, serves", random_id},
+        {{"--nnodes=1", "--master-addr=h"}, "c10d localhost:0, serves", random_id},
+        {{"--standalone"}, "c10d localhost:0, serves", random_id},
+        {{"--standalone", "--rdzv-id=x", "--rdzv-endpoint=h:1", "--nnodes=1:3"},
+         "c10d localhost:0, serves",
+         random_id},
+        // Nodes that come and go.
+        {{"--rdzv-backend=c10d"}, "c10d localhost:29400", "none"},
+        {{"--rdzv-backend=c10d", "--nnodes=2"}, "c10d localhost:29400", "none"},
+        {{"--rdzv-endpoint=h"}, "c10d h:29400", "none"},
+        {{"--rdzv-endpoint=h:7", "--nnodes=2:3"}, "c10d h:7", "none"},
+        {{"--rdzv-endpoint=h:0"}, "c10d h:0", random_id},
+        {{"--rdzv-backend=c10d", "--rdzv-endpoint=[::1]:7", "--rdzv-id="},
+         "c10d [::1]:7",
+         random_id},
+        {{"--rdzv-backend=c10d", "--rdzv-endpoint=h:7", "--nnodes=2", "--node-rank=1"},
+         "c10d h:7 rank 1",
+         "none"},
+        {{"--rdzv-backend=c10d", "--rdzv-endpoint=h:7", "--rdzv-conf=is_host=0"},
+         "c10d h:7, connects",
+         "none"},
+        // Fixed places.
+        {{"--rdzv-endpoint=h:7"}, "static h:7 rank 0, serves", "none"},
+        {{"--rdzv-endpoint=[::1]:7", "--rdzv-id="}, "static [::1]:7 rank 0, serves", random_id},
+        {{"--master-port=7"}, "static 127.0.0.1:7 rank 0, serves", "none"},
+        {{"--master-addr=h", "--master-port=7"}, "static h:7 rank 0, serves", "none"},
+        {{"--rdzv-backend=static", "--rdzv-endpoint=h:7", "--nnodes=2", "--node-rank=1"},
+         "static h:7 rank 1, connects",
+         "none"},
+        {{"--rdzv-endpoint=h:7", "--nnodes=2", "--node-rank=1"},
+         "static h:7 rank 1, connects",
+         "none"},
+        {{"--nnodes=2", "--master-addr=h"}, "static h:29500 rank 0, serves", "none"},
+        {{"--nnodes=2", "--master-addr=h", "--node-rank=1"},
+         "static h:29500 rank 1, connects",
+         "none"},
+        {{"--nnodes=2", "--master_addr=[fe80::1]", "--master_port=7", "--node_rank=1"},
+         "static [fe80::1]:7 rank 1, connects",
+         "none"},
+        {{"--nnodes=2", "--master-addr=fe80::1", "--node-rank=1"},
+         "static [fe80::1]:29500 rank 1, connects",
+         "none"},
+        {{"--nnodes=2", "--master-addr=h", "--rdzv-conf=rank=1"},
+         "static h:29500 rank 1, connects",
+         "none"},
+        {{"--nnodes=2", "--node-rank=1"}, "static 127.0.0.1:29500 rank 1, connects", "none"},
+        {{"--nnodes=1:2", "--master-addr=h", "--rdzv-id=x"}, "static h:29500 rank 0, serves", "x"},
+    };
+    for (const auto& row : rows) {
+        CAPTURE(row.words);
+        CHECK(meeting(row.words) == row.meeting);
+        CHECK(met(row.words, {})->run_id.value == row.run_id);
+    }
+}
+
+TEST_CASE("a batch system's variables mean what the options mean") {
+    CHECK(
+        meeting(
+            {},
+            {{"PET_NNODES", "2"},
+             {"PET_NODE_RANK", "1"},
+             {"PET_MASTER_ADDR", "h"},
+             {"PET_MASTER_PORT", "23456"}}) == "static h:23456 rank 1, connects");
+    CHECK(meeting({}, {{"PET_MASTER_PORT", "7"}}) == "static 127.0.0.1:7 rank 0, serves");
+    CHECK(
+        meeting({}, {{"PET_STANDALONE", "1"}, {"PET_NNODES", "1:2"}}) ==
+        "c10d localhost:0, serves");
+    CHECK(
+        meeting({}, {{"PET_RDZV_BACKEND", "c10d"}, {"PET_RDZV_ENDPOINT", "h"}}) == "c10d h:29400");
+}
+
+TEST_CASE("what cannot be met is refused with what to say instead") {
+    const auto refused = [](const Words& words, const std::string& beginning) {
+        const auto answer = meeting(words);
+        CAPTURE(answer);
+        CHECK(answer.starts_with(beginning));
+    };
+    refused({"--nnodes=2"}, "--nnodes: '2': more than one node needs --rdzv-endpoint=HOST:PORT");
+    refused({"--rdzv-backend=etcd-v2"}, "--rdzv-backend: 'etcd-v2': accepted are c10d and static");
+    refused(
+        {"--rdzv-backend=static", "--rdzv-endpoint=h", "--nnodes=2"},
+        "--rdzv-endpoint: 'h': static rendezvous needs HOST:PORT");
+    refused({"--master-port=0"}, "--master-port: '0': accepted are 1 to 65535");
+    refused({"--master-port=x"}, "--master-port: 'x': accepted are 1 to 65535");
+    refused({"--master-port=65536"}, "--master-port: '65536': accepted are 1 to 65535");
+    refused(
+        {"--nnodes=2", "--master-addr=h:7"},
+        "--master-addr: 'h:7': the port has an option of its own, --master-port");
+    refused({"--nnodes=2", "--master-addr=a b"}, "--master-addr: endpoint 'a b': the host must be");
+    refused({"--nnodes=2+1", "--master-addr=h"}, "--nnodes: '2+1': with static rendezvous every");
+    refused(
+        {"--nnodes=2", "--master-addr=h", "--node-rank=2"},
+        "--node-rank: '2': accepted are 0 to 1 with --nnodes=2");
+    refused(
+        {"--nnodes=2", "--master-addr=h", "--rdzv-conf=is_host=0"},
+        "--rdzv-conf is_host: 'false': with static rendezvous node rank 0 serves");
+    refused({"--rdzv-endpoint=h:99999"}, "--rdzv-endpoint: endpoint 'h:99999': the port must be");
+}
+
+TEST_CASE("what was decided for the person is said") {
+    CHECK(notices({"--rdzv-endpoint=h:7", "--nnodes=2", "--node-rank=1"}) == "");
+    CHECK(notices({"--nnodes=2", "--master-addr=h"}) == "rendezvous.node_zero ");
+    CHECK(notices({"--nnodes=2", "--node-rank=1"}) == "rendezvous.node_zero ");
+    CHECK(notices({"--nnodes=1:2", "--master-addr=h", "--node-rank=0"}) == "nodes.fixed ");
+    CHECK(
+        notices({"--rdzv-backend=c10d", "--rdzv-endpoint=h", "--master-addr=h"}) ==
+        "option.ignored ");
+    CHECK(
+        notices({"--rdzv-backend=c10d", "--rdzv-endpoint=h", "--rdzv-conf=timeout=5"}) ==
+        "option.ignored ");
+}
+
+TEST_CASE("static rendezvous takes torch's time limit for its own") {
+    const auto join_timeout = [](const std::string& conf) {
+        return in_seconds(
+            met({"--nnodes=2", "--master-addr=h", "--rdzv-conf=" + conf}, {})->join_timeout.value);
+    };
+    CHECK(join_timeout("timeout=20") == 20);
+    CHECK(join_timeout("timeout=20,join_timeout=30") == 30);
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+
+/// Every waiting time of the SDK, with the reason for its value. Values that a program sets (a
+/// group's timeout, a wait's deadline) are not here. Values only: any folder of the SDK, and its
+/// plugins, include it.
+namespace ddprun::waiting_times {
+
+using namespace std::chrono_literals;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+// Defaults of a program's settings.
+
+/// Of a group: longer than any step of a healthy job, shorter than a night.
+inline constexpr milliseconds default_group_timeout = 10min;
+/// A wait without a deadline: a year never passes, and no clock overflows.
+inline constexpr milliseconds longest_wait = std::chrono::hours{24 * 365};
+
+// Ranks of one host, in shared memory.
+
+/// Between two checks of the awaited process by a sleeping thread: a death is reported within 50
+/// ms, and 100 system calls a second cost nothing.
+inline constexpr milliseconds peer_check_interval = 10ms;
+/// Yielding before the first sleep: about the time of a wake-up.
+inline constexpr microseconds longest_yield = 40us;
+/// Between two checks, while ranks map the memory, whether one of them cannot: it happens once.
+inline constexpr milliseconds seat_check_interval = 50ms;
+/// Between two checks of a group's thread for quick calls that no thread waits for: much longer
+/// than such a call takes with a waiting thread.
+inline constexpr milliseconds quick_call_check_interval = 1ms;
+
+// Reports in the store: what ranks and agents write about errors and deaths.
+
+/// For an answer. A store that is gone refuses at once; one that is slow must not hold a wait.
+inline constexpr milliseconds store_answer_timeout = 2s;
+/// Between two checks for deaths while a key of a peer is awaited: hundreds of ranks may be
+/// waiting.
+inline constexpr milliseconds death_check_interval = 500ms;
+
+// A thread's wait, as reported to a group's failure monitor.
+
+/// Before it is reported: a query of an event or of NCCL takes less, and no thread should be woken
+/// for that.
+inline constexpr milliseconds slow_wait_after = 5ms;
+/// A wait that is renewed at every check of NCCL's state and of steps has ended when it is not
+/// renewed; this is well below `process_end_settle`, since an ended process is no loss where
+/// nothing waits.
+inline constexpr milliseconds renewal_of_processes = 100ms;
+/// ... and one that is renewed every `connection_check_interval`.
+inline constexpr milliseconds renewal_of_reports = 500ms;
+
+// A collective that is not done: in shared memory between hosts, and over Gloo.
+
+/// Before a rank writes what it waits in and compares: calls take less when all is well.
+inline constexpr milliseconds first_compare_after = 1s;
+/// Between two comparisons: soon enough for a person, rare enough for a store of thousands.
+inline constexpr milliseconds longest_compare_interval = 2s;
+/// Between two checks of sockets and of the schedule above: a check is one fstat per connection.
+inline constexpr milliseconds connection_check_interval = 200ms;
+/// From a broken connection to an abort: a collective that a peer has left still ends while its
+/// bytes are in flight; after this Gloo has lost a message and the collective never ends.
+inline constexpr milliseconds broken_connection_timeout = 5s;
+/// Added for a wait for another host: ranks of one host detect for which rank they wait, and report
+/// it first.
+inline constexpr milliseconds other_host_grace = 1s;
+/// Added again for a wait for the host's own leader, which itself waits for other hosts.
+inline constexpr milliseconds leader_grace = 3s;
+/// From the loss of a connection to a rank that had reported waiting, to that rank's report: a rank
+/// that times out breaks its connections first and then writes why.
+inline constexpr milliseconds reason_timeout = 1s;
+/// Between two checks for that report: at first almost at once, since it is mostly there.
+inline constexpr milliseconds shortest_reason_interval = 20ms;
+/// ... and at last five times a second.
+inline constexpr milliseconds longest_reason_interval = 200ms;
+/// To connect to one peer that has already published its address.
+inline constexpr milliseconds gloo_connect_timeout = 10s;
+
+// A collective that is not done: between GPUs.
+
+/// Before the store is queried first: most waits have ended by then.
+inline constexpr milliseconds first_report_check_after = 100ms;
+/// The longest interval between two such queries: hundreds of ranks may query.
+inline constexpr milliseconds longest_report_interval = 1s;
+/// From the end of a peer's process to the loss of the peer: it may have completed the last
+/// collective, and its data are in flight.
+inline constexpr milliseconds process_end_settle = 250ms;
+/// From a loss that NCCL reported to a PeerLost without a name: an agent or another rank writes
+/// which rank it was, after `process_end_settle` on its own host and a read of the store.
+inline constexpr milliseconds name_timeout = 1500ms;
+/// Between two checks for the name.
+inline constexpr milliseconds name_check_interval = 10ms;
+/// Checks of processes before the search for a name ends: a slow store must not be the only source.
+inline constexpr int fewest_name_checks = process_end_settle / name_check_interval + 5;
+/// A rank reports in the store that it waits after `first_compare_after`; with a shorter timeout
+/// than this there are no reports of the others.
+inline constexpr milliseconds shortest_named_timeout = 2s;
+/// Between two queries of a key that a peer will set: at first short, since the program waits for
+/// the group.
+inline constexpr milliseconds shortest_key_interval = 1ms;
+/// ... and the longest: rare enough for one store and a thousand ranks.
+inline constexpr milliseconds longest_key_interval = 50ms;
+/// For the value of a key that is there.
+inline constexpr milliseconds known_key_timeout = 10s;
+
+// NCCL and the CUDA driver.
+
+/// An abort takes NCCL some milliseconds; after this time the GPU or its driver is stuck.
+inline constexpr milliseconds abort_timeout = 5s;
+/// An abort that may have to wait for a CUDA graph's end: the kernels are requested to leave
+/// before.
+inline constexpr milliseconds abort_timeout_with_graphs = 1s;
+/// To finalize and destroy after a group without error: a peer may be gone, or busy.
+inline constexpr milliseconds finalize_timeout = 10s;
+/// Between two checks of NCCL's asynchronous state: each takes NCCL's lock.
+inline constexpr milliseconds nccl_state_interval = 5ms;
+/// For NCCL to enqueue the collective before: its thread ends soon unless peers have to be
+/// connected, and then the launch must not wait.
+inline constexpr milliseconds take_timeout = 5ms;
+/// Between two checks of steps that were enqueued without waiting: as for a sleeping thread in
+/// shared memory.
+inline constexpr milliseconds steps_check_interval = 10ms;
+/// Between two checks for a call that never returned: its limits are many seconds.
+inline constexpr milliseconds hang_check_interval = 1s;
+/// Polling an event without sleeping: a sleep takes some 60 us longer than requested.
+inline constexpr milliseconds longest_spin = 3ms;
+/// ... and the longest sleep between two polls after that.
+inline constexpr microseconds longest_event_interval = 500us;
+
+// The store's connections, and the store that rank 0 serves.
+
+/// To one of several addresses, perhaps of a run that has ended; the file is read again after it.
+inline constexpr milliseconds rendezvous_attempt_timeout = 300ms;
+/// Between two attempts.
+inline constexpr milliseconds rendezvous_attempt_interval = 50ms;
+/// For a server that neither answers nor refuses: its machine may have been stopped for a moment.
+inline constexpr milliseconds silent_server_timeout = 3s;
+/// In rank 0 at its end, for ranks that have not joined yet.
+inline constexpr milliseconds all_ranks_timeout = 10s;
+/// ... and in the thread that serves it, for its connections to close.
+inline constexpr milliseconds store_linger = 10s;
+/// Without a free descriptor a connection waits this long to be accepted.
+inline constexpr milliseconds accept_pause = 100ms;
+/// For one reply: a store that is silent for a minute is gone, whatever a key's timeout is.
+inline constexpr milliseconds longest_reply = 1min;
+/// In one poll, which takes an int of milliseconds; it is polled again.
+inline constexpr milliseconds longest_store_poll = 1h;
+/// ... of a socket that hands a descriptor over.
+inline constexpr milliseconds longest_handover_poll = 1min;
+
+}  // namespace ddprun::waiting_times
