@@ -22,6 +22,11 @@ int open_spare() {
     return ::open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
+/// -1 with errno set. Without a free descriptor that is EMFILE, even if no client waits.
+int accept_next(net::Tcp::acceptor& acceptor) {
+    return ::accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
 net::Tcp protocol_of(const net::Tcp::acceptor& acceptor) {
     error_code ec;
     const auto endpoint = acceptor.local_endpoint(ec);
@@ -75,17 +80,20 @@ void Listener::on_ready() {
     wait();
 }
 
+void Listener::serve(int descriptor) {
+    error_code ec;
+    net::Tcp::socket socket(acceptor_.get_executor());
+    socket.assign(protocol_, descriptor, ec);
+    if (ec)
+        ::close(descriptor);
+    else
+        take_(std::move(socket));
+}
+
 Listener::Accepted Listener::accept_one() {
-    const int descriptor =
-        ::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const int descriptor = accept_next(acceptor_);
     if (descriptor >= 0) {
-        error_code ec;
-        net::Tcp::socket socket(acceptor_.get_executor());
-        socket.assign(protocol_, descriptor, ec);
-        if (ec)
-            ::close(descriptor);
-        else
-            take_(std::move(socket));
+        serve(descriptor);
         return Accepted::one;
     }
     if (errno == EAGAIN) return Accepted::none_waiting;
@@ -95,15 +103,22 @@ Listener::Accepted Listener::accept_one() {
     if (!std::exchange(has_complained_, true))
         log::error("listener.accept_failed", {{"error", system_code(error).message()}});
     if ((error != EMFILE && error != ENFILE) || spare_ < 0) return Accepted::later;
-    turn_one_away();
-    return Accepted::one;
+    return accept_with_spare();
 }
 
-void Listener::turn_one_away() {
+Listener::Accepted Listener::accept_with_spare() {
     ::close(spare_);
-    const int descriptor = ::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC);
-    if (descriptor >= 0) ::close(descriptor);
+    const int descriptor = accept_next(acceptor_);
     spare_ = open_spare();
+    if (descriptor < 0) return Accepted::none_waiting;
+    // Another descriptor became free meanwhile: this client can be served after all.
+    if (spare_ >= 0) {
+        serve(descriptor);
+        return Accepted::one;
+    }
+    ::close(descriptor);
+    spare_ = open_spare();
+    return Accepted::one;
 }
 
 void Listener::pause() {

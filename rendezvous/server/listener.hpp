@@ -10,10 +10,10 @@
 
 namespace ddprun::server {
 
-/// Accepts on one listening socket and hands each connection on, closed on exec from birth.
+/// Accepts on one listening socket and hands each connection on, closed on exec from the start.
 ///
-/// When the process has no descriptor left, a spare one is given up for a moment to take the caller
-/// and turn it away: it learns that at once, and the listener does not spin.
+/// When the process has no descriptor left, a spare one is closed for a moment to accept the client
+/// and close its connection: the client learns that at once, and the listener does not spin.
 class Listener : public std::enable_shared_from_this<Listener> {
 public:
     using Take = std::function<void(net::Tcp::socket)>;
@@ -24,7 +24,7 @@ public:
     Listener& operator=(const Listener&) = delete;
 
     void start() { wait(); }
-    /// Takes, now, those who called before now.
+    /// Accepts, now, all callers that connected before now.
     void take_waiting();
     /// `take` is not called again.
     void close();
@@ -35,7 +35,8 @@ private:
     void wait();
     void on_ready();
     Accepted accept_one();
-    void turn_one_away();
+    Accepted accept_with_spare();
+    void serve(int descriptor);
     void pause();
 
     net::Tcp::acceptor acceptor_;
