@@ -13,7 +13,7 @@ struct InheritedState;  // process/inherited_state.hpp
 /// and, where this node owns the endpoint, the rendezvous server.
 ///
 /// `start` is what ddprun was started with; the workers get it back. Blocks until nothing of the
-/// job is left on this node and returns the exit code (launcher/README.md lists them). The report
+/// job is left on this node and returns the exit code (docs/exit-codes.md lists them). The report
 /// for the user is on standard error by then. Called once, on the first thread of a process that
 /// has no other.
 int run_agent(const AgentConfig& config, const InheritedState& start, AgentSide keeper_side);

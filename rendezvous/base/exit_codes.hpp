@@ -4,7 +4,7 @@
 #include <string_view>
 
 /// Every exit code of `ddprun`, and what it means. Code that ends a job takes the number from here;
-/// the table in launcher/README.md is compared with `table` by a test.
+/// the table in docs/exit-codes.md is compared with `table` by a test.
 ///
 /// A job that failed by a worker ends with that worker's own code, or `killed_by` its signal, so
 /// any other number means what it means in that program.

@@ -10,8 +10,8 @@
 
 using namespace ddprun;
 
-TEST_CASE("the launcher's page has every exit code, with the same words") {
-    const auto page = rules::text_of("launcher/README.md");
+TEST_CASE("the page of exit codes has every exit code, with the same words") {
+    const auto page = rules::text_of("docs/exit-codes.md");
     for (const auto& row : exit_codes::table) {
         const auto line =
             "| " + std::to_string(row.code) + " | " + std::string{row.meaning} + " |\n";
