@@ -14,7 +14,7 @@
 
 namespace ddprun::tests {
 
-/// Where the ranks' fake GPUs meet, and what they write.
+/// The folder of the ranks' fake GPUs: their rendezvous, and what they write.
 class FakeGpus {
 public:
     FakeGpus() {

@@ -19,7 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The last rank never comes to what the others launch.
+/// The last rank never makes the call that the others launch.
 void come_or_pause(const ProcessGroup& group) {
     group.barrier().wait();
     if (group.rank() < group.size() - 1) return;
@@ -42,7 +42,7 @@ void after_stream(const ProcessGroup& on_gpu, const ProcessGroup&) {
 }
 
 /// What is enqueued after the launch does not: a message begins later, when its two ranks have
-/// met, and finds the stream in a capture then.
+/// connected, and finds the stream in a capture then.
 void before_later_work(const ProcessGroup& on_gpu, const ProcessGroup&) {
     const Gpu gpu(on_gpu.device());
     const bool sends = on_gpu.rank() == 0;

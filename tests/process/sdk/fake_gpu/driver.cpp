@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libcuda.so.1 of a GPU that is not there: what is there, and whose it is. What is to be:
+// libcuda.so.1 of a simulated GPU: errors, devices, contexts. Settings:
 //
 //   FAKE_GPU_COUNT=N          how many there are (8)
 //   FAKE_GPU_MEMORY=BYTES     what each has (8 GiB)

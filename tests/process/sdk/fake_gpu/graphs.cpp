@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libcuda.so.1 of a GPU that is not there: captured streams, and graphs made of them.
+// libcuda.so.1 of a simulated GPU: captured streams, and graphs made of them.
 #include "tests/process/sdk/fake_gpu/engine.hpp"
 
 #include <optional>

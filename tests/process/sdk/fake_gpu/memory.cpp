@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libcuda.so.1 of a GPU that is not there: memory. New memory is full of garbage; what is no
+// libcuda.so.1 of a simulated GPU: memory. New memory is full of garbage; what is no
 // device memory is refused where device memory belongs.
 #include "tests/process/sdk/fake_gpu/memory.hpp"
 

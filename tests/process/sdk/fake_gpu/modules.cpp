@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libcuda.so.1 of a GPU that is not there: kernels. A module is a real fatbin, which says which
+// libcuda.so.1 of a simulated GPU: kernels. A module is a real fatbin, which says which
 // kernels there are; what runs is the same kernel of a library of FAKE_GPU_KERNELS.
 #include "tests/process/sdk/fake_gpu/memory.hpp"
 #include "tests/support/cuda_on_cpu/kernel.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libnccl.so.2 of a GPU that is not there: collectives between threads or processes, with real
-// results. What is to go wrong:
+// libnccl.so.2 of a simulated GPU: collectives between threads or processes, with real
+// results. Faults on request:
 //
 //   FAKE_NCCL_VERSION=N         says that it is version N (22809)
 //   FAKE_NCCL_INIT=hangs        a communicator never becomes ready
@@ -46,8 +46,8 @@ struct Turns {
 
 struct Held {};
 
-/// A split that goes on: every rank tells all others its color and key, and then those of one color
-/// meet.
+/// A split in progress: every rank sends its color and key to all others, and then the ranks of one
+/// color connect.
 struct Split {
     struct Wish {
         int color;
@@ -67,7 +67,7 @@ namespace ddprun::nccl::abi {
 /// Kept by its tasks too: those of an aborted one end at once, whenever that is.
 struct Communicator {
     std::string name;
-    std::shared_ptr<fake_gpu::MeetingPlace> place;
+    std::shared_ptr<fake_gpu::Rendezvous> place;
     int rank = 0;
     int world_size = 0;
     int calls = 0;
@@ -150,7 +150,7 @@ struct Exchange {
         std::size_t bytes;
         std::size_t done = 0;
     };
-    std::shared_ptr<fake_gpu::MeetingPlace> place;
+    std::shared_ptr<fake_gpu::Rendezvous> place;
     std::shared_ptr<std::atomic<bool>> is_aborted;
     bool is_blocking = false;  ///< the communicator: what is enqueued is a success at once
     std::shared_ptr<Turns> turns;
@@ -201,7 +201,7 @@ fake_gpu::Enqueue driver_enqueue() {
     return found;
 }
 
-/// What a graph captured is exchanged anew at each launch.
+/// What a graph captured is exchanged again at each launch.
 Result start(const std::shared_ptr<const Exchange>& exchange, void* stream) {
     const fake_gpu::Work work = [exchange] {
         auto again = std::make_shared<Exchange>(*exchange);
@@ -221,7 +221,7 @@ std::shared_ptr<Exchange> exchange_on(Communicator& comm) {
 }
 
 /// `taken[r]` will be what rank r gave.
-void everybody_gives(Exchange& exchange, Communicator& comm, std::size_t bytes) {
+void receive_from_all(Exchange& exchange, Communicator& comm, std::size_t bytes) {
     exchange.taken.assign(static_cast<std::size_t>(comm.world_size), Bytes(bytes));
     for (int peer = 0; peer < comm.world_size; ++peer)
         exchange.receives.push_back({peer, nullptr, nullptr, bytes});
@@ -256,7 +256,7 @@ Result reduce_to(
     for (int peer = 0; peer < comm->world_size; ++peer)
         if (root < 0 || peer == root) give(*exchange, peer, in, bytes);
     if (root < 0 || root == comm->rank) {
-        everybody_gives(*exchange, *comm, bytes);
+        receive_from_all(*exchange, *comm, bytes);
         exchange->finish = [=, world = comm->world_size](Exchange& done) {
             combine_into(out, done, count, type, op, world);
         };
@@ -313,7 +313,7 @@ static std::unique_ptr<Communicator> communicator(const std::string& name, int r
     made->name = name;
     made->rank = rank;
     made->world_size = world;
-    made->place = std::make_shared<fake_gpu::MeetingPlace>(name, rank, world);
+    made->place = std::make_shared<fake_gpu::Rendezvous>(name, rank, world);
     return made;
 }
 
@@ -368,7 +368,7 @@ extern "C" Result ncclCommSplit(
     return Result::in_progress;
 }
 
-/// Of those with the same color who comes before a rank, and how many there are.
+/// Of the ranks with the same color: how many precede a rank, and how many there are.
 static std::unique_ptr<Communicator> part_of(const Split& split, int own_rank) {
     int rank = 0;
     int world = 0;
@@ -393,14 +393,14 @@ static bool is_split_over(Communicator& comm) {
     }
     if (is_set("FAKE_NCCL_SPLIT", "hangs")) return false;
     const auto* mine = reinterpret_cast<const char*>(&split.mine);
-    bool is_told = true;
+    bool is_sent = true;
     for (int peer = 0; peer < comm.world_size; ++peer) {
         const auto at = static_cast<std::size_t>(peer);
         auto* const theirs = reinterpret_cast<char*>(&split.wishes[at]);
-        is_told &= comm.place->send(peer, mine, sizeof split.mine, split.sent[at]);
-        is_told &= comm.place->recv(peer, theirs, sizeof split.mine, split.received[at]);
+        is_sent &= comm.place->send(peer, mine, sizeof split.mine, split.sent[at]);
+        is_sent &= comm.place->recv(peer, theirs, sizeof split.mine, split.received[at]);
     }
-    if (!is_told) return false;
+    if (!is_sent) return false;
     if (!split.part) split.part = part_of(split, comm.rank);
     if (!split.part->place->is_complete()) return false;
     *split.made = split.part.release();
@@ -413,7 +413,7 @@ extern "C" Result ncclCommGetAsyncError(Communicator* comm, Result* result) {
     const bool is_ready =
         comm->place->is_complete() && !is_set("FAKE_NCCL_INIT", "hangs") && is_split_over(*comm) &&
         (!comm->has_left || (comm->place->have_all_left() && !comm->is_in_graph()));
-    if (is_set("FAKE_NCCL_NOTICES_DEATHS", "1") && comm->place->is_anybody_dead())
+    if (is_set("FAKE_NCCL_NOTICES_DEATHS", "1") && comm->place->has_dead_rank())
         comm->is_lost = true;
     *result = comm->is_lost ? Result::remote_error
               : is_ready    ? Result::success
@@ -432,7 +432,7 @@ extern "C" Result ncclCommFinalize(Communicator* comm) {
 extern "C" Result ncclCommDestroy(Communicator* comm) {
     const auto failed = fake_gpu::mishap("ncclCommDestroy");
     if (!failed) note("ncclCommDestroy");
-    // Half destroyed: nobody may touch it again.
+    // Half destroyed: no call may use it again.
     delete comm;
     return failed.value_or(Result::success);
 }
@@ -527,7 +527,7 @@ extern "C" Result ncclAllGather(
     note(call_text("ncclAllGather", count, type));
     const auto bytes = bytes_of(type, count);
     auto exchange = exchange_on(*comm);
-    everybody_gives(*exchange, *comm, bytes);
+    receive_from_all(*exchange, *comm, bytes);
     for (int peer = 0; peer < comm->world_size; ++peer)
         give(*exchange, peer, in, bytes);
     exchange->finish = [out, bytes](Exchange& done) {
@@ -549,7 +549,7 @@ extern "C" Result ncclReduceScatter(
     note(call_text("ncclReduceScatter", count, type));
     const auto bytes = bytes_of(type, count);
     auto exchange = exchange_on(*comm);
-    everybody_gives(*exchange, *comm, bytes);
+    receive_from_all(*exchange, *comm, bytes);
     for (int peer = 0; peer < comm->world_size; ++peer)
         give(
             *exchange,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libcudart of a GPU that is not there, over its driver: what the examples call that have CUDA's
+// libcudart of a simulated GPU, over its driver: what the examples call that have CUDA's
 // runtime linked. As with the real one the first device is a thread's own until it chooses another.
 #include <dlfcn.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libcuda.so.1 of a GPU that is not there: streams and events.
+// libcuda.so.1 of a simulated GPU: streams and events.
 #include "tests/process/sdk/fake_gpu/engine.hpp"
 
 using namespace fake_gpu;
