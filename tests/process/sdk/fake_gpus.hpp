@@ -38,7 +38,7 @@ public:
         return all;
     }
 
-    /// What NCCL was asked for, a line each.
+    /// The logged calls of NCCL, a line each.
     std::string calls() const {
         std::ifstream file(folder_ / "calls");
         return {std::istreambuf_iterator<char>(file), {}};

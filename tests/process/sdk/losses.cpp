@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks of one host that die or stop in the middle of something.
+// Ranks of one host that die or stop in the middle of a call.
 #include "tests/process/sdk/one_call.hpp"
 #include "tests/process/sdk/workers.hpp"
 #include "worker_sdk/src/sanitizers.hpp"
@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Milliseconds. A watched process takes long to die.
+/// Milliseconds. A process under a sanitizer takes long to die.
 constexpr long long bound = ddprun::is_sanitized ? 2000 : 50;
 
 long long monotonic_ms() {
@@ -101,7 +101,8 @@ TEST_CASE("sdk: in every kind of call, of 2 to 7 ranks, a killed rank is named b
     int turn = 0;
     for (const auto& call : call_names()) {
         CAPTURE(call);
-        // A busy machine may take any time in some of them; a call that waits in vain, in all.
+        // A busy machine may take any time in some of them; a call that does not notice the loss,
+        // in all.
         long long quickest = 1'000'000;
         for (int i = 0; i < most_ranks - 1 || (quickest >= bound && i < 40); ++i, ++turn) {
             const int count = 2 + i % (most_ranks - 1);

@@ -10,7 +10,7 @@ namespace {
 
 using Kind = Graph::Kind;
 
-/// A graph that can be launched: one launch after the other, in whichever streams.
+/// A graph that can be launched: one launch after the other, in any streams.
 struct Executable {
     std::shared_ptr<const Graph> graph;
     std::shared_ptr<Moment> last{};
@@ -46,7 +46,7 @@ void put(
     }
 }
 
-/// Each lane becomes a stream of its own that ends with its last node.
+/// Each lane becomes a stream that ends with its last node.
 void launch(Stream& stream, Executable& executable) {
     auto& engine = Engine::only();
     const auto& graph = *executable.graph;

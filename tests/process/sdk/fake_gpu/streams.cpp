@@ -16,7 +16,7 @@ int with_event(void* handle, const std::function<int(Event&)>& body) {
     });
 }
 
-/// Whether an event may be asked for now.
+/// Whether an event may be queried now.
 int may_ask(const Event& event) {
     if (event.capture) return captured_event;
     return Engine::only().unless_capturing();
