@@ -101,7 +101,7 @@ GradientAverager::~GradientAverager() {
 }
 
 void GradientAverager::before_forward() {
-    const bool will_be_reduced = at::GradMode::is_enabled() && !reducer_->is_quiet();
+    const bool will_be_reduced = at::GradMode::is_enabled() && !reducer_->is_no_sync();
     if (options_.broadcast_buffers && will_be_reduced) reducer_->broadcast_buffers();
 }
 
@@ -126,14 +126,14 @@ void GradientAverager::gradient_is_complete(std::size_t index) {
 
 void GradientAverager::backward_is_over() {
     is_end_queued_ = false;
-    const bool is_quiet = reducer_->is_quiet();
+    const bool is_no_sync = reducer_->is_no_sync();
     if (options_.find_unused_parameters) mark_unused();
     const bool have_moved = reducer_->finish();
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
         auto& parameter = parameters_[i];
         const bool has_gradient = std::exchange(parameter.has_gradient, false);
         // Others used it, so there is a gradient; an unused parameter is left as it was.
-        const bool is_from_others = !is_quiet && !has_gradient && reducer_->is_used(i);
+        const bool is_from_others = !is_no_sync && !has_gradient && reducer_->is_used(i);
         if (have_moved || is_from_others) parameter.tensor.mutable_grad() = view(i);
     }
 }

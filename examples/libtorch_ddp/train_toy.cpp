@@ -61,7 +61,7 @@ void train() {
     for (int step = 0; step < steps; ++step) {
         optimizer.zero_grad();
         if (step % 5 == 4) {
-            const auto quiet = model.no_sync();
+            const auto guard = model.no_sync();
             backward(step + 1);
         }
         const auto loss = backward(step);

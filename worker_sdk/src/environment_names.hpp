@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+#include <string_view>
+
 /// Every environment variable the SDK reads, spelled once. The agent writes the same names from its
 /// own list (agent/plan); only the process tests compare the two.
 namespace ddprun::environment {
@@ -56,5 +59,14 @@ inline constexpr const char* slurm_local_rank = "SLURM_LOCALID";
 inline constexpr const char* slurm_node = "SLURM_NODEID";
 /// "2(x3),1": tasks on each node.
 inline constexpr const char* slurm_tasks_per_node = "SLURM_STEP_TASKS_PER_NODE";
+
+/// The value of a variable, or null when it is not set (`getenv`, or a table in a test).
+using Lookup = std::function<const char*(const char* name)>;
+
+/// Empty when it is not set: the difference matters nowhere.
+inline std::string_view value_of(const Lookup& lookup, const char* name) {
+    const char* value = lookup(name);
+    return value ? std::string_view{value} : std::string_view{};
+}
 
 }  // namespace ddprun::environment

@@ -18,6 +18,6 @@ inline std::string round(const std::string& incarnation, int round, int restart_
 inline std::string deaths(const std::string& incarnation, int number, int restart_count) {
     return round(incarnation, number, restart_count) + "deaths";
 }
-inline constexpr const char* nobody_died = "none";
+inline constexpr const char* no_deaths = "none";
 
 }  // namespace ddprun::store_names

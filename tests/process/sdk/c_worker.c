@@ -148,11 +148,11 @@ static void use_splits(ddprun_group* group, const ddprun_world* world) {
 
 /* A group of all ranks, for one use that ends it. */
 static ddprun_group* another(ddprun_group* group) {
-    int everybody[64];
+    int all_ranks[64];
     ddprun_group* same = NULL;
     for (int i = 0; i < ddprun_group_size(group); ++i)
-        everybody[i] = i;
-    WORKS(ddprun_group_create_sub(group, everybody, (size_t)ddprun_group_size(group), &same));
+        all_ranks[i] = i;
+    WORKS(ddprun_group_create_sub(group, all_ranks, (size_t)ddprun_group_size(group), &same));
     return same;
 }
 
@@ -199,9 +199,9 @@ static void come_late(ddprun_group* group, ddprun_store* store, const ddprun_wor
         EXPECT(ddprun_last_error_ranks(ranks, 64) == (size_t)world->world_size - 1);
         EXPECT(ranks[0] == 1);
         EXPECT(ddprun_barrier(same, NULL) == DDPRUN_TIMEOUT);
-        WORKS(ddprun_store_set(store, "c/gave up", "", 0));
+        WORKS(ddprun_store_set(store, "c/timed out", "", 0));
     } else {
-        WORKS(ddprun_store_get(store, "c/gave up", 30000, &value, &bytes));
+        WORKS(ddprun_store_get(store, "c/timed out", 30000, &value, &bytes));
         ddprun_free(value);
         /* The reason of rank 0 when it waited in the call, else only that it has given up: then
            another thread of it was in the call when it did. */

@@ -69,12 +69,12 @@ TEST_CASE("sdk: ranks load the newest of a shared folder, on any world size") {
     CHECK(place_of(CheckpointFolder(folder.path).newest()) == "0/40");
 }
 
-TEST_CASE("sdk: without any checkpoint every rank hears that there is none") {
+TEST_CASE("sdk: without any checkpoint every rank returns none") {
     const TemporaryFolder parent;
     CHECK(loaded(parent.path, 3) == Texts{"none", "none", "none"});
 }
 
-TEST_CASE("sdk: with folders of their own the newest of any rank is loaded by all") {
+TEST_CASE("sdk: with local folders the newest checkpoint of any rank is loaded by all") {
     const TemporaryFolder parent;
     own_folder(parent.path, 0).save(at(1, 900));
     own_folder(parent.path, 1).save(at(2, 5));
@@ -83,7 +83,7 @@ TEST_CASE("sdk: with folders of their own the newest of any rank is loaded by al
     CHECK(loaded(parent.path, 3) == Texts{"2/7", "2/7", "2/7"});
 }
 
-TEST_CASE("sdk: a damaged newest is passed over for the next, wherever that lies") {
+TEST_CASE("sdk: a damaged newest checkpoint is skipped for the next one, on any rank") {
     const TemporaryFolder parent;
     own_folder(parent.path, 0).save(at(1, 1));
     const auto newest = own_folder(parent.path, 1).save(at(1, 9));
@@ -112,7 +112,7 @@ TEST_CASE("sdk: a folder that one rank cannot read is an error on all, naming th
     CHECK(loaded(parent.path, 3) == Texts{expected, expected, expected});
 }
 
-TEST_CASE("sdk: a writer saves in the background, and the newest is there after wait") {
+TEST_CASE("sdk: a writer saves in the background, and the newest is on disk after wait") {
     const TemporaryFolder folder;
     CheckpointWriter writer(CheckpointFolder(folder.path, 2));
     CHECK(writer.wait().empty());
@@ -126,13 +126,13 @@ TEST_CASE("sdk: a writer saves in the background, and the newest is there after 
     CHECK(folder.names().size() <= 2);
 }
 
-TEST_CASE("sdk: a writer that goes away has written what it was given") {
+TEST_CASE("sdk: the destructor of a writer writes what is queued") {
     const TemporaryFolder folder;
     { CheckpointWriter(CheckpointFolder(folder.path)).save(at(3, 4)); }
     CHECK(place_of(CheckpointFolder(folder.path).newest()) == "3/4");
 }
 
-TEST_CASE("sdk: what the background could not write is told once, and the next is tried") {
+TEST_CASE("sdk: a failed background write is reported once, and the next one is tried") {
     const TemporaryFolder folder;
     const auto place = folder.path / "checkpoints";
     std::ofstream(place) << "in the way";
@@ -146,7 +146,7 @@ TEST_CASE("sdk: what the background could not write is told once, and the next i
     CHECK(fs::path(writer.wait()).filename() == "checkpoint-0000000000-000000000002.ddp");
 }
 
-TEST_CASE("sdk: who reads while another saves and prunes always finds one") {
+TEST_CASE("sdk: a reader always finds a checkpoint while another process saves and prunes") {
     const TemporaryFolder temporary;
     const CheckpointFolder folder{temporary.path.string(), 1};
     folder.save(at(0, 0));

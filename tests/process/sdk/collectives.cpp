@@ -7,7 +7,7 @@ using namespace ddprun::tests;
 
 namespace {
 
-/// Runs a scenario at this world size and expects nothing but success.
+/// Runs a scenario at this world size and expects success.
 void run(int count, const std::string& scenario, const Workers::Variables& variables = {}) {
     CAPTURE(count);
     CAPTURE(scenario);
@@ -31,7 +31,7 @@ TEST_CASE("sdk: collectives give the right numbers at every small world size") {
         run(count, "collectives");
 }
 
-TEST_CASE("sdk: every call, type and operation gives the bytes it should") {
+TEST_CASE("sdk: every call, type and operation gives the expected bytes") {
     run(1, "every_call");
     run(2, "every_call");
     run(3, "some_calls");
@@ -43,7 +43,7 @@ TEST_CASE("sdk: over Gloo alone every call gives the same bytes") {
         run(count, "some_calls", {{"SDK_WORKER_GLOO", "1"}});
 }
 
-TEST_CASE("sdk: a NaN of one rank is a NaN of all, in every operation") {
+TEST_CASE("sdk: a NaN on one rank is a NaN on all, in every operation") {
     run(2, "one_nan");
     run(3, "one_nan", {{"SDK_WORKER_HOSTS", "a,a,b"}});
     run(3, "one_nan", {{"SDK_WORKER_GLOO", "1"}});
@@ -54,7 +54,7 @@ TEST_CASE("sdk: messages of all ranks to all others arrive, however large") {
         run(count, "messages");
 }
 
-TEST_CASE("sdk: some ranks of a group can be a group") {
+TEST_CASE("sdk: some ranks of a group can form a sub-group") {
     for (const int count : {2, 5})
         run(count, "sub_groups");
 }
@@ -64,7 +64,7 @@ TEST_CASE("sdk: a group can be split by colors, and its parts again") {
         run(count, "splits");
 }
 
-TEST_CASE("sdk: collectives in flight together all end well") {
+TEST_CASE("sdk: collectives in flight at the same time all complete") {
     for (const int count : {1, 2, 3})
         run(count, "pipelined");
 }
@@ -90,7 +90,7 @@ TEST_CASE("sdk: results are the same bits on all ranks and in every run") {
     }
 }
 
-TEST_CASE("sdk: a process that nobody launched is a world of one and says so") {
+TEST_CASE("sdk: without a launcher a process is a world of one and prints that") {
     Workers alone(
         1,
         {"collectives"},

@@ -32,7 +32,7 @@ bool mentions(const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
 }
 
-/// All ranks end with Mismatch, and each of them reads what the two sides were at.
+/// All ranks end with Mismatch, and each of them names the calls of both sides.
 void check_mismatch(
     const std::string& scenario, const std::string& one_side, const std::string& other_side) {
     for (const auto& way : both_ways) {
@@ -49,7 +49,7 @@ void check_mismatch(
 
 }  // namespace
 
-TEST_CASE("sdk: the others learn at once that a peer was killed, and which") {
+TEST_CASE("sdk: a killed peer is reported to the others at once, by rank") {
     for (const auto& [count, way] : {std::pair{2, 0}, {4, 0}, {2, 1}, {4, 1}}) {
         Workers workers(count, {"endless"}, both_ways[way]);
         workers.await_line("ready");
@@ -69,7 +69,7 @@ TEST_CASE("sdk: the others learn at once that a peer was killed, and which") {
     }
 }
 
-TEST_CASE("sdk: who waits for a peer that does nothing learns of its death as well") {
+TEST_CASE("sdk: the death of an idle peer ends a wait for it") {
     for (const auto& way : both_ways) {
         Workers workers(3, {"last_one_idle"}, way);
         workers.await_line("ready");
@@ -82,7 +82,7 @@ TEST_CASE("sdk: who waits for a peer that does nothing learns of its death as we
     }
 }
 
-TEST_CASE("sdk: a peer that never comes is a timeout while joining") {
+TEST_CASE("sdk: a peer that never joins is a timeout while joining") {
     Workers workers(2, {"killed_while_joining"});
     workers.await_line("ready");
 
@@ -92,16 +92,16 @@ TEST_CASE("sdk: a peer that never comes is a timeout while joining") {
     CHECK(mentions(workers.output(1), "Timeout: rank 1 could not find its peers: store: "));
 }
 
-TEST_CASE("sdk: a collective that takes longer than the group allows ends with Timeout, for good") {
+TEST_CASE("sdk: a collective that exceeds the group's timeout ends the group with Timeout") {
     Workers workers(3, {"late_and_dead"});
 
-    // One of them gives up first, and the other may see that before its own time is over.
+    // One of them times out first, and the other may see that before its own timeout.
     CHECK((workers.exit_code(0) == timed_out || workers.exit_code(2) == timed_out));
     for (const int rank : {0, 2})
         if (workers.exit_code(rank) == timed_out) CHECK(mentions(workers.output(rank), "again\n"));
 }
 
-TEST_CASE("sdk: a deadline of one's own aborts the group and lets go of the buffer") {
+TEST_CASE("sdk: a deadline of the program's aborts the group and releases the buffer") {
     for (const auto& way : both_ways) {
         Workers workers(2, {"own_deadline"}, way);
 
@@ -122,7 +122,7 @@ TEST_CASE("sdk: after an abort on one rank all ranks see the group end") {
     }
 }
 
-TEST_CASE("sdk: ranks that disagree on size, type or order get Mismatch with both sides named") {
+TEST_CASE("sdk: ranks that disagree on size, type or order get Mismatch, which names both sides") {
     check_mismatch(
         "other_count",
         "call 1: all_reduce (sum) of 1000 float32",
@@ -153,14 +153,15 @@ TEST_CASE("sdk: another length on one rank is a Mismatch in every kind of call")
     }
 }
 
-TEST_CASE("sdk: the two ends of a message that differ get Mismatch, and so does who waits beside") {
+TEST_CASE(
+    "sdk: when the two ends of a message differ, they and a third waiting rank get Mismatch") {
     check_mismatch(
         "other_message",
         "rank 0 is at message 1 from rank 0 to rank 1: 1000 float32",
         "rank 1 is at message 1 from rank 0 to rank 1: 10 float32");
 }
 
-TEST_CASE("sdk: a store that is not there is PeerLost, with its address") {
+TEST_CASE("sdk: a store that does not exist is PeerLost, with its address") {
     Workers workers(
         1,
         {"killed_while_joining"},
@@ -186,7 +187,7 @@ TEST_CASE("sdk: an address that is not this machine's is an error that names it"
         "UsageError: DDPRUN_NODE_ADDR=192.0.2.7 is not an address of this machine"));
 }
 
-TEST_CASE("sdk: a launcher's environment with a hole names the missing variable") {
+TEST_CASE("sdk: an incomplete launcher's environment is an error that names the missing variable") {
     Workers workers(1, {"collectives"}, {{"MASTER_PORT", ""}});
 
     CHECK(workers.exit_code(0) == misused);

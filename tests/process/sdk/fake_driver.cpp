@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver of the GPU that is not there (fake_gpu/), called as <cuda.h> has it: what other tests
-// rely on.
+// The driver of the simulated GPU (fake_gpu/), called through <cuda.h>: what other tests rely on.
 #include <cuda.h>
 #include <doctest/doctest.h>
 
@@ -158,13 +157,13 @@ TEST_CASE("fake driver: launches that a GPU could not make are refused") {
     cuCtxSynchronize();
 }
 
-TEST_CASE("fake driver: calls want a current context") {
+TEST_CASE("fake driver: calls need a current context") {
     CUdeviceptr pointer = 0;
     CHECK(cuInit(0) == CUDA_SUCCESS);
     CHECK(cuMemAlloc(&pointer, 4) == CUDA_ERROR_INVALID_CONTEXT);
 }
 
-TEST_CASE("fake driver: memory is counted, and given back") {
+TEST_CASE("fake driver: memory is counted and freed") {
     const Gpu gpu;
     std::size_t before = 0;
     std::size_t total = 0;
@@ -181,7 +180,7 @@ TEST_CASE("fake driver: memory is counted, and given back") {
     CHECK(cuMemAlloc(&pointer, total + 1) == CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-TEST_CASE("fake driver: a pinned word is the device's too") {
+TEST_CASE("fake driver: a pinned word is visible to the device") {
     const Gpu gpu;
     const Stream stream;
     void* host = nullptr;
@@ -234,7 +233,7 @@ TEST_CASE(
     CHECK(cuGraphExecDestroy(executable) == CUDA_SUCCESS);
 }
 
-TEST_CASE("fake driver: a capture ends badly when a stream did not come back to it") {
+TEST_CASE("fake driver: a capture fails when a stream did not rejoin it") {
     const Gpu gpu;
     const Stream first;
     const Stream second;
@@ -250,7 +249,7 @@ TEST_CASE("fake driver: a capture ends badly when a stream did not come back to 
     CHECK(graph == nullptr);
 }
 
-TEST_CASE("fake driver: waiting, or asking for an event from outside, spoils a capture") {
+TEST_CASE("fake driver: waiting, or a query of an event from outside, invalidates a capture") {
     const Gpu gpu;
     const Stream stream;
     const Stream other;
@@ -268,7 +267,7 @@ TEST_CASE("fake driver: waiting, or asking for an event from outside, spoils a c
 }
 
 TEST_CASE(
-    "fake driver: a thread that asks for its events spoils a capture that minds, unless it says "
+    "fake driver: a thread that queries its events invalidates a global capture, unless it has "
     "that it is careful") {
     const Gpu gpu;
     const Stream stream;
@@ -302,7 +301,7 @@ TEST_CASE(
     CHECK(capture(thread, global) == CUDA_SUCCESS);
 }
 
-TEST_CASE("fake driver: the time between two events is that between their moments") {
+TEST_CASE("fake driver: the time between two events is the time between their completions") {
     const Gpu gpu;
     const Stream stream;
     const Event begin;

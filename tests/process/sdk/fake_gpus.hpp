@@ -14,7 +14,7 @@
 
 namespace ddprun::tests {
 
-/// Where the ranks' fake GPUs meet, and what they write.
+/// The folder of the ranks' fake GPUs: their rendezvous, and what they write.
 class FakeGpus {
 public:
     FakeGpus() {
@@ -38,7 +38,7 @@ public:
         return all;
     }
 
-    /// What NCCL was asked for, a line each.
+    /// The logged calls of NCCL, a line each.
     std::string calls() const {
         std::ifstream file(folder_ / "calls");
         return {std::istreambuf_iterator<char>(file), {}};

@@ -77,11 +77,11 @@ std::string bytes_of(const char* path) {
 
 }  // namespace
 
-TEST_CASE("fatbins: a program's kernels are there for each GPU, and as PTX for later ones") {
+TEST_CASE("fatbins: a program contains its kernels for each GPU, and as PTX for later ones") {
     CHECK(contents(reinterpret_cast<const char*>(shapes_fatbin)) == wanted_contents());
 }
 
-TEST_CASE("fatbins: so are those of the nccl backend's plugin") {
+TEST_CASE("fatbins: the nccl backend's plugin does too") {
     const auto plugin = bytes_of(DDPRUN_NCCL_PLUGIN);
     int found = 0;
     for (auto at = plugin.find(magic); at != std::string::npos; at = plugin.find(magic, at + 1)) {

@@ -23,11 +23,11 @@ public:
 
     void* stream() const { return stream_; }
 
-    /// Enqueues a function, which takes so many looks of the device to be done.
+    /// Enqueues a function that completes after so many polls of the device.
     void run(std::function<void()> kernel, int looks = 1) const;
     /// Enqueues something that takes so long.
     void work_for(std::chrono::milliseconds duration) const;
-    /// ... or until somebody says that it is done.
+    /// ... or until `is_done` is set.
     void work_until(const std::atomic<bool>& is_done) const;
     /// What `enqueue` enqueues becomes a graph, which lives as long as this object.
     void* capture(const std::function<void()>& enqueue, int mode = relaxed) const;

@@ -19,7 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The last rank never comes to what the others launch.
+/// The last rank never makes the call that the others launch.
 void come_or_pause(const ProcessGroup& group) {
     group.barrier().wait();
     if (group.rank() < group.size() - 1) return;
@@ -28,7 +28,7 @@ void come_or_pause(const ProcessGroup& group) {
         ::pause();
 }
 
-/// What the stream has still to do comes before the call.
+/// The call begins after the work already in the stream.
 void after_stream(const ProcessGroup& on_gpu, const ProcessGroup&) {
     expect(on_gpu.device() == on_gpu.rank(), "the device of the local rank");
     const Gpu gpu(on_gpu.device());
@@ -41,8 +41,8 @@ void after_stream(const ProcessGroup& on_gpu, const ProcessGroup&) {
     expect(values == Values(100, ranks * (ranks + 1) / 2), "what the stream had to do");
 }
 
-/// What is enqueued after the launch does not: a message begins later, when its two ranks have
-/// met, and finds the stream in a capture then.
+/// ... but not after work enqueued later: a message begins later, when its two ranks have
+/// connected, and finds the stream in a capture then.
 void before_later_work(const ProcessGroup& on_gpu, const ProcessGroup&) {
     const Gpu gpu(on_gpu.device());
     const bool sends = on_gpu.rank() == 0;
@@ -96,7 +96,7 @@ void in_flight(const ProcessGroup& on_gpu, const ProcessGroup&) {
     works[1].wait();
 }
 
-/// What stands behind the program's own work is about to begin until that is over.
+/// A call behind other work of the stream has not begun until that work is done.
 void lost_behind_own_work(const ProcessGroup& on_gpu, const ProcessGroup&) {
     Values values(200);
     come_or_pause(on_gpu);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank with a fake GPU sees of a failure.
+// A rank with a fake GPU when a failure occurs.
 #include "ddprun/error.hpp"
 #include "ddprun/metrics.hpp"
 #include "tests/process/sdk/gpu_scenarios.hpp"
@@ -18,8 +18,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// After a failure a rank's parameters are those of its last committed step, not one garbage in
-/// them, and this is what the exception says too.
+/// After a failure a rank's parameters are those of its last committed step, without any garbage;
+/// the exception has the number of that step.
 void check_what_is_left(Trainee& trainee, const ProcessGroup& on_cpu) {
     // Of a world of one, whose gradients are this world's averages, in the same order of additions.
     const auto committed = trainee.model().committed_steps();
@@ -45,7 +45,7 @@ void check_what_is_left(Trainee& trainee, const ProcessGroup& on_cpu) {
     say("committed " + std::to_string(committed));
 }
 
-/// `body` fails, and so does what comes after it.
+/// `body` fails, and so do later calls.
 template <class Body>
 void expect_failure(Trainee& trainee, const ProcessGroup& on_cpu, const Body& body) {
     try {
@@ -123,7 +123,7 @@ void last_one_stops(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
     });
 }
 
-/// ... Behind the buckets the others have work of their own, which ends when they have seen the
+/// ... Behind the buckets the others have enqueued other work, which ends when they have seen the
 /// failure.
 void own_work_goes_on(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
     std::atomic<bool> is_done = false;
@@ -149,8 +149,8 @@ void own_work_goes_on(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
     });
 }
 
-/// ... The others wait for the GPU without the SDK, in which a watchdog does what there is to do,
-/// and then call for something that has nothing to do with steps.
+/// ... The others wait for the GPU without the SDK, whose watchdog aborts meanwhile, and then make
+/// a call that is not part of a step.
 template <class Enqueue, class Call>
 void call_after_watchdog(
     Pair& pair, const ProcessGroup& on_cpu, const Enqueue& enqueue, Call call) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Reducer whose ranks, on GPUs that are not there, are on two hosts. (Their cpu group needs
+// A Reducer whose ranks, on simulated GPUs, are on two hosts. (Their cpu group needs
 // Gloo.)
 #include "tests/process/sdk/fake_gpus.hpp"
 #include "tests/process/sdk/workers.hpp"
@@ -12,7 +12,7 @@
 
 using namespace ddprun::tests;
 
-TEST_CASE("gpu: who has enqueued steps and is on another host learns of a death from the store") {
+TEST_CASE("gpu: the store reports a death to a rank on another host that has enqueued steps") {
     for (const std::string scenario : {"gpu_endless_steps", "gpu_endless_replays"}) {
         const FakeGpus gpus;
         Workers workers(3, {scenario}, gpus.variables({{"SDK_WORKER_HOSTS", "a,b,b"}}));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reducer and Metrics on nccl groups, against a GPU and an NCCL that are not there
-// (gpu_scenarios.cpp is what a rank does).
+// Reducer and Metrics on nccl groups, with a simulated GPU and NCCL (gpu_scenarios.cpp is what a
+// rank does).
 #include "tests/process/sdk/fake_gpus.hpp"
 #include "tests/process/sdk/workers.hpp"
 
@@ -34,7 +34,7 @@ void expect_good(int count, const std::string& scenario, const Workers::Variable
     }
 }
 
-/// Whether there is the one, and the other only later.
+/// Whether `one` is in the calls, and `other` only after it.
 bool is_before(const std::string& one, const std::string& other, const std::string& calls) {
     const auto at = calls.find(one);
     return at != std::string::npos && at < calls.find(other);
@@ -49,8 +49,8 @@ int committed(const std::string& output) {
     return at == std::string::npos ? -1 : std::stoi(output.substr(at + 10));
 }
 
-/// The first of two ranks is told of the timeout of a collective that the second never ends.
-/// Returns how many steps it had committed.
+/// The first of two ranks gets the timeout of a collective that the second never completes. Returns
+/// how many steps the first had committed.
 int steps_before_timeout(Workers& workers) {
     CHECK(workers.exit_code(0) == timed_out);
     CAPTURE(workers.output(0));
@@ -62,13 +62,13 @@ int steps_before_timeout(Workers& workers) {
 
 }  // namespace
 
-TEST_CASE("gpu: a reducer trains as it does on the CPU, whatever the stream has still to do") {
+TEST_CASE("gpu: a reducer trains as it does on the CPU, with work pending in the stream") {
     for (const int count : {1, 2, 3})
         expect_good(count, "gpu_steps");
     expect_good(2, "gpu_steps", {{"FAKE_NCCL_MEMORY", "none"}});
 }
 
-TEST_CASE("gpu: a program may leave everything to the default stream, in memory of its own") {
+TEST_CASE("gpu: the default stream and the program's own memory work") {
     expect_good(2, "gpu_default_stream");
 }
 
@@ -99,11 +99,11 @@ TEST_CASE("gpu: captured steps that are replayed are the same as steps one by on
     expect_good(2, "gpu_captured_compressed");
 }
 
-TEST_CASE("gpu: a peer that is done may end while this GPU is busy with work of its own") {
+TEST_CASE("gpu: a peer that is done may end while this GPU is busy with the program's work") {
     expect_good(2, "gpu_peer_ends");
 }
 
-TEST_CASE("gpu: what cannot be captured is refused in words") {
+TEST_CASE("gpu: a call that cannot be captured is refused with a reason") {
     expect_good(2, "gpu_refused");
 }
 
@@ -134,7 +134,7 @@ TEST_CASE("gpu: a rank with another model is named") {
     CHECK(mentions(workers.output(0), "rank 1: parameter 2 is another with 1 elements"));
 }
 
-TEST_CASE("gpu: gradients are known to NCCL on all ranks or on none") {
+TEST_CASE("gpu: gradients are registered with NCCL on all ranks or on none") {
     {
         const FakeGpus gpus;
         Workers workers(2, {"gpu_steps"}, gpus.variables());
@@ -156,7 +156,7 @@ TEST_CASE("gpu: gradients are known to NCCL on all ranks or on none") {
     CHECK(is_before("ncclCommDeregister", first_bucket, calls));
 }
 
-TEST_CASE("gpu: a graph that outlives its group is said, and the program ends well all the same") {
+TEST_CASE("gpu: a graph that outlives its group is reported, and the program exits with 0") {
     const FakeGpus gpus;
     Workers workers(2, {"gpu_graph_outlives_group"}, gpus.variables());
 
@@ -191,7 +191,7 @@ TEST_CASE("gpu: an aborted collective's garbage reaches no survivor's parameters
     }
 }
 
-TEST_CASE("gpu: an error that NCCL notices while the host is ahead keeps garbage out as well") {
+TEST_CASE("gpu: an error that NCCL reports while the host is ahead keeps garbage out as well") {
     for (const std::string scenario : {"gpu_endless_steps", "gpu_endless_replays"}) {
         const FakeGpus gpus;
         Workers workers(2, {scenario}, gpus.variables({{"FAKE_NCCL_NOTICES_DEATHS", "1"}}));
@@ -206,7 +206,7 @@ TEST_CASE("gpu: an error that NCCL notices while the host is ahead keeps garbage
     }
 }
 
-TEST_CASE("gpu: work of the program's own that outlasts an abort does not end the process") {
+TEST_CASE("gpu: work of the program that outlasts an abort does not end the process") {
     const FakeGpus gpus;
     // An abort's timeout is that of the group.
     Workers workers(
@@ -221,8 +221,7 @@ TEST_CASE("gpu: work of the program's own that outlasts an abort does not end th
     CHECK(committed(workers.output(0)) == 3);
 }
 
-TEST_CASE(
-    "gpu: a device that fails while the host waits for it is an error in the driver's words") {
+TEST_CASE("gpu: a device that fails while the host waits is an error with the driver's text") {
     const Workers::Variables third_step{{"FAKE_GPU_FAILS_IN", "ddprun_count_step:3"}};
     const std::string words =
         "an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS 700)";
@@ -244,7 +243,7 @@ TEST_CASE(
     CHECK(!mentions(said, "nothing was said"));
 }
 
-TEST_CASE("gpu: a timeout that the watchdog found is what the next collective of the host says") {
+TEST_CASE("gpu: the next collective of the host throws a timeout that the watchdog found") {
     const Workers::Variables short_timeout{{"SDK_WORKER_TIMEOUT_MS", "8000"}};
     const FakeGpus some;
     const FakeGpus others;
@@ -255,7 +254,7 @@ TEST_CASE("gpu: a timeout that the watchdog found is what the next collective of
         CHECK(steps_before_timeout(*workers) == 3);
 }
 
-TEST_CASE("gpu: a rank that stands still is a timeout, for a graph's steps too") {
+TEST_CASE("gpu: a stopped rank is a timeout, for a graph's steps too") {
     const Workers::Variables short_timeout{{"SDK_WORKER_TIMEOUT_MS", "8000"}};
     const FakeGpus some;
     const FakeGpus others;

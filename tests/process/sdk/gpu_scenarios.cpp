@@ -19,7 +19,7 @@ namespace ddprun::tests {
 namespace {
 
 using namespace std::chrono_literals;
-/// What `call` complains of, as UsageError.
+/// The text of the UsageError that `call` throws.
 template <class Call>
 std::string misuse(const Call& call) {
     try {
@@ -132,7 +132,7 @@ void accumulated(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
         for (auto* one : {&pair.trainee, &pair.expected}) {
             one->model().zero_gradients();
             {
-                const auto quiet = one->model().no_sync();
+                const auto guard = one->model().no_sync();
                 one->backward();
                 one->model().finish();
             }
@@ -173,7 +173,7 @@ void captured(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
         pair.trainee.step();
         pair.trainee.step();
     };
-    // While the watchdog looks after the step before.
+    // While the watchdog checks the step before.
     for (const int mode : {Gpu::relaxed, Gpu::global}) {
         void* const graph = pair.gpu.capture(two_steps, mode);
         for (int i = 0; i < 15; ++i) {
@@ -203,7 +203,7 @@ void peer_ends(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
     });
     model.synchronize();
     expect(model.committed_steps() == 2, "both steps");
-    ::_exit(0);  // a farewell would wait for the others
+    ::_exit(0);  // finalize would wait for the others
 }
 
 void captured_compressed(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
@@ -330,7 +330,7 @@ void metrics(const ProcessGroup& on_gpu, const ProcessGroup&) {
     expect(Metrics(on_gpu, 0).reduce().empty(), "no sums");
 }
 
-/// Who differs is named.
+/// The rank that differs is named.
 void different_parameters(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
     Pair pair(on_gpu, on_cpu, small_buckets());
     if (on_gpu.rank() == 1) pair.trainee.run([&] { pair.trainee.model().param(1)[999] += 1; });

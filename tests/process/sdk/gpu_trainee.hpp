@@ -40,8 +40,8 @@ inline float gradient(std::uint64_t step, std::size_t parameter, std::size_t ele
     return static_cast<float>(number % 101) / 64 - 0.7F;
 }
 
-/// A model that is trained on whatever its group is on: there is nothing in it that a GPU and a CPU
-/// do differently.
+/// A model that is trained on the device of its group: its arithmetic is the same on a GPU and a
+/// CPU.
 class Trainee {
 public:
     Trainee(
@@ -58,14 +58,14 @@ public:
 
     Trainee(const Trainee&) = delete;
     Trainee& operator=(const Trainee&) = delete;
-    /// What is enqueued is about this object.
+    /// Enqueued work uses this object.
     ~Trainee() {
         if (gpu_) gpu_->drain();
     }
 
     Reducer& model() { return model_; }
 
-    /// Of one rank, and the average when all have marked theirs.
+    /// The gradient of one rank, and the average when all ranks have marked theirs.
     void backward(int looks = 1) {
         for (std::size_t i = specs().size(); i-- > 0;) {
             run([this, i] { add_gradient(i); }, looks);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several hosts: ranks of one machine that are told that they are elsewhere.
+// Several hosts: ranks of one machine with different host ids.
 #include "ddprun/store.hpp"
 #include "ddprun/world.hpp"
 #include "tests/process/sdk/workers.hpp"
@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// As an agent does it; the ranks have to be told the incarnation "life".
+/// As an agent does it. The ranks' incarnation has to be "life".
 void write_death(const Workers& workers, int rank) {
     ddprun::World world;
     world.world_size = 2;
@@ -25,9 +25,9 @@ void write_death(const Workers& workers, int rank) {
     world.master_port = workers.store_port();
     auto store = ddprun::Store::connect(world, 30s);
     const auto key = ddprun::store_names::deaths("life", 0, 0);
-    // Not before somebody has asked.
-    CHECK(store.get(key, 30s) == ddprun::store_names::nobody_died);
-    store.compare_set(key, ddprun::store_names::nobody_died, std::to_string(rank));
+    // Agents write it only where the key exists.
+    CHECK(store.get(key, 30s) == ddprun::store_names::no_deaths);
+    store.compare_set(key, ddprun::store_names::no_deaths, std::to_string(rank));
 }
 
 /// "a,a,b": a letter for each rank.
@@ -72,7 +72,7 @@ TEST_CASE("sdk: a reducer averages gradients over several hosts") {
     run("reducer", "a,a,b", on_hosts("a,a,b"));
 }
 
-TEST_CASE("sdk: ranks on several hosts have the same bits, in every run") {
+TEST_CASE("sdk: ranks on several hosts get the same bits in every run") {
     std::string bits;
     for (int attempt = 0; attempt < 2; ++attempt) {
         Workers workers(4, {"digest"}, on_hosts("a,b,b,a"));
@@ -86,12 +86,12 @@ TEST_CASE("sdk: ranks on several hosts have the same bits, in every run") {
 
 // The limit of address space that keeps a rank from sharing is less than a sanitizer begins with.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-TEST_CASE("sdk: ranks that cannot share memory are hosts of their own") {
+TEST_CASE("sdk: ranks that cannot share memory are separate hosts") {
     run("some_calls", "a,a,a", {{"SDK_WORKER_NO_SHARING", "0,1,0"}});
 }
 #endif
 
-TEST_CASE("sdk: who dies on another host is named by all, leader or not") {
+TEST_CASE("sdk: a rank that dies on another host is named by all, leader or not") {
     for (const int victim : {1, 2}) {
         CAPTURE(victim);
         Workers workers(4, {"endless"}, on_hosts("a,a,b,b"));
@@ -106,7 +106,7 @@ TEST_CASE("sdk: who dies on another host is named by all, leader or not") {
     }
 }
 
-TEST_CASE("sdk: a death that an agent wrote ends a collective that would see nothing of it") {
+TEST_CASE("sdk: a death that an agent reported ends a collective that would not notice it") {
     auto variables = on_hosts("a,a,b");
     variables["DDPRUN_INCARNATION"] = "life";
     Workers workers(3, {"endless"}, variables);
@@ -123,7 +123,7 @@ TEST_CASE("sdk: a death that an agent wrote ends a collective that would see not
     }
 }
 
-TEST_CASE("sdk: a death that an agent wrote ends the wait for a rank that never joined") {
+TEST_CASE("sdk: a death that an agent reported ends the wait for a rank that never joined") {
     auto variables = on_hosts("a,b,b");
     variables["DDPRUN_INCARNATION"] = "life";
     variables["SDK_WORKER_TIMEOUT_MS"] = "600000";
@@ -140,7 +140,7 @@ TEST_CASE("sdk: a death that an agent wrote ends the wait for a rank that never 
     }
 }
 
-TEST_CASE("sdk: who stands still on another host is named by the Timeout of all, leader or not") {
+TEST_CASE("sdk: a stopped rank on another host is named by the Timeout of all, leader or not") {
     for (const int victim : {2, 3}) {
         CAPTURE(victim);
         auto variables = on_hosts("a,a,b,b");
@@ -153,7 +153,7 @@ TEST_CASE("sdk: who stands still on another host is named by the Timeout of all,
             CHECK(workers.exit_code(rank) == timed_out);
             const auto& output = workers.output(rank);
             CAPTURE(output);
-            // The other rank of its host may have been left behind with it, in the call before.
+            // The other rank of its host may be late too, in the call before.
             CHECK(
                 (mentions(output, "late ranks " + std::to_string(victim) + " in call ") ||
                  mentions(output, "late ranks 2 3 in call ")));
@@ -161,7 +161,7 @@ TEST_CASE("sdk: who stands still on another host is named by the Timeout of all,
     }
 }
 
-TEST_CASE("sdk: who gives up first is not taken for lost by a rank that has waited less") {
+TEST_CASE("sdk: a rank that times out first is not lost for a rank that has waited less") {
     auto variables = on_hosts("a,b,c");
     variables["SDK_WORKER_TIMEOUT_MS"] = "4000";
     Workers workers(3, {"one_late_one_missing"}, variables);
@@ -173,7 +173,7 @@ TEST_CASE("sdk: who gives up first is not taken for lost by a rank that has wait
     }
 }
 
-TEST_CASE("sdk: when a message hangs, the Timeout names who stands still or its host") {
+TEST_CASE("sdk: when a message hangs, the Timeout names the stopped rank or its host") {
     auto variables = on_hosts("a,a,b,b");
     variables["SDK_WORKER_TIMEOUT_MS"] = "5000";
     Workers workers(4, {"endless_mix"}, variables);
@@ -185,7 +185,7 @@ TEST_CASE("sdk: when a message hangs, the Timeout names who stands still or its 
         CAPTURE(output);
         // With others that are already in a later call, where only a root waits.
         const bool names_it = mentions(output, "late ranks ") && mentions(output, " 3 in ");
-        // Who is waited for with a message, or after one, may itself be waiting for that rank.
+        // The rank awaited with a message, or after one, may itself be waiting for that rank.
         const bool is_about_messages =
             mentions(output, " in message ") || mentions(output, ": barrier\n");
         CHECK((names_it || is_about_messages));
@@ -193,7 +193,7 @@ TEST_CASE("sdk: when a message hangs, the Timeout names who stands still or its 
     }
 }
 
-TEST_CASE("sdk: ranks of different hosts that disagree get Mismatch with both sides named") {
+TEST_CASE("sdk: ranks of different hosts that disagree get Mismatch, which names both sides") {
     Workers workers(3, {"other_count"}, on_hosts("a,b,a"));
     for (int rank = 0; rank < 3; ++rank) {
         CHECK(workers.exit_code(rank) == mismatched);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker says of itself to whoever started it: why it ended, whether it heard of the stop,
-// how far it is.
+// What a worker reports to its launcher: why it ended, whether it saw the stop, its progress.
 #include "agent/report/error_file.hpp"
 #include "tests/process/support/left_behind.hpp"
 #include "tests/process/support/running.hpp"
@@ -46,7 +45,7 @@ struct End {
     ddprun::agent::ErrorReport report;
 };
 
-/// Ends a worker in this way; what it left, and what its shell would have said.
+/// Ends a worker in this way: its exit code as a shell shows it, and the error file that it left.
 End end_of(const std::string& how) {
     const TempDir folder;
     const auto file = folder / "error.json";
@@ -66,14 +65,14 @@ End end_of(const std::string& how) {
 
 }  // namespace
 
-TEST_CASE("worker: an exception that leaves main is in the error file, and is exit 1") {
+TEST_CASE("worker: an exception that leaves main is in the error file, and the exit code is 1") {
     const auto end = end_of("throw");
 
     CHECK(end.code == 1);
     CHECK(end.report.message == "std::runtime_error: no data at \"/data\"\nneither here");
 }
 
-TEST_CASE("worker: a lost peer is marked as a consequence") {
+TEST_CASE("worker: a lost peer is marked as a secondary failure") {
     const auto end = end_of("throw-peer-lost");
 
     CHECK(end.code == 1);
@@ -81,7 +80,7 @@ TEST_CASE("worker: a lost peer is marked as a consequence") {
     CHECK(end.report.is_consequence);
 }
 
-TEST_CASE("worker: what ends by std::terminate leaves its exception and a call stack") {
+TEST_CASE("worker: std::terminate leaves its exception and a call stack in the error file") {
     const auto end = end_of("throw-in-thread");
 
     CHECK(end.code == 128 + SIGABRT);
@@ -117,7 +116,7 @@ TEST_CASE("worker: a fatal signal is in the error file, and still ends the proce
     }
 }
 
-TEST_CASE("worker: an exit code of one's own leaves no error file") {
+TEST_CASE("worker: a program's own exit code leaves no error file") {
     const auto end = end_of("exit");
 
     CHECK(end.code == 5);
@@ -138,7 +137,8 @@ TEST_CASE("worker: the launcher's report has what the worker recorded") {
     CHECK(job.err().find("std::runtime_error: no data at") != std::string::npos);
 }
 
-TEST_CASE("worker: a stop is announced to the program, with its deadline, and to its own handler") {
+TEST_CASE(
+    "worker: a stop and its deadline are announced to the program, and its own handler is called") {
     auto training = worker({"stop"}, {{"DDPRUN_SHUTDOWN_TIMEOUT", "120"}});
     training.wait_for_line("training");
 
@@ -149,14 +149,14 @@ TEST_CASE("worker: a stop is announced to the program, with its deadline, and to
     CHECK(training.out().find("stopping within 1") != std::string::npos);
 }
 
-TEST_CASE("worker: without a launcher a stop has no deadline, and Ctrl-C is not one") {
+TEST_CASE("worker: without a launcher a stop has no deadline, and Ctrl-C is no stop") {
     Running::Options options;
     options.arguments = {"stop"};
     auto stopped = Running(stub("worker_life"), options);
     stopped.wait_for_line("training");
     stopped.signal(SIGTERM);
     CHECK(stopped.wait_for_code() == 0);
-    CHECK(stopped.out().find("stopping, nobody said when\n") != std::string::npos);
+    CHECK(stopped.out().find("stopping without a deadline\n") != std::string::npos);
 
     auto interrupted = Running(stub("worker_life"), options);
     interrupted.wait_for_line("training");
@@ -164,7 +164,7 @@ TEST_CASE("worker: without a launcher a stop has no deadline, and Ctrl-C is not 
     CHECK(interrupted.wait_for_code() == 128 + SIGINT);
 }
 
-TEST_CASE("worker: ddprun tells how long a stop may take") {
+TEST_CASE("worker: ddprun passes its shutdown timeout to the workers") {
     Running job(
         program("ddprun"),
         {"--standalone",
@@ -177,12 +177,12 @@ TEST_CASE("worker: ddprun tells how long a stop may take") {
 
     job.signal(SIGTERM);
 
-    // Less what has passed before the worker saw it.
+    // Less the time before the worker saw it.
     job.wait_for_line("stopping within 7[2-7] s");
     job.wait_for_code();
 }
 
-TEST_CASE("worker: how far it is can be read from outside") {
+TEST_CASE("worker: the progress can be read from outside") {
     auto training = worker({"report"}, {});
     training.wait_for_line("reported");
 

@@ -33,7 +33,7 @@ Indices all_of(Loader& loader) {
 
 }  // namespace
 
-TEST_CASE("sdk: a loader gives the sampler's order, whatever number of threads it has") {
+TEST_CASE("sdk: a loader keeps the sampler's order with any number of threads") {
     const DistributedSampler sampler(1001, 3, 1);
     for (const std::size_t threads : {1U, 2U, 5U})
         for (const std::size_t ahead : {1U, 2U, 8U}) {
@@ -45,7 +45,7 @@ TEST_CASE("sdk: a loader gives the sampler's order, whatever number of threads i
         }
 }
 
-TEST_CASE("sdk: a loader without samples is over at once") {
+TEST_CASE("sdk: a loader without samples ends at once") {
     Loader loader(Indices{}, [](const Indices& samples) { return samples; }, {16});
     CHECK_FALSE(loader.next().has_value());
 }
@@ -69,7 +69,7 @@ TEST_CASE("sdk: a loader loads so many batches ahead, and no more") {
 
     Loader loader(counted(100), load, {1, 3, 2});
 
-    CHECK(wait_for(3));  // without anybody asking
+    CHECK(wait_for(3));  // without a call of next
     for (std::size_t taken = 1; taken <= 50; ++taken) {
         loader.next();
         CHECK(wait_for(taken + 3));
@@ -78,7 +78,7 @@ TEST_CASE("sdk: a loader loads so many batches ahead, and no more") {
     }
 }
 
-TEST_CASE("sdk: what loading throws comes out of next, in its place") {
+TEST_CASE("sdk: next throws what loading that batch threw") {
     Loader loader(
         counted(5),
         [](const Indices& samples) {
@@ -95,7 +95,7 @@ TEST_CASE("sdk: what loading throws comes out of next, in its place") {
     CHECK_FALSE(loader.next().has_value());
 }
 
-TEST_CASE("sdk: a loader may go away in mid-epoch") {
+TEST_CASE("sdk: a loader may be destroyed in mid-epoch") {
     for (int i = 0; i < 100; ++i) {
         Loader loader(counted(100), [](const Indices& samples) { return samples; }, {1, 4, 3});
         loader.next();

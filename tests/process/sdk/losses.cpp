@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks of one host that die or stop in the middle of something.
+// Ranks of one host that die or stop in the middle of a call.
 #include "tests/process/sdk/one_call.hpp"
 #include "tests/process/sdk/workers.hpp"
 #include "worker_sdk/src/sanitizers.hpp"
@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Milliseconds. A watched process takes long to die.
+/// Milliseconds. A process under a sanitizer takes long to die.
 constexpr long long bound = ddprun::is_sanitized ? 2000 : 50;
 
 long long monotonic_ms() {
@@ -34,15 +34,14 @@ bool mentions(const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
 }
 
-/// When a rank learned of the loss, by its own word.
+/// When a rank noticed the loss, as it printed it.
 long long moment_in(const std::string& output) {
     const std::string before = "after ";
     const auto start = output.find(before);
     return start == std::string::npos ? 0 : std::atoll(output.c_str() + start + before.size());
 }
 
-/// Kills rank 1 of three at some moment of a mix of all calls; how long the others took to learn
-/// it.
+/// Kills rank 1 of three at some moment of a mix of all calls; how long the others took to notice.
 long long slowest_notice(std::chrono::microseconds moment) {
     Workers workers(3, {"endless_mix"});
     workers.await_line("ready");
@@ -84,13 +83,13 @@ long long slowest_notice_in(
 
 }  // namespace
 
-TEST_CASE("sdk: whatever call a rank is killed in, the others of its host name it within 50 ms") {
+TEST_CASE("sdk: a rank killed in any call is named by the others of its host within 50 ms") {
     std::random_device entropy;
     const auto seed = entropy();
     CAPTURE(seed);
     std::mt19937 random(seed);
     long long quickest = 1'000'000;
-    // A busy machine may take any time; a slow way of noticing always does.
+    // A busy machine may take any time; a slow detection always does.
     for (int i = 0; i < 8 || (quickest >= bound && i < 40); ++i)
         quickest = std::min(quickest, slowest_notice(std::chrono::microseconds(random() % 20'000)));
     CHECK(quickest < bound);
@@ -102,7 +101,8 @@ TEST_CASE("sdk: in every kind of call, of 2 to 7 ranks, a killed rank is named b
     int turn = 0;
     for (const auto& call : call_names()) {
         CAPTURE(call);
-        // A busy machine may take any time in some of them; a call that waits in vain, in all.
+        // A busy machine may take any time in some of them; a call that does not notice the loss,
+        // in all.
         long long quickest = 1'000'000;
         for (int i = 0; i < most_ranks - 1 || (quickest >= bound && i < 40); ++i, ++turn) {
             const int count = 2 + i % (most_ranks - 1);
@@ -114,7 +114,7 @@ TEST_CASE("sdk: in every kind of call, of 2 to 7 ranks, a killed rank is named b
     }
 }
 
-TEST_CASE("sdk: a rank that stands still is named by the Timeout of the others") {
+TEST_CASE("sdk: a stopped rank is named by the Timeout of the others") {
     Workers workers(3, {"endless_collectives"}, {{"SDK_WORKER_TIMEOUT_MS", "5000"}});
     workers.await_line("ready");
 

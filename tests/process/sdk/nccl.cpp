@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The nccl backend against a GPU and an NCCL that are not there (fake_gpu/).
+// The nccl backend with a simulated GPU and NCCL (fake_gpu/).
 #include "tests/process/sdk/fake_gpus.hpp"
 #include "tests/process/sdk/workers.hpp"
 #include "tests/process/support/wait.hpp"
@@ -52,8 +52,8 @@ void check_said(const Workers& workers, const std::vector<int>& ranks, const std
     }
 }
 
-/// These ranks end because the time is over, but for those that are later than the first and see
-/// that it has ended. What they said.
+/// These ranks end with a timeout, except for those that see before theirs that another one has
+/// ended. Returns their output.
 std::string said_at_timeout(Workers& workers, const std::vector<int>& ranks) {
     std::string said;
     bool has_timeout = false;
@@ -70,7 +70,7 @@ std::string said_at_timeout(Workers& workers, const std::vector<int>& ranks) {
 
 }  // namespace
 
-TEST_CASE("nccl: every call of every type and operation is the one of NCCL's that does it") {
+TEST_CASE("nccl: every call of every type and operation is made through the right call of NCCL") {
     for (const int count : {1, 2, 3}) {
         const FakeGpus gpus;
         Workers workers(count, {"some_calls"}, gpus.variables());
@@ -108,7 +108,7 @@ TEST_CASE("nccl: a split is NCCL's own, without another id") {
         CAPTURE(workers.output(0));
         CHECK(codes == all_of(0, count));
         CHECK(mentions(gpus.calls(), "ncclCommSplit"));
-        // Of five one stands aside, in a part of its own that is dropped, twice.
+        // One of five has no color: its communicator is dropped, twice.
         CHECK(count_of("ncclCommAbort", gpus.calls()) == (count == 5 ? 2 : 0));
     }
     const FakeGpus gpus;
@@ -120,7 +120,7 @@ TEST_CASE("nccl: a split is NCCL's own, without another id") {
     CHECK(count_of("ncclCommAbort", gpus.calls()) == 1);
 }
 
-TEST_CASE("nccl: a death in mid of a split is a lost peer, also for who stands aside") {
+TEST_CASE("nccl: a death during a split is a lost peer, also for a rank without a color") {
     for (const auto* notices : {"0", "1"}) {
         const FakeGpus gpus;
         Workers workers(
@@ -149,7 +149,7 @@ TEST_CASE("nccl: a split that takes too long is a timeout") {
     CHECK(count_of("ncclCommSplit", gpus.calls()) == 3);
 }
 
-TEST_CASE("nccl: a split that fails ends the group, and what was half made") {
+TEST_CASE("nccl: a split that fails ends the group and what was half made") {
     {
         const FakeGpus gpus;
         Workers workers(3, {"one_split"}, gpus.variables({{"FAKE_NCCL_SPLIT", "fails"}}));
@@ -163,7 +163,7 @@ TEST_CASE("nccl: a split that fails ends the group, and what was half made") {
     CHECK(mentions(workers.output(2), "ncclInternalError"));
 }
 
-TEST_CASE("nccl: many works in flight in the GPU's own memory are done in order") {
+TEST_CASE("nccl: many works in flight in GPU memory are done in order") {
     for (const auto* memory : {"", "none"}) {
         const FakeGpus gpus;
         Workers workers(2, {"pipelined"}, gpus.variables({{"FAKE_NCCL_MEMORY", memory}}));
@@ -175,12 +175,12 @@ TEST_CASE("nccl: many works in flight in the GPU's own memory are done in order"
     }
 }
 
-TEST_CASE("nccl: what is launched is in the GPU's queue before anybody waits") {
+TEST_CASE("nccl: a launched call is in the GPU's queue before any wait") {
     const FakeGpus gpus;
     Workers workers(3, {"gpu_in_flight"}, gpus.variables());
     workers.await_line("ready");
 
-    // Not even the first can end: the third rank never comes.
+    // Not even the first can end: the third rank never makes the calls.
     CHECK(count_of("ncclAllReduce 100 ", gpus.calls()) == 2 * 3);
     workers.kill(2, SIGKILL);
 
@@ -188,7 +188,7 @@ TEST_CASE("nccl: what is launched is in the GPU's queue before anybody waits") {
     check_said(workers, {0, 1}, "lost rank 2");
 }
 
-TEST_CASE("nccl: a group that ends well is finalized and destroyed, not aborted") {
+TEST_CASE("nccl: a group without error is finalized and destroyed, not aborted") {
     const FakeGpus gpus;
     Workers workers(2, {"pipelined"}, gpus.variables());
 
@@ -199,7 +199,7 @@ TEST_CASE("nccl: a group that ends well is finalized and destroyed, not aborted"
     CHECK_FALSE(mentions(calls, "ncclCommAbort"));
 }
 
-TEST_CASE("nccl: the others learn that a peer was killed, though NCCL notices nothing") {
+TEST_CASE("nccl: a killed peer is reported to the others, though NCCL notices nothing") {
     const FakeGpus gpus;
     Workers workers(3, {"endless"}, gpus.variables());
     workers.await_line("ready");
@@ -214,7 +214,7 @@ TEST_CASE("nccl: the others learn that a peer was killed, though NCCL notices no
     CHECK(mentions(gpus.calls(), "ncclCommAbort"));
 }
 
-TEST_CASE("nccl: a death in mid of anything, messages too, ends all communicators in one group") {
+TEST_CASE("nccl: a death during any call, messages too, aborts all communicators together") {
     const FakeGpus gpus;
     Workers workers(3, {"endless_mix"}, gpus.variables());
     workers.await_line("ready");
@@ -225,7 +225,7 @@ TEST_CASE("nccl: a death in mid of anything, messages too, ends all communicator
     check_said(workers, {1, 2}, "lost rank 0");
 }
 
-TEST_CASE("nccl: what a stream has still to do comes before the collective") {
+TEST_CASE("nccl: a collective begins after the work already in the stream") {
     const FakeGpus gpus;
     Workers workers(3, {"gpu_after_stream"}, gpus.variables({{"FAKE_GPU_COUNT", "3"}}));
 
@@ -233,7 +233,7 @@ TEST_CASE("nccl: what a stream has still to do comes before the collective") {
     CAPTURE(workers.output(0));
 }
 
-TEST_CASE("nccl: what a stream gets after the launch does not, though the call begins later") {
+TEST_CASE("nccl: a collective does not wait for work enqueued after its launch") {
     const FakeGpus gpus;
     Workers workers(2, {"gpu_before_later_work"}, gpus.variables({{"FAKE_GPU_COUNT", "2"}}));
 
@@ -242,7 +242,7 @@ TEST_CASE("nccl: what a stream gets after the launch does not, though the call b
     CAPTURE(workers.output(1));
 }
 
-TEST_CASE("nccl: memory is given back when the device is done with it") {
+TEST_CASE("nccl: memory is freed when the device is done with it") {
     const FakeGpus gpus;
     Workers workers(1, {"gpu_given_back_in_use"}, gpus.variables());
 
@@ -250,7 +250,8 @@ TEST_CASE("nccl: memory is given back when the device is done with it") {
     CAPTURE(workers.output(0));
 }
 
-TEST_CASE("nccl: a lost call's buffers are free when its wait is over, whatever was before it") {
+TEST_CASE(
+    "nccl: a lost call's buffers are free when its wait is over, with work pending before it") {
     const FakeGpus gpus;
     Workers workers(3, {"gpu_lost_behind_own_work"}, gpus.variables({{"FAKE_GPU_COUNT", "3"}}));
     workers.await_line("ready");
@@ -262,7 +263,7 @@ TEST_CASE("nccl: a lost call's buffers are free when its wait is over, whatever 
     CAPTURE(workers.output(1));
 }
 
-TEST_CASE("nccl: who waits on another host learns of a death from the store") {
+TEST_CASE("nccl: the store reports a death to a rank that waits on another host") {
     const FakeGpus gpus;
     Workers workers(3, {"last_one_idle"}, gpus.variables({{"SDK_WORKER_HOSTS", "a,b,b"}}));
     workers.await_line("ready");
@@ -274,18 +275,18 @@ TEST_CASE("nccl: who waits on another host learns of a death from the store") {
     CHECK(mentions(workers.output(1), "lost rank 2"));
 }
 
-TEST_CASE("nccl: an error that NCCL notices by itself is a lost peer, in its words") {
+TEST_CASE("nccl: an error that NCCL reports is a lost peer, with NCCL's text") {
     const FakeGpus gpus;
     Workers workers(2, {"endless"}, gpus.variables({{"FAKE_NCCL_ERROR_AT", "5"}}));
 
     CHECK(workers.exit_codes() == all_of(peer_lost, 2));
     const auto both = workers.output(0) + workers.output(1);
     CAPTURE(both);
-    // Who comes to it late may find that the other one has left because of it.
+    // A late rank may find that the other one has left because of it.
     CHECK(mentions(both, "ncclRemoteError"));
 }
 
-TEST_CASE("nccl: a deadline of one's own aborts the group, and the peer learns of it") {
+TEST_CASE("nccl: a deadline of the program's aborts the group, also on the peer") {
     const FakeGpus gpus;
     Workers workers(2, {"late_and_dead"}, gpus.variables());
 
@@ -294,7 +295,7 @@ TEST_CASE("nccl: a deadline of one's own aborts the group, and the peer learns o
     CHECK(mentions(workers.output(0), "again"));
 }
 
-TEST_CASE("nccl: a rank that stands still is named when the time is over") {
+TEST_CASE("nccl: a stopped rank is named by the timeout") {
     const FakeGpus gpus;
     Workers workers(3, {"endless"}, gpus.variables({{"SDK_WORKER_TIMEOUT_MS", "5000"}}));
     workers.await_line("ready");
@@ -325,7 +326,7 @@ TEST_CASE("nccl: a communicator that never becomes ready is a timeout while join
     CHECK(mentions(gpus.calls(), "ncclCommAbort"));
 }
 
-TEST_CASE("nccl: a peer that never comes is a timeout that names it") {
+TEST_CASE("nccl: a peer that never joins is a timeout that names it") {
     const FakeGpus gpus;
     Workers workers(2, {"killed_while_joining"}, gpus.variables());
     workers.await_line("ready");
@@ -336,7 +337,7 @@ TEST_CASE("nccl: a peer that never comes is a timeout that names it") {
     CHECK(workers.exit_code(0) == killed);
 }
 
-TEST_CASE("nccl: ranks with different versions of NCCL are all told both, before they connect") {
+TEST_CASE("nccl: different versions of NCCL are an error on all ranks, before they connect") {
     const FakeGpus gpus;
     Workers workers(
         3, {"endless"}, gpus.variables({{"SDK_WORKER_NCCL_VERSIONS", "22809,22809,23002"}}));
@@ -348,7 +349,7 @@ TEST_CASE("nccl: ranks with different versions of NCCL are all told both, before
     }
 }
 
-TEST_CASE("nccl: an abort that never returns ends the process, and says why") {
+TEST_CASE("nccl: an abort that never returns ends the process with a reason") {
     const FakeGpus gpus;
     Workers workers(
         2,
@@ -360,7 +361,7 @@ TEST_CASE("nccl: an abort that never returns ends the process, and says why") {
     CHECK(mentions(workers.output(0), "NCCL's abort did not return within 5 s"));
 }
 
-TEST_CASE("nccl: several ranks on one GPU are told of --share-gpu") {
+TEST_CASE("nccl: several ranks on one GPU are an error that names --share-gpu") {
     const FakeGpus gpus;
     Workers workers(2, {"endless"}, gpus.variables({{"FAKE_NCCL_DUPLICATE_GPU", "1"}}));
 
@@ -368,7 +369,7 @@ TEST_CASE("nccl: several ranks on one GPU are told of --share-gpu") {
     CHECK(mentions(workers.output(0), "--share-gpu"));
 }
 
-TEST_CASE("nccl: more ranks than GPUs are told so") {
+TEST_CASE("nccl: more ranks than GPUs are an error with both numbers") {
     const FakeGpus gpus;
     Workers workers(3, {"endless"}, gpus.variables({{"FAKE_GPU_COUNT", "2"}}));
 
@@ -377,7 +378,7 @@ TEST_CASE("nccl: more ranks than GPUs are told so") {
     CHECK(mentions(workers.output(2), "3 ranks on this node and 2 GPUs"));
 }
 
-TEST_CASE("nccl: what is missing is named, with every place that was tried") {
+TEST_CASE("nccl: a missing library is named, with every place that was tried") {
     const FakeGpus gpus;
     {
         Workers without_driver(1, {"endless"}, gpus.variables({{"LD_LIBRARY_PATH", ""}}));
@@ -406,7 +407,7 @@ TEST_CASE("nccl: what is missing is named, with every place that was tried") {
     }
 }
 
-TEST_CASE("nccl: a peer whose death NCCL notices first is named all the same") {
+TEST_CASE("nccl: a peer whose death NCCL notices first is named as well") {
     const FakeGpus gpus;
     Workers workers(3, {"endless"}, gpus.variables({{"FAKE_NCCL_NOTICES_DEATHS", "1"}}));
     workers.await_line("ready");
@@ -417,7 +418,7 @@ TEST_CASE("nccl: a peer whose death NCCL notices first is named all the same") {
     check_said(workers, {0, 2}, "lost rank 1");
 }
 
-TEST_CASE("nccl: whichever call fails, with whatever result, it is said and both ranks end") {
+TEST_CASE("nccl: any call that fails with any result is reported, and both ranks end") {
     struct Failure {
         std::string call;
         int result;
@@ -459,7 +460,7 @@ TEST_CASE("nccl: whichever call fails, with whatever result, it is said and both
     }
 }
 
-TEST_CASE("nccl: an error that says that the peer is gone is a lost peer, in any call") {
+TEST_CASE("nccl: an error that means a lost peer is PeerLost, in any call") {
     for (const std::string call : {"ncclCommInitRank", "ncclCommGetAsyncError", "ncclAllReduce"}) {
         const FakeGpus gpus;
         Workers workers(2, {"few_calls"}, gpus.variables({{"FAKE_NCCL_FAIL", call + ":6"}}));
@@ -480,7 +481,7 @@ TEST_CASE("nccl: an id that cannot be made ends the rank that makes it, and the 
     CHECK(mentions(workers.output(1), "lost rank 0"));
 }
 
-TEST_CASE("nccl: a farewell that fails spoils nothing that was done") {
+TEST_CASE("nccl: a failed finalize or destroy does not affect what was done") {
     for (const auto* call : {"ncclCommFinalize", "ncclCommDestroy"})
         for (const auto* result : {":1", ":6"}) {
             const FakeGpus gpus;
@@ -495,7 +496,7 @@ TEST_CASE("nccl: a farewell that fails spoils nothing that was done") {
         }
 }
 
-TEST_CASE("nccl: communicators that ranks made in another order end in good order too") {
+TEST_CASE("nccl: communicators created in different orders are finalized without an abort") {
     const FakeGpus gpus;
     Workers workers(3, {"messages"}, gpus.variables());
 
@@ -505,7 +506,7 @@ TEST_CASE("nccl: communicators that ranks made in another order end in good orde
     CHECK_FALSE(mentions(calls, "ncclCommAbort"));
 }
 
-TEST_CASE("nccl: a call that never returns ends the process, whichever it is") {
+TEST_CASE("nccl: any call that never returns ends the process") {
     const FakeGpus gpus;
     std::map<std::string, std::unique_ptr<Workers>> stuck;  // all at once: each takes 20 s
     for (const auto* call :

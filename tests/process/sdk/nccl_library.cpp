@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where NCCL is looked for, and the real one as far as it goes without a GPU.
+// Where NCCL is searched for, and the real one as far as it works without a GPU.
 #include "tests/process/support/skip.hpp"
 #include "tests/process/support/temp_dir.hpp"
 #include "worker_sdk/src/nccl/library.hpp"
@@ -64,7 +64,7 @@ TEST_CASE("nccl: the packages of the active Python environment come last") {
     }
 }
 
-TEST_CASE("nccl: a file that is no NCCL is refused with what it lacks") {
+TEST_CASE("nccl: a file that is no NCCL is refused with the missing function") {
     const auto opened = NcclFunctions::open(environment({{"DDPRUN_NCCL", "libm.so.6"}}));
 
     REQUIRE(std::holds_alternative<ddprun::groups::GroupError>(opened));
@@ -73,7 +73,7 @@ TEST_CASE("nccl: a file that is no NCCL is refused with what it lacks") {
     CHECK(text.find("2.18.0 or newer") != std::string::npos);
 }
 
-TEST_CASE("nccl: the real library makes ids without a GPU, and says so when it needs one") {
+TEST_CASE("nccl: the real library makes ids without a GPU, or reports that it needs one") {
     if (!std::filesystem::exists(real_nccl))
         return ddprun::test::skip_even_as_root(
             "there is no " + real_nccl + " (scripts/cuda_deps.sh nccl)");

@@ -14,7 +14,7 @@ const std::vector<std::string>& call_names();
 /// Makes one kind of call, once.
 void make_call(const ProcessGroup& group, const std::string& name, std::size_t count);
 
-/// Makes one kind of call, small and large, until somebody dies. `in_flight`: how many before the
+/// Makes one kind of call, small and large, until a rank dies. `in_flight`: how many before the
 /// first is waited for.
 [[noreturn]] void repeat_call(
     const ProcessGroup& group, const std::string& name, std::size_t in_flight);

@@ -108,7 +108,7 @@ TEST_CASE("sdk: with reorder the gradients move once, into the order of rank 0's
     CHECK(complaints == Texts{"", "", ""});
 }
 
-TEST_CASE("sdk: an unused parameter counts as it is, and ranks agree on what nobody used") {
+TEST_CASE("sdk: an unused parameter counts as it is, and ranks agree on what no rank used") {
     const auto complaints = on_ranks(2, [](const ProcessGroup& group) {
         auto options = small_buckets();
         options.find_unused = true;
@@ -125,7 +125,7 @@ TEST_CASE("sdk: an unused parameter counts as it is, and ranks agree on what nob
 
         require(all_are(model, 0, 4.0F), "used by both");
         require(all_are(model, 1, 3.0F), "used by one");
-        require(all_are(model, 2, 0.0F), "used by nobody");
+        require(all_are(model, 2, 0.0F), "used by no rank");
         require(model.is_used(0) && model.is_used(1) && !model.is_used(2), "the agreement");
     });
 
@@ -138,7 +138,7 @@ TEST_CASE("sdk: what an unreduced step used counts for the reduced one after it"
         options.find_unused = true;
         Reducer model(group, three, options);
         {
-            const auto quiet = model.no_sync();
+            const auto guard = model.no_sync();
             if (group.rank() == 1) model.mark_ready(2);
             model.mark_rest_unused();
             model.finish();
@@ -157,7 +157,7 @@ TEST_CASE("sdk: what an unreduced step used counts for the reduced one after it"
     CHECK(complaints == Texts{"", ""});
 }
 
-TEST_CASE("sdk: gradients travel as 16 bits and come back rounded, the same on all ranks") {
+TEST_CASE("sdk: gradients are sent as 16 bits and are rounded, the same on all ranks") {
     const auto average = [](CommunicationHook (*hook)(), float mine_0, float mine_1) {
         float result = 0;
         const auto complaints = on_ranks(2, [&](const ProcessGroup& group) {
@@ -186,7 +186,7 @@ TEST_CASE("sdk: gradients travel as 16 bits and come back rounded, the same on a
     CHECK(average(compress_to_float16, 60'000.0F, 60'000.0F) == 60'000.0F);  // halved, then added
 }
 
-TEST_CASE("sdk: a hook has every bucket in order, with the last one marked") {
+TEST_CASE("sdk: a hook gets every bucket in order, with the last one marked") {
     const auto complaints = on_ranks(2, [](const ProcessGroup& group) {
         std::string seen;
         auto options = small_buckets();
@@ -205,7 +205,7 @@ TEST_CASE("sdk: a hook has every bucket in order, with the last one marked") {
     CHECK(complaints == Texts{"", ""});
 }
 
-TEST_CASE("sdk: clipping scales to the norm over all gradients, and tells the one before") {
+TEST_CASE("sdk: clipping scales to the norm over all gradients and returns the one before") {
     on_ranks(1, [](const ProcessGroup& group) {
         Reducer model(group, {{"a", 1}, {"b", 3}});
         const auto set = [&](float a, float b) {
@@ -229,7 +229,7 @@ TEST_CASE("sdk: clipping scales to the norm over all gradients, and tells the on
     });
 }
 
-TEST_CASE("sdk: gradients and parameters may lie in arrays of the caller's") {
+TEST_CASE("sdk: gradients and parameters may be in the caller's arrays") {
     const auto complaints = on_ranks(2, [](const ProcessGroup& group) {
         std::vector<float> parameters(106, static_cast<float>(group.rank()));
         std::vector<float> gradients(106);
@@ -257,7 +257,7 @@ TEST_CASE("sdk: gradients and parameters may lie in arrays of the caller's") {
     CHECK(complaints == Texts{"", ""});
 }
 
-TEST_CASE("sdk: a placement that cannot be is refused") {
+TEST_CASE("sdk: an invalid placement is refused") {
     on_ranks(1, [](const ProcessGroup& group) {
         float one = 0;
         Placement placement;
@@ -277,7 +277,7 @@ TEST_CASE("sdk: a placement that cannot be is refused") {
     });
 }
 
-TEST_CASE("sdk: ranks with different buffers hear which one") {
+TEST_CASE("sdk: ranks with different buffers get an error that names the buffer") {
     const auto complaints = on_ranks(2, [](const ProcessGroup& group) {
         std::vector<float> mean(4);
         Placement placement;
@@ -296,7 +296,7 @@ TEST_CASE("sdk: step updates after the reduction, and counts what was committed"
         Reducer model(group, three, small_buckets());
         int updates = 0;
         {
-            const auto quiet = model.no_sync();
+            const auto guard = model.no_sync();
             backward(model, 1);
             model.step([&] { ++updates; });
         }
@@ -348,7 +348,9 @@ TEST_CASE("sdk: gradients of a reduction that failed never reach the optimizer")
     CHECK(again == Texts(5, again[0]));
 }
 
-TEST_CASE("sdk: ranks with fewer steps join those of the others, and all end with the same") {
+TEST_CASE(
+    "sdk: ranks with fewer steps join those of the others, and all end with the same parameters "
+    "parameters") {
     const auto complaints = on_ranks(3, [](const ProcessGroup& group) {
         auto options = small_buckets();
         options.uneven_inputs = true;
@@ -410,7 +412,7 @@ TEST_CASE("sdk: the check of the launch order finds the rank that launched other
     CHECK(apart == Texts{expected, expected, expected});
 }
 
-TEST_CASE("sdk: metrics are added up over ranks, and begin again at zero") {
+TEST_CASE("sdk: metrics are added up over ranks, and restart at zero") {
     const auto complaints = on_ranks(3, [](const ProcessGroup& group) {
         Metrics metrics(group, 2);
         metrics.add(0, 0.5);

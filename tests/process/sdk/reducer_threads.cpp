@@ -64,7 +64,7 @@ TEST_CASE("sdk: under no_sync gradients add up locally and the next step average
         const auto rank = static_cast<float>(group.rank());
 
         {
-            const auto quiet = model.no_sync();
+            const auto guard = model.no_sync();
             backward(rank);
             const auto nested = model.no_sync();
             backward(rank);
@@ -95,7 +95,7 @@ TEST_CASE("sdk: views are aligned, start as zero and do not overlap") {
     });
 }
 
-TEST_CASE("sdk: what makes no sense in a step is refused by name") {
+TEST_CASE("sdk: an invalid call in a step is refused with the name of the parameter") {
     on_ranks(1, [](const ProcessGroup& group) {
         auto model = small_model(group);
 
@@ -109,7 +109,7 @@ TEST_CASE("sdk: what makes no sense in a step is refused by name") {
                   model.zero_gradients();
               }) == "zero_gradients between mark_ready and finish");
         {
-            const auto quiet = model.no_sync();
+            const auto guard = model.no_sync();
             CHECK(misuse([&] {
                       model.mark_ready(1);
                   }) == "a no_sync guard begins or ends between mark_ready and finish");
@@ -121,7 +121,7 @@ TEST_CASE("sdk: what makes no sense in a step is refused by name") {
     });
 }
 
-TEST_CASE("sdk: parameters that cannot be are refused on every rank") {
+TEST_CASE("sdk: invalid parameters are refused on every rank") {
     using Specs = std::vector<ParameterSpec>;
     const auto refusal = [](const Specs& specs) {
         const auto complaints =
@@ -137,7 +137,7 @@ TEST_CASE("sdk: parameters that cannot be are refused on every rank") {
     CHECK(refusal({{"a", SIZE_MAX / 2}}) == "the parameters are more than memory can hold");
 }
 
-TEST_CASE("sdk: ranks with different models all hear which parameter and rank") {
+TEST_CASE("sdk: different models are an error on all ranks that names parameter and rank") {
     const auto complaints = on_ranks(4, [](const ProcessGroup& group) {
         std::vector<ParameterSpec> specs{{"fc1.weight", 10}, {"fc1.bias", 5}};
         if (group.rank() == 2) specs[1].count = 6;
@@ -151,7 +151,7 @@ TEST_CASE("sdk: ranks with different models all hear which parameter and rank") 
     CHECK(complaints == Texts{expected, expected, expected, expected});
 }
 
-TEST_CASE("sdk: ranks with different bucket sizes all hear it") {
+TEST_CASE("sdk: different bucket sizes are an error on all ranks") {
     const auto complaints = on_ranks(2, [](const ProcessGroup& group) {
         Reducer::Options options;
         if (group.rank() == 1) options.bucket_bytes = 5;
@@ -165,7 +165,7 @@ TEST_CASE("sdk: ranks with different bucket sizes all hear it") {
     CHECK(complaints[1] == complaints[0]);
 }
 
-TEST_CASE("sdk: the first difference of two models is told for a person") {
+TEST_CASE("sdk: the first difference of two models is described") {
     const std::vector<ParameterSpec> one{{"a", 1}, {"b", 2}};
     const auto text = [](const std::vector<ParameterSpec>& specs) {
         return reduce::text_of(specs, {}, {});
@@ -180,7 +180,7 @@ TEST_CASE("sdk: the first difference of two models is told for a person") {
         "parameter 1 is missing, on rank 0 it is b with 2 elements");
 }
 
-TEST_CASE("sdk: parameters that drifted apart are found by name and rank") {
+TEST_CASE("sdk: parameters that differ between ranks are reported by name and rank") {
     const auto complaints = on_ranks(3, [](const ProcessGroup& group) {
         auto model = small_model(group);
         model.verify_parameters();
@@ -192,7 +192,7 @@ TEST_CASE("sdk: parameters that drifted apart are found by name and rank") {
     CHECK(complaints == Texts{expected, expected, expected});
 }
 
-TEST_CASE("sdk: everybody takes the parameters of the root") {
+TEST_CASE("sdk: all ranks take the parameters of the root") {
     const auto complaints = on_ranks(3, [](const ProcessGroup& group) {
         auto model = small_model(group);
         model.param(0)[4] = static_cast<float>(group.rank());
@@ -225,7 +225,7 @@ TEST_CASE("sdk: ranks that launch different collectives get Mismatch, on all of 
         try {
             group.all_reduce(values.data(), group.rank() == 0 ? 1U : 2U).wait();
         } catch (const Mismatch&) {
-            group.barrier().wait();  // dead for good: the same error again
+            group.barrier().wait();  // the same error again
         }
     });
 
@@ -236,8 +236,8 @@ TEST_CASE("sdk: ranks that launch different collectives get Mismatch, on all of 
 }
 
 TEST_CASE("sdk: an abort from another thread ends a collective that waits") {
-    const auto meeting = std::make_shared<Loopback>(2);
-    const auto group = join(meeting, 0, 2);
+    const auto loopback = std::make_shared<Loopback>(2);
+    const auto group = join(loopback, 0, 2);
     auto work = group.barrier();
 
     std::thread other([group] { group.abort(); });
@@ -246,15 +246,15 @@ TEST_CASE("sdk: an abort from another thread ends a collective that waits") {
     other.join();
 }
 
-TEST_CASE("sdk: a collective that nobody joins ends with Timeout") {
-    const auto meeting = std::make_shared<Loopback>(2);
-    const auto group = join(meeting, 0, 2, 30ms);
+TEST_CASE("sdk: a collective that no other rank joins ends with Timeout") {
+    const auto loopback = std::make_shared<Loopback>(2);
+    const auto group = join(loopback, 0, 2, 30ms);
 
     CHECK_THROWS_WITH_AS(
         group.barrier().wait(), "call 1: barrier: not all ranks came within 30 ms", Timeout);
 }
 
-TEST_CASE("sdk: a Work that is dropped waits, so its buffer may go") {
+TEST_CASE("sdk: the destructor of a Work waits, so its buffer may be freed") {
     const auto complaints = on_ranks(2, [](const ProcessGroup& group) {
         for (int i = 0; i < 100; ++i) {
             std::vector<float> values(1000, 1.0F);

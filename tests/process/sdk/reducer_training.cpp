@@ -64,7 +64,7 @@ void train_step(Reducer& model, const std::uint64_t* batch, std::size_t count, c
     model.zero_gradients();
     const auto micro = count / how.micro_batches;
     for (std::size_t i = 0; i + 1 < how.micro_batches; ++i) {
-        const auto quiet = model.no_sync();
+        const auto guard = model.no_sync();
         backward(model, batch + i * micro, micro, how);
         model.finish();
     }
@@ -120,7 +120,7 @@ void check_same(const std::vector<float>& one, const std::vector<float>& other) 
 
 }  // namespace
 
-TEST_CASE("sdk: any number of ranks ends with what one has from the whole batches") {
+TEST_CASE("sdk: any number of ranks gets the result of one rank with the whole batches") {
     const auto alone = trained(1, {});
     CHECK(alone[0] != doctest::Approx(made_up(0, 0)));
     for (const int ranks : {2, 3, 4}) {
@@ -139,6 +139,6 @@ TEST_CASE("sdk: clipped gradients are those of the whole batch, clipped") {
         check_same(trained(ranks, {.micro_batches = 3, .max_norm = 0.2F}), alone);
 }
 
-TEST_CASE("sdk: the same training has the same bits again") {
+TEST_CASE("sdk: the same training gives the same bits again") {
     CHECK(trained(3, {.micro_batches = 2}) == trained(3, {.micro_batches = 2}));
 }

@@ -6,7 +6,7 @@
 
 namespace ddprun::tests {
 
-/// A line on stdout, at once: whoever started this process waits for it.
+/// A line on stdout, flushed: the parent waits for it.
 inline void say(const std::string& line) {
     std::printf("%s\n", line.c_str());
     std::fflush(stdout);

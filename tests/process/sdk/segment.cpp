@@ -17,7 +17,7 @@ using namespace ddprun::groups;
 
 namespace {
 
-/// The same memory once more, as another process has it.
+/// The same memory mapped a second time, as in another process.
 std::shared_ptr<Segment> opened_again(const Segment& segment) {
     const int descriptor = ::fcntl(segment.descriptor(), F_DUPFD_CLOEXEC, 0);
     return std::get<std::shared_ptr<Segment>>(Segment::open(descriptor, segment.ranks()));
@@ -31,7 +31,7 @@ GroupError mismatch_seen_by(int rank) {
 
 }  // namespace
 
-TEST_CASE("sdk: ranks that fail at once all read the one whole trouble") {
+TEST_CASE("sdk: ranks that fail at the same time all read one complete error") {
     constexpr int ranks = 3;
     for (int trial = 0; trial < 300; ++trial) {
         const auto first = std::get<std::shared_ptr<Segment>>(Segment::create(ranks));
@@ -56,7 +56,7 @@ TEST_CASE("sdk: ranks that fail at once all read the one whole trouble") {
     }
 }
 
-TEST_CASE("sdk: of two troubles of one rank the first is kept") {
+TEST_CASE("sdk: of two errors of one rank the first is kept") {
     const auto segment = std::get<std::shared_ptr<Segment>>(Segment::create(1));
     CHECK(!segment->has_failed());
     segment->fail(0, mismatch_seen_by(0));

@@ -25,12 +25,13 @@ World world_at(std::uint16_t port) {
     return world;
 }
 
-/// What rank 0 writes into a shared folder when it has opened its store.
+/// The rendezvous file that rank 0 writes into a shared folder when it has opened its store.
 void publish(const test::TempDir& folder, std::uint16_t port) {
-    Store::connect(world_at(port)).set("ddprun/meeting/token", "t");
+    Store::connect(world_at(port)).set("ddprun/rendezvous/token", "t");
     folder.write(
-        "ddprun-meeting",
-        "ddprun-meeting 1\ntoken t\nport " + std::to_string(port) + "\naddress 127.0.0.1\nend\n");
+        "ddprun-rendezvous",
+        "ddprun-rendezvous 1\ntoken t\nport " + std::to_string(port) +
+            "\naddress 127.0.0.1\nend\n");
 }
 
 World world_of_two_in(const test::TempDir& folder, int rank) {
@@ -39,7 +40,7 @@ World world_of_two_in(const test::TempDir& folder, int rank) {
 }
 
 /// What every store does, remote or not.
-void check_promises(Store store) {
+void check_store(Store store) {
     CHECK_FALSE(store.check({"a"}));
     store.set("a", std::string("x\0y", 3));
     CHECK(store.get("a") == std::string("x\0y", 3));
@@ -71,22 +72,22 @@ void check_promises(Store store) {
 
 }  // namespace
 
-TEST_CASE("sdk: the store of a world that nobody launched lives in the process") {
+TEST_CASE("sdk: without a launcher the store is inside the process") {
     auto store = Store::connect(World{});
 
-    check_promises(store);
+    check_store(store);
     CHECK(store.local_address() == "");
 }
 
-TEST_CASE("sdk: the round's store keeps the same promises over a connection") {
+TEST_CASE("sdk: the round's store behaves the same over a connection") {
     const StoreThread server;
     auto store = Store::connect(world_at(server.port()));
 
-    check_promises(store);
+    check_store(store);
     CHECK(store.local_address() == "127.0.0.1");
 }
 
-TEST_CASE("sdk: a store that goes away is PeerLost, now and for ever") {
+TEST_CASE("sdk: a closed store is PeerLost, also in later calls") {
     auto server = std::make_unique<StoreThread>();
     auto store = Store::connect(world_at(server->port()));
     store.set("a", "b");
@@ -98,12 +99,12 @@ TEST_CASE("sdk: a store that goes away is PeerLost, now and for ever") {
     CHECK_THROWS_AS(store.get("a"), PeerLost);
 }
 
-TEST_CASE("sdk: a store that goes away while it is joined was an earlier run's") {
+TEST_CASE("sdk: a store that closes while a rank joins it belongs to an earlier run") {
     const test::TempDir folder;
     std::optional<StoreThread> earlier(std::in_place);
     publish(folder, earlier->port());
     std::thread second([&] { Store::connect(world_of_two_in(folder, 1)).set("came", "1"); });
-    Store::connect(world_at(earlier->port())).get("ddprun/meeting/rank/1");
+    Store::connect(world_at(earlier->port())).get("ddprun/rendezvous/rank/1");
 
     earlier.reset();
     auto store = Store::connect(world_of_two_in(folder, 0));
@@ -112,14 +113,14 @@ TEST_CASE("sdk: a store that goes away while it is joined was an earlier run's")
     second.join();
 }
 
-TEST_CASE("sdk: a store that was met by a file may be as slow as any other") {
+TEST_CASE("sdk: a store found by a file may be as slow as any other") {
     const test::TempDir folder;
     StoreThread server;
     publish(folder, server.port());
-    Store::connect(world_at(server.port())).set("ddprun/meeting/world_size", "2");
+    Store::connect(world_at(server.port())).set("ddprun/rendezvous/world_size", "2");
     auto store = Store::connect(world_of_two_in(folder, 1));
 
-    // Longer than an attempt to meet has.
+    // Longer than the timeout of a rendezvous attempt.
     server.pause(400ms);
 
     CHECK_FALSE(store.check({"a"}));

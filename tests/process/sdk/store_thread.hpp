@@ -15,7 +15,7 @@ public:
 
     std::uint16_t port() const;
 
-    /// Answers nothing for as long, from some moment before this returns.
+    /// Sends no answers for this long, starting before this returns.
     void pause(std::chrono::milliseconds length);
 
 private:

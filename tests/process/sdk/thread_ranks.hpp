@@ -20,25 +20,25 @@ using Texts = std::vector<std::string>;
 
 /// One rank's group.
 inline ProcessGroup join(
-    const std::shared_ptr<groups::Loopback>& meeting,
+    const std::shared_ptr<groups::Loopback>& loopback,
     int rank,
     int size,
     std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
     return ProcessGroup(new ddprun_group{groups::Group::create(
         {rank, size, Backend::loopback, timeout},
-        [=]() -> groups::Group::Opened { return groups::Loopback::transport(meeting, rank); },
+        [=]() -> groups::Group::Opened { return groups::Loopback::transport(loopback, rank); },
         nullptr)});
 }
 
 /// Runs the body on `size` ranks; returns what each of them threw, "" for nothing.
 inline Texts on_ranks(int size, const std::function<void(ProcessGroup)>& body) {
-    const auto meeting = std::make_shared<groups::Loopback>(size);
+    const auto loopback = std::make_shared<groups::Loopback>(size);
     Texts complaints(static_cast<std::size_t>(size));
     std::vector<std::thread> ranks;
     for (int rank = 0; rank < size; ++rank)
         ranks.emplace_back([&, rank] {
             try {
-                body(join(meeting, rank, size));
+                body(join(loopback, rank, size));
             } catch (const Error& error) {
                 complaints[static_cast<std::size_t>(rank)] = error.what();
             }
@@ -53,7 +53,7 @@ inline void require(bool holds, const std::string& what) {
     if (!holds) throw Error(what);
 }
 
-/// What `call` complains of, as UsageError.
+/// The text of the UsageError that `call` throws.
 template <class Call>
 std::string misuse(Call call) {
     try {

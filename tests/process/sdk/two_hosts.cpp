@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two hosts with a cable between them: a job of `ddprun` on both, its ranks in collectives.
-// Nothing tells the ranks that they are on different hosts but that their memory cannot be handed
-// from one to the other.
+// The ranks notice that they are on different hosts only because they cannot share memory.
 #include "tests/process/support/left_behind.hpp"
 #include "tests/process/support/network_pair.hpp"
 #include "tests/process/support/running.hpp"
@@ -51,7 +50,7 @@ struct Job {
         const std::string& timeout_ms) const {
         Running::Options options;
         options.network_namespace = host.name;
-        // Who is told to stop may still say whose death it was.
+        // A rank that gets SIGTERM can still print which rank died.
         options.environment = {{"SDK_WORKER_IGNORE_TERM", "1"}};
         if (!timeout_ms.empty()) options.environment["SDK_WORKER_TIMEOUT_MS"] = timeout_ms;
         options.arguments = {
@@ -105,7 +104,7 @@ TEST_CASE("sdk: ranks of one network namespace share memory, those of two do not
     CHECK(job.memory_of(3) == job.memory_of(2));
     CHECK(job.memory_of(2) != job.memory_of(0));
 
-    // They ignore the polite signal.
+    // They ignore SIGTERM.
     job.a.signal(SIGINT);
     job.a.signal(SIGINT);
     CHECK(job.a.wait_for_code() == 128 + SIGINT);
@@ -114,7 +113,7 @@ TEST_CASE("sdk: ranks of one network namespace share memory, those of two do not
     CHECK(no_descendants_left());
 }
 
-TEST_CASE("sdk: who dies on another host of a job is named by every rank that is left") {
+TEST_CASE("sdk: a rank that dies on another host of a job is named by every other rank") {
     if (const auto reason = NetworkPair::why_not(); !reason.empty()) return skip(reason);
     for (const int ranks_per_host : {1, 2}) {
         CAPTURE(ranks_per_host);
@@ -153,8 +152,7 @@ TEST_CASE("sdk: when all ranks of a host die, those of the other name one of the
     CHECK(no_descendants_left());
 }
 
-TEST_CASE(
-    "sdk: who waits for a rank that no connection tells of hears of its death from its agent") {
+TEST_CASE("sdk: an agent reports the death of a rank to which the waiting rank has no connection") {
     if (const auto reason = NetworkPair::why_not(); !reason.empty()) return skip(reason);
     Job job(1, "first_one_missing");
 
@@ -172,7 +170,8 @@ TEST_CASE("sdk: a cut cable between two hosts is a Timeout on both") {
 
     job.hosts.cut();
 
-    // Who still has the store can tell who is not heard there; one that has said that it waits is.
+    // The host that still has the store can see which ranks do not report there; a rank whose last
+    // report is a wait is not late.
     job.a.wait_for_line("^late ranks( 1)? in ");
     job.b.wait_for_line("^late ranks");
     job.hosts.heal();

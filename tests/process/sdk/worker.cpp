@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of the SDK's process tests: `sdk_worker SCENARIO`, see `scenarios` at the end. Exits 0
-// when all went as it should, 1 with a complaint, or with the code of the exception (workers.hpp).
+// on success, 1 with an error text, or with the code of the exception (workers.hpp).
 #include "ddprun/process_group.hpp"
 #include "ddprun/record.hpp"
 #include "ddprun/reducer.hpp"
@@ -52,7 +52,7 @@ std::string own_word(const char* variable, int rank) {
     return word;
 }
 
-/// What the tests want of this rank, before it meets the others.
+/// What the tests set for this rank, before it joins the others.
 void prepare(int rank) {
     const auto host = own_word("SDK_WORKER_HOSTS", rank);
     if (!host.empty()) ::setenv("DDPRUN_HOST_ID", host.c_str(), 1);
@@ -266,7 +266,7 @@ int splits(const World& world) {
         expect(same && same->rank() == half->rank(), "equal keys leave ranks as they are");
         check_all_reduce<float>(*same, 10, Op::sum);
     }
-    group.barrier().wait();  // or who stands aside says farewell long before the others
+    group.barrier().wait();  // or a rank without a color finalizes long before the others
     return 0;
 }
 
@@ -320,7 +320,7 @@ int digest(const World& world) {
     return 0;
 }
 
-/// Reduces until somebody dies.
+/// Reduces until a rank dies.
 int endless(const World& world) {
     const auto group = join(world);
     std::vector<float> values(100'000);
@@ -331,7 +331,7 @@ int endless(const World& world) {
         group.all_reduce(values.data(), values.size()).wait();
 }
 
-/// Every kind of collective in turn, small and large, until somebody dies. `has_messages`: and now
+/// Every kind of collective in turn, small and large, until a rank dies. `has_messages`: and now
 /// and then messages, which all ranks are done with before the next collective but a barrier.
 int call_in_turns(const World& world, bool has_messages) {
     const auto group = join(world);
@@ -369,7 +369,7 @@ int endless_call(const World& world) {
     ddprun::tests::repeat_call(group, std::getenv("SDK_WORKER_CALL"), way == "in_flight" ? 3 : 1);
 }
 
-/// Rank 0 never comes to a group of its own that the others make with it.
+/// Rank 0 never joins a sub-group that the others create with it.
 int first_one_missing(const World& world) {
     const auto group = join(world);
     group.barrier().wait();
@@ -398,8 +398,8 @@ int last_one_idle(const World& world) {
     return 0;
 }
 
-/// Rank 0 never comes, and stays until the others are over. Rank 1 waits for what it would send,
-/// and rank 2, which comes two seconds late, for rank 1.
+/// Rank 0 never makes the call, and stays until the others have ended. Rank 1 waits for what it
+/// would send, and rank 2, which comes two seconds late, for rank 1.
 int one_late_one_missing(const World& world) {
     const auto group = join(world);
     group.barrier().wait();
@@ -433,7 +433,7 @@ int late_and_dead(const World& world) {
     const auto group = join(world, 6s);
     group.barrier().wait();
     if (world.rank == 1) {
-        // Long enough for all others to give up; ends with the pipe of its output.
+        // Long enough for all others to time out; ends with the pipe of its output.
         pollfd closed{STDOUT_FILENO, 0, 0};
         ::poll(&closed, 1, 20'000);
         return 0;
@@ -462,13 +462,13 @@ int own_deadline(const World& world) {
         try {
             work.wait(ddprun::Work::Clock::now() + 300ms);
         } catch (const ddprun::Timeout&) {
-            store.set("gave up", "");
+            store.set("timed out", "");
             throw;
         }
         return 1;
     }
     // Never calls, and stays as long as it is waited for.
-    store.wait({"gave up"}, start_up_timeout);
+    store.wait({"timed out"}, start_up_timeout);
     store.get("never", 1ms);
     return 1;
 }
@@ -578,7 +578,7 @@ int reducer(const World& world) {
             model.finish();
         };
         if (halves == 2) {
-            const auto quiet = model.no_sync();
+            const auto guard = model.no_sync();
             backward();
         }
         backward();
@@ -598,8 +598,8 @@ int reducer(const World& world) {
 int inherited_sockets(const World& world) {
     const auto group = join(world);
     group.barrier().wait();
-    // Whoever starts a program now (a data loader, a shell) hands it this process's standard
-    // streams and nothing else, or a peer's death would go unseen while that program lives.
+    // A program started now (a data loader, a shell) inherits this process's standard streams and
+    // nothing else, or a peer's death would not be noticed while that program runs.
     const int sockets = std::system("exit $(ls -l /proc/self/fd | grep -c 'socket:')");
     expect(sockets == 0, "a program started by a rank inherits sockets");
     group.barrier().wait();
@@ -661,7 +661,7 @@ long long monotonic_ms() {
 
 #if defined(__SANITIZE_ADDRESS__)
 /// The leak check at the end crashes now and then on the thread storage of libraries that were
-/// opened at run time, if it is kept book of.
+/// opened at run time, if it is tracked.
 extern "C" const char* __asan_default_options() {
     return "intercept_tls_get_addr=0";
 }
@@ -687,7 +687,7 @@ int main(int, char** arguments) {
         }
         return scenarios.at(arguments[1])(World::from_environment());
     } catch (const ddprun::PeerLost& error) {
-        // So that a launcher does not take it for the first cause.
+        // So that a launcher does not take it for the root cause.
         ddprun::record_error(error);
         say("after " + std::to_string(monotonic_ms()) + " ranks" + listed(error.ranks()));
         say(std::string{"PeerLost: "} + error.what());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a training program does besides training: meets the others, ends badly, stops, says how far
-// it is. The first argument says which.
+// What a training program does besides training: joins the others, fails, stops, reports progress.
+// The first argument selects which.
 #include "ddprun/progress.hpp"
 #include "ddprun/record.hpp"
 #include "ddprun/stop.hpp"
@@ -21,22 +21,22 @@ using namespace std::chrono_literals;
 namespace {
 
 /// Rank 0 leaves at once; its store must stay until the others have all they need.
-int meet(const std::string& init_method, std::chrono::milliseconds patience) {
+int join(const std::string& init_method, std::chrono::milliseconds timeout) {
     const auto world = ddprun::World::from(init_method);
-    auto store = ddprun::Store::connect(world, patience);
+    auto store = ddprun::Store::connect(world, timeout);
     store.set("rank" + std::to_string(world.rank), "here");
     if (world.rank > 0)
         for (int rank = 0; rank < world.world_size; ++rank)
             store.get("rank" + std::to_string(rank), 30s);
-    std::printf("rank %d of %d met\n", world.rank, world.world_size);
+    std::printf("rank %d of %d joined\n", world.rank, world.world_size);
     std::fflush(stdout);
-    // Stays, to be found by those who should not.
+    // Stays, so that ranks of another run find its store.
     if (::getenv("STAY")) ::pause();
     return 0;
 }
 
 /// One Store after the other: a rank may have its next one before another has left the last.
-int meet_again(const std::string& init_method, int lives) {
+int join_again(const std::string& init_method, int lives) {
     const auto world = ddprun::World::from(init_method);
     for (int life = 0; life < lives; ++life) {
         auto store = ddprun::Store::connect(world, 30s);
@@ -72,7 +72,7 @@ int stop() {
     while (!(notice = ddprun::should_stop()))
         std::this_thread::sleep_for(1ms);
     if (notice.deadline == notice.deadline.max()) {
-        std::puts("stopping, nobody said when");
+        std::puts("stopping without a deadline");
     } else {
         const auto left = notice.deadline - std::chrono::steady_clock::now();
         const auto seconds = std::chrono::round<std::chrono::seconds>(left).count();
@@ -109,8 +109,8 @@ int main(int count, char** words) {
     const std::string argument = count > 2 ? words[2] : "";
     if (what == "end-badly") return ddprun::record([&] { return end_badly(argument); });
     try {
-        if (what == "meet") return meet(argument, std::chrono::seconds(std::stoi(words[3])));
-        if (what == "meet-again") return meet_again(argument, std::stoi(words[3]));
+        if (what == "join") return join(argument, std::chrono::seconds(std::stoi(words[3])));
+        if (what == "join-again") return join_again(argument, std::stoi(words[3]));
         if (what == "stop") return stop();
         if (what == "report") return report();
     } catch (const ddprun::Error& error) {

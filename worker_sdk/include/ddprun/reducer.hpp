@@ -185,7 +185,7 @@ public:
     };
     NoSync no_sync();
     /// Whether a guard exists.
-    bool is_quiet() const;
+    bool is_no_sync() const;
 
 private:
     class State;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/c/group.hpp"
-#include "worker_sdk/src/c/number.hpp"
 #include "worker_sdk/src/waiting_times.hpp"
 
 #include <algorithm>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/c/group.hpp"
 
-#include "worker_sdk/src/c/number.hpp"
 #include "worker_sdk/src/groups/founding.hpp"
 #include "worker_sdk/src/groups/memory.hpp"
 #include "worker_sdk/src/groups/sub_group.hpp"
@@ -32,8 +31,8 @@ std::shared_ptr<Group> group_of_world(
     const ddprun_store* store,
     Backend backend,
     std::chrono::milliseconds timeout) {
-    auto meeting = store ? ddprun::Store::sharing(store) : ddprun::Store::connect(world);
-    return found(ddprun::groups::founding_of_world(world, std::move(meeting), backend, timeout));
+    auto own_store = store ? ddprun::Store::sharing(store) : ddprun::Store::connect(world);
+    return found(ddprun::groups::founding_of_world(world, std::move(own_store), backend, timeout));
 }
 
 }  // namespace

@@ -49,4 +49,14 @@ inline void need(const void* pointer, const char* name) {
     if (!pointer) throw UsageError(std::string{name} + " is NULL");
 }
 
+/// C passes enumerators as numbers, which may have any value.
+template <class To>
+To checked(int number, To last, const char* name) {
+    if (number < 0 || number > static_cast<int>(last))
+        throw UsageError(
+            std::string{name} + " " + std::to_string(number) + ": expected 0 to " +
+            std::to_string(static_cast<int>(last)));
+    return static_cast<To>(number);
+}
+
 }  // namespace ddprun::c

@@ -10,7 +10,7 @@
 
 namespace {
 
-void say_that_nobody_launched_us() {
+void print_world_of_one() {
     static std::atomic<bool> is_said = false;
     if (is_said.exchange(true)) return;
     constexpr std::string_view text =
@@ -28,7 +28,7 @@ extern "C" int ddprun_init(const char* init_method, ddprun_world* world) {
         const auto found = ddprun::environment::read_world(
             [](const char* name) { return ::getenv(name); },
             ddprun::parse_init_method(init_method ? init_method : ""));
-        if (!found.is_launched()) say_that_nobody_launched_us();
+        if (!found.is_launched()) print_world_of_one();
         *world = found.to_c();
     });
 }

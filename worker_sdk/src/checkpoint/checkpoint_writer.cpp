@@ -2,7 +2,7 @@
 #include "ddprun/checkpoint_writer.hpp"
 
 #include "ddprun/error.hpp"
-#include "worker_sdk/src/quiet_thread.hpp"
+#include "worker_sdk/src/signal_masked_thread.hpp"
 
 #include <condition_variable>
 #include <cstdio>
@@ -18,7 +18,7 @@ class CheckpointWriter::State {
 public:
     explicit State(CheckpointFolder folder)
         : folder_(std::move(folder)),
-          thread_(start_quiet_thread([this] { serve(); })) {}
+          thread_(start_signal_masked_thread([this] { serve(); })) {}
 
     ~State() {
         {
@@ -27,36 +27,36 @@ public:
         }
         changed_.notify_all();
         thread_.join();
-        if (trouble_) std::fprintf(stderr, "ddprun: %s\n", trouble_->c_str());
+        if (error_text_) std::fprintf(stderr, "ddprun: %s\n", error_text_->c_str());
     }
 
     void save(Checkpoint checkpoint) {
-        std::optional<std::string> trouble;
+        std::optional<std::string> error_text;
         {
             const std::lock_guard lock(mutex_);
             waiting_ = std::move(checkpoint);
-            trouble = std::exchange(trouble_, std::nullopt);
+            error_text = std::exchange(error_text_, std::nullopt);
         }
         changed_.notify_all();
-        if (trouble) throw Error(*trouble);
+        if (error_text) throw Error(*error_text);
     }
 
     std::string wait() {
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [&] { return !waiting_ && !is_writing_; });
-        if (auto trouble = std::exchange(trouble_, std::nullopt)) throw Error(*trouble);
+        if (auto error_text = std::exchange(error_text_, std::nullopt)) throw Error(*error_text);
         return written_;
     }
 
 private:
     void serve() {
         while (auto checkpoint = next()) {
-            auto trouble = write(*checkpoint);
+            auto error_text = write(*checkpoint);
             checkpoint.reset();  // frees its memory before the write is reported
             {
                 const std::lock_guard lock(mutex_);
                 is_writing_ = false;
-                if (trouble) trouble_ = std::move(trouble);
+                if (error_text) error_text_ = std::move(error_text);
             }
             changed_.notify_all();
         }
@@ -87,7 +87,7 @@ private:
     bool is_writing_ = false;
     bool is_closing_ = false;
     std::string written_;
-    std::optional<std::string> trouble_;
+    std::optional<std::string> error_text_;
     std::thread thread_;  // last: it uses all other members
 };
 

@@ -3,7 +3,6 @@
 
 #include "ddprun/checkpoint.hpp"
 #include "rendezvous/base/result.hpp"
-#include "worker_sdk/src/checkpoint/fault.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +12,18 @@
 
 /// The bytes of a checkpoint, by FORMAT.md. Pure; folder.cpp handles files.
 namespace ddprun::checkpoint {
+
+/// Why bytes are not a checkpoint.
+enum class Fault {
+    not_a_checkpoint = 1,
+    cut_short,
+    damaged,
+    later_version,
+    malformed,
+    misnamed,
+};
+
+error_code make_error_code(Fault fault);
 
 inline constexpr std::uint32_t format_version = 1;
 inline constexpr std::size_t max_text_count = 65'536;
@@ -39,3 +50,6 @@ Result<Checkpoint> decode(std::span<const std::byte> file);
 std::optional<std::uint64_t> count_of(const std::vector<std::uint64_t>& shape);
 
 }  // namespace ddprun::checkpoint
+
+template <>
+struct boost::system::is_error_code_enum<ddprun::checkpoint::Fault> : std::true_type {};

@@ -21,7 +21,7 @@ constexpr std::size_t piece_bytes = std::size_t{64} << 20;
 
 /// What a rank offers: its newest file not known to be damaged.
 struct Offer {
-    enum class Kind : std::int64_t { nothing, file, trouble };
+    enum class Kind : std::int64_t { nothing, file, failure };
 
     Kind kind = Kind::nothing;
     Position position;
@@ -68,16 +68,17 @@ std::vector<std::byte> send(const ProcessGroup& group, std::vector<std::byte> by
 }
 
 /// Throws on every rank the error of the lowest rank that has one.
-void throw_trouble(const ProcessGroup& group, const std::vector<Offer>& offers, std::string mine) {
+void throw_first_failure(
+    const ProcessGroup& group, const std::vector<Offer>& offers, std::string mine) {
     const auto found = std::find_if(offers.begin(), offers.end(), [](const Offer& offer) {
-        return offer.kind == Offer::Kind::trouble;
+        return offer.kind == Offer::Kind::failure;
     });
     if (found == offers.end()) return;
     std::vector<std::byte> bytes(mine.size());
     std::transform(mine.begin(), mine.end(), bytes.begin(), [](char c) { return std::byte(c); });
-    const auto told = send(group, std::move(bytes), found->rank);
-    std::string text(told.size(), '\0');
-    std::transform(told.begin(), told.end(), text.begin(), [](std::byte b) { return char(b); });
+    const auto sent = send(group, std::move(bytes), found->rank);
+    std::string text(sent.size(), '\0');
+    std::transform(sent.begin(), sent.end(), text.begin(), [](std::byte b) { return char(b); });
     throw Error("rank " + std::to_string(found->rank) + ": " + text);
 }
 
@@ -88,20 +89,20 @@ std::optional<CheckpointFolder::Found> load_newest(
     const ProcessGroup& group,
     std::vector<std::string>* passed_over) {
     std::deque<Position> mine;
-    std::string trouble;
+    std::string failure;
     try {
         const auto listed = checkpoint::list(folder.path()).checkpoints;
         mine.assign(listed.begin(), listed.end());
     } catch (const Error& error) {
-        trouble = error.what();
+        failure = error.what();
     }
 
     for (;;) {
         Offer own;
         if (!mine.empty()) own = {Offer::Kind::file, mine.front(), group.rank()};
-        if (!trouble.empty()) own.kind = Offer::Kind::trouble;
+        if (!failure.empty()) own.kind = Offer::Kind::failure;
         const auto offers = gather(group, own);
-        throw_trouble(group, offers, trouble);
+        throw_first_failure(group, offers, failure);
         const auto* best = best_of(offers);
         if (best == nullptr) return std::nullopt;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ddprun/prefetching_loader.hpp"
-#include "worker_sdk/src/quiet_thread.hpp"
+#include "worker_sdk/src/signal_masked_thread.hpp"
 
 #include <condition_variable>
 #include <exception>
@@ -22,7 +22,7 @@ public:
         const auto wanted =
             std::min({std::max<std::size_t>(threads, 1), places_.size(), item_count});
         for (std::size_t i = 0; i < wanted; ++i)
-            threads_.push_back(start_quiet_thread([this] { serve(); }));
+            threads_.push_back(start_signal_masked_thread([this] { serve(); }));
     }
 
     ~State() {

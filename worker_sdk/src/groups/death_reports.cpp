@@ -27,7 +27,7 @@ DeathReports::DeathReports(const World& world, std::vector<int> members)
 }
 
 void DeathReports::ask(Store& store) const {
-    if (!key_.empty()) store.compare_set(key_, "", store_names::nobody_died);
+    if (!key_.empty()) store.compare_set(key_, "", store_names::no_deaths);
 }
 
 std::optional<GroupError> DeathReports::look(Store& store, milliseconds at_most) const {

@@ -2,7 +2,7 @@
 #include "worker_sdk/src/groups/failure_monitor.hpp"
 
 #include "rendezvous/base/machine.hpp"
-#include "worker_sdk/src/quiet_thread.hpp"
+#include "worker_sdk/src/signal_masked_thread.hpp"
 #include "worker_sdk/src/waiting_times.hpp"
 
 #include <algorithm>
@@ -139,7 +139,7 @@ FailureMonitor::Effects FailureMonitor::handle(FailureDetector::Event fact) {
 }
 
 void FailureMonitor::require_thread() {
-    if (!thread_.joinable()) thread_ = start_quiet_thread([this] { serve(); });
+    if (!thread_.joinable()) thread_ = start_signal_masked_thread([this] { serve(); });
 }
 
 void FailureMonitor::serve() {

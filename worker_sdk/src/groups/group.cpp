@@ -3,7 +3,7 @@
 
 #include "ddprun/error.hpp"
 #include "worker_sdk/src/groups/loopback.hpp"
-#include "worker_sdk/src/quiet_thread.hpp"
+#include "worker_sdk/src/signal_masked_thread.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -55,7 +55,7 @@ std::shared_ptr<Group> Group::create(
     group->founding_ = std::move(founding);
     auto* raw = group.get();
     group->lanes_.front().thread =
-        start_quiet_thread([raw, open = std::move(open)] { raw->serve(open); });
+        start_signal_masked_thread([raw, open = std::move(open)] { raw->serve(open); });
 
     std::unique_lock lock(group->mutex_);
     group->work_done_.wait(lock, [&] { return group->is_open_ || group->dead_; });
@@ -114,7 +114,7 @@ void Group::launch(Collective collective, Ticket& ticket) {
     auto& lane = lane_of(collective);
     ticket.is_quick = transport_->is_quick(collective);
     if (!lane.thread.joinable())
-        lane.thread = start_quiet_thread([this, &lane] { work_through(lane); });
+        lane.thread = start_signal_masked_thread([this, &lane] { work_through(lane); });
     const bool is_next = lane.not_begun_count == 0;
     if (is_next || collective.stream) begin(lock, ticket, is_next);
     ++count;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/nccl/communicators.hpp"
 
-#include "worker_sdk/src/quiet_thread.hpp"
+#include "worker_sdk/src/signal_masked_thread.hpp"
 #include "worker_sdk/src/waiting_times.hpp"
 
 #include <algorithm>
@@ -69,7 +69,7 @@ std::variant<Communicators::Comm, GroupError> Communicators::join(
     Comm comm = nullptr;
     auto result = Result::success;
     {
-        const Quiet quiet;  // NCCL starts permanent threads here
+        const SignalsMasked masked;  // NCCL starts permanent threads here
         const std::lock_guard lock(mutex_);
         if (is_aborted_) return given_up();
         result =
@@ -89,7 +89,7 @@ std::variant<Communicators::Comm, GroupError> Communicators::split(
     Comm comm, int color, int key, const Patience& patience) {
     abi::Config config;
     const auto calls = [&] {
-        const Quiet quiet;
+        const SignalsMasked masked;
         return nccl_.comm_split(comm, color, key, &part_, &config);
     };
     if (auto error = call(comm, calls, patience)) return *error;
@@ -183,7 +183,7 @@ void Communicators::abort() {
     if (!is_aborted_.exchange(true)) {
         abort_began_at_ = Clock::now();
         settings_.before_abort();
-        aborter_ = start_quiet_thread([this] { abort_all(); });
+        aborter_ = start_signal_masked_thread([this] { abort_all(); });
     }
     const bool is_captured = is_captured_;
     const auto patience = is_captured ? std::min<std::chrono::milliseconds>(
@@ -227,7 +227,7 @@ void Communicators::abort_all() {
 /// False when they have to be aborted. In its own thread, since a call that never returns would
 /// otherwise keep the program from ending.
 bool Communicators::part() {
-    parter_ = start_quiet_thread([this] {
+    parter_ = start_signal_masked_thread([this] {
         bool is_clean = false;
         settings_.on_device([&] {
             is_clean = finalize_all();

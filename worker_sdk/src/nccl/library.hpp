@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "worker_sdk/src/environment_names.hpp"
 #include "worker_sdk/src/groups/group_error.hpp"
-#include "worker_sdk/src/world/lookup.hpp"
 
 #include <string>
 #include <variant>

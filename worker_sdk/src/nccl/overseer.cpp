@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/nccl/overseer.hpp"
 
-#include "worker_sdk/src/quiet_thread.hpp"
+#include "worker_sdk/src/signal_masked_thread.hpp"
 #include "worker_sdk/src/waiting_times.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 Overseer::Overseer(EndProcess end_process)
     : end_process_(std::move(end_process)),
-      thread_(start_quiet_thread([this] {
+      thread_(start_signal_masked_thread([this] {
           std::unique_lock lock(mutex_);
           while (!ended_.wait_for(
               lock, waiting_times::hang_check_interval, [this] { return is_over_; }))

@@ -3,7 +3,7 @@
 
 #include "worker_sdk/src/groups/collective.hpp"
 #include "worker_sdk/src/nccl/unique_id.hpp"
-#include "worker_sdk/src/quiet_thread.hpp"
+#include "worker_sdk/src/signal_masked_thread.hpp"
 #include "worker_sdk/src/waiting_times.hpp"
 
 #include <algorithm>
@@ -80,7 +80,7 @@ std::variant<std::vector<abi::UniqueId>, GroupError> agree_on_ids(
     for (int i = 0; i < roots; ++i) {
         if (root_rank(i, roots, world_size) != rank) continue;
         Announcement announcement{{}, nccl.version, world_size};
-        const Quiet quiet;  // NCCL starts a permanent thread here
+        const SignalsMasked masked;  // NCCL starts a permanent thread here
         const auto result = nccl.get_unique_id(&announcement.id);
         if (result != abi::Result::success)
             return GroupError{

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/nccl/watchdog.hpp"
 
-#include "worker_sdk/src/quiet_thread.hpp"
+#include "worker_sdk/src/signal_masked_thread.hpp"
 #include "worker_sdk/src/waiting_times.hpp"
 
 #include <utility>
@@ -21,7 +21,7 @@ Watchdog::Watchdog(const Device& device, Settings settings)
     if (const auto status = device_.driver().event_create(&last_, event_without_time))
         cannot_begin_ = GroupError{GroupError::Kind::other, device_.driver().words_of(status)};
     else
-        thread_ = start_quiet_thread([this] { serve(); });
+        thread_ = start_signal_masked_thread([this] { serve(); });
 }
 
 Watchdog::~Watchdog() {

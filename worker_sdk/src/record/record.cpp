@@ -52,9 +52,9 @@ pid_t this_thread() {
 /// False when another thread is recording (this one then waits until it is done, two seconds at
 /// most) or has recorded.
 bool may_record() {
-    pid_t nobody = 0;
-    if (recorder.compare_exchange_strong(nobody, this_thread())) return true;
-    if (nobody == this_thread()) return false;
+    pid_t recording = 0;
+    if (recorder.compare_exchange_strong(recording, this_thread())) return true;
+    if (recording == this_thread()) return false;
     for (int i = 0; i < 200 && !is_recorded; ++i) {
         const timespec pause{0, 10'000'000};
         ::nanosleep(&pause, nullptr);

@@ -48,16 +48,16 @@ void on_stop_signal(int number, siginfo_t* info, void* context) {
 }
 
 void listen() {
-    const char* told = ::getenv(environment::shutdown_timeout);
+    const char* timeout = ::getenv(environment::shutdown_timeout);
     double seconds = 0;
-    if (told) {
-        const auto* end = told + std::strlen(told);
-        const auto read = std::from_chars(told, end, seconds);
+    if (timeout) {
+        const auto* end = timeout + std::strlen(timeout);
+        const auto read = std::from_chars(timeout, end, seconds);
         if (read.ec == std::errc{} && read.ptr == end && seconds >= 0)
             shutdown_seconds = std::min(seconds, longest_seconds);
     }
     // All workers of ddprun have the variable, with any value.
-    const std::size_t count = told ? stop_signals.size() : 1;
+    const std::size_t count = timeout ? stop_signals.size() : 1;
     for (std::size_t i = 0; i < count; ++i) {
         ::sigaction(stop_signals[i], nullptr, &before[i]);
         // nohup: an ignored signal stays ignored.

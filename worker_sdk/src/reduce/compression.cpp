@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker_sdk/src/reduce/compression.hpp"
+#include "worker_sdk/src/reduce/reducer_state.hpp"
 
 #include <memory>
 #include <utility>

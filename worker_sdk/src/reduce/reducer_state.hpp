@@ -5,16 +5,53 @@
 #include "worker_sdk/src/groups/device_steps.hpp"
 #include "worker_sdk/src/reduce/agreement.hpp"
 #include "worker_sdk/src/reduce/bucket_plan.hpp"
-#include "worker_sdk/src/reduce/buckets_in_flight.hpp"
 #include "worker_sdk/src/reduce/flat_memory.hpp"
-#include "worker_sdk/src/reduce/ready_tracker.hpp"
 
 #include <cstdint>
 #include <exception>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
+
+namespace ddprun::reduce {
+
+/// The buckets of one step that were launched and not yet waited for. The destructor waits: the
+/// memory is in use until each has ended.
+class BucketsInFlight {
+public:
+    bool is_empty() const { return works_.empty() && finishes_.empty(); }
+
+    void launch(
+        const ProcessGroup& group, const CommunicationHook& hook, const GradientBucket& bucket) {
+        if (hook)
+            finishes_.push_back(hook(group, bucket));
+        else if (group.size() > 1)  // for one rank the values are the average
+            works_.push_back(group.all_reduce(bucket.data, bucket.count, Op::average));
+    }
+
+    /// Any other work of the step.
+    void add(Work work) { works_.push_back(std::move(work)); }
+
+    /// Waits in the order of launches. Throws the first error, after all have ended.
+    void wait() {
+        BucketsInFlight launched = std::exchange(*this, {});
+        for (const auto& finish : launched.finishes_)
+            if (finish) finish();
+        for (auto& work : launched.works_)
+            work.wait();
+    }
+
+private:
+    std::vector<Work> works_;
+    std::vector<FinishBucket> finishes_;
+};
+
+/// The compressed type, where the hook is one of compress_to_..., else nothing.
+std::optional<ElementType> compressed_type(const CommunicationHook& hook);
+
+}  // namespace ddprun::reduce
 
 namespace ddprun {
 
@@ -30,7 +67,7 @@ public:
     const ProcessGroup& group() const { return group_; }
     const std::vector<ParameterSpec>& parameters() const { return memory_.specs(); }
     std::shared_ptr<int> guards() const { return guards_; }
-    bool is_quiet() const { return *guards_ > 0; }
+    bool is_no_sync() const { return *guards_ > 0; }
     std::uint64_t committed_steps() const;
     const std::uint32_t* commit_word() const;
 
@@ -55,7 +92,7 @@ public:
     void check_index(std::size_t parameter) const;
 
 private:
-    void begin_step(bool quiet);
+    void begin_step(bool no_sync);
     void announce(std::int64_t active_rank);
     void launch(std::size_t bucket);
     void launch_on_gpu(const GradientBucket& bucket);
@@ -86,7 +123,7 @@ private:
     std::unique_ptr<groups::DeviceSteps> gpu_;  // after the memory, which it uses to the end
     std::shared_ptr<int> guards_ = std::make_shared<int>(0);
     /// Set between the first mark of a step and its end.
-    std::optional<bool> step_is_quiet_;
+    std::optional<bool> step_is_no_sync_;
     std::vector<std::uint8_t> used_;         // on this rank, since the last reduced step
     std::vector<std::uint8_t> used_by_any_;  // in the last reduced step
     /// With uneven inputs: some rank that was active in the last step; below 0, none was.

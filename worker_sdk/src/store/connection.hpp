@@ -14,7 +14,7 @@ namespace ddprun::store_access {
 
 using Milliseconds = std::chrono::milliseconds;
 
-/// The implementation of a ddprun_store: a connection (remote.cpp) or a map (in_process.cpp). Any
+/// The implementation of a ddprun_store: a socket, or a map in this process. Any
 /// thread; each implementation locks by itself. Throws as documented in ddprun/store.hpp.
 class Connection {
 public:

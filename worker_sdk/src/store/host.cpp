@@ -121,7 +121,7 @@ public:
             now_ = Clock::now();
             if (ready > 0) handle_ready();
             if (const auto due = machine_.next_deadline(); due && *due <= now_)
-                tell(store::Store::DeadlinePassed{});
+                handle(store::Store::DeadlinePassed{});
             close_silent();
         }
         for (auto& [id, client] : clients_)
@@ -148,7 +148,7 @@ private:
 
     bool is_over() {
         if (!host_.is_stopping_) return false;
-        if (host_.is_in_a_hurry_ || clients_.empty()) return true;
+        if (host_.closes_at_once_ || clients_.empty()) return true;
         if (!linger_until_) linger_until_ = Clock::now() + waiting_times::store_linger;
         return Clock::now() >= *linger_until_;
     }
@@ -221,11 +221,11 @@ private:
             auto request = found->second.decoder.next();
             if (!request) return close(id);
             if (!*request) return;
-            tell(store::Store::Received{ConnectionId{id}, std::move(**request)});
+            handle(store::Store::Received{ConnectionId{id}, std::move(**request)});
         }
     }
 
-    void tell(store::Store::Event event) {
+    void handle(store::Store::Event event) {
         std::vector<store::Store::Effect> effects;
         machine_.handle(std::move(event), now_, effects);
         for (auto& effect : effects)
@@ -280,17 +280,17 @@ private:
     /// left; resumes those whose backlog has been sent.
     void close_silent() {
         std::vector<std::uint64_t> over;
-        std::vector<std::uint64_t> going_on;
+        std::vector<std::uint64_t> resumed;
         for (const auto& [id, client] : clients_) {
             const bool is_silent = !client.decoder.has_greeted() && client.greet_by <= now_;
             if (is_silent || (client.is_ending && client.backlog() == 0))
                 over.push_back(id);
             else if (client.is_readable() && !client.decoder.unread().empty())
-                going_on.push_back(id);
+                resumed.push_back(id);
         }
         for (const auto id : over)
             close(id);
-        for (const auto id : going_on)
+        for (const auto id : resumed)
             handle_requests(id);
     }
 
@@ -299,7 +299,7 @@ private:
         if (found == clients_.end()) return;
         ::close(found->second.descriptor);
         clients_.erase(found);
-        tell(store::Store::Disconnected{ConnectionId{id}});
+        handle(store::Store::Disconnected{ConnectionId{id}});
     }
 
     StoreHost& host_;
@@ -335,7 +335,7 @@ StoreHost::StoreHost(int listener, int wake, std::uint16_t port)
 }
 
 StoreHost::~StoreHost() {
-    is_in_a_hurry_ = std::uncaught_exceptions() > 0;
+    closes_at_once_ = std::uncaught_exceptions() > 0;
     is_stopping_ = true;
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto written = ::write(wake_, &one, sizeof one);

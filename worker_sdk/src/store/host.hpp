@@ -40,7 +40,7 @@ private:
     const int wake_;
     const std::uint16_t port_;
     std::atomic<bool> is_stopping_ = false;
-    std::atomic<bool> is_in_a_hurry_ = false;
+    std::atomic<bool> closes_at_once_ = false;
     std::thread thread_;  // last: it uses everything above
 };
 

@@ -5,7 +5,6 @@
 #include "rendezvous/base/limits.hpp"
 #include "worker_sdk/src/environment_names.hpp"
 #include "worker_sdk/src/world/numbers.hpp"
-#include "worker_sdk/src/world/process_manager.hpp"
 
 #include <array>
 #include <limits>
@@ -17,6 +16,39 @@ namespace ddprun::environment {
 namespace {
 
 constexpr const char* how_to_launch = "start it with: ddprun --nproc-per-node=N PROGRAM";
+
+/// The names of the variables in which the launcher or process manager passes the ranks.
+struct RankNames {
+    const char* rank;
+    const char* world_size;
+    const char* local_rank;
+    const char* local_world_size;  ///< null: `tasks_per_node` has it
+    const char* group_rank;        ///< null: there is none
+    const char* tasks_per_node;
+};
+
+constexpr RankNames launcher{rank, world_size, local_rank, local_world_size, group_rank, nullptr};
+
+constexpr std::array managers{
+    RankNames{ompi_rank, ompi_size, ompi_local_rank, ompi_local_size, nullptr, nullptr},
+    RankNames{pmi_rank, pmi_size, pmi_local_rank, pmi_local_size, nullptr, nullptr},
+    RankNames{slurm_rank, slurm_size, slurm_local_rank, nullptr, slurm_node, slurm_tasks_per_node},
+};
+
+/// The launcher's names when one of RANK and WORLD_SIZE is set; else those of mpirun or srun, when
+/// one of them started this process; else null.
+const RankNames* rank_names(const Lookup& lookup) {
+    const auto is_set = [&](const char* name) { return !value_of(lookup, name).empty(); };
+    if (is_set(launcher.rank) || is_set(launcher.world_size)) return &launcher;
+    for (const auto& manager : managers)
+        if (is_set(manager.rank) && is_set(manager.world_size)) return &manager;
+    return nullptr;
+}
+
+bool is_launcher(const RankNames& names) {
+    return &names == &launcher;
+}
+
 constexpr int max_world_size = limits::max_nodes_per_job * limits::max_workers_per_node;
 
 int optional_number(const Lookup& lookup, const char* name, int least, int most, int otherwise) {
@@ -53,7 +85,7 @@ bool has_all_or_none(const Lookup& lookup) {
 }
 
 /// mpirun and srun number the ranks but give no address for the rendezvous.
-bool has_place_to_meet(const Lookup& lookup, const RankNames& names) {
+bool has_store_address(const Lookup& lookup, const RankNames& names) {
     for (const char* name : std::array{master_addr, master_port})
         if (value_of(lookup, name).empty()) {
             if (number_between(
@@ -114,8 +146,8 @@ void read_ranks(
     world.local_world_size =
         optional_number(lookup, names->local_world_size, at_least, world.world_size, at_least);
     if (!names->tasks_per_node) return;
-    const int told = tasks_on_node(value_of(lookup, names->tasks_per_node), world.group_rank);
-    if (told >= at_least && told <= world.world_size) world.local_world_size = told;
+    const int tasks = tasks_on_node(value_of(lookup, names->tasks_per_node), world.group_rank);
+    if (tasks >= at_least && tasks <= world.world_size) world.local_world_size = tasks;
 }
 
 /// Is the store at `endpoint` the launcher's?
@@ -143,11 +175,31 @@ void read_place(World& world, const Lookup& lookup, const InitMethod& method) {
 
 }  // namespace
 
+int tasks_on_node(std::string_view text, int node) {
+    int first = 0;
+    while (!text.empty()) {
+        const auto comma = text.find(',');
+        auto part = text.substr(0, comma);
+        text = comma == std::string_view::npos ? std::string_view{} : text.substr(comma + 1);
+
+        const auto times = part.find("(x");
+        int nodes = 1;
+        if (times != std::string_view::npos) {
+            if (!part.ends_with(')')) return 0;
+            nodes = digits(part.substr(times + 2, part.size() - times - 3)).value_or(0);
+            part = part.substr(0, times);
+        }
+        if (node - first < nodes) return digits(part).value_or(0);
+        first += nodes;
+    }
+    return 0;
+}
+
 World read_world(const Lookup& lookup, const InitMethod& method) {
     World world;
-    const auto* names = who_numbered_us(lookup);
+    const auto* names = rank_names(lookup);
     if (method.kind == InitMethod::Kind::environment) {
-        const bool is_launched = names && !is_launcher(*names) ? has_place_to_meet(lookup, *names)
+        const bool is_launched = names && !is_launcher(*names) ? has_store_address(lookup, *names)
                                                                : has_all_or_none(lookup);
         if (!is_launched) return world;
     }

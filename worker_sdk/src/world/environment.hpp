@@ -2,13 +2,18 @@
 #pragma once
 
 #include "ddprun/world.hpp"
+#include "worker_sdk/src/environment_names.hpp"
 #include "worker_sdk/src/world/init_method.hpp"
-#include "worker_sdk/src/world/lookup.hpp"
+
+#include <string_view>
 
 namespace ddprun::environment {
 
 /// `World::from` without the environment: reads and checks each value. An empty variable counts as
 /// not set. Throws UsageError, which names the variable, what it holds and what is accepted.
 World read_world(const Lookup& lookup, const InitMethod& method = {});
+
+/// How many tasks Slurm's "2(x3),1" gives to a node; 0 when the text does not contain the node.
+int tasks_on_node(std::string_view text, int node);
 
 }  // namespace ddprun::environment

@@ -41,7 +41,7 @@ void read_settings(InitMethod& method, std::string_view settings) {
         else if (name == "world_size")
             method.world_size = number_between(value, "world_size", 1, most);
         else
-            refuse(method.text, "nothing is called \"" + std::string{name.substr(0, 64)} + "\"");
+            refuse(method.text, "unknown setting \"" + std::string{name.substr(0, 64)} + "\"");
     }
 }
 

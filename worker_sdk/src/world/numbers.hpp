@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "ddprun/error.hpp"
+
+#include <charconv>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -8,13 +11,27 @@
 namespace ddprun {
 
 /// Decimal digits only: no sign, no blanks, no other characters. Nothing for any other text.
-std::optional<int> digits(std::string_view text);
+inline std::optional<int> digits(std::string_view text) {
+    int number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc{} || end != text.data() + text.size() || number < 0) return std::nullopt;
+    return number;
+}
 
 /// Throws UsageError "NAME=value: expected ..." with no more of the value than fits a line.
-[[noreturn]] void refuse_value(
-    const std::string& name, std::string_view value, const std::string& what_is_accepted);
+[[noreturn]] inline void refuse_value(
+    const std::string& name, std::string_view value, const std::string& what_is_accepted) {
+    throw UsageError(
+        name + "=" + std::string{value.substr(0, 64)} + ": expected " + what_is_accepted);
+}
 
 /// The number, or UsageError naming `name` and the range.
-int number_between(std::string_view value, const std::string& name, int least, int most);
+inline int number_between(std::string_view value, const std::string& name, int least, int most) {
+    const auto number = digits(value);
+    if (!number || *number < least || *number > most)
+        refuse_value(
+            name, value, "a number from " + std::to_string(least) + " to " + std::to_string(most));
+    return *number;
+}
 
 }  // namespace ddprun

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// libcuda.so.1 of a GPU that is not there: what is there, and whose it is. What is to be:
+// libcuda.so.1 of a simulated GPU: errors, devices, contexts. Settings:
 //
-//   FAKE_GPU_COUNT=N          how many there are (8)
-//   FAKE_GPU_MEMORY=BYTES     what each has (8 GiB)
+//   FAKE_GPU_COUNT=N          number of devices (8)
+//   FAKE_GPU_MEMORY=BYTES     memory of each (8 GiB)
 //   FAKE_GPU_KERNELS=PATHS    libraries of kernels, compiled for the CPU, with ':' between them
 //   FAKE_GPU_FAILS_IN=NAME:N  the N-th run of that kernel meets an illegal address: from then on
-//                             every call says so, and nothing more is done
+//                             every call returns that error, and no task runs
 #include "tests/process/sdk/fake_gpu/engine.hpp"
 
 #include <stdio.h>
@@ -84,7 +84,7 @@ struct Attribute {
     int value;
 };
 
-/// Those of an H100, more or less.
+/// Roughly those of an H100.
 constexpr Attribute attributes[] = {
     {1, 1024},     // MAX_THREADS_PER_BLOCK
     {2, 1024},     // MAX_BLOCK_DIM_X
@@ -165,7 +165,7 @@ extern "C" int cuDevicePrimaryCtxRetain(void** context, int device) {
     return success;
 }
 
-/// Its things stay: they are the process's.
+/// Its objects stay: they are the process's.
 extern "C" int cuDevicePrimaryCtxRelease_v2(int device) {
     return is_device(device) ? success : invalid_device;
 }

@@ -16,7 +16,7 @@ void spoil(Capture& capture) {
     capture.is_invalid = true;
 }
 
-/// At every place the later of both.
+/// At every place the larger of both.
 void merge(Capture::Seen& into, const Capture::Seen& other) {
     into.resize(std::max(into.size(), other.size()));
     for (std::size_t lane = 0; lane < other.size(); ++lane)
@@ -68,8 +68,8 @@ CaptureMode& mode_of_thread() {
     return mode;
 }
 
-/// The thread sees no signals: they are for the program's. At the end of the process it does
-/// nothing more, since then what it works on goes away.
+/// Signals are blocked in the thread: they are for the program's threads. It stops at the end of
+/// the process, when its data are destroyed.
 void Engine::start() {
     static const bool once = [this] {
         sigset_t all;
@@ -150,7 +150,7 @@ bool Engine::is_idle(const Context& context) {
     });
 }
 
-/// The legacy stream comes after all that wait for it, and they after it.
+/// The legacy stream waits for all streams that wait for it, and they for it.
 void Engine::follow_legacy(Stream& stream) {
     auto& legacy = stream.context->legacy;
     if (stream.waits_for_legacy && !legacy->tasks.empty()) push_await(stream, reach(*legacy));
@@ -249,7 +249,7 @@ int Engine::begin_capture(Stream& stream, CaptureMode mode) {
     return success;
 }
 
-/// It is over for all its streams, well or not.
+/// The capture ends for all its streams, valid or not.
 int Engine::end_capture(Stream& stream, std::shared_ptr<Graph>& graph) {
     if (!stream.capture) return illegal_state;
     const auto capture = stream.capture;

@@ -17,7 +17,7 @@
 
 namespace fake_gpu {
 
-/// Of cuda.h's, those that are returned here.
+/// The codes of cuda.h that are returned here.
 enum Status : int {
     success = 0,
     invalid_value = 1,
@@ -43,13 +43,13 @@ enum Status : int {
     capture_wrong_thread = 908,
 };
 
-/// A moment of a stream that will come: what an event stands for.
+/// A point of a stream, reached or not: what an event stands for.
 struct Moment {
     bool has_come = false;
     std::chrono::steady_clock::time_point time;
 };
 
-/// What a capture has noted so far, and what a graph is. A lane is a stream of the capture.
+/// The nodes recorded by a capture; a graph. A lane is a stream of the capture.
 struct Graph {
     enum class Kind { work, reach, await };
     struct Node {
@@ -65,7 +65,7 @@ struct Graph {
 
 enum class CaptureMode { global, of_thread, relaxed };
 
-/// One that goes on. A stream becomes part of it by waiting for an event of it.
+/// A capture in progress. A stream joins it by waiting for an event of it.
 struct Capture {
     /// How much of each lane's work a lane comes after.
     using Seen = std::vector<std::size_t>;
@@ -86,7 +86,7 @@ struct Context;
 struct Stream {
     Context* context = nullptr;
     bool waits_for_legacy = false;  ///< not CU_STREAM_NON_BLOCKING
-    bool is_destroyed = false;      ///< goes when it is empty
+    bool is_destroyed = false;      ///< freed when it is empty
     std::deque<Task> tasks{};
     std::shared_ptr<Capture> capture{};
     std::size_t lane = 0;
@@ -107,7 +107,7 @@ struct Context {
     std::shared_ptr<Stream> legacy{};
 };
 
-/// What programs hold pointers to.
+/// Objects by the handles that programs hold.
 template <class T>
 class Handles {
 public:
@@ -116,7 +116,7 @@ public:
         all_[handle] = std::move(object);
         return handle;
     }
-    /// Null: there is no such thing.
+    /// Null: no such handle.
     T* find(void* handle) const {
         const auto found = all_.find(handle);
         return found == all_.end() ? nullptr : found->second.get();
@@ -133,13 +133,14 @@ private:
     std::map<void*, std::shared_ptr<T>> all_;
 };
 
-/// All streams of the process. Everything but `lock`, `start` and `wait_until` with the lock.
+/// All streams of the process. Every function but `lock`, `start` and `wait_until` requires the
+/// lock.
 class Engine {
 public:
-    /// One, which outlives everything.
+    /// The only one; it is never destroyed.
     static Engine& only();
 
-    /// A thread begins to go through the streams, once.
+    /// Starts the thread that processes the streams, once.
     void start();
     std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
 
@@ -159,22 +160,22 @@ public:
 
     int begin_capture(Stream& stream, CaptureMode mode);
     int end_capture(Stream& stream, std::shared_ptr<Graph>& graph);
-    /// Of a call that must not be made while something is captured: the capture is spoilt then.
+    /// For a call that is not allowed during a capture: invalidates the capture.
     int unless_capturing();
 
-    /// Does what can be done now.
+    /// Runs all tasks that can run now.
     void move();
     bool is_idle(const Context& context);
-    /// The process ends: nothing moves any more.
+    /// The process ends: no task runs any more.
     bool is_over() const { return is_over_; }
-    /// A kernel met what it must not: nothing moves any more, and every call says so.
+    /// After a kernel's illegal access: no task runs any more, and every call returns `failure`.
     void fail(Status failure) { failure_ = failure; }
     int failure() const { return failure_; }
 
     Handles<Event> events{};
     Handles<Graph> graphs{};
 
-    /// Requires: no lock. For as long as it takes, or until something has failed.
+    /// Requires: no lock. Waits without a limit, or until a kernel has failed.
     template <class Condition>
     int wait_until(const Condition& condition) {
         for (;;) {
@@ -203,10 +204,10 @@ private:
 
 /// The current thread's contexts, the last one being current.
 std::vector<Context*>& contexts_of_thread();
-/// How careful this thread wants to be with others' captures.
+/// This thread's capture mode.
 CaptureMode& mode_of_thread();
 
-/// With the lock and the current context, or an error.
+/// Calls `body` with the lock and the current context, or returns an error.
 template <class Body>
 int in_context(const Body& body) {
     auto& contexts = contexts_of_thread();

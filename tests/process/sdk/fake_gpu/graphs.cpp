@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libcuda.so.1 of a GPU that is not there: captured streams, and graphs made of them.
+// libcuda.so.1 of a simulated GPU: captured streams, and graphs made of them.
 #include "tests/process/sdk/fake_gpu/engine.hpp"
 
 #include <optional>
@@ -10,7 +10,7 @@ namespace {
 
 using Kind = Graph::Kind;
 
-/// A graph that can be launched: one launch after the other, in whichever streams.
+/// A graph that can be launched: one launch after the other, in any streams.
 struct Executable {
     std::shared_ptr<const Graph> graph;
     std::shared_ptr<Moment> last{};
@@ -46,7 +46,7 @@ void put(
     }
 }
 
-/// Each lane becomes a stream of its own that ends with its last node.
+/// Each lane becomes a stream that ends with its last node.
 void launch(Stream& stream, Executable& executable) {
     auto& engine = Engine::only();
     const auto& graph = *executable.graph;

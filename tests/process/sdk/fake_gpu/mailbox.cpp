@@ -24,7 +24,7 @@ std::string path_of(const std::string& name) {
 
 }  // namespace
 
-MeetingPlace::MeetingPlace(const std::string& name, int rank, int world_size)
+Rendezvous::Rendezvous(const std::string& name, int rank, int world_size)
     : rank_(rank),
       world_size_(world_size) {
     const auto boxes = static_cast<std::size_t>(world_size) * static_cast<std::size_t>(world_size);
@@ -39,31 +39,31 @@ MeetingPlace::MeetingPlace(const std::string& name, int rank, int world_size)
     if (++shared().joined == world_size) ::unlink(path.c_str());
 }
 
-MeetingPlace::~MeetingPlace() {
+Rendezvous::~Rendezvous() {
     ::munmap(memory_, bytes_);
 }
 
-bool MeetingPlace::is_complete() const {
+bool Rendezvous::is_complete() const {
     return shared().joined == world_size_;
 }
 
-void MeetingPlace::leave() {
+void Rendezvous::leave() {
     ++shared().left;
 }
 
-bool MeetingPlace::have_all_left() const {
+bool Rendezvous::have_all_left() const {
     return shared().left >= world_size_;
 }
 
-void MeetingPlace::abort() {
+void Rendezvous::abort() {
     shared().aborted = true;
 }
 
-bool MeetingPlace::is_aborted() const {
+bool Rendezvous::is_aborted() const {
     return shared().aborted;
 }
 
-bool MeetingPlace::is_anybody_dead() const {
+bool Rendezvous::has_dead_rank() const {
     for (const auto& pid : shared().pids) {
         if (pid == 0) continue;
         const auto process = static_cast<int>(::syscall(SYS_pidfd_open, pid.load(), 0));
@@ -75,12 +75,12 @@ bool MeetingPlace::is_anybody_dead() const {
     return false;
 }
 
-Mailbox& MeetingPlace::box(int from, int to) const {
+Mailbox& Rendezvous::box(int from, int to) const {
     auto* boxes = reinterpret_cast<Mailbox*>(static_cast<char*>(memory_) + head_bytes);
     return boxes[from * world_size_ + to];
 }
 
-bool MeetingPlace::send(int peer, const char* data, std::size_t bytes, std::size_t& done) {
+bool Rendezvous::send(int peer, const char* data, std::size_t bytes, std::size_t& done) {
     auto& to = box(rank_, peer);
     while (done < bytes) {
         const auto written = to.written.load();
@@ -95,7 +95,7 @@ bool MeetingPlace::send(int peer, const char* data, std::size_t bytes, std::size
     return true;
 }
 
-bool MeetingPlace::recv(int peer, char* data, std::size_t bytes, std::size_t& done) {
+bool Rendezvous::recv(int peer, char* data, std::size_t bytes, std::size_t& done) {
     auto& from = box(peer, rank_);
     while (done < bytes) {
         const auto read = from.read.load();

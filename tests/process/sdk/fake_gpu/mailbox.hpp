@@ -18,24 +18,24 @@ struct Mailbox {
     std::array<char, capacity> bytes;
 };
 
-/// Where the ranks of one communicator meet: a file of the communicator's name, which the first
-/// that is there makes and the last that comes takes away.
-class MeetingPlace {
+/// The rendezvous of the ranks of one communicator: a file of the communicator's name. The first
+/// rank creates it, the last one to join removes it.
+class Rendezvous {
 public:
-    MeetingPlace(const std::string& name, int rank, int world_size);
-    MeetingPlace(const MeetingPlace&) = delete;
-    MeetingPlace& operator=(const MeetingPlace&) = delete;
-    ~MeetingPlace();
+    Rendezvous(const std::string& name, int rank, int world_size);
+    Rendezvous(const Rendezvous&) = delete;
+    Rendezvous& operator=(const Rendezvous&) = delete;
+    ~Rendezvous();
 
     bool is_complete() const;
-    /// A rank that has said farewell is told when all have.
+    /// For finalize: `have_all_left` is true when every rank has called it.
     void leave();
     bool have_all_left() const;
-    /// A rank that gives up breaks its connections.
+    /// Breaks this rank's connections.
     void abort();
     bool is_aborted() const;
     /// A process of a rank that joined has ended.
-    bool is_anybody_dead() const;
+    bool has_dead_rank() const;
     /// Moves what can be moved; true when all was. `done` counts bytes.
     bool send(int peer, const char* data, std::size_t bytes, std::size_t& done);
     bool recv(int peer, char* data, std::size_t bytes, std::size_t& done);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libcuda.so.1 of a GPU that is not there: memory. New memory is full of garbage; what is no
-// device memory is refused where device memory belongs.
+// libcuda.so.1 of a simulated GPU: memory. New memory is full of garbage. Pointers
+// to other memory are refused where device memory is required.
 #include "tests/process/sdk/fake_gpu/memory.hpp"
 
 #include <stdlib.h>
@@ -37,7 +37,7 @@ std::size_t used_memory(const Context& context) {
     return used;
 }
 
-/// The one that has all these bytes, or the end.
+/// The block that contains all these bytes, or the end.
 Regions::const_iterator find_region(const void* data, std::size_t bytes) {
     const auto* const first = static_cast<const char*>(data);
     auto after = regions().upper_bound(first);
@@ -70,7 +70,7 @@ Work copy_work(void* to, const void* from, std::size_t bytes) {
     };
 }
 
-/// From memory as it is now.
+/// From the current content of memory.
 Work copy_work(void* to, const std::shared_ptr<std::vector<char>>& from) {
     return [=] {
         return [=] {
@@ -95,7 +95,7 @@ int fill(DevicePointer at, T value, std::size_t count, void* stream) {
     });
 }
 
-/// Ordinary memory is read before the call returns, as by the real one; pinned memory later.
+/// Pageable memory is read before the call returns, as in the real driver; pinned memory later.
 int copy_to_device(DevicePointer to, const void* from, std::size_t bytes, void* stream) {
     return in_stream(stream, [&](Context&, Stream& into) -> int {
         if (!is_device_memory(pointer_of(to), bytes)) return invalid_value;
@@ -107,7 +107,7 @@ int copy_to_device(DevicePointer to, const void* from, std::size_t bytes, void* 
     });
 }
 
-/// True in `waits`: the call returns when the copy is there, because the memory is ordinary.
+/// True in `waits`: the call returns when the copy is done, because the memory is pageable.
 int copy_to_host(void* to, DevicePointer from, std::size_t bytes, void* stream, bool& waits) {
     return in_stream(stream, [&](Context&, Stream& into) -> int {
         if (!is_device_memory(pointer_of(from), bytes)) return invalid_value;
@@ -124,7 +124,7 @@ int copy_on_device(DevicePointer to, DevicePointer from, std::size_t bytes, void
     });
 }
 
-/// Those that wait must not be called while something is captured.
+/// Synchronous copies are not allowed during a capture.
 int ask_for_synchronous() {
     return in_context([](Context&) { return Engine::only().unless_capturing(); });
 }
@@ -149,7 +149,7 @@ int remove_region(const void* data, bool is_host) {
     });
 }
 
-/// As the real one: when the device has nothing more to do.
+/// As in the real driver: when the device is idle.
 int free_region(const void* data, bool is_host) {
     if (!data) return success;
     if (const int status = ask_for_synchronous()) return status;
@@ -183,7 +183,7 @@ extern "C" int cuMemAlloc_v2(DevicePointer* pointer, std::size_t bytes) {
     });
 }
 
-/// As the real one, and unlike cuMemFree: at once.
+/// As in the real driver, and unlike cuMemFree: at once.
 extern "C" int cuMemUnmap(DevicePointer pointer, std::size_t) {
     return remove_region(pointer_of(pointer), false);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libcuda.so.1 of a GPU that is not there: kernels. A module is a real fatbin, which says which
-// kernels there are; what runs is the same kernel of a library of FAKE_GPU_KERNELS.
+// libcuda.so.1 of a simulated GPU: kernels. A module is a real fatbin, which lists the
+// kernels; the kernel that runs is the one of that name in a library of FAKE_GPU_KERNELS.
 #include "tests/process/sdk/fake_gpu/memory.hpp"
 #include "tests/support/cuda_on_cpu/kernel.hpp"
 
@@ -85,7 +85,7 @@ struct Arguments {
     std::vector<void*> pointers{};
 };
 
-/// They are copied when the kernel is launched.
+/// The arguments are copied when the kernel is launched.
 std::shared_ptr<Arguments> take_arguments(const Kernel& kernel, void** arguments) {
     auto taken = std::make_shared<Arguments>();
     for (std::size_t i = 0; i < kernel.argument_count; ++i) {
@@ -97,7 +97,7 @@ std::shared_ptr<Arguments> take_arguments(const Kernel& kernel, void** arguments
     return taken;
 }
 
-/// The real one would find out later, and end everything then.
+/// The real driver would notice later, and fail all calls then.
 bool may_have(const Kernel& kernel, const Arguments& arguments) {
     for (std::size_t i = 0; i < kernel.argument_count; ++i) {
         if (!kernel.argument_is_pointer[i]) continue;

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// libnccl.so.2 of a GPU that is not there: collectives between threads or processes, with real
-// results. What is to go wrong:
+// libnccl.so.2 of a simulated GPU: collectives between threads or processes, with real
+// results. Faults on request:
 //
-//   FAKE_NCCL_VERSION=N         says that it is version N (22809)
+//   FAKE_NCCL_VERSION=N         reports version N (22809)
 //   FAKE_NCCL_INIT=hangs        a communicator never becomes ready
 //   FAKE_NCCL_DUPLICATE_GPU=1   ... is refused
-//   FAKE_NCCL_SPLIT=hangs       a split is never over
-//   FAKE_NCCL_SPLIT=fails       ... fails, and leaves something half made behind
+//   FAKE_NCCL_SPLIT=hangs       a split never completes
+//   FAKE_NCCL_SPLIT=fails       ... fails, and leaves a half-made communicator
 //   FAKE_NCCL_ERROR_AT=N        a peer is found lost in the N-th call on a communicator
-//   FAKE_NCCL_NOTICES_DEATHS=1  ... as soon as its process has ended
+//   FAKE_NCCL_NOTICES_DEATHS=1  ... when its process has ended
 //   FAKE_NCCL_ABORT=hangs       ncclCommAbort never returns
 //   FAKE_NCCL_MEMORY=none       ncclMemAlloc fails
-//   FAKE_NCCL_FAIL, _STUCK      calls that fail or never return (mishap.hpp)
+//   FAKE_NCCL_FAIL, _STUCK      calls that fail or never return (fault.hpp)
 //   FAKE_NCCL_BLOCKING=allowed  communicators may be blocking, as the SDK's never are
-//   FAKE_NCCL_LOG=PATH          every call is written there, a line each
+//   FAKE_NCCL_LOG=PATH          every call is logged there, a line each
+#include "tests/process/sdk/fake_gpu/fault.hpp"
 #include "tests/process/sdk/fake_gpu/mailbox.hpp"
-#include "tests/process/sdk/fake_gpu/mishap.hpp"
 #include "tests/process/sdk/fake_gpu/stream.hpp"
 #include "worker_sdk/src/groups/elementwise.hpp"
 #include "worker_sdk/src/nccl/nccl_abi.hpp"
@@ -37,8 +37,8 @@
 
 using namespace ddprun::nccl::abi;
 
-/// The work of one communicator: one after the other in the order of the calls (or of the launches
-/// of graphs), in whichever streams, as NCCL has it.
+/// The exchanges of one communicator run one after the other in the order of the calls (or of the
+/// launches of graphs), in any streams, as in NCCL.
 struct Turns {
     std::atomic<std::uint64_t> given = 0;
     std::atomic<std::uint64_t> now = 0;
@@ -46,15 +46,15 @@ struct Turns {
 
 struct Held {};
 
-/// A split that goes on: every rank tells all others its color and key, and then those of one color
-/// meet.
+/// A split in progress: every rank sends its color and key to all others, and then the ranks of one
+/// color connect.
 struct Split {
     struct Wish {
         int color;
         int key;
     };
     Wish mine;
-    Communicator** made;  ///< the caller's, null until it is over
+    Communicator** made;  ///< the caller's, null until the split is complete
     std::string name;
     std::vector<Wish> wishes;
     std::vector<std::size_t> sent;
@@ -64,10 +64,10 @@ struct Split {
 
 namespace ddprun::nccl::abi {
 
-/// Kept by its tasks too: those of an aborted one end at once, whenever that is.
+/// Shared with its tasks: the tasks of an aborted communicator end at once.
 struct Communicator {
     std::string name;
-    std::shared_ptr<fake_gpu::MeetingPlace> place;
+    std::shared_ptr<fake_gpu::Rendezvous> place;
     int rank = 0;
     int world_size = 0;
     int calls = 0;
@@ -81,7 +81,7 @@ struct Communicator {
     /// Held by each captured call as well, for as long as a graph has it.
     std::shared_ptr<const Held> held = std::make_shared<const Held>();
 
-    /// NCCL lets go of a communicator only when no graph has calls on it any more.
+    /// NCCL frees a communicator only when no graph has calls on it any more.
     bool is_in_graph() const { return held.use_count() > 1; }
 };
 
@@ -141,26 +141,26 @@ std::size_t bytes_of(Type type, std::size_t count) {
     return count * ddprun::groups::size_of(element_type(type));
 }
 
-/// What one call moves between the ranks: everything at the same time.
+/// The sends and receives of one call; all progress at the same time.
 struct Exchange {
     struct Part {
         int peer;
         const char* from;
-        char* to;  ///< where nothing is `taken`
+        char* to;  ///< unless the bytes go to `taken`
         std::size_t bytes;
         std::size_t done = 0;
     };
-    std::shared_ptr<fake_gpu::MeetingPlace> place;
+    std::shared_ptr<fake_gpu::Rendezvous> place;
     std::shared_ptr<std::atomic<bool>> is_aborted;
-    bool is_blocking = false;  ///< the communicator: what is enqueued is a success at once
+    bool is_blocking = false;  ///< the communicator: enqueuing returns success at once
     std::shared_ptr<Turns> turns;
     std::shared_ptr<const Held> held;
     std::uint64_t turn = 0;
     std::vector<Part> sends{};
     std::vector<Part> receives{};
-    std::vector<Bytes> taken{};  ///< what each rank gave, where it is combined
+    std::vector<Bytes> taken{};  ///< the input of each rank, to be combined
     std::function<void(Exchange&)> finish{};
-    std::function<void()> spoil{};  ///< what an abort leaves behind
+    std::function<void()> spoil{};  ///< writes the garbage that an abort leaves
 
     bool go_on() {
         if (*is_aborted) {
@@ -201,7 +201,7 @@ fake_gpu::Enqueue driver_enqueue() {
     return found;
 }
 
-/// What a graph captured is exchanged anew at each launch.
+/// A captured exchange runs again at each launch of the graph.
 Result start(const std::shared_ptr<const Exchange>& exchange, void* stream) {
     const fake_gpu::Work work = [exchange] {
         auto again = std::make_shared<Exchange>(*exchange);
@@ -220,8 +220,8 @@ std::shared_ptr<Exchange> exchange_on(Communicator& comm) {
         Exchange{comm.place, comm.is_aborted, comm.is_blocking, comm.turns, comm.held});
 }
 
-/// `taken[r]` will be what rank r gave.
-void everybody_gives(Exchange& exchange, Communicator& comm, std::size_t bytes) {
+/// `taken[r]` will be the input of rank r.
+void receive_from_all(Exchange& exchange, Communicator& comm, std::size_t bytes) {
     exchange.taken.assign(static_cast<std::size_t>(comm.world_size), Bytes(bytes));
     for (int peer = 0; peer < comm.world_size; ++peer)
         exchange.receives.push_back({peer, nullptr, nullptr, bytes});
@@ -231,7 +231,7 @@ void give(Exchange& exchange, int peer, const void* data, std::size_t bytes) {
     exchange.sends.push_back({peer, static_cast<const char*>(data), nullptr, bytes});
 }
 
-/// Everything that was taken, combined in the order of ranks.
+/// All inputs, combined in the order of ranks.
 void combine_into(void* out, Exchange& exchange, std::size_t count, Type type, Op op, int world) {
     const auto combine = ddprun::groups::combiner(element_type(type), operation(op));
     auto& sum = exchange.taken.front();
@@ -256,7 +256,7 @@ Result reduce_to(
     for (int peer = 0; peer < comm->world_size; ++peer)
         if (root < 0 || peer == root) give(*exchange, peer, in, bytes);
     if (root < 0 || root == comm->rank) {
-        everybody_gives(*exchange, *comm, bytes);
+        receive_from_all(*exchange, *comm, bytes);
         exchange->finish = [=, world = comm->world_size](Exchange& done) {
             combine_into(out, done, count, type, op, world);
         };
@@ -275,13 +275,13 @@ std::string call_text(const char* name, std::size_t count, Type type) {
 }  // namespace
 
 extern "C" Result ncclGetVersion(int* version) {
-    if (const auto failed = fake_gpu::mishap("ncclGetVersion")) return *failed;
+    if (const auto failed = fake_gpu::injected_fault("ncclGetVersion")) return *failed;
     *version = number("FAKE_NCCL_VERSION", 22809);
     return Result::success;
 }
 
 extern "C" Result ncclGetUniqueId(UniqueId* id) {
-    if (const auto failed = fake_gpu::mishap("ncclGetUniqueId")) return *failed;
+    if (const auto failed = fake_gpu::injected_fault("ncclGetUniqueId")) return *failed;
     note("ncclGetUniqueId");
     return ::getrandom(id->bytes, sizeof id->bytes, 0) == sizeof id->bytes ? Result::success
                                                                            : Result::system_error;
@@ -313,13 +313,13 @@ static std::unique_ptr<Communicator> communicator(const std::string& name, int r
     made->name = name;
     made->rank = rank;
     made->world_size = world;
-    made->place = std::make_shared<fake_gpu::MeetingPlace>(name, rank, world);
+    made->place = std::make_shared<fake_gpu::Rendezvous>(name, rank, world);
     return made;
 }
 
 extern "C" Result ncclCommInitRankScalable(
     Communicator** comm, int world, int rank, int id_count, UniqueId* ids, Config* config) {
-    if (const auto failed = fake_gpu::mishap("ncclCommInitRank")) return *failed;
+    if (const auto failed = fake_gpu::injected_fault("ncclCommInitRank")) return *failed;
     note(
         "ncclCommInitRank " + std::to_string(rank) + " of " + std::to_string(world) + " with " +
         std::to_string(id_count) + " ids");
@@ -348,7 +348,7 @@ extern "C" Result ncclCommInitRank(Communicator** comm, int world, UniqueId id, 
 
 extern "C" Result ncclCommSplit(
     Communicator* comm, int color, int key, Communicator** made, Config* config) {
-    if (const auto failed = fake_gpu::mishap("ncclCommSplit")) return *failed;
+    if (const auto failed = fake_gpu::injected_fault("ncclCommSplit")) return *failed;
     note("ncclCommSplit " + std::to_string(color) + " by " + std::to_string(key));
     if (config->magic != 0xcafebeef || config->version < 21800 || config->blocking != 0)
         return Result::invalid_argument;
@@ -368,7 +368,7 @@ extern "C" Result ncclCommSplit(
     return Result::in_progress;
 }
 
-/// Of those with the same color who comes before a rank, and how many there are.
+/// Of the ranks with the same color: how many precede a rank, and how many there are.
 static std::unique_ptr<Communicator> part_of(const Split& split, int own_rank) {
     int rank = 0;
     int world = 0;
@@ -393,14 +393,14 @@ static bool is_split_over(Communicator& comm) {
     }
     if (is_set("FAKE_NCCL_SPLIT", "hangs")) return false;
     const auto* mine = reinterpret_cast<const char*>(&split.mine);
-    bool is_told = true;
+    bool is_sent = true;
     for (int peer = 0; peer < comm.world_size; ++peer) {
         const auto at = static_cast<std::size_t>(peer);
         auto* const theirs = reinterpret_cast<char*>(&split.wishes[at]);
-        is_told &= comm.place->send(peer, mine, sizeof split.mine, split.sent[at]);
-        is_told &= comm.place->recv(peer, theirs, sizeof split.mine, split.received[at]);
+        is_sent &= comm.place->send(peer, mine, sizeof split.mine, split.sent[at]);
+        is_sent &= comm.place->recv(peer, theirs, sizeof split.mine, split.received[at]);
     }
-    if (!is_told) return false;
+    if (!is_sent) return false;
     if (!split.part) split.part = part_of(split, comm.rank);
     if (!split.part->place->is_complete()) return false;
     *split.made = split.part.release();
@@ -409,11 +409,11 @@ static bool is_split_over(Communicator& comm) {
 }
 
 extern "C" Result ncclCommGetAsyncError(Communicator* comm, Result* result) {
-    if (const auto failed = fake_gpu::mishap("ncclCommGetAsyncError")) return *failed;
+    if (const auto failed = fake_gpu::injected_fault("ncclCommGetAsyncError")) return *failed;
     const bool is_ready =
         comm->place->is_complete() && !is_set("FAKE_NCCL_INIT", "hangs") && is_split_over(*comm) &&
         (!comm->has_left || (comm->place->have_all_left() && !comm->is_in_graph()));
-    if (is_set("FAKE_NCCL_NOTICES_DEATHS", "1") && comm->place->is_anybody_dead())
+    if (is_set("FAKE_NCCL_NOTICES_DEATHS", "1") && comm->place->has_dead_rank())
         comm->is_lost = true;
     *result = comm->is_lost ? Result::remote_error
               : is_ready    ? Result::success
@@ -422,7 +422,7 @@ extern "C" Result ncclCommGetAsyncError(Communicator* comm, Result* result) {
 }
 
 extern "C" Result ncclCommFinalize(Communicator* comm) {
-    if (const auto failed = fake_gpu::mishap("ncclCommFinalize")) return *failed;
+    if (const auto failed = fake_gpu::injected_fault("ncclCommFinalize")) return *failed;
     note("ncclCommFinalize");
     comm->has_left = true;
     comm->place->leave();
@@ -430,15 +430,15 @@ extern "C" Result ncclCommFinalize(Communicator* comm) {
 }
 
 extern "C" Result ncclCommDestroy(Communicator* comm) {
-    const auto failed = fake_gpu::mishap("ncclCommDestroy");
+    const auto failed = fake_gpu::injected_fault("ncclCommDestroy");
     if (!failed) note("ncclCommDestroy");
-    // Half destroyed: nobody may touch it again.
+    // Half destroyed: no call may use it again.
     delete comm;
     return failed.value_or(Result::success);
 }
 
 extern "C" Result ncclCommAbort(Communicator* comm) {
-    if (const auto failed = fake_gpu::mishap("ncclCommAbort")) return *failed;
+    if (const auto failed = fake_gpu::injected_fault("ncclCommAbort")) return *failed;
     note("ncclCommAbort");
     while (is_set("FAKE_NCCL_ABORT", "hangs"))
         ::pause();
@@ -460,13 +460,13 @@ static Result end_group() {
 }
 
 extern "C" Result ncclGroupStart() {
-    if (const auto failed = fake_gpu::mishap("ncclGroupStart")) return *failed;
+    if (const auto failed = fake_gpu::injected_fault("ncclGroupStart")) return *failed;
     begin_group();
     return Result::success;
 }
 
 extern "C" Result ncclGroupEnd() {
-    if (const auto failed = fake_gpu::mishap("ncclGroupEnd")) {
+    if (const auto failed = fake_gpu::injected_fault("ncclGroupEnd")) {
         --group.depth;
         group.exchange.reset();
         return *failed;
@@ -482,7 +482,7 @@ extern "C" Result ncclAllReduce(
     Op op,
     Communicator* comm,
     void* stream) {
-    if (const auto failed = fake_gpu::mishap("ncclAllReduce")) return *failed;
+    if (const auto failed = fake_gpu::injected_fault("ncclAllReduce")) return *failed;
     note(call_text("ncclAllReduce", count, type));
     return reduce_to(in, out, count, type, op, -1, comm, stream);
 }
@@ -496,7 +496,7 @@ extern "C" Result ncclReduce(
     int root,
     Communicator* comm,
     void* stream) {
-    if (const auto failed = fake_gpu::mishap("ncclReduce")) return *failed;
+    if (const auto failed = fake_gpu::injected_fault("ncclReduce")) return *failed;
     note(call_text("ncclReduce", count, type));
     return reduce_to(in, out, count, type, op, root, comm, stream);
 }
@@ -509,7 +509,7 @@ extern "C" Result ncclBroadcast(
     int root,
     Communicator* comm,
     void* stream) {
-    if (const auto failed = fake_gpu::mishap("ncclBroadcast")) return *failed;
+    if (const auto failed = fake_gpu::injected_fault("ncclBroadcast")) return *failed;
     note(call_text("ncclBroadcast", count, type));
     const auto bytes = bytes_of(type, count);
     auto exchange = exchange_on(*comm);
@@ -523,11 +523,11 @@ extern "C" Result ncclBroadcast(
 
 extern "C" Result ncclAllGather(
     const void* in, void* out, std::size_t count, Type type, Communicator* comm, void* stream) {
-    if (const auto failed = fake_gpu::mishap("ncclAllGather")) return *failed;
+    if (const auto failed = fake_gpu::injected_fault("ncclAllGather")) return *failed;
     note(call_text("ncclAllGather", count, type));
     const auto bytes = bytes_of(type, count);
     auto exchange = exchange_on(*comm);
-    everybody_gives(*exchange, *comm, bytes);
+    receive_from_all(*exchange, *comm, bytes);
     for (int peer = 0; peer < comm->world_size; ++peer)
         give(*exchange, peer, in, bytes);
     exchange->finish = [out, bytes](Exchange& done) {
@@ -545,11 +545,11 @@ extern "C" Result ncclReduceScatter(
     Op op,
     Communicator* comm,
     void* stream) {
-    if (const auto failed = fake_gpu::mishap("ncclReduceScatter")) return *failed;
+    if (const auto failed = fake_gpu::injected_fault("ncclReduceScatter")) return *failed;
     note(call_text("ncclReduceScatter", count, type));
     const auto bytes = bytes_of(type, count);
     auto exchange = exchange_on(*comm);
-    everybody_gives(*exchange, *comm, bytes);
+    receive_from_all(*exchange, *comm, bytes);
     for (int peer = 0; peer < comm->world_size; ++peer)
         give(
             *exchange,
@@ -562,7 +562,7 @@ extern "C" Result ncclReduceScatter(
     return start(exchange, stream);
 }
 
-/// Alone it is a group of one.
+/// Outside of a group the call is a group of its own.
 static Result in_group(
     Communicator* comm, void* stream, const std::function<void(Exchange&)>& add) {
     begin_group();
@@ -575,7 +575,7 @@ static Result in_group(
 
 extern "C" Result ncclSend(
     const void* data, std::size_t count, Type type, int peer, Communicator* comm, void* stream) {
-    if (const auto failed = fake_gpu::mishap("ncclSend")) return *failed;
+    if (const auto failed = fake_gpu::injected_fault("ncclSend")) return *failed;
     note(call_text("ncclSend", count, type) + " to " + std::to_string(peer));
     return in_group(comm, stream, [&](Exchange& exchange) {
         give(exchange, peer, data, bytes_of(type, count));
@@ -584,7 +584,7 @@ extern "C" Result ncclSend(
 
 extern "C" Result ncclRecv(
     void* data, std::size_t count, Type type, int peer, Communicator* comm, void* stream) {
-    if (const auto failed = fake_gpu::mishap("ncclRecv")) return *failed;
+    if (const auto failed = fake_gpu::injected_fault("ncclRecv")) return *failed;
     note(call_text("ncclRecv", count, type) + " from " + std::to_string(peer));
     return in_group(comm, stream, [&](Exchange& exchange) {
         exchange.receives.push_back(
@@ -593,7 +593,7 @@ extern "C" Result ncclRecv(
 }
 
 extern "C" Result ncclMemAlloc(void** data, std::size_t bytes) {
-    if (const auto failed = fake_gpu::mishap("ncclMemAlloc")) return *failed;
+    if (const auto failed = fake_gpu::injected_fault("ncclMemAlloc")) return *failed;
     note("ncclMemAlloc");
     if (is_set("FAKE_NCCL_MEMORY", "none")) return Result::unhandled_cuda_error;
     unsigned long long pointer = 0;
@@ -612,14 +612,14 @@ extern "C" Result ncclMemFree(void* data) {
 }
 
 extern "C" Result ncclCommRegister(Communicator*, void* data, std::size_t, void** handle) {
-    if (const auto failed = fake_gpu::mishap("ncclCommRegister")) return *failed;
+    if (const auto failed = fake_gpu::injected_fault("ncclCommRegister")) return *failed;
     note("ncclCommRegister");
     *handle = data;
     return Result::success;
 }
 
 extern "C" Result ncclCommDeregister(Communicator*, void*) {
-    if (const auto failed = fake_gpu::mishap("ncclCommDeregister")) return *failed;
+    if (const auto failed = fake_gpu::injected_fault("ncclCommDeregister")) return *failed;
     note("ncclCommDeregister");
     return Result::success;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libcudart of a GPU that is not there, over its driver: what the examples call that have CUDA's
-// runtime linked. As with the real one the first device is a thread's own until it chooses another.
+// libcudart of a simulated GPU, over its driver: the calls of the examples that link CUDA's
+// runtime. As in the real one a thread uses the first device until it chooses another.
 #include <dlfcn.h>
 
 #include <cstddef>
@@ -70,7 +70,7 @@ extern "C" int cudaMalloc(void** data, std::size_t bytes) {
 
 extern "C" int cudaMemcpy(void* to, const void* from, std::size_t bytes, int) {
     if (const int status = enter()) return status;
-    // Memory of the fake's is the process's own: any direction is this one.
+    // Device memory is the process's memory: all directions are the same.
     if (const int status = call("cuCtxSynchronize")) return status;
     for (std::size_t i = 0; i < bytes; ++i)
         static_cast<char*>(to)[i] = static_cast<const char*>(from)[i];

@@ -3,17 +3,17 @@
 
 #include <functional>
 
-/// A GPU and an NCCL that are not there: libcuda.so.1 and libnccl.so.2 with the functions that the
+/// A simulated GPU and NCCL: libcuda.so.1 and libnccl.so.2 with the functions that the
 /// nccl backend and the examples call. Device memory is the process's own. Streams are queues that
-/// a thread of the driver goes through, or whoever asks for an event; ranks exchange bytes through
-/// files that they map; kernels are the real .cu files, compiled for the CPU
-/// (tests/support/cuda_on_cpu). What is to go wrong is said by variables (driver.cpp, nccl.cpp).
+/// a thread of the driver processes, and so does every query of an event; ranks exchange bytes
+/// through files that they map; kernels are the real .cu files, compiled for the CPU
+/// (tests/support/cuda_on_cpu). Variables request faults (driver.cpp, nccl.cpp).
 namespace fake_gpu {
 
 /// A piece of work: called again and again until it says that it is done.
 using Task = std::function<bool()>;
 
-/// Makes the task anew each time that it is to run: once, or at each launch of the graph that
+/// Makes the task each time that it is to run: once, or at each launch of the graph that
 /// captured it.
 using Work = std::function<Task()>;
 

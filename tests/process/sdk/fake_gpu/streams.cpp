@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libcuda.so.1 of a GPU that is not there: streams and events.
+// libcuda.so.1 of a simulated GPU: streams and events.
 #include "tests/process/sdk/fake_gpu/engine.hpp"
 
 using namespace fake_gpu;
@@ -16,7 +16,7 @@ int with_event(void* handle, const std::function<int(Event&)>& body) {
     });
 }
 
-/// Whether an event may be asked for now.
+/// Whether an event may be queried now.
 int may_ask(const Event& event) {
     if (event.capture) return captured_event;
     return Engine::only().unless_capturing();

@@ -24,7 +24,7 @@ Checkpoint saved(const World& by, const Checkpoint* resumed) {
 
 }  // namespace
 
-TEST_CASE("the rounds of one life are the launcher's") {
+TEST_CASE("the rounds of one incarnation are the launcher's") {
     const auto first = saved(world("life", 0), nullptr);
     const auto third = saved(world("life", 2), &first);
 
@@ -32,7 +32,7 @@ TEST_CASE("the rounds of one life are the launcher's") {
     CHECK(third.round == 2);
 }
 
-TEST_CASE("a job that is begun again goes on counting where its checkpoint was") {
+TEST_CASE("a job that is started again counts on from its checkpoint") {
     const auto old = saved(world("old", 4), nullptr);
 
     const auto first = saved(world("new", 0), &old);
@@ -43,7 +43,7 @@ TEST_CASE("a job that is begun again goes on counting where its checkpoint was")
     CHECK(second.round == 6);
 }
 
-TEST_CASE("under a launcher that tells no incarnation every start is a later round") {
+TEST_CASE("under a launcher without incarnations every start is a later round") {
     const auto first = saved(world("", 0), nullptr);
     const auto second = saved(world("", 0), &first);
 
@@ -51,7 +51,7 @@ TEST_CASE("under a launcher that tells no incarnation every start is a later rou
     CHECK(second.round == 1);
 }
 
-TEST_CASE("a foreign checkpoint without texts of ours is an earlier life") {
+TEST_CASE("a checkpoint without the texts of CheckpointRound is an earlier incarnation") {
     Checkpoint foreign;
     foreign.round = 7;
     foreign.texts["ddprun.incarnation"] = "life";
@@ -60,7 +60,7 @@ TEST_CASE("a foreign checkpoint without texts of ours is an earlier life") {
     CHECK(saved(world("life", 0), &foreign).round == 8);
 }
 
-TEST_CASE("what is missing in a checkpoint is named") {
+TEST_CASE("a missing tensor or text of a checkpoint is named") {
     Checkpoint checkpoint;
     checkpoint.add("step", std::int64_t{3});
     float values[2] = {};

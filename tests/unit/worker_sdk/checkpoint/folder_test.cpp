@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "worker_sdk/src/checkpoint/folder.hpp"
+
 #include "ddprun/checkpoint.hpp"
 #include "ddprun/error.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include "worker_sdk/src/checkpoint/file.hpp"
 
 #include <doctest/doctest.h>
 
@@ -46,7 +47,7 @@ void write(const fs::path& path, std::string_view content) {
 
 }  // namespace
 
-TEST_CASE("a folder that is not there holds no checkpoint, and saving makes it") {
+TEST_CASE("a missing folder holds no checkpoint, and saving creates it") {
     const TemporaryFolder temporary;
     const CheckpointFolder folder{temporary.path / "deep" / "er"};
     CHECK(newest_in(folder) == "none");
@@ -69,7 +70,7 @@ TEST_CASE("the newest is the one of the latest round, then of the latest step") 
     CHECK(newest_in(folder) == "round 1 step 20");
 }
 
-TEST_CASE("a newest file cut at any byte is passed over for the one before it") {
+TEST_CASE("a newest file cut at any byte is skipped for the one before it") {
     const TemporaryFolder temporary;
     const CheckpointFolder folder{temporary.path};
     folder.save(at(0, 1));
@@ -90,7 +91,7 @@ TEST_CASE("a newest file cut at any byte is passed over for the one before it") 
     CHECK(newest_in(folder) == "round 0 step 2");
 }
 
-TEST_CASE("a damaged, a renamed and a foreign file are passed over, each with its reason") {
+TEST_CASE("a damaged, a renamed and a foreign file are skipped, each with its reason") {
     const TemporaryFolder temporary;
     const CheckpointFolder folder{temporary.path, 10};
     const auto good = folder.save(at(0, 1));
@@ -113,10 +114,10 @@ TEST_CASE("a damaged, a renamed and a foreign file are passed over, each with it
         passed_over ==
         std::vector<std::string>{
             in("checkpoint-0000000000-000000000005.ddp") + ": Is a directory",
-            in("checkpoint-0000000000-000000000004.ddp") + ": this is no checkpoint file",
-            in("checkpoint-0000000000-000000000003.ddp") + ": its name is not what it says inside",
+            in("checkpoint-0000000000-000000000004.ddp") + ": this is not a checkpoint file",
+            in("checkpoint-0000000000-000000000003.ddp") + ": its name does not match its content",
             in("checkpoint-0000000000-000000000002.ddp") +
-                ": the file is damaged: its checksum does not fit"});
+                ": the file is damaged: its checksum is wrong"});
 }
 
 TEST_CASE("the last few are kept, and what a killed writer left is removed") {
@@ -135,7 +136,7 @@ TEST_CASE("the last few are kept, and what a killed writer left is removed") {
                                  "notes.txt"});
 }
 
-TEST_CASE("what is just written stays, also when other files claim to be newer") {
+TEST_CASE("the checkpoint just written is kept, also when other files have newer names") {
     const TemporaryFolder temporary;
     const CheckpointFolder folder{temporary.path, 1};
     folder.save(at(7, 1));
@@ -148,7 +149,7 @@ TEST_CASE("what is just written stays, also when other files claim to be newer")
             "checkpoint-0000000000-000000000002.ddp", "checkpoint-0000000007-000000000001.ddp"});
 }
 
-TEST_CASE("a save that fails says why, and leaves the earlier checkpoints and nothing else") {
+TEST_CASE("a failed save throws the reason and leaves only the earlier checkpoints") {
     const TemporaryFolder temporary;
     const CheckpointFolder folder{temporary.path};
     folder.save(at(0, 1));
@@ -183,7 +184,7 @@ TEST_CASE("a folder that is a file is an error, for reading and for writing") {
     CHECK_THROWS_AS(folder.save(at(0, 1)), Error);
 }
 
-TEST_CASE("a file's name says round and step, however large") {
+TEST_CASE("a file's name has round and step, however large") {
     using checkpoint::Position;
     const Position largest{~std::uint64_t{0}, ~std::uint64_t{0}};
     CHECK(checkpoint::position_in(checkpoint::file_name(largest)) == largest);

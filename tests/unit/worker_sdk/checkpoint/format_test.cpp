@@ -62,7 +62,7 @@ Bytes with_checksum(Bytes bytes) {
 
 }  // namespace
 
-TEST_CASE("a checkpoint comes back as it was") {
+TEST_CASE("a checkpoint is read as it was written") {
     const auto bytes = encoded(a_checkpoint());
 
     const auto checkpoint = decode(bytes).value();
@@ -127,7 +127,7 @@ TEST_CASE("any changed byte is noticed") {
         }
 }
 
-TEST_CASE("other files are told apart from damaged ones") {
+TEST_CASE("other files are distinguished from damaged ones") {
     auto bytes = encoded(a_checkpoint());
     bytes.push_back(std::byte{0});
     CHECK(refused(bytes) == Fault::malformed);
@@ -170,7 +170,7 @@ TEST_CASE("what could not be read again is not written") {
     CHECK(refusal([](Checkpoint& c) { c.add("weight", 1.0); }) == "tensor 'weight' comes twice");
     CHECK(refusal([](Checkpoint& c) {
               c.tensors[0].shape = {7};
-          }) == "tensor 'weight' has 6 values, its shape says otherwise");
+          }) == "tensor 'weight' has 6 values, which does not match its shape");
     CHECK(refusal([](Checkpoint& c) {
               c.tensors[0].shape = {std::uint64_t{1} << 63, 2, 0};
           }) != "");

@@ -96,7 +96,7 @@ TEST_CASE("fewer samples than ranks are repeated as often as needed") {
     CHECK(of_rank(0, 5, 4, in_order, 0).empty());
 }
 
-TEST_CASE("an epoch is a seed of its own, and the epoch adds to it") {
+TEST_CASE("the seed of an epoch is seed + epoch") {
     CHECK(of_rank(10, 1, 0, {.seed = 41}, 1) == Indices{2, 6, 1, 8, 4, 5, 0, 9, 3, 7});
     CHECK(of_rank(10, 1, 0, {.seed = 41}, 0) != of_rank(10, 1, 0, {.seed = 41}, 1));
 }
@@ -110,7 +110,7 @@ TEST_CASE("a rank outside the world is refused with both numbers") {
         "1");
 }
 
-TEST_CASE("a resume with as many ranks goes on where the epoch was, padding included") {
+TEST_CASE("a resume with as many ranks continues the epoch, padding included") {
     for (const std::uint64_t samples : {1U, 7U, 10U, 12U, 101U})
         for (int rank = 0; rank < 4; ++rank) {
             DistributedSampler undisturbed{samples, 4, rank};
@@ -176,7 +176,7 @@ TEST_CASE("over any sequence of world sizes each sample is used once, apart from
     }
 }
 
-TEST_CASE("advance moves on, set_epoch begins anew") {
+TEST_CASE("advance continues, set_epoch starts again") {
     DistributedSampler sampler{10, 2, 0, {.seed = 9}};
     const auto all = sampler.indices();
 

@@ -34,7 +34,7 @@ std::string complaint_about(const Collective& collective) {
 
 }  // namespace
 
-TEST_CASE("a collective says in words what all ranks must agree on") {
+TEST_CASE("a collective describes what all ranks must agree on") {
     auto reduce = a_call(Kind::all_reduce, ElementType::float32, 1000);
     auto broadcast = a_call(Kind::broadcast, ElementType::uint8, 3);
     broadcast.root = 2;
@@ -72,7 +72,7 @@ TEST_CASE("calls that differ in anything that matters have different tags") {
     CHECK(tags.size() == calls.size());
 }
 
-TEST_CASE("where the buffers are is nobody else's business") {
+TEST_CASE("the addresses of buffers are not in the tag") {
     auto here = a_call(Kind::all_reduce, ElementType::float32, 1);
     auto there = here;
     there.data = &here;
@@ -151,7 +151,7 @@ TEST_CASE("an average is the sum divided by the number of ranks, integers rounde
     CHECK(integers == std::vector<std::int64_t>{1, -1, 2});
 }
 
-TEST_CASE("trouble survives the store") {
+TEST_CASE("an error survives the store") {
     GroupError lost{GroupError::Kind::peer_lost, "lost ranks 1 and 3"};
     lost.ranks = {1, 3};
     const auto mismatch = mismatch_between("rank 0 is at a", "rank 1 is at b");

@@ -14,7 +14,7 @@ using groups::first_of_group;
 TEST_CASE("agents and workers mean the same key by the deaths of a round") {
     // As on the wire, where clients put a slash in front.
     CHECK(agent::store_names::deaths("inc", 3, 1) == "/" + store_names::deaths("inc", 3, 1));
-    CHECK(agent::store_names::nobody_died == store_names::nobody_died);
+    CHECK(agent::store_names::nobody_died == store_names::no_deaths);
 }
 
 TEST_CASE("the first death is that of the first rank in the list that is in the group") {
@@ -26,7 +26,7 @@ TEST_CASE("the first death is that of the first rank in the list that is in the 
     CHECK(first_of_group("2", {0, 1}, 2) == std::nullopt);
 }
 
-TEST_CASE("a list of deaths that makes no sense names nobody") {
+TEST_CASE("an invalid list of deaths names no rank") {
     for (const auto* text : {"", "x", "-1", "4", "99999999999999999999", " "}) {
         CAPTURE(text);
         CHECK(first_of_group(text, {}, 4) == std::nullopt);

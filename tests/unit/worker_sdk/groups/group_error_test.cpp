@@ -5,7 +5,7 @@
 
 using namespace ddprun::groups;
 
-TEST_CASE("what a rank tells through the store is read as it was written") {
+TEST_CASE("an error sent through the store is read as it was written") {
     GroupError lost{GroupError::Kind::peer_lost, "lost ranks 1 and 20"};
     lost.ranks = {1, 20};
     GroupError late{GroupError::Kind::timeout, "rank 3 did not come within 500 ms"};
@@ -18,7 +18,7 @@ TEST_CASE("what a rank tells through the store is read as it was written") {
     CHECK(all_are_the_same);
 }
 
-TEST_CASE("what nobody wrote as trouble is none") {
+TEST_CASE("a text that is no error is refused") {
     for (const char* text : {"", "lost", "early\na\nb", "\n\n\n"})
         CHECK_FALSE(error_from_text(text).has_value());
 }

@@ -18,7 +18,7 @@ TEST_CASE("equal host ids are one host, in the order of first ranks") {
     CHECK(ranks_by_host("0", 1) == HostRanks{{0}});
 }
 
-TEST_CASE("numbers of hosts that nobody wrote are refused") {
+TEST_CASE("invalid host numbers are refused") {
     for (const char* text : {"", "1", "0,2", "0,,1", "0,x", "0,-1", "0,99999999999", "0,0"})
         CHECK(ranks_by_host(text, 3).empty());
 }

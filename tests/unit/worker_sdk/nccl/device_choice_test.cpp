@@ -41,7 +41,7 @@ TEST_CASE("a process that sees one GPU has that one, whatever its local rank") {
     CHECK(chosen(1, 5, 8) == DeviceChoice{0, 1});
 }
 
-TEST_CASE("a rank without a GPU is told how many there are, and of --share-gpu") {
+TEST_CASE("a rank without a GPU gets an error with their number and --share-gpu") {
     const auto text = refusal(2, 3, 4);
 
     CHECK(text.find("4 ranks on this node and 2 GPUs") != std::string::npos);
@@ -49,7 +49,7 @@ TEST_CASE("a rank without a GPU is told how many there are, and of --share-gpu")
     CHECK(text.find("--share-gpu") != std::string::npos);
 }
 
-TEST_CASE("a process that sees no GPU is told why that may be") {
+TEST_CASE("a process that sees no GPU gets an error with possible reasons") {
     CHECK(refusal(0, 0, 1).find("CUDA_VISIBLE_DEVICES") != std::string::npos);
 }
 

@@ -49,7 +49,7 @@ TEST_CASE("an announcement of any other length is refused with its length") {
     }
 }
 
-TEST_CASE("ranks with different versions of NCCL are told both before they connect") {
+TEST_CASE("different versions of NCCL are an error with both, before the ranks connect") {
     const auto differs = compare(announcement(22809, 4), 0, 23002, 4, 3);
 
     REQUIRE(differs);
@@ -57,14 +57,14 @@ TEST_CASE("ranks with different versions of NCCL are told both before they conne
     CHECK(differs->text == "rank 3 has NCCL 2.30.2, but rank 0 has NCCL 2.28.9");
 }
 
-TEST_CASE("ranks with different world sizes are told both before they connect") {
+TEST_CASE("different world sizes are an error with both, before the ranks connect") {
     const auto differs = compare(announcement(22809, 4), 0, 22809, 8, 3);
 
     REQUIRE(differs);
     CHECK(differs->text == "rank 3 has a world of 8, but rank 0 has a world of 4");
 }
 
-TEST_CASE("ranks that agree have nothing to say") {
+TEST_CASE("ranks that agree have no error") {
     CHECK_FALSE(compare(announcement(22809, 4), 0, 22809, 4, 3));
 }
 

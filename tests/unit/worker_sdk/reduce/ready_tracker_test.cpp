@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker_sdk/src/reduce/ready_tracker.hpp"
+#include "worker_sdk/src/reduce/bucket_plan.hpp"
 
 #include <doctest/doctest.h>
 
@@ -23,7 +23,7 @@ ReadyTracker three_buckets() {
 
 }  // namespace
 
-TEST_CASE("in backward's order each bucket is launched when its last gradient is there") {
+TEST_CASE("in the order of the backward pass each bucket is launched with its last gradient") {
     auto step = three_buckets();
 
     CHECK(step.mark(4) == Indices{0});
@@ -44,7 +44,7 @@ TEST_CASE("a bucket that fills early waits for those before it") {
     CHECK(step.mark(3) == Indices{1, 2});
 }
 
-TEST_CASE("what is missing is told in the order of parameters") {
+TEST_CASE("missing parameters are listed in their order") {
     auto step = three_buckets();
 
     step.mark(3);

@@ -54,7 +54,7 @@ std::string complaint_about(const std::string& name, const std::string& value) {
 
 }  // namespace
 
-TEST_CASE("a launched worker knows all about its world") {
+TEST_CASE("a launched worker reads all fields of its world") {
     const auto world = read(launched());
 
     CHECK(world.is_launched());
@@ -120,7 +120,7 @@ TEST_CASE("some of the launcher's variables are a mistake that names the first m
     }
 }
 
-TEST_CASE("values that cannot be are refused with what is accepted") {
+TEST_CASE("invalid values are refused with what is accepted") {
     struct Row {
         const char* name;
         const char* value;

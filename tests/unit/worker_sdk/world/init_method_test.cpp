@@ -49,7 +49,7 @@ TEST_CASE("init method: a path is taken as it is") {
     CHECK(method.rank == 0);
 }
 
-TEST_CASE("init method: what is wrong is said, and what is accepted") {
+TEST_CASE("init method: an error has the reason and what is accepted") {
     struct Row {
         const char* text;
         const char* why;
@@ -64,7 +64,7 @@ TEST_CASE("init method: what is wrong is said, and what is accepted") {
         {"tcp://a:99999", "a host and a port are needed"},
         {"file://x/y", "three slashes"},
         {"file://", "three slashes"},
-        {"tcp://a:1?size=2", "nothing is called \"size\""},
+        {"tcp://a:1?size=2", "unknown setting \"size\""},
     };
     for (const auto& row : rows) {
         const auto complaint = complaint_about(row.text);

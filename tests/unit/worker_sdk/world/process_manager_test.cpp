@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker_sdk/src/world/process_manager.hpp"
-
 #include "ddprun/error.hpp"
 #include "worker_sdk/src/world/environment.hpp"
 
@@ -81,7 +79,7 @@ TEST_CASE("mpirun numbers the ranks when no launcher does") {
     CHECK(intel.local_world_size == 4);
 }
 
-TEST_CASE("a launcher that mpirun or srun started has the last word") {
+TEST_CASE("the variables of a launcher that mpirun or srun started win") {
     const Variables launched{
         {"RANK", "0"}, {"WORLD_SIZE", "2"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
     const auto world = read(with(with(with(launched, place), slurm), open_mpi));
@@ -91,7 +89,7 @@ TEST_CASE("a launcher that mpirun or srun started has the last word") {
     CHECK_FALSE(world.rank_0_hosts_store);
 }
 
-TEST_CASE("ranks without a place to meet are a mistake, unless there is only one") {
+TEST_CASE("ranks without an address of the store are an error, unless there is only one") {
     const auto complaint = complaint_about(open_mpi, "env://");
     CHECK(complaint.find("MASTER_ADDR is not set, although OMPI_COMM_WORLD_RANK is") == 0);
     CHECK(complaint.find("file:///SHARED/PATH") != std::string::npos);
@@ -103,7 +101,7 @@ TEST_CASE("a batch script of Slurm is no rank") {
     CHECK_FALSE(read({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}}).is_launched());
 }
 
-TEST_CASE("an init method brings the place, and the numbers it has") {
+TEST_CASE("an init method gives the address, and the numbers it has") {
     const auto by_address = read(open_mpi, "tcp://node7:1234");
     CHECK(by_address.rank == 3);
     CHECK(by_address.master_addr == "node7");

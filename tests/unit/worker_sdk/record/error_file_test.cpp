@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker_sdk/src/record/error_text.hpp"
+#include "worker_sdk/src/record/error_file.hpp"
 
 #include "agent/report/error_file.hpp"
 
@@ -22,14 +22,14 @@ std::string file_for(const std::string& message, const std::string& stack) {
 
 }  // namespace
 
-TEST_CASE("the error file is PyTorch's, to the letter") {
+TEST_CASE("the error file has PyTorch's exact format") {
     CHECK(
         file_for("Error: a \"b\"\n\\c\x01", "#0 main") ==
         R"({"message": {"message": "Error: a \"b\"\n\\c\u0001", "extraInfo": {"py_callstack": "#0 main", "timestamp": "1700000000"}}})"
         "\n");
 }
 
-TEST_CASE("the error file is whole however long and odd its texts are") {
+TEST_CASE("the error file is complete with long and odd texts") {
     for (const char c : {'x', '\x02', '"', '\n'}) {
         const auto report =
             agent::parse_error_file(file_for(std::string(100'000, c), std::string(100'000, c)));

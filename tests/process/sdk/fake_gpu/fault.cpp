@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/process/sdk/fake_gpu/mishap.hpp"
+#include "tests/process/sdk/fake_gpu/fault.hpp"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@ namespace fake_gpu {
 
 using ddprun::nccl::abi::Result;
 
-std::optional<Result> mishap(const char* call) {
+std::optional<Result> injected_fault(const char* call) {
     const char* stuck = ::getenv("FAKE_NCCL_STUCK");
     while (stuck && stuck == std::string{call})
         ::pause();

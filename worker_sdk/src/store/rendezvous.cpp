@@ -1,32 +1,210 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the ranks of a world find its store, and how rank 0 makes one where no launcher does.
+// How the ranks of a world find its store, and how rank 0 serves one where no launcher does.
 #include "ddprun/error.hpp"
 #include "rendezvous/base/clock.hpp"
 #include "rendezvous/base/random.hpp"
 #include "worker_sdk/src/store/connection.hpp"
 #include "worker_sdk/src/store/host.hpp"
 #include "worker_sdk/src/store/local_address.hpp"
-#include "worker_sdk/src/store/meeting_file.hpp"
 #include "worker_sdk/src/waiting_times.hpp"
+#include "worker_sdk/src/world/numbers.hpp"
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
 #include <exception>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace ddprun::store_access {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr const char* token_key = "ddprun/meeting/token";
-constexpr const char* size_key = "ddprun/meeting/world_size";
-constexpr const char* rank_key = "ddprun/meeting/rank/";
+/// The content of the rendezvous file, which rank 0 writes at the path of a `file://` init method:
+/// the addresses of its store. The store has the token too, so another server at an address of an
+/// earlier run, or at an address of another machine on this network, is not mistaken for it.
+struct RendezvousPoint {
+    std::string token;
+    std::uint16_t port = 0;
+    /// In the order in which they are to be tried.
+    std::vector<std::string> addresses;
+
+    bool operator==(const RendezvousPoint&) const = default;
+};
+
+constexpr std::string_view first_line = "ddprun-rendezvous 1";
+constexpr std::string_view last_line = "end";
+constexpr const char* name_in_folder = "ddprun-rendezvous";
+constexpr std::size_t most_addresses = 64;
+constexpr std::size_t most_bytes = 16 * 1024;
+constexpr std::size_t longest_word = 255;
+
+[[noreturn]] void refuse(const std::string& file, const std::string& why) {
+    throw UsageError("init method file://" + file + ": " + why);
+}
+
+[[noreturn]] void refuse(const std::string& file, int error) {
+    refuse(file, std::string{"cannot be written: "} + std::strerror(error));
+}
+
+bool exists(const std::string& file) {
+    return ::access(file.c_str(), F_OK) == 0;
+}
+
+std::string_view next_line(std::string_view& text) {
+    const auto end = text.find('\n');
+    if (end == std::string_view::npos) return {};
+    const auto line = text.substr(0, end);
+    text.remove_prefix(end + 1);
+    return line;
+}
+
+/// An NFS client caches for a while that a file does not exist; listing the folder refreshes the
+/// cache.
+void refresh_folder(const std::string& file) {
+    const auto folder = file.substr(0, file.rfind('/') + 1);
+    if (DIR* listing = ::opendir(folder.c_str())) {
+        ::readdir(listing);
+        ::closedir(listing);
+    }
+}
+
+bool write_whole(int descriptor, std::string_view text) {
+    while (!text.empty()) {
+        const auto written = ::write(descriptor, text.data(), text.size());
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return false;
+        text.remove_prefix(static_cast<std::size_t>(written));
+    }
+    return ::fsync(descriptor) == 0;
+}
+
+/// Lines "NAME VALUE", the last one "end": a file that is still being copied is not accepted.
+std::string to_text(const RendezvousPoint& point) {
+    auto text = std::string{first_line} + "\ntoken " + point.token + "\nport " +
+                std::to_string(point.port) + '\n';
+    for (const auto& address : point.addresses)
+        text += "address " + address + '\n';
+    return text + std::string{last_line} + '\n';
+}
+
+/// Nothing when the text is incomplete.
+std::optional<RendezvousPoint> parse_rendezvous_point(std::string_view text) {
+    if (text.size() > most_bytes || next_line(text) != first_line) return std::nullopt;
+    RendezvousPoint point;
+    for (;;) {
+        const auto line = next_line(text);
+        if (line == last_line) break;
+        const auto blank = line.find(' ');
+        if (blank == std::string_view::npos) return std::nullopt;
+        const auto name = line.substr(0, blank);
+        const auto value = line.substr(blank + 1);
+        if (value.empty() || value.size() > longest_word) return std::nullopt;
+        if (name == "token") {
+            point.token = value;
+        } else if (name == "port") {
+            const auto port = digits(value);
+            if (!port || *port < 1 || *port > 65'535) return std::nullopt;
+            point.port = static_cast<std::uint16_t>(*port);
+        } else if (name == "address") {
+            if (point.addresses.size() == most_addresses) return std::nullopt;
+            point.addresses.emplace_back(value);
+        } else {
+            return std::nullopt;
+        }
+    }
+    const bool is_complete = !point.token.empty() && point.port != 0 && !point.addresses.empty();
+    return is_complete ? std::optional{point} : std::nullopt;
+}
+
+/// The path itself, or a file in it if it is a folder.
+std::string rendezvous_file_at(const std::string& path) {
+    struct stat status {};
+    const bool is_folder = ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+    if (!is_folder) return path;
+    return path + (path.back() == '/' ? "" : "/") + name_in_folder;
+}
+
+/// Nothing when there is no file, or an incomplete one.
+std::optional<RendezvousPoint> read_rendezvous_file(const std::string& file) {
+    refresh_folder(file);
+    const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0) return std::nullopt;
+    std::string text;
+    std::array<char, 4096> chunk;
+    while (text.size() <= most_bytes) {
+        const auto size = ::read(descriptor, chunk.data(), chunk.size());
+        if (size < 0 && errno == EINTR) continue;
+        if (size <= 0) break;
+        text.append(chunk.data(), static_cast<std::size_t>(size));
+    }
+    ::close(descriptor);
+    return parse_rendezvous_point(text);
+}
+
+/// Owns the file; the destructor removes it unless another process has replaced it. Needs no locks:
+/// the file is created by a rename.
+class PublishedRendezvous {
+public:
+    /// Throws UsageError when it cannot be written.
+    PublishedRendezvous(std::string file, RendezvousPoint point);
+    PublishedRendezvous(const PublishedRendezvous&) = delete;
+    PublishedRendezvous& operator=(const PublishedRendezvous&) = delete;
+    ~PublishedRendezvous();
+
+private:
+    std::string file_;
+    RendezvousPoint point_;
+};
+
+PublishedRendezvous::PublishedRendezvous(std::string file, RendezvousPoint point)
+    : file_(std::move(file)),
+      point_(std::move(point)) {
+    // Checked twice: it may just have been removed.
+    if (!read_rendezvous_file(file_) && exists(file_) && !read_rendezvous_file(file_))
+        refuse(
+            file_,
+            "it exists and is no rendezvous file; name a file that does not exist, or a folder");
+    const auto written_first = file_ + "." + point_.token;
+    const int descriptor =
+        ::open(written_first.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (descriptor < 0) refuse(file_, errno);
+    const bool is_complete = write_whole(descriptor, to_text(point_));
+    int error = errno;
+    const bool is_closed = ::close(descriptor) == 0;
+    if (is_complete && is_closed && ::rename(written_first.c_str(), file_.c_str()) == 0) return;
+    if (is_complete) error = errno;
+    ::unlink(written_first.c_str());
+    refuse(file_, error);
+}
+
+PublishedRendezvous::~PublishedRendezvous() {
+    if (read_rendezvous_file(file_) != point_) return;
+    const auto aside = file_ + "." + point_.token;
+    if (::rename(file_.c_str(), aside.c_str()) != 0) return;
+    // The file of the next run, written just now, is put back, unless there is a newer one already.
+    if (read_rendezvous_file(aside) != point_) ::link(aside.c_str(), file_.c_str());
+    ::unlink(aside.c_str());
+}
+
+constexpr const char* token_key = "ddprun/rendezvous/token";
+constexpr const char* size_key = "ddprun/rendezvous/world_size";
+constexpr const char* rank_key = "ddprun/rendezvous/rank/";
 constexpr auto one_attempt = waiting_times::rendezvous_attempt_timeout;
 
 std::string fresh_token() {
@@ -61,7 +239,7 @@ struct Hosted {
             for (int rank = 0; rank < world_size; ++rank)
                 keys.push_back(rank_key + std::to_string(rank));
             if (keys.empty()) return;
-            connect(own_way, waiting_times::all_ranks_timeout)
+            connect(endpoint, waiting_times::all_ranks_timeout)
                 ->wait(keys, waiting_times::all_ranks_timeout);
         } catch (const std::exception&) {
             // Late ranks report the missing store themselves.
@@ -69,8 +247,8 @@ struct Hosted {
     }
 
     std::shared_ptr<StoreHost> host;
-    std::unique_ptr<PublishedMeeting> published;
-    Endpoint own_way;
+    std::unique_ptr<PublishedRendezvous> published;
+    Endpoint endpoint;
     /// 0 until this rank has joined: then no rank is waited for.
     std::atomic<int> world_size = 0;
 };
@@ -85,15 +263,15 @@ void join(Connection& store, const World& world, const std::string& where, Insta
     const auto key = rank_key + std::to_string(world.rank);
     if (store.compare_set(key, "", process_token()) != process_token()) throw RankTaken{};
     if (world.rank == 0) return store.set(size_key, size);
-    const auto told = store.get(size_key, left_until(deadline));
-    if (told != size)
+    const auto size_at_rank_0 = store.get(size_key, left_until(deadline));
+    if (size_at_rank_0 != size)
         throw Mismatch(
-            "rank " + std::to_string(world.rank) + " was told a world of " + size + ", rank 0 at " +
-            where + " one of " + told.substr(0, 32));
+            "rank " + std::to_string(world.rank) + " has world size " + size + ", rank 0 at " +
+            where + " has " + size_at_rank_0.substr(0, 32));
 }
 
 /// Retries for a while: a server without an answer may only be stopped. One that refuses has ended.
-bool is_alive(const MeetingPoint& point) {
+bool is_alive(const RendezvousPoint& point) {
     const auto until = Clock::now() + waiting_times::silent_server_timeout;
     for (bool may_answer = true; may_answer && Clock::now() < until;) {
         may_answer = false;
@@ -115,8 +293,8 @@ std::shared_ptr<StoreHost> listen(const std::string& host, std::uint16_t port) {
     auto opened = StoreHost::listen(host, port);
     if (!opened)
         throw UsageError(
-            "rank 0 serves the store here, but cannot: " + opened.error().describe() +
-            (port == 0 ? "" : "; another job, or another program, has it: choose another port"));
+            "rank 0 cannot serve the store here: " + opened.error().describe() +
+            (port == 0 ? "" : "; another job or program uses it: choose another port"));
     return *opened;
 }
 
@@ -125,15 +303,15 @@ std::shared_ptr<Hosted> host_at_address(const World& world) {
     const bool is_local = world.master_addr == "localhost" || is_loopback(world.master_addr);
     const auto numeric = world.master_addr == "localhost" ? "127.0.0.1" : world.master_addr;
     hosted->host = listen(is_local ? numeric : "", world.master_port);
-    hosted->own_way = {world.master_addr, world.master_port};
+    hosted->endpoint = {world.master_addr, world.master_port};
     return hosted;
 }
 
 std::shared_ptr<Hosted> host_by_file(const World& world, Instant deadline) {
-    const auto file = meeting_file(world.store_file);
+    const auto file = rendezvous_file_at(world.store_file);
     // A store that answers belongs to an earlier run that is ending, or to another job.
-    for (auto point = read_meeting_file(file); point && is_alive(*point);
-         point = read_meeting_file(file)) {
+    for (auto point = read_rendezvous_file(file); point && is_alive(*point);
+         point = read_rendezvous_file(file)) {
         if (Clock::now() >= deadline)
             throw UsageError(
                 "init method file://" + world.store_file +
@@ -143,15 +321,15 @@ std::shared_ptr<Hosted> host_by_file(const World& world, Instant deadline) {
     }
     auto hosted = std::make_shared<Hosted>();
     hosted->host = listen("", 0);
-    MeetingPoint point{fresh_token(), hosted->host->port(), addresses_of_this_machine()};
+    RendezvousPoint point{fresh_token(), hosted->host->port(), addresses_of_this_machine()};
     if (!world.node_addr.empty()) point.addresses.insert(point.addresses.begin(), world.node_addr);
     if (point.addresses.empty()) throw UsageError("this machine has no network address");
     constexpr std::size_t most = 32;
     point.addresses.resize(std::min(point.addresses.size(), most));
-    hosted->own_way = {point.addresses.front(), point.port};
+    hosted->endpoint = {point.addresses.front(), point.port};
     connect({point.addresses.front(), point.port}, left_until(deadline))
         ->set(token_key, point.token);
-    hosted->published = std::make_unique<PublishedMeeting>(file, std::move(point));
+    hosted->published = std::make_unique<PublishedRendezvous>(file, std::move(point));
     return hosted;
 }
 
@@ -232,8 +410,8 @@ std::shared_ptr<HostedLease> hosted_for(const World& world, Instant deadline) {
 std::shared_ptr<Connection> open_and_join(const World& world, Instant deadline) {
     const auto lease = hosted_for(world, deadline);
     const auto& hosted = lease->hosted;
-    auto store = connect(hosted->own_way, left_until(deadline), lease);
-    const auto where = hosted->own_way.to_string();
+    auto store = connect(hosted->endpoint, left_until(deadline), lease);
+    const auto where = hosted->endpoint.to_string();
     try {
         join(*store, world, where, deadline);
     } catch (const RankTaken&) {
@@ -250,7 +428,7 @@ struct Found {
     bool may_answer = false;
 };
 
-Found connect_to(const MeetingPoint& point) {
+Found connect_to(const RendezvousPoint& point) {
     Found found;
     for (const auto& address : point.addresses)
         try {
@@ -267,7 +445,7 @@ Found connect_to(const MeetingPoint& point) {
 }
 
 Found find_by_file(const World& world) {
-    const auto point = read_meeting_file(meeting_file(world.store_file));
+    const auto point = read_rendezvous_file(rendezvous_file_at(world.store_file));
     return point ? connect_to(*point) : Found{};
 }
 
@@ -277,7 +455,7 @@ Found find_by_file(const World& world) {
 std::shared_ptr<Connection> find_and_join(const World& world, Instant deadline) {
     const Endpoint endpoint{world.master_addr, world.master_port};
     const bool by_file = !world.store_file.empty();
-    const auto where = by_file ? meeting_file(world.store_file) : endpoint.to_string();
+    const auto where = by_file ? rendezvous_file_at(world.store_file) : endpoint.to_string();
     for (std::string problem;;
          std::this_thread::sleep_for(waiting_times::rendezvous_attempt_interval)) {
         const auto left = std::max(left_until(deadline), one_attempt);
@@ -291,12 +469,12 @@ std::shared_ptr<Connection> find_and_join(const World& world, Instant deadline) 
             }
             // An earlier finding is kept for a server that only does not answer now.
             if (problem.empty() || !may_answer)
-                problem = "nothing that rank 0 of this run has written is at " + world.store_file;
+                problem = "no rendezvous file of this run's rank 0 at " + world.store_file;
         } catch (const RankTaken&) {
             problem = "another process is rank " + std::to_string(world.rank) + " at " + where;
         } catch (const PeerLost& lost) {
-            problem = "it went away while rank " + std::to_string(world.rank) +
-                      " joined it: " + lost.what();
+            problem =
+                "it closed while rank " + std::to_string(world.rank) + " joined it: " + lost.what();
         }
         if (Clock::now() >= deadline) throw Timeout("store: " + problem);
     }

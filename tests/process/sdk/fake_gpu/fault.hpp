@@ -7,11 +7,11 @@
 
 namespace fake_gpu {
 
-/// What is to happen in a call of NCCL's instead of its work:
+/// The fault injected into a call of NCCL, if any:
 ///
 ///   FAKE_NCCL_FAIL=NAME:CODE    every call of that name returns CODE at once
 ///   FAKE_NCCL_FAIL=NAME:CODE:N  ... from the N-th in this process on
 ///   FAKE_NCCL_STUCK=NAME        calls of that name never return
-std::optional<ddprun::nccl::abi::Result> mishap(const char* call);
+std::optional<ddprun::nccl::abi::Result> injected_fault(const char* call);
 
 }  // namespace fake_gpu
