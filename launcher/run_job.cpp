@@ -17,6 +17,7 @@
 #include "launcher/system_info.hpp"
 #include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/base/wall_time.hpp"
+#include "rendezvous/control/version_text.hpp"
 
 #include <cerrno>
 #include <cstdio>
@@ -103,7 +104,7 @@ int run(
         return refuse(
             options.error(), readable_options(arguments, system.environment), system, false);
     if (options->has_flag("help")) return show(help_text());
-    if (options->has_flag("version")) return show("ddprun " DDPRUN_VERSION "\n");
+    if (options->has_flag("version")) return show(control::version_text("ddprun"));
 
     if (const auto given = options->find("print-completion")) return complete(*given, system);
 

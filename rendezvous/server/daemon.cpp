@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/endpoint.hpp"
 #include "rendezvous/base/log.hpp"
+#include "rendezvous/base/version.hpp"
 #include "rendezvous/net/descriptors.hpp"
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/server/daemon_options.hpp"
@@ -73,7 +74,7 @@ int run_daemon(int argc, const char* const* argv) {
     RendezvousServer::Options server_options;
     server_options.listen = listen_on("", options.host, options.port);
     server_options.name = daemon::host_name();
-    server_options.version = DDPRUN_VERSION;
+    server_options.version = build::version;
     RendezvousServer server(std::move(server_options));
     if (const auto port = server.start(); !port) {
         auto failure = port.error();
