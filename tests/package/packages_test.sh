@@ -49,7 +49,7 @@ dpkg -i "$(the "ddprun_*_$arch.deb")"
 try_program ddprun
 ddprun-rendezvous --version
 dpkg --remove ddprun
-! command -v ddprun || fail "ddprun is left after its package was removed"
+[ ! -e /usr/bin/ddprun ] || fail "ddprun is left after its package was removed"
 
 step "wheel, in a virtual environment"
 apt-get install --yes --no-install-recommends python3-venv >/dev/null
