@@ -50,7 +50,9 @@ unpack_headers() {
 
 build_natively() {
     require_packages "${build_packages[@]}" python3 dpkg-dev
-    build release programs ddprun_worker ddprun_worker_shared
+    local targets=(programs ddprun_worker ddprun_worker_shared)
+    # A release build that is there keeps its options.
+    if [ -f build/release/build.ninja ]; then cmake --build build/release --target "${targets[@]}" >&2; else build release "${targets[@]}"; fi
     build_dir=build/release
 }
 
@@ -62,7 +64,8 @@ build_aarch64() {
         -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ \
         -DCMAKE_FIND_ROOT_PATH="$PWD/build/cross/packages" -DCMAKE_FIND_ROOT_PATH_MODE_PROGRAM=NEVER \
         -DCMAKE_FIND_ROOT_PATH_MODE_PACKAGE=ONLY -DCMAKE_FIND_ROOT_PATH_MODE_INCLUDE=ONLY \
-        -DCMAKE_FIND_ROOT_PATH_MODE_LIBRARY=ONLY -DCMAKE_LIBRARY_ARCHITECTURE=x86_64-linux-gnu \
+        -DCMAKE_FIND_ROOT_PATH_MODE_LIBRARY=ONLY \
+        -DBoost_DIR="$(dirname "$(find "$PWD/build/cross/packages" -name BoostConfig.cmake)")" \
         -DDDPRUN_NVCC_PROGRAM= >build/configure-aarch64.log 2>&1 || { cat build/configure-aarch64.log >&2; die 1 "aarch64 could not be configured"; }
     cmake --build $build_dir --target programs >&2
     strip=aarch64-linux-gnu-strip objcopy=aarch64-linux-gnu-objcopy
