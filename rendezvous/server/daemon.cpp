@@ -6,6 +6,7 @@
 #include "rendezvous/base/version.hpp"
 #include "rendezvous/net/descriptors.hpp"
 #include "rendezvous/net/tcp.hpp"
+#include "rendezvous/net/threads.hpp"
 #include "rendezvous/server/daemon_options.hpp"
 #include "rendezvous/server/log_writer.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
@@ -68,6 +69,7 @@ int run_daemon(int argc, const char* const* argv) {
     const auto& options = std::get<DaemonOptions>(parsed);
     log::set_level(options.log_level);
     net::prepare_descriptors();
+    net::prepare_threads();
     const auto awaited = daemon::hold_back_signals();
     const daemon::LogToWriter log_to_writer;
 
