@@ -21,6 +21,7 @@
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/net/descriptors.hpp"
+#include "rendezvous/net/threads.hpp"
 #include "rendezvous/net/driver.hpp"
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/server/listener.hpp"
@@ -476,6 +477,7 @@ void AgentRunner::leave() {
 
 int run_agent(const AgentConfig& config, const InheritedState& start, AgentSide keeper_side) {
     net::prepare_descriptors();
+    net::prepare_threads();
     AgentRunner runner(config, start, keeper_side);
     return runner.run();
 }

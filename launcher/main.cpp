@@ -2,12 +2,15 @@
 #include "agent/process/inherited_state.hpp"
 #include "launcher/run_job.hpp"
 #include "rendezvous/base/exit_codes.hpp"
+#include "rendezvous/net/threads.hpp"
 
 #include <nss.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <system_error>
 
 int main(int argc, char** argv) {
     // Other name modules would be loaded into the static program and crash it.
@@ -15,6 +18,14 @@ int main(int argc, char** argv) {
     const auto start = ddprun::agent::InheritedState::capture();
     try {
         return ddprun::launcher::run(argc, argv, environ, start);
+    } catch (const std::system_error& error) {
+        std::fprintf(
+            stderr,
+            "ddprun: %s\n",
+            ddprun::net::describe_start_failure(
+                error.code(), std::string{"internal error: "} + error.what())
+                .c_str());
+        return ddprun::exit_codes::internal_error;
     } catch (const std::exception& error) {
         std::fprintf(stderr, "ddprun: internal error: %s\n", error.what());
         return ddprun::exit_codes::internal_error;

@@ -17,6 +17,8 @@
 #include "launcher/system_info.hpp"
 #include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/base/wall_time.hpp"
+#include "rendezvous/control/version_text.hpp"
+#include "rendezvous/net/threads.hpp"
 
 #include <cerrno>
 #include <cstdio>
@@ -81,7 +83,10 @@ int fork_and_run(
     handed_on.insert(handed_on.end(), forwarded.begin(), forwarded.end());
     auto fork = agent::fork_agent(start, handed_on);
     if (!fork) {
-        std::fprintf(stderr, "ddprun: %s\n", fork.error().describe().c_str());
+        std::fprintf(
+            stderr,
+            "ddprun: %s\n",
+            net::describe_start_failure(fork.error().code, fork.error().describe()).c_str());
         return exit_codes::internal_error;
     }
     if (auto* keeper = std::get_if<agent::KeeperSide>(&*fork)) return agent::keep(*keeper);
@@ -103,7 +108,7 @@ int run(
         return refuse(
             options.error(), readable_options(arguments, system.environment), system, false);
     if (options->has_flag("help")) return show(help_text());
-    if (options->has_flag("version")) return show("ddprun " DDPRUN_VERSION "\n");
+    if (options->has_flag("version")) return show(control::version_text("ddprun"));
 
     if (const auto given = options->find("print-completion")) return complete(*given, system);
 

@@ -4,29 +4,36 @@
 # clones the last commit into it, and there, as a newcomer would, runs scripts/demo.sh and builds the tests
 # with scripts/test.sh. Needs root; installs debootstrap and git where they are missing. Nothing else is
 # left: the minimal Debian is mounted in a namespace that ends with this script, however it ends.
-#   --suite NAME  bookworm (Debian 12, the default) or trixie (13)
+#   --suite NAME  bookworm (Debian 12, the default) or trixie (13); with --packages also bullseye (11)
 #   --demo        stop after the demo
 #   --tests       run the tests too: before a release
+#   --packages    instead of all that, install and try each package of build/package (scripts/package.sh)
 # Where CMAKE_CXX_COMPILER_LAUNCHER=ccache and CCACHE_DIR are set, the tests, not the demo, are built with
 # that cache.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
-usage() { die 2 "usage: scripts/bare.sh [--suite bookworm|trixie] [--demo | --tests]"; }
+usage() { die 2 "usage: scripts/bare.sh [--suite bullseye|bookworm|trixie] [--demo | --tests | --packages]"; }
 
 suite=bookworm
-extent=build # demo, build or tests
+extent=build # demo, build, tests or packages
 while [ $# -gt 0 ]; do
     case $1 in
         --suite) [ $# -ge 2 ] || usage; suite=$2; shift ;;
         --demo) extent=demo ;;
         --tests) extent=tests ;;
+        --packages) extent=packages ;;
         *) usage ;;
     esac
     shift
 done
-case $suite in 12 | bookworm) suite=bookworm ;; 13 | trixie) suite=trixie ;; *) usage ;; esac
+case $suite in
+    11 | bullseye) suite=bullseye; [ "$extent" = packages ] || usage ;;
+    12 | bookworm) suite=bookworm ;;
+    13 | trixie) suite=trixie ;;
+    *) usage ;;
+esac
 
 mirror=${DDPRUN_DEBIAN_MIRROR:-http://deb.debian.org/debian}
 place=$PWD/build/bare # empty but in this script's mount namespace
@@ -110,8 +117,21 @@ builds_tests() {
     in_checkout "$cache scripts/test.sh --build"
 }
 
+# The SDK's package is for the distribution that it was made on.
+tries_packages() {
+    local without_sdk=--without-sdk
+    grep -qs "^VERSION_CODENAME=$suite\$" /etc/os-release && without_sdk=
+    mkdir "$root/srv/packages"
+    mount --bind build/package "$root/srv/packages"
+    in_checkout "tests/package/packages_test.sh /srv/packages . $without_sdk"
+}
+
 inside() {
     timed "debootstrap $suite" make_root
+    if [ "$extent" = packages ]; then
+        timed "packages" tries_packages
+        return
+    fi
     timed "refused without the right to install" refuses_without_rights
     timed "scripts/demo.sh" runs_demo
     timed "scripts/demo.sh again" changes_nothing_again

@@ -5,6 +5,7 @@
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/random.hpp"
+#include "rendezvous/base/version.hpp"
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/server/interfaces.hpp"
 
@@ -167,7 +168,7 @@ std::optional<Failure> RendezvousAccess::host_at(
     options.hosted_run_id = config_.run_id;
     options.has_store_of_round = config_.rendezvous.is_static;
     options.name = config_.host_name;
-    options.version = DDPRUN_VERSION;
+    options.version = build::version;
     options.on_idle = [this] { boost::asio::post(io_, [this] { hooks_.on_server_idle(); }); };
     options.ask_stores = hooks_.ask_stores;
     auto server = std::make_unique<server::RendezvousServer>(std::move(options));

@@ -3,8 +3,10 @@
 
 #include "rendezvous/base/endpoint.hpp"
 #include "rendezvous/base/log.hpp"
+#include "rendezvous/base/version.hpp"
 #include "rendezvous/net/descriptors.hpp"
 #include "rendezvous/net/tcp.hpp"
+#include "rendezvous/net/threads.hpp"
 #include "rendezvous/server/daemon_options.hpp"
 #include "rendezvous/server/log_writer.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
@@ -67,13 +69,14 @@ int run_daemon(int argc, const char* const* argv) {
     const auto& options = std::get<DaemonOptions>(parsed);
     log::set_level(options.log_level);
     net::prepare_descriptors();
+    net::prepare_threads();
     const auto awaited = daemon::hold_back_signals();
     const daemon::LogToWriter log_to_writer;
 
     RendezvousServer::Options server_options;
     server_options.listen = listen_on("", options.host, options.port);
     server_options.name = daemon::host_name();
-    server_options.version = DDPRUN_VERSION;
+    server_options.version = build::version;
     RendezvousServer server(std::move(server_options));
     if (const auto port = server.start(); !port) {
         auto failure = port.error();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/server/daemon_options.hpp"
 
+#include "rendezvous/control/version_text.hpp"
+
 #include <CLI/CLI.hpp>
 
 #include <arpa/inet.h>
@@ -30,13 +32,13 @@ std::variant<DaemonOptions, ExitNow> parse_daemon_options(int argc, const char* 
         ->capture_default_str();
     app.add_option("--log-level", level, "trace, debug, info, warning or error")
         ->capture_default_str();
-    app.set_version_flag("--version", "ddprun-rendezvous " DDPRUN_VERSION);
+    app.set_version_flag("--version", control::version_text("ddprun-rendezvous"));
     try {
         app.parse(argc, argv);
     } catch (const CLI::CallForHelp&) {
         return ExitNow{0, app.help()};
     } catch (const CLI::CallForVersion& version) {
-        return ExitNow{0, std::string{version.what()} + "\n"};
+        return ExitNow{0, version.what()};
     } catch (const CLI::ParseError& error) {
         return ExitNow{2, "ddprun-rendezvous: " + std::string{error.what()} + "\n"};
     }

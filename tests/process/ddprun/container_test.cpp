@@ -6,10 +6,12 @@
 
 #include <doctest/doctest.h>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -54,6 +56,7 @@ TEST_CASE("jobs run under filters that refuse what containers refuse") {
              {"pidfd_open"},
              {"close_range"},
              {"clone3"},
+             {"clone3-eperm"},
              {"pidfd_open", "close_range", "clone3"}}) {
         CAPTURE(calls.front());
         auto job = refusing(
@@ -62,6 +65,36 @@ TEST_CASE("jobs run under filters that refuse what containers refuse") {
 
         CHECK(job.wait_for_code() == 0);
         CHECK(contains(job.out(), "life 1\nlife 1\n"));
+        CHECK(no_descendants_left());
+    }
+}
+
+TEST_CASE("at the limit of a user's processes the limit is named, and nothing is left") {
+    if (::geteuid() != 0) return skip("another user's processes need root");
+    if (::access("/usr/bin/prlimit", X_OK) != 0) return skip("no prlimit");
+    // A copy where another user can reach it; no process runs under this user's number.
+    const TempDir dir;
+    const auto copy = (dir / "ddprun").string();
+    std::filesystem::copy_file(program("ddprun"), copy);
+    ::chmod(dir.path().c_str(), 0755);
+    for (const auto* limit : {"1", "2"}) {
+        CAPTURE(limit);
+        Running job(
+            "/usr/bin/setpriv",
+            Words{
+                "--reuid=61234",
+                "--clear-groups",
+                "/usr/bin/prlimit",
+                std::string{"--nproc="} + limit,
+                copy,
+                "--standalone",
+                "--no-python",
+                "/bin/true"});
+        CHECK(job.wait_for_code() == 1);
+        CHECK(contains(
+            job.err(),
+            "no further thread or process could be started: this user may have " +
+                std::string{limit} + " of them (ulimit -u)"));
         CHECK(no_descendants_left());
     }
 }

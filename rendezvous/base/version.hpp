@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+
+/// What this program was built from (version.cmake).
+namespace ddprun::build {
+
+/// "0.1.0"
+extern const std::string_view version;
+/// The first 12 digits of the commit that was built, "-dirty" after them if files differed from it;
+/// empty where the sources are no git checkout.
+extern const std::string_view commit;
+/// "static" where the programs are linked so, else "dynamic"
+extern const std::string_view linkage;
+/// "g++ 12.2.0" or "clang 14.0.6"
+extern const std::string_view compiler;
+
+}  // namespace ddprun::build

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace ddprun::control {
+
+/// What `--version` prints: name and version; commit, processor, linkage and compiler; the
+/// protocols that this program speaks. Three lines, each ended by a newline.
+std::string version_text(std::string_view program);
+
+}  // namespace ddprun::control

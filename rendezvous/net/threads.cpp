@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/net/threads.hpp"
+
+#include "rendezvous/base/log.hpp"
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <fstream>
+#include <string>
+
+namespace ddprun::net {
+namespace {
+
+/// Without arguments the kernel itself answers EINVAL.
+bool is_clone3_refused() {
+    return ::syscall(SYS_clone3, nullptr, 0) < 0 && errno == EPERM;
+}
+
+/// Of several filters that refuse a call, the one that was added last gives the error number.
+bool answer_clone3_with_enosys() {
+    std::array code{
+        sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1),
+        sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const sock_fprog filter{static_cast<unsigned short>(code.size()), code.data()};
+    const auto add = [&] { return ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0; };
+    return add() || (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && add());
+}
+
+/// The limit of the control group that a container is, or empty.
+std::string pids_max() {
+    for (const auto* path : {"/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max"}) {
+        std::ifstream file(path);
+        std::string text;
+        if (std::getline(file, text)) return text;
+    }
+    return {};
+}
+
+}  // namespace
+
+void prepare_threads() {
+    if (!is_clone3_refused()) return;
+    const bool is_prepared = answer_clone3_with_enosys();
+    log::info(
+        "threads.prepared",
+        {{"reason", "a container's filter refuses clone3 with EPERM"},
+         {"outcome", is_prepared ? "a filter answers ENOSYS" : "no filter could be added"}});
+}
+
+std::string describe_start_failure(const std::error_code& code, const std::string& otherwise) {
+    if (code != std::errc::resource_unavailable_try_again) return otherwise;
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NPROC, &limit);
+    std::string text = "no further thread or process could be started: this user may have ";
+    text += limit.rlim_cur == RLIM_INFINITY ? "any number" : std::to_string(limit.rlim_cur);
+    text += " of them (ulimit -u)";
+    if (const auto most = pids_max(); !most.empty())
+        text += ", this container " + most + " (pids.max)";
+    return text;
+}
+
+}  // namespace ddprun::net

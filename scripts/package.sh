@@ -1,0 +1,178 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Makes the packages that install ddprun without a build, into build/package:
+#   ddprun-VERSION-linux-PROCESSOR.tar.gz  programs, man page, completions, unit file; unpack anywhere
+#   ddprun_VERSION_ARCH.deb                the same for Debian and Ubuntu
+#   ddprun-VERSION-py3-none-*.whl          the programs, for a Python environment
+#   libddprun-dev_VERSION_ARCH.deb         the worker SDK
+#   ddprun-VERSION-debug-PROCESSOR.tar.gz  the programs' debug symbols
+#   SHA256SUMS
+# The programs are static: they run on any Linux, whatever its C library. The SDK's package is for the
+# distribution that it was made on.
+#   --arch aarch64  cross-compiles the programs (no SDK) and starts them once under qemu
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+usage() { die 2 "usage: scripts/package.sh [--arch x86_64|aarch64]"; }
+
+native=$(uname -m)
+processor=$native
+while [ $# -gt 0 ]; do
+    case $1 in
+        --arch) [ $# -ge 2 ] || usage; processor=$2; shift ;;
+        *) usage ;;
+    esac
+    shift
+done
+case $processor in
+    x86_64) arch=amd64 ;;
+    aarch64) arch=arm64 ;;
+    *) usage ;;
+esac
+[ "$processor" = "$native" ] || [ "$processor" = aarch64 ] || die 2 "only aarch64 can be cross-compiled, not $processor"
+
+out=$PWD/build/package
+stage=$PWD/build/package/stage-$processor
+run=() # how a program of that processor is started
+strip=strip objcopy=objcopy
+
+# Headers of this distribution's packages, without those of its C library, which are another processor's.
+unpack_headers() {
+    local into=$PWD/build/cross/packages package
+    [ -d "$into/usr/include/boost" ] && return
+    rm -rf "$into"
+    mkdir -p "$into"
+    for package in "$(boost_package)" nlohmann-json3-dev libcli11-dev; do
+        (cd "$into" && apt-get download -qq "$package" >&2 && dpkg-deb -x "$package"_*.deb .)
+    done
+}
+
+build_natively() {
+    require_packages "${build_packages[@]}" python3 dpkg-dev
+    local targets=(programs ddprun_worker ddprun_worker_shared)
+    # A release build that is there keeps its options.
+    if [ -f build/release/build.ninja ]; then cmake --build build/release --target "${targets[@]}" >&2; else build release "${targets[@]}"; fi
+    build_dir=build/release
+}
+
+build_aarch64() {
+    require_packages "${build_packages[@]}" python3 g++-aarch64-linux-gnu qemu-user-static
+    unpack_headers
+    build_dir=build/cross/aarch64
+    cmake --preset release -B $build_dir -DDDPRUN_EXAMPLES=OFF -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
+        -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ \
+        -DCMAKE_FIND_ROOT_PATH="$PWD/build/cross/packages" -DCMAKE_FIND_ROOT_PATH_MODE_PROGRAM=NEVER \
+        -DCMAKE_FIND_ROOT_PATH_MODE_PACKAGE=ONLY -DCMAKE_FIND_ROOT_PATH_MODE_INCLUDE=ONLY \
+        -DCMAKE_FIND_ROOT_PATH_MODE_LIBRARY=ONLY \
+        -DBoost_DIR="$(dirname "$(find "$PWD/build/cross/packages" -name BoostConfig.cmake)")" \
+        -DDDPRUN_NVCC_PROGRAM= >build/configure-aarch64.log 2>&1 || { cat build/configure-aarch64.log >&2; die 1 "aarch64 could not be configured"; }
+    cmake --build $build_dir --target programs >&2
+    strip=aarch64-linux-gnu-strip objcopy=aarch64-linux-gnu-objcopy
+    run=(qemu-aarch64-static)
+}
+
+# Everything of the programs' package under $stage/usr, and their symbols beside it.
+stage_programs() {
+    local program bin=$stage/usr/bin
+    cmake --install "$build_dir" --component programs --prefix "$stage/usr" >/dev/null
+    mkdir -p "$stage/debug"
+    for program in ddprun ddprun-rendezvous; do
+        $objcopy --only-keep-debug "$bin/$program" "$stage/debug/$program.debug"
+        $strip "$bin/$program"
+        $objcopy --add-gnu-debuglink="$stage/debug/$program.debug" "$bin/$program"
+    done
+    "${run[@]}" "$bin/ddprun" --version >&2
+    mkdir -p "$stage"/usr/share/{bash-completion/completions,zsh/site-functions,fish/vendor_completions.d,doc/ddprun}
+    "${run[@]}" "$bin/ddprun" --print-completion bash >"$stage/usr/share/bash-completion/completions/ddprun"
+    "${run[@]}" "$bin/ddprun" --print-completion zsh >"$stage/usr/share/zsh/site-functions/_ddprun"
+    "${run[@]}" "$bin/ddprun" --print-completion fish >"$stage/usr/share/fish/vendor_completions.d/ddprun.fish"
+    gzip -9nf "$stage/usr/share/man/man1/ddprun.1"
+    mkdir -p "$stage/usr/lib/systemd/system"
+    cp scripts/packaging/ddprun-rendezvous.service "$stage/usr/lib/systemd/system"
+    put_licenses "$stage/usr/share/doc/ddprun"
+}
+
+put_licenses() { # FOLDER
+    mkdir -p "$1"
+    cp LICENSE scripts/packaging/NOTICE "$1"
+    local package
+    {
+        printf '== Boost\n\n'
+        cat scripts/packaging/BSL-1.0
+        for package in nlohmann-json3-dev libcli11-dev libc6 libstdc++6; do
+            printf '\n== %s (as Debian records it)\n\n' "$package"
+            cat "/usr/share/doc/$package/copyright"
+        done
+    } >"$1/THIRD-PARTY-LICENSES"
+}
+
+# The same files give the same bytes.
+pack() { # ARCHIVE FOLDER MEMBER...
+    local archive=$1 folder=$2
+    shift 2
+    tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -C "$folder" -c "$@" | gzip -9n >"$archive"
+}
+
+make_deb() { # ROOT PACKAGE DESCRIPTION DEPENDS
+    local root=$1 package=$2 description=$3 depends=$4
+    mkdir -p "$root/DEBIAN"
+    {
+        printf 'Package: %s\nVersion: %s\nArchitecture: %s\nSection: science\nPriority: optional\n' "$package" "$version" "$arch"
+        printf 'Maintainer: the ddprun developers <ddprun@localhost>\n'
+        printf 'Installed-Size: %s\n' "$(du -sk --exclude=DEBIAN "$root" | cut -f1)"
+        [ -z "$depends" ] || printf 'Depends: %s\n' "$depends"
+        printf 'Description: %s\n' "$description"
+    } >"$root/DEBIAN/control"
+    chmod -R u+rwX,go+rX,go-w "$root"
+    dpkg-deb --root-owner-group -Zxz --build "$root" "$out/${package}_${version}_$arch.deb" >/dev/null
+}
+
+package_programs() {
+    local name=ddprun-$version-linux-$processor bin=$stage/usr/bin tree
+    tree=$stage/tar/$name
+    mkdir -p "$tree/lib"
+    cp -r "$stage/usr/bin" "$stage/usr/share" "$tree"
+    cp -r "$stage/usr/lib/systemd" "$tree/lib"
+    pack "$out/$name.tar.gz" "$stage/tar" "$name"
+    pack "$out/ddprun-$version-debug-$processor.tar.gz" "$stage/debug" .
+    mkdir -p "$stage/deb"
+    cp -r "$stage/usr" "$stage/deb"
+    cp "$stage/deb/usr/share/doc/ddprun/NOTICE" "$stage/deb/usr/share/doc/ddprun/copyright"
+    make_deb "$stage/deb" ddprun "launcher and rendezvous server for distributed training
+ torchrun's command line as a native program: starts a training job on one
+ or many nodes, supervises it and restarts it." ""
+    python3 scripts/packaging/make_wheel.py "$version" "$processor" "$out" "$bin/ddprun" "$bin/ddprun-rendezvous" -- \
+        LICENSE scripts/packaging/NOTICE "$stage/usr/share/doc/ddprun/THIRD-PARTY-LICENSES" >/dev/null
+}
+
+# What the SDK's shared libraries need, as packages.
+library_packages() { # ROOT
+    mkdir -p "$stage/shlibs/debian"
+    printf 'Source: ddprun\n\nPackage: libddprun-dev\nArchitecture: any\n' >"$stage/shlibs/debian/control"
+    (cd "$stage/shlibs" && find "$1" -name '*.so*' -type f -print0 |
+        xargs -0 dpkg-shlibdeps -O --ignore-missing-info -l"$1/usr/lib" 2>/dev/null) | sed 's/^shlibs:Depends=//'
+}
+
+package_sdk() {
+    local root=$stage/sdk
+    cmake --install "$build_dir" --component sdk --prefix "$root/usr" >/dev/null
+    find "$root" -name '*.so*' -type f -exec strip --strip-unneeded {} +
+    find "$root" -name '*.a' -exec strip --strip-debug {} +
+    put_licenses "$root/usr/share/doc/libddprun-dev"
+    cp "$root/usr/share/doc/libddprun-dev/NOTICE" "$root/usr/share/doc/libddprun-dev/copyright"
+    make_deb "$root" libddprun-dev "C++ and C library for workers of ddprun
+ Headers, static and shared library: ranks, store, collectives over shared
+ memory, Gloo and NCCL, a reducer for data-parallel training, checkpoints." "$(library_packages "$root")"
+}
+
+rm -rf "$stage"
+mkdir -p "$out" "$stage"
+if [ "$processor" = "$native" ]; then build_natively; else build_aarch64; fi
+stage_programs
+version=$("${run[@]}" "$stage/usr/bin/ddprun" --version | awk 'NR == 1 { print $2 }')
+package_programs
+if [ "$processor" = "$native" ]; then package_sdk; fi
+rm -rf "$stage"
+(cd "$out" && sha256sum -- *.tar.gz *.deb *.whl >SHA256SUMS)
+ls -l "$out" >&2

@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# packages_test.sh FOLDER SOURCE: installs each package that scripts/package.sh has written into FOLDER, as a
+# new user would, runs a job with it and removes it. SOURCE is a checkout, for an example. Run by
+# scripts/bare.sh --packages, as root in a minimal Debian, which it changes.
+set -euo pipefail
+packages=$1 source_dir=$2
+export DEBIAN_FRONTEND=noninteractive
+
+step() { printf '== %s\n' "$*"; }
+fail() { printf '%s\n' "$*" >&2; exit 1; }
+the() { # PATTERN: the one file that has this name
+    local files=("$packages"/$1)
+    [ ${#files[@]} = 1 ] && [ -f "${files[0]}" ] || fail "$packages: not exactly one file $1"
+    printf '%s\n' "${files[0]}"
+}
+
+# Two workers, a failure that is reported, and nothing else on the screen.
+try_program() { # DDPRUN
+    local out status=0
+    "$1" --version
+    out=$("$1" --standalone --nproc-per-node=2 --no-python sh -c 'echo "rank $RANK of $WORLD_SIZE"' | sort)
+    [ "$out" = $'rank 0 of 2\nrank 1 of 2' ] || fail "$1: the workers wrote: $out"
+    out=$("$1" --standalone --no-python sh -c 'echo broken >&2; exit 7' 2>&1) || status=$?
+    [ "$status" = 7 ] || fail "$1: exit code $status instead of 7"
+    grep -q broken <<<"$out" || fail "$1: the report lacks the worker's error: $out"
+}
+
+! command -v ddprun >/dev/null || fail "this machine has a ddprun: it shows nothing"
+(cd "$packages" && sha256sum --quiet --check SHA256SUMS)
+processor=$(uname -m) arch=$(dpkg --print-architecture)
+
+step "tar file"
+tar -xzf "$(the "ddprun-*-linux-$processor.tar.gz")" -C /opt
+try_program /opt/ddprun-*/bin/ddprun
+for file in share/man/man1/ddprun.1.gz share/bash-completion/completions/ddprun share/doc/ddprun/LICENSE \
+    share/doc/ddprun/THIRD-PARTY-LICENSES lib/systemd/system/ddprun-rendezvous.service; do
+    [ -s /opt/ddprun-*/"$file" ] || fail "the tar file lacks $file"
+done
+for program in /opt/ddprun-*/bin/*; do
+    size=$(stat -c %s "$program")
+    printf '%s: %d.%d MB\n' "$(basename "$program")" $((size / 1000000)) $((size / 100000 % 10))
+    [ "$size" -le 8000000 ] || fail "$program has $size bytes, over 8 MB"
+done
+rm -r /opt/ddprun-*
+
+step "Debian package"
+dpkg -i "$(the "ddprun_*_$arch.deb")"
+try_program ddprun
+ddprun-rendezvous --version
+dpkg --remove ddprun
+[ ! -e /usr/bin/ddprun ] || fail "ddprun is left after its package was removed"
+
+step "wheel, in a virtual environment"
+apt-get install --yes --no-install-recommends python3-venv >/dev/null
+python3 -m venv /opt/venv
+/opt/venv/bin/pip install --quiet --no-index "$(the "ddprun-*_$processor.whl")"
+try_program /opt/venv/bin/ddprun
+printf 'import os, sys\nprint(sys.prefix, os.environ["RANK"])\n' >/tmp/job.py
+out=$(/opt/venv/bin/ddprun --standalone /tmp/job.py)
+[ "$out" = "/opt/venv 0" ] || fail "a script does not run with the environment's Python: $out"
+/opt/venv/bin/pip uninstall --quiet --yes ddprun
+[ ! -e /opt/venv/bin/ddprun ] || fail "ddprun is left after its wheel was removed"
+
+sdk=("$packages"/libddprun-dev_*_"$arch".deb)
+if [ "${3:-}" = --without-sdk ]; then exit; fi
+step "Debian package of the SDK"
+apt-get install --yes --no-install-recommends "${sdk[0]}" g++ cmake make pkg-config >/dev/null
+dpkg -i "$(the "ddprun_*_$arch.deb")" >/dev/null
+cmake -S "$source_dir/examples/thirty_lines" -B /tmp/thirty_lines >/dev/null
+cmake --build /tmp/thirty_lines
+ddprun --standalone --nproc-per-node=2 --no-python /tmp/thirty_lines/thirty_lines
+# shellcheck disable=SC2046  # flags are words
+cc -std=c11 "$source_dir/examples/tutorials/plain_c.c" -o /tmp/plain_c $(pkg-config --cflags --libs ddprun)
+ddprun --standalone --nproc-per-node=2 --no-python /tmp/plain_c | grep 'rank 1 of 2: average 9.5'
