@@ -2,7 +2,7 @@
 #pragma once
 
 #include "agent/plan/output_plan.hpp"
-#include "agent/plan/worker_spec.hpp"
+#include "agent/plan/worker_env.hpp"
 #include "agent/report/report_plan.hpp"
 #include "rendezvous/base/endpoint.hpp"
 #include "rendezvous/control/message.hpp"

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/agent_runner.hpp"
 
-#include "agent/keeper_link.hpp"
+#include "agent/keeper/keeper_link.hpp"
 #include "agent/output/writer.hpp"
-#include "agent/plan/log_layout.hpp"
-#include "agent/plan/stream_route.hpp"
+#include "agent/plan/output_plan.hpp"
 #include "agent/process/inherited_state.hpp"
-#include "agent/runner/death_notice.hpp"
+#include "agent/report/failure_summary.hpp"
+#include "agent/report/report_json.hpp"
+#include "agent/report/torchrun_table.hpp"
 #include "agent/runner/event_recorder.hpp"
-#include "agent/runner/job_reporting.hpp"
 #include "agent/runner/peer_calls.hpp"
 #include "agent/runner/post_mortem.hpp"
 #include "agent/runner/rendezvous_access.hpp"
 #include "agent/runner/round_stores.hpp"
-#include "agent/runner/store_check.hpp"
+#include "agent/runner/store_calls.hpp"
 #include "agent/runner/worker_processes.hpp"
 #include "agent/supervise/agent.hpp"
 #include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/wall_time.hpp"
 #include "rendezvous/net/descriptors.hpp"
 #include "rendezvous/net/driver.hpp"
 #include "rendezvous/net/tcp.hpp"
@@ -31,8 +32,10 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,6 +43,39 @@
 
 namespace ddprun::agent {
 namespace {
+
+std::chrono::seconds local_utc_offset() {
+    const std::time_t now = std::time(nullptr);
+    std::tm local{};
+    return std::chrono::seconds{::localtime_r(&now, &local) != nullptr ? local.tm_gmtoff : 0};
+}
+
+/// What standard error shows of the end, in the form that was asked for; empty when the job
+/// succeeded. Failures that torchrun has no table for are described in sentences.
+std::string screen_of(const JobReport& report, const ReportPlan& plan) {
+    if (report.outcome == control::Outcome::succeeded) return {};
+    switch (plan.format) {
+        case ReportFormat::text: break;
+        case ReportFormat::json: return report_json(report, utc_time());
+        case ReportFormat::torchrun:
+            if (auto table = torchrun_table(report, local_utc_offset()); !table.empty())
+                return table;
+            break;
+    }
+    return failure_summary(report, plan.has_colour);
+}
+
+/// The report's file and the parent's error file, where these were asked for. `original` is the
+/// root cause's error file as its worker wrote it, if that was one of this node's.
+void write_reports(
+    const JobReport& report,
+    const ReportPlan& plan,
+    const std::string& original,
+    PostMortem& post_mortem) {
+    if (!plan.file.empty()) post_mortem.write(plan.file, report_json(report, utc_time()));
+    if (plan.parent_error_file.empty() || report.outcome == control::Outcome::succeeded) return;
+    post_mortem.write(plan.parent_error_file, parent_error_json(report, original, unix_time_now()));
+}
 
 /// The shell of one Agent machine: performs its effects on the agent's thread and passes the
 /// results to it.

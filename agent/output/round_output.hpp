@@ -2,9 +2,7 @@
 #pragma once
 
 #include "agent/output/stream_relay.hpp"
-#include "agent/plan/log_layout.hpp"
 #include "agent/plan/output_plan.hpp"
-#include "agent/plan/stream_route.hpp"
 #include "agent/plan/worker_env.hpp"
 
 #include <boost/asio/io_context.hpp>

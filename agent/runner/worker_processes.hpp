@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "agent/keeper_link.hpp"
+#include "agent/keeper/keeper_link.hpp"
 #include "agent/output/round_output.hpp"
 #include "agent/output/writer.hpp"
 #include "agent/plan/worker_env.hpp"
 #include "agent/process/child.hpp"
-#include "agent/process/orphan_reaper.hpp"
 #include "agent/process/spawner.hpp"
 #include "agent/supervise/agent.hpp"
 

@@ -5,7 +5,6 @@
 // between them: what was understood is written as it was read, a confirmed member gets no answer
 // any more, and lines of other nodes confirm none.
 #include "agent/supervise/neighbours.hpp"
-#include "agent/supervise/peer_message.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"

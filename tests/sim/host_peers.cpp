@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages between hosts: the real lines on simulated links.
-#include "agent/supervise/peer_message.hpp"
+#include "agent/supervise/neighbours.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "tests/sim/cluster.hpp"
 #include "tests/sim/host.hpp"

@@ -2,7 +2,6 @@
 #include "agent/process/child.hpp"
 
 #include "agent/process/descendants.hpp"
-#include "agent/process/orphan_reaper.hpp"
 #include "agent/process/spawner.hpp"
 #include "tests/process/support/left_behind.hpp"
 #include "tests/process/support/pipe.hpp"

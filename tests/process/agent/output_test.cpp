@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/output/console.hpp"
 #include "agent/output/stream_relay.hpp"
+#include "agent/output/stream_sink.hpp"
 #include "agent/output/writer.hpp"
 #include "agent/process/descendants.hpp"
 #include "agent/process/spawn.hpp"

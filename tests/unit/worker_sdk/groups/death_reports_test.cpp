@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/groups/death_reports.hpp"
 
-#include "agent/plan/store_names.hpp"
+#include "agent/plan/death_note.hpp"
 #include "worker_sdk/src/store_names.hpp"
 
 #include <doctest/doctest.h>

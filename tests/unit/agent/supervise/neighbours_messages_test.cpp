@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/supervise/peer_message.hpp"
+#include "agent/supervise/neighbours.hpp"
 
 #include <doctest/doctest.h>
 

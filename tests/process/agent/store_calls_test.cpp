@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an agent tells the workers of other nodes, in a real store.
-#include "agent/runner/death_notice.hpp"
+#include "agent/runner/store_calls.hpp"
 
-#include "agent/plan/store_names.hpp"
+#include "agent/plan/death_note.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/client/store_client.hpp"
 #include "rendezvous/net/tcp.hpp"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/keeper.hpp"
+#include "agent/keeper/keeper.hpp"
 
-#include "agent/keeper_message.hpp"
 #include "agent/process/descendants.hpp"
 #include "rendezvous/base/clock.hpp"
 #include "rendezvous/base/exit_codes.hpp"

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/keeper_link.hpp"
-
-#include "agent/keeper_message.hpp"
+#include "agent/keeper/keeper_link.hpp"
 
 #include <sys/socket.h>
 
