@@ -28,8 +28,6 @@ struct RendezvousPlan {
 /// Everything one agent needs, resolved and checked by the launcher before the fork.
 struct AgentConfig {
     std::string run_id;
-    /// Only from a scheduler that has a job-wide one.
-    std::optional<std::string> incarnation;
     RendezvousPlan rendezvous;
     control::NodeRange nodes;
     control::Settings settings;

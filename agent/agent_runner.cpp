@@ -99,7 +99,7 @@ private:
     void explain(const Agent::ExplainFailure& order);
     void clean_up(int round);
     void note(const Agent::Effect& effect);
-    void tell_worker_event(Agent::Event event);
+    void post_worker_event(Agent::Event event);
     void on_signal(int signal);
     void keep_original(int local_rank, PostMortem::Finding& finding);
     std::string original_of(const std::optional<control::Cause>& cause) const;
@@ -131,7 +131,7 @@ private:
         std::string text;
     };
     std::optional<Original> original_;
-    boost::asio::steady_timer patience_;
+    boost::asio::steady_timer drain_timer_;
     bool is_finished_ = false;
     bool is_server_idle_ = false;
     int exit_code_ = exit_codes::internal_error;
@@ -159,11 +159,11 @@ AgentRunner::AgentRunner(
           start,
           console_,
           keeper_,
-          [this](Agent::Event event) { tell_worker_event(std::move(event)); }),
+          [this](Agent::Event event) { post_worker_event(std::move(event)); }),
       peer_calls_(
           io_,
-          {[this](int caller, PeerVouch vouch) {
-               post(Agent::PeerAsked{caller, vouch});
+          {[this](int caller, PeerProbe probe) {
+               post(Agent::PeerAsked{caller, probe});
            },
            [this](int ask, std::optional<PeerAnswer> answer) {
                post(Agent::PeerAnswered{ask, answer});
@@ -173,7 +173,7 @@ AgentRunner::AgentRunner(
           config,
           {[this](int connection) {
                if (const auto handed = keeper_.hand_up(connection); !handed)
-                   log::warning("keeper.not_told", {{"reason", handed.error().describe()}});
+                   log::warning("keeper.not_notified", {{"reason", handed.error().describe()}});
            },
            [this](Agent::Event event) { post(std::move(event)); },
            [this] {
@@ -184,7 +184,7 @@ AgentRunner::AgentRunner(
                stores_.survey(std::move(answer));
            }}),
       node_(own_node(keeper_side)),
-      patience_(io_) {
+      drain_timer_(io_) {
     // No thread that logs waits for the console.
     log::set_sink([this](std::string line) { console_.write(STDERR_FILENO, std::move(line)); });
 }
@@ -280,11 +280,11 @@ void AgentRunner::perform(Agent::Effect& effect) {
             },
             [&](const WorkerGroup::KillSession& e) { workers_.kill_session(e.local_rank); },
             [&](WorkerGroup::CancelSpawns) { workers_.cancel_spawns(); },
-            [&](WorkerGroup::CountRemains) {
-                post(Agent::RemainsCounted{workers_.count_remains()});
+            [&](WorkerGroup::CountLeftovers) {
+                post(Agent::LeftoversCounted{workers_.count_leftovers()});
             },
-            [&](const WorkerGroup::SignalRemains& e) { workers_.signal_remains(e.signal); },
-            [&](WorkerGroup::KillRemains) { workers_.kill_remains(); },
+            [&](const WorkerGroup::SignalLeftovers& e) { workers_.signal_leftovers(e.signal); },
+            [&](WorkerGroup::KillLeftovers) { workers_.kill_leftovers(); },
             [&](const auto&) { note(effect); },
         },
         effect);
@@ -351,7 +351,7 @@ std::string AgentRunner::address_towards(
     return ec ? own : unwrap_mapped(here.address().to_string());
 }
 
-void AgentRunner::tell_worker_event(Agent::Event event) {
+void AgentRunner::post_worker_event(Agent::Event event) {
     if (const auto* exited = std::get_if<Agent::WorkerExited>(&event)) {
         const bool is_expected =
             exited->exit.is_success() || driver_->machine().phase() == Agent::Phase::stopping;
@@ -404,7 +404,7 @@ void AgentRunner::explain(const Agent::ExplainFailure& order) {
         }
         if (plan_ && plan_->assignment.round == order.round) {
             if (explained.details.empty())
-                explained.details = workers_.last_words(order.local_rank);
+                explained.details = workers_.stderr_tail(order.local_rank);
             keep_original(order.local_rank, finding);
         }
         auto& why = explained.cause.sentence;
@@ -469,7 +469,7 @@ void AgentRunner::note(const Agent::Effect& effect) {
                 log::error(
                     "workers.stuck",
                     {{"workers", e.local_ranks.size()},
-                     {"others", e.remains},
+                     {"others", e.leftover_count},
                      {"reason", "SIGKILL has no effect: they hang inside the kernel"}});
             },
             [](const auto&) {},
@@ -498,8 +498,8 @@ void AgentRunner::finish(const JobReport& report) {
     // It may never have had a job: this agent itself may not have got as far.
     rendezvous_.ask_if_server_is_idle();
     // The server outlives the job until the last agent has left, or by its lease.
-    patience_.expires_after(config_.settings.lease + limits::drain_margin);
-    patience_.async_wait([this](const boost::system::error_code& ec) {
+    drain_timer_.expires_after(config_.settings.lease + limits::drain_margin);
+    drain_timer_.async_wait([this](const boost::system::error_code& ec) {
         if (!ec) leave();
     });
 }

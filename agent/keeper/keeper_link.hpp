@@ -48,7 +48,7 @@ public:
 private:
     void wait();
     bool read_all();
-    void tell(keeper::Said what);
+    void send(keeper::FromAgent::Kind kind);
 
     boost::asio::posix::stream_descriptor socket_;
     KeeperPage* page_;

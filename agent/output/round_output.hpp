@@ -26,7 +26,7 @@ public:
     /// The worker is gone.
     void finish();
     /// The end of its standard error; empty where it inherited ours.
-    std::string last_words() const;
+    std::string stderr_tail() const;
 
 private:
     friend class RoundOutput;
@@ -55,7 +55,7 @@ private:
     std::shared_ptr<LogFile> open_file(std::string path);
     std::optional<StreamRelay> relay(Stream stream, int local_rank);
     StreamSink::Format format(Stream stream, int local_rank, const StreamRoute& route) const;
-    Duration patience(Stream stream) const;
+    Duration line_timeout(Stream stream) const;
     int rank_of(int local_rank) const { return round_.assignment.rank_base + local_rank; }
 
     boost::asio::io_context& io_;

@@ -66,11 +66,11 @@ StreamSink::StreamSink(
     Console& console,
     Targets targets,
     Format format,
-    Duration patience)
+    Duration line_timeout)
     : console_(console),
       targets_(std::move(targets)),
       format_(std::move(format)),
-      patience_(patience),
+      line_timeout_(line_timeout),
       timer_(queue) {}
 
 void StreamSink::take(std::string_view bytes) {
@@ -146,15 +146,15 @@ void StreamSink::write_out() {
 }
 
 bool StreamSink::has_unseen() const {
-    const bool is_for_somebody = targets_.console >= 0 || std::holds_alternative<JsonLine>(format_);
-    return is_for_somebody && splitter_.unfinished().text.size() > shown_bytes_;
+    const bool is_shown = targets_.console >= 0 || std::holds_alternative<JsonLine>(format_);
+    return is_shown && splitter_.unfinished().text.size() > shown_bytes_;
 }
 
 /// A prompt, a progress bar, dots printed one by one: a line that does not go on is shown.
 void StreamSink::watch_unfinished_line() {
     if (is_watching_ || !has_unseen()) return;
     is_watching_ = true;
-    timer_.expires_after(patience_);
+    timer_.expires_after(line_timeout_);
     timer_.async_wait([self = weak_from_this()](const boost::system::error_code& ec) {
         const auto sink = self.lock();
         if (ec || !sink) return;

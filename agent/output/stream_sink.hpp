@@ -68,13 +68,14 @@ public:
     struct Raw {};
     using Format = std::variant<Raw, LinePrefix, JsonLine>;
 
-    /// `patience`: how long a line may stay unfinished before it is shown as far as it is there.
+    /// `line_timeout`: how long a line may stay unfinished before it is shown as far as it is
+    /// there.
     StreamSink(
         boost::asio::io_context& queue,
         Console& console,
         Targets targets,
         Format format,
-        Duration patience);
+        Duration line_timeout);
 
     void take(std::string_view bytes);
     /// What was begun is finished; nothing comes any more.
@@ -98,7 +99,7 @@ private:
     Targets targets_;
     Format format_;
     LineSplitter splitter_;
-    Duration patience_;
+    Duration line_timeout_;
     boost::asio::steady_timer timer_;
     /// How much of the unfinished line is on the console.
     std::size_t shown_bytes_ = 0;

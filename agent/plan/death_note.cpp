@@ -13,7 +13,7 @@ bool has_rank(const std::string& list, int rank) {
 }  // namespace
 
 std::optional<std::string> with_deaths(const std::string& found, const std::vector<int>& ranks) {
-    auto list = found == store_names::nobody_died ? std::string{} : found;
+    auto list = found == store_names::no_deaths ? std::string{} : found;
     for (const int rank : ranks) {
         if (has_rank(list, rank)) continue;
         if (!list.empty()) list += ' ';

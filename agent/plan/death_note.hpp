@@ -15,14 +15,14 @@ namespace ddprun::agent {
 namespace store_names {
 
 /// The ranks of a round that died, in the order in which their agents saw it: "5", "5 3". It is
-/// there only where a worker asked for notices: the SDK makes it, with the text `nobody_died`. As
+/// there only where a worker asked for notices: the SDK makes it, with the text `no_deaths`. As
 /// on the wire: PyTorch's clients, and ours, put a slash in front of every key.
 inline std::string deaths(const std::string& incarnation, int round, int restart_count) {
     return "/ddprun/" + incarnation + "/" + std::to_string(round) + "/" +
            std::to_string(restart_count) + "/deaths";
 }
 
-inline constexpr std::string_view nobody_died = "none";
+inline constexpr std::string_view no_deaths = "none";
 
 }  // namespace store_names
 

@@ -27,7 +27,7 @@
 namespace ddprun::agent {
 namespace {
 
-constexpr auto waited_by_another = "a worker was waited for by somebody else";
+constexpr auto waited_by_another = "a worker was waited for by other code";
 
 }  // namespace
 

@@ -68,7 +68,7 @@ public:
         if (!socket || has_ended_) co_return;
         socket_ = std::move(*socket);
 
-        auto expected = std::string{store_names::nobody_died};
+        auto expected = std::string{store_names::no_deaths};
         while (auto desired = with_deaths(expected, note_.ranks)) {
             session_.send(wire::CompareSet{note_.key, expected, *desired});
             auto stored = co_await answer();

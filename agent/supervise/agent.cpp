@@ -109,9 +109,9 @@ void Agent::handle(Event event, Instant now, Effects& out) {
             [&](FailureExplained& explained) {
                 if (round_) notify_failures(std::move(explained), now, out);
             },
-            [&](const RemainsCounted& counted) {
+            [&](const LeftoversCounted& counted) {
                 if (group() != nullptr)
-                    notify_group(WorkerGroup::RemainsCounted{counted.count}, now, out);
+                    notify_group(WorkerGroup::LeftoversCounted{counted.count}, now, out);
             },
             [&](StoreChecked& checked) { on_store_checked(std::move(checked), now, out); },
             [&](const NoticeGiven& given) {
@@ -120,7 +120,7 @@ void Agent::handle(Event event, Instant now, Effects& out) {
             [&](const PeerAsked& asked) {
                 const bool is_valid = !is_lost_ && fence_.is_valid(link_.membership(), now);
                 out.push_back(AnswerPeer{
-                    asked.caller, fence_.neighbours().answer(asked.vouch, is_valid, now)});
+                    asked.caller, fence_.neighbours().answer(asked.probe, is_valid, now)});
             },
             [&](const PeerAnswered& answered) { on_peer_answered(answered, now, out); },
             [&](const Signalled& signalled) { on_signal(signalled.signal, now, out); },
@@ -182,7 +182,7 @@ void Agent::notify_group(WorkerGroup::Event event, Instant now, Effects& out) {
                     round_->reached.has_succeeded = true;
                 },
                 [&](WorkerGroup::FoundStuck& stuck) {
-                    out.push_back(NoteStuck{std::move(stuck.local_ranks), stuck.remains});
+                    out.push_back(NoteStuck{std::move(stuck.local_ranks), stuck.leftover_count});
                     if (ending_ || leaving_) finish(now, out);
                 },
                 [&](WorkerGroup::Ended) { after_group(now, out); },

@@ -218,7 +218,7 @@ FailureReport::Ends FailureReport::ends() const {
 }
 
 void FailureReport::check() const {
-    require(!notice_until_ || !stop_signal_, "a death is told before the workers are stopped");
+    require(!notice_until_ || !stop_signal_, "a death is announced before the workers are stopped");
 }
 
 std::string describe(const FailureReport::Event& event) {

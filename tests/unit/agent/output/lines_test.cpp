@@ -157,7 +157,7 @@ TEST_CASE("a prefix says role, ranks, host and time") {
 }
 
 TEST_CASE("what is no macro of a prefix stays as it was typed") {
-    CHECK(prefix("$$rank ${nobody} $nobody ${rank $") == "$rank ${nobody} $nobody ${rank $");
+    CHECK(prefix("$$rank ${unknown} $unknown ${rank $") == "$rank ${unknown} $unknown ${rank $");
     CHECK(prefix("${} ${rank}s $ranks") == "${} 11s $ranks");
 }
 

@@ -59,7 +59,7 @@ TEST_CASE("of two masks for a rank the later counts, and ranks of the job are no
     CHECK(way(plan, Stream::out, 9, 8) == "file ");
 }
 
-TEST_CASE("who is filtered out is in the file and not on the console") {
+TEST_CASE("a rank that is filtered out is in the file and not on the console") {
     auto plan = a_plan();
     plan.tee = {mask({0, 1}, 3)};
     plan.console_ranks = {{0, 0}};

@@ -13,6 +13,11 @@ namespace {
 const Nonce self = *Nonce::parse("00000000000000000000000000000001");
 const Nonce other = *Nonce::parse("00000000000000000000000000000002");
 
+/// As they are in the lines.
+const std::string protocol = "ddprun-vouch/1";
+const std::string accepted = "vouched";
+const std::string refused = "disowned";
+
 std::string without_end(const std::string& line) {
     REQUIRE(line.size() <= max_peer_line_bytes);
     REQUIRE(line.back() == '\n');
@@ -23,19 +28,19 @@ std::string without_end(const std::string& line) {
 
 TEST_CASE("a question and its answers are the lines of the page") {
     CHECK(
-        encode(PeerVouch{other, self, 7}) ==
-        "ddprun-vouch/1 00000000000000000000000000000002 00000000000000000000000000000001 7\n");
-    CHECK(encode(PeerAnswer{PeerAnswer::Kind::vouched, 7}) == "vouched 7\n");
-    CHECK(encode(PeerAnswer{PeerAnswer::Kind::disowned, 8}) == "disowned 8\n");
+        encode(PeerProbe{other, self, 7}) ==
+        protocol + " 00000000000000000000000000000002 00000000000000000000000000000001 7\n");
+    CHECK(encode(PeerAnswer{PeerAnswer::Kind::accepted, 7}) == accepted + " 7\n");
+    CHECK(encode(PeerAnswer{PeerAnswer::Kind::refused, 8}) == refused + " 8\n");
     CHECK(encode(PeerAnswer{PeerAnswer::Kind::elsewhere, -1}) == "elsewhere -1\n");
 }
 
 TEST_CASE("what was written is read again, the largest numbers too") {
     for (const int round : {0, 7, 2'147'483'647}) {
-        const PeerVouch vouch{other, self, round};
-        CHECK(parse_peer_vouch(without_end(encode(vouch))) == vouch);
+        const PeerProbe probe{other, self, round};
+        CHECK(parse_peer_probe(without_end(encode(probe))) == probe);
         for (const auto kind :
-             {PeerAnswer::Kind::vouched, PeerAnswer::Kind::disowned, PeerAnswer::Kind::elsewhere}) {
+             {PeerAnswer::Kind::accepted, PeerAnswer::Kind::refused, PeerAnswer::Kind::elsewhere}) {
             const PeerAnswer answer{kind, round};
             CHECK(parse_peer_answer(without_end(encode(answer))) == answer);
         }
@@ -46,10 +51,10 @@ TEST_CASE("what was written is read again, the largest numbers too") {
 
 TEST_CASE("a line is whole at its line feed, and none if it is too long or something follows") {
     CHECK(peer_line("") == std::nullopt);
-    CHECK(peer_line("vouched 7") == std::nullopt);
-    CHECK(peer_line("vouched 7\n") == "vouched 7");
+    CHECK(peer_line(accepted + " 7") == std::nullopt);
+    CHECK(peer_line(accepted + " 7\n") == accepted + " 7");
     CHECK(peer_line("\n") == "");
-    CHECK(peer_line("vouched 7\nv") == "");
+    CHECK(peer_line(accepted + " 7\nv") == "");
     const std::string longest(max_peer_line_bytes - 1, 'x');
     CHECK(peer_line(longest) == std::nullopt);
     CHECK(peer_line(longest + '\n') == longest);
@@ -57,29 +62,18 @@ TEST_CASE("a line is whole at its line feed, and none if it is too long or somet
 }
 
 TEST_CASE("anything else is nothing, a byte more or less included") {
-    const auto vouch = without_end(encode(PeerVouch{other, self, 7}));
-    const auto answer = without_end(encode(PeerAnswer{PeerAnswer::Kind::vouched, 7}));
-    for (const auto* odd :
-         {"",
-          " ",
-          "GET / HTTP/1.1",
-          "DDPRUN/1",
-          "vouched",
-          "vouched ",
-          "vouched x",
-          "vouched -2",
-          "vouched 07",
-          "vouched +7",
-          "vouched 2147483648",
-          "vouched  7",
-          "vouched 7 ",
-          "VOUCHED 7"})
+    const auto probe = without_end(encode(PeerProbe{other, self, 7}));
+    const auto answer = without_end(encode(PeerAnswer{PeerAnswer::Kind::accepted, 7}));
+    for (const auto* odd : {"", " ", "GET / HTTP/1.1", "DDPRUN/1"})
         CHECK_FALSE(parse_peer_answer(odd));
-    for (std::size_t size = 0; size < vouch.size(); ++size)
-        CHECK_FALSE(parse_peer_vouch(vouch.substr(0, size)));
-    for (const std::string& odd : {vouch + " ", vouch + "x", " " + vouch, answer, "x" + vouch})
-        CHECK_FALSE(parse_peer_vouch(odd));
-    auto upper = vouch;
+    CHECK_FALSE(parse_peer_answer(std::string{"VOUCHED"} + " 7"));
+    for (const auto* rest : {"", " ", " x", " -2", " 07", " +7", " 2147483648", "  7", " 7 "})
+        CHECK_FALSE(parse_peer_answer(accepted + rest));
+    for (std::size_t size = 0; size < probe.size(); ++size)
+        CHECK_FALSE(parse_peer_probe(probe.substr(0, size)));
+    for (const std::string& odd : {probe + " ", probe + "x", " " + probe, answer, "x" + probe})
+        CHECK_FALSE(parse_peer_probe(odd));
+    auto upper = probe;
     upper[20] = 'A';
-    CHECK_FALSE(parse_peer_vouch(upper));
+    CHECK_FALSE(parse_peer_probe(upper));
 }
