@@ -48,7 +48,7 @@ struct Circle : Story {
         is(A::WorkerSpawned{1, 101});
         return *this;
     }
-    Circle& running_among_friends() { return running_with(PeerAnswer{Kind::elsewhere, -1}); }
+    Circle& running_with_neighbours() { return running_with(PeerAnswer{Kind::elsewhere, -1}); }
     /// Only its neighbours hear it; they answer this each time.
     void is_cut_off(Duration length, const std::optional<PeerAnswer>& answer) {
         const auto end = clock + length;
@@ -134,7 +134,7 @@ TEST_CASE("a node that hosts the server reaches no other node: both stop togethe
 
 TEST_CASE("a node is cut off: it fences itself four seconds after its last answered heartbeat") {
     Circle story;
-    story.running_among_friends();
+    story.running_with_neighbours();
     story.is_cut_off(40s, std::nullopt);
     REQUIRE(story.stopped_at.size() == 1);
     CHECK(story.stopped_at.begin()->first == Instant{} + limits::fence_after_silence);
@@ -145,7 +145,7 @@ TEST_CASE("a node is cut off: it fences itself four seconds after its last answe
 
 TEST_CASE("refused probes do not extend the fence, and change nothing else") {
     Circle story;
-    story.running_among_friends();
+    story.running_with_neighbours();
     story.is_cut_off(40s, PeerAnswer{Kind::refused, 0});
     REQUIRE(story.stopped_at.size() == 1);
     CHECK(story.stopped_at.begin()->first == Instant{} + limits::fence_after_silence);
@@ -161,7 +161,7 @@ TEST_CASE("with fewer than two neighbours in reach the fence is a share of the l
 
 TEST_CASE("accepted probes keep the workers, but not beyond their share of the lease") {
     Circle story;
-    story.running_among_friends();
+    story.running_with_neighbours();
     story.asked();
     story.pass(1'999ms);
     CHECK(story.asked_for<Neighbours::Ask>().empty());
@@ -184,7 +184,7 @@ TEST_CASE("accepted probes keep the workers, but not beyond their share of the l
 
 TEST_CASE("a probe counts from when it was sent, not from when it was answered") {
     Circle story;
-    story.running_among_friends();
+    story.running_with_neighbours();
     story.asked();
     story.pass(2s);
     const auto asks = story.asked_for<Neighbours::Ask>();
@@ -197,7 +197,7 @@ TEST_CASE("a probe counts from when it was sent, not from when it was answered")
 
 TEST_CASE("while the server answers no probe is needed, and the fence follows its answers") {
     Circle story;
-    story.running_among_friends();
+    story.running_with_neighbours();
     story.asked();
     for (std::uint64_t seq = 1; seq <= 10; ++seq) {
         story.pass(1s);
@@ -211,7 +211,7 @@ TEST_CASE("while the server answers no probe is needed, and the fence follows it
 
 TEST_CASE("after its fence a node sends no probe: the server must not wait for it") {
     Circle story;
-    story.running_among_friends();
+    story.running_with_neighbours();
     story.is_cut_off(4s, std::nullopt);
     REQUIRE(story.stopped_at.size() == 1);
     story.all_exit(by_sigkill);
@@ -222,7 +222,7 @@ TEST_CASE("after its fence a node sends no probe: the server must not wait for i
 
 TEST_CASE("a neighbour in a later round ends the workers at once") {
     Circle story;
-    story.running_among_friends();
+    story.running_with_neighbours();
     story.pass(2s);
     story.asked();
     story.is(A::PeerAnswered{3, PeerAnswer{Kind::refused, 1}});
@@ -233,7 +233,7 @@ TEST_CASE("a neighbour in a later round ends the workers at once") {
 
 TEST_CASE("a node accepts probes as long as it is counted in itself") {
     Circle story;
-    story.running_among_friends();
+    story.running_with_neighbours();
     story.asked();
     const PeerProbe probe{story.agent.node().nonce, b, 0};
     story.is(A::PeerAsked{1, probe});
@@ -250,7 +250,7 @@ TEST_CASE("a node accepts probes as long as it is counted in itself") {
 
 TEST_CASE("the server asks about a silent member: a probe is reported, silence is a promise") {
     Circle story;
-    story.running_among_friends();
+    story.running_with_neighbours();
     const PeerProbe probe{story.agent.node().nonce, b, 0};
     story.is(A::PeerAsked{1, probe});
     story.asked();
@@ -269,7 +269,7 @@ TEST_CASE("the server asks about a silent member: a probe is reported, silence i
 
 TEST_CASE("a resume reports again how many are in reach: the server may be another one") {
     Circle story;
-    story.running_among_friends();
+    story.running_with_neighbours();
     story.asked();
     story.loses_server();
     story.gets_through();
@@ -288,7 +288,7 @@ TEST_CASE("a resume reports again how many are in reach: the server may be anoth
 
 TEST_CASE("a node that is cut off for a moment comes back to the ddprun that hosts") {
     Circle story{true};
-    story.running_among_friends();
+    story.running_with_neighbours();
     story.is_cut_off(4s, std::nullopt);
     REQUIRE(story.stopped_at.size() == 1);
     story.all_exit(by_sigkill);
@@ -304,7 +304,7 @@ TEST_CASE("a node that is cut off for a moment comes back to the ddprun that hos
 
 TEST_CASE("a node that is cut off for the share of the lease abandons a ddprun that hosts: 81") {
     Circle story{true};
-    story.running_among_friends();
+    story.running_with_neighbours();
     story.is_cut_off(4s, std::nullopt);
     story.all_exit(by_sigkill);
     story.has_no_leftovers();
