@@ -2,7 +2,7 @@
 #pragma once
 
 #include "agent/plan/output_plan.hpp"
-#include "agent/plan/worker_spec.hpp"
+#include "agent/plan/worker_env.hpp"
 #include "agent/report/report_plan.hpp"
 #include "rendezvous/base/endpoint.hpp"
 #include "rendezvous/control/message.hpp"
@@ -28,8 +28,6 @@ struct RendezvousPlan {
 /// Everything one agent needs, resolved and checked by the launcher before the fork.
 struct AgentConfig {
     std::string run_id;
-    /// Only from a scheduler that has a job-wide one.
-    std::optional<std::string> incarnation;
     RendezvousPlan rendezvous;
     control::NodeRange nodes;
     control::Settings settings;

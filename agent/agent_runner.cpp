@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/agent_runner.hpp"
 
-#include "agent/keeper_link.hpp"
+#include "agent/keeper/keeper_link.hpp"
 #include "agent/output/writer.hpp"
-#include "agent/plan/log_layout.hpp"
-#include "agent/plan/stream_route.hpp"
+#include "agent/plan/output_plan.hpp"
 #include "agent/process/inherited_state.hpp"
-#include "agent/runner/death_notice.hpp"
+#include "agent/report/failure_summary.hpp"
+#include "agent/report/report_json.hpp"
+#include "agent/report/torchrun_table.hpp"
 #include "agent/runner/event_recorder.hpp"
-#include "agent/runner/job_reporting.hpp"
 #include "agent/runner/peer_calls.hpp"
 #include "agent/runner/post_mortem.hpp"
 #include "agent/runner/rendezvous_access.hpp"
 #include "agent/runner/round_stores.hpp"
-#include "agent/runner/store_check.hpp"
+#include "agent/runner/store_calls.hpp"
 #include "agent/runner/worker_processes.hpp"
 #include "agent/supervise/agent.hpp"
 #include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/wall_time.hpp"
 #include "rendezvous/net/descriptors.hpp"
 #include "rendezvous/net/threads.hpp"
 #include "rendezvous/net/driver.hpp"
@@ -32,8 +33,10 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,6 +44,39 @@
 
 namespace ddprun::agent {
 namespace {
+
+std::chrono::seconds local_utc_offset() {
+    const std::time_t now = std::time(nullptr);
+    std::tm local{};
+    return std::chrono::seconds{::localtime_r(&now, &local) != nullptr ? local.tm_gmtoff : 0};
+}
+
+/// What standard error shows of the end, in the form that was asked for; empty when the job
+/// succeeded. Failures that torchrun has no table for are described in sentences.
+std::string screen_of(const JobReport& report, const ReportPlan& plan) {
+    if (report.outcome == control::Outcome::succeeded) return {};
+    switch (plan.format) {
+        case ReportFormat::text: break;
+        case ReportFormat::json: return report_json(report, utc_time());
+        case ReportFormat::torchrun:
+            if (auto table = torchrun_table(report, local_utc_offset()); !table.empty())
+                return table;
+            break;
+    }
+    return failure_summary(report, plan.has_colour);
+}
+
+/// The report's file and the parent's error file, where these were asked for. `original` is the
+/// root cause's error file as its worker wrote it, if that was one of this node's.
+void write_reports(
+    const JobReport& report,
+    const ReportPlan& plan,
+    const std::string& original,
+    PostMortem& post_mortem) {
+    if (!plan.file.empty()) post_mortem.write(plan.file, report_json(report, utc_time()));
+    if (plan.parent_error_file.empty() || report.outcome == control::Outcome::succeeded) return;
+    post_mortem.write(plan.parent_error_file, parent_error_json(report, original, unix_time_now()));
+}
 
 /// The shell of one Agent machine: performs its effects on the agent's thread and passes the
 /// results to it.
@@ -64,7 +100,7 @@ private:
     void explain(const Agent::ExplainFailure& order);
     void clean_up(int round);
     void note(const Agent::Effect& effect);
-    void tell_worker_event(Agent::Event event);
+    void post_worker_event(Agent::Event event);
     void on_signal(int signal);
     void keep_original(int local_rank, PostMortem::Finding& finding);
     std::string original_of(const std::optional<control::Cause>& cause) const;
@@ -96,7 +132,7 @@ private:
         std::string text;
     };
     std::optional<Original> original_;
-    boost::asio::steady_timer patience_;
+    boost::asio::steady_timer drain_timer_;
     bool is_finished_ = false;
     bool is_server_idle_ = false;
     int exit_code_ = exit_codes::internal_error;
@@ -124,11 +160,11 @@ AgentRunner::AgentRunner(
           start,
           console_,
           keeper_,
-          [this](Agent::Event event) { tell_worker_event(std::move(event)); }),
+          [this](Agent::Event event) { post_worker_event(std::move(event)); }),
       peer_calls_(
           io_,
-          {[this](int caller, PeerVouch vouch) {
-               post(Agent::PeerAsked{caller, vouch});
+          {[this](int caller, PeerProbe probe) {
+               post(Agent::PeerAsked{caller, probe});
            },
            [this](int ask, std::optional<PeerAnswer> answer) {
                post(Agent::PeerAnswered{ask, answer});
@@ -138,7 +174,7 @@ AgentRunner::AgentRunner(
           config,
           {[this](int connection) {
                if (const auto handed = keeper_.hand_up(connection); !handed)
-                   log::warning("keeper.not_told", {{"reason", handed.error().describe()}});
+                   log::warning("keeper.not_notified", {{"reason", handed.error().describe()}});
            },
            [this](Agent::Event event) { post(std::move(event)); },
            [this] {
@@ -149,7 +185,7 @@ AgentRunner::AgentRunner(
                stores_.survey(std::move(answer));
            }}),
       node_(own_node(keeper_side)),
-      patience_(io_) {
+      drain_timer_(io_) {
     // No thread that logs waits for the console.
     log::set_sink([this](std::string line) { console_.write(STDERR_FILENO, std::move(line)); });
 }
@@ -245,11 +281,11 @@ void AgentRunner::perform(Agent::Effect& effect) {
             },
             [&](const WorkerGroup::KillSession& e) { workers_.kill_session(e.local_rank); },
             [&](WorkerGroup::CancelSpawns) { workers_.cancel_spawns(); },
-            [&](WorkerGroup::CountRemains) {
-                post(Agent::RemainsCounted{workers_.count_remains()});
+            [&](WorkerGroup::CountLeftovers) {
+                post(Agent::LeftoversCounted{workers_.count_leftovers()});
             },
-            [&](const WorkerGroup::SignalRemains& e) { workers_.signal_remains(e.signal); },
-            [&](WorkerGroup::KillRemains) { workers_.kill_remains(); },
+            [&](const WorkerGroup::SignalLeftovers& e) { workers_.signal_leftovers(e.signal); },
+            [&](WorkerGroup::KillLeftovers) { workers_.kill_leftovers(); },
             [&](const auto&) { note(effect); },
         },
         effect);
@@ -316,7 +352,7 @@ std::string AgentRunner::address_towards(
     return ec ? own : unwrap_mapped(here.address().to_string());
 }
 
-void AgentRunner::tell_worker_event(Agent::Event event) {
+void AgentRunner::post_worker_event(Agent::Event event) {
     if (const auto* exited = std::get_if<Agent::WorkerExited>(&event)) {
         const bool is_expected =
             exited->exit.is_success() || driver_->machine().phase() == Agent::Phase::stopping;
@@ -369,7 +405,7 @@ void AgentRunner::explain(const Agent::ExplainFailure& order) {
         }
         if (plan_ && plan_->assignment.round == order.round) {
             if (explained.details.empty())
-                explained.details = workers_.last_words(order.local_rank);
+                explained.details = workers_.stderr_tail(order.local_rank);
             keep_original(order.local_rank, finding);
         }
         auto& why = explained.cause.sentence;
@@ -434,7 +470,7 @@ void AgentRunner::note(const Agent::Effect& effect) {
                 log::error(
                     "workers.stuck",
                     {{"workers", e.local_ranks.size()},
-                     {"others", e.remains},
+                     {"others", e.leftover_count},
                      {"reason", "SIGKILL has no effect: they hang inside the kernel"}});
             },
             [](const auto&) {},
@@ -463,8 +499,8 @@ void AgentRunner::finish(const JobReport& report) {
     // It may never have had a job: this agent itself may not have got as far.
     rendezvous_.ask_if_server_is_idle();
     // The server outlives the job until the last agent has left, or by its lease.
-    patience_.expires_after(config_.settings.lease + limits::drain_margin);
-    patience_.async_wait([this](const boost::system::error_code& ec) {
+    drain_timer_.expires_after(config_.settings.lease + limits::drain_margin);
+    drain_timer_.async_wait([this](const boost::system::error_code& ec) {
         if (!ec) leave();
     });
 }

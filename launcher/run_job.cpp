@@ -2,7 +2,7 @@
 #include "launcher/run_job.hpp"
 
 #include "agent/agent_runner.hpp"
-#include "agent/keeper.hpp"
+#include "agent/keeper/keeper.hpp"
 #include "agent/process/inherited_state.hpp"
 #include "agent/report/report_json.hpp"
 #include "agent/runner/replace_file.hpp"

@@ -30,9 +30,9 @@ struct EventFile::State {
     }
 
     void open() {
-        constexpr mode_t for_everybody = 0666;
-        descriptor = ::open(
-            path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, for_everybody);
+        constexpr mode_t any_user = 0666;
+        descriptor =
+            ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, any_user);
         if (descriptor < 0) complain(errno);
     }
 

@@ -95,7 +95,7 @@ void LogFile::rotate() {
             {{"path", path_},
              {"step", "rename"},
              {"reason", system_code(errno).message()},
-             {"consequence", "this file grows beyond its size"}});
+             {"effect", "this file grows beyond its size"}});
         return;
     }
     ++last_rotated_;
@@ -114,7 +114,7 @@ void LogFile::lose(std::size_t bytes, int error_number, const char* step) {
         {{"path", path_},
          {"step", step},
          {"reason", system_code(error_number).message()},
-         {"consequence", "the job goes on, its output is lost here until there is room again"}});
+         {"effect", "the job goes on, its output is lost here until there is room again"}});
 }
 
 }  // namespace ddprun::agent

@@ -51,7 +51,7 @@ void WorkerOutput::finish() {
     if (err_) err_->finish();
 }
 
-std::string WorkerOutput::last_words() const {
+std::string WorkerOutput::stderr_tail() const {
     return err_ ? err_->tail() : std::string{};
 }
 
@@ -122,7 +122,7 @@ std::optional<StreamRelay> RoundOutput::relay(Stream stream, int local_rank) {
             writer_.console(),
             std::move(targets),
             format(stream, local_rank, route),
-            patience(stream)));
+            line_timeout(stream)));
     if (relay) return std::move(*relay);
     // The worker then writes to our own stream itself; files and the report lack that output.
     log::warning("output.inherited", {{"rank", rank}, {"reason", relay.error().describe()}});
@@ -145,7 +145,7 @@ StreamSink::Format RoundOutput::format(
 
 /// The user may be looking at the beginning of a line on a terminal, and where there is only one
 /// worker no other writes into it.
-Duration RoundOutput::patience(Stream stream) const {
+Duration RoundOutput::line_timeout(Stream stream) const {
     const bool is_for_eyes =
         ::isatty(stream == Stream::out ? STDOUT_FILENO : STDERR_FILENO) == 1 || spec_.nproc == 1;
     return plan_.format == LogFormat::text && is_for_eyes ? limits::prompt_timeout

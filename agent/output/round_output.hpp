@@ -2,9 +2,7 @@
 #pragma once
 
 #include "agent/output/stream_relay.hpp"
-#include "agent/plan/log_layout.hpp"
 #include "agent/plan/output_plan.hpp"
-#include "agent/plan/stream_route.hpp"
 #include "agent/plan/worker_env.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -28,7 +26,7 @@ public:
     /// The worker is gone.
     void finish();
     /// The end of its standard error; empty where it inherited ours.
-    std::string last_words() const;
+    std::string stderr_tail() const;
 
 private:
     friend class RoundOutput;
@@ -57,7 +55,7 @@ private:
     std::shared_ptr<LogFile> open_file(std::string path);
     std::optional<StreamRelay> relay(Stream stream, int local_rank);
     StreamSink::Format format(Stream stream, int local_rank, const StreamRoute& route) const;
-    Duration patience(Stream stream) const;
+    Duration line_timeout(Stream stream) const;
     int rank_of(int local_rank) const { return round_.assignment.rank_base + local_rank; }
 
     boost::asio::io_context& io_;

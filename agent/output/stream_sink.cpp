@@ -1,16 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/output/stream_sink.hpp"
 
-#include "agent/output/console.hpp"
 #include "agent/output/log_file.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/wall_time.hpp"
 
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 namespace ddprun::agent {
 namespace {
+
+bool are_one_file(int left, int right) {
+    struct stat a {};
+    struct stat b {};
+    return ::fstat(left, &a) == 0 && ::fstat(right, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
 
 bool has_one_of(std::string_view text, const std::vector<std::string>& needles) {
     return std::any_of(needles.begin(), needles.end(), [&](const std::string& needle) {
@@ -20,16 +31,46 @@ bool has_one_of(std::string_view text, const std::vector<std::string>& needles) 
 
 }  // namespace
 
+Console::Console() : is_one_place_(are_one_file(STDOUT_FILENO, STDERR_FILENO)) {}
+
+void Console::write(int descriptor, std::string_view bytes) {
+    while (!bytes.empty()) {
+        const auto size = ::write(descriptor, bytes.data(), bytes.size());
+        if (size > 0) {
+            bytes.remove_prefix(static_cast<std::size_t>(size));
+            written_bytes_ += static_cast<std::uint64_t>(size);
+        } else if (size < 0 && errno == EAGAIN) {
+            pollfd room{descriptor, POLLOUT, 0};
+            ::poll(&room, 1, -1);
+        } else if (size < 0 && errno != EINTR) {
+            return;
+        }
+    }
+}
+
+void Console::pass(int descriptor, std::string_view bytes) {
+    if (bytes.empty()) return;
+    // All that pass bytes are one owner, the console itself: among them nothing is added.
+    const auto* owner = line_owner(descriptor);
+    if (owner != nullptr && owner != this) write(descriptor, "\n");
+    write(descriptor, bytes);
+    set_line_owner(descriptor, bytes.back() == '\n' ? nullptr : this);
+}
+
+std::size_t Console::place_of(int descriptor) const {
+    return descriptor == STDERR_FILENO && !is_one_place_ ? 1 : 0;
+}
+
 StreamSink::StreamSink(
     boost::asio::io_context& queue,
     Console& console,
     Targets targets,
     Format format,
-    Duration patience)
+    Duration line_timeout)
     : console_(console),
       targets_(std::move(targets)),
       format_(std::move(format)),
-      patience_(patience),
+      line_timeout_(line_timeout),
       timer_(queue) {}
 
 void StreamSink::take(std::string_view bytes) {
@@ -105,15 +146,15 @@ void StreamSink::write_out() {
 }
 
 bool StreamSink::has_unseen() const {
-    const bool is_for_somebody = targets_.console >= 0 || std::holds_alternative<JsonLine>(format_);
-    return is_for_somebody && splitter_.unfinished().text.size() > shown_bytes_;
+    const bool is_shown = targets_.console >= 0 || std::holds_alternative<JsonLine>(format_);
+    return is_shown && splitter_.unfinished().text.size() > shown_bytes_;
 }
 
 /// A prompt, a progress bar, dots printed one by one: a line that does not go on is shown.
 void StreamSink::watch_unfinished_line() {
     if (is_watching_ || !has_unseen()) return;
     is_watching_ = true;
-    timer_.expires_after(patience_);
+    timer_.expires_after(line_timeout_);
     timer_.async_wait([self = weak_from_this()](const boost::system::error_code& ec) {
         const auto sink = self.lock();
         if (ec || !sink) return;

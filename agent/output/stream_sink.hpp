@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "agent/output/json_line.hpp"
-#include "agent/output/line_prefix.hpp"
-#include "agent/output/line_splitter.hpp"
+#include "agent/output/lines.hpp"
 #include "rendezvous/base/time.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <array>
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -18,7 +18,37 @@
 
 namespace ddprun::agent {
 
-class Console;
+/// Our standard output and error as the writer's thread uses them: which line is unfinished there,
+/// and whose it is, so that whole lines stay whole. Blocks; for the writer's thread only.
+class Console {
+public:
+    Console();
+
+    /// Writes everything, whatever the descriptor is: a terminal, a pipe whose reader is gone, one
+    /// that was made non-blocking elsewhere. An error ends this piece of output and nothing else.
+    void write(int descriptor, std::string_view bytes);
+    /// The same for bytes that are not split into lines: they begin on a line of their own when
+    /// another line is unfinished, and so does what comes after unfinished ones.
+    void pass(int descriptor, std::string_view bytes);
+
+    /// The owner of the unfinished line there; null: there is none. A terminal that is both is one
+    /// place.
+    const void* line_owner(int descriptor) const { return owners_[place_of(descriptor)]; }
+    void set_line_owner(int descriptor, const void* owner) {
+        owners_[place_of(descriptor)] = owner;
+    }
+
+    /// Grows while any output is accepted. From any thread.
+    std::uint64_t written_bytes() const { return written_bytes_; }
+
+private:
+    std::size_t place_of(int descriptor) const;
+
+    bool is_one_place_;
+    std::array<const void*, 2> owners_{};
+    std::atomic<std::uint64_t> written_bytes_{0};
+};
+
 class LogFile;
 
 /// Where the bytes of one stream of one worker end: the console, a file, the node's file of
@@ -38,13 +68,14 @@ public:
     struct Raw {};
     using Format = std::variant<Raw, LinePrefix, JsonLine>;
 
-    /// `patience`: how long a line may stay unfinished before it is shown as far as it is there.
+    /// `line_timeout`: how long a line may stay unfinished before it is shown as far as it is
+    /// there.
     StreamSink(
         boost::asio::io_context& queue,
         Console& console,
         Targets targets,
         Format format,
-        Duration patience);
+        Duration line_timeout);
 
     void take(std::string_view bytes);
     /// What was begun is finished; nothing comes any more.
@@ -68,7 +99,7 @@ private:
     Targets targets_;
     Format format_;
     LineSplitter splitter_;
-    Duration patience_;
+    Duration line_timeout_;
     boost::asio::steady_timer timer_;
     /// How much of the unfinished line is on the console.
     std::size_t shown_bytes_ = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/output/writer.hpp"
 
-#include "agent/output/console.hpp"
+#include "agent/output/stream_sink.hpp"
 #include "rendezvous/base/limits.hpp"
 
 #include <boost/asio/executor_work_guard.hpp>

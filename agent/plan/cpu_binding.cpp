@@ -162,7 +162,7 @@ public:
         plan_.workers.resize(static_cast<std::size_t>(worker_count_));
         if (allowed_.nodes().empty()) {
             plan_.placed_by = "nothing";
-            plan_.problems.emplace_back("the machine does not tell its CPUs: no worker is bound");
+            plan_.problems.emplace_back("the machine does not report its CPUs: no worker is bound");
             return std::move(plan_);
         }
         const auto seats = seats_on(places(gpus));
@@ -173,7 +173,7 @@ public:
             else
                 without_gpu_.push_back(local_rank);
         }
-        tell_problems(seats.size());
+        add_problems(seats.size());
         return std::move(plan_);
     }
 
@@ -186,9 +186,10 @@ private:
                 return nodes;
             }
             plan_.placed_by =
-                "spread over the NUMA nodes: the machine does not tell those of its GPUs";
+                "spread over the NUMA nodes: the machine does not report those of its GPUs";
             plan_.problems.emplace_back(
-                "the machine does not tell the NUMA nodes of its GPUs: workers are spread evenly");
+                "the machine does not report the NUMA nodes of its GPUs: workers are spread "
+                "evenly");
         } else if (!gpus) {
             plan_.placed_by = "spread over the NUMA nodes: CUDA_VISIBLE_DEVICES names a MIG device";
             plan_.problems.emplace_back(
@@ -249,7 +250,7 @@ private:
         return {};
     }
 
-    void tell_problems(std::size_t gpu_count) {
+    void add_problems(std::size_t gpu_count) {
         if (!without_gpu_.empty())
             plan_.problems.push_back(
                 ranks_text(without_gpu_) + " not bound: only " + std::to_string(gpu_count) +

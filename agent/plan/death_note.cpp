@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/plan/death_note.hpp"
 
-#include "agent/plan/store_names.hpp"
 #include "rendezvous/base/limits.hpp"
 
 namespace ddprun::agent {
@@ -14,7 +13,7 @@ bool has_rank(const std::string& list, int rank) {
 }  // namespace
 
 std::optional<std::string> with_deaths(const std::string& found, const std::vector<int>& ranks) {
-    auto list = found == store_names::nobody_died ? std::string{} : found;
+    auto list = found == store_names::no_deaths ? std::string{} : found;
     for (const int rank : ranks) {
         if (has_rank(list, rank)) continue;
         if (!list.empty()) list += ' ';

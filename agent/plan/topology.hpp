@@ -1,16 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "agent/plan/cpu_list.hpp"
-
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 /// The machine as far as it matters for binding workers to its CPUs. A value: read_topology.hpp
-/// reads it from /sys and /proc, tests write it down.
+/// reads it from /sys and /proc, tests write it down. GPUs are named by numbers or by UUIDs
+/// ("GPU-...", "MIG-...").
 namespace ddprun::agent {
+
+/// Numbers of CPUs or of NUMA nodes, ascending, each once.
+using CpuList = std::vector<int>;
+
+/// "0-3,8,10-11", as the kernel writes lists under /sys; blanks around it and an empty list are
+/// allowed. Nothing when it is anything else, or has a number that no machine has.
+std::optional<CpuList> parse_cpu_list(std::string_view text);
+
+std::string describe(const CpuList& list);
+
+bool contains(const CpuList& list, int number);
+
+/// What both have.
+CpuList common(const CpuList& left, const CpuList& right);
 
 /// A logical CPU that is online.
 struct Cpu {
@@ -48,7 +61,15 @@ struct Topology {
     bool operator==(const Topology&) const = default;
 };
 
-/// The GPUs that a program with this CUDA_VISIBLE_DEVICES (visible_devices.hpp) counts as 0, 1, …;
+/// What CUDA would make of a CUDA_VISIBLE_DEVICES on a machine with `gpu_count` GPUs: the list ends
+/// before the first entry that it does not know; an entry given twice makes it empty. UUIDs are
+/// taken for known. MIG devices are parts of a GPU, so there may be more of them.
+std::vector<std::string> visible_devices(std::string_view variable, int gpu_count);
+
+bool is_device_uuid(std::string_view entry);
+bool names_twice(std::vector<std::string> devices);
+
+/// The GPUs that a program with this CUDA_VISIBLE_DEVICES counts as 0, 1, …;
 /// nothing when the variable names one that we cannot place: a MIG device by its own UUID.
 std::optional<std::vector<Gpu>> visible_gpus(
     const std::vector<Gpu>& all, const std::optional<std::string>& variable);

@@ -1,20 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "agent/plan/log_layout.hpp"
-#include "agent/plan/worker_spec.hpp"
+#include "agent/plan/cpu_binding.hpp"
+#include "agent/plan/output_plan.hpp"
 #include "rendezvous/base/ids.hpp"
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/control/message.hpp"
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
-/// What a worker is given: its environment and its arguments. Names, spellings and values are
-/// torchrun's, exactly, with two differences: the restart count is the job's, not this node's, and
-/// the error file is not created beforehand.
+/// What a worker runs, and what it is given: its environment and its arguments. Names, spellings
+/// and values are torchrun's, exactly, with two differences: the restart count is the job's, not
+/// this node's, and the error file is not created beforehand.
 namespace ddprun::agent {
+
+/// What every worker of this node runs, as the user asked for it: resolved by the launcher, turned
+/// into one process per rank by the functions below and supervise/.
+struct WorkerSpec {
+    /// Program found and executable at launch time (absolute or as typed with a slash).
+    std::string program;
+    /// argv as it will be given, argv[0] included. `${local_rank}` and friends are not expanded
+    /// yet.
+    std::vector<std::string> arguments;
+    /// What the workers inherit: the launcher's environment with its own changes (OMP_NUM_THREADS).
+    std::map<std::string, std::string> environment;
+    int nproc = 1;
+    std::string role = "default";
+    /// CPUs by local rank (--numa-binding); a worker that is not in it is not bound.
+    std::vector<CpuBinding> bindings;
+    /// Each worker sees one GPU only and takes it for its first: LOCAL_RANK is 0, and
+    /// CUDA_VISIBLE_DEVICES one entry.
+    bool has_virtual_local_rank = false;
+
+    bool operator==(const WorkerSpec&) const = default;
+};
+
+/// The program's name for the user: the script or module that an interpreter runs, else the
+/// program.
+std::string entrypoint_name(const WorkerSpec& spec);
+
+/// Whether an interpreter of Python that the launcher chose runs it.
+bool is_run_by_python(const WorkerSpec& spec);
 
 /// Everything about one round on one node that workers are given.
 struct RoundPlan {

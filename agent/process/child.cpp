@@ -5,8 +5,6 @@
 #include "agent/process/exit_waiter.hpp"
 #include "rendezvous/base/machine.hpp"
 
-// Boost.Process v2 to reap only; its function bodies are compiled here, once. What it needs and
-// Boost 1.81 forgets to include comes from CMakeLists.txt.
 #include <boost/asio.hpp>
 #include <boost/optional.hpp>
 #include <boost/process/v2/process_handle.hpp>
@@ -24,10 +22,12 @@
 #include <string>
 #include <utility>
 
+// Boost.Process v2 to reap only; its function bodies are compiled here, once. What it needs and
+// Boost 1.81 forgets to include comes from CMakeLists.txt.
 namespace ddprun::agent {
 namespace {
 
-constexpr auto waited_by_another = "a worker was waited for by somebody else";
+constexpr auto waited_by_another = "a worker was waited for by other code";
 
 }  // namespace
 
@@ -137,6 +137,20 @@ bool Child::signal_leader(int signal) {
 
 int Child::signal_session(int signal) {
     return signal_session_of(state_->pid, signal);
+}
+
+OrphanReaper::OrphanReaper(boost::asio::io_context& io, std::function<std::vector<pid_t>()> watched)
+    : child_ended_(io, SIGCHLD),
+      watched_(std::move(watched)) {
+    wait();
+}
+
+void OrphanReaper::wait() {
+    child_ended_.async_wait([this](const boost::system::error_code& ec, int) {
+        if (ec) return;
+        reap_orphans(watched_());
+        wait();
+    });
 }
 
 }  // namespace ddprun::agent

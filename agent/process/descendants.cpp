@@ -261,7 +261,7 @@ int signal_session_of(pid_t session, int signal) {
 }
 
 Stuck kill_descendants(Duration timeout, Pids excluded) {
-    const auto give_up_at = Clock::now() + timeout;
+    const auto deadline = Clock::now() + timeout;
     auto pause = shortest_pause;
     // The kernel's list of children may miss one that comes or goes while it is read: an empty one
     // counts only when the kernel has no child at all, or when it was read twice.
@@ -276,7 +276,7 @@ Stuck kill_descendants(Duration timeout, Pids excluded) {
         if (!has_any_child()) return {};
         empty_walks = seen == 0 ? empty_walks + 1 : 0;
         if (empty_walks == 2) return {};
-        if (Clock::now() >= give_up_at) return name_the_rest(excluded);
+        if (Clock::now() >= deadline) return name_the_rest(excluded);
         pause_for(pause);
         pause = std::min(pause * 2, longest_pause);
     }

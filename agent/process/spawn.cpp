@@ -78,7 +78,7 @@ void report(const ChildPlan& plan, Step step) {
     [[maybe_unused]] const auto written = ::write(plan.report, &failure, sizeof failure);
 }
 
-[[noreturn]] void give_up(const ChildPlan& plan, Step step) {
+[[noreturn]] void fail(const ChildPlan& plan, Step step) {
     report(plan, step);
     ::_exit(exit_codes::not_executable);
 }
@@ -174,17 +174,17 @@ void bind(const ChildPlan& plan) {
 [[noreturn]] void become(const ChildPlan& plan) {
     // Dispositions before the mask: no handler of ours may run in here.
     restore_dispositions(*plan.start);
-    if (::setsid() < 0) give_up(plan, Step::begin);
-    if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) give_up(plan, Step::begin);
+    if (::setsid() < 0) fail(plan, Step::begin);
+    if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) fail(plan, Step::begin);
     // The parent may have died before the line above. Never compare with 1: that may be the parent.
     if (::getppid() != plan.parent) ::_exit(exit_codes::not_executable);
-    if (!place_descriptors(plan.stdio)) give_up(plan, Step::place_descriptors);
+    if (!place_descriptors(plan.stdio)) fail(plan, Step::place_descriptors);
     close_the_rest_on_exec();
     if (plan.start->descriptor_limit) ::setrlimit(RLIMIT_NOFILE, &*plan.start->descriptor_limit);
     bind(plan);
     ::sigprocmask(SIG_SETMASK, &plan.start->mask, nullptr);
     ::execve(plan.program, plan.arguments, plan.environment);
-    give_up(plan, Step::execute);
+    fail(plan, Step::execute);
 }
 
 /// A function of its own: after vfork the parent comes back into a frame the child has used.

@@ -16,7 +16,7 @@ namespace ddprun::agent {
 struct SpawnSpec {
     static constexpr int inherit = -1;
 
-    /// Path for execve; see find_program.hpp.
+    /// Path for execve.
     std::string program;
     /// argv, argv[0] included.
     std::vector<std::string> arguments;

@@ -39,9 +39,9 @@ void EventRecorder::worker_started(int local_rank, int pid, Instant now) {
 }
 
 void EventRecorder::worker_ended(
-    int local_rank, const WorkerExit& exit, bool was_told, Instant now) {
+    int local_rank, const WorkerExit& exit, bool is_expected, Instant now) {
     const auto state = exit.is_success() ? Event::State::succeeded
-                       : was_told        ? Event::State::terminated
+                       : is_expected     ? Event::State::terminated
                                          : Event::State::failed;
     auto ended = event(state, now);
     ended.worker = worker(local_rank);

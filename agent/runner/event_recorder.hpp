@@ -21,8 +21,8 @@ public:
     /// The node has its place in a round.
     void assigned(const control::Assignment& assignment, Instant now);
     void worker_started(int local_rank, int pid, Instant now);
-    /// `was_told`: after it was asked to stop.
-    void worker_ended(int local_rank, const WorkerExit& exit, bool was_told, Instant now);
+    /// `is_expected`: after it was asked to stop.
+    void worker_ended(int local_rank, const WorkerExit& exit, bool is_expected, Instant now);
     /// The round is over for this node, and it waits for the next one.
     void round_left(Instant now);
     void finished(const JobReport& report, Instant now);

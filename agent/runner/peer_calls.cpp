@@ -58,10 +58,10 @@ boost::asio::awaitable<std::optional<PeerAnswer>> question(
 struct PeerCalls::Caller {
     Caller(net::Tcp::socket taken, Duration timeout)
         : socket(std::move(taken)),
-          patience(socket.get_executor(), timeout, [this] { net::close(socket); }) {}
+          deadline(socket.get_executor(), timeout, [this] { net::close(socket); }) {}
 
     net::Tcp::socket socket;
-    net::Deadline patience;
+    net::Deadline deadline;
 };
 
 struct PeerCalls::State {
@@ -100,9 +100,9 @@ boost::asio::awaitable<void> PeerCalls::hear(std::shared_ptr<State> state, int n
     if (found == state->callers.end()) co_return;
     const auto caller = found->second;
     peer_calls::Line line{};
-    const auto vouch = parse_peer_vouch(co_await peer_calls::read_line(caller->socket, line));
+    const auto probe = parse_peer_probe(co_await peer_calls::read_line(caller->socket, line));
     if (state->is_over) co_return;
-    if (vouch && state->callers.contains(number)) co_return state->hooks.on_asked(number, *vouch);
+    if (probe && state->callers.contains(number)) co_return state->hooks.on_asked(number, *probe);
     net::close(caller->socket);
     state->callers.erase(number);
 }
@@ -127,7 +127,7 @@ void PeerCalls::ask(Neighbours::Ask ask) {
 
 boost::asio::awaitable<void> PeerCalls::call(std::shared_ptr<State> state, Neighbours::Ask ask) {
     const auto answer =
-        co_await peer_calls::question(ask.to, encode(ask.vouch), state->answer_timeout);
+        co_await peer_calls::question(ask.to, encode(ask.probe), state->answer_timeout);
     if (!state->is_over) state->hooks.on_answered(ask.id, answer);
 }
 

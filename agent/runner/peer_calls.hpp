@@ -22,7 +22,7 @@ class PeerCalls {
 public:
     /// Never called from inside a function of this class.
     struct Hooks {
-        std::function<void(int caller, PeerVouch vouch)> on_asked;
+        std::function<void(int caller, PeerProbe probe)> on_asked;
         std::function<void(int ask, std::optional<PeerAnswer> answer)> on_answered;
     };
 

@@ -1,18 +1,163 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/runner/post_mortem.hpp"
 
-#include "agent/runner/machine_watch.hpp"
+#include "agent/report/kernel_text.hpp"
 #include "agent/runner/replace_file.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
 #include <ctime>
+#include <mutex>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 namespace ddprun::agent {
+namespace {
+
+/// A small file of the kernel, or one that a worker wrote: the first `most_bytes` of it. Nothing
+/// when it cannot be opened; empty for what is no regular file, so that a pipe of that name is not
+/// waited for.
+std::optional<std::string> read_file(const std::string& path, std::size_t most_bytes) {
+    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0) return std::nullopt;
+    std::string text;
+    struct stat about {};
+    if (::fstat(file, &about) == 0 && S_ISREG(about.st_mode)) {
+        std::array<char, 16 * 1024> chunk{};
+        while (text.size() < most_bytes) {
+            const auto size = ::read(file, chunk.data(), chunk.size());
+            if (size <= 0) break;
+            text.append(chunk.data(), static_cast<std::size_t>(size));
+        }
+    }
+    ::close(file);
+    if (text.size() > most_bytes) text.resize(most_bytes);
+    return text;
+}
+
+std::string read_kernel_file(const std::string& path) {
+    return read_file(path, limits::max_kernel_file_bytes).value_or(std::string{});
+}
+
+std::optional<std::uint64_t> count_oom_kills(const MemoryCgroup& cgroup) {
+    const auto* name = cgroup.version == 2 ? "/memory.events" : "/memory.oom_control";
+    return oom_kill_count(read_kernel_file(cgroup.folder + name));
+}
+
+/// A limit further up holds too: a pod's, a Slurm job's.
+std::optional<std::uint64_t> tightest_limit(const MemoryCgroup& cgroup) {
+    const auto* name = cgroup.version == 2 ? "/memory.max" : "/memory.limit_in_bytes";
+    std::optional<std::uint64_t> tightest;
+    for (auto folder = cgroup.folder; folder.size() >= cgroup.top.size() && !folder.empty();
+         folder.resize(std::min(folder.rfind('/'), folder.size()))) {
+        const auto limit = memory_limit(read_kernel_file(folder + name));
+        if (limit) tightest = std::min(tightest.value_or(*limit), *limit);
+        if (folder.find('/') == std::string::npos) break;
+    }
+    return tightest;
+}
+
+std::optional<MachineFacts::SharedMemory> look_at_shared_memory() {
+    struct statvfs about {};
+    if (::statvfs("/dev/shm", &about) != 0) return std::nullopt;
+    return MachineFacts::SharedMemory{
+        static_cast<std::uint64_t>(about.f_blocks) * about.f_frsize,
+        static_cast<std::uint64_t>(about.f_bavail) * about.f_frsize};
+}
+
+/// The log numbers processes as the machine does; a container's workers have other numbers there.
+bool has_machine_pids() {
+    constexpr ino_t first_pid_namespace = 0xEFFFFFFC;
+    struct stat about {};
+    return ::stat("/proc/self/ns/pid", &about) == 0 && about.st_ino == first_pid_namespace;
+}
+
+void read_kernel_log(int log, int pid, MachineFacts& facts) {
+    std::array<char, 8 * 1024> record{};
+    for (std::size_t count = 0; count < limits::max_kernel_log_records; ++count) {
+        const auto size = ::read(log, record.data(), record.size());
+        // Records that were overwritten before they were read.
+        if (size < 0 && errno == EPIPE) continue;
+        if (size <= 0) return;
+        const std::string_view text(record.data(), static_cast<std::size_t>(size));
+        const std::string message{
+            kernel_message(text).substr(0, limits::max_failure_message_bytes / 2)};
+        if (is_oom_kill_of(message, pid))
+            facts.oom_line = message;
+        else if (is_about_crash(message, pid))
+            facts.crash_line = message;
+    }
+}
+
+}  // namespace
+
+/// Looks at the machine before and after a worker's death: the memory cgroup's counters, the
+/// kernel's log where it may be read, /dev/shm. Every call may block. From any thread.
+class MachineWatch {
+public:
+    MachineWatch() = default;
+    ~MachineWatch();
+    MachineWatch(const MachineWatch&) = delete;
+    MachineWatch& operator=(const MachineWatch&) = delete;
+
+    /// A round's workers are about to start: from here on is counted.
+    void begin();
+    /// After the death of the worker `pid`.
+    MachineFacts look(int pid);
+
+private:
+    struct Before {
+        std::optional<MemoryCgroup> cgroup;
+        std::optional<std::uint64_t> oom_kills;
+        int kernel_log = -1;
+    };
+
+    std::mutex mutex_;
+    Before before_;
+};
+
+MachineWatch::~MachineWatch() {
+    if (before_.kernel_log >= 0) ::close(before_.kernel_log);
+}
+
+void MachineWatch::begin() {
+    auto cgroup = find_memory_cgroup(
+        read_kernel_file("/proc/self/cgroup"), read_kernel_file("/proc/self/mountinfo"));
+    const auto oom_kills = cgroup ? count_oom_kills(*cgroup) : std::nullopt;
+    const std::lock_guard lock(mutex_);
+    before_.cgroup = std::move(cgroup);
+    before_.oom_kills = oom_kills;
+    if (before_.kernel_log < 0 && has_machine_pids())
+        before_.kernel_log = ::open("/dev/kmsg", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    // Only what comes from now on.
+    if (before_.kernel_log >= 0) ::lseek(before_.kernel_log, 0, SEEK_END);
+}
+
+MachineFacts MachineWatch::look(int pid) {
+    const auto before = [this] {
+        const std::lock_guard lock(mutex_);
+        return before_;
+    }();
+    MachineFacts facts;
+    if (before.cgroup && before.oom_kills) {
+        const auto now = count_oom_kills(*before.cgroup);
+        if (now) facts.oom_kills = *now - std::min(*now, *before.oom_kills);
+        facts.memory_limit_bytes = tightest_limit(*before.cgroup);
+    }
+    facts.shared_memory = look_at_shared_memory();
+    if (before.kernel_log >= 0) read_kernel_log(before.kernel_log, pid, facts);
+    return facts;
+}
+
 std::int64_t unix_time_now() {
     return static_cast<std::int64_t>(std::time(nullptr));
 }

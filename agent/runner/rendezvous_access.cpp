@@ -32,9 +32,9 @@ Endpoint own_end(const server::ListenOn& on, std::uint16_t port) {
 
 /// The resolver cannot be interrupted: its answer may come when it is not awaited any more.
 struct RendezvousAccess::Lookup {
-    explicit Lookup(boost::asio::io_context& io) : patience(io) {}
+    explicit Lookup(boost::asio::io_context& io) : timer(io) {}
 
-    boost::asio::steady_timer patience;
+    boost::asio::steady_timer timer;
     std::vector<std::string> addresses;
     bool is_done = false;
 };
@@ -46,7 +46,7 @@ boost::asio::awaitable<void> RendezvousAccess::look_up(
         for (const auto& each : *found)
             lookup->addresses.push_back(unwrap_mapped(each.address().to_string()));
     lookup->is_done = true;
-    lookup->patience.cancel();
+    lookup->timer.cancel();
 }
 
 RendezvousAccess::RendezvousAccess(
@@ -101,9 +101,9 @@ boost::asio::awaitable<std::vector<std::string>> RendezvousAccess::resolve() {
     if (!ec) co_return std::vector<std::string>{unwrap_mapped(numeric.to_string())};
 
     const auto lookup = std::make_shared<Lookup>(io_);
-    lookup->patience.expires_after(limits::resolve_timeout);
+    lookup->timer.expires_after(limits::resolve_timeout);
     boost::asio::co_spawn(io_, look_up(endpoint, lookup), boost::asio::detached);
-    if (!lookup->is_done) co_await lookup->patience.async_wait(net::as_values);
+    if (!lookup->is_done) co_await lookup->timer.async_wait(net::as_values);
     co_return lookup->addresses;
 }
 
@@ -123,7 +123,7 @@ server::Placement RendezvousAccess::settle(server::PlacementFacts facts) {
         if (!port_holder_) port_holder_ = net::listener_on_port(port);
         facts.held_by = *port_holder_;
         hosting = server::decide(facts);
-        if (std::holds_alternative<server::Connect>(hosting)) warn_of_stranger(facts);
+        if (std::holds_alternative<server::Connect>(hosting)) warn_of_port_holder(facts);
         if (!std::holds_alternative<server::Refuse>(hosting)) continue;
         facts.held_by = net::listener_on_port(port);
         hosting = server::decide(facts);
@@ -135,14 +135,14 @@ server::Placement RendezvousAccess::settle(server::PlacementFacts facts) {
 }
 
 /// A holder of the port that is known and no ddprun is hardly the job's server.
-void RendezvousAccess::warn_of_stranger(const server::PlacementFacts& facts) {
+void RendezvousAccess::warn_of_port_holder(const server::PlacementFacts& facts) {
     if (facts.held_by.empty() || facts.is_held_by_ddprun()) return;
-    if (std::exchange(has_warned_of_stranger_, true)) return;
+    if (std::exchange(has_warned_of_port_holder_, true)) return;
     log::warning(
         "rendezvous.port_taken",
         {{"port", facts.endpoint.port},
          {"holder", facts.held_by},
-         {"consequence",
+         {"effect",
           "this node cannot serve there and takes the holder for the job's server; stop it or "
           "choose another port on all nodes"}});
 }

@@ -59,7 +59,7 @@ private:
     boost::asio::awaitable<std::vector<std::string>> resolve();
     /// What to do after all, once listening was tried where that was the answer.
     server::Placement settle(server::PlacementFacts facts);
-    void warn_of_stranger(const server::PlacementFacts& facts);
+    void warn_of_port_holder(const server::PlacementFacts& facts);
     std::optional<Failure> host(const server::Listen& listen);
     std::optional<Failure> host_at(std::uint16_t port, const server::Listen& listen);
     void open(int link, Endpoint endpoint);
@@ -71,7 +71,7 @@ private:
     Endpoint own_server_;
     /// Of the endpoint's port, when it was taken first.
     std::optional<std::string> port_holder_;
-    bool has_warned_of_stranger_ = false;
+    bool has_warned_of_port_holder_ = false;
     /// Empty until it is decided which node hosts.
     std::map<int, std::unique_ptr<client::CoordinatorClient>> links_;
 };

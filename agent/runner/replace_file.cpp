@@ -13,8 +13,8 @@ namespace {
 
 /// 0 or the errno.
 int write_to(const std::string& path, int flags, std::string_view text) {
-    constexpr mode_t for_everybody = 0666;
-    const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | flags, for_everybody);
+    constexpr mode_t any_user = 0666;
+    const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | flags, any_user);
     if (file < 0) return errno;
     int problem = 0;
     while (!text.empty() && problem == 0) {

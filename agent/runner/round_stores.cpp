@@ -24,9 +24,9 @@ bool is_free(boost::asio::io_context& io, const std::string& host, std::uint16_t
 }  // namespace
 
 std::string own_listen_host(const AgentConfig& config) {
-    const auto& meeting = config.rendezvous.endpoint.host;
+    const auto& server_host = config.rendezvous.endpoint.host;
     const bool is_only_node = config.nodes.max == 1 && config.nodes.spares == 0;
-    const bool is_local = meeting == "localhost" || meeting == "127.0.0.1";
+    const bool is_local = server_host == "localhost" || server_host == "127.0.0.1";
     // With --local-addr the workers get that address.
     return is_only_node && is_local && config.local_addr.empty() ? "127.0.0.1" : "";
 }

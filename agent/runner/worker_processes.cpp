@@ -126,12 +126,12 @@ void WorkerProcesses::signal_session(int local_rank, int signal) {
 void WorkerProcesses::kill_session(int local_rank) {
     auto& child = processes_.at(static_cast<std::size_t>(local_rank)).child;
     if (!child) return;
-    // What is below the leader first: when it dies they move, and are then among the remains.
+    // What is below the leader first: when it dies they move, and are then among the leftovers.
     child->signal_session(SIGKILL);
     child->signal_leader(SIGKILL);
 }
 
-int WorkerProcesses::count_remains() {
+int WorkerProcesses::count_leftovers() {
     const auto leaders = living_leaders();
     reap_orphans(leaders);
     // Without a child nothing of a round can be left.
@@ -141,12 +141,12 @@ int WorkerProcesses::count_remains() {
     return count > 0 ? count : signal_descendants(0, leaders);
 }
 
-void WorkerProcesses::signal_remains(int signal) {
+void WorkerProcesses::signal_leftovers(int signal) {
     signal_descendants(signal, living_leaders());
     signal_descendants(SIGCONT, living_leaders());
 }
 
-void WorkerProcesses::kill_remains() {
+void WorkerProcesses::kill_leftovers() {
     signal_descendants(SIGKILL, living_leaders());
 }
 
@@ -180,8 +180,8 @@ void WorkerProcesses::resume_output() {
         process.output.resume();
 }
 
-std::string WorkerProcesses::last_words(int local_rank) const {
-    return processes_.at(static_cast<std::size_t>(local_rank)).output.last_words();
+std::string WorkerProcesses::stderr_tail(int local_rank) const {
+    return processes_.at(static_cast<std::size_t>(local_rank)).output.stderr_tail();
 }
 
 std::vector<pid_t> WorkerProcesses::living_leaders() const {

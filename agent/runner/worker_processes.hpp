@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "agent/keeper_link.hpp"
+#include "agent/keeper/keeper_link.hpp"
 #include "agent/output/round_output.hpp"
 #include "agent/output/writer.hpp"
 #include "agent/plan/worker_env.hpp"
 #include "agent/process/child.hpp"
-#include "agent/process/orphan_reaper.hpp"
 #include "agent/process/spawner.hpp"
 #include "agent/supervise/agent.hpp"
 
@@ -46,9 +45,9 @@ public:
     void signal_session(int local_rank, int signal);
     void kill_session(int local_rank);
     /// Living processes below this one that are not leaders.
-    int count_remains();
-    void signal_remains(int signal);
-    void kill_remains();
+    int count_leftovers();
+    void signal_leftovers(int signal);
+    void kill_leftovers();
     /// A signal of --signals-to-forward, to the leaders.
     void forward(int signal);
     /// Ctrl-Z: every process below this one stops, also those that are started meanwhile.
@@ -60,7 +59,7 @@ public:
     /// The writer has room again.
     void resume_output();
     /// The last lines of its standard error; empty where it inherited ours.
-    std::string last_words(int local_rank) const;
+    std::string stderr_tail(int local_rank) const;
 
 private:
     struct Process {

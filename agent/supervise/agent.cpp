@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/supervise/agent.hpp"
 
-#include "agent/plan/store_names.hpp"
+#include "agent/plan/death_note.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
@@ -29,6 +29,41 @@ bool is_due(const std::optional<Instant>& moment, Instant now) {
 }
 
 }  // namespace
+
+void NodeStores::open(Effects& out) {
+    if (fresh_ || is_opening_) return;
+    is_opening_ = true;
+    out.push_back(AgentInterface::OpenStore{});
+}
+
+void NodeStores::on_opened(std::uint16_t port) {
+    require(is_opening_ && !fresh_, "a store is opened when asked for");
+    is_opening_ = false;
+    fresh_ = port;
+}
+
+void NodeStores::begin_round(bool is_first, bool is_shared, Effects& out) {
+    close_used(out);
+    if (!is_first) return;
+    used_ = std::exchange(fresh_, std::nullopt);
+    // Worker rank 0 binds this port itself.
+    if (!is_shared) close_used(out);
+}
+
+void NodeStores::discard_fresh(Effects& out) {
+    if (fresh_) out.push_back(AgentInterface::CloseStore{*fresh_});
+    fresh_.reset();
+}
+
+void NodeStores::close_all(Effects& out) {
+    close_used(out);
+    discard_fresh(out);
+}
+
+void NodeStores::close_used(Effects& out) {
+    if (used_) out.push_back(AgentInterface::CloseStore{*used_});
+    used_.reset();
+}
 
 Agent::Agent(AgentConfig config, control::Node node, std::uint16_t peer_port, Random& random)
     : config_(std::move(config)),
@@ -74,9 +109,9 @@ void Agent::handle(Event event, Instant now, Effects& out) {
             [&](FailureExplained& explained) {
                 if (round_) notify_failures(std::move(explained), now, out);
             },
-            [&](const RemainsCounted& counted) {
+            [&](const LeftoversCounted& counted) {
                 if (group() != nullptr)
-                    notify_group(WorkerGroup::RemainsCounted{counted.count}, now, out);
+                    notify_group(WorkerGroup::LeftoversCounted{counted.count}, now, out);
             },
             [&](StoreChecked& checked) { on_store_checked(std::move(checked), now, out); },
             [&](const NoticeGiven& given) {
@@ -85,7 +120,7 @@ void Agent::handle(Event event, Instant now, Effects& out) {
             [&](const PeerAsked& asked) {
                 const bool is_valid = !is_lost_ && fence_.is_valid(link_.membership(), now);
                 out.push_back(AnswerPeer{
-                    asked.caller, fence_.neighbours().answer(asked.vouch, is_valid, now)});
+                    asked.caller, fence_.neighbours().answer(asked.probe, is_valid, now)});
             },
             [&](const PeerAnswered& answered) { on_peer_answered(answered, now, out); },
             [&](const Signalled& signalled) { on_signal(signalled.signal, now, out); },
@@ -147,7 +182,7 @@ void Agent::notify_group(WorkerGroup::Event event, Instant now, Effects& out) {
                     round_->reached.has_succeeded = true;
                 },
                 [&](WorkerGroup::FoundStuck& stuck) {
-                    out.push_back(NoteStuck{std::move(stuck.local_ranks), stuck.remains});
+                    out.push_back(NoteStuck{std::move(stuck.local_ranks), stuck.leftover_count});
                     if (ending_ || leaving_) finish(now, out);
                 },
                 [&](WorkerGroup::Ended) { after_group(now, out); },

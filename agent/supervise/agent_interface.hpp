@@ -51,7 +51,7 @@ struct AgentInterface {
         WorkerExit exit;
     };
     using FailureExplained = FailureReport::FailureExplained;
-    struct RemainsCounted {
+    struct LeftoversCounted {
         int count;
     };
     /// Answers to CheckStore.
@@ -64,7 +64,7 @@ struct AgentInterface {
     /// A probe of another agent; each caller has a number of its own.
     struct PeerAsked {
         int caller;
-        PeerVouch vouch;
+        PeerProbe probe;
     };
     /// Answers to Neighbours::Ask; empty: there was no answer in time.
     struct PeerAnswered {
@@ -88,7 +88,7 @@ struct AgentInterface {
         WorkerSpawned,
         WorkerExited,
         FailureExplained,
-        RemainsCounted,
+        LeftoversCounted,
         StoreChecked,
         NoticeGiven,
         PeerAsked,
@@ -165,7 +165,7 @@ struct AgentInterface {
     };
     struct NoteStuck {
         std::vector<int> local_ranks;
-        int remains;
+        int leftover_count;
         bool operator==(const NoteStuck&) const = default;
     };
     /// The last effect of all.
@@ -201,9 +201,9 @@ struct AgentInterface {
         WorkerGroup::SignalSession,
         WorkerGroup::KillSession,
         WorkerGroup::CancelSpawns,
-        WorkerGroup::CountRemains,
-        WorkerGroup::SignalRemains,
-        WorkerGroup::KillRemains>;
+        WorkerGroup::CountLeftovers,
+        WorkerGroup::SignalLeftovers,
+        WorkerGroup::KillLeftovers>;
 };
 
 std::string describe(const AgentInterface::Event& event);

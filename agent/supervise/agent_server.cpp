@@ -73,7 +73,6 @@ void Agent::greet(Instant now, Effects& out) {
 control::Join Agent::join() const {
     control::Join join;
     join.run_id = config_.run_id;
-    join.incarnation = config_.incarnation;
     join.node = node_;
     join.nodes = config_.nodes;
     join.nproc = config_.worker.nproc;

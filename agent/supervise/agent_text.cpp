@@ -64,8 +64,8 @@ std::string describe(const Agent::Event& event) {
                 return "worker exited " + worker_text(e.local_rank) + ": " + e.exit.describe();
             },
             [](const A::FailureExplained& e) { return describe(FailureReport::Event{e}); },
-            [](const A::RemainsCounted& e) {
-                return "remains counted: " + std::to_string(e.count);
+            [](const A::LeftoversCounted& e) {
+                return "leftovers counted: " + std::to_string(e.count);
             },
             [](const A::StoreChecked& e) {
                 return "store checked " + round_text(e.round) + ": " +
@@ -74,7 +74,7 @@ std::string describe(const Agent::Event& event) {
             [](const A::NoticeGiven& e) { return describe(FailureReport::Event{e}); },
             [](const A::PeerAsked& e) {
                 return "peer asked caller=" + std::to_string(e.caller) + ' ' +
-                       trimmed_line(encode(e.vouch));
+                       trimmed_line(encode(e.probe));
             },
             [](const A::PeerAnswered& e) {
                 return "peer answered ask=" + std::to_string(e.ask) + ' ' + answer_text(e.answer);
@@ -103,7 +103,7 @@ std::string describe(const Agent::Effect& effect) {
             [](const A::CleanUpRound& e) { return "clean up " + round_text(e.round); },
             [](const Neighbours::Ask& e) {
                 return "ask " + e.to.to_string() + " ask=" + std::to_string(e.id) + ' ' +
-                       trimmed_line(encode(e.vouch));
+                       trimmed_line(encode(e.probe));
             },
             [](const A::AnswerPeer& e) {
                 return "answer caller=" + std::to_string(e.caller) + ' ' + answer_text(e.answer);
@@ -118,7 +118,7 @@ std::string describe(const Agent::Effect& effect) {
             [](const A::NoteStale& e) { return "note stale: " + e.what; },
             [](const A::NoteStuck& e) {
                 return "note stuck: " + std::to_string(e.local_ranks.size()) + " workers, " +
-                       std::to_string(e.remains) + " others";
+                       std::to_string(e.leftover_count) + " others";
             },
             [](const A::Finish& e) {
                 return "finish " + std::string{control::name_of(e.report.outcome)} +

@@ -23,7 +23,7 @@ std::optional<Instant> Fence::valid_until(const Membership& membership) const {
     const auto own_word = membership->valid_until();
     if (!is_judged_early()) return own_word;
     const auto heard_at =
-        std::max(membership->acknowledged_at, neighbours_.vouched_at().value_or(Instant{}));
+        std::max(membership->acknowledged_at, neighbours_.accepted_at().value_or(Instant{}));
     return std::min(own_word, heard_at + limits::fence_after_silence);
 }
 
@@ -48,7 +48,7 @@ std::string Fence::silence(const Membership& membership, Instant now) const {
     auto text = "no answer from the rendezvous server for " +
                 whole_seconds(now - membership->acknowledged_at);
     if (!is_judged_early() || now >= membership->valid_until()) return text;
-    return text + ", and no neighbour vouches for this node";
+    return text + ", and no neighbour answers for this node";
 }
 
 bool Fence::change_keeper_fence(std::optional<Instant> ends_at) {

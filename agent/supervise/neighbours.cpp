@@ -2,11 +2,75 @@
 #include "agent/supervise/neighbours.hpp"
 
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/text.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <utility>
 
 namespace ddprun::agent {
+namespace {
+
+constexpr std::string_view peer_protocol = "ddprun-vouch/1";
+constexpr std::array answer_kinds{
+    PeerAnswer::Kind::accepted, PeerAnswer::Kind::refused, PeerAnswer::Kind::elsewhere};
+
+/// As it is written: no sign but the one of -1, no leading zero.
+std::optional<int> parse_round(std::string_view text, int least) {
+    int round = 0;
+    const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), round);
+    if (ec != std::errc{} || end != text.data() + text.size() || round < least) return std::nullopt;
+    if (std::to_string(round) != text) return std::nullopt;
+    return round;
+}
+
+}  // namespace
+
+std::string encode(const PeerProbe& probe) {
+    return std::string{peer_protocol} + ' ' + probe.to.to_string() + ' ' + probe.node.to_string() +
+           ' ' + std::to_string(probe.round) + '\n';
+}
+
+std::string encode(const PeerAnswer& answer) {
+    return std::string{name_of(answer.kind)} + ' ' + std::to_string(answer.round) + '\n';
+}
+
+std::optional<std::string_view> peer_line(std::string_view read) {
+    const auto end = read.find('\n');
+    if (end == std::string_view::npos && read.size() < max_peer_line_bytes) return std::nullopt;
+    if (end + 1 != read.size() || read.size() > max_peer_line_bytes) return std::string_view{};
+    return read.substr(0, end);
+}
+
+std::optional<PeerProbe> parse_peer_probe(std::string_view line) {
+    const auto words = split(line, ' ');
+    if (words.size() != 4 || words[0] != peer_protocol) return std::nullopt;
+    const auto to = Nonce::parse(words[1]);
+    const auto node = Nonce::parse(words[2]);
+    const auto round = parse_round(words[3], 0);
+    if (!to || !node || !round) return std::nullopt;
+    return PeerProbe{*to, *node, *round};
+}
+
+std::optional<PeerAnswer> parse_peer_answer(std::string_view line) {
+    const auto words = split(line, ' ');
+    if (words.size() != 2) return std::nullopt;
+    const auto round = parse_round(words[1], -1);
+    if (!round) return std::nullopt;
+    for (const auto kind : answer_kinds)
+        if (words[0] == name_of(kind)) return PeerAnswer{kind, *round};
+    return std::nullopt;
+}
+
+std::string_view name_of(PeerAnswer::Kind kind) {
+    switch (kind) {
+        case PeerAnswer::Kind::accepted: return "vouched";
+        case PeerAnswer::Kind::refused: return "disowned";
+        case PeerAnswer::Kind::elsewhere: return "elsewhere";
+    }
+    return "?";
+}
 
 void Neighbours::enter(int round, std::vector<control::Neighbour> neighbours) {
     become(self_);
@@ -38,24 +102,24 @@ void Neighbours::on_answer(int id, const std::optional<PeerAnswer>& answer) {
     const auto& question = found.mapped();
     reached_.insert(question.to);
     switch (answer->kind) {
-        case PeerAnswer::Kind::vouched:
-            vouched_at_ = std::max(vouched_at_.value_or(question.sent_at), question.sent_at);
+        case PeerAnswer::Kind::accepted:
+            accepted_at_ = std::max(accepted_at_.value_or(question.sent_at), question.sent_at);
             return;
-        case PeerAnswer::Kind::disowned: is_round_over_ |= answer->round > round_; return;
+        case PeerAnswer::Kind::refused: is_round_over_ |= answer->round > round_; return;
         case PeerAnswer::Kind::elsewhere: return;
     }
 }
 
 std::optional<PeerAnswer> Neighbours::answer(
-    const PeerVouch& vouch, bool has_standing, Instant now) {
+    const PeerProbe& probe, bool has_valid_lease, Instant now) {
     using Kind = PeerAnswer::Kind;
-    if (vouch.to != self_) return std::nullopt;
-    if (vouch.round > round_ || !has_standing) return PeerAnswer{Kind::elsewhere, round_};
-    if (vouch.round < round_ || disowned_.contains(vouch.node))
-        return PeerAnswer{Kind::disowned, round_};
-    heard_[vouch.node] = now;
+    if (probe.to != self_) return std::nullopt;
+    if (probe.round > round_ || !has_valid_lease) return PeerAnswer{Kind::elsewhere, round_};
+    if (probe.round < round_ || suspects_.contains(probe.node))
+        return PeerAnswer{Kind::refused, round_};
+    heard_[probe.node] = now;
     if (heard_.size() > limits::max_probing_nodes) forget_the_oldest();
-    return PeerAnswer{Kind::vouched, round_};
+    return PeerAnswer{Kind::accepted, round_};
 }
 
 /// Other peers may fill the list, but no suspect is confirmed for it: a node that is not in it any
@@ -77,8 +141,8 @@ std::optional<control::NeighbourHeard> Neighbours::on_asked_about(
     control::NeighbourHeard said{ask.node, round_};
     if (heard_at) said.heard_ago = now - *heard_at;
     const bool is_heard = said.heard_ago && *said.heard_ago <= limits::probe_window;
-    if (ask.disowns && !is_heard) disowned_.insert(ask.node);
-    said.is_disowned = disowned_.contains(ask.node);
+    if (ask.disowns && !is_heard) suspects_.insert(ask.node);
+    said.is_disowned = suspects_.contains(ask.node);
     return said;
 }
 

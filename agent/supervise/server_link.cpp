@@ -4,9 +4,11 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
+#include "rendezvous/control/text.hpp"
 
 #include <algorithm>
 #include <random>
+#include <string>
 #include <utility>
 
 namespace ddprun::agent {
@@ -25,6 +27,10 @@ constexpr Duration note_interval = 10s;
 constexpr std::size_t silent_after_unanswered = 3;
 /// Of a server that is silent for long only the latest heartbeats are remembered.
 constexpr std::size_t most_unanswered = 100;
+
+std::string link_field(int link) {
+    return "link=" + std::to_string(link);
+}
 
 Duration share_of(Duration lease) {
     return from_seconds(limits::fence_share_of_lease * in_seconds(lease));
@@ -323,6 +329,71 @@ void ServerLink::check() const {
 
 std::string whole_seconds(Duration length) {
     return seconds_text(std::chrono::floor<std::chrono::seconds>(length));
+}
+
+std::string describe(const ServerLink::Event& event) {
+    using L = ServerLink;
+    return std::visit(
+        Overloaded{
+            [](L::ConnectRequested) { return std::string{"connect requested"}; },
+            [](const L::LinkOpened& e) {
+                return "link opened " + link_field(e.link) + " as " + e.socket_addr;
+            },
+            [](const L::LinkClosed& e) {
+                return "link closed " + link_field(e.link) + ": " +
+                       std::string{describe(e.trouble)} + ": " + e.reason;
+            },
+            [](const L::ConnectRefused& e) { return "connect refused: " + e.reason; },
+            [](const L::GreetingMade& e) {
+                return "greeting made " + control::describe(e.message);
+            },
+            [](L::WorkersStarted) { return std::string{"workers started"}; },
+            [](L::WorkersEnded) { return std::string{"workers ended"}; },
+            [](L::ReconnectRequested) { return std::string{"reconnect requested"}; },
+            [](L::DisconnectRequested) { return std::string{"disconnect requested"}; },
+            [](L::ResultAwaited) { return std::string{"result awaited"}; },
+            [](L::TimedOut) { return std::string{"timed out"}; },
+            [](L::DeadlinePassed) { return std::string{"deadline passed"}; },
+            [](const auto& message) { return control::describe(control::ServerMessage{message}); },
+        },
+        event);
+}
+
+std::string describe(const ServerLink::Effect& effect) {
+    using L = ServerLink;
+    return std::visit(
+        Overloaded{
+            [](const L::Connect& e) { return "connect " + link_field(e.link); },
+            [](const L::Send& e) {
+                return "send " + link_field(e.link) + ' ' + control::describe(e.message);
+            },
+            [](const L::CloseLink& e) { return "close " + link_field(e.link); },
+            [](const L::NoteWaiting& e) {
+                return "note waiting: " + std::string{describe(e.trouble)} + ": " + e.reason;
+            },
+            [](const L::NoteStandby& e) { return "note standby: " + e.reason; },
+            [](const L::NoteServerLost& e) { return "note server lost: " + e.reason; },
+            [](L::NoteServerBack) { return std::string{"note server back"}; },
+            [](L::JoinUnanswered) { return std::string{"join unanswered"}; },
+            [](L::Ended) { return std::string{"ended"}; },
+            [](const L::Rejected& e) { return "rejected: " + e.reason; },
+            [](const L::ServerGone& e) { return "server gone: " + e.reason; },
+            [](const L::FoundStale& e) { return "found stale: " + e.what; },
+        },
+        effect);
+}
+
+std::string_view describe(ServerLink::Trouble trouble) {
+    using Trouble = ServerLink::Trouble;
+    switch (trouble) {
+        case Trouble::unresolved: return "name does not resolve";
+        case Trouble::refused: return "connection refused";
+        case Trouble::no_answer: return "no answer";
+        case Trouble::wrong_protocol: return "something else answers";
+        case Trouble::wrong_version: return "a server of another version answers";
+        case Trouble::lost: return "connection lost";
+    }
+    return "?";
 }
 
 }  // namespace ddprun::agent

@@ -67,8 +67,8 @@ std::optional<Instant> Worker::next_deadline() const {
 }
 
 void Worker::check() const {
-    require((state_ == State::gone) == exit_.has_value(), "who is gone has an exit");
-    require(state_ != State::gone || !kill_at_, "nobody kills who is gone");
+    require((state_ == State::gone) == exit_.has_value(), "a worker that is gone has an exit");
+    require(state_ != State::gone || !kill_at_, "a worker that is gone has no deadline");
     require(
         state_ != State::stopping || wanted_ != Wanted::alive, "a worker stops when it was asked");
 }

@@ -31,24 +31,24 @@ void WorkerGroup::handle(Event event, Instant now, std::vector<Effect>& out) {
     std::visit(
         Overloaded{
             [&](const Spawned& spawned) {
-                tell(spawned.local_rank, Worker::Spawned{spawned.pid}, now, out);
+                notify(spawned.local_rank, Worker::Spawned{spawned.pid}, now, out);
                 ++spawned_count_;
                 if (state_ != State::starting || spawned_count_ < size()) return;
                 state_ = State::running;
                 out.push_back(Started{});
             },
             [&](Exited& exited) {
-                tell(exited.local_rank, Worker::Exited{std::move(exited.exit)}, now, out);
+                notify(exited.local_rank, Worker::Exited{std::move(exited.exit)}, now, out);
                 ++gone_count_;
                 after_exit(exited.local_rank, now, out);
             },
-            [&](const RemainsCounted& counted) { on_counted(counted.count, out); },
+            [&](const LeftoversCounted& counted) { on_counted(counted.count, out); },
             [&](const StopRequested& request) {
                 if (state_ == State::ended) return;
                 const auto kill_at = now + request.grace;
                 begin_stopping(kill_at, out);
-                if (!stuck_at_) signal_for_remains_ = request.signal;
-                tell_all(Worker::StopRequested{request.signal, *kill_at_}, now, out);
+                if (!stuck_at_) signal_for_leftovers_ = request.signal;
+                notify_all(Worker::StopRequested{request.signal, *kill_at_}, now, out);
                 if (gone_count_ == size() && !count_at_) count(now, out);
             },
             [&](KillRequested) {
@@ -88,20 +88,20 @@ void WorkerGroup::count(Instant now, std::vector<Effect>& out) {
     count_pause_ = count_pause_ == Duration{} ? first_count_pause
                                               : std::min(2 * count_pause_, longest_count_pause);
     count_at_ = now + count_pause_;
-    out.push_back(CountRemains{});
+    out.push_back(CountLeftovers{});
 }
 
 void WorkerGroup::on_counted(int count, std::vector<Effect>& out) {
-    remains_ = count;
+    leftover_count_ = count;
     // An answer to a question of before, or while a leader lives.
     if (state_ != State::stopping || gone_count_ < size()) return;
     if (count > 0) {
-        if (signal_for_remains_) out.push_back(SignalRemains{*signal_for_remains_});
-        signal_for_remains_.reset();
+        if (signal_for_leftovers_) out.push_back(SignalLeftovers{*signal_for_leftovers_});
+        signal_for_leftovers_.reset();
         return;
     }
     state_ = State::ended;
-    signal_for_remains_.reset();
+    signal_for_leftovers_.reset();
     kill_at_.reset();
     count_at_.reset();
     stuck_at_.reset();
@@ -112,26 +112,27 @@ void WorkerGroup::on_deadline(Instant now, std::vector<Effect>& out) {
     if (kill_at_ && now >= *kill_at_) {
         kill_at_.reset();
         stuck_at_ = now + limits::kill_descendants_timeout;
-        signal_for_remains_.reset();
-        tell_all(Worker::KillRequested{}, now, out);
+        signal_for_leftovers_.reset();
+        notify_all(Worker::KillRequested{}, now, out);
         if (gone_count_ == size()) {
-            out.push_back(KillRemains{});
+            out.push_back(KillLeftovers{});
             count(now, out);
         }
         return;
     }
     if (stuck_at_ && now >= *stuck_at_) {
         stuck_at_ = Instant::max();
-        out.push_back(FoundStuck{living(), remains_});
+        out.push_back(FoundStuck{living(), leftover_count_});
     }
     if (count_at_ && now >= *count_at_) {
         // A process that is killed while it forks leaves a child that was not there to be killed.
-        if (stuck_at_) out.push_back(KillRemains{});
+        if (stuck_at_) out.push_back(KillLeftovers{});
         count(now, out);
     }
 }
 
-void WorkerGroup::tell(int local_rank, Worker::Event event, Instant now, std::vector<Effect>& out) {
+void WorkerGroup::notify(
+    int local_rank, Worker::Event event, Instant now, std::vector<Effect>& out) {
     std::vector<Worker::Effect> asked;
     workers_.at(static_cast<std::size_t>(local_rank)).handle(std::move(event), now, asked);
     for (const auto& effect : asked)
@@ -148,9 +149,9 @@ void WorkerGroup::tell(int local_rank, Worker::Event event, Instant now, std::ve
             effect);
 }
 
-void WorkerGroup::tell_all(const Worker::Event& event, Instant now, std::vector<Effect>& out) {
+void WorkerGroup::notify_all(const Worker::Event& event, Instant now, std::vector<Effect>& out) {
     for (int local_rank = 0; local_rank < size(); ++local_rank)
-        tell(local_rank, event, now, out);
+        notify(local_rank, event, now, out);
 }
 
 std::vector<int> WorkerGroup::living() const {
@@ -184,8 +185,8 @@ std::string describe(const WorkerGroup::Event& event) {
             [&](const WorkerGroup::Exited& e) {
                 return with_rank("exited", e.local_rank) + ": " + e.exit.describe();
             },
-            [](const WorkerGroup::RemainsCounted& e) {
-                return "remains counted: " + std::to_string(e.count);
+            [](const WorkerGroup::LeftoversCounted& e) {
+                return "leftovers counted: " + std::to_string(e.count);
             },
             [](const WorkerGroup::StopRequested& e) {
                 return "stop requested with " + signal_name(e.signal);
@@ -212,17 +213,17 @@ std::string describe(const WorkerGroup::Effect& effect) {
                 return with_rank("kill session", e.local_rank);
             },
             [](WorkerGroup::CancelSpawns) { return std::string{"cancel spawns"}; },
-            [](WorkerGroup::CountRemains) { return std::string{"count remains"}; },
-            [](const WorkerGroup::SignalRemains& e) {
-                return "signal remains " + signal_name(e.signal);
+            [](WorkerGroup::CountLeftovers) { return std::string{"count leftovers"}; },
+            [](const WorkerGroup::SignalLeftovers& e) {
+                return "signal leftovers " + signal_name(e.signal);
             },
-            [](WorkerGroup::KillRemains) { return std::string{"kill remains"}; },
+            [](WorkerGroup::KillLeftovers) { return std::string{"kill leftovers"}; },
             [](WorkerGroup::Started) { return std::string{"started"}; },
             [&](const WorkerGroup::Failed& e) { return with_rank("failed", e.local_rank); },
             [](WorkerGroup::Succeeded) { return std::string{"succeeded"}; },
             [](const WorkerGroup::FoundStuck& e) {
                 return "found stuck: " + std::to_string(e.local_ranks.size()) + " workers, " +
-                       std::to_string(e.remains) + " others";
+                       std::to_string(e.leftover_count) + " others";
             },
             [](WorkerGroup::Ended) { return std::string{"ended"}; },
         },

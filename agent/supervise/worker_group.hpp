@@ -19,10 +19,10 @@ namespace ddprun::agent {
 ///   running   --last Exited, all 0-->      succeeded   Succeeded
 ///   any       --StopRequested-->           stopping    each worker: SignalLeader or SignalSession
 ///   any       --KillRequested-->           stopping    each worker: KillSession
-///   stopping  --last leader gone-->        stopping    CountRemains, again and again
-///   stopping  --RemainsCounted > 0-->      stopping    SignalRemains, once
-///   stopping  --RemainsCounted 0-->        ended       Ended
-///   stopping  --grace over-->              stopping    KillSession, KillRemains
+///   stopping  --last leader gone-->        stopping    CountLeftovers, again and again
+///   stopping  --LeftoversCounted > 0-->    stopping    SignalLeftovers, once
+///   stopping  --LeftoversCounted 0-->      ended       Ended
+///   stopping  --grace over-->              stopping    KillSession, KillLeftovers
 ///   stopping  --still there after limits::kill_descendants_timeout-->  FoundStuck, once
 ///
 /// The group does not judge: whether a death is the round's first failure, and what follows from
@@ -39,8 +39,8 @@ public:
         int local_rank;
         WorkerExit exit;
     };
-    /// Answer to CountRemains, at once: living processes below this agent that are not leaders.
-    struct RemainsCounted {
+    /// Answer to CountLeftovers, at once: living processes below this agent that are not leaders.
+    struct LeftoversCounted {
         int count;
     };
     struct StopRequested {
@@ -49,8 +49,8 @@ public:
     };
     struct KillRequested {};
     struct DeadlinePassed {};
-    using Event =
-        std::variant<Spawned, Exited, RemainsCounted, StopRequested, KillRequested, DeadlinePassed>;
+    using Event = std::
+        variant<Spawned, Exited, LeftoversCounted, StopRequested, KillRequested, DeadlinePassed>;
 
     struct SignalLeader {
         int local_rank;
@@ -70,17 +70,17 @@ public:
     struct CancelSpawns {
         bool operator==(const CancelSpawns&) const = default;
     };
-    struct CountRemains {
-        bool operator==(const CountRemains&) const = default;
+    struct CountLeftovers {
+        bool operator==(const CountLeftovers&) const = default;
     };
-    /// The polite signal to everything that CountRemains would count: it outlived its leader.
-    struct SignalRemains {
+    /// The polite signal to everything that CountLeftovers would count: it outlived its leader.
+    struct SignalLeftovers {
         int signal;
-        bool operator==(const SignalRemains&) const = default;
+        bool operator==(const SignalLeftovers&) const = default;
     };
-    /// SIGKILL to everything that CountRemains would count.
-    struct KillRemains {
-        bool operator==(const KillRemains&) const = default;
+    /// SIGKILL to everything that CountLeftovers would count.
+    struct KillLeftovers {
+        bool operator==(const KillLeftovers&) const = default;
     };
     struct Started {
         bool operator==(const Started&) const = default;
@@ -95,7 +95,7 @@ public:
     /// SIGKILL has not helped: the processes hang inside the kernel.
     struct FoundStuck {
         std::vector<int> local_ranks;
-        int remains;
+        int leftover_count;
         bool operator==(const FoundStuck&) const = default;
     };
     struct Ended {
@@ -106,9 +106,9 @@ public:
         SignalSession,
         KillSession,
         CancelSpawns,
-        CountRemains,
-        SignalRemains,
-        KillRemains,
+        CountLeftovers,
+        SignalLeftovers,
+        KillLeftovers,
         Started,
         Failed,
         Succeeded,
@@ -128,8 +128,8 @@ public:
     const Worker& worker(int local_rank) const;
 
 private:
-    void tell(int local_rank, Worker::Event event, Instant now, std::vector<Effect>& out);
-    void tell_all(const Worker::Event& event, Instant now, std::vector<Effect>& out);
+    void notify(int local_rank, Worker::Event event, Instant now, std::vector<Effect>& out);
+    void notify_all(const Worker::Event& event, Instant now, std::vector<Effect>& out);
     void begin_stopping(Instant kill_at, std::vector<Effect>& out);
     void after_exit(int local_rank, Instant now, std::vector<Effect>& out);
     void count(Instant now, std::vector<Effect>& out);
@@ -148,9 +148,9 @@ private:
     Duration count_pause_{};
     /// When processes that survive SIGKILL are reported.
     std::optional<Instant> stuck_at_;
-    int remains_ = 0;
+    int leftover_count_ = 0;
     /// Processes left of the workers get this once, when their last leader is gone.
-    std::optional<int> signal_for_remains_;
+    std::optional<int> signal_for_leftovers_;
 };
 
 std::string describe(const WorkerGroup::Event& event);

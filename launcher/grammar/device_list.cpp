@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/grammar/device_list.hpp"
 
-#include "agent/plan/visible_devices.hpp"
+#include "agent/plan/topology.hpp"
 #include "launcher/grammar/number.hpp"
 #include "rendezvous/base/text.hpp"
 

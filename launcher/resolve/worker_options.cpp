@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/plan/visible_devices.hpp"
+#include "agent/plan/topology.hpp"
 #include "launcher/grammar/device_list.hpp"
 #include "launcher/grammar/number.hpp"
 #include "launcher/resolve/resolving.hpp"

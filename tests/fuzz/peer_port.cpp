@@ -5,7 +5,6 @@
 // between them: what was understood is written as it was read, a confirmed member gets no answer
 // any more, and lines of other nodes confirm none.
 #include "agent/supervise/neighbours.hpp"
-#include "agent/supervise/peer_message.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
@@ -69,11 +68,11 @@ public:
     /// wants a confirmation. "q": the agent probes. Everything else is the line of a caller or a
     /// neighbour.
     void hear(std::string_view line) {
-        const auto vouch = parse_peer_vouch(line);
+        const auto probe = parse_peer_probe(line);
         const auto said = parse_peer_answer(line);
-        check_echo(vouch, line);
+        check_echo(probe, line);
         check_echo(said, line);
-        if (vouch) return take(*vouch);
+        if (probe) return take(*probe);
         if (said) return neighbours_.on_answer(next_answered_++, *said);
         if (line.starts_with('+')) return pass(line.substr(1));
         if (line == "q") return ask();
@@ -82,15 +81,15 @@ public:
     }
 
 private:
-    void take(const PeerVouch& vouch) {
+    void take(const PeerProbe& probe) {
         const bool is_valid = now_.time_since_epoch() < std::chrono::seconds{30};
-        const auto answer = neighbours_.answer(vouch, is_valid, now_);
-        if (vouch.to != self) return require(!answer, "answered for another node");
+        const auto answer = neighbours_.answer(probe, is_valid, now_);
+        if (probe.to != self) return require(!answer, "answered for another node");
         require(answer && answer->round == current_round, "an answer names our round");
-        const bool is_vouched = answer->kind == PeerAnswer::Kind::vouched;
-        if (!is_vouched) return;
-        require(vouch.round == current_round && is_valid, "answered without a valid lease");
-        require(!confirmed_.contains(vouch.node), "answered a node that it has confirmed");
+        const bool is_accepted = answer->kind == PeerAnswer::Kind::accepted;
+        if (!is_accepted) return;
+        require(probe.round == current_round && is_valid, "answered without a valid lease");
+        require(!confirmed_.contains(probe.node), "answered a node that it has confirmed");
     }
 
     void asked_about(const Nonce& node, bool confirms) {
@@ -107,7 +106,7 @@ private:
 
     void ask() {
         for (const auto& ask : neighbours_.ask_all(now_))
-            require(ask.vouch.node == self && ask.vouch.round == current_round, "asks as another");
+            require(ask.probe.node == self && ask.probe.round == current_round, "asks as another");
         require(neighbours_.reached_count() <= 2, "reached more than there are");
     }
 

@@ -248,14 +248,14 @@ void Host::perform(Agent::Effect& effect) {
                         local_rank,
                         agent::WorkerExit{agent::WorkerExit::NotExecuted{ECANCELED, "trainer"}}});
             },
-            [&](agent::WorkerGroup::CountRemains) { agent_.post(Agent::RemainsCounted{0}); },
+            [&](agent::WorkerGroup::CountLeftovers) { agent_.post(Agent::LeftoversCounted{0}); },
             [&](const agent::Neighbours::Ask& e) { ask_peer(e); },
             [&](const Agent::AnswerPeer& e) { answer_peer(e); },
             [&](const Agent::SetFence& e) { set_fence(e.ends_at); },
             // Leaders have no children; and the rest is not worth a line.
             [](const agent::WorkerGroup::SignalSession&) {},
-            [](const agent::WorkerGroup::SignalRemains&) {},
-            [](agent::WorkerGroup::KillRemains) {},
+            [](const agent::WorkerGroup::SignalLeftovers&) {},
+            [](agent::WorkerGroup::KillLeftovers) {},
             [](const Agent::CleanUpRound&) {},
             [](const Agent::NoteWaiting&) {},
             [](const Agent::NoteStale&) {},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages between hosts: the real lines on simulated links.
-#include "agent/supervise/peer_message.hpp"
+#include "agent/supervise/neighbours.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "tests/sim/cluster.hpp"
 #include "tests/sim/host.hpp"
@@ -31,7 +31,7 @@ void Host::ask_peer(const agent::Neighbours::Ask& ask) {
              },
              [this, id = ask.id] { end_ask(id, std::nullopt); }});
         other->accept_peer(link);
-        link->send(Link::client, agent::encode(ask.vouch));
+        link->send(Link::client, agent::encode(ask.probe));
     }
     const bool is_refused = is_answered && !other->is_alive();
     later(is_refused ? 1ms : limits::peer_answer_timeout, [this, id = ask.id] {
@@ -52,8 +52,8 @@ void Host::accept_peer(const std::shared_ptr<Link>& link) {
     link->attach(
         Link::server,
         {[this, caller](const std::string& bytes) {
-             const auto vouch = agent::parse_peer_vouch(line_of(bytes));
-             if (vouch) agent_.post(Agent::PeerAsked{caller, *vouch});
+             const auto probe = agent::parse_peer_probe(line_of(bytes));
+             if (probe) agent_.post(Agent::PeerAsked{caller, *probe});
          },
          [this, caller] { peer_callers_.erase(caller); }});
 }

@@ -4,7 +4,7 @@
 #include <string>
 
 /// Keys that the launcher's agents write into a round's store for the SDK. They use their own list
-/// of the same names (agent/plan/store_names.hpp); a unit test compares the two.
+/// of the same names (agent/plan/death_note.hpp); a unit test compares the two.
 namespace ddprun::store_names {
 
 /// The prefix of all SDK keys of one round: a launcher may keep one store for several rounds.

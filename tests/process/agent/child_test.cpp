@@ -2,7 +2,6 @@
 #include "agent/process/child.hpp"
 
 #include "agent/process/descendants.hpp"
-#include "agent/process/orphan_reaper.hpp"
 #include "agent/process/spawner.hpp"
 #include "tests/process/support/left_behind.hpp"
 #include "tests/process/support/pipe.hpp"
@@ -54,8 +53,8 @@ bool run_until(boost::asio::io_context& io, Fact fact) {
     // Outcomes come from another thread: an idle loop still waits.
     const auto work = boost::asio::make_work_guard(io);
     io.restart();
-    const auto give_up_at = std::chrono::steady_clock::now() + patience;
-    while (!fact() && std::chrono::steady_clock::now() < give_up_at)
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    while (!fact() && std::chrono::steady_clock::now() < deadline)
         io.run_one_for(std::chrono::milliseconds{100});
     return fact();
 }
@@ -111,7 +110,7 @@ TEST_CASE("a child reports the signal it died of") {
     }
 }
 
-TEST_CASE("a child that ended before anybody looked is reported all the same") {
+TEST_CASE("a child that ended before it was watched is reported all the same") {
     boost::asio::io_context io;
     const auto pid = start(spec_for(stub("exit_with"), {"3"}));
     REQUIRE(is_gone(pid));
@@ -141,7 +140,7 @@ TEST_CASE("a child may be moved while it is waited for") {
 }
 
 TEST_CASE("a wake-up that was meant for another descriptor does not stop the loop") {
-    // Asio 1.81 hands what a closed descriptor's place still has to tell to whom gets the place.
+    // Asio 1.81 delivers the pending event of a closed descriptor to the one that takes its place.
     boost::asio::io_context io;
     std::array<Pipe, 2> pipes;
     std::vector<boost::asio::posix::stream_descriptor> ready;
@@ -226,7 +225,7 @@ TEST_CASE("a session's processes below another session go with it") {
     CHECK(run_until(io, [&] { return child->has_exited(); }));
 }
 
-TEST_CASE("orphans are reaped, watched children are left to who watches them") {
+TEST_CASE("orphans are reaped, watched children are left to their watcher") {
     boost::asio::io_context io;
     pid_t parent = 0;
     const auto orphan = number_printed_by(spec_for(stub("fork_and_leave")), parent);

@@ -60,18 +60,18 @@ TEST_CASE("a deep chain and a wide fan are killed whole") {
     CHECK(list_descendants().empty());
 }
 
-TEST_CASE("strangers, and what is below them, are left alone") {
-    Running stranger("/bin/sh", {"-c", "sleep 1000 & echo child $!; wait"});
-    const int child_of_stranger = stranger.wait_for_number("child ");
+TEST_CASE("pre-existing children, and what is below them, are left alone") {
+    Running preexisting("/bin/sh", {"-c", "sleep 1000 & echo child $!; wait"});
+    const int child_of_preexisting = preexisting.wait_for_number("child ");
     Running ours(stub("ignore_term"));
     ours.wait_for_line("ready");
-    const std::array excluded{stranger.pid()};
+    const std::array excluded{preexisting.pid()};
 
     CHECK(kill_descendants(patience, excluded).empty());
 
     CHECK_FALSE(is_alive(ours.pid()));
-    CHECK(is_alive(stranger.pid()));
-    CHECK(is_alive(child_of_stranger));
+    CHECK(is_alive(preexisting.pid()));
+    CHECK(is_alive(child_of_preexisting));
     CHECK(kill_descendants(patience).empty());
 }
 

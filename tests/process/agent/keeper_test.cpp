@@ -167,7 +167,7 @@ TEST_CASE("a SIGKILLed keeper takes its node with it") {
     CHECK(no_descendants_left());
 }
 
-TEST_CASE("error files that nobody is left to read are gone with their node") {
+TEST_CASE("error files that no process is left to read are gone with their node") {
     for (const bool is_keeper_killed : {false, true}) {
         const TempDir dir;
         const auto first = dir.write("round-0.json", "{}");
@@ -203,7 +203,7 @@ TEST_CASE("a second SIGINT leaves an agent alone that answers") {
     node.keeper.wait_for_line("signal SIGINT");
     node.keeper.signal(SIGINT);
     node.keeper.wait_for_line("signal SIGINT");
-    // Longer than the keeper's patience with a silent one.
+    // Longer than the keeper's timeout for a silent agent.
     interrupt_twice(deaf.keeper);
     CHECK(deaf.keeper.wait_for_code() == 1);
 
@@ -235,10 +235,10 @@ TEST_CASE("children that a shell had before it became ddprun are left alone") {
     Running node(
         "/bin/sh",
         {"-c",
-         "sleep 1000 & echo stranger $!; exec \"$0\" --exit 0 -- \"$1\"",
+         "sleep 1000 & echo preexisting $!; exec \"$0\" --exit 0 -- \"$1\"",
          stub("kept_node"),
          stub("ignore_term")});
-    const int stranger = node.wait_for_number("stranger ");
+    const int preexisting = node.wait_for_number("preexisting ");
     const int worker = node.wait_for_number("worker ");
     node.wait_for_line("ready");
 
@@ -246,7 +246,7 @@ TEST_CASE("children that a shell had before it became ddprun are left alone") {
 
     CHECK(node.wait_for_code() == 0);
     CHECK_FALSE(is_alive(worker));
-    CHECK(is_alive(stranger));
+    CHECK(is_alive(preexisting));
     CHECK(kill_descendants(patience).empty());
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/output/console.hpp"
 #include "agent/output/stream_relay.hpp"
+#include "agent/output/stream_sink.hpp"
 #include "agent/output/writer.hpp"
 #include "agent/process/descendants.hpp"
 #include "agent/process/spawn.hpp"
@@ -92,13 +92,13 @@ std::shared_ptr<StreamSink> to_stderr(Writer& writer) {
 class Screen {
 public:
     Writer& writer() { return writer_; }
-    std::shared_ptr<StreamSink> lines_of(const char* prefix, Duration patience) {
+    std::shared_ptr<StreamSink> lines_of(const char* prefix, Duration line_timeout) {
         return std::make_shared<StreamSink>(
             writer_.queue(),
             writer_.console(),
             StreamSink::Targets{STDERR_FILENO, nullptr, nullptr, {}},
             LinePrefix{prefix, {}},
-            patience);
+            line_timeout);
     }
     /// Until it is somewhere behind what was waited for before.
     void wait_for(const std::string& text) {
@@ -148,12 +148,12 @@ bool has_ended(pid_t pid) {
 
 template <class Fact>
 bool run_until(boost::asio::io_context& io, Fact fact) {
-    const auto give_up_at = std::chrono::steady_clock::now() + patience;
+    const auto deadline = std::chrono::steady_clock::now() + patience;
     // The facts of these tests are not the loop's: it waits, and looks again soon.
     const auto work = boost::asio::make_work_guard(io);
     io.restart();
     bool holds = false;
-    while (!(holds = fact()) && std::chrono::steady_clock::now() < give_up_at)
+    while (!(holds = fact()) && std::chrono::steady_clock::now() < deadline)
         io.run_one_for(std::chrono::milliseconds{5});
     return holds;
 }
@@ -199,7 +199,7 @@ TEST_CASE("a worker's stderr ends at its exit although a grandchild holds the pi
     CHECK(captured.text() == tail);
 }
 
-TEST_CASE("output nobody reads stops the worker, not the agent, and is complete in the end") {
+TEST_CASE("output that is not read stops the worker, not the agent, and is complete in the end") {
     CapturedStderr captured;
     boost::asio::io_context io;
     std::optional<StreamRelay> relay;
@@ -259,7 +259,7 @@ TEST_CASE("a line that pauses is not torn, however many others write meanwhile")
     CHECK(screen.text() == "b: whole\nours\na: begun, ended\na: not ended\n");
 }
 
-TEST_CASE("an unfinished line that is shown and that nobody writes into goes on where it was") {
+TEST_CASE("an unfinished line that is shown and that stays as it is goes on where it was") {
     Screen screen;
     const auto a = screen.lines_of("a: ", limits::prompt_timeout);
 
@@ -273,7 +273,7 @@ TEST_CASE("an unfinished line that is shown and that nobody writes into goes on 
     CHECK(screen.text() == "a: number? 7\n");
 }
 
-TEST_CASE("an unfinished line that is shown and that somebody ended is written again, whole") {
+TEST_CASE("an unfinished line that is shown and that other output ended is written again, whole") {
     Screen screen;
     const auto a = screen.lines_of("a: ", limits::prompt_timeout);
     const auto b = screen.lines_of("b: ", limits::prompt_timeout);

@@ -24,20 +24,20 @@ namespace {
 using agent::Neighbours;
 using agent::PeerAnswer;
 using agent::PeerCalls;
-using agent::PeerVouch;
+using agent::PeerProbe;
 
 const Nonce self = *Nonce::parse("00000000000000000000000000000001");
 const Nonce other = *Nonce::parse("00000000000000000000000000000002");
-const PeerVouch vouch{self, other, 7};
-const PeerAnswer vouched{PeerAnswer::Kind::vouched, 7};
+const PeerProbe probe{self, other, 7};
+const PeerAnswer accepted{PeerAnswer::Kind::accepted, 7};
 
-/// One agent's peer_port; it answers `answer` to everybody.
+/// One agent's peer_port; it answers `answer` to each caller.
 struct Port {
     explicit Port(Duration answer_timeout = limits::peer_answer_timeout)
         : calls(std::make_unique<PeerCalls>(
               io,
               PeerCalls::Hooks{
-                  [this](int caller, PeerVouch one) {
+                  [this](int caller, PeerProbe one) {
                       asked.push_back(one);
                       if (!is_silent) calls->answer(caller, answer);
                   },
@@ -74,9 +74,9 @@ struct Port {
     }
 
     boost::asio::io_context io;
-    std::optional<PeerAnswer> answer = vouched;
+    std::optional<PeerAnswer> answer = accepted;
     bool is_silent = false;
-    std::vector<PeerVouch> asked;
+    std::vector<PeerProbe> asked;
     std::map<int, std::optional<PeerAnswer>> answered;
     std::unique_ptr<PeerCalls> calls;
     std::shared_ptr<server::Listener> listener;
@@ -95,18 +95,18 @@ std::vector<std::unique_ptr<RawClient>> mute_callers(const Port& port) {
 
 TEST_CASE("a question and its answer travel between two agents") {
     Port port(patience);
-    port.calls->ask({3, {"127.0.0.1", port.number}, vouch});
+    port.calls->ask({3, {"127.0.0.1", port.number}, probe});
     REQUIRE(port.until([&] { return !port.answered.empty(); }));
-    CHECK(port.asked == std::vector{vouch});
-    CHECK(port.answered.at(3) == vouched);
+    CHECK(port.asked == std::vector{probe});
+    CHECK(port.answered.at(3) == accepted);
 }
 
-TEST_CASE("who has nothing to say closes, and who is not there does not answer") {
+TEST_CASE("a peer without an answer closes, and a port without a listener does not answer") {
     Port port;
     port.answer.reset();
-    port.calls->ask({1, {"127.0.0.1", port.number}, vouch});
-    port.calls->ask({2, {"127.0.0.1", static_cast<std::uint16_t>(free_port())}, vouch});
-    port.calls->ask({3, {"no address", 1}, vouch});
+    port.calls->ask({1, {"127.0.0.1", port.number}, probe});
+    port.calls->ask({2, {"127.0.0.1", static_cast<std::uint16_t>(free_port())}, probe});
+    port.calls->ask({3, {"no address", 1}, probe});
     REQUIRE(port.until([&] { return port.answered.size() == 3; }));
     for (const auto& [ask, answer] : port.answered)
         CHECK_FALSE(answer);
@@ -115,17 +115,17 @@ TEST_CASE("who has nothing to say closes, and who is not there does not answer")
 TEST_CASE("an agent that is stopped is not waited for") {
     Port port;
     port.is_silent = true;
-    port.calls->ask({1, {"127.0.0.1", port.number}, vouch});
+    port.calls->ask({1, {"127.0.0.1", port.number}, probe});
     REQUIRE(port.until([&] { return !port.answered.empty(); }));
     CHECK_FALSE(port.answered.at(1));
-    // Its answer comes late: there is nobody any more.
-    port.calls->answer(1, vouched);
-    port.calls->answer(99, vouched);
+    // Its answer comes late: the caller is gone.
+    port.calls->answer(1, accepted);
+    port.calls->answer(99, accepted);
 }
 
 TEST_CASE("garbage on a peer_port is closed without a word, and a question is still answered") {
     Port port(patience);
-    const auto question = agent::encode(vouch);
+    const auto question = agent::encode(probe);
     for (const auto& garbage :
          {std::string{"GET / HTTP/1.1\r\n\r\n"},
           std::string{"\n"},
@@ -136,14 +136,14 @@ TEST_CASE("garbage on a peer_port is closed without a word, and a question is st
         CHECK(port.said_to(garbage) == "");
     }
     CHECK(port.asked.empty());
-    CHECK(port.said_to(question) == "vouched 7\n");
+    CHECK(port.said_to(question) == agent::encode(accepted));
 }
 
-TEST_CASE("many callers that say nothing keep nobody out") {
+TEST_CASE("many callers that say nothing keep no other caller out") {
     // None of them is closed because its time is over.
     Port port(patience);
     const auto mute = mute_callers(port);
-    CHECK(port.said_to(agent::encode(vouch)) == "vouched 7\n");
+    CHECK(port.said_to(agent::encode(probe)) == agent::encode(accepted));
 }
 
 TEST_CASE("callers that say nothing are closed in time") {

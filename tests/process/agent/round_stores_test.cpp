@@ -29,7 +29,7 @@ TEST_CASE("of a crowded range the two ports that are left are found") {
         std::vector<net::Tcp::acceptor> taken;
         for (int i = 0; i < count; ++i) {
             if (i == left || i == left + 1) continue;
-            // Those that fail are somebody else's.
+            // Those that fail belong to other programs.
             if (auto acceptor = listen(first + i)) taken.push_back(std::move(*acceptor));
         }
         const auto found = listen_in_range(

@@ -120,7 +120,7 @@ TEST_CASE("a worker runs on the CPUs it is bound to, and only it") {
 
     CAPTURE(text);
     CHECK(contains(text, "cpus " + std::to_string(before.back()) + "\n"));
-    // Containers may refuse to tell or to set the policy: -1 or 0 then.
+    // Containers may refuse to read or to set the policy: -1 or 0 then.
     constexpr int preferred = 1;
     const auto policy = std::stoi(text.substr(text.find("policy ") + 7));
     CHECK((policy == preferred || policy <= 0));

@@ -10,8 +10,8 @@
 //   --error-files STEM notes STEM0.json to STEM2.json as the error files of its workers
 //   --orderly          on SIGTERM kills the worker before it exits
 // Prints "keeper PID", "agent PID", "worker PID" and "signal NAME" for each signal it is told.
-#include "agent/keeper.hpp"
-#include "agent/keeper_link.hpp"
+#include "agent/keeper/keeper.hpp"
+#include "agent/keeper/keeper_link.hpp"
 #include "agent/process/descendants.hpp"
 #include "agent/process/spawn.hpp"
 #include "rendezvous/base/clock.hpp"

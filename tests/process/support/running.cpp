@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/process/support/running.hpp"
 
-#include "agent/process/find_program.hpp"
 #include "agent/process/spawn.hpp"
+#include "rendezvous/base/text.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -50,6 +50,15 @@ int open_terminal(std::string& slave) {
         throw std::runtime_error("no pseudo-terminal");
     slave = name.data();
     return master;
+}
+
+std::string program_named(const std::string& name) {
+    if (name.find('/') != std::string::npos) return name;
+    const char* const path = std::getenv("PATH");
+    for (const auto folder : split(path != nullptr ? path : "", ':'))
+        if (auto file = std::string{folder} + '/' + name; ::access(file.c_str(), X_OK) == 0)
+            return file;
+    throw std::runtime_error("no program " + name + " on PATH");
 }
 
 /// What runs instead of the program when it needs a namespace or a terminal of its own.
@@ -125,10 +134,7 @@ void Running::start(std::string program, const Options& options) {
     for (const auto& stream : streams_)
         if (stream.descriptor >= 0) ::fcntl(stream.descriptor, F_SETFL, O_NONBLOCK);
 
-    const char* const path = std::getenv("PATH");
-    const auto found = agent::find_program(command[0], path != nullptr ? path : "");
-    if (!found) throw std::runtime_error(found.error().describe());
-    spec.program = *found;
+    spec.program = program_named(command[0]);
     spec.arguments = std::move(command);
     spec.environment = environment_for(options);
     for (const int signal : options.ignored_signals)

@@ -121,7 +121,7 @@ TEST_CASE("core-complex: the caches with most CPUs left for us come first") {
         Lines{"80-87,272-279 memory 3", "88-91 memory 3"});
 }
 
-TEST_CASE("core-complex: a machine that does not tell its caches has one for each node") {
+TEST_CASE("core-complex: a machine that does not report its caches has one for each node") {
     auto silent = machine(virtual_machine);
     for (auto& cpu : silent.cpus)
         cpu.cache.reset();
@@ -176,7 +176,7 @@ TEST_CASE("a machine of one NUMA node needs no word about its GPUs") {
     CHECK(plan.placed_by == "the GPU of the local rank");
 }
 
-TEST_CASE("GPUs nobody knows the place of: spread, and said") {
+TEST_CASE("GPUs whose place is not known: spread, and said") {
     auto silent = machine(two_sockets_eight_gpus);
     for (auto& gpu : silent.gpus)
         gpu.node.reset();
@@ -186,7 +186,7 @@ TEST_CASE("GPUs nobody knows the place of: spread, and said") {
     CHECK(workers(plan) == Lines{"0-55,112-167 memory 0", "56-111,168-223 memory 1"});
     CHECK(
         plan.problems ==
-        Lines{"the machine does not tell the NUMA nodes of its GPUs: workers are spread evenly"});
+        Lines{"the machine does not report the NUMA nodes of its GPUs: workers are spread evenly"});
     CHECK(plan_binding(BindingMode::node, silent, std::nullopt, 2).problems.size() == 1);
 }
 
@@ -230,9 +230,9 @@ TEST_CASE("exclusive: fewer cores than workers share the whole node, and it is s
                                "cores than GPUs or workers"});
 }
 
-TEST_CASE("a machine that tells nothing binds nobody and says so") {
+TEST_CASE("a machine that reports nothing binds no worker and says so") {
     const auto plan = plan_binding(BindingMode::node, Topology{}, std::vector<Gpu>{}, 2);
 
     CHECK(workers(plan) == Lines{"anywhere", "anywhere"});
-    CHECK(plan.problems == Lines{"the machine does not tell its CPUs: no worker is bound"});
+    CHECK(plan.problems == Lines{"the machine does not report its CPUs: no worker is bound"});
 }

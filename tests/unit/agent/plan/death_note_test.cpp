@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/plan/death_note.hpp"
 
-#include "agent/plan/store_names.hpp"
 #include "rendezvous/base/limits.hpp"
 
 #include <doctest/doctest.h>

@@ -90,7 +90,7 @@ TEST_CASE("what a person set for NCCL and signals stays") {
     CHECK(has("TORCHELASTIC_SIGNALS_TO_HANDLE=SIGUSR2"));
 }
 
-TEST_CASE("without the shared store the workers are told to make their own") {
+TEST_CASE("without the shared store the environment has the workers make their own") {
     auto plan = a_plan();
     plan.shares_store = false;
     const auto environment = worker_environment(a_spec(), plan, 0);

@@ -48,8 +48,8 @@ struct Circle : Story {
         is(A::WorkerSpawned{1, 101});
         return *this;
     }
-    Circle& running_among_friends() { return running_with(PeerAnswer{Kind::elsewhere, -1}); }
-    /// Nobody hears it but its neighbours, who answer this each time.
+    Circle& running_with_neighbours() { return running_with(PeerAnswer{Kind::elsewhere, -1}); }
+    /// Only its neighbours hear it; they answer this each time.
     void is_cut_off(Duration length, const std::optional<PeerAnswer>& answer) {
         const auto end = clock + length;
         while (agent.next_deadline() && *agent.next_deadline() <= end) {
@@ -83,7 +83,7 @@ TEST_CASE("started says how many neighbours can be reached, and waits until that
     const auto asks = story.asked_for<Neighbours::Ask>();
     REQUIRE(asks.size() == 2);
     CHECK(asks[0].to == Endpoint{"10.0.0.11", 20'011});
-    CHECK(asks[0].vouch == PeerVouch{b, story.agent.node().nonce, 0});
+    CHECK(asks[0].probe == PeerProbe{b, story.agent.node().nonce, 0});
     story.is(A::WorkerSpawned{0, 100});
     story.is(A::WorkerSpawned{1, 101});
     story.is(A::PeerAnswered{asks[0].id, PeerAnswer{Kind::elsewhere, -1}});
@@ -109,7 +109,7 @@ TEST_CASE("the keeper knows the earlier fence before the server hears of the nei
     CHECK(asked[1] == Agent::Effect{A::Send{story.link, ctl::Started{0, 2}}});
 }
 
-TEST_CASE("workers that are done before the neighbours have answered are told of in order") {
+TEST_CASE("workers that are done before the neighbours have answered are reported in order") {
     Circle story;
     story.joined().hears(with_neighbours());
     story.is(A::WorkerSpawned{0, 100});
@@ -122,7 +122,7 @@ TEST_CASE("workers that are done before the neighbours have answered are told of
     CHECK(asked[1] == Agent::Effect{A::Send{story.link, ctl::Succeeded{0}}});
 }
 
-TEST_CASE("a node that hosts the server reaches nobody: both stop together") {
+TEST_CASE("a node that hosts the server reaches no other node: both stop together") {
     Circle story;
     story.is(A::HostingStarted{});
     story.joined().hears(with_neighbours());
@@ -132,21 +132,21 @@ TEST_CASE("a node that hosts the server reaches nobody: both stop together") {
     CHECK(story.said<ctl::Started>() == std::vector{ctl::Started{0, 0}});
 }
 
-TEST_CASE("nobody hears a node: its fence falls four seconds after its last answered heartbeat") {
+TEST_CASE("a node is cut off: it fences itself four seconds after its last answered heartbeat") {
     Circle story;
-    story.running_among_friends();
+    story.running_with_neighbours();
     story.is_cut_off(40s, std::nullopt);
     REQUIRE(story.stopped_at.size() == 1);
     CHECK(story.stopped_at.begin()->first == Instant{} + limits::fence_after_silence);
     CHECK(
         story.stopped_at.begin()->second ==
-        "no answer from the rendezvous server for 4 s, and no neighbour vouches for this node");
+        "no answer from the rendezvous server for 4 s, and no neighbour answers for this node");
 }
 
-TEST_CASE("disowned neighbours vouch for nobody, and change nothing else") {
+TEST_CASE("refused probes do not extend the fence, and change nothing else") {
     Circle story;
-    story.running_among_friends();
-    story.is_cut_off(40s, PeerAnswer{Kind::disowned, 0});
+    story.running_with_neighbours();
+    story.is_cut_off(40s, PeerAnswer{Kind::refused, 0});
     REQUIRE(story.stopped_at.size() == 1);
     CHECK(story.stopped_at.begin()->first == Instant{} + limits::fence_after_silence);
 }
@@ -154,50 +154,50 @@ TEST_CASE("disowned neighbours vouch for nobody, and change nothing else") {
 TEST_CASE("with fewer than two neighbours in reach the fence is a share of the lease") {
     Circle story;
     story.running_with(std::nullopt);
-    story.is_cut_off(40s, PeerAnswer{Kind::vouched, 0});
+    story.is_cut_off(40s, PeerAnswer{Kind::accepted, 0});
     REQUIRE(story.stopped_at.size() == 1);
     CHECK(story.stopped_at.begin()->first == Instant{} + 24s);
 }
 
-TEST_CASE("neighbours that vouch keep the workers, but not beyond their share of the lease") {
+TEST_CASE("accepted probes keep the workers, but not beyond their share of the lease") {
     Circle story;
-    story.running_among_friends();
+    story.running_with_neighbours();
     story.asked();
     story.pass(1'999ms);
     CHECK(story.asked_for<Neighbours::Ask>().empty());
     story.pass(1ms);
     CHECK(story.asked_for<Neighbours::Ask>().size() == 2);
-    story.is_answered(PeerAnswer{Kind::vouched, 0});
+    story.is_answered(PeerAnswer{Kind::accepted, 0});
     CHECK(
         story.asked_for<A::SetFence>().back() ==
         A::SetFence{Instant{} + 2s + limits::fence_after_silence});
     story.asked();
 
-    story.is_cut_off(21'999ms, PeerAnswer{Kind::vouched, 0});
+    story.is_cut_off(21'999ms, PeerAnswer{Kind::accepted, 0});
     CHECK(story.stopped_at.empty());
     CHECK(story.has_workers());
-    story.is_cut_off(40s, PeerAnswer{Kind::vouched, 0});
+    story.is_cut_off(40s, PeerAnswer{Kind::accepted, 0});
     REQUIRE(story.stopped_at.size() == 1);
     CHECK(story.stopped_at.begin()->first == Instant{} + 24s);
     CHECK(story.stopped_at.begin()->second == "no answer from the rendezvous server for 24 s");
 }
 
-TEST_CASE("a vouch counts from when it was sent, not from when it was answered") {
+TEST_CASE("a probe counts from when it was sent, not from when it was answered") {
     Circle story;
-    story.running_among_friends();
+    story.running_with_neighbours();
     story.asked();
     story.pass(2s);
     const auto asks = story.asked_for<Neighbours::Ask>();
     story.pass(900ms);
-    story.is(A::PeerAnswered{asks[0].id, PeerAnswer{Kind::vouched, 0}});
+    story.is(A::PeerAnswered{asks[0].id, PeerAnswer{Kind::accepted, 0}});
     CHECK(
         story.asked_for<A::SetFence>().back() ==
         A::SetFence{Instant{} + 2s + limits::fence_after_silence});
 }
 
-TEST_CASE("a server that answers needs no vouch, and the fence follows its answers") {
+TEST_CASE("while the server answers no probe is needed, and the fence follows its answers") {
     Circle story;
-    story.running_among_friends();
+    story.running_with_neighbours();
     story.asked();
     for (std::uint64_t seq = 1; seq <= 10; ++seq) {
         story.pass(1s);
@@ -209,50 +209,50 @@ TEST_CASE("a server that answers needs no vouch, and the fence follows its answe
         A::SetFence{Instant{} + 10s + limits::fence_after_silence});
 }
 
-TEST_CASE("after its fence a node asks for no vouch: the server must not wait for it") {
+TEST_CASE("after its fence a node sends no probe: the server must not wait for it") {
     Circle story;
-    story.running_among_friends();
+    story.running_with_neighbours();
     story.is_cut_off(4s, std::nullopt);
     REQUIRE(story.stopped_at.size() == 1);
     story.all_exit(by_sigkill);
-    story.nothing_remains();
+    story.has_no_leftovers();
     story.pass(10s);
     CHECK(story.asked_for<Neighbours::Ask>().empty());
 }
 
 TEST_CASE("a neighbour in a later round ends the workers at once") {
     Circle story;
-    story.running_among_friends();
+    story.running_with_neighbours();
     story.pass(2s);
     story.asked();
-    story.is(A::PeerAnswered{3, PeerAnswer{Kind::disowned, 1}});
+    story.is(A::PeerAnswered{3, PeerAnswer{Kind::refused, 1}});
     REQUIRE(story.asked_for<A::NoteStopping>().size() == 1);
     CHECK(story.asked_for<A::NoteStopping>()[0].reason == "a neighbour is in a later round");
     CHECK(story.asked_for<G::KillSession>().size() == 2);
 }
 
-TEST_CASE("a node vouches for others as long as it is counted in itself") {
+TEST_CASE("a node accepts probes as long as it is counted in itself") {
     Circle story;
-    story.running_among_friends();
+    story.running_with_neighbours();
     story.asked();
-    const PeerVouch vouch{story.agent.node().nonce, b, 0};
-    story.is(A::PeerAsked{1, vouch});
+    const PeerProbe probe{story.agent.node().nonce, b, 0};
+    story.is(A::PeerAsked{1, probe});
     story.is_after(1s, A::PeerAsked{2, {c, b, 0}});
-    story.is_after(2'999ms, A::PeerAsked{3, vouch});
-    story.is_after(1ms, A::PeerAsked{4, vouch});
+    story.is_after(2'999ms, A::PeerAsked{3, probe});
+    story.is_after(1ms, A::PeerAsked{4, probe});
     CHECK(
         story.asked_for<A::AnswerPeer>() == std::vector{
-                                                A::AnswerPeer{1, PeerAnswer{Kind::vouched, 0}},
+                                                A::AnswerPeer{1, PeerAnswer{Kind::accepted, 0}},
                                                 A::AnswerPeer{2, std::nullopt},
-                                                A::AnswerPeer{3, PeerAnswer{Kind::vouched, 0}},
+                                                A::AnswerPeer{3, PeerAnswer{Kind::accepted, 0}},
                                                 A::AnswerPeer{4, PeerAnswer{Kind::elsewhere, 0}}});
 }
 
-TEST_CASE("the server asks about a silent member: a vouch is told of, silence is a promise") {
+TEST_CASE("the server asks about a silent member: a probe is reported, silence is a promise") {
     Circle story;
-    story.running_among_friends();
-    const PeerVouch vouch{story.agent.node().nonce, b, 0};
-    story.is(A::PeerAsked{1, vouch});
+    story.running_with_neighbours();
+    const PeerProbe probe{story.agent.node().nonce, b, 0};
+    story.is(A::PeerAsked{1, probe});
     story.asked();
     story.pass(500ms);
     story.hears(ctl::Ask{b, 0, true});
@@ -264,18 +264,18 @@ TEST_CASE("the server asks about a silent member: a vouch is told of, silence is
                                                  ctl::NeighbourHeard{c, 0, std::nullopt, true}});
     story.asked();
     story.is(A::PeerAsked{2, {story.agent.node().nonce, c, 0}});
-    CHECK(story.asked() == Effects{A::AnswerPeer{2, PeerAnswer{Kind::disowned, 0}}});
+    CHECK(story.asked() == Effects{A::AnswerPeer{2, PeerAnswer{Kind::refused, 0}}});
 }
 
-TEST_CASE("a resume tells again how many are in reach: the server may be another one") {
+TEST_CASE("a resume reports again how many are in reach: the server may be another one") {
     Circle story;
-    story.running_among_friends();
+    story.running_with_neighbours();
     story.asked();
     story.loses_server();
     story.gets_through();
     REQUIRE(story.said<ctl::Resume>().size() == 1);
     CHECK(story.said<ctl::Resume>()[0].reached == 2);
-    // What it was not told it does not judge by.
+    // What was not reported to it does not count.
     Circle other;
     other.joined().hears(with_neighbours());
     other.is_answered(PeerAnswer{Kind::elsewhere, -1});
@@ -286,13 +286,13 @@ TEST_CASE("a resume tells again how many are in reach: the server may be another
     CHECK(other.said<ctl::Resume>()[0].reached == 0);
 }
 
-TEST_CASE("a node that nobody hears for a moment comes back to the ddprun that hosts") {
+TEST_CASE("a node that is cut off for a moment comes back to the ddprun that hosts") {
     Circle story{true};
-    story.running_among_friends();
+    story.running_with_neighbours();
     story.is_cut_off(4s, std::nullopt);
     REQUIRE(story.stopped_at.size() == 1);
     story.all_exit(by_sigkill);
-    story.nothing_remains();
+    story.has_no_leftovers();
     // Its own silence is no sign that the host is gone.
     REQUIRE(story.agent.phase() == Phase::joining);
     story.is(A::StoreOpened{second_store});
@@ -302,12 +302,12 @@ TEST_CASE("a node that nobody hears for a moment comes back to the ddprun that h
     CHECK(story.said<ctl::Resume>()[0].state == ctl::NodeState::ready);
 }
 
-TEST_CASE("a node that nobody hears for the share of the lease gives up a ddprun that hosts: 81") {
+TEST_CASE("a node that is cut off for the share of the lease abandons a ddprun that hosts: 81") {
     Circle story{true};
-    story.running_among_friends();
+    story.running_with_neighbours();
     story.is_cut_off(4s, std::nullopt);
     story.all_exit(by_sigkill);
-    story.nothing_remains();
+    story.has_no_leftovers();
     story.is(A::StoreOpened{second_store});
     story.is_turned_away(A::Trouble::no_answer, 60s);
     CHECK(story.report().exit_code == 81);

@@ -94,8 +94,8 @@ TEST_CASE("a healthy job of one node: joined, started, succeeded, result, end") 
     story.hears(ctl::JobResult{ctl::Outcome::succeeded, std::nullopt, 0});
     CHECK(
         story.asked() ==
-        Effects{G::SignalSession{0, SIGTERM}, G::SignalSession{1, SIGTERM}, G::CountRemains{}});
-    story.nothing_remains();
+        Effects{G::SignalSession{0, SIGTERM}, G::SignalSession{1, SIGTERM}, G::CountLeftovers{}});
+    story.has_no_leftovers();
     CHECK(story.report().exit_code == 0);
     CHECK(story.report().outcome == ctl::Outcome::succeeded);
     const Effects end{
@@ -104,7 +104,7 @@ TEST_CASE("a healthy job of one node: joined, started, succeeded, result, end") 
     CHECK_FALSE(story.agent.next_deadline());
 }
 
-TEST_CASE("a worker's death stops the others at once and is told with its age and its words") {
+TEST_CASE("a worker's death stops the others at once and is reported with its age and its text") {
     Story story;
     story.running();
 
@@ -132,11 +132,11 @@ TEST_CASE("a failed round ends with ready, a fresh store, and then the next roun
     story.asked();
 
     story.is(A::WorkerExited{0, by_sigterm});
-    story.nothing_remains();
+    story.has_no_leftovers();
     CHECK(
         story.asked() == Effects{
                              G::SignalSession{0, SIGTERM},
-                             G::CountRemains{},
+                             G::CountLeftovers{},
                              A::CleanUpRound{0},
                              A::Send{1, ctl::Ready{0, second_store, 2}}});
     CHECK(story.agent.phase() == Phase::joining);
@@ -154,7 +154,7 @@ TEST_CASE("ready waits for the store and for the failure's words") {
     story.running();
     story.is(A::WorkerExited{1, crash});
     story.is(A::WorkerExited{0, by_sigterm});
-    story.nothing_remains();
+    story.has_no_leftovers();
     CHECK(story.said<ctl::Ready>().empty());
 
     story.is(A::StoreOpened{second_store});
@@ -172,7 +172,7 @@ TEST_CASE("the error files stay until the failure is explained") {
     story.running();
     story.is(A::WorkerExited{1, crash});
     story.is(A::WorkerExited{0, by_sigterm});
-    story.nothing_remains();
+    story.has_no_leftovers();
     CHECK(story.asked_for<A::CleanUpRound>().empty());
 
     story.is(A::FailureExplained{0, 1, "boom", "", false});
@@ -186,7 +186,7 @@ TEST_CASE("a death in its settle window keeps its error file when a stop ends th
     story.is(A::WorkerExited{1, by_sigterm});
     story.hears(a_stop());
     story.is(A::WorkerExited{0, by_sigterm});
-    story.nothing_remains();
+    story.has_no_leftovers();
     CHECK(story.asked_for<A::CleanUpRound>().empty());
 
     story.pass(6s);
@@ -206,7 +206,7 @@ TEST_CASE("a disk that does not answer cannot keep a failure secret") {
     CHECK(story.said<ctl::Failed>().front().age == 5s);
 }
 
-TEST_CASE("a worker that died of its neighbour's death is not the first cause") {
+TEST_CASE("a worker that died of its neighbour's death is not the root cause") {
     Story story;
     story.running();
     story.is(A::WorkerExited{0, crash});
@@ -221,7 +221,7 @@ TEST_CASE("a worker that died of its neighbour's death is not the first cause") 
     CHECK(story.said<ctl::Failed>().front().failure.rank == 1);
 }
 
-TEST_CASE("when all say that they died of another's death, the first one is told") {
+TEST_CASE("when all say that they died of another's death, the first one is reported") {
     Story story;
     story.running();
     story.is(A::WorkerExited{0, crash});
@@ -232,7 +232,7 @@ TEST_CASE("when all say that they died of another's death, the first one is told
     CHECK(story.said<ctl::Failed>().front().failure.is_consequence);
 }
 
-TEST_CASE("a crash that takes longer to end than what died of it is told, too, before ready") {
+TEST_CASE("a crash that takes longer to end than what died of it is reported, too, before ready") {
     Story story;
     story.running();
     story.is(A::WorkerExited{0, crash});
@@ -241,7 +241,7 @@ TEST_CASE("a crash that takes longer to end than what died of it is told, too, b
     story.asked();
 
     story.is(A::WorkerExited{1, WorkerExit{WorkerExit::Killed{SIGSEGV, true}}});
-    story.nothing_remains();
+    story.has_no_leftovers();
     story.is(A::StoreOpened{second_store});
     CHECK(story.said<ctl::Ready>().empty());
     story.is(A::FailureExplained{0, 1, "", "", false});
@@ -252,14 +252,14 @@ TEST_CASE("a crash that takes longer to end than what died of it is told, too, b
     CHECK(story.said<ctl::Ready>().size() == 1);
 }
 
-TEST_CASE("a crash before the stop came is told when nobody has told who died first") {
+TEST_CASE("a crash before the stop came is reported when no root cause is known") {
     const WorkerExit killed{WorkerExit::Killed{SIGKILL, false}};
     Story story;
     story.running();
     auto stop = a_stop();
     stop.first_cause.worker.emplace();
     stop.first_cause.worker->is_consequence = true;
-    SUBCASE("by SIGKILL from somebody else") {
+    SUBCASE("by SIGKILL from another process") {
         story.hears(stop);
         story.is(A::WorkerExited{1, killed});
         story.is(A::FailureExplained{0, 1, "", "", false});
@@ -287,7 +287,7 @@ TEST_CASE("a crash before the stop came is told when nobody has told who died fi
         story.is(A::WorkerExited{1, killed});
         CHECK(story.said<ctl::Failed>().empty());
     }
-    SUBCASE("not when this node is told to leave") {
+    SUBCASE("not when this node is signalled to leave") {
         story.is(A::Signalled{SIGTERM});
         story.is(A::WorkerExited{1, killed});
         CHECK(story.said<ctl::Failed>().empty());
@@ -312,13 +312,13 @@ A::GiveNotice notice_of_rank(int rank) {
 
 }  // namespace
 
-TEST_CASE("the workers of other nodes are told of a death before anybody is signalled") {
+TEST_CASE("the workers of other nodes are notified of a death before any process is signalled") {
     Story story(a_config(2));
     story.running(an_assignment_of_two());
 
     story.is(A::WorkerExited{1, by_sigkill});
     CHECK(story.asked() == Effects{A::ExplainFailure{2, 1}, notice_of_rank(5)});
-    // The server stops the other nodes: it is not told before either.
+    // The server stops the other nodes: the report to it does not come before either.
     story.is(A::FailureExplained{2, 1, "", "", false});
     CHECK(story.asked().empty());
 
@@ -347,7 +347,7 @@ TEST_CASE("a store that does not take the notice holds up nothing for long") {
     CHECK(story.asked().empty());
 }
 
-TEST_CASE("a stop that comes while a death is being told does not wait for it") {
+TEST_CASE("a stop that comes while a death is being announced does not wait for it") {
     Story story(a_config(2));
     story.running(an_assignment_of_two());
     story.is(A::WorkerExited{1, crash});
@@ -359,7 +359,7 @@ TEST_CASE("a stop that comes while a death is being told does not wait for it") 
     CHECK(story.said<ctl::Failed>().size() == 1);
 }
 
-TEST_CASE("a connection that comes back while a death is being told says nothing of it yet") {
+TEST_CASE("a connection that comes back while a death is being announced says nothing of it yet") {
     Story story(a_config(2));
     story.running(an_assignment_of_two());
     story.is(A::WorkerExited{1, crash});
@@ -381,7 +381,7 @@ TEST_CASE("a death in its settle window is explained also when a stop has ended 
     story.is(A::WorkerExited{1, by_sigterm});
     story.hears(a_stop(2));
     story.is(A::WorkerExited{0, by_sigterm});
-    story.nothing_remains();
+    story.has_no_leftovers();
     story.asked();
 
     story.pass(limits::settle_window);
@@ -393,7 +393,7 @@ TEST_CASE("a death in its settle window is explained also when a stop has ended 
     CHECK(story.said<ctl::Ready>().size() == 1);
 }
 
-TEST_CASE("all workers may die while the death of the first is being told") {
+TEST_CASE("all workers may die while the death of the first is being announced") {
     Story story(a_config(2));
     story.running(an_assignment_of_two());
     story.is(A::WorkerExited{1, by_sigkill});
@@ -401,14 +401,14 @@ TEST_CASE("all workers may die while the death of the first is being told") {
     story.is(A::FailureExplained{2, 1, "", "", false});
 
     story.is(A::NoticeGiven{2});
-    story.nothing_remains();
+    story.has_no_leftovers();
 
     REQUIRE(story.said<ctl::Failed>().size() == 1);
     CHECK(story.said<ctl::Failed>().front().failure.rank == 5);
     CHECK(story.said<ctl::Ready>().size() == 1);
 }
 
-TEST_CASE("where workers serve their own store nobody is told of a death through it") {
+TEST_CASE("where workers serve their own store no death is announced through it") {
     auto config = a_config(2);
     config.shares_store = false;
     Story story(config);
@@ -420,7 +420,7 @@ TEST_CASE("where workers serve their own store nobody is told of a death through
     CHECK(story.asked_for<G::SignalLeader>().size() == 1);
 }
 
-TEST_CASE("a program that cannot be executed is told as such, with no file to read") {
+TEST_CASE("a program that cannot be executed is reported as such, with no file to read") {
     Story story;
     story.joined();
     story.hears(an_assignment());
@@ -473,7 +473,7 @@ TEST_CASE("a store that answers, and an answer about an old round, change nothin
     CHECK(story.asked().empty());
 }
 
-TEST_CASE("without a shared store the port is left to worker rank 0 and nobody checks it") {
+TEST_CASE("without a shared store the port is left to worker rank 0 and is not checked") {
     auto config = a_config();
     config.shares_store = false;
     Story story(config);
@@ -493,7 +493,7 @@ TEST_CASE("a node that outlived a round says what it waits for, and for how long
     story.hears(a_stop());
     story.is(A::StoreOpened{second_store});
     story.all_exit(by_sigterm);
-    story.nothing_remains();
+    story.has_no_leftovers();
     story.asked();
 
     story.pass(1s);
@@ -515,7 +515,7 @@ TEST_CASE("a node that is not the first keeps its unused store for the next roun
     story.hears(a_stop());
     CHECK(story.asked_for<A::OpenStore>().empty());
     story.all_exit(by_sigterm);
-    story.nothing_remains();
+    story.has_no_leftovers();
 
     REQUIRE(story.said<ctl::Ready>().size() == 1);
     CHECK(story.said<ctl::Ready>().front().store_port == first_store);
@@ -588,7 +588,7 @@ TEST_CASE("SIGINT: the workers get it, the server learns that a person ended the
                              G::SignalLeader{0, SIGINT},
                              G::SignalLeader{1, SIGINT}});
     story.all_exit(WorkerExit{WorkerExit::Killed{SIGINT}});
-    story.nothing_remains();
+    story.has_no_leftovers();
     CHECK(story.said<ctl::Ready>().size() == 1);
 
     story.hears(ctl::JobResult{ctl::Outcome::cancelled, std::nullopt, 130});
@@ -609,12 +609,13 @@ TEST_CASE("a second SIGINT kills now, a repeated SIGTERM changes nothing") {
     CHECK(story.asked() == Effects{G::KillSession{0}, G::KillSession{1}});
 }
 
-TEST_CASE("a node that is told to leave goes when its workers are gone, with 128 + the signal") {
+TEST_CASE(
+    "a node that is signalled to leave goes when its workers are gone, with 128 + the signal") {
     Story story(a_config(2));
     story.running();
     story.is(A::Signalled{SIGTERM});
     story.all_exit(by_sigterm);
-    story.nothing_remains();
+    story.has_no_leftovers();
     CHECK(story.agent.phase() == Phase::joining);
 
     story.pass(2s);
@@ -628,14 +629,14 @@ TEST_CASE("a server that closes on a node that has left is not waited for") {
     story.running();
     story.is(A::Signalled{SIGTERM});
     story.all_exit(by_sigterm);
-    story.nothing_remains();
+    story.has_no_leftovers();
 
     story.loses_server();
 
     CHECK(story.report().exit_code == 143);
 }
 
-TEST_CASE("a hosting node that is told to stop ends the job for everybody") {
+TEST_CASE("a hosting node that is signalled to stop ends the job for all nodes") {
     Story story(a_config(2));
     story.is(A::HostingStarted{});
     story.running();
@@ -653,7 +654,7 @@ TEST_CASE("a round that its server began before it heard of the signal has no wo
     story.running();
     story.is(A::Signalled{SIGTERM});
     story.all_exit(by_sigterm);
-    story.nothing_remains();
+    story.has_no_leftovers();
     story.asked();
 
     story.hears(an_assignment(1));
@@ -662,7 +663,7 @@ TEST_CASE("a round that its server began before it heard of the signal has no wo
     CHECK(story.asked_for<A::SpawnWorkers>().empty());
 }
 
-TEST_CASE("a signal before anybody answered ends the node at once") {
+TEST_CASE("a signal before any server answered ends the node at once") {
     Story story;
     story.is(A::Began{});
 
@@ -671,7 +672,7 @@ TEST_CASE("a signal before anybody answered ends the node at once") {
     CHECK(story.report().exit_code == 143);
 }
 
-TEST_CASE("a scheduler that signals everybody, workers first, makes no failure") {
+TEST_CASE("a scheduler that signals all processes, workers first, makes no failure") {
     Story story;
     story.running();
 
@@ -679,13 +680,13 @@ TEST_CASE("a scheduler that signals everybody, workers first, makes no failure")
     CHECK(story.asked().empty());
     story.is_after(200ms, A::Signalled{SIGTERM});
     story.is(A::WorkerExited{1, by_sigterm});
-    story.nothing_remains();
+    story.has_no_leftovers();
 
     CHECK(story.said<ctl::Failed>().empty());
     CHECK(story.said<ctl::Leave>().size() == 1);
 }
 
-TEST_CASE("a worker that somebody ended with SIGTERM has failed, a moment later") {
+TEST_CASE("a worker that ended by a SIGTERM from elsewhere has failed, a moment later") {
     Story story;
     story.running();
     story.is(A::WorkerExited{0, by_sigterm});
@@ -723,7 +724,7 @@ TEST_CASE("a lost server: the workers go on and the agent resumes with its whole
     CHECK(story.agent.phase() == Phase::running);
 }
 
-TEST_CASE("what happened while nobody listened is told after the resume") {
+TEST_CASE("what happened while the server was away is reported after the resume") {
     Story story(a_config(2));
     story.running();
     story.loses_server();
@@ -757,7 +758,7 @@ TEST_CASE("a resume does not say ready while a failure is still being explained"
     story.is(A::WorkerExited{1, crash});
     story.is(A::StoreOpened{second_store});
     story.is(A::WorkerExited{0, by_sigterm});
-    story.nothing_remains();
+    story.has_no_leftovers();
     story.loses_server();
     story.gets_through();
     REQUIRE(story.said<ctl::Resume>().size() == 1);
@@ -780,7 +781,7 @@ TEST_CASE("a hosted server that refuses for a second is gone: exit 81") {
     story.is_turned_away(A::Trouble::refused, 2s);
     CHECK(story.asked_for<G::SignalLeader>().size() == 2);
     story.all_exit(by_sigterm);
-    story.nothing_remains();
+    story.has_no_leftovers();
 
     CHECK(story.report().exit_code == 81);
     CHECK(story.clock <= Instant{} + 3s);
@@ -819,7 +820,7 @@ TEST_CASE("after the fence a daemon is waited for, and resumed as ready") {
     story.loses_server();
     story.is_turned_away(A::Trouble::refused, 25s);
     story.all_exit(WorkerExit{WorkerExit::Killed{SIGKILL}});
-    story.nothing_remains();
+    story.has_no_leftovers();
     story.is(A::StoreOpened{second_store});
     CHECK(story.agent.phase() == Phase::joining);
     story.asked();
@@ -832,7 +833,7 @@ TEST_CASE("after the fence a daemon is waited for, and resumed as ready") {
     CHECK(story.said<ctl::Resume>().front().join.store_port == second_store);
 }
 
-TEST_CASE("the fence follows the last acknowledged heartbeat, and is told to the keeper") {
+TEST_CASE("the fence follows the last acknowledged heartbeat, and is passed to the keeper") {
     Story story(a_config(2));
     story.running();
 
@@ -876,9 +877,9 @@ TEST_CASE("a server that falls silent while nothing runs is waited for only so l
         else
             story.joined();
 
-        // The second connection gets no answer either: nobody closes or refuses anything.
+        // The second connection gets no answer either: nothing is closed or refused.
         story.pass(25s);
-        if (has_succeeded) story.nothing_remains();
+        if (has_succeeded) story.has_no_leftovers();
 
         CHECK(story.report().exit_code == 81);
     }
@@ -892,7 +893,7 @@ TEST_CASE("a resume that is never answered is waited for only so long") {
     story.all_exit(success);
 
     story.pass(25s);
-    story.nothing_remains();
+    story.has_no_leftovers();
 
     CHECK(story.report().exit_code == 81);
 }
@@ -927,7 +928,7 @@ TEST_CASE("a node that was given up kills its workers and joins under a new name
     story.hears(ctl::Lost{"silent for 30 s"});
     CHECK(story.asked_for<G::KillSession>().size() == 2);
     story.all_exit(WorkerExit{WorkerExit::Killed{SIGKILL}});
-    story.nothing_remains();
+    story.has_no_leftovers();
     story.is(A::StoreOpened{second_store});
     story.gets_through();
 
@@ -949,7 +950,7 @@ TEST_CASE("a node that is refused ends with 83 and the reason") {
     CHECK(story.report().reason == "nnodes differ");
 }
 
-TEST_CASE("a node that is refused for now tries again when it was told to") {
+TEST_CASE("a node that is refused for now tries again at the time that the server named") {
     Story story;
     story.is(A::Began{});
     story.is(A::StoreOpened{first_store});
@@ -969,7 +970,7 @@ TEST_CASE("a node that is refused for now tries again when it was told to") {
     CHECK(connects[0].unanswered_for == 1s);
 }
 
-TEST_CASE("a node that is refused until its patience ends is told why: exit 83") {
+TEST_CASE("a node that is refused until its timeout ends reports why: exit 83") {
     Story story;
     story.is(A::Began{});
     story.is(A::StoreOpened{first_store});
@@ -984,7 +985,7 @@ TEST_CASE("a node that is refused until its patience ends is told why: exit 83")
     CHECK(story.report().reason == "the earlier run is ending");
 }
 
-TEST_CASE("nobody answers: it is said every ten seconds, and the end names what was tried") {
+TEST_CASE("no server answers: it is said every ten seconds, and the end names what was tried") {
     Story story(a_config(2));
     story.is(A::Began{});
     story.is(A::StoreOpened{first_store});
@@ -1031,7 +1032,7 @@ TEST_CASE("a result in the middle of a round stops what still runs before the en
     story.hears(ctl::JobResult{ctl::Outcome::failed, std::nullopt, 84});
     CHECK(story.asked_for<A::Finish>().empty());
     story.all_exit(by_sigterm);
-    story.nothing_remains();
+    story.has_no_leftovers();
 
     CHECK(story.report().exit_code == 84);
     const auto stopped = story.report().stopped;
@@ -1057,8 +1058,8 @@ TEST_CASE("nothing follows the end, also when something else was due at that mom
     story.running();
     story.is(A::Signalled{SIGINT});
     story.all_exit(by_sigterm);
-    // A grandchild does not go; counting it again falls due with the end of the patience.
-    story.is(A::RemainsCounted{1});
+    // A grandchild does not go; counting it again falls due with the end of the timeout.
+    story.is(A::LeftoversCounted{1});
     story.is(A::Signalled{SIGINT});
     story.asked();
 
@@ -1075,12 +1076,12 @@ TEST_CASE("nothing follows the end, also when something else was due at that mom
     CHECK(std::count_if(effects.begin(), effects.end(), is_end) == 1);
 }
 
-TEST_CASE("the report folds what fell after the first cause") {
+TEST_CASE("the report folds the failures after the root cause") {
     Story story;
     story.running();
     story.is(A::WorkerExited{1, crash});
     story.is(A::WorkerExited{0, WorkerExit{WorkerExit::Exited{1}}});
-    story.nothing_remains();
+    story.has_no_leftovers();
     story.is(A::FailureExplained{0, 1, "boom", "", false});
 
     ctl::Cause cause;
@@ -1097,7 +1098,7 @@ TEST_CASE("the report names this node's failures and those of others, each rank 
     story.running();
     story.is(A::WorkerExited{1, crash});
     story.is(A::WorkerExited{0, WorkerExit{WorkerExit::Exited{1}}});
-    story.nothing_remains();
+    story.has_no_leftovers();
     story.is(A::FailureExplained{0, 1, "boom", "", false});
 
     ctl::JobResult result{ctl::Outcome::failed, std::nullopt, 3};
@@ -1112,12 +1113,12 @@ TEST_CASE("the report names this node's failures and those of others, each rank 
     CHECK(story.report().consequences.back().host == "elsewhere");
 }
 
-TEST_CASE("what the machine knows of a death goes to everybody") {
+TEST_CASE("what the machine knows of a death goes to all nodes") {
     Story story;
     story.running();
     story.is(A::WorkerExited{1, by_sigkill});
 
-    A::FailureExplained explained{0, 1, "", "last words", false};
+    A::FailureExplained explained{0, 1, "", "last lines", false};
     explained.cause = {"out of memory", "the kernel killed it for lack of memory"};
     explained.error_file = "/logs/error.json";
     explained.log_file = "/logs/stderr.log";
@@ -1127,7 +1128,7 @@ TEST_CASE("what the machine knows of a death goes to everybody") {
     const auto failure = story.said<ctl::Failed>().front().failure;
     CHECK(failure.message == "killed by SIGKILL (out of memory)");
     CHECK(failure.why == "the kernel killed it for lack of memory");
-    CHECK(failure.details == "last words");
+    CHECK(failure.details == "last lines");
     CHECK(failure.error_file == "/logs/error.json");
     CHECK(failure.log_file == "/logs/stderr.log");
     CHECK(failure.unix_time == 17);
@@ -1176,15 +1177,15 @@ TEST_CASE("every event has an answer in every phase of an agent") {
             A::Received{link, ctl::JobResult{}},
             A::Received{link, ctl::ProtocolError{"what?"}},
             A::FailureExplained{0, 0, "", "", false},
-            A::RemainsCounted{0},
-            A::RemainsCounted{2},
+            A::LeftoversCounted{0},
+            A::LeftoversCounted{2},
             A::StoreChecked{0, ""},
             A::StoreChecked{0, "refused"},
             A::NoticeGiven{0},
             A::NoticeGiven{9},
             A::PeerAsked{1, {story.agent.node().nonce, Nonce{}, 0}},
             A::PeerAnswered{1, std::nullopt},
-            A::PeerAnswered{1, PeerAnswer{PeerAnswer::Kind::disowned, 9}},
+            A::PeerAnswered{1, PeerAnswer{PeerAnswer::Kind::refused, 9}},
             A::Signalled{SIGINT},
             A::Signalled{SIGTERM},
             A::DeadlinePassed{}};

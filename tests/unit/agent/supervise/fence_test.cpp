@@ -73,11 +73,11 @@ TEST_CASE("answers of neighbours keep a node valid, but not beyond its share of 
     Story story;
     story.reaches_both();
 
-    story.probes_at(2s, PeerAnswer{PeerAnswer::Kind::vouched, 0});
+    story.probes_at(2s, PeerAnswer{PeerAnswer::Kind::accepted, 0});
     CHECK(story.fence.valid_until(story.membership) == Story::at(6s));
     CHECK(story.fence.probe_at(story.membership) == Story::at(3s));
 
-    story.probes_at(23s, PeerAnswer{PeerAnswer::Kind::vouched, 0});
+    story.probes_at(23s, PeerAnswer{PeerAnswer::Kind::accepted, 0});
     CHECK(story.fence.valid_until(story.membership) == Story::at(24s));
     CHECK_FALSE(story.fence.probe_at(story.membership));
 }
@@ -85,8 +85,8 @@ TEST_CASE("answers of neighbours keep a node valid, but not beyond its share of 
 TEST_CASE("a later round at a neighbour ends this one") {
     Story story;
     story.reaches_both();
-    CHECK_FALSE(story.probes_at(2s, PeerAnswer{PeerAnswer::Kind::disowned, 0}));
-    CHECK(story.probes_at(3s, PeerAnswer{PeerAnswer::Kind::disowned, 1}));
+    CHECK_FALSE(story.probes_at(2s, PeerAnswer{PeerAnswer::Kind::refused, 0}));
+    CHECK(story.probes_at(3s, PeerAnswer{PeerAnswer::Kind::refused, 1}));
 }
 
 TEST_CASE("a fence says why it ended") {
@@ -94,7 +94,7 @@ TEST_CASE("a fence says why it ended") {
     story.reaches_both();
     CHECK(
         story.fence.silence(story.membership, Story::at(4s)) ==
-        "no answer from the rendezvous server for 4 s, and no neighbour vouches for this node");
+        "no answer from the rendezvous server for 4 s, and no neighbour answers for this node");
     CHECK(
         story.fence.silence(story.membership, Story::at(24s)) ==
         "no answer from the rendezvous server for 24 s");

@@ -37,7 +37,7 @@ Neighbours some() {
     return neighbours;
 }
 
-PeerVouch to_us(const Nonce& from, int round = 7) {
+PeerProbe to_us(const Nonce& from, int round = 7) {
     return {self, from, round};
 }
 
@@ -45,7 +45,7 @@ ctl::Ask about(const Nonce& node) {
     return {node, 7, false};
 }
 
-ctl::Ask disown(const Nonce& node) {
+ctl::Ask confirm(const Nonce& node) {
     return {node, 7, true};
 }
 
@@ -78,28 +78,28 @@ TEST_CASE("a neighbour is reached when it answers, whatever it says") {
     // Later questions are about something else.
     neighbours.ask_all(at(1s));
     CHECK(neighbours.is_reach_known());
-    neighbours.on_answer(3, PeerAnswer{Kind::vouched, 7});
+    neighbours.on_answer(3, PeerAnswer{Kind::accepted, 7});
     CHECK(neighbours.reached_count() == 1);
-    neighbours.on_answer(4, PeerAnswer{Kind::disowned, 7});
+    neighbours.on_answer(4, PeerAnswer{Kind::refused, 7});
     CHECK(neighbours.reached_count() == 2);
 }
 
-TEST_CASE("a vouch counts from when it was sent, and the latest one counts") {
+TEST_CASE("a probe counts from when it was sent, and the latest one counts") {
     auto neighbours = some();
     neighbours.ask_all(at(1s));
     neighbours.ask_all(at(2s));
-    CHECK_FALSE(neighbours.vouched_at());
-    neighbours.on_answer(4, PeerAnswer{Kind::vouched, 7});
-    CHECK(neighbours.vouched_at() == at(2s));
-    neighbours.on_answer(1, PeerAnswer{Kind::vouched, 7});
-    CHECK(neighbours.vouched_at() == at(2s));
-    // What is not awaited, and what is no vouch, counts for nothing.
-    neighbours.on_answer(4, PeerAnswer{Kind::vouched, 7});
-    neighbours.on_answer(99, PeerAnswer{Kind::vouched, 7});
+    CHECK_FALSE(neighbours.accepted_at());
+    neighbours.on_answer(4, PeerAnswer{Kind::accepted, 7});
+    CHECK(neighbours.accepted_at() == at(2s));
+    neighbours.on_answer(1, PeerAnswer{Kind::accepted, 7});
+    CHECK(neighbours.accepted_at() == at(2s));
+    // What is not awaited, and what accepts no probe, counts for nothing.
+    neighbours.on_answer(4, PeerAnswer{Kind::accepted, 7});
+    neighbours.on_answer(99, PeerAnswer{Kind::accepted, 7});
     neighbours.ask_all(at(3s));
     neighbours.on_answer(5, PeerAnswer{Kind::elsewhere, 7});
-    neighbours.on_answer(6, PeerAnswer{Kind::disowned, 7});
-    CHECK(neighbours.vouched_at() == at(2s));
+    neighbours.on_answer(6, PeerAnswer{Kind::refused, 7});
+    CHECK(neighbours.accepted_at() == at(2s));
     CHECK_FALSE(neighbours.is_round_over());
 }
 
@@ -108,7 +108,7 @@ TEST_CASE("a neighbour in a later round says that ours is over") {
     neighbours.ask_all(at(0s));
     neighbours.on_answer(1, PeerAnswer{Kind::elsewhere, 8});
     CHECK_FALSE(neighbours.is_round_over());
-    neighbours.on_answer(2, PeerAnswer{Kind::disowned, 8});
+    neighbours.on_answer(2, PeerAnswer{Kind::refused, 8});
     CHECK(neighbours.is_round_over());
 }
 
@@ -118,28 +118,28 @@ TEST_CASE("what was asked in an earlier round is not answered in this one") {
     neighbours.enter(8, {{b, "10.0.0.2", 20'002}});
     CHECK(neighbours.is_reach_known());
     CHECK(neighbours.ask_all(at(1s))[0].id == 3);
-    neighbours.on_answer(1, PeerAnswer{Kind::vouched, 7});
-    neighbours.on_answer(2, PeerAnswer{Kind::disowned, 9});
+    neighbours.on_answer(1, PeerAnswer{Kind::accepted, 7});
+    neighbours.on_answer(2, PeerAnswer{Kind::refused, 9});
     CHECK(neighbours.reached_count() == 0);
-    CHECK_FALSE(neighbours.vouched_at());
+    CHECK_FALSE(neighbours.accepted_at());
     CHECK_FALSE(neighbours.is_round_over());
 }
 
-TEST_CASE("who is in our round and not disowned is vouched for") {
+TEST_CASE("probes of a node that is in our round and no confirmed suspect are accepted") {
     auto neighbours = some();
-    CHECK(neighbours.answer(to_us(b), true, at(0s)) == PeerAnswer{Kind::vouched, 7});
+    CHECK(neighbours.answer(to_us(b), true, at(0s)) == PeerAnswer{Kind::accepted, 7});
     CHECK(neighbours.answer(to_us(b, 8), true, at(0s)) == PeerAnswer{Kind::elsewhere, 7});
-    CHECK(neighbours.answer(to_us(b, 6), true, at(0s)) == PeerAnswer{Kind::disowned, 7});
+    CHECK(neighbours.answer(to_us(b, 6), true, at(0s)) == PeerAnswer{Kind::refused, 7});
 }
 
-TEST_CASE("a line for somebody else is not worth a word") {
+TEST_CASE("a probe for another agent is not answered") {
     auto neighbours = some();
     CHECK_FALSE(neighbours.answer({b, c, 7}, true, at(0s)));
     neighbours.become(c);
     CHECK_FALSE(neighbours.answer(to_us(b), true, at(0s)));
 }
 
-TEST_CASE("who is in no round yet can be reached, and vouches for nobody") {
+TEST_CASE("a node that is in no round yet can be reached, and accepts no probe") {
     Neighbours neighbours(self);
     CHECK(neighbours.answer(to_us(b, 0), true, at(0s)) == PeerAnswer{Kind::elsewhere, -1});
     neighbours = some();
@@ -148,56 +148,56 @@ TEST_CASE("who is in no round yet can be reached, and vouches for nobody") {
     CHECK_FALSE(neighbours.on_asked_about(about(b), at(0s)));
 }
 
-TEST_CASE("who does not hear the server itself vouches for nobody") {
+TEST_CASE("a node that does not hear the server itself accepts no probe") {
     auto neighbours = some();
     CHECK(neighbours.answer(to_us(b), false, at(0s)) == PeerAnswer{Kind::elsewhere, 7});
     // And the server does not hear of it.
     CHECK(neighbours.on_asked_about(about(b), at(0s)) == never_heard(b, false));
 }
 
-TEST_CASE("the server is told how long ago somebody vouched, and is believed for two seconds") {
+TEST_CASE("the age of the last probe is reported to the server, and counts for two seconds") {
     auto neighbours = some();
     CHECK(neighbours.answer(to_us(b), true, at(10s)));
-    CHECK(neighbours.on_asked_about(disown(b), at(12s)) == ctl::NeighbourHeard{b, 7, 2s, false});
-    CHECK(neighbours.answer(to_us(b), true, at(12s)) == PeerAnswer{Kind::vouched, 7});
-    // Then it is disowned: the server knows the last vouch, and there will be no other.
+    CHECK(neighbours.on_asked_about(confirm(b), at(12s)) == ctl::NeighbourHeard{b, 7, 2s, false});
+    CHECK(neighbours.answer(to_us(b), true, at(12s)) == PeerAnswer{Kind::accepted, 7});
+    // Then it is confirmed as suspect: the server knows the last probe, and no other is accepted.
     CHECK(
-        neighbours.on_asked_about(disown(b), at(14'001ms)) ==
+        neighbours.on_asked_about(confirm(b), at(14'001ms)) ==
         ctl::NeighbourHeard{b, 7, 2'001ms, true});
-    CHECK(neighbours.answer(to_us(b), true, at(14'001ms)) == PeerAnswer{Kind::disowned, 7});
-    CHECK(neighbours.on_asked_about(disown(b), at(15s)) == ctl::NeighbourHeard{b, 7, 3s, true});
+    CHECK(neighbours.answer(to_us(b), true, at(14'001ms)) == PeerAnswer{Kind::refused, 7});
+    CHECK(neighbours.on_asked_about(confirm(b), at(15s)) == ctl::NeighbourHeard{b, 7, 3s, true});
     CHECK(neighbours.on_asked_about(about(b), at(16s)) == ctl::NeighbourHeard{b, 7, 4s, true});
-    CHECK(neighbours.answer(to_us(c), true, at(16s)) == PeerAnswer{Kind::vouched, 7});
+    CHECK(neighbours.answer(to_us(c), true, at(16s)) == PeerAnswer{Kind::accepted, 7});
 }
 
 TEST_CASE("a question that does not want a promise gets none") {
     auto neighbours = some();
     CHECK(neighbours.on_asked_about(about(b), at(0s)) == never_heard(b, false));
-    CHECK(neighbours.answer(to_us(b), true, at(0s)) == PeerAnswer{Kind::vouched, 7});
+    CHECK(neighbours.answer(to_us(b), true, at(0s)) == PeerAnswer{Kind::accepted, 7});
 }
 
 TEST_CASE("a question about another round is not answered, and promises nothing") {
     auto neighbours = some();
     CHECK_FALSE(neighbours.on_asked_about({b, 6, true}, at(0s)));
     CHECK_FALSE(neighbours.on_asked_about({b, 8, true}, at(0s)));
-    CHECK(neighbours.answer(to_us(b), true, at(0s)) == PeerAnswer{Kind::vouched, 7});
+    CHECK(neighbours.answer(to_us(b), true, at(0s)) == PeerAnswer{Kind::accepted, 7});
 }
 
 TEST_CASE("a promise holds for its round") {
     auto neighbours = some();
-    CHECK(neighbours.on_asked_about(disown(b), at(0s)) == never_heard(b, true));
-    CHECK(neighbours.answer(to_us(b), true, at(0s)) == PeerAnswer{Kind::disowned, 7});
+    CHECK(neighbours.on_asked_about(confirm(b), at(0s)) == never_heard(b, true));
+    CHECK(neighbours.answer(to_us(b), true, at(0s)) == PeerAnswer{Kind::refused, 7});
     neighbours.enter(8, {});
-    CHECK(neighbours.answer(to_us(b, 8), true, at(0s)) == PeerAnswer{Kind::vouched, 8});
+    CHECK(neighbours.answer(to_us(b, 8), true, at(0s)) == PeerAnswer{Kind::accepted, 8});
 }
 
-TEST_CASE("a flood of strangers makes nobody disowned too early") {
+TEST_CASE("a flood of unknown probes makes no node a suspect too early") {
     auto neighbours = some();
     CHECK(neighbours.answer(to_us(b), true, at(0s)));
     const auto count = static_cast<int>(limits::max_probing_nodes);
     for (int i = 0; i < 2 * count; ++i)
         CHECK(neighbours.answer(to_us(nonce(1000 + i)), true, at(1s)));
     // It was forgotten, and perhaps heard as late as the last one that was.
-    CHECK(neighbours.on_asked_about(disown(b), at(2s)) == ctl::NeighbourHeard{b, 7, 1s, false});
-    CHECK(neighbours.on_asked_about(disown(b), at(4s)) == ctl::NeighbourHeard{b, 7, 3s, true});
+    CHECK(neighbours.on_asked_about(confirm(b), at(2s)) == ctl::NeighbourHeard{b, 7, 1s, false});
+    CHECK(neighbours.on_asked_about(confirm(b), at(4s)) == ctl::NeighbourHeard{b, 7, 3s, true});
 }

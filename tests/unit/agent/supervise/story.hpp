@@ -139,7 +139,7 @@ struct Story {
         for (int rank = 0; rank < 2; ++rank)
             if (!agent.group()->worker(rank).is_gone()) is(A::WorkerExited{rank, exit});
     }
-    void nothing_remains() { is(A::RemainsCounted{0}); }
+    void has_no_leftovers() { is(A::LeftoversCounted{0}); }
 
     /// What was asked since the last look.
     Effects asked() {

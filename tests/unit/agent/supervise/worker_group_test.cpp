@@ -91,7 +91,7 @@ TEST_CASE("a worker may exit before the others have started") {
     CHECK(story.asked == Effects{G::Started{}, G::Succeeded{}});
 }
 
-TEST_CASE("a failure is told and the rest is left alone until somebody decides") {
+TEST_CASE("a failure is reported and the rest is left alone until a stop is requested") {
     Story story(3);
     story.spawn_all();
     story.since();
@@ -129,8 +129,8 @@ TEST_CASE("stopping asks living leaders, and what the dead ones left behind") {
     story.at(2s, G::Exited{0, by_sigterm});
     CHECK(story.since() == Effects{G::SignalSession{0, SIGTERM}});
     story.at(2s, G::Exited{2, by_sigterm});
-    CHECK(story.since() == Effects{G::SignalSession{2, SIGTERM}, G::CountRemains{}});
-    story.at(2s, G::RemainsCounted{0});
+    CHECK(story.since() == Effects{G::SignalSession{2, SIGTERM}, G::CountLeftovers{}});
+    story.at(2s, G::LeftoversCounted{0});
     CHECK(story.since() == Effects{G::Ended{}});
     CHECK(story.group.is_over());
 }
@@ -141,24 +141,24 @@ TEST_CASE("a group is not over while a grandchild lives, which is asked, then ki
     story.at(0s, G::StopRequested{SIGTERM, 30s});
     story.at(1s, G::Exited{0, by_sigterm});
     story.since();
-    story.at(1s, G::RemainsCounted{1});
-    CHECK(story.since() == Effects{G::SignalRemains{SIGTERM}});
-    story.at(1s, G::RemainsCounted{1});
+    story.at(1s, G::LeftoversCounted{1});
+    CHECK(story.since() == Effects{G::SignalLeftovers{SIGTERM}});
+    story.at(1s, G::LeftoversCounted{1});
     CHECK(story.since() == Effects{});
 
     story.wait_until(29s);
-    CHECK(story.count_of(G::KillRemains{}) == 0);
-    CHECK(story.count_of(G::CountRemains{}) > 10);
+    CHECK(story.count_of(G::KillLeftovers{}) == 0);
+    CHECK(story.count_of(G::CountLeftovers{}) > 10);
     CHECK(story.group.state() == G::State::stopping);
 
     story.since();
     story.wait_until(30s);
-    CHECK(story.count_of(G::KillRemains{}) == 1);
-    story.at(30s, G::RemainsCounted{0});
+    CHECK(story.count_of(G::KillLeftovers{}) == 1);
+    story.at(30s, G::LeftoversCounted{0});
     CHECK(story.group.is_over());
 }
 
-TEST_CASE("who ignores SIGTERM is killed at the end of the grace, leader by leader") {
+TEST_CASE("a worker that ignores SIGTERM is killed at the end of the grace, leader by leader") {
     Story story(2);
     story.spawn_all();
     story.at(0s, G::StopRequested{SIGTERM, 5s});
@@ -182,8 +182,8 @@ TEST_CASE("what survives SIGKILL is reported once and waited for") {
     CHECK(story.since() == Effects{G::FoundStuck{{1}, 0}});
 
     story.at(61s, G::Exited{1, crash});
-    story.at(61s, G::RemainsCounted{0});
-    CHECK(story.since() == Effects{G::CountRemains{}, G::Ended{}});
+    story.at(61s, G::LeftoversCounted{0});
+    CHECK(story.since() == Effects{G::CountLeftovers{}, G::Ended{}});
 }
 
 TEST_CASE("a stop during the start cancels what has not begun") {
@@ -195,27 +195,27 @@ TEST_CASE("a stop during the start cancels what has not begun") {
 
     story.at(0s, G::Exited{1, WorkerExit{WorkerExit::NotExecuted{125, "x"}}});
     story.at(0s, G::Exited{0, by_sigterm});
-    story.at(0s, G::RemainsCounted{0});
-    CHECK(story.since() == Effects{G::SignalSession{0, SIGTERM}, G::CountRemains{}, G::Ended{}});
+    story.at(0s, G::LeftoversCounted{0});
+    CHECK(story.since() == Effects{G::SignalSession{0, SIGTERM}, G::CountLeftovers{}, G::Ended{}});
 }
 
-TEST_CASE("a group that succeeded ends when it is told to stop") {
+TEST_CASE("a group that succeeded ends when a stop is requested") {
     Story story(1);
     story.spawn_all();
     story.at(1s, G::Exited{0, success});
     story.since();
 
     story.at(2s, G::StopRequested{SIGTERM, 30s});
-    CHECK(story.since() == Effects{G::SignalSession{0, SIGTERM}, G::CountRemains{}});
-    story.at(2s, G::RemainsCounted{0});
+    CHECK(story.since() == Effects{G::SignalSession{0, SIGTERM}, G::CountLeftovers{}});
+    story.at(2s, G::LeftoversCounted{0});
     CHECK(story.since() == Effects{G::Ended{}});
 }
 
-TEST_CASE("an answer to a question nobody asks any more changes nothing") {
+TEST_CASE("an answer to a question that is not open any more changes nothing") {
     Story story(1);
-    story.at(0s, G::RemainsCounted{0});
+    story.at(0s, G::LeftoversCounted{0});
     story.spawn_all();
-    story.at(0s, G::RemainsCounted{0});
+    story.at(0s, G::LeftoversCounted{0});
 
     CHECK(story.asked == Effects{G::Started{}});
 }
@@ -225,13 +225,13 @@ TEST_CASE("after the end of a group nothing happens to it") {
     story.spawn_all();
     story.at(0s, G::KillRequested{});
     story.at(0s, G::Exited{0, crash});
-    story.at(0s, G::RemainsCounted{0});
+    story.at(0s, G::LeftoversCounted{0});
     REQUIRE(story.group.is_over());
     story.since();
 
     story.at(1s, G::StopRequested{SIGTERM, 1s});
     story.at(1s, G::KillRequested{});
-    story.at(1s, G::RemainsCounted{3});
+    story.at(1s, G::LeftoversCounted{3});
     story.at(9s, G::DeadlinePassed{});
 
     CHECK(story.since().empty());
@@ -247,7 +247,7 @@ TEST_CASE("every event has an answer in every state of a group") {
             story.at(0s, G::StopRequested{SIGTERM, 30s});
         if (state == G::State::ended) {
             story.at(0s, G::Exited{0, by_sigterm});
-            story.at(0s, G::RemainsCounted{0});
+            story.at(0s, G::LeftoversCounted{0});
         }
         REQUIRE(story.group.state() == state);
         story.since();
@@ -255,8 +255,8 @@ TEST_CASE("every event has an answer in every state of a group") {
     };
     // Spawned and Exited come once per worker, in that order: the shell's promise.
     const std::vector<G::Event> always_possible{
-        G::RemainsCounted{0},
-        G::RemainsCounted{1},
+        G::LeftoversCounted{0},
+        G::LeftoversCounted{1},
         G::StopRequested{SIGTERM, 30s},
         G::KillRequested{},
         G::DeadlinePassed{}};

@@ -315,7 +315,6 @@ TEST_CASE("the agent is told everything that was resolved") {
         system));
 
     CHECK(config.run_id == "job");
-    CHECK_FALSE(config.incarnation.has_value());
     CHECK(config.rendezvous.endpoint == Endpoint{"h", 7});
     CHECK(config.rendezvous.is_host == true);
     CHECK(config.nodes == control::NodeRange{2, 4, 1});

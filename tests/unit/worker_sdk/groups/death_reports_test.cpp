@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/groups/death_reports.hpp"
 
-#include "agent/plan/store_names.hpp"
+#include "agent/plan/death_note.hpp"
 #include "worker_sdk/src/store_names.hpp"
 
 #include <doctest/doctest.h>
@@ -14,7 +14,7 @@ using groups::first_of_group;
 TEST_CASE("agents and workers mean the same key by the deaths of a round") {
     // As on the wire, where clients put a slash in front.
     CHECK(agent::store_names::deaths("inc", 3, 1) == "/" + store_names::deaths("inc", 3, 1));
-    CHECK(agent::store_names::nobody_died == store_names::no_deaths);
+    CHECK(agent::store_names::no_deaths == store_names::no_deaths);
 }
 
 TEST_CASE("the first death is that of the first rank in the list that is in the group") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "agent/plan/death_note.hpp"
 #include "rendezvous/base/endpoint.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -15,5 +16,10 @@ namespace ddprun::agent {
 /// why it did not within limits::store_reachability_timeout.
 void check_store(
     boost::asio::io_context& io, Endpoint store, std::function<void(std::string failure)> on_done);
+
+/// Writes deaths into the round's store, where workers asked for notices; else adds no key. Calls
+/// back when they are there, or cannot be within limits::death_notice_timeout: they help workers
+/// elsewhere, and nothing depends on them.
+void give_notice(boost::asio::io_context& io, DeathNote note, std::function<void()> on_done);
 
 }  // namespace ddprun::agent

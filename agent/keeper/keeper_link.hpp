@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "agent/keeper.hpp"
-#include "agent/keeper_message.hpp"
+#include "agent/keeper/keeper.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -49,7 +48,7 @@ public:
 private:
     void wait();
     bool read_all();
-    void tell(keeper::Said what);
+    void send(keeper::FromAgent::Kind kind);
 
     boost::asio::posix::stream_descriptor socket_;
     KeeperPage* page_;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/keeper_link.hpp"
-
-#include "agent/keeper_message.hpp"
+#include "agent/keeper/keeper_link.hpp"
 
 #include <sys/socket.h>
 
@@ -13,7 +11,6 @@
 namespace ddprun::agent {
 
 using keeper::FromAgent;
-using keeper::Said;
 using keeper::SignalCame;
 
 KeeperLink::KeeperLink(
@@ -52,18 +49,18 @@ bool KeeperLink::read_all() {
         ++signals_read_;
         // The keeper stops itself when it reads that the workers are stopped.
         on_signal_(message.signal);
-        tell(Said::heard_signals);
+        send(FromAgent::Kind::signals_read);
     }
 }
 
-void KeeperLink::tell(Said what) {
-    const FromAgent message{what, signals_read_};
+void KeeperLink::send(FromAgent::Kind kind) {
+    const FromAgent message{kind, signals_read_};
     // A keeper that is gone is detected by reading; one whose queue is full has enough to read.
     ::send(socket_.native_handle(), &message, sizeof message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 Result<> KeeperLink::hand_up(int connection) {
-    FromAgent message{Said::connection, signals_read_};
+    FromAgent message{FromAgent::Kind::connection, signals_read_};
     iovec bytes{&message, sizeof message};
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof connection)> control{};
     msghdr packet{};
@@ -86,7 +83,7 @@ void KeeperLink::set_fence(std::optional<Instant> ends_at) {
     const auto after = ends_at ? nanoseconds_since_boot(*ends_at) : 0;
     page_->fence_ends_at.store(after);
     // A later fence the keeper finds by itself when it wakes for the earlier one.
-    if (after != 0 && (before == 0 || after < before)) tell(Said::fence_moved);
+    if (after != 0 && (before == 0 || after < before)) send(FromAgent::Kind::fence_moved);
 }
 
 void KeeperLink::note_error_files(const std::string& stem, int count) {

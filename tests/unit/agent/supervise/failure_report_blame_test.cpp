@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/supervise/blame.hpp"
+#include "agent/supervise/failure_report.hpp"
 
 #include <doctest/doctest.h>
 

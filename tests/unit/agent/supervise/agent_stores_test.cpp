@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/supervise/node_stores.hpp"
+#include "agent/supervise/agent.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an agent tells the workers of other nodes, in a real store.
-#include "agent/runner/death_notice.hpp"
+// What an agent writes for the workers of other nodes, in a real store.
+#include "agent/runner/store_calls.hpp"
 
-#include "agent/plan/store_names.hpp"
+#include "agent/plan/death_note.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/client/store_client.hpp"
 #include "rendezvous/net/tcp.hpp"
@@ -39,17 +39,17 @@ void give(const Endpoint& store, std::vector<int> ranks) {
 TEST_CASE("a death is written where a worker asked for it, behind those of other nodes") {
     StoreThread store;
     auto client = client::StoreClient::connect({store.endpoint()}).value();
-    REQUIRE(client.set(key_of_clients, std::string{agent::store_names::nobody_died}).has_value());
+    REQUIRE(client.set(key_of_clients, std::string{agent::store_names::no_deaths}).has_value());
 
-    // A notice is given up where the store stands still for a moment; given twice it says the same.
-    const auto says_when_told = [&](const std::vector<int>& ranks, const std::string& deaths) {
+    // A notice is abandoned where the store hangs for a moment; given twice it says the same.
+    const auto says_after_notice = [&](const std::vector<int>& ranks, const std::string& deaths) {
         return holds_within(patience, [&] {
             give(store.endpoint(), ranks);
             return client.get(key_of_clients).value() == deaths;
         });
     };
-    CHECK(says_when_told({5}, "5"));
-    CHECK(says_when_told({3, 5}, "5 3"));
+    CHECK(says_after_notice({5}, "5"));
+    CHECK(says_after_notice({3, 5}, "5 3"));
 }
 
 TEST_CASE("a store whose workers never asked has no key more after a death") {

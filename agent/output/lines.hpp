@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ddprun::agent {
 
@@ -52,6 +53,52 @@ private:
     std::size_t at_ = 0;
     int part_ = 1;
     bool has_ended_by_return_ = false;
+};
+
+/// What one worker's prefix can show.
+struct PrefixValues {
+    std::string role;
+    int local_rank = 0;
+    int rank = 0;
+    std::string host;
+};
+
+/// The template before each line of a worker: torchrun's `${role_name}`, `${local_rank}`, `${rank}`
+/// and `${hostname}`, and `${time}` (the time of day at which the line was read). Braces may be
+/// left out, `$$` is `$`, and what is not known stays as it was typed. Pure.
+class LinePrefix {
+public:
+    LinePrefix(std::string_view text, const PrefixValues& values);
+
+    void append_to(std::string& out, std::string_view time) const;
+
+private:
+    /// The time stands between them.
+    std::vector<std::string> fixed_;
+};
+
+/// Whose line it is.
+struct LineOrigin {
+    std::string run_id;
+    int round = 0;
+    std::string host;
+    int rank = 0;
+    /// "stdout" or "stderr".
+    std::string_view stream;
+};
+
+/// Lines of one stream as JSON objects, one to a line: time, run, round, host, rank, stream,
+/// message; a part of a line has its number in `part`, and `continues` when more of it follows.
+/// Whatever the bytes are, the line parses. Pure.
+class JsonLine {
+public:
+    explicit JsonLine(const LineOrigin& origin);
+
+    void append_to(std::string& out, const LinePiece& piece, std::string_view time) const;
+
+private:
+    /// Everything between the time and the message.
+    std::string origin_;
 };
 
 }  // namespace ddprun::agent

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/runner/death_notice.hpp"
+#include "agent/runner/store_calls.hpp"
 
-#include "agent/plan/store_names.hpp"
+#include "agent/plan/death_note.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/client/client_session.hpp"
 #include "rendezvous/net/deadline.hpp"
@@ -10,10 +10,12 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/write.hpp>
 
 #include <array>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <utility>
@@ -21,6 +23,33 @@
 
 namespace ddprun::agent {
 namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration pause_between_connects = 100ms;
+
+boost::asio::awaitable<void> reach(Endpoint store, std::function<void(std::string)> on_done) {
+    const auto executor = co_await boost::asio::this_coro::executor;
+    const net::Deadline deadline(executor, limits::store_reachability_timeout, [] {});
+    boost::asio::steady_timer pause(executor);
+    for (;;) {
+        auto addresses = co_await net::resolve(store);
+        Failure failure;
+        if (addresses) {
+            auto socket = co_await net::connect(std::move(*addresses));
+            if (socket) co_return on_done({});
+            failure = socket.error();
+        } else {
+            failure = addresses.error();
+        }
+        if (deadline.has_passed())
+            co_return on_done(
+                "the worker store of this round is out of reach: " + failure.describe() +
+                "; say with --local-addr on the first node which address others can reach");
+        pause.expires_after(pause_between_connects);
+        co_await pause.async_wait(net::as_values);
+    }
+}
 
 /// One conversation with the store.
 class Notice {
@@ -39,7 +68,7 @@ public:
         if (!socket || has_ended_) co_return;
         socket_ = std::move(*socket);
 
-        auto expected = std::string{store_names::nobody_died};
+        auto expected = std::string{store_names::no_deaths};
         while (auto desired = with_deaths(expected, note_.ranks)) {
             session_.send(wire::CompareSet{note_.key, expected, *desired});
             auto stored = co_await answer();
@@ -86,6 +115,11 @@ boost::asio::awaitable<void> run(DeathNote note, std::function<void()> on_done) 
 }
 
 }  // namespace
+
+void check_store(
+    boost::asio::io_context& io, Endpoint store, std::function<void(std::string)> on_done) {
+    boost::asio::co_spawn(io, reach(std::move(store), std::move(on_done)), boost::asio::detached);
+}
 
 void give_notice(boost::asio::io_context& io, DeathNote note, std::function<void()> on_done) {
     boost::asio::co_spawn(io, run(std::move(note), std::move(on_done)), boost::asio::detached);

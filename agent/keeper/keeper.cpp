@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/keeper.hpp"
+#include "agent/keeper/keeper.hpp"
 
-#include "agent/keeper_message.hpp"
 #include "agent/process/descendants.hpp"
 #include "rendezvous/base/clock.hpp"
 #include "rendezvous/base/exit_codes.hpp"
@@ -139,7 +138,7 @@ private:
             read_agent();
             if (has_agent_ended()) return Verdict::ended;
             if (const auto fence = fence_end(); fence && now >= *fence) return Verdict::past_fence;
-            if (patience_ends_at_ && now >= *patience_ends_at_) return Verdict::silent;
+            if (kill_agent_at_ && now >= *kill_agent_at_) return Verdict::silent;
         }
     }
 
@@ -151,7 +150,7 @@ private:
     }
 
     void arm_timer() {
-        const auto next = earliest(fence_end(), patience_ends_at_);
+        const auto next = earliest(fence_end(), kill_agent_at_);
         itimerspec at{};
         if (next) {
             // Zero would mean never.
@@ -196,9 +195,9 @@ private:
         forward(SIGCONT);
     }
 
-    void wait_until_heard(Instant give_up_at) {
+    void wait_until_heard(Instant deadline) {
         while (side_.socket >= 0 && signals_heard_ != signals_sent_) {
-            const auto left = give_up_at - Clock::now();
+            const auto left = deadline - Clock::now();
             if (left <= Duration{}) return;
             pollfd watched{side_.socket, POLLIN, 0};
             const auto milliseconds =
@@ -222,7 +221,7 @@ private:
         ::send(side_.socket, &message, sizeof message, MSG_DONTWAIT | MSG_NOSIGNAL);
         ++signals_sent_;
         if (signal != SIGINT || ++interrupts_ < interrupts_that_insist) return;
-        if (!patience_ends_at_) patience_ends_at_ = Clock::now() + limits::second_interrupt_timeout;
+        if (!kill_agent_at_) kill_agent_at_ = Clock::now() + limits::second_interrupt_timeout;
     }
 
     void read_agent() {
@@ -254,8 +253,8 @@ private:
     void take(const keeper::FromAgent& message, int descriptor) {
         // Whatever the message is, an agent that has read the signals is not silent.
         signals_heard_ = message.signals_read;
-        if (signals_heard_ == signals_sent_) patience_ends_at_.reset();
-        if (message.said != keeper::Said::connection || descriptor < 0) return;
+        if (signals_heard_ == signals_sent_) kill_agent_at_.reset();
+        if (message.kind != keeper::FromAgent::Kind::connection || descriptor < 0) return;
         if (connection_ >= 0) ::close(connection_);
         connection_ = descriptor;
     }
@@ -263,7 +262,7 @@ private:
     /// The agent is on its way out and has only its console to flush.
     void agent_closed() {
         ::close(std::exchange(side_.socket, -1));
-        patience_ends_at_ = Clock::now() + limits::agent_end_timeout;
+        kill_agent_at_ = Clock::now() + limits::agent_end_timeout;
     }
 
     bool has_agent_ended() {
@@ -276,16 +275,16 @@ private:
             kill_noted_sessions();
             return {};
         }
-        const auto strangers = static_cast<std::size_t>(side_.stranger_count);
+        const auto count = static_cast<std::size_t>(side_.preexisting_count);
         return kill_descendants(
-            limits::kill_descendants_timeout, std::span{side_.strangers}.first(strangers));
+            limits::kill_descendants_timeout, std::span{side_.preexisting}.first(count));
     }
 
     /// Without /proc: what the agent noted. A process that left its worker's session escapes.
     void kill_noted_sessions() {
-        const auto give_up_at = Clock::now() + limits::kill_descendants_timeout;
+        const auto deadline = Clock::now() + limits::kill_descendants_timeout;
         constexpr timespec pause{0, 1'000'000};
-        while (kill_and_reap_sessions() && Clock::now() < give_up_at)
+        while (kill_and_reap_sessions() && Clock::now() < deadline)
             ::nanosleep(&pause, nullptr);
     }
 
@@ -312,8 +311,8 @@ private:
     int judge(Verdict verdict) const {
         switch (verdict) {
             case Verdict::ended: break;
-            case Verdict::past_fence: return found_wanting("was past its fence");
-            case Verdict::silent: return found_wanting("did not answer");
+            case Verdict::past_fence: return report_killed("was past its fence");
+            case Verdict::silent: return report_killed("did not answer");
         }
         if (WIFEXITED(agent_status_)) return WEXITSTATUS(agent_status_);
         say("ddprun: the agent (pid %d) was killed by signal %d (%s): its workers were killed "
@@ -325,7 +324,7 @@ private:
     }
 
     /// With the agent's state, which is the only hint at the reason.
-    int found_wanting(const char* how) const {
+    int report_killed(const char* how) const {
         say("ddprun: the agent (pid %d, state %c%s%s) %s: it and its workers were killed\n",
             side_.agent,
             agent_state_,
@@ -344,7 +343,7 @@ private:
     std::uint32_t signals_sent_ = 0;
     std::uint32_t signals_heard_ = 0;
     int interrupts_ = 0;
-    std::optional<Instant> patience_ends_at_;
+    std::optional<Instant> kill_agent_at_;
 };
 
 }  // namespace
@@ -375,7 +374,8 @@ Result<std::variant<AgentSide, KeeperSide>> fork_agent(
     side.page = page;
     side.signals = ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     if (side.signals < 0) return failed();
-    side.stranger_count = std::clamp(list_children(side.strangers), 0, max_strangers);
+    side.preexisting_count =
+        std::clamp(list_children(side.preexisting), 0, max_preexisting_children);
     side.terminal = find_terminal();
     if (side.terminal >= 0 && ::tcgetattr(side.terminal, &side.terminal_modes) != 0)
         side.terminal = -1;

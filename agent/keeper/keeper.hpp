@@ -55,7 +55,7 @@ struct AgentSide {
 
 /// Children that the process had before the fork (a shell that exec'd us left its background jobs)
 /// are never killed.
-inline constexpr int max_strangers = 256;
+inline constexpr int max_preexisting_children = 256;
 
 /// What the keeper gets of it.
 struct KeeperSide {
@@ -63,8 +63,8 @@ struct KeeperSide {
     const KeeperPage* page = nullptr;
     pid_t agent = 0;
     int signals = -1;
-    std::array<pid_t, max_strangers> strangers{};
-    int stranger_count = 0;
+    std::array<pid_t, max_preexisting_children> preexisting{};
+    int preexisting_count = 0;
     /// The terminal whose modes are given back, -1 for none.
     int terminal = -1;
     termios terminal_modes{};
@@ -90,5 +90,31 @@ int keep(KeeperSide& side);
 /// limits::kill_descendants_timeout. Names what is stuck on stderr, and removes the error files
 /// that are noted. The caller then exits.
 void kill_own_node(const KeeperPage& page);
+
+/// The messages between keeper and agent: one per packet, no answer is waited for.
+namespace keeper {
+
+/// Keeper to agent: this signal was sent to `ddprun`. SIGTSTP: stop the workers, the keeper is
+/// about to stop itself; SIGCONT: it goes on again.
+struct SignalCame {
+    std::int32_t signal;
+};
+
+/// Agent to keeper.
+struct FromAgent {
+    enum class Kind : std::uint32_t {
+        /// `signals_read` is news.
+        signals_read,
+        /// The fence was set, or moved to an earlier moment: look at the page.
+        fence_moved,
+        /// A descriptor comes with it: the control connection from now on.
+        connection,
+    };
+    Kind kind;
+    /// How many signals the agent has read by now.
+    std::uint32_t signals_read;
+};
+
+}  // namespace keeper
 
 }  // namespace ddprun::agent

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/output/line_splitter.hpp"
+#include "agent/output/lines.hpp"
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/random.hpp"
@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-using namespace ddprun;
 using namespace ddprun::agent;
+using namespace ddprun;
 
 namespace {
 
@@ -137,4 +137,56 @@ TEST_CASE("however the bytes are cut, the lines are the same") {
         CAPTURE(run);
         REQUIRE(lines_of(chunks) == whole);
     }
+}
+
+namespace {
+
+std::string prefix(std::string_view text) {
+    std::string out;
+    LinePrefix{text, {"trainer", 3, 11, "node1"}}.append_to(out, "12:00:00.000");
+    return out;
+}
+
+}  // namespace
+
+TEST_CASE("a prefix says role, ranks, host and time") {
+    CHECK(prefix("[${role_name}${local_rank}]:") == "[trainer3]:");
+    CHECK(prefix("${hostname}:$rank: ") == "node1:11: ");
+    CHECK(prefix("${time} $local_rank|${time}|") == "12:00:00.000 3|12:00:00.000|");
+    CHECK(prefix("").empty());
+}
+
+TEST_CASE("what is no macro of a prefix stays as it was typed") {
+    CHECK(prefix("$$rank ${unknown} $unknown ${rank $") == "$rank ${unknown} $unknown ${rank $");
+    CHECK(prefix("${} ${rank}s $ranks") == "${} 11s $ranks");
+}
+
+namespace {
+
+std::string line(const LinePiece& piece, const std::string& run = "job") {
+    std::string out;
+    JsonLine{{run, 2, "node1", 11, "stderr"}}.append_to(out, piece, "2026-01-01T00:00:00.000Z");
+    return out;
+}
+
+const std::string begin =
+    R"({"time":"2026-01-01T00:00:00.000Z","run":"job","round":2,"host":"node1","rank":11,"stream":"stderr",)";
+
+}  // namespace
+
+TEST_CASE("a line of output is one JSON object on one line") {
+    CHECK(line({"hello"}) == begin + "\"message\":\"hello\"}\n");
+    CHECK(line({""}) == begin + "\"message\":\"\"}\n");
+}
+
+TEST_CASE("what would break a JSON line is escaped, what is not UTF-8 replaced") {
+    CHECK(
+        line({"a\"b\\c\td\x01\xFF\xE2\x82"}) ==
+        begin + "\"message\":\"a\\\"b\\\\c\\td\\u0001\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\"}\n");
+    CHECK(line({"x"}, "a\"\n").find(R"("run":"a\"\n")") != std::string::npos);
+}
+
+TEST_CASE("a part of a line says which it is, and whether more follows") {
+    CHECK(line({"a", 1, false}) == begin + "\"part\":1,\"continues\":true,\"message\":\"a\"}\n");
+    CHECK(line({"b", 2, true}) == begin + "\"part\":2,\"message\":\"b\"}\n");
 }
