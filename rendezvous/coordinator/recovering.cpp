@@ -32,12 +32,8 @@ std::vector<int> missing_places(const JobData& job) {
 
 /// "group ranks 1, 5".
 std::string places_text(const std::vector<int>& ranks) {
-    std::string text = ranks.size() == 1 ? "group rank " : "group ranks ";
-    for (std::size_t i = 0; i < std::min(ranks.size(), most_named); ++i)
-        text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
-    if (ranks.size() > most_named)
-        text += " and " + std::to_string(ranks.size() - most_named) + " more";
-    return text;
+    return (ranks.size() == 1 ? "group rank " : "group ranks ") +
+           short_list(ranks, {most_named}, [](int rank) { return std::to_string(rank); });
 }
 
 std::string reason(const JobData& job, Instant now) {
