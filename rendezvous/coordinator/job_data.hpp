@@ -67,7 +67,7 @@ struct Recovering {
     /// As sent to the members before, by group rank.
     std::map<int, std::vector<control::Neighbour>> neighbours;
     /// The round is being stopped.
-    std::optional<Draining> drain;
+    std::optional<Draining> draining;
 };
 
 struct Over {
