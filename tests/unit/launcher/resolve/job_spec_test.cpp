@@ -2,6 +2,7 @@
 #include "launcher/resolve/job_spec.hpp"
 
 #include "launcher/grammar/node_range.hpp"
+#include "tests/unit/launcher/a_machine.hpp"
 
 #include <doctest/doctest.h>
 
@@ -18,23 +19,6 @@ using namespace std::chrono_literals;
 namespace {
 
 using Words = std::vector<std::string>;
-
-SystemInfo a_machine(const Environment& environment = {}) {
-    SystemInfo system;
-    system.environment = environment;
-    system.environment.try_emplace("PATH", "/usr/bin");
-    system.own_path = "/usr/local/bin/ddprun";
-    system.host_name = "node1";
-    system.cpu_count = 12;
-    system.interfaces = {{"lo", "127.0.0.1"}, {"eth0", "10.0.0.7"}};
-    system.fresh_id = *Nonce::parse("00112233445566778899aabbccddeeff");
-    system.look_at = [](const std::string& path) {
-        if (path == "/usr/bin/python3") return PathLook{true, false, true, true};
-        if (path == "train.py") return PathLook{true, false, true, false};
-        return PathLook{};
-    };
-    return system;
-}
 
 Result<JobSpec> resolved(Words words, const SystemInfo& system) {
     words.emplace_back("train.py");
