@@ -79,7 +79,7 @@ void show_worker(
 }
 
 std::string folded(const JobReport& report) {
-    const auto in_words = [&](const control::Consequence& one) {
+    const auto in_words = [&](const auto& one) {
         const bool is_elsewhere = !one.host.empty() && one.host != report.host;
         return "rank " + std::to_string(one.rank) + (is_elsewhere ? " on " + one.host : "") + " " +
                control::describe(one.end);

@@ -31,10 +31,9 @@ PlannedRound plan_round(const std::vector<Member*>& chosen) {
     candidates.reserve(chosen.size());
     for (const auto* member : chosen)
         candidates.push_back(
-            {member->join.node_rank,
+            {member->join,
              member->group_rank,
              is_endpoint_host(member->reach, member->connection),
-             member->join.node.host,
              member->arrival});
     auto order = rank_order(candidates);
 

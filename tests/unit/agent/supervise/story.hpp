@@ -32,11 +32,11 @@ inline constexpr std::uint16_t second_store = 20'003;
 
 inline AgentConfig a_config(int max_nodes = 1) {
     AgentConfig config;
-    config.run_id = "job";
+    config.join.run_id = "job";
     config.rendezvous.endpoint = {"node1", 29'400};
-    config.nodes = {1, max_nodes, 0};
-    config.host_name = "here";
-    config.max_restarts = 3;
+    config.join.nodes = {1, max_nodes, 0};
+    config.join.node.host = "here";
+    config.join.max_restarts = 3;
     config.worker.program = "/bin/train";
     config.worker.nproc = 2;
     return config;

@@ -298,11 +298,11 @@ TEST_CASE("the agent is told everything that was resolved") {
          "--role=trainer"},
         system));
 
-    CHECK(config.run_id == "job");
-    CHECK_FALSE(config.incarnation.has_value());
+    CHECK(config.join.run_id == "job");
+    CHECK_FALSE(config.join.incarnation.has_value());
     CHECK(config.rendezvous.endpoint == Endpoint{"h", 7});
     CHECK(config.rendezvous.is_host == true);
-    CHECK(config.nodes == control::NodeRange{2, 4, 1});
+    CHECK(config.join.nodes == control::NodeRange{2, 4, 1});
     control::Settings settings;
     settings.join_timeout = 9s;
     settings.last_call_timeout = 8s;
@@ -311,13 +311,13 @@ TEST_CASE("the agent is told everything that was resolved") {
     settings.late_nodes = control::LateNodes::at_restart;
     settings.max_losses = 7;
     settings.restart = {5s, 60s, 1h, {3}};
-    CHECK(config.settings == settings);
-    CHECK(config.max_restarts == 5);
-    CHECK(config.node_rank == 2);
-    CHECK(config.local_addr == "10.0.0.7");
+    CHECK(config.join.settings == settings);
+    CHECK(config.join.max_restarts == 5);
+    CHECK(config.join.node_rank == 2);
+    CHECK(config.join.addr == "10.0.0.7");
     CHECK(config.first_port == 3000);
     CHECK(config.last_port == 3010);
-    CHECK(config.host_name == "node1");
+    CHECK(config.join.node.host == "node1");
     CHECK_FALSE(config.shares_store);
     CHECK(config.worker.program == "/usr/bin/python3");
     CHECK(config.worker.arguments == Words{"/usr/bin/python3", "-u", "train.py"});
