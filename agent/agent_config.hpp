@@ -27,21 +27,15 @@ struct RendezvousPlan {
 
 /// Everything one agent needs, resolved and checked by the launcher before the fork.
 struct AgentConfig {
-    std::string run_id;
+    /// What the server gets, as far as it is known before the job: the agent adds its nonce, pid
+    /// and ports, and what is in `worker`.
+    control::Join join;
     RendezvousPlan rendezvous;
-    control::NodeRange nodes;
-    control::Settings settings;
-    int max_restarts = 0;
     /// Passed on to the workers, and not used otherwise.
     std::vector<int> forwarded_signals;
-    std::optional<int> node_rank;
-    /// --local-addr as an address; empty: this node's end of its connection to the server.
-    std::string local_addr;
     /// Every listener of ours takes its port from here (--port-range), both ends included.
     std::uint16_t first_port = 0;
     std::uint16_t last_port = 0;
-    /// Name of this machine, for people.
-    std::string host_name;
     /// Where events are written (--event-file); empty: nowhere.
     std::string event_file;
     /// TORCH_DISABLE_SHARE_RDZV_TCP_STORE: MASTER_PORT is left to worker rank 0.

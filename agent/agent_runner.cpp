@@ -196,9 +196,8 @@ AgentRunner::~AgentRunner() {
 }
 
 control::Node AgentRunner::own_node(const AgentSide& keeper_side) {
-    control::Node node;
+    auto node = config_.join.node;
     node.nonce = make_nonce(random_);
-    node.host = config_.host_name;
     node.pid = keeper_side.keeper;
     node.user = ::getuid();
     return node;
@@ -296,24 +295,24 @@ void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
     events_->assigned(assignment, driver_->now());
     const auto nonce = driver_->machine().node().nonce;
     const LogPlace place{
-        config_.run_id,
+        config_.join.run_id,
         order.incarnation,
         nonce.to_short_string(),
-        config_.host_name,
+        config_.join.node.host,
         assignment.round,
         assignment.restart_count};
     plan_ = RoundPlan{
         assignment,
-        config_.run_id,
+        config_.join.run_id,
         order.incarnation,
         nonce,
         address_towards(assignment, order.node_addr),
-        config_.max_restarts,
+        config_.join.max_restarts,
         config_.shares_store,
-        config_.host_name,
+        config_.join.node.host,
         log_folder(config_.output, place),
         latest_link_target(config_.output, place),
-        config_.settings.grace};
+        config_.join.settings.grace};
     if (plan_->logs.is_none())
         keeper_.note_error_files(
             temporary_error_file_stem(config_.worker, *plan_), config_.worker.nproc);
@@ -322,8 +321,8 @@ void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
     const auto level = assignment.restart_count > 0 ? log::Level::warning : log::Level::info;
     // More than are allowed, once the budget was refilled.
     auto restart = std::to_string(assignment.restart_count);
-    if (assignment.restart_count <= config_.max_restarts)
-        restart += " of " + std::to_string(config_.max_restarts);
+    if (assignment.restart_count <= config_.join.max_restarts)
+        restart += " of " + std::to_string(config_.join.max_restarts);
     log::write(
         level,
         "round.started",
@@ -450,7 +449,8 @@ void AgentRunner::note(const Agent::Effect& effect) {
                     {{"endpoint", config_.rendezvous.endpoint.to_string()},
                      {"problem", describe(e.trouble)},
                      {"waited_s", static_cast<int>(in_seconds(e.waited))},
-                     {"timeout_s", static_cast<int>(in_seconds(config_.settings.join_timeout))},
+                     {"timeout_s",
+                      static_cast<int>(in_seconds(config_.join.settings.join_timeout))},
                      {"detail", e.reason}});
             },
             [&](const Agent::NoteStandby& e) {
@@ -499,7 +499,7 @@ void AgentRunner::finish(const JobReport& report) {
     // It may never have had a job: this agent itself may not have got as far.
     rendezvous_.ask_if_server_is_idle();
     // The server outlives the job until the last agent has left, or by its lease.
-    drain_timer_.expires_after(config_.settings.lease + limits::drain_margin);
+    drain_timer_.expires_after(config_.join.settings.lease + limits::drain_margin);
     drain_timer_.async_wait([this](const boost::system::error_code& ec) {
         if (!ec) leave();
     });

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/output/event_file.hpp"
 
+#include "agent/queue_thread.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/result.hpp"
 #include "rendezvous/base/wall_time.hpp"
 
-#include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 
 #include <fcntl.h>
@@ -15,9 +14,7 @@
 
 #include <atomic>
 #include <cerrno>
-#include <future>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 namespace ddprun::agent {
@@ -54,10 +51,8 @@ struct EventFile::State {
     }
 
     const std::string path;
-    boost::asio::io_context queue;
+    QueueThread thread;
     std::atomic<std::size_t> waiting{0};
-    std::promise<void> flushed;
-    std::thread thread;
     // Of the thread.
     int descriptor = -1;
     bool has_complained = false;
@@ -66,24 +61,12 @@ struct EventFile::State {
 EventFile::EventFile(std::string path) {
     if (path.empty()) return;
     state_ = std::make_shared<State>(std::move(path));
-    state_->thread = std::thread([state = state_] {
-        const auto work = boost::asio::make_work_guard(state->queue);
-        state->open();
-        state->queue.run();
-    });
+    boost::asio::post(state_->thread.queue(), [state = state_.get()] { state->open(); });
+    state_->thread.start(state_);
 }
 
 EventFile::~EventFile() {
-    if (!state_) return;
-    auto flushed = state_->flushed.get_future();
-    boost::asio::post(state_->queue, [state = state_.get()] {
-        state->flushed.set_value();
-        state->queue.stop();
-    });
-    if (flushed.wait_for(limits::console_flush_timeout) == std::future_status::ready)
-        state_->thread.join();
-    else
-        state_->thread.detach();
+    if (state_) state_->thread.end(limits::console_flush_timeout);
 }
 
 void EventFile::write(Event event) {
@@ -91,10 +74,11 @@ void EventFile::write(Event event) {
     const auto stamp = unix_milliseconds();
     if (state_->waiting >= limits::max_waiting_events) return;
     ++state_->waiting;
-    boost::asio::post(state_->queue, [state = state_.get(), stamp, event = std::move(event)] {
-        state->append(event_line(event, stamp));
-        --state->waiting;
-    });
+    boost::asio::post(
+        state_->thread.queue(), [state = state_.get(), stamp, event = std::move(event)] {
+            state->append(event_line(event, stamp));
+            --state->waiting;
+        });
 }
 
 }  // namespace ddprun::agent

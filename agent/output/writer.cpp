@@ -2,15 +2,13 @@
 #include "agent/output/writer.hpp"
 
 #include "agent/output/stream_sink.hpp"
+#include "agent/queue_thread.hpp"
 #include "rendezvous/base/limits.hpp"
 
-#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 
 #include <atomic>
 #include <cstdint>
-#include <future>
-#include <thread>
 #include <utility>
 
 namespace ddprun::agent {
@@ -23,15 +21,13 @@ struct Writer::State {
 
     boost::asio::io_context& agent;
     std::function<void()> on_room;
-    // Before the queue: what is in it may still refer to the console.
+    // Before the thread: what is in its queue may still refer to the console.
     Console console;
-    boost::asio::io_context queue;
+    QueueThread thread;
     std::atomic<std::size_t> backlog_bytes{0};
     std::atomic<std::uint64_t> finished_jobs{0};
     std::atomic<bool> was_full{false};
     std::atomic<bool> is_ending{false};
-    std::promise<void> flushed;
-    std::thread thread;
 
     /// Changes whenever anything was done.
     std::uint64_t progress() const { return console.written_bytes() + finished_jobs; }
@@ -39,29 +35,13 @@ struct Writer::State {
 
 Writer::Writer(boost::asio::io_context& agent, std::function<void()> on_room)
     : state_(std::make_shared<State>(agent, std::move(on_room))) {
-    state_->thread = std::thread([state = state_] {
-        const auto work = boost::asio::make_work_guard(state->queue);
-        state->queue.run();
-    });
+    state_->thread.start(state_);
 }
 
 Writer::~Writer() {
     state_->is_ending = true;
-    auto flushed = state_->flushed.get_future();
-    boost::asio::post(state_->queue, [state = state_.get()] {
-        state->flushed.set_value();
-        state->queue.stop();
-    });
-    auto before = state_->progress();
-    while (flushed.wait_for(limits::console_flush_timeout) != std::future_status::ready) {
-        const auto now = state_->progress();
-        if (now == before) {
-            state_->thread.detach();
-            return;
-        }
-        before = now;
-    }
-    state_->thread.join();
+    state_->thread.end(
+        limits::console_flush_timeout, [state = state_.get()] { return state->progress(); });
 }
 
 void Writer::write(int descriptor, std::string lines) {
@@ -90,7 +70,7 @@ void Writer::run(std::function<void()> job) {
 void Writer::add(std::size_t bytes, std::function<void()> job) {
     state_->backlog_bytes += bytes;
     if (is_full()) state_->was_full = true;
-    boost::asio::post(state_->queue, [state = state_.get(), bytes, work = std::move(job)] {
+    boost::asio::post(state_->thread.queue(), [state = state_.get(), bytes, work = std::move(job)] {
         work();
         ++state->finished_jobs;
         const auto left = state->backlog_bytes -= bytes;
@@ -104,7 +84,7 @@ bool Writer::is_full() const {
 }
 
 boost::asio::io_context& Writer::queue() {
-    return state_->queue;
+    return state_->thread.queue();
 }
 
 Console& Writer::console() {

@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/base/log.hpp"
+#include "rendezvous/base/signal_masked_thread.hpp"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -208,22 +209,6 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
     return pointers;
 }
 
-/// No signal may be handled while a child shares our memory.
-class AllSignalsBlocked {
-public:
-    AllSignalsBlocked() {
-        sigset_t all;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before_);
-    }
-    ~AllSignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-    AllSignalsBlocked(const AllSignalsBlocked&) = delete;
-    AllSignalsBlocked& operator=(const AllSignalsBlocked&) = delete;
-
-private:
-    sigset_t before_{};
-};
-
 /// The pipe that stays silent when exec succeeds.
 class ReportPipe {
 public:
@@ -308,7 +293,8 @@ Result<pid_t> spawn(const SpawnSpec& spec) {
     pid_t pid = -1;
     int fork_error = 0;
     {
-        const AllSignalsBlocked blocked;
+        // None may be handled while a child shares our memory.
+        const SignalsMasked masked(SignalsMasked::Except::none);
         pid = start_child(plan);
         fork_error = errno;
     }

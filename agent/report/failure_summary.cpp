@@ -3,6 +3,7 @@
 
 #include "agent/report/cause_in_words.hpp"
 #include "agent/report/printable.hpp"
+#include "rendezvous/base/text.hpp"
 #include "rendezvous/control/text.hpp"
 
 #include <algorithm>
@@ -78,15 +79,12 @@ void show_worker(
 }
 
 std::string folded(const JobReport& report) {
-    std::string text;
-    const auto& all = report.consequences;
-    for (std::size_t i = 0; i < std::min(all.size(), max_folded); ++i) {
-        text += (i == 0 ? "rank " : "; rank ") + std::to_string(all[i].rank) + " ";
-        if (!all[i].host.empty() && all[i].host != report.host) text += "on " + all[i].host + " ";
-        text += control::describe(all[i].end);
-    }
-    if (all.size() > max_folded)
-        text += "; and " + std::to_string(all.size() - max_folded) + " more";
+    const auto in_words = [&](const auto& one) {
+        const bool is_elsewhere = !one.host.empty() && one.host != report.host;
+        return "rank " + std::to_string(one.rank) + (is_elsewhere ? " on " + one.host : "") + " " +
+               control::describe(one.end);
+    };
+    auto text = short_list(report.consequences, {max_folded, "; ", "; and "}, in_words);
     if (const auto count = report.stopped.size(); count > 0)
         text += (text.empty() ? "" : "; ") + std::to_string(count) +
                 (count == 1 ? " worker" : " workers") + " here stopped by ddprun";

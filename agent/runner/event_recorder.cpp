@@ -65,9 +65,9 @@ void EventRecorder::finished(const JobReport& report, Instant now) {
 Event EventRecorder::event(Event::State state, Instant now) const {
     Event event;
     event.state = state;
-    event.run_id = config_.run_id;
+    event.run_id = config_.join.run_id;
     event.role = config_.worker.role;
-    event.host = config_.host_name;
+    event.host = config_.join.node.host;
     // The last part of the path, as torchelastic has it.
     event.entry_point = config_.worker.program.substr(config_.worker.program.rfind('/') + 1);
     event.total_seconds = milliseconds(now - began_at_) / 1000;

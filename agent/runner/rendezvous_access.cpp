@@ -72,8 +72,8 @@ boost::asio::awaitable<void> RendezvousAccess::attempt(int link, Duration unansw
     facts.endpoint = plan.endpoint;
     facts.is_static = plan.is_static;
     facts.is_host = plan.is_host;
-    facts.max_nodes = config_.nodes.max;
-    facts.node_rank = config_.node_rank;
+    facts.max_nodes = config_.join.nodes.max;
+    facts.node_rank = config_.join.node_rank;
     const bool is_settled_without = plan.is_host || plan.endpoint.port == 0;
     if (!is_settled_without) facts.resolved = co_await resolve();
     facts.own = server::interface_addresses();
@@ -165,9 +165,9 @@ std::optional<Failure> RendezvousAccess::host_at(
     server::RendezvousServer::Options options;
     options.listen = listen.on;
     options.listen.port = at_port;
-    options.hosted_run_id = config_.run_id;
+    options.hosted_run_id = config_.join.run_id;
     options.has_store_of_round = config_.rendezvous.is_static;
-    options.name = config_.host_name;
+    options.name = config_.join.node.host;
     options.version = build::version;
     options.on_idle = [this] { boost::asio::post(io_, [this] { hooks_.on_server_idle(); }); };
     options.ask_stores = hooks_.ask_stores;

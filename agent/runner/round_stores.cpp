@@ -25,10 +25,10 @@ bool is_free(boost::asio::io_context& io, const std::string& host, std::uint16_t
 
 std::string own_listen_host(const AgentConfig& config) {
     const auto& server_host = config.rendezvous.endpoint.host;
-    const bool is_only_node = config.nodes.max == 1 && config.nodes.spares == 0;
+    const bool is_only_node = config.join.nodes.max == 1 && config.join.nodes.spares == 0;
     const bool is_local = server_host == "localhost" || server_host == "127.0.0.1";
     // With --local-addr the workers get that address.
-    return is_only_node && is_local && config.local_addr.empty() ? "127.0.0.1" : "";
+    return is_only_node && is_local && config.join.addr.empty() ? "127.0.0.1" : "";
 }
 
 Result<net::Tcp::acceptor> listen_in_range(

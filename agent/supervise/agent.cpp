@@ -71,11 +71,11 @@ Agent::Agent(AgentConfig config, control::Node node, std::uint16_t peer_port, Ra
       peer_port_(peer_port),
       random_(random),
       link_(
-          {needs_lease(config_.nodes),
-           config_.settings.join_timeout,
+          {needs_lease(config_.join.nodes),
+           config_.join.settings.join_timeout,
            config_.rendezvous.endpoint.to_string()},
           random),
-      fence_(needs_lease(config_.nodes), node_.nonce) {}
+      fence_(needs_lease(config_.join.nodes), node_.nonce) {}
 
 void Agent::handle(Event event, Instant now, Effects& out) {
     if (phase_ == Phase::done) return;
@@ -200,7 +200,7 @@ void Agent::notify_failures(FailureReport::Event event, Instant now, Effects& ou
         std::visit(
             Overloaded{
                 [&](FailureReport::StopWorkers) {
-                    stop_workers(SIGTERM, config_.settings.grace, now, out);
+                    stop_workers(SIGTERM, config_.join.settings.grace, now, out);
                 },
                 [&](FailureReport::FailureFound) { round_->is_failure_reported = false; },
                 [&](auto& order) { out.push_back(std::move(order)); },
@@ -251,7 +251,7 @@ FailureReport::Place Agent::place_in(const control::Assignment& assignment) cons
 }
 
 std::string Agent::node_addr() const {
-    if (!config_.local_addr.empty()) return config_.local_addr;
+    if (!config_.join.addr.empty()) return config_.join.addr;
     const auto own_end = parse_endpoint(link_.socket_addr(), 0);
     return own_end ? own_end->host : std::string{};
 }
@@ -371,7 +371,7 @@ void Agent::on_signal(int signal, Instant now, Effects& out) {
     if (round_) notify_failures(FailureReport::LeaveBegan{}, now, out);
     if (is_hosting_) out.push_back(InterruptServer{signal, leave_reason()});
     report_to_server(now, out);
-    stop_workers(signal, config_.settings.grace, now, out);
+    stop_workers(signal, config_.join.settings.grace, now, out);
 }
 
 std::string Agent::leave_reason() const {
@@ -385,7 +385,7 @@ void Agent::wait_for_result(Instant now, Effects& out) {
     if (leaving_->result_deadline) return;
     // Where this signal ends the whole job, the result comes when every node has stopped.
     const bool is_for_all = is_hosting_ || leaving_->signal == SIGINT;
-    const auto drain = is_for_all ? config_.settings.grace + limits::drain_margin : Duration{};
+    const auto drain = is_for_all ? config_.join.settings.grace + limits::drain_margin : Duration{};
     leaving_->result_deadline = now + drain + late_result_timeout;
     notify_link(ServerLink::ResultAwaited{}, now, out);
 }
@@ -393,7 +393,7 @@ void Agent::wait_for_result(Instant now, Effects& out) {
 void Agent::end(Ending ending, Instant now, Effects& out) {
     if (ending_) return;
     ending_ = std::move(ending);
-    stop_workers(SIGTERM, config_.settings.grace, now, out);
+    stop_workers(SIGTERM, config_.join.settings.grace, now, out);
 }
 
 void Agent::leave_round(Effects& out) {
@@ -480,7 +480,7 @@ void Agent::note_next_round(Effects& out) {
         "round " + std::to_string(round_->assignment.round) + " is over" +
         (why.empty() ? "" : " (" + why + ")") +
         "; waiting for the other nodes, or a replacement, at most " +
-        whole_seconds(config_.settings.join_timeout)});
+        whole_seconds(config_.join.settings.join_timeout)});
 }
 
 std::optional<Instant> Agent::next_deadline() const {

@@ -71,19 +71,13 @@ void Agent::greet(Instant now, Effects& out) {
 }
 
 control::Join Agent::join() const {
-    control::Join join;
-    join.run_id = config_.run_id;
+    auto join = config_.join;
     join.node = node_;
-    join.nodes = config_.nodes;
     join.nproc = config_.worker.nproc;
     join.role = config_.worker.role;
-    join.node_rank = config_.node_rank;
-    join.addr = config_.local_addr;
     join.socket_addr = link_.socket_addr();
     join.store_port = stores_.offered();
     join.peer_port = peer_port_;
-    join.max_restarts = config_.max_restarts;
-    join.settings = config_.settings;
     return join;
 }
 
@@ -196,7 +190,7 @@ void Agent::on_result(control::JobResult result, Instant now, Effects& out) {
     const auto& cause = result.first_cause;
     const int signal = cause && cause->signal != 0 ? cause->signal : SIGTERM;
     ending_ = std::move(result);
-    stop_workers(signal, config_.settings.grace, now, out);
+    stop_workers(signal, config_.join.settings.grace, now, out);
 }
 
 void Agent::on_lost(const control::Lost& lost, Instant now, Effects& out) {

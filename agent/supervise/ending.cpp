@@ -42,9 +42,9 @@ int exit_code_of(const Ending& ending, bool is_as_torchrun) {
 
 JobReport report_of(const Ending& ending, const AgentConfig& config, FailureReport::Ends ends) {
     JobReport report;
-    report.run_id = config.run_id;
+    report.run_id = config.join.run_id;
     report.program = entrypoint_name(config.worker);
-    report.max_restarts = config.max_restarts;
+    report.max_restarts = config.join.max_restarts;
     report.exit_code = exit_code_of(ending, config.report.has_torchrun_exit_code);
     std::visit(
         Overloaded{

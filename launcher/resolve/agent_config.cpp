@@ -2,27 +2,36 @@
 #include "launcher/resolve/job_spec.hpp"
 
 namespace ddprun::launcher {
+namespace {
+
+control::Join to_join(const JobSpec& spec) {
+    control::Join join;
+    join.run_id = spec.run_id.value;
+    join.node.host = spec.host_name;
+    join.nodes = spec.nodes.value;
+    join.node_rank = spec.node_rank.value;
+    join.addr = spec.local_addr.value;
+    join.max_restarts = spec.max_restarts.value;
+    join.settings.join_timeout = spec.join_timeout.value;
+    join.settings.last_call_timeout = spec.last_call_timeout.value;
+    join.settings.lease = spec.lease.value;
+    join.settings.grace = spec.grace.value;
+    join.settings.is_static = spec.is_static.value;
+    join.settings.late_nodes = spec.late_nodes.value;
+    join.settings.max_losses = spec.max_losses.value;
+    join.settings.restart = to_policy(spec.restarts);
+    return join;
+}
+
+}  // namespace
 
 agent::AgentConfig to_agent_config(const JobSpec& spec) {
     agent::AgentConfig config;
-    config.run_id = spec.run_id.value;
+    config.join = to_join(spec);
     config.rendezvous = {spec.endpoint.value, spec.is_host.value, spec.is_static.value};
-    config.nodes = spec.nodes.value;
-    config.settings.join_timeout = spec.join_timeout.value;
-    config.settings.last_call_timeout = spec.last_call_timeout.value;
-    config.settings.lease = spec.lease.value;
-    config.settings.grace = spec.grace.value;
-    config.settings.late_nodes = spec.late_nodes.value;
-    config.settings.max_losses = spec.max_losses.value;
-    config.settings.restart = to_policy(spec.restarts);
     config.forwarded_signals = spec.signals.forwarded.value;
-    config.settings.is_static = spec.is_static.value;
-    config.max_restarts = spec.max_restarts.value;
-    config.node_rank = spec.node_rank.value;
-    config.local_addr = spec.local_addr.value;
     config.first_port = spec.ports.value.first;
     config.last_port = spec.ports.value.last;
-    config.host_name = spec.host_name;
     config.shares_store = spec.shares_store.value;
     config.worker = {
         spec.command.program,

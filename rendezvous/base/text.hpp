@@ -3,12 +3,15 @@
 
 #include "rendezvous/base/time.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-/// Numbers as text, the same on every screen and in every log; and what every small reader of text
-/// begins with.
+/// Numbers and lists as text, the same on every screen and in every log; and what every small
+/// reader of text begins with.
 namespace ddprun {
 
 /// "SIGTERM"; "SIGRTMIN+3"; "signal 99" for a number without a name.
@@ -19,6 +22,29 @@ std::string seconds_text(Duration length);
 
 /// Without the blanks around it.
 std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r\n");
+
+/// How a list is shortened: "a, b and 3 more".
+struct Shortening {
+    /// So many items are named.
+    std::size_t most;
+    std::string_view between = ", ";
+    std::string_view before_rest = " and ";
+};
+
+/// The first items, each as `text_of` gives it, and the number of the others.
+template <class Items, class TextOf = std::identity>
+std::string short_list(const Items& items, const Shortening& by, TextOf text_of = {}) {
+    std::string text;
+    for (std::size_t i = 0; i < std::min(items.size(), by.most); ++i) {
+        if (i > 0) text += by.between;
+        text += text_of(items[i]);
+    }
+    if (items.size() > by.most) {
+        text += by.before_rest;
+        text += std::to_string(items.size() - by.most) + " more";
+    }
+    return text;
+}
 
 /// All between the separators, empty parts included; a text without one is one part.
 std::vector<std::string_view> split(std::string_view text, char separator);

@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/clock.hpp"
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/text.hpp"
 #include "rendezvous/client/blocking_client.hpp"
 #include "rendezvous/wire/error.hpp"
 #include "rendezvous/wire/message.hpp"
@@ -31,12 +32,9 @@ Failure timed_out(std::string what) {
 
 Failure wait_timed_out(Duration timeout, const std::vector<std::string>& keys) {
     constexpr std::size_t longest_list = 16;
-    auto text = "wait timeout after " + milliseconds_text(timeout) + ", keys: ";
-    for (std::size_t i = 0; i < std::min(keys.size(), longest_list); ++i)
-        text += (i > 0 ? ", " : "") + keys[i];
-    if (keys.size() > longest_list)
-        text += " and " + std::to_string(keys.size() - longest_list) + " more";
-    return timed_out(std::move(text));
+    return timed_out(
+        "wait timeout after " + milliseconds_text(timeout) +
+        ", keys: " + short_list(keys, {longest_list}));
 }
 
 // A request beyond the limits would only make the server close the connection.

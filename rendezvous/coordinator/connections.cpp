@@ -2,7 +2,7 @@
 #include "rendezvous/coordinator/connections.hpp"
 
 #include "rendezvous/base/limits.hpp"
-#include "rendezvous/base/machine.hpp"
+#include "rendezvous/coordinator/departures.hpp"
 #include "rendezvous/coordinator/draining.hpp"
 #include "rendezvous/coordinator/recovering.hpp"
 #include "rendezvous/coordinator/reports.hpp"
@@ -11,7 +11,6 @@
 
 #include <signal.h>
 
-#include <algorithm>
 #include <utility>
 
 namespace ddprun::coordinator {
@@ -172,25 +171,6 @@ void take_up_outside(JobStep& step, Member& member, const control::Resume& resum
     step.send(member, control::Stop{cause.round, cause.reason, cause, SIGKILL, {}});
 }
 
-void lose(JobStep& step, Member& member, const std::string& how) {
-    auto& job = step.job;
-    auto cause = node_cause(
-        job,
-        control::Cause::Kind::node_lost,
-        member,
-        "node " + member.name() + " was lost: " + how);
-    if (member.is_connected) {
-        if (!job.is<Over>()) step.send(member, control::Lost{cause.reason});
-        step.out.push_back(Close{member.connection.connection, cause.reason});
-        member.is_connected = false;
-    }
-    if (member.group_rank) job.holds.hosts.note_gone(member.host(), job.round->number, step.now);
-    // It gets no `Stop`.
-    member.become(Member::State::out);
-    if (!member.is_leaving()) depart(step, member, std::move(cause));
-    remove(step, member);
-}
-
 void take_up_in_round(JobStep& step, Member& member, const control::Resume& resume) {
     auto& job = step.job;
     const int current = job.round->number;
@@ -295,7 +275,7 @@ void on_dropped(JobStep& step, Member& member) {
     // event.
     if (job.is<Over>() || member.is_leaving()) {
         if (job.is<Recovering>() && member.group_rank) job.round->place_of(member).is_gone = true;
-        return remove(step, member);
+        return remove_member(step, member);
     }
     feed_silence(step, Silence::Dropped{member.nonce(), connections::is_behind_proxy(member)});
 }
@@ -311,81 +291,6 @@ Member& add_member(
     auto& member = step.job.members.add(std::move(newcomer));
     feed_silence(step, Silence::Appeared{member.nonce(), member.name()});
     return member;
-}
-
-void depart(JobStep& step, const Member& member, control::Cause cause) {
-    auto& job = step.job;
-    const bool is_in_round = member.group_rank.has_value();
-    const int signal = cause.signal != 0 ? cause.signal : SIGTERM;
-    if (job.is<Over>()) return;
-    if (job.is<Forming>()) {
-        step.note(cause.reason);
-        job.causes.last = std::move(cause);
-        return;
-    }
-    if (!is_in_round) {
-        if (job.is<Running>()) step.note(cause.reason);
-        return;
-    }
-    if (!job.round->needs(member)) {
-        if (job.is<Running>()) job.round->place_of(member).is_gone = true;
-        return;
-    }
-    auto* draining = job.drain();
-    if (draining && draining->departure) return;
-    if (job.is<Draining>()) step.note(cause.reason);
-    if (!draining) draining = &drain(step, cause, signal);
-    draining->departure = std::move(cause);
-}
-
-void remove(JobStep& step, Member& member) {
-    feed_silence(step, Silence::Removed{member.nonce()});
-    step.job.members.remove(Nonce{member.nonce()});
-}
-
-control::Cause node_cause(
-    const JobData& job, control::Cause::Kind kind, const Member& member, std::string reason) {
-    control::Cause cause;
-    cause.kind = kind;
-    cause.reason = std::move(reason);
-    cause.host = member.host();
-    cause.round = job.round ? job.round->number : -1;
-    return cause;
-}
-
-void restart_clocks(JobStep& step) {
-    auto& job = step.job;
-    feed_silence(step, Silence::WokenLate{});
-    if (auto* recovering = std::get_if<Recovering>(&job.state))
-        recovering->ends_at = step.now + job.lease();
-    if (auto* forming = std::get_if<Forming>(&job.state)) {
-        // Nodes that came meanwhile are heard first.
-        const auto soon = step.now + limits::reconnect_grace;
-        forming->join_ends = std::max(forming->join_ends, soon);
-        if (forming->last_call_ends)
-            forming->last_call_ends = std::max(*forming->last_call_ends, soon);
-    }
-    for (auto* member : job.members.by_arrival())
-        if (member->ready_by) member->ready_by = job.ready_by(step.now);
-}
-
-void feed_silence(JobStep& step, Silence::Event event) {
-    auto& job = step.job;
-    std::vector<Silence::Effect> effects;
-    job.silence.handle(std::move(event), step.now, effects);
-    for (auto& effect : effects)
-        std::visit(
-            Overloaded{
-                [&](const Silence::Lost& lost) {
-                    connections::lose(step, *job.members.find(lost.nonce), lost.how);
-                },
-                [&](const Silence::Ask& ask) {
-                    step.send(*job.members.find(ask.witness), ask.question);
-                },
-                [&](Silence::Noted& noted) { step.note(std::move(noted.text)); },
-                [&](Silence::Stale) { ++job.stale_count; },
-            },
-            effect);
 }
 
 }  // namespace ddprun::coordinator

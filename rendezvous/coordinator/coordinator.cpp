@@ -69,7 +69,7 @@ void Coordinator::on_received(Received received, Instant now, std::vector<Effect
     if (!is_known) return complain(peer, "the first message must be join or resume", now, out);
     pass(
         *peer.job,
-        Job::Said{received.connection, peer.nonce, std::move(received.message)},
+        Job::Received{received.connection, peer.nonce, std::move(received.message)},
         now,
         out);
 }

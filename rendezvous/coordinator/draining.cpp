@@ -6,7 +6,6 @@
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/coordinator/ending.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace ddprun::coordinator {
@@ -18,24 +17,24 @@ Draining state_of(const JobStep& step, const control::Cause& cause, int signal) 
     auto sent_cause = cause;
     // These are long and come with the result.
     if (sent_cause.worker) sent_cause.worker->details.clear();
-    Draining draining;
-    draining.stop = control::Stop{
+    Draining drain;
+    drain.stop = control::Stop{
         job.round->number, cause.reason, std::move(sent_cause), signal, job.terms.settings.grace};
-    draining.ran_for = step.now - job.round->began_at;
-    return draining;
+    drain.ran_for = step.now - job.round->began_at;
+    return drain;
 }
 
 }  // namespace
 }  // namespace draining
 
-Draining& drain(JobStep& step, const control::Cause& cause, int signal) {
+Draining& stop_round(JobStep& step, const control::Cause& cause, int signal) {
     auto& job = step.job;
     require(job.is_round_going_on(), "only a round that goes on is stopped");
-    auto draining = draining::state_of(step, cause, signal);
+    auto drain = draining::state_of(step, cause, signal);
     if (auto* recovering = std::get_if<Recovering>(&job.state)) {
-        recovering->drain = std::move(draining);
+        recovering->draining = std::move(drain);
     } else {
-        step.enter(std::move(draining));
+        step.enter(std::move(drain));
         step.say("draining", cause.reason);
     }
     for (const auto& place : job.round->places) {
@@ -47,13 +46,13 @@ Draining& drain(JobStep& step, const control::Cause& cause, int signal) {
 
 void stop_member(JobStep& step, Member& member) {
     auto& job = step.job;
-    auto& draining = *job.drain();
+    auto& drain = *job.drain();
     member.become(Member::State::stopping);
-    step.send(member, draining.stop);
+    step.send(member, drain.stop);
     // A job of one node waits for it however long it takes.
     if (!job.has_lease()) return;
     member.ready_by = job.ready_by(step.now);
-    draining.look_at = earliest(draining.look_at, member.ready_by);
+    drain.look_at = earliest(drain.look_at, member.ready_by);
 }
 
 void stop_unassigned(JobStep& step, Member& member) {
@@ -63,8 +62,8 @@ void stop_unassigned(JobStep& step, Member& member) {
 }
 
 void put_out_the_stuck_if_due(JobStep& step) {
-    const auto* draining = std::get_if<Draining>(&step.job.state);
-    if (draining && draining->look_at && step.now >= *draining->look_at) put_out_the_stuck(step);
+    const auto* drain = std::get_if<Draining>(&step.job.state);
+    if (drain && drain->look_at && step.now >= *drain->look_at) put_out_the_stuck(step);
 }
 
 void put_out_the_stuck(JobStep& step) {
@@ -95,10 +94,10 @@ RoundEnd round_end(const JobData& job, Instant now) {
     end.cancel = pointer(job.causes.cancel);
     end.left = pointer(job.causes.left);
     end.has_staying = job.members.has_staying();
-    if (const auto* draining = job.drain()) {
-        end.departure = pointer(draining->departure);
-        end.failures = draining->failures;
-        end.stop_cause = &draining->stop.first_cause;
+    if (const auto* drain = job.drain()) {
+        end.departure = pointer(drain->departure);
+        end.failures = drain->failures;
+        end.stop_cause = &drain->stop.first_cause;
     }
     end.has_restarts_left = !job.restarts.budget.is_spent();
     end.final_codes = job.terms.settings.restart.final_codes;
@@ -116,16 +115,6 @@ Verdict verdict_so_far(const JobData& job, Instant now) {
 
 void end_round(JobStep& step) {
     follow(step, judge(round_end(step.job, step.now)));
-}
-
-bool is_news(const JobData& job, const Member& member, const control::WorkerFailure& failure) {
-    const auto* draining = job.drain();
-    if (!draining) return true;
-    const auto& failures = draining->failures;
-    return std::all_of(failures.begin(), failures.end(), [&](const NodeFailure& known) {
-        return known.group_rank != *member.group_rank ||
-               (known.is_secondary() && !failure.is_consequence);
-    });
 }
 
 }  // namespace ddprun::coordinator

@@ -11,7 +11,7 @@ namespace ddprun::coordinator {
 /// Stops the current round. Enters the state, unless the job recovers: then the round is stopped
 /// meanwhile. What is returned is valid until the job enters its next state.
 /// Requires: job.is_round_going_on().
-Draining& drain(JobStep& step, const control::Cause& cause, int signal);
+Draining& stop_round(JobStep& step, const control::Cause& cause, int signal);
 
 /// Requires: job.drain().
 void stop_member(JobStep& step, Member& member);
@@ -35,9 +35,5 @@ Verdict verdict_so_far(const JobData& job, Instant now);
 /// No member has workers any more: judges the round, and enters the next state.
 /// Requires: the job drains, is cancelled, or every node leaves.
 void end_round(JobStep& step);
-
-/// The first failure of each node is kept, and one more when that was secondary and this is not: a
-/// crash may take longer to end than a worker that failed because of it. Requires: job.drain().
-bool is_news(const JobData& job, const Member& member, const control::WorkerFailure& failure);
 
 }  // namespace ddprun::coordinator

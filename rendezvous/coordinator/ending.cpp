@@ -4,7 +4,8 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/control/text.hpp"
-#include "rendezvous/coordinator/connections.hpp"
+#include "rendezvous/coordinator/departures.hpp"
+#include "rendezvous/coordinator/draining.hpp"
 #include "rendezvous/coordinator/forming.hpp"
 
 #include <algorithm>
@@ -23,8 +24,8 @@ constexpr Duration shortest_memory = 30s;
 std::vector<control::Consequence> other_failures(
     const JobData& job, const std::optional<control::Cause>& first) {
     std::vector<const NodeFailure*> others;
-    if (const auto* draining = job.drain())
-        for (const auto& failure : draining->failures)
+    if (const auto* drain = job.drain())
+        for (const auto& failure : drain->failures)
             if (failure.cause.worker && failure.cause.kind == control::Cause::Kind::worker_failed)
                 others.push_back(&failure);
     std::stable_sort(others.begin(), others.end(), [](const NodeFailure* a, const NodeFailure* b) {
@@ -80,6 +81,24 @@ void restart(JobStep& step, const control::Cause& cause) {
 
 }  // namespace
 }  // namespace ending
+
+void on_interrupted(JobStep& step, const JobInterrupted& interrupted) {
+    auto& job = step.job;
+    if (job.causes.cancel || job.is<Over>()) return;
+    control::Cause cause;
+    cause.kind = interrupted.kind;
+    cause.reason = interrupted.reason;
+    cause.signal = interrupted.signal;
+    cause.round = job.round ? job.round->number : -1;
+    job.causes.cancel = cause;
+    if (job.is<Forming>()) return end_round(step);
+    if (job.is_round_going_on()) {
+        stop_round(step, cause, interrupted.signal);
+        return;
+    }
+    // Every member is being stopped already; the verdict is what changes.
+    if (job.is<Draining>()) step.say("draining", cause.reason);
+}
 
 void follow(JobStep& step, Verdict verdict) {
     auto& job = step.job;

@@ -3,8 +3,20 @@
 
 #include "rendezvous/coordinator/job_data.hpp"
 
-/// What a verdict leads to: another round, or the state `Over`.
+#include <string>
+
+/// How a job ends, or goes on: an order to end it, success, and what a verdict leads to (another
+/// round, or the state `Over`).
 namespace ddprun::coordinator {
+
+/// The job is to end on every node, now.
+struct JobInterrupted {
+    control::Cause::Kind kind;  ///< cancelled or superseded
+    int signal;
+    std::string reason;
+};
+
+void on_interrupted(JobStep& step, const JobInterrupted& interrupted);
 
 void follow(JobStep& step, Verdict verdict);
 

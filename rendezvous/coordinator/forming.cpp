@@ -41,32 +41,45 @@ Shortage shortage(JobData& job) {
     return {last, job.round.has_value(), ready, job.terms.settings.join_timeout};
 }
 
-FormingDecision decide(JobStep& step, Forming& forming) {
+struct FormingDecision {
+    bool closes = false;
+    /// In words, for the log and the status page.
+    std::string reason;
+};
+
+/// Whether a round closes now. Begins the last call, or ends one that lasts no more.
+FormingDecision decide_round(JobStep& step, Forming& state) {
     auto& job = step.job;
-    const auto& nodes = job.terms.nodes;
-    const auto ready = static_cast<int>(job.members.candidate_count(job.min_nodes()));
-    if (ready < nodes.min)
-        forming.last_call_ends.reset();
-    else if (!forming.last_call_ends)
-        forming.last_call_ends = step.now + job.terms.settings.last_call_timeout;
-    return decide_round(
-        {ready,
-         nodes.min,
-         static_cast<int>(most_nodes(job)),
-         ready >= nodes.min && is_previous_round_settled(job),
-         forming.last_call_ends,
-         step.now});
+    const auto min = job.min_nodes();
+    const auto most = most_nodes(job);
+    const auto ready = job.members.candidate_count(min);
+    if (ready < min)
+        state.last_call_ends.reset();
+    else if (!state.last_call_ends)
+        state.last_call_ends = step.now + job.terms.settings.last_call_timeout;
+
+    const auto have = std::to_string(ready) + " of ";
+    if (ready >= most) return {true, "max nodes reached"};
+    if (ready < min)
+        return {
+            false,
+            "waiting for " + counted(min - ready, "node") + " (" + have +
+                (min == most ? "" : "at least ") + std::to_string(min) + " ready)"};
+    if (is_previous_round_settled(job))
+        return {true, "every remaining node of the last round is ready"};
+    if (step.now >= *state.last_call_ends) return {true, "the last call for more nodes is over"};
+    return {false, "last call: " + have + "at most " + counted(most, "node") + " ready"};
 }
 
 }  // namespace
 }  // namespace forming
 
 void form(JobStep& step, std::string why, Duration pause) {
-    Forming forming;
-    forming.why = std::move(why);
-    forming.join_ends = step.now + pause + step.job.terms.settings.join_timeout;
-    if (pause > Duration{}) forming.pause_ends = step.now + pause;
-    step.enter(std::move(forming));
+    Forming state;
+    state.why = std::move(why);
+    state.join_ends = step.now + pause + step.job.terms.settings.join_timeout;
+    if (pause > Duration{}) state.pause_ends = step.now + pause;
+    step.enter(std::move(state));
 }
 
 void update_forming(JobStep& step) {
@@ -77,21 +90,19 @@ void update_forming(JobStep& step) {
     if (every_node_left) return end_round(step);
     if (job.naming == Naming::outdated) start_new_incarnation(step);
 
-    auto& forming = std::get<Forming>(job.state);
-    if (forming.pause_ends && step.now < *forming.pause_ends)
-        return step.say("forming", forming.why);
-    forming.pause_ends.reset();
-    const auto decision = forming::decide(step, forming);
+    auto& state = std::get<Forming>(job.state);
+    if (state.pause_ends && step.now < *state.pause_ends) return step.say("forming", state.why);
+    state.pause_ends.reset();
+    const auto decision = forming::decide_round(step, state);
     if (decision.closes) {
         // Why there is a new round is worth a line even when no node has to be waited for.
-        if (!forming.why.empty()) step.say("forming", forming.why);
+        if (!state.why.empty()) step.say("forming", state.why);
         const auto chosen = choose_members(job.members, job.min_nodes(), forming::most_nodes(job));
-        return begin_round(step, chosen, std::exchange(forming.why, {}), decision.reason);
+        return begin_round(step, chosen, std::exchange(state.why, {}), decision.reason);
     }
-    if (!forming.last_call_ends && step.now >= forming.join_ends)
+    if (!state.last_call_ends && step.now >= state.join_ends)
         return follow(step, judge(forming::shortage(job)));
-    step.say(
-        "forming", forming.why.empty() ? decision.reason : forming.why + "; " + decision.reason);
+    step.say("forming", state.why.empty() ? decision.reason : state.why + "; " + decision.reason);
 }
 
 }  // namespace ddprun::coordinator

@@ -4,6 +4,7 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/control/text.hpp"
+#include "rendezvous/coordinator/departures.hpp"
 #include "rendezvous/coordinator/draining.hpp"
 #include "rendezvous/coordinator/forming.hpp"
 #include "rendezvous/coordinator/recovering.hpp"
@@ -19,19 +20,19 @@ namespace {
 /// A wake-up later than this means that the server did not run.
 constexpr Duration late_wake_up = limits::heartbeat_interval / 2;
 
-void on_said(JobStep& step, Job::Said said) {
+void on_received(JobStep& step, Job::Received received) {
     auto& job = step.job;
-    auto* member = job.members.find(said.nonce);
-    if (member == nullptr || !member->speaks_through(said.connection)) {
+    auto* member = job.members.find(received.nonce);
+    if (member == nullptr || !member->speaks_through(received.connection)) {
         step.has_changed = false;
         ++job.stale_count;
         return;
     }
     // What was sent to it while it was silent arrives about now, a stop too.
-    const bool was_heard = job.silence.is_heard(said.nonce, step.now);
-    feed_silence(step, Silence::Heard{said.nonce});
+    const bool was_heard = job.silence.is_heard(received.nonce, step.now);
+    feed_silence(step, Silence::Heard{received.nonce});
     if (!was_heard && member->ready_by) member->ready_by = job.ready_by(step.now);
-    on_message(step, *member, std::move(said.message));
+    on_message(step, *member, std::move(received.message));
 }
 
 void on_connection_ended(JobStep& step, const Job::Dropped& dropped) {
@@ -116,7 +117,7 @@ void Job::dispatch(JobStep& step, Event event) {
         Overloaded{
             [&](Joined& joined) { on_joined(step, std::move(joined)); },
             [&](Resumed& resumed) { on_resumed(step, std::move(resumed)); },
-            [&](Said& said) { job::on_said(step, std::move(said)); },
+            [&](Received& received) { job::on_received(step, std::move(received)); },
             [&](const Dropped& dropped) { job::on_connection_ended(step, dropped); },
             [&](const Interrupted& interrupted) { on_interrupted(step, interrupted); },
             [&](const Dissolved& dissolved) { job::on_dissolved(step, dissolved); },
@@ -141,7 +142,7 @@ std::optional<Instant> Job::next_deadline() const {
                 return forming.last_call_ends.value_or(forming.join_ends);
             },
             [](const Running& running) { return coordinator::next_deadline(running); },
-            [](const Draining& draining) { return draining.look_at; },
+            [](const Draining& drain) { return drain.look_at; },
             [](const auto&) { return std::optional<Instant>{}; },
         },
         data_.state);
@@ -184,9 +185,9 @@ void Job::check() {
         data_.drain() || data_.is<Over>() || data_.members.stopping_count() == 0,
         "only a drain stops members");
     require(!data_.is<Running>() || !data_.causes.cancel, "a job that is cancelled does not run");
-    const auto* draining = std::get_if<Draining>(&data_.state);
+    const auto* drain = std::get_if<Draining>(&data_.state);
     require(
-        !draining || !data_.has_lease() || draining->look_at,
+        !drain || !data_.has_lease() || drain->look_at,
         "a drain of several nodes does not wait for ever");
 }
 

@@ -3,6 +3,7 @@
 
 #include "rendezvous/coordinator/connections.hpp"
 #include "rendezvous/coordinator/effects.hpp"
+#include "rendezvous/coordinator/ending.hpp"
 #include "rendezvous/coordinator/job_data.hpp"
 #include "rendezvous/coordinator/reports.hpp"
 #include "rendezvous/coordinator/status.hpp"
@@ -42,7 +43,7 @@ public:
     using Resumed = NodeResumed;
     using Interrupted = JobInterrupted;
     /// Any other message of a member.
-    struct Said {
+    struct Received {
         ConnectionId connection;
         Nonce nonce;
         control::AgentMessage message;
@@ -58,7 +59,7 @@ public:
     };
     struct DeadlinePassed {};
     using Event =
-        std::variant<Joined, Resumed, Said, Dropped, Interrupted, Dissolved, DeadlinePassed>;
+        std::variant<Joined, Resumed, Received, Dropped, Interrupted, Dissolved, DeadlinePassed>;
     using Effect = coordinator::Effect;
 
     /// All other nodes have to agree with `first`. The node itself still has to join.

@@ -46,9 +46,9 @@ JobData::JobData(
       phases{{}, now} {}
 
 Draining* JobData::drain() {
-    if (auto* draining = std::get_if<Draining>(&state)) return draining;
+    if (auto* current = std::get_if<Draining>(&state)) return current;
     auto* recovering = std::get_if<Recovering>(&state);
-    return recovering && recovering->drain ? &*recovering->drain : nullptr;
+    return recovering && recovering->draining ? &*recovering->draining : nullptr;
 }
 
 const Draining* JobData::drain() const {

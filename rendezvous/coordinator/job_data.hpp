@@ -22,8 +22,9 @@
 #include <vector>
 
 /// The data of a `Job`, and what each of its states adds. Each state's functions are in the file of
-/// its name (forming.hpp, running.hpp, draining.hpp, recovering.hpp, ending.hpp); only they and
-/// job.cpp use this. Data of one state are gone when the job leaves it.
+/// its name (forming.hpp, running.hpp, draining.hpp, recovering.hpp, ending.hpp), those of every
+/// state in connections.hpp, departures.hpp, reports.hpp and standby.hpp; only they and job.cpp use
+/// this. Data of one state are gone when the job leaves it.
 namespace ddprun::coordinator {
 
 /// Waits for enough nodes.
@@ -67,7 +68,7 @@ struct Recovering {
     /// As sent to the members before, by group rank.
     std::map<int, std::vector<control::Neighbour>> neighbours;
     /// The round is being stopped.
-    std::optional<Draining> drain;
+    std::optional<Draining> draining;
 };
 
 struct Over {

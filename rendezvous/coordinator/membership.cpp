@@ -30,10 +30,6 @@ std::string codes_text(const std::vector<int>& codes) {
     return text.empty() ? "none" : text;
 }
 
-std::string nodes_text(int count) {
-    return std::to_string(count) + (count == 1 ? " node" : " nodes");
-}
-
 }  // namespace
 }  // namespace membership
 
@@ -185,23 +181,6 @@ std::vector<const Member*> Membership::by_arrival() const {
     for (const auto& [arrival, entry] : by_arrival_)
         members.push_back(&entry->member);
     return members;
-}
-
-FormingDecision decide_round(const FormingFacts& facts) {
-    using namespace membership;
-    const auto have = std::to_string(facts.ready_count) + " of ";
-    if (facts.ready_count >= facts.most) return {true, "max nodes reached"};
-    if (facts.ready_count < facts.min)
-        return {
-            false,
-            "waiting for " + nodes_text(facts.min - facts.ready_count) + " (" + have +
-                (facts.min == facts.most ? "" : "at least ") + std::to_string(facts.min) +
-                " ready)"};
-    if (facts.is_previous_round_settled)
-        return {true, "every remaining node of the last round is ready"};
-    if (facts.last_call_ends && facts.now >= *facts.last_call_ends)
-        return {true, "the last call for more nodes is over"};
-    return {false, "last call: " + have + "at most " + nodes_text(facts.most) + " ready"};
 }
 
 std::vector<Member*> choose_members(Membership& members, std::size_t min, std::size_t most) {

@@ -148,28 +148,6 @@ private:
     Counts counts_;
 };
 
-/// What decides whether a round closes now.
-struct FormingFacts {
-    int ready_count = 0;
-    int min = 1;
-    /// At this many the round is full.
-    int most = 1;
-    /// There was a round before, and each of its members is ready, lost or out.
-    bool is_previous_round_settled = false;
-    std::optional<Instant> last_call_ends;
-    Instant now{};
-};
-
-struct FormingDecision {
-    bool closes = false;
-    /// In words, for the log and the status page.
-    std::string reason;
-
-    bool operator==(const FormingDecision&) const = default;
-};
-
-FormingDecision decide_round(const FormingFacts& facts);
-
 /// The members of the next round: those of the last one first, then by arrival; at most `most`. Of
 /// the held ones only as many as `min` needs, soonest free first.
 std::vector<Member*> choose_members(Membership& members, std::size_t min, std::size_t most);

@@ -41,9 +41,11 @@ int compare_naturally(std::string_view a, std::string_view b) {
 }
 
 bool comes_before(const Candidate& a, const Candidate& b) {
-    if (a.node_rank.has_value() != b.node_rank.has_value()) return a.node_rank.has_value();
-    if (a.node_rank) {
-        if (*a.node_rank != *b.node_rank) return *a.node_rank < *b.node_rank;
+    const auto& a_asked = a.join.node_rank;
+    const auto& b_asked = b.join.node_rank;
+    if (a_asked.has_value() != b_asked.has_value()) return a_asked.has_value();
+    if (a_asked) {
+        if (*a_asked != *b_asked) return *a_asked < *b_asked;
         return a.arrival < b.arrival;
     }
     if (a.previous_rank.has_value() != b.previous_rank.has_value())
@@ -51,13 +53,13 @@ bool comes_before(const Candidate& a, const Candidate& b) {
     if (a.previous_rank && *a.previous_rank != *b.previous_rank)
         return *a.previous_rank < *b.previous_rank;
     if (a.is_endpoint_host != b.is_endpoint_host) return a.is_endpoint_host;
-    if (const int order = compare_naturally(a.host, b.host); order != 0) return order < 0;
-    return a.arrival < b.arrival;
+    const int order = compare_naturally(a.join.node.host, b.join.node.host);
+    return order != 0 ? order < 0 : a.arrival < b.arrival;
 }
 
 std::string reason_of(const Candidate& candidate) {
-    if (candidate.node_rank)
-        return "node rank " + std::to_string(*candidate.node_rank) + " was asked for";
+    if (candidate.join.node_rank)
+        return "node rank " + std::to_string(*candidate.join.node_rank) + " was asked for";
     if (candidate.previous_rank)
         return "had group rank " + std::to_string(*candidate.previous_rank) + " before";
     if (candidate.is_endpoint_host) return "is the endpoint's host";
@@ -79,12 +81,12 @@ RankOrder rank_order(const std::vector<Candidate>& candidates) {
     const Candidate* before = nullptr;
     for (const auto index : order) {
         const auto& candidate = candidates[index];
-        const bool is_repeated =
-            before != nullptr && candidate.node_rank && before->node_rank == candidate.node_rank;
+        const bool is_repeated = before != nullptr && candidate.join.node_rank &&
+                                 before->join.node_rank == candidate.join.node_rank;
         if (is_repeated && result.warning.empty())
-            result.warning = "node rank " + std::to_string(*candidate.node_rank) +
-                             " was asked for by " + std::string{before->host} + " and by " +
-                             std::string{candidate.host} + ": the earlier one comes first";
+            result.warning = "node rank " + std::to_string(*candidate.join.node_rank) +
+                             " was asked for by " + before->join.node.host + " and by " +
+                             candidate.join.node.host + ": the earlier one comes first";
         result.places.push_back({index, reason_of(candidate)});
         before = &candidate;
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "rendezvous/control/message.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -13,12 +15,11 @@
 namespace ddprun::coordinator {
 
 struct Candidate {
-    std::optional<int> node_rank;
+    const control::Join& join;
     /// Its group rank in the previous round, if it was there.
     std::optional<int> previous_rank;
     /// It runs on the machine that the endpoint names.
     bool is_endpoint_host = false;
-    std::string_view host;
     /// Order of joining; unique.
     std::uint64_t arrival = 0;
 };

@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/text.hpp"
+#include "rendezvous/coordinator/departures.hpp"
 #include "rendezvous/coordinator/draining.hpp"
 #include "rendezvous/coordinator/forming.hpp"
 #include "rendezvous/coordinator/reports.hpp"
@@ -32,12 +33,8 @@ std::vector<int> missing_places(const JobData& job) {
 
 /// "group ranks 1, 5".
 std::string places_text(const std::vector<int>& ranks) {
-    std::string text = ranks.size() == 1 ? "group rank " : "group ranks ";
-    for (std::size_t i = 0; i < std::min(ranks.size(), most_named); ++i)
-        text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
-    if (ranks.size() > most_named)
-        text += " and " + std::to_string(ranks.size() - most_named) + " more";
-    return text;
+    return (ranks.size() == 1 ? "group rank " : "group ranks ") +
+           short_list(ranks, {most_named}, [](int rank) { return std::to_string(rank); });
 }
 
 std::string reason(const JobData& job, Instant now) {
@@ -60,7 +57,7 @@ void reject(JobStep& step, Member& member, const std::string& why) {
         step.send(member, control::Lost{why});
         step.out.push_back(Close{member.connection.connection, reason});
     }
-    remove(step, member);
+    remove_member(step, member);
 }
 
 /// The highest reported round is the current one. A round that the server had begun after it may
@@ -78,8 +75,8 @@ void adopt_round(JobStep& step, const Member& reporter, const control::Assignmen
     }
     job.round = recovered_round(assignment, step.now);
     job.next_round = assignment.round + 2;
-    auto& recovering = std::get<Recovering>(job.state);
-    recovering = Recovering{recovering.ends_at, false, false, {}, std::nullopt};
+    auto& state = std::get<Recovering>(job.state);
+    state = Recovering{state.ends_at, false, false, {}, std::nullopt};
 }
 
 /// False if it cannot have had this place.
@@ -87,8 +84,8 @@ bool give_back_place(JobStep& step, Member& member, const control::Assignment& a
     auto& job = step.job;
     if (member.group_rank) return *member.group_rank == assignment.group_rank;
     if (!job.round->put_back(member, assignment)) return false;
-    auto& recovering = std::get<Recovering>(job.state);
-    recovering.neighbours[assignment.group_rank] = assignment.neighbours;
+    auto& state = std::get<Recovering>(job.state);
+    state.neighbours[assignment.group_rank] = assignment.neighbours;
     member.group_rank = assignment.group_rank;
     member.become(Member::State::starting);
     return true;
@@ -126,17 +123,17 @@ void take_back_inside(JobStep& step, Member& member, const control::Resume& resu
     const bool is_done = resume.state == control::NodeState::succeeded;
     step.send(member, control::Resumed{});
     // A member that is done has no workers: later rounds may have begun without it.
-    auto& recovering = std::get<Recovering>(job.state);
-    recovering.has_stopping |= is_stopping || is_done;
-    recovering.has_workers |= !is_free && !is_stopping && !is_done;
+    auto& state = std::get<Recovering>(job.state);
+    state.has_stopping |= is_stopping || is_done;
+    state.has_workers |= !is_free && !is_stopping && !is_done;
     const bool was_stopping = !job.is_round_going_on();
     if (resume.failure) on_failed(step, member, failed_of(resume));
     if (is_free) member.become(Member::State::ready);
     if ((is_free || is_stopping) && job.is_round_going_on())
-        drain(step, stop_was_begun(reported), SIGTERM);
+        stop_round(step, stop_was_begun(reported), SIGTERM);
     // A job that was cancelled before this round was known is cancelled all the same.
     const auto& cancel = job.causes.cancel;
-    if (cancel && job.is_round_going_on()) drain(step, *cancel, cancel->signal);
+    if (cancel && job.is_round_going_on()) stop_round(step, *cancel, cancel->signal);
     if (is_free) return;
     if (job.is_round_going_on())
         step.send(member, *resume.assignment);
@@ -150,8 +147,8 @@ void take_back_inside(JobStep& step, Member& member, const control::Resume& resu
 /// There has been no later round than the one that is known: a round begins when the workers of the
 /// one before are gone, but for those that could not be killed, and their nodes do not come back
 /// with all others.
-bool is_newest_round(const Recovering& recovering, const std::vector<int>& missing) {
-    return recovering.has_workers || (recovering.has_stopping && missing.empty());
+bool is_newest_round(const Recovering& state, const std::vector<int>& missing) {
+    return state.has_workers || (state.has_stopping && missing.empty());
 }
 
 /// The missing members may have got the result of the job long ago.
@@ -180,17 +177,17 @@ void lose_missing(JobStep& step, const std::vector<int>& missing) {
     cause.round = job.round->number;
     cause.reason = places_text(missing) + " of round " + std::to_string(cause.round) +
                    " did not come back after the server was started again";
-    auto* draining = job.drain();
-    if (!draining) draining = &drain(step, cause, SIGTERM);
-    if (!draining->departure) draining->departure = std::move(cause);
+    auto* drain = job.drain();
+    if (!drain) drain = &stop_round(step, cause, SIGTERM);
+    if (!drain->departure) drain->departure = std::move(cause);
 }
 
 /// The round cannot be recovered, and its members begin another.
 void form_anew(JobStep& step) {
     auto& job = step.job;
-    const auto* draining = job.drain();
-    if (draining && !job.causes.last)
-        job.causes.last = draining->departure.value_or(draining->stop.first_cause);
+    const auto* drain = job.drain();
+    if (drain && !job.causes.last)
+        job.causes.last = drain->departure.value_or(drain->stop.first_cause);
     form(step, "the server was started again");
     restart_clocks(step);
 }
@@ -198,13 +195,13 @@ void form_anew(JobStep& step) {
 void finish(JobStep& step) {
     auto& job = step.job;
     const auto missing = missing_places(job);
-    auto& recovering = std::get<Recovering>(job.state);
-    if (!is_newest_round(recovering, missing)) job.naming = Naming::outdated;
+    auto& state = std::get<Recovering>(job.state);
+    if (!is_newest_round(state, missing)) job.naming = Naming::outdated;
     if (!job.round || is_abandoned(job, missing)) return form_anew(step);
-    set_neighbours(*job.round, recovering.neighbours);
-    report_round(step);
-    if (auto draining = std::move(recovering.drain)) {
-        step.enter(std::move(*draining));
+    set_neighbours(*job.round, state.neighbours);
+    feed_round_to_silence(step);
+    if (auto drain = std::move(state.draining)) {
+        step.enter(std::move(*drain));
         step.say("draining", verdict_so_far(job, step.now).cause.reason);
     } else {
         resume_round(step);

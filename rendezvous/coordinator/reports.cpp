@@ -3,13 +3,14 @@
 
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/control/text.hpp"
-#include "rendezvous/coordinator/connections.hpp"
+#include "rendezvous/coordinator/departures.hpp"
 #include "rendezvous/coordinator/draining.hpp"
 #include "rendezvous/coordinator/ending.hpp"
 #include "rendezvous/coordinator/running.hpp"
 
 #include <signal.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace ddprun::coordinator {
@@ -38,6 +39,18 @@ control::Cause cause_of(const Member& member, const control::Failed& failed) {
     cause.reason = "rank " + std::to_string(failure.rank) + " on " + member.host() + ": " + how;
     cause.worker = failure;
     return cause;
+}
+
+/// The first failure of each node is kept, and one more when that was secondary and this is not: a
+/// crash may take longer to end than a worker that failed because of it.
+bool is_news(const JobData& job, const Member& member, const control::WorkerFailure& failure) {
+    const auto* drain = job.drain();
+    if (!drain) return true;
+    const auto& failures = drain->failures;
+    return std::all_of(failures.begin(), failures.end(), [&](const NodeFailure& known) {
+        return known.group_rank != *member.group_rank ||
+               (known.is_secondary() && !failure.is_consequence);
+    });
 }
 
 void on_leave(JobStep& step, Member& member, const control::Leave& leave) {
@@ -155,38 +168,20 @@ void on_failed(JobStep& step, Member& member, const control::Failed& failed) {
     auto& job = step.job;
     const bool can_fail = member.is_active() && member.state != Member::State::succeeded;
     const bool is_meant = reports::is_of_current_round(job, member, failed.round) && can_fail &&
-                          is_news(job, member, failed.failure);
+                          reports::is_news(job, member, failed.failure);
     if (!is_meant) {
         ++job.stale_count;
         return;
     }
     const auto cause = reports::cause_of(member, failed);
-    auto* draining = job.drain();
-    if (!draining) draining = &drain(step, cause, SIGTERM);
-    draining->failures.push_back({step.now - failed.age, cause, *member.group_rank});
+    auto* drain = job.drain();
+    if (!drain) drain = &stop_round(step, cause, SIGTERM);
+    drain->failures.push_back({step.now - failed.age, cause, *member.group_rank});
 }
 
 control::Failed failed_of(const control::Resume& resume) {
     const int round = resume.assignment ? resume.assignment->round : -1;
     return {round, resume.age.value_or(Duration{}), *resume.failure, resume.kind};
-}
-
-void on_interrupted(JobStep& step, const JobInterrupted& interrupted) {
-    auto& job = step.job;
-    if (job.causes.cancel || job.is<Over>()) return;
-    control::Cause cause;
-    cause.kind = interrupted.kind;
-    cause.reason = interrupted.reason;
-    cause.signal = interrupted.signal;
-    cause.round = job.round ? job.round->number : -1;
-    job.causes.cancel = cause;
-    if (job.is<Forming>()) return end_round(step);
-    if (job.is_round_going_on()) {
-        drain(step, cause, interrupted.signal);
-        return;
-    }
-    // Every member is being stopped already; the verdict is what changes.
-    if (job.is<Draining>()) step.say("draining", cause.reason);
 }
 
 }  // namespace ddprun::coordinator

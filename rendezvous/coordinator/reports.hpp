@@ -3,18 +3,9 @@
 
 #include "rendezvous/coordinator/job_data.hpp"
 
-#include <string>
-
-/// Reports of members, and orders to end the job. A report about another round has no effect and is
+/// Reports of members. A report about another round has no effect and is
 /// counted as stale, `ready` excepted.
 namespace ddprun::coordinator {
-
-/// The job is to end on every node, now.
-struct JobInterrupted {
-    control::Cause::Kind kind;  ///< cancelled or superseded
-    int signal;
-    std::string reason;
-};
 
 /// Any message but `join` and `resume`.
 void on_message(JobStep& step, Member& member, control::AgentMessage message);
@@ -25,7 +16,5 @@ void on_succeeded(JobStep& step, Member& member, int round);
 void on_failed(JobStep& step, Member& member, const control::Failed& failed);
 /// The failure that a `resume` repeats. Requires: resume.failure.
 control::Failed failed_of(const control::Resume& resume);
-
-void on_interrupted(JobStep& step, const JobInterrupted& interrupted);
 
 }  // namespace ddprun::coordinator

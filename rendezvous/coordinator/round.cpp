@@ -2,6 +2,7 @@
 #include "rendezvous/coordinator/round.hpp"
 
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/text.hpp"
 #include "rendezvous/coordinator/neighbours.hpp"
 #include "rendezvous/coordinator/rank_order.hpp"
 
@@ -30,10 +31,9 @@ PlannedRound plan_round(const std::vector<Member*>& chosen) {
     candidates.reserve(chosen.size());
     for (const auto* member : chosen)
         candidates.push_back(
-            {member->join.node_rank,
+            {member->join,
              member->group_rank,
              is_endpoint_host(member->reach, member->connection),
-             member->join.node.host,
              member->arrival});
     auto order = rank_order(candidates);
 
@@ -117,12 +117,7 @@ control::Assignment Round::assignment_for(const Member& member) const {
 
 std::string Round::hosts_text() const {
     constexpr std::size_t most_named = 8;
-    std::string text;
-    for (std::size_t i = 0; i < std::min(most_named, places.size()); ++i)
-        text += (i == 0 ? "" : ", ") + places[i].host;
-    if (places.size() > most_named)
-        text += " and " + std::to_string(places.size() - most_named) + " more";
-    return text;
+    return short_list(places, {most_named}, [](const Place& place) { return place.host; });
 }
 
 void Round::check() const {

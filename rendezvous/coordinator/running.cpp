@@ -4,7 +4,7 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
-#include "rendezvous/coordinator/connections.hpp"
+#include "rendezvous/coordinator/departures.hpp"
 #include "rendezvous/coordinator/draining.hpp"
 #include "rendezvous/coordinator/standby.hpp"
 
@@ -18,11 +18,11 @@ namespace running {
 namespace {
 
 Running state_of(const JobData& job, Instant now) {
-    Running running;
+    Running state;
     const auto refill_after = job.terms.settings.restart.refill_after;
     if (job.restarts.budget.used() > 0 && refill_after > Duration{})
-        running.refill_at = now + refill_after;
-    return running;
+        state.refill_at = now + refill_after;
+    return state;
 }
 
 /// Every other member has no place from here on.
@@ -75,7 +75,7 @@ void begin_round(
     job.causes.left.reset();
     running::place_members(job);
     step.enter(running::state_of(job, step.now));
-    report_round(step);
+    feed_round_to_silence(step);
 
     auto reason = "round " + std::to_string(job.round->number) +
                   " complete: " + counted(job.round->places.size(), "node") + ", " +
@@ -103,38 +103,26 @@ void resume_round(JobStep& step) {
     step.enter(running::state_of(job, step.now));
 }
 
-void report_round(JobStep& step) {
-    const auto& round = *step.job.round;
-    std::vector<Silence::Seat> seats;
-    seats.reserve(round.places.size());
-    for (const auto& place : round.places)
-        seats.push_back(
-            {place.is_known ? std::optional{place.nonce} : std::nullopt,
-             place.host,
-             place.neighbours});
-    feed_silence(step, Silence::RoundBegan{round.number, std::move(seats), round.is_recovered});
-}
-
 void consider_late_node(JobStep& step, const Member& member) {
     auto& job = step.job;
     const bool restarts = job.has_room() &&
                           job.terms.settings.late_nodes == control::LateNodes::restart &&
                           !job.has_successes() && !member.hold;
     if (restarts) {
-        auto& running = std::get<Running>(job.state);
-        if (!running.first_late_at) running.first_late_at = step.now;
-        running.admit_at = std::min(
-            step.now + limits::late_node_quiet, *running.first_late_at + limits::late_node_longest);
+        auto& state = std::get<Running>(job.state);
+        if (!state.first_late_at) state.first_late_at = step.now;
+        state.admit_at = std::min(
+            step.now + limits::late_node_quiet, *state.first_late_at + limits::late_node_longest);
     }
     step.send(member, control::Standby{standby_reason(job, member)});
 }
 
 void admit_late_nodes_if_due(JobStep& step) {
     auto& job = step.job;
-    auto* running = std::get_if<Running>(&job.state);
-    if (!running || !running->admit_at || step.now < *running->admit_at) return;
-    running->admit_at.reset();
-    running->first_late_at.reset();
+    auto* state = std::get_if<Running>(&job.state);
+    if (!state || !state->admit_at || step.now < *state->admit_at) return;
+    state->admit_at.reset();
+    state->first_late_at.reset();
     std::vector<std::string> names;
     for (const auto* member : job.members.standbys())
         if (member->is_candidate() && !member->hold) names.push_back(member->name());
@@ -144,7 +132,7 @@ void admit_late_nodes_if_due(JobStep& step) {
     cause.round = job.round->number;
     cause.reason = "restart to let in " + names.front();
     if (names.size() > 1) cause.reason += " and " + counted(names.size() - 1, "other node");
-    drain(step, cause, SIGTERM);
+    stop_round(step, cause, SIGTERM);
 }
 
 void refuse_surplus(JobStep& step) {
@@ -163,19 +151,19 @@ void refuse_surplus(JobStep& step) {
             continue;
         }
         step.refuse(member->connection.connection, running::surplus_reason(job), std::nullopt);
-        remove(step, *member);
+        remove_member(step, *member);
     }
 }
 
-std::optional<Instant> next_deadline(const Running& running) {
-    return earliest(running.refill_at, earliest(running.admit_at, running.surplus_check_at));
+std::optional<Instant> next_deadline(const Running& state) {
+    return earliest(state.refill_at, earliest(state.admit_at, state.surplus_check_at));
 }
 
 void refill_budget_if_due(JobStep& step) {
     auto& job = step.job;
-    auto* running = std::get_if<Running>(&job.state);
-    if (!running || !running->refill_at || step.now < *running->refill_at) return;
-    running->refill_at.reset();
+    auto* state = std::get_if<Running>(&job.state);
+    if (!state || !state->refill_at || step.now < *state->refill_at) return;
+    state->refill_at.reset();
     auto& budget = job.restarts.budget;
     budget.refill();
     step.say(

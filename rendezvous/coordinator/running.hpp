@@ -18,9 +18,6 @@ void begin_round(
 /// Enters the state with the round that was recovered.
 void resume_round(JobStep& step);
 
-/// Reports the current round's places and neighbours to `Silence`.
-void report_round(JobStep& step);
-
 /// A node without a place became ready.
 void consider_late_node(JobStep& step, const Member& member);
 

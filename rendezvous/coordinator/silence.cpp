@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/text.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -167,11 +168,8 @@ void Silence::note_suspects(
     const auto& first = *suspects.front();
     if (suspects.size() == 1)
         return out.push_back(Noted{"node " + first.name + " has been " + text(first, now)});
-    std::string names;
-    for (std::size_t i = 0; i < std::min(suspects.size(), silence::most_named); ++i)
-        names += (i == 0 ? "" : ", ") + suspects[i]->name;
-    if (suspects.size() > silence::most_named)
-        names += " and " + std::to_string(suspects.size() - silence::most_named) + " more";
+    const auto names =
+        short_list(suspects, {silence::most_named}, [](const Entry* one) { return one->name; });
     out.push_back(Noted{
         std::to_string(suspects.size()) + " nodes have been silent for " +
         silence::whole_seconds(now - first.heard_at) + ": " + names});

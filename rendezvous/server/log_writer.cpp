@@ -2,6 +2,7 @@
 #include "rendezvous/server/log_writer.hpp"
 
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/signal_masked_thread.hpp"
 
 #include <climits>
 
@@ -10,7 +11,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <string_view>
 #include <utility>
 
@@ -28,13 +28,7 @@ std::string words_for(std::size_t lines_left_out) {
 
 LogWriter::LogWriter(int descriptor)
     : descriptor_(descriptor),
-      thread_([this] {
-          // The daemon's signals are for the thread that waits for them.
-          sigset_t all;
-          sigfillset(&all);
-          pthread_sigmask(SIG_SETMASK, &all, nullptr);
-          run();
-      }) {}
+      thread_(start_signal_masked_thread([this] { run(); })) {}
 
 LogWriter::~LogWriter() {
     {

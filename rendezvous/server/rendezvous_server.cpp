@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
+#include "rendezvous/base/signal_masked_thread.hpp"
 #include "rendezvous/net/deadline.hpp"
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/server/control_server.hpp"
@@ -98,7 +99,7 @@ Result<std::uint16_t> RendezvousServer::Core::start() {
             break;
     }
     if (!port) return port;
-    thread_ = start_quiet_thread([this] { io_.run(); });
+    thread_ = start_signal_masked_thread([this] { io_.run(); });
     log::info("rendezvous.listening", {{"port", *port}});
     return port;
 }

@@ -1,29 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/server/store_thread.hpp"
 
+#include "rendezvous/base/signal_masked_thread.hpp"
+
 #include <boost/asio/post.hpp>
 
-#include <signal.h>
 #include <unistd.h>
 
 #include <utility>
 
 namespace ddprun::server {
 
-std::thread start_quiet_thread(std::function<void()> body) {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::thread thread(std::move(body));
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return thread;
-}
-
 StoreThread::StoreThread()
     : work_(boost::asio::make_work_guard(io_)),
       store_(io_),
-      thread_(start_quiet_thread([this] { io_.run(); })) {}
+      thread_(start_signal_masked_thread([this] { io_.run(); })) {}
 
 StoreThread::~StoreThread() {
     io_.stop();

@@ -13,9 +13,6 @@
 
 namespace ddprun::server {
 
-/// A thread with all signals blocked, so that they reach the program's own thread.
-std::thread start_quiet_thread(std::function<void()> body);
-
 /// The shared c10d store on a thread of its own, so that a busy store does not delay a heartbeat.
 /// Calls come from the server's thread.
 class StoreThread {

@@ -2,8 +2,7 @@
 #include "rendezvous/wire/text.hpp"
 
 #include "rendezvous/base/machine.hpp"
-
-#include <algorithm>
+#include "rendezvous/base/text.hpp"
 
 namespace ddprun::wire {
 namespace {
@@ -15,12 +14,8 @@ std::string size_of(const std::string& bytes) {
 }
 
 std::string list_of(const std::vector<std::string>& keys) {
-    std::string text = "[";
-    const auto shown = std::min(keys.size(), longest_list);
-    for (std::size_t i = 0; i < shown; ++i)
-        text += (i > 0 ? ", " : "") + in_quotes(keys[i]);
-    if (keys.size() > shown) text += ", and " + std::to_string(keys.size() - shown) + " more";
-    return text + "]";
+    const auto quoted = [](const std::string& key) { return in_quotes(key); };
+    return "[" + short_list(keys, {longest_list, ", ", ", and "}, quoted) + "]";
 }
 
 std::vector<std::string> keys_of(const std::vector<KeyValue>& pairs) {

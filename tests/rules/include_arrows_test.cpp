@@ -95,6 +95,7 @@ const std::vector<std::string_view> shells_among_them{
     "rendezvous/base/clock",
     "rendezvous/base/log",
     "rendezvous/base/random",
+    "rendezvous/base/signal_masked_thread",
     "launcher/log_folder",
     "launcher/main",
     "launcher/program_lines",

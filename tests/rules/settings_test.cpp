@@ -42,9 +42,8 @@ nlohmann::json settings_after(const std::vector<std::string>& options) {
     REQUIRE(parsed.has_value());
     const auto spec = launcher::resolve(*parsed, system);
     REQUIRE_MESSAGE(spec.has_value(), spec.error().context);
-    control::Join join;
-    join.settings = launcher::to_agent_config(*spec).settings;
-    const auto frame = control::encode(control::AgentMessage{join});
+    const auto frame =
+        control::encode(control::AgentMessage{launcher::to_agent_config(*spec).join});
     return nlohmann::json::parse(frame.substr(4)).at("settings");
 }
 

@@ -20,12 +20,12 @@ Cluster::Cluster(std::uint64_t seed, Options options)
 
 Host& Cluster::start(const std::string& name, const std::string& run_id) {
     agent::AgentConfig config;
-    config.run_id = run_id;
+    config.join.run_id = run_id;
     config.rendezvous.endpoint = {"rendezvous", 29'400};
-    config.nodes = options_.nodes;
-    config.settings = options_.settings;
-    config.max_restarts = options_.restarts;
-    config.host_name = name;
+    config.join.nodes = options_.nodes;
+    config.join.settings = options_.settings;
+    config.join.max_restarts = options_.restarts;
+    config.join.node.host = name;
     config.worker.nproc = options_.workers;
     config.worker.program = "trainer";
     const auto number = static_cast<int>(in_order_.size()) + 1;

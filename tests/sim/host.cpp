@@ -100,7 +100,7 @@ Host::Host(
       world_(cluster.world()),
       name_(std::move(name)),
       addr_(std::move(addr)),
-      run_id_(config.run_id),
+      run_id_(config.join.run_id),
       manners_(manners),
       next_pid_(pid + 1),
       agent_(

@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include <sys/stat.h>
+
 #include <csignal>
 #include <string>
 
@@ -14,10 +16,9 @@ namespace {
 
 const std::string say_world = "echo world $WORLD_SIZE round $DDPRUN_ROUND\n";
 
-/// The first round runs until the file is there, and fails; a later one succeeds at once.
-std::string fail_at(const std::string& file) {
-    return say_world + "if [ $DDPRUN_ROUND = 0 ]; then\n  until test -e " + file +
-           "; do sleep 0.02; done\n  exit 9\nfi";
+/// A later round succeeds at once.
+std::string in_first_round(const std::string& commands) {
+    return say_world + "if [ $DDPRUN_ROUND = 0 ]; then\n" + commands + "\nfi";
 }
 
 Words late_nodes(const std::string& policy) {
@@ -28,45 +29,46 @@ Words late_nodes(const std::string& policy) {
         "--rdzv-conf=last_call_timeout=1"};
 }
 
+struct Outputs {
+    std::string first;
+    std::string late;
+};
+
+/// The first round, of one node, fails once a late node has this reason to wait; then both succeed.
+Outputs fail_once_a_node_waits(const std::string& policy, const std::string& reason) {
+    const TempDir dir;
+    const Meeting meeting;
+    const auto go = (dir / "go").string();
+    REQUIRE(::mkfifo(go.c_str(), 0600) == 0);
+    const auto options = meeting.options(late_nodes(policy));
+    const auto script = in_first_round("read line <" + go + "; exit 9");
+    auto first = start_job(dir, options, script);
+    first.wait_for_line("world 1 round 0");
+
+    auto late = start_job(dir, options, script);
+    late.wait_for_line(reason);
+    dir.write("go", "");
+
+    CHECK(first.wait_for_code() == 0);
+    CHECK(late.wait_for_code() == 0);
+    CHECK(contains(first.err(), "exited with code 9"));
+    CHECK(no_descendants_left());
+    return {first.out(), late.out()};
+}
+
 }  // namespace
 
 TEST_CASE("with --late-nodes=at-restart a late node gets in when the job restarts, not before") {
-    const TempDir dir;
-    const Meeting meeting;
-    const auto options = meeting.options(late_nodes("at-restart"));
-    const auto script = fail_at((dir / "go").string());
-    auto first = start_job(dir, options, script);
-    first.wait_for_line("world 1 round 0");
-
-    auto late = start_job(dir, options, script);
-    late.wait_for_line("this one gets in at the next restart");
-    dir.write("go", "");
-
-    CHECK(first.wait_for_code() == 0);
-    CHECK(late.wait_for_code() == 0);
-    CHECK(first.out() == "world 1 round 0\nworld 2 round 1\n");
-    CHECK(late.out() == "world 2 round 1\n");
-    CHECK(contains(first.err(), "exited with code 9"));
-    CHECK(no_descendants_left());
+    const auto outputs =
+        fail_once_a_node_waits("at-restart", "this one gets in at the next restart");
+    CHECK(outputs.first == "world 1 round 0\nworld 2 round 1\n");
+    CHECK(outputs.late == "world 2 round 1\n");
 }
 
 TEST_CASE("with --late-nodes=never a restart lets no late node in") {
-    const TempDir dir;
-    const Meeting meeting;
-    const auto options = meeting.options(late_nodes("never"));
-    const auto script = fail_at((dir / "go").string());
-    auto first = start_job(dir, options, script);
-    first.wait_for_line("world 1 round 0");
-
-    auto late = start_job(dir, options, script);
-    late.wait_for_line("this one takes the next free place");
-    dir.write("go", "");
-
-    CHECK(first.wait_for_code() == 0);
-    CHECK(late.wait_for_code() == 0);
-    CHECK(first.out() == "world 1 round 0\nworld 1 round 1\n");
-    CHECK(late.out().empty());
-    CHECK(no_descendants_left());
+    const auto outputs = fail_once_a_node_waits("never", "this one takes the next free place");
+    CHECK(outputs.first == "world 1 round 0\nworld 1 round 1\n");
+    CHECK(outputs.late.empty());
 }
 
 TEST_CASE("with --late-nodes=never a late node takes the place of one that is lost") {
@@ -79,7 +81,7 @@ TEST_CASE("with --late-nodes=never a late node takes the place of one that is lo
             "--rdzv-id=tested",
             "--rdzv-endpoint=127.0.0.1:" + std::to_string(daemon.wait_for_number("port="))} +
         late_nodes("never");
-    const auto script = fail_at((dir / "none").string());
+    const auto script = in_first_round(wait_for_ever);
     auto first = start_job(dir, options, script);
     first.wait_for_line("world 1 round 0");
     auto late = start_job(dir, options, script);

@@ -2,7 +2,7 @@
 #include "ddprun/checkpoint_writer.hpp"
 
 #include "ddprun/error.hpp"
-#include "worker_sdk/src/signal_masked_thread.hpp"
+#include "rendezvous/base/signal_masked_thread.hpp"
 
 #include <condition_variable>
 #include <cstdio>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ddprun/prefetching_loader.hpp"
-#include "worker_sdk/src/signal_masked_thread.hpp"
+#include "rendezvous/base/signal_masked_thread.hpp"
 
 #include <condition_variable>
 #include <exception>

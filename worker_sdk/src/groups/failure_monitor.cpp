@@ -2,7 +2,7 @@
 #include "worker_sdk/src/groups/failure_monitor.hpp"
 
 #include "rendezvous/base/machine.hpp"
-#include "worker_sdk/src/signal_masked_thread.hpp"
+#include "rendezvous/base/signal_masked_thread.hpp"
 #include "worker_sdk/src/waiting_times.hpp"
 
 #include <algorithm>

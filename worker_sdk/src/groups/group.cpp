@@ -2,8 +2,8 @@
 #include "worker_sdk/src/groups/group.hpp"
 
 #include "ddprun/error.hpp"
+#include "rendezvous/base/signal_masked_thread.hpp"
 #include "worker_sdk/src/groups/loopback.hpp"
-#include "worker_sdk/src/signal_masked_thread.hpp"
 
 #include <algorithm>
 #include <exception>

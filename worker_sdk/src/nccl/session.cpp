@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/nccl/session.hpp"
 
+#include "rendezvous/base/signal_masked_thread.hpp"
 #include "worker_sdk/src/groups/collective.hpp"
 #include "worker_sdk/src/nccl/unique_id.hpp"
-#include "worker_sdk/src/signal_masked_thread.hpp"
 #include "worker_sdk/src/waiting_times.hpp"
 
 #include <algorithm>

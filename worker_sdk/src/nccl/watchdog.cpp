@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/nccl/watchdog.hpp"
 
-#include "worker_sdk/src/signal_masked_thread.hpp"
+#include "rendezvous/base/signal_masked_thread.hpp"
 #include "worker_sdk/src/waiting_times.hpp"
 
 #include <utility>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/base/text.hpp"
 #include "worker_sdk/src/c/group.hpp"
 #include "worker_sdk/src/reduce/host_values.hpp"
 #include "worker_sdk/src/reduce/norm.hpp"
@@ -386,11 +387,7 @@ void Reducer::State::require_capturable() const {
 
 std::string Reducer::State::names_of(const std::vector<std::size_t>& indices) const {
     constexpr std::size_t most = 10;
-    std::string names;
-    for (std::size_t i = 0; i < std::min(indices.size(), most); ++i)
-        names += (i > 0 ? ", " : "") + parameters()[indices[i]].name;
-    if (indices.size() > most) names += " and " + std::to_string(indices.size() - most) + " more";
-    return names;
+    return short_list(indices, {most}, [&](std::size_t index) { return parameters()[index].name; });
 }
 
 Reducer::Reducer(

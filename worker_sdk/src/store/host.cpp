@@ -5,6 +5,7 @@
 #include "rendezvous/base/ids.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/signal_masked_thread.hpp"
 #include "rendezvous/store/store.hpp"
 #include "rendezvous/wire/decoder.hpp"
 #include "rendezvous/wire/encoder.hpp"
@@ -14,8 +15,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -33,23 +32,6 @@ namespace ddprun::store_access {
 namespace {
 
 using namespace std::chrono_literals;
-
-/// Blocks every signal on this thread while it exists; a thread started meanwhile inherits the
-/// mask.
-class SignalsBlocked {
-public:
-    SignalsBlocked() {
-        sigset_t all;
-        ::sigfillset(&all);
-        ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-    }
-    SignalsBlocked(const SignalsBlocked&) = delete;
-    SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-    ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
-private:
-    sigset_t before_{};
-};
 
 int listen_on(const addrinfo& address, bool is_dual) {
     const int type = address.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK;
@@ -330,8 +312,7 @@ StoreHost::StoreHost(int listener, int wake, std::uint16_t port)
     : listener_(listener),
       wake_(wake),
       port_(port) {
-    const SignalsBlocked blocked;
-    thread_ = std::thread([this] { Loop(*this).run(); });
+    thread_ = start_signal_masked_thread([this] { Loop(*this).run(); });
 }
 
 StoreHost::~StoreHost() {

@@ -49,7 +49,7 @@ TEST_CASE("the exit code follows from why the node's part of the job is over") {
 
 TEST_CASE("a report has the server's cause, or else the node's own reason") {
     AgentConfig config;
-    config.run_id = "job";
+    config.join.run_id = "job";
     auto result = a_result(3);
     result.first_cause.emplace().reason = "rank 1 exited with code 3";
 

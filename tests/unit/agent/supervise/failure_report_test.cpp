@@ -2,6 +2,7 @@
 #include "agent/supervise/failure_report.hpp"
 
 #include "rendezvous/base/limits.hpp"
+#include "tests/unit/agent/supervise/machine_story.hpp"
 
 #include <doctest/doctest.h>
 
@@ -31,31 +32,18 @@ const WorkerExit by_sigterm{WorkerExit::Killed{SIGTERM}};
 const DeathNote a_note{{"10.0.0.1", 20'001}, "/deaths", {}};
 
 /// Round 2 on a node whose first rank is 4, on a clock that is a number.
-struct Story {
+struct Story : test::MachineStory<FailureReport> {
     explicit Story(std::optional<DeathNote> notice = std::nullopt)
-        : report(F::Place{2, 4, "here", std::move(notice)}) {}
+        : MachineStory(report),
+          report(F::Place{2, 4, "here", std::move(notice)}) {}
 
     FailureReport report;
-    Instant clock{};
-    Effects out;
-
-    void is(F::Event event) { report.handle(std::move(event), clock, out); }
     void exits(int local_rank, const WorkerExit& exit, bool has_killed = false) {
         is(F::WorkerExited{local_rank, 100 + local_rank, exit, has_killed});
     }
     void is_explained(int local_rank, bool is_secondary = false, std::string message = "") {
         is(F::FailureExplained{2, local_rank, std::move(message), "", is_secondary});
     }
-    void pass(Duration length) {
-        const auto end = clock + length;
-        while (report.next_deadline() && *report.next_deadline() <= end) {
-            clock = std::max(clock, *report.next_deadline());
-            is(F::DeadlinePassed{});
-        }
-        clock = end;
-    }
-    /// What was asked since the last look.
-    Effects asked() { return std::exchange(out, {}); }
 };
 
 F::GiveNotice notice_of(int rank) {
@@ -68,10 +56,7 @@ F::GiveNotice notice_of(int rank) {
 
 namespace ddprun::agent {
 doctest::String toString(const std::vector<FailureReport::Effect>& effects) {
-    std::string text;
-    for (const auto& effect : effects)
-        text += describe(effect) + "; ";
-    return text.c_str();
+    return test::lines_of(effects);
 }
 }  // namespace ddprun::agent
 

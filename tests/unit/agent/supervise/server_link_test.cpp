@@ -2,6 +2,7 @@
 #include "agent/supervise/server_link.hpp"
 
 #include "rendezvous/base/limits.hpp"
+#include "tests/unit/agent/supervise/machine_story.hpp"
 
 #include <doctest/doctest.h>
 
@@ -26,25 +27,14 @@ ctl::Welcome a_welcome(bool is_hosted = false) {
     return {"inc", 30s, is_hosted};
 }
 
-/// One connection on a clock that is a number, and everything it asked for.
-struct Story {
-    explicit Story(bool has_lease = true) : link({has_lease, 600s, "node1:29400"}, random) {}
+/// One connection.
+struct Story : test::MachineStory<ServerLink> {
+    explicit Story(bool has_lease = true)
+        : MachineStory(link),
+          link({has_lease, 600s, "node1:29400"}, random) {}
 
     Random random{7};
     ServerLink link;
-    Instant clock{};
-    Effects out;
-
-    void is(L::Event event) { link.handle(std::move(event), clock, out); }
-    /// Time goes by; every deadline on the way is kept.
-    void pass(Duration length) {
-        const auto end = clock + length;
-        while (link.next_deadline() && *link.next_deadline() <= end) {
-            clock = std::max(clock, *link.next_deadline());
-            is(L::DeadlinePassed{});
-        }
-        clock = end;
-    }
     /// As `pass`, and each attempt fails in this way.
     void is_turned_away(Trouble trouble, Duration length) {
         const auto end = clock + length;
@@ -58,10 +48,8 @@ struct Story {
         }
     }
     int last_tried() const {
-        int last = 0;
-        for (const auto& effect : out)
-            if (const auto* connect = std::get_if<L::Connect>(&effect)) last = connect->link;
-        return last;
+        const auto tried = asked_for<L::Connect>();
+        return tried.empty() ? 0 : tried.back().link;
     }
     void greets() { is(L::GreetingMade{ctl::Join{}}); }
     Story& admitted(ctl::Welcome welcome = a_welcome()) {
@@ -73,15 +61,6 @@ struct Story {
         asked();
         return *this;
     }
-    /// What was asked since the last look.
-    Effects asked() { return std::exchange(out, {}); }
-    template <class T>
-    std::vector<T> asked_for() const {
-        std::vector<T> found;
-        for (const auto& effect : out)
-            if (const auto* one = std::get_if<T>(&effect)) found.push_back(*one);
-        return found;
-    }
 
 private:
     int last_failed_ = 0;
@@ -91,10 +70,7 @@ private:
 
 namespace ddprun::agent {
 doctest::String toString(const std::vector<ServerLink::Effect>& effects) {
-    std::string text;
-    for (const auto& effect : effects)
-        text += describe(effect) + "; ";
-    return text.c_str();
+    return test::lines_of(effects);
 }
 }  // namespace ddprun::agent
 

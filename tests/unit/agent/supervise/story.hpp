@@ -2,6 +2,7 @@
 #pragma once
 
 #include "agent/supervise/agent.hpp"
+#include "tests/unit/agent/supervise/machine_story.hpp"
 
 #include <doctest/doctest.h>
 
@@ -31,11 +32,11 @@ inline constexpr std::uint16_t second_store = 20'003;
 
 inline AgentConfig a_config(int max_nodes = 1) {
     AgentConfig config;
-    config.run_id = "job";
+    config.join.run_id = "job";
     config.rendezvous.endpoint = {"node1", 29'400};
-    config.nodes = {1, max_nodes, 0};
-    config.host_name = "here";
-    config.max_restarts = 3;
+    config.join.nodes = {1, max_nodes, 0};
+    config.join.node.host = "here";
+    config.join.max_restarts = 3;
     config.worker.program = "/bin/train";
     config.worker.nproc = 2;
     return config;
@@ -69,35 +70,24 @@ inline ctl::Stop a_stop(int round = 0) {
 }
 
 /// One agent, what it asked for, and the verbs of its world.
-struct Story {
+struct Story : test::MachineStory<Agent> {
     explicit Story(AgentConfig config = a_config())
-        : agent(std::move(config), a_node(), 20'009, random) {}
+        : MachineStory(agent),
+          agent(std::move(config), a_node(), 20'009, random) {}
 
     Random random{7};
     Agent agent;
-    Instant clock{};
     int link = 0;
 
-    void is(Agent::Event event) { agent.handle(std::move(event), clock, asked_); }
     void is_after(Duration later, Agent::Event event) {
         pass(later);
         is(std::move(event));
-    }
-    /// Time goes by; every deadline on the way is kept.
-    void pass(Duration length) {
-        const auto end = clock + length;
-        while (agent.next_deadline() && *agent.next_deadline() <= end) {
-            clock = std::max(clock, *agent.next_deadline());
-            is(A::DeadlinePassed{});
-        }
-        clock = end;
     }
     void hears(ctl::ServerMessage message) { is(A::Received{link, std::move(message)}); }
 
     /// The next connection is there.
     void gets_through() {
-        for (const auto& effect : asked_)
-            if (const auto* connect = std::get_if<A::Connect>(&effect)) link = connect->link;
+        if (const auto tried = asked_for<A::Connect>(); !tried.empty()) link = tried.back().link;
         is(A::LinkOpened{link, "10.0.0.2:40000"});
     }
     void loses_server() { is(A::LinkClosed{link, A::Trouble::lost, "closed"}); }
@@ -115,7 +105,7 @@ struct Story {
             if (clock <= end) is(A::DeadlinePassed{});
         }
         clock = end;
-        asked_.insert(asked_.begin(), all_.begin(), all_.end());
+        out.insert(out.begin(), all_.begin(), all_.end());
         all_.clear();
     }
 
@@ -141,19 +131,6 @@ struct Story {
     }
     void has_no_leftovers() { is(A::LeftoversCounted{0}); }
 
-    /// What was asked since the last look.
-    Effects asked() {
-        Effects news;
-        std::swap(news, asked_);
-        return news;
-    }
-    template <class T>
-    std::vector<T> asked_for() const {
-        std::vector<T> found;
-        for (const auto& effect : asked_)
-            if (const auto* one = std::get_if<T>(&effect)) found.push_back(*one);
-        return found;
-    }
     template <class T>
     std::vector<T> said() const {
         std::vector<T> found;
@@ -169,7 +146,6 @@ struct Story {
     }
 
 private:
-    Effects asked_;
     Effects all_;
 };
 
@@ -177,9 +153,6 @@ private:
 
 namespace ddprun::agent {
 inline doctest::String toString(const std::vector<Agent::Effect>& effects) {
-    std::string text;
-    for (const auto& effect : effects)
-        text += describe(effect) + "; ";
-    return text.c_str();
+    return test::lines_of(effects);
 }
 }  // namespace ddprun::agent

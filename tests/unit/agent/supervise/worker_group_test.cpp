@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/supervise/worker_group.hpp"
 
+#include "tests/unit/agent/supervise/machine_story.hpp"
+
 #include <doctest/doctest.h>
 
 #include <csignal>
-#include <string>
+#include <utility>
 #include <vector>
 
 using namespace ddprun;
@@ -34,11 +36,7 @@ struct Story {
             at(0s, G::Spawned{rank, 100 + rank});
     }
     /// What was asked since the last look.
-    Effects since() {
-        Effects news;
-        std::swap(news, asked);
-        return news;
-    }
+    Effects since() { return std::exchange(asked, {}); }
     /// Passes every deadline until `end`.
     void wait_until(Duration end) {
         while (group.next_deadline() && *group.next_deadline() <= Instant{} + end)
@@ -57,10 +55,7 @@ struct Story {
 namespace ddprun::agent {
 // doctest prints what differs.
 doctest::String toString(const std::vector<WorkerGroup::Effect>& effects) {
-    std::string text;
-    for (const auto& effect : effects)
-        text += describe(effect) + "; ";
-    return text.c_str();
+    return test::lines_of(effects);
 }
 }  // namespace ddprun::agent
 

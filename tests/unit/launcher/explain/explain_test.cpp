@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/explain/explain.hpp"
 
+#include "tests/unit/launcher/a_machine.hpp"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -17,15 +19,8 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-SystemInfo a_machine(const Environment& environment) {
-    SystemInfo system;
-    system.environment = environment;
-    system.environment.try_emplace("PATH", "/usr/bin");
-    system.own_path = "/usr/local/bin/ddprun";
-    system.host_name = "node1";
-    system.cpu_count = 12;
-    system.interfaces = {{"lo", "127.0.0.1"}, {"eth0", "10.0.0.7"}};
-    system.fresh_id = *Nonce::parse("00112233445566778899aabbccddeeff");
+SystemInfo with_programs(const Environment& environment) {
+    auto system = a_machine(environment);
     system.look_at = [](const std::string& path) {
         if (path == "/usr/bin/python3" || path == "train.py" || path == "/usr/bin/train.py")
             return PathLook{true, false, true, true};
@@ -40,7 +35,7 @@ std::string explained(
     Words words, const Environment& environment = {}, const Words& arguments = {}) {
     words.emplace_back("train.py");
     words.insert(words.end(), arguments.begin(), arguments.end());
-    const auto system = a_machine(environment);
+    const auto system = with_programs(environment);
     const auto options = parse_options(words, system.environment);
     if (!options) return "options: " + options.error().context;
     const auto spec = resolve(*options, system);

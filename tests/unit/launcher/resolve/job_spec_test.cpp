@@ -2,6 +2,7 @@
 #include "launcher/resolve/job_spec.hpp"
 
 #include "launcher/grammar/node_range.hpp"
+#include "tests/unit/launcher/a_machine.hpp"
 
 #include <doctest/doctest.h>
 
@@ -18,23 +19,6 @@ using namespace std::chrono_literals;
 namespace {
 
 using Words = std::vector<std::string>;
-
-SystemInfo a_machine(const Environment& environment = {}) {
-    SystemInfo system;
-    system.environment = environment;
-    system.environment.try_emplace("PATH", "/usr/bin");
-    system.own_path = "/usr/local/bin/ddprun";
-    system.host_name = "node1";
-    system.cpu_count = 12;
-    system.interfaces = {{"lo", "127.0.0.1"}, {"eth0", "10.0.0.7"}};
-    system.fresh_id = *Nonce::parse("00112233445566778899aabbccddeeff");
-    system.look_at = [](const std::string& path) {
-        if (path == "/usr/bin/python3") return PathLook{true, false, true, true};
-        if (path == "train.py") return PathLook{true, false, true, false};
-        return PathLook{};
-    };
-    return system;
-}
 
 Result<JobSpec> resolved(Words words, const SystemInfo& system) {
     words.emplace_back("train.py");
@@ -314,10 +298,10 @@ TEST_CASE("the agent is told everything that was resolved") {
          "--role=trainer"},
         system));
 
-    CHECK(config.run_id == "job");
+    CHECK(config.join.run_id == "job");
     CHECK(config.rendezvous.endpoint == Endpoint{"h", 7});
     CHECK(config.rendezvous.is_host == true);
-    CHECK(config.nodes == control::NodeRange{2, 4, 1});
+    CHECK(config.join.nodes == control::NodeRange{2, 4, 1});
     control::Settings settings;
     settings.join_timeout = 9s;
     settings.last_call_timeout = 8s;
@@ -326,13 +310,13 @@ TEST_CASE("the agent is told everything that was resolved") {
     settings.late_nodes = control::LateNodes::at_restart;
     settings.max_losses = 7;
     settings.restart = {5s, 60s, 1h, {3}};
-    CHECK(config.settings == settings);
-    CHECK(config.max_restarts == 5);
-    CHECK(config.node_rank == 2);
-    CHECK(config.local_addr == "10.0.0.7");
+    CHECK(config.join.settings == settings);
+    CHECK(config.join.max_restarts == 5);
+    CHECK(config.join.node_rank == 2);
+    CHECK(config.join.addr == "10.0.0.7");
     CHECK(config.first_port == 3000);
     CHECK(config.last_port == 3010);
-    CHECK(config.host_name == "node1");
+    CHECK(config.join.node.host == "node1");
     CHECK_FALSE(config.shares_store);
     CHECK(config.worker.program == "/usr/bin/python3");
     CHECK(config.worker.arguments == Words{"/usr/bin/python3", "-u", "train.py"});

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <csignal>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,6 +19,17 @@ TEST_CASE("a list is split at each separator, and blanks around a text go") {
     CHECK(trimmed(" \ta b\r\n") == "a b");
     CHECK(trimmed(" \n") == "");
     CHECK(trimmed(" a\n", " ") == "a\n");
+}
+
+TEST_CASE("a list is shortened to its first items and the number of the others") {
+    using Names = std::vector<std::string>;
+    CHECK(short_list(Names{}, {2}) == "");
+    CHECK(short_list(Names{"a"}, {2}) == "a");
+    CHECK(short_list(Names{"a", "b"}, {2}) == "a, b");
+    CHECK(short_list(Names{"a", "b", "c", "d"}, {2}) == "a, b and 2 more");
+    CHECK(short_list(Names{"a", "b", "c"}, {2, "; ", "; and "}) == "a; b; and 1 more");
+    const auto rank = [](int number) { return "rank " + std::to_string(number); };
+    CHECK(short_list(std::vector<int>{3, 5}, {1}, rank) == "rank 3 and 1 more");
 }
 
 TEST_CASE("a signal has a name, and a number that is none says so") {

@@ -4,6 +4,10 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
+#include <optional>
+#include <vector>
+
 using namespace ddprun;
 using namespace ddprun::coordinator;
 
@@ -366,12 +370,20 @@ TEST_CASE("four thousand nodes form a round quickly") {
 }
 
 TEST_CASE("rank order says why each is where it is") {
+    const auto join_of = [](const char* host, std::optional<int> node_rank = std::nullopt) {
+        control::Join join;
+        join.node.host = host;
+        join.node_rank = node_rank;
+        return join;
+    };
+    const std::array joins{
+        join_of("node10"), join_of("z"), join_of("y", 2), join_of("x"), join_of("node2")};
     const std::vector<Candidate> candidates{
-        {std::nullopt, std::nullopt, false, "node10", 0},
-        {std::nullopt, 5, false, "z", 1},
-        {2, std::nullopt, false, "y", 2},
-        {std::nullopt, std::nullopt, true, "x", 3},
-        {std::nullopt, std::nullopt, false, "node2", 4}};
+        {joins[0], std::nullopt, false, 0},
+        {joins[1], 5, false, 1},
+        {joins[2], std::nullopt, false, 2},
+        {joins[3], std::nullopt, true, 3},
+        {joins[4], std::nullopt, false, 4}};
 
     const auto order = rank_order(candidates);
 
