@@ -103,7 +103,8 @@ void ServerLink::on_attempt_failed(LinkClosed closed, Instant now, std::vector<E
     auto& outage = begin_outage(now);
     outage.refusal.reset();
     // Only a server that was inside a `ddprun` is known not to come back.
-    if (last_error_.trouble != Trouble::refused || !membership_ || !membership_->welcome.hosted) {
+    if (last_error_.trouble != ConnectError::refused || !membership_ ||
+        !membership_->welcome.hosted) {
         outage.unserved_since.reset();
         return;
     }
@@ -218,7 +219,7 @@ void ServerLink::heartbeat(Instant now, std::vector<Effect>& out) {
     // An open connection without any answer counts as none: the wait for the server has begun.
     if (!outage_) {
         begin_outage(membership_->acknowledged_at);
-        last_error_ = {Trouble::no_answer, "the connection is silent"};
+        last_error_ = {ConnectError::no_answer, "the connection is silent"};
     }
     note_later(now);
     if (std::holds_alternative<NoAttempt>(attempt_)) connect(now, out);
@@ -272,7 +273,9 @@ void ServerLink::on_deadline(Instant now, std::vector<Effect>& out) {
         const int silent = current();
         out.push_back(CloseLink{silent});
         on_closed(
-            {silent, Trouble::no_answer, "it says hello and does not answer the join"}, now, out);
+            {silent, ConnectError::no_answer, "it says hello and does not answer the join"},
+            now,
+            out);
     }
     const auto* pausing = std::get_if<Pausing>(&attempt_);
     if (pausing != nullptr && now >= pausing->until) connect(now, out);

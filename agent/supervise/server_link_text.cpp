@@ -70,15 +70,15 @@ std::string describe(const ServerLink::Effect& effect) {
         effect);
 }
 
-std::string_view describe(ServerLink::Trouble trouble) {
-    using Trouble = ServerLink::Trouble;
+std::string_view describe(ServerLink::ConnectError trouble) {
+    using ConnectError = ServerLink::ConnectError;
     switch (trouble) {
-        case Trouble::unresolved: return "name does not resolve";
-        case Trouble::refused: return "connection refused";
-        case Trouble::no_answer: return "no answer";
-        case Trouble::wrong_protocol: return "something else answers";
-        case Trouble::wrong_version: return "a server of another version answers";
-        case Trouble::lost: return "connection lost";
+        case ConnectError::unresolved: return "name does not resolve";
+        case ConnectError::refused: return "connection refused";
+        case ConnectError::no_answer: return "no answer";
+        case ConnectError::wrong_protocol: return "something else answers";
+        case ConnectError::wrong_version: return "a server of another version answers";
+        case ConnectError::lost: return "connection lost";
     }
     return "?";
 }

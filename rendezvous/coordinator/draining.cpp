@@ -98,7 +98,7 @@ RoundEnd round_end(const JobData& job, Instant now) {
     if (const auto* draining = job.drain()) {
         end.departure = pointer(draining->departure);
         end.failures = draining->failures;
-        end.stop_cause = &draining->stop.first_cause;
+        end.stop_cause = &draining->stop.root_cause;
     }
     end.has_restarts_left = !job.restarts.budget.is_spent();
     end.final_codes = job.terms.settings.restart.final_codes;
@@ -124,7 +124,7 @@ bool is_news(const JobData& job, const Member& member, const control::WorkerFail
     const auto& failures = draining->failures;
     return std::all_of(failures.begin(), failures.end(), [&](const NodeFailure& known) {
         return known.group_rank != *member.group_rank ||
-               (known.is_secondary() && !failure.is_consequence);
+               (known.is_secondary() && !failure.is_secondary);
     });
 }
 

@@ -190,7 +190,7 @@ void form_anew(JobStep& step) {
     auto& job = step.job;
     const auto* draining = job.drain();
     if (draining && !job.causes.last)
-        job.causes.last = draining->departure.value_or(draining->stop.first_cause);
+        job.causes.last = draining->departure.value_or(draining->stop.root_cause);
     form(step, "the server was started again");
     restart_clocks(step);
 }

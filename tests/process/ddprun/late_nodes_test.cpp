@@ -32,8 +32,8 @@ Words late_nodes(const std::string& policy) {
 
 TEST_CASE("with --late-nodes=at-restart a late node gets in when the job restarts, not before") {
     const TempDir dir;
-    const Meeting meeting;
-    const auto options = meeting.options(late_nodes("at-restart"));
+    const Rendezvous rendezvous;
+    const auto options = rendezvous.options(late_nodes("at-restart"));
     const auto script = fail_at((dir / "go").string());
     auto first = start_job(dir, options, script);
     first.wait_for_line("world 1 round 0");
@@ -52,8 +52,8 @@ TEST_CASE("with --late-nodes=at-restart a late node gets in when the job restart
 
 TEST_CASE("with --late-nodes=never a restart lets no late node in") {
     const TempDir dir;
-    const Meeting meeting;
-    const auto options = meeting.options(late_nodes("never"));
+    const Rendezvous rendezvous;
+    const auto options = rendezvous.options(late_nodes("never"));
     const auto script = fail_at((dir / "go").string());
     auto first = start_job(dir, options, script);
     first.wait_for_line("world 1 round 0");
@@ -97,8 +97,8 @@ TEST_CASE("with --late-nodes=never a late node takes the place of one that is lo
 
 TEST_CASE("with --max-losses=0 the first lost node ends the job with 84") {
     const TempDir dir;
-    const Meeting meeting;
-    const auto options = meeting.options({"--nnodes=1:2", "--max-losses=0"});
+    const Rendezvous rendezvous;
+    const auto options = rendezvous.options({"--nnodes=1:2", "--max-losses=0"});
     const auto script = say_world + wait_for_ever;
     auto host =
         start_job(dir, options + Words{"--rdzv-conf=is_host=1,last_call_timeout=60"}, script);

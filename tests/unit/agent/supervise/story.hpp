@@ -100,9 +100,9 @@ struct Story {
             if (const auto* connect = std::get_if<A::Connect>(&effect)) link = connect->link;
         is(A::LinkOpened{link, "10.0.0.2:40000"});
     }
-    void loses_server() { is(A::LinkClosed{link, A::Trouble::lost, "closed"}); }
+    void loses_server() { is(A::LinkClosed{link, A::ConnectError::lost, "closed"}); }
     /// Every attempt fails in this way for as long as it takes.
-    void is_turned_away(A::Trouble trouble, Duration length) {
+    void is_turned_away(A::ConnectError trouble, Duration length) {
         const auto end = clock + length;
         while (clock <= end && agent.phase() != Phase::done) {
             const auto effects = asked();
