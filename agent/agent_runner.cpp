@@ -396,11 +396,12 @@ void AgentRunner::explain(const Agent::ExplainFailure& order) {
         if (finding.report) {
             explained.message = finding.report->message;
             explained.details = finding.report->details;
-            explained.is_consequence = finding.report->is_consequence;
+            explained.is_secondary = finding.report->is_secondary;
             explained.error_file = kept;
-            explained.own_words = explained.details.empty()
-                                      ? control::WorkerFailure::OwnWords::message
-                                      : control::WorkerFailure::OwnWords::message_and_details;
+            explained.from_error_file =
+                explained.details.empty()
+                    ? control::WorkerFailure::FromErrorFile::message
+                    : control::WorkerFailure::FromErrorFile::message_and_details;
         }
         if (plan_ && plan_->assignment.round == order.round) {
             if (explained.details.empty())
@@ -419,7 +420,7 @@ void AgentRunner::keep_original(int local_rank, PostMortem::Finding& finding) {
     if (!finding.report) return;
     const auto& assignment = plan_->assignment;
     const bool is_first = !original_ || original_->round != assignment.round;
-    if (!is_first && finding.report->is_consequence) return;
+    if (!is_first && finding.report->is_secondary) return;
     original_ =
         Original{assignment.rank_base + local_rank, assignment.round, std::move(finding.original)};
 }
@@ -447,7 +448,7 @@ void AgentRunner::note(const Agent::Effect& effect) {
                 log::warning(
                     "rendezvous.waited",
                     {{"endpoint", config_.rendezvous.endpoint.to_string()},
-                     {"problem", describe(e.trouble)},
+                     {"problem", describe(e.error)},
                      {"waited_s", static_cast<int>(in_seconds(e.waited))},
                      {"timeout_s",
                       static_cast<int>(in_seconds(config_.join.settings.join_timeout))},
@@ -494,7 +495,7 @@ void AgentRunner::finish(const JobReport& report) {
     exit_code_ = report.exit_code;
     events_->finished(report, driver_->now());
     console_.write(STDERR_FILENO, screen_of(report, config_.report));
-    write_reports(report, config_.report, original_of(report.first_cause), post_mortem_);
+    write_reports(report, config_.report, original_of(report.root_cause), post_mortem_);
     if (!rendezvous_.is_hosting() || is_server_idle_) return leave();
     // It may never have had a job: this agent itself may not have got as far.
     rendezvous_.ask_if_server_is_idle();

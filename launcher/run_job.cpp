@@ -38,11 +38,11 @@ int show(const std::string& text) {
 /// The job ends before it begins: reported on the screen in the requested form, and in the report
 /// file, which would otherwise still hold the report of an earlier job.
 int refuse(
-    const Failure& failure, const Options& said, const SystemInfo& system, bool is_as_torchrun) {
+    const Failure& failure, const Options& options, const SystemInfo& system, bool is_as_torchrun) {
     const int exit_code = exit_code_before_start(failure, is_as_torchrun);
-    const auto run_id = said.find("rdzv-id").value_or(Given{}).text;
+    const auto run_id = options.find("rdzv-id").value_or(Given{}).text;
     const bool is_usage = failure.code == system_code(EINVAL);
-    if (said.find("log-format").value_or(Given{}).text == "json") {
+    if (options.find("log-format").value_or(Given{}).text == "json") {
         log::use_json({{"run", run_id}, {"host", system.host_name}});
         log::error("job.refused", {{"reason", failure.context}, {"exit_code", exit_code}});
     } else {
@@ -51,16 +51,16 @@ int refuse(
             "ddprun: " + failure.context + "\n" + (is_usage ? "try 'ddprun --help'\n" : "");
         std::fwrite(text.data(), 1, text.size(), stderr);
     }
-    const auto file = said.find("report-file");
+    const auto file = options.find("report-file");
     const bool is_about_file = file && failure.context.starts_with(file->origin);
-    if (!file || is_about_file || said.has_flag("explain")) return exit_code;
+    if (!file || is_about_file || options.has_flag("explain")) return exit_code;
     agent::JobReport report;
     report.outcome = control::Outcome::failed;
     report.exit_code = exit_code;
     report.reason = failure.context;
     report.run_id = run_id;
     report.host = system.host_name;
-    if (!said.command.empty()) report.program = said.command.front();
+    if (!options.command.empty()) report.program = options.command.front();
     if (const int problem = agent::replace_file(file->text, agent::report_json(report, utc_time())))
         log::warning(
             "report.not_written",

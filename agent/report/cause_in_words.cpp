@@ -30,20 +30,20 @@ struct Row {
 /// Signals that mean something by themselves. Those with facts of their own are not here.
 constexpr Row signal_rows[] = {
     {SIGABRT,
-     "the program gave up by itself (a failed assertion, an uncaught C++ exception, a watchdog): "
-     "what it wrote last says why"},
+     "the program aborted itself (a failed assertion, an uncaught C++ exception, a watchdog): "
+     "the end of its output says why"},
     {SIGILL, "the program has instructions that this processor does not know"},
     {SIGFPE, "an integer was divided by zero in native code"},
-    {SIGPIPE, "it wrote into a pipe that nobody reads any more"},
-    {SIGALRM, "its own alarm clock rang"},
+    {SIGPIPE, "it wrote into a pipe that has no reader any more"},
+    {SIGALRM, "its own timer (alarm) expired"},
     {SIGXCPU, "its limit on processor time was reached: see ulimit -t"},
     {SIGXFSZ, "its limit on the size of a file was reached: see ulimit -f"},
     {SIGSYS, "it made a system call that its sandbox (seccomp) forbids"},
-    {SIGTRAP, "it met a breakpoint without a debugger"},
-    {SIGTERM, "not sent by ddprun: somebody else stopped it"},
-    {SIGINT, "not sent by ddprun: somebody else stopped it"},
-    {SIGHUP, "not sent by ddprun: somebody else stopped it"},
-    {SIGQUIT, "not sent by ddprun: somebody else stopped it"},
+    {SIGTRAP, "it reached a breakpoint without a debugger"},
+    {SIGTERM, "not sent by ddprun: a person, the scheduler or another program sent it"},
+    {SIGINT, "not sent by ddprun: a person, the scheduler or another program sent it"},
+    {SIGHUP, "not sent by ddprun: a person, the scheduler or another program sent it"},
+    {SIGQUIT, "not sent by ddprun: a person, the scheduler or another program sent it"},
 };
 
 /// Exit codes that programs agree upon.
@@ -73,7 +73,7 @@ constexpr Row not_executed_rows[] = {
     {ENOENT, "the program, or the interpreter that its first line names, does not exist"},
     {EACCES, "it may not be executed (chmod +x), or its file system is mounted noexec"},
     {ENOEXEC, "it is no program for this machine: another processor, or a script without #!"},
-    {ETXTBSY, "somebody is writing to it"},
+    {ETXTBSY, "it is open for writing"},
     {E2BIG, "its arguments and environment are too long together"},
 };
 
@@ -106,7 +106,10 @@ CauseInWords of_sigkill(const MachineFacts& facts) {
             "",
             "not sent by ddprun, and the kernel counts no kill for lack of memory: a person, the "
             "scheduler or the container's supervisor sent it"};
-    return {"", "not sent by ddprun; if nobody else did, the kernel was out of memory: see dmesg"};
+    return {
+        "",
+        "not sent by ddprun; if no person or scheduler sent it, the kernel was out of memory: see "
+        "dmesg"};
 }
 
 CauseInWords of_sigbus(const MachineFacts& facts) {
@@ -179,8 +182,8 @@ CauseInWords cause_in_words(const control::WorkerEnd& end, const MachineFacts& f
     return cause;
 }
 
-std::string missing_module(const std::string& words, const std::string& python) {
-    const auto text = trimmed(words, "\n");
+std::string missing_module(const std::string& output, const std::string& python) {
+    const auto text = trimmed(output, "\n");
     const auto last_line = text.substr(text.rfind('\n') + 1);
     if (!last_line.starts_with("ModuleNotFoundError: ")) return {};
     return "not found by " + python + "; --python=PATH chooses another Python";

@@ -43,9 +43,9 @@ struct CauseInWords {
 
 CauseInWords cause_in_words(const control::WorkerEnd& end, const MachineFacts& facts);
 
-/// Which Python did not find a module, if that is how `words` end; else empty. Most often it is
-/// another Python than the user expects.
-std::string missing_module(const std::string& words, const std::string& python);
+/// Which Python did not find a module, if `output` ends with that error; else empty. Most often it
+/// is another Python than the user expects.
+std::string missing_module(const std::string& output, const std::string& python);
 
 /// "512 MiB", "1.5 GiB".
 std::string bytes_text(std::uint64_t bytes);

@@ -85,7 +85,7 @@ std::optional<ErrorReport> parse_error_file(std::string_view text) {
     report.message = shortened(
         message.is_string() ? message.get<std::string>() : text_at(message, "message"),
         limits::max_failure_message_bytes);
-    report.is_consequence = report.message.starts_with(peer_lost);
+    report.is_secondary = report.message.starts_with(peer_lost);
     if (message.is_string()) {
         report.unix_time = time_at(document);
         return report;

@@ -15,7 +15,7 @@ struct ErrorReport {
     /// The call stack; may be empty.
     std::string details;
     /// Its message names another worker's death as its cause: the SDK's PeerLost.
-    bool is_consequence = false;
+    bool is_secondary = false;
     /// When, by its own clock, in seconds since 1970.
     std::optional<std::int64_t> unix_time = std::nullopt;
 

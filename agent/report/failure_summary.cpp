@@ -14,8 +14,8 @@ namespace {
 
 using control::WorkerFailure;
 
-constexpr std::size_t max_folded = 8;
-constexpr std::size_t value_column = 15;
+constexpr std::size_t max_listed = 8;
+constexpr std::size_t value_column = 17;
 constexpr std::size_t headline_margin = 2;
 
 constexpr std::string_view bold_red = "\033[1;31m";
@@ -55,36 +55,49 @@ std::string first_line(const std::string& text) {
     return text.substr(0, text.find('\n'));
 }
 
+/// "stderr (last 5 lines):"
+std::string details_label(const WorkerFailure& worker) {
+    if (worker.from_error_file == WorkerFailure::FromErrorFile::message_and_details)
+        return "call stack:";
+    const auto& text = worker.details;
+    const auto count = std::count(text.begin(), text.end(), '\n') + (text.ends_with('\n') ? 0 : 1);
+    return count == 1 ? "stderr (last line):"
+                      : "stderr (last " + std::to_string(count) + " lines):";
+}
+
 void show_worker(
-    Screen& screen, const WorkerFailure& worker, const control::Cause& cause, bool is_told) {
-    auto who =
+    Screen& screen,
+    const WorkerFailure& worker,
+    const control::Cause& cause,
+    bool is_error_in_headline) {
+    auto place =
         "rank " + std::to_string(worker.rank) + " (local rank " + std::to_string(worker.local_rank);
-    if (worker.pid > 0) who += ", pid " + std::to_string(worker.pid);
-    who += ") on " + cause.host;
-    if (cause.round >= 0) who += ", round " + std::to_string(cause.round);
-    screen.row("first cause", who);
+    if (worker.pid > 0) place += ", pid " + std::to_string(worker.pid);
+    place += ") on " + cause.host;
+    if (cause.round >= 0) place += ", round " + std::to_string(cause.round);
+    screen.row("root cause", place);
 
     const auto how = control::describe(worker.end);
     screen.row("how", how);
     // An agent that had no time to look, or an older one.
     const auto why = worker.why.empty() ? cause_in_words(worker.end, {}).sentence : worker.why;
     if (!why.empty()) screen.row("why", why);
-    if (!worker.message.empty() && !worker.message.starts_with(how) && !is_told)
-        screen.row("message", worker.message);
+    if (!worker.message.empty() && !worker.message.starts_with(how) && !is_error_in_headline)
+        screen.row("error", worker.message);
     if (!worker.error_file.empty()) screen.row("error file", worker.error_file);
     if (!worker.log_file.empty()) screen.row("log", worker.log_file);
     if (worker.details.empty()) return;
-    screen.line("its last words:");
+    screen.line(details_label(worker));
     screen.quote(worker.details);
 }
 
-std::string folded(const JobReport& report) {
+std::string other_workers(const JobReport& report) {
     const auto in_words = [&](const auto& one) {
         const bool is_elsewhere = !one.host.empty() && one.host != report.host;
         return "rank " + std::to_string(one.rank) + (is_elsewhere ? " on " + one.host : "") + " " +
                control::describe(one.end);
     };
-    auto text = short_list(report.consequences, {max_folded, "; ", "; and "}, in_words);
+    auto text = short_list(report.secondary_failures, {max_listed, "; ", "; and "}, in_words);
     if (const auto count = report.stopped.size(); count > 0)
         text += (text.empty() ? "" : "; ") + std::to_string(count) +
                 (count == 1 ? " worker" : " workers") + " here stopped by ddprun";
@@ -97,7 +110,7 @@ std::string failure_summary(const JobReport& report, bool has_colour) {
     if (report.outcome == control::Outcome::succeeded) return {};
 
     Screen screen(has_colour);
-    const auto& cause = report.first_cause;
+    const auto& cause = report.root_cause;
     const auto reason = cause ? cause->reason : report.reason;
     screen.headline(
         (report.outcome == control::Outcome::cancelled ? "ddprun: job was cancelled: "
@@ -107,7 +120,8 @@ std::string failure_summary(const JobReport& report, bool has_colour) {
         const auto& message = cause->worker->message;
         show_worker(screen, *cause->worker, *cause, first_line(reason).ends_with(message));
     }
-    if (const auto others = folded(report); !others.empty()) screen.row("then", others);
+    if (const auto others = other_workers(report); !others.empty())
+        screen.row("other workers", others);
     // A user whose node was never in a round has only just typed it.
     if (report.round >= 0)
         screen.row("job", report.run_id + (report.program.empty() ? "" : ", " + report.program));

@@ -15,7 +15,7 @@ struct JobReport {
     control::Outcome outcome = control::Outcome::succeeded;
     int exit_code = 0;
     /// With a `result` of the server.
-    std::optional<control::Cause> first_cause;
+    std::optional<control::Cause> root_cause;
     /// Without one: what this node ended for, as a sentence.
     std::string reason;
     std::string run_id;
@@ -30,9 +30,9 @@ struct JobReport {
     int max_restarts = 0;
     /// Workers that ended badly in the last round but were not the root cause: all of this node's,
     /// then the first of each other node, each in the order of their ends.
-    std::vector<control::Consequence> consequences;
+    std::vector<control::EndedWorker> secondary_failures;
     /// Workers of this node that a signal of ours ended after the first failure.
-    std::vector<control::Consequence> stopped;
+    std::vector<control::EndedWorker> stopped;
 
     bool operator==(const JobReport&) const = default;
 };

@@ -110,7 +110,7 @@ std::optional<std::uint64_t> oom_kill_count(std::string_view text) {
 }
 
 std::optional<std::uint64_t> memory_limit(std::string_view text) {
-    // Version 1 has no word for "none": the largest multiple of the page size.
+    // Version 1 has no value for "none": the largest multiple of the page size.
     constexpr std::uint64_t no_limit = 1ULL << 60;
     const auto limit = number(text);
     return limit && *limit < no_limit ? limit : std::nullopt;
@@ -133,7 +133,7 @@ bool is_oom_kill_of(std::string_view message, int pid) {
 
 bool is_about_crash(std::string_view message, int pid) {
     const auto number = std::to_string(pid);
-    // Every GPU of the machine is meant: Xid 79 ("fallen off the bus") names no process.
+    // Every GPU of the machine is meant: Xid 79 names no process.
     if (contains(message, "NVRM: Xid")) return true;
     const bool is_crash = contains(message, "segfault at ") ||
                           contains(message, "general protection") || contains(message, "trap ") ||

@@ -31,13 +31,13 @@ std::optional<std::uint64_t> oom_kill_count(std::string_view text);
 /// From `memory.max` or `memory.limit_in_bytes`; nothing: no limit.
 std::optional<std::uint64_t> memory_limit(std::string_view text);
 
-/// The words of one record of /dev/kmsg ("6,1234,56789,-;words\n KEY=value").
+/// The text of one record of /dev/kmsg ("6,1234,56789,-;text\n KEY=value").
 std::string_view kernel_message(std::string_view record);
 
 /// "Out of memory: Killed process 4242 (python3) ...", as the kernel numbers processes.
 bool is_oom_kill_of(std::string_view message, int pid);
 
-/// The kernel's or a driver's words about that process: a segmentation fault with the library it
+/// The kernel's or a driver's line about that process: a segmentation fault with the library it
 /// was in, or an error of the GPU ("NVRM: Xid").
 bool is_about_crash(std::string_view message, int pid);
 

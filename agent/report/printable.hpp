@@ -7,7 +7,7 @@
 namespace ddprun::agent {
 
 /// A worker's text on our screen: tabs and newlines stay, control characters become `?`, so that
-/// nothing it wrote can move the cursor.
+/// no text of it can move the cursor.
 std::string printable(std::string_view text);
 
 /// `text` broken at spaces so that lines end before column 80, when the first one starts at

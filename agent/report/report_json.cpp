@@ -42,7 +42,7 @@ Json worker_of(const control::WorkerFailure& worker) {
     json["message"] = worker.message;
     if (!worker.error_file.empty()) json["error_file"] = worker.error_file;
     if (!worker.log_file.empty()) json["log_file"] = worker.log_file;
-    if (!worker.details.empty()) json["last_words"] = worker.details;
+    if (!worker.details.empty()) json["details"] = worker.details;
     return json;
 }
 
@@ -56,7 +56,7 @@ Json cause_of(const control::Cause& cause) {
 }
 
 const std::string& reason_of(const JobReport& report) {
-    return report.first_cause ? report.first_cause->reason : report.reason;
+    return report.root_cause ? report.root_cause->reason : report.reason;
 }
 
 /// "job failed: rank 2 on node7: killed by SIGKILL"
@@ -72,7 +72,7 @@ std::string headline(const JobReport& report) {
 /// As torch counts: a signal is its number, negative.
 int torch_code(const JobReport& report) {
     const auto* worker =
-        report.first_cause && report.first_cause->worker ? &*report.first_cause->worker : nullptr;
+        report.root_cause && report.root_cause->worker ? &*report.root_cause->worker : nullptr;
     if (worker == nullptr) return report.exit_code;
     switch (worker->end.kind) {
         case WorkerEnd::Kind::exited: return worker->end.value;
@@ -106,17 +106,17 @@ std::string report_json(const JobReport& report, const std::string& time) {
     json["restarts"] = {{"used", report.restarts}, {"max", report.max_restarts}};
     const bool has_failed = report.outcome != control::Outcome::succeeded;
     if (has_failed) json["reason"] = reason_of(report);
-    if (report.first_cause) json["first_cause"] = cause_of(*report.first_cause);
+    if (report.root_cause) json["root_cause"] = cause_of(*report.root_cause);
     if (has_failed) {
         auto others = Json::array();
-        for (const auto& one : report.consequences)
+        for (const auto& one : report.secondary_failures)
             others.push_back(
                 {{"rank", one.rank},
                  {"local_rank", one.local_rank},
                  {"pid", one.pid},
                  {"host", one.host},
                  {"end", end_of(one.end)}});
-        json["consequences"] = std::move(others);
+        json["secondary_failures"] = std::move(others);
         json["stopped_here"] = report.stopped.size();
     }
     return text_of(json) + '\n';
@@ -132,7 +132,7 @@ std::string parent_error_json(
         if (json["message"].is_object()) json["message"]["errorCode"] = code;
         return text_of(json);
     }
-    const auto& cause = report.first_cause;
+    const auto& cause = report.root_cause;
     const auto* worker = cause && cause->worker ? &*cause->worker : nullptr;
     const auto time = worker != nullptr ? worker->unix_time.value_or(unix_time) : unix_time;
     const auto stack = worker != nullptr ? worker->details : std::string{};

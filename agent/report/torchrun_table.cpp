@@ -24,7 +24,7 @@ constexpr std::string_view no_traceback =
     "To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html";
 
 struct Entry {
-    control::Consequence worker;
+    control::EndedWorker worker;
     std::string time;
     std::string error_file;
     std::string traceback;
@@ -73,17 +73,17 @@ std::string indented(std::string_view text) {
 
 /// Its error message as torchrun chooses it. What only its agent found is not for this row: the
 /// last lines of its standard error were on the screen already.
-std::string_view words_of(const control::WorkerFailure& worker) {
-    switch (worker.own_words) {
-        case control::WorkerFailure::OwnWords::none: return {};
-        case control::WorkerFailure::OwnWords::message: return worker.message;
-        case control::WorkerFailure::OwnWords::message_and_details: return worker.details;
+std::string_view error_message_of(const control::WorkerFailure& worker) {
+    switch (worker.from_error_file) {
+        case control::WorkerFailure::FromErrorFile::none: return {};
+        case control::WorkerFailure::FromErrorFile::message: return worker.message;
+        case control::WorkerFailure::FromErrorFile::message_and_details: return worker.details;
     }
     return {};
 }
 
-std::string traceback_of(const control::Consequence& worker, std::string_view words) {
-    if (!words.empty()) return indented(words);
+std::string traceback_of(const control::EndedWorker& worker, std::string_view message) {
+    if (!message.empty()) return indented(message);
     if (worker.end.kind == WorkerEnd::Kind::killed)
         return "Signal " + std::to_string(worker.end.value) + " (" + signal_name(worker.end.value) +
                ") received by PID " + std::to_string(worker.pid);
@@ -109,8 +109,8 @@ std::vector<std::string> lines_of(std::size_t index, const Entry& entry) {
 
 /// All other workers that ended badly, whether by themselves or by our signal: torchrun does not
 /// distinguish them. By rank, as there.
-std::vector<control::Consequence> others_of(const JobReport& report) {
-    auto others = report.consequences;
+std::vector<control::EndedWorker> others_of(const JobReport& report) {
+    auto others = report.secondary_failures;
     for (const auto& one : report.stopped)
         if (one.pid > 0) others.push_back(one);
     std::stable_sort(
@@ -142,17 +142,17 @@ std::string joined(const std::vector<std::string>& lines) {
 
 std::string torchrun_table(const JobReport& report, std::chrono::seconds utc_offset) {
     using namespace torchrun_table_file;
-    const auto& cause = report.first_cause;
+    const auto& cause = report.root_cause;
     if (report.outcome == control::Outcome::succeeded || !cause || !cause->worker) return {};
 
     const auto& first = *cause->worker;
-    const control::Consequence root{
+    const control::EndedWorker root{
         first.rank, first.local_rank, first.pid, first.end, cause->host};
     const Entry root_entry{
         root,
         first.unix_time ? time_text(*first.unix_time, utc_offset) : std::string{not_available},
         first.error_file.empty() ? std::string{not_available} : first.error_file,
-        traceback_of(root, words_of(first))};
+        traceback_of(root, error_message_of(first))};
 
     const auto title = printable(report.program) + " FAILED";
     const auto root_text = joined(lines_of(0, root_entry));
@@ -164,11 +164,11 @@ std::string torchrun_table(const JobReport& report, std::chrono::seconds utc_off
             {one, std::string{not_available}, std::string{not_available}, traceback_of(one, {})}));
     const auto width =
         std::min(std::max({title.size(), width_of(root_text), width_of(others)}), widest);
-    const auto border = std::string(width, '=') + '\n';
+    const auto rule = std::string(width, '=') + '\n';
     const auto section = std::string(width, '-') + '\n';
-    return border + title + '\n' + section + "Failures:\n" +
+    return rule + title + '\n' + section + "Failures:\n" +
            (others.empty() ? "  <NO_OTHER_FAILURES>\n" : others) + section +
-           "Root Cause (first observed failure):\n" + root_text + border;
+           "Root Cause (first observed failure):\n" + root_text + rule;
 }
 
 }  // namespace ddprun::agent

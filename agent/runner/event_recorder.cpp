@@ -58,7 +58,7 @@ void EventRecorder::round_left(Instant now) {
 void EventRecorder::finished(const JobReport& report, Instant now) {
     const bool is_success = report.outcome == control::Outcome::succeeded;
     auto last = event(is_success ? Event::State::succeeded : Event::State::failed, now);
-    if (!is_success) last.error = report.first_cause ? report.first_cause->reason : report.reason;
+    if (!is_success) last.error = report.root_cause ? report.root_cause->reason : report.reason;
     file_.write(std::move(last));
 }
 

@@ -167,7 +167,6 @@ std::optional<Failure> RendezvousAccess::host_at(
     options.listen.port = at_port;
     options.hosted_run_id = config_.join.run_id;
     options.has_store_of_round = config_.rendezvous.is_static;
-    options.name = config_.join.node.host;
     options.version = build::version;
     options.on_idle = [this] { boost::asio::post(io_, [this] { hooks_.on_server_idle(); }); };
     options.ask_stores = hooks_.ask_stores;
@@ -191,7 +190,7 @@ void RendezvousAccess::open(int link, Endpoint endpoint) {
     };
     hooks.on_closed = [this, link](client::CoordinatorClient::Closed closed) {
         links_.erase(link);
-        hooks_.on_event(Agent::LinkClosed{link, closed.trouble, std::move(closed.reason)});
+        hooks_.on_event(Agent::LinkClosed{link, closed.error, std::move(closed.reason)});
     };
     links_[link] =
         std::make_unique<client::CoordinatorClient>(io_, std::move(endpoint), std::move(hooks));

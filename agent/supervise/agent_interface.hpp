@@ -21,7 +21,7 @@ namespace ddprun::agent {
 /// What has the name of a part's own event or effect is passed on as it is.
 struct AgentInterface {
     /// The text for the user is in `describe`.
-    using Trouble = ServerLink::Trouble;
+    using ConnectError = ServerLink::ConnectError;
 
     // ---- events ----
 

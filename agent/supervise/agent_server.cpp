@@ -172,8 +172,8 @@ void Agent::on_assignment(control::Assignment next, Instant now, Effects& out) {
 
 void Agent::on_stop(const control::Stop& stop, Instant now, Effects& out) {
     if (is_current(stop.round)) {
-        const auto& worker = stop.first_cause.worker;
-        notify_failures(FailureReport::StopReceived{worker && worker->is_consequence}, now, out);
+        const auto& worker = stop.root_cause.worker;
+        notify_failures(FailureReport::StopReceived{worker && worker->is_secondary}, now, out);
         round_->stop_reason = stop.reason;
     }
     if (!is_current(stop.round) || !has_workers())
@@ -187,7 +187,7 @@ void Agent::on_stop(const control::Stop& stop, Instant now, Effects& out) {
 
 void Agent::on_result(control::JobResult result, Instant now, Effects& out) {
     if (has_result()) return note_stale("result", out);
-    const auto& cause = result.first_cause;
+    const auto& cause = result.root_cause;
     const int signal = cause && cause->signal != 0 ? cause->signal : SIGTERM;
     ending_ = std::move(result);
     stop_workers(signal, config_.join.settings.grace, now, out);

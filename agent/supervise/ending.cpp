@@ -12,16 +12,16 @@ namespace ddprun::agent {
 namespace {
 
 /// This node's first: that list is complete. Each rank once, and not the root cause's.
-std::vector<control::Consequence> secondary_failures(
-    std::vector<control::Consequence> own, const control::JobResult* result) {
+std::vector<control::EndedWorker> secondary_failures(
+    std::vector<control::EndedWorker> own, const control::JobResult* result) {
     std::set<int> named;
     if (result != nullptr) {
-        own.insert(own.end(), result->consequences.begin(), result->consequences.end());
-        if (result->first_cause && result->first_cause->worker)
-            named.insert(result->first_cause->worker->rank);
+        own.insert(own.end(), result->secondary_failures.begin(), result->secondary_failures.end());
+        if (result->root_cause && result->root_cause->worker)
+            named.insert(result->root_cause->worker->rank);
     }
     std::erase_if(
-        own, [&](const control::Consequence& one) { return !named.insert(one.rank).second; });
+        own, [&](const control::EndedWorker& one) { return !named.insert(one.rank).second; });
     return own;
 }
 
@@ -50,7 +50,7 @@ JobReport report_of(const Ending& ending, const AgentConfig& config, FailureRepo
         Overloaded{
             [&](const control::JobResult& result) {
                 report.outcome = result.outcome;
-                report.first_cause = result.first_cause;
+                report.root_cause = result.root_cause;
             },
             [&](const NodeLeft& left) {
                 report.outcome = control::Outcome::cancelled;
@@ -62,7 +62,7 @@ JobReport report_of(const Ending& ending, const AgentConfig& config, FailureRepo
             },
         },
         ending);
-    report.consequences =
+    report.secondary_failures =
         secondary_failures(std::move(ends.failed), std::get_if<control::JobResult>(&ending));
     report.stopped = std::move(ends.stopped);
     return report;

@@ -84,7 +84,7 @@ void FailureReport::on_exited(const WorkerExited& exited, Instant now, std::vect
     const auto blame = blame_of({exited.exit, stop_signal_, exited.has_killed, root_cause()});
     if (blame == Blame::none) return;
     const int rank = place_.rank_base + exited.local_rank;
-    control::Consequence end{
+    control::EndedWorker end{
         rank, exited.local_rank, exited.pid, to_worker_end(exited.exit), place_.host};
     if (blame == Blame::expected_exit) return stopped_.push_back(std::move(end));
     failed_.push_back({std::move(end), exited.exit.describe()});
@@ -105,7 +105,7 @@ void FailureReport::on_exited(const WorkerExited& exited, Instant now, std::vect
 
 RootCause FailureReport::root_cause() const {
     if (is_open()) return RootCause::in_question;
-    const bool is_secondary = failure_ ? failure_->what.is_consequence : is_stop_for_secondary_;
+    const bool is_secondary = failure_ ? failure_->what.is_secondary : is_stop_for_secondary_;
     if (is_secondary) return RootCause::not_reported;
     return failure_ ? RootCause::known : RootCause::unknown;
 }
@@ -143,13 +143,13 @@ void FailureReport::on_explained(
     else if (!explained.cause.brief.empty())
         failure.message += " (" + explained.cause.brief + ")";
     failure.details = std::move(explained.details);
-    failure.is_consequence = explained.is_consequence;
+    failure.is_secondary = explained.is_secondary;
     failure.why = std::move(explained.cause.sentence);
     failure.error_file = std::move(explained.error_file);
     failure.log_file = std::move(explained.log_file);
     failure.unix_time = explained.unix_time;
-    failure.own_words = explained.own_words;
-    if (!failure.is_consequence) return set_failure({std::move(failure), std::nullopt}, out);
+    failure.from_error_file = explained.from_error_file;
+    if (!failure.is_secondary) return set_failure({std::move(failure), std::nullopt}, out);
 
     // It names another worker's death as its cause: perhaps one on this node.
     if (!first_secondary_) first_secondary_ = std::move(failure);
@@ -173,7 +173,7 @@ void FailureReport::on_store_unreachable(
 }
 
 void FailureReport::set_failure(Failure failure, std::vector<Effect>& out) {
-    const bool is_other = !failure_ || !failure.what.is_consequence;
+    const bool is_other = !failure_ || !failure.what.is_secondary;
     failure_ = std::move(failure);
     question_ = Watching{};
     if (is_other) out.push_back(FailureFound{});

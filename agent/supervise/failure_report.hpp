@@ -83,9 +83,9 @@ public:
     /// Workers of the round that did not exit with 0, each in the order of their ends.
     struct Ends {
         /// By themselves.
-        std::vector<control::Consequence> failed;
+        std::vector<control::EndedWorker> failed;
         /// Because this agent stopped them.
-        std::vector<control::Consequence> stopped;
+        std::vector<control::EndedWorker> stopped;
     };
 
     // ---- events ----
@@ -104,14 +104,15 @@ public:
         /// From its error file; both empty without one.
         std::string message;
         std::string details;
-        bool is_consequence;
+        bool is_secondary;
         CauseInWords cause = {};
         /// Where the error file stays; empty: it does not.
         std::string error_file = {};
         /// Where its standard error is written to; empty: to no file.
         std::string log_file = {};
         std::optional<std::int64_t> unix_time = std::nullopt;
-        control::WorkerFailure::OwnWords own_words = control::WorkerFailure::OwnWords::none;
+        control::WorkerFailure::FromErrorFile from_error_file =
+            control::WorkerFailure::FromErrorFile::none;
     };
     /// No worker failed, but the round cannot go on.
     struct StoreUnreachable {
@@ -194,7 +195,7 @@ private:
         Instant until;
     };
     struct Failed {
-        control::Consequence end;
+        control::EndedWorker end;
         /// How, in words.
         std::string how;
     };
@@ -223,7 +224,7 @@ private:
     /// Other nodes are notified of a death: until then no worker is stopped because of it.
     std::optional<Instant> notice_until_;
     std::vector<Failed> failed_;
-    std::vector<control::Consequence> stopped_;
+    std::vector<control::EndedWorker> stopped_;
     /// Of the explained ones that failed by another worker's death.
     std::optional<control::WorkerFailure> first_secondary_;
     std::size_t secondary_count_ = 0;

@@ -141,8 +141,8 @@ std::optional<control::NeighbourHeard> Neighbours::on_asked_about(
     control::NeighbourHeard said{ask.node, round_};
     if (heard_at) said.heard_ago = now - *heard_at;
     const bool is_heard = said.heard_ago && *said.heard_ago <= limits::probe_window;
-    if (ask.disowns && !is_heard) suspects_.insert(ask.node);
-    said.is_disowned = suspects_.contains(ask.node);
+    if (ask.must_confirm && !is_heard) suspects_.insert(ask.node);
+    said.has_confirmed = suspects_.contains(ask.node);
     return said;
 }
 

@@ -105,11 +105,12 @@ void ServerLink::connect(Instant now, std::vector<Effect>& out) {
 void ServerLink::on_attempt_failed(LinkClosed closed, Instant now, std::vector<Effect>& out) {
     attempt_ = Pausing{now + pause(now)};
     if (link_) return;
-    last_error_ = {closed.trouble, std::move(closed.reason)};
+    last_error_ = {closed.error, std::move(closed.reason)};
     auto& outage = begin_outage(now);
     outage.refusal.reset();
     // Only a server that was inside a `ddprun` is known not to come back.
-    if (last_error_.trouble != Trouble::refused || !membership_ || !membership_->welcome.hosted) {
+    if (last_error_.error != ConnectError::refused || !membership_ ||
+        !membership_->welcome.hosted) {
         outage.unserved_since.reset();
         return;
     }
@@ -140,7 +141,7 @@ void ServerLink::on_closed(LinkClosed closed, Instant now, std::vector<Effect>& 
     const bool was_admitted = is_admitted();
     if (greeted() != nullptr && !membership_) out.push_back(JoinUnanswered{});
     link_.reset();
-    last_error_ = {closed.trouble, closed.reason};
+    last_error_ = {closed.error, closed.reason};
     if (awaits_result_) return out.push_back(Ended{});
     auto& outage = begin_outage(now);
     outage.refusal.reset();
@@ -224,7 +225,7 @@ void ServerLink::heartbeat(Instant now, std::vector<Effect>& out) {
     // An open connection without any answer counts as none: the wait for the server has begun.
     if (!outage_) {
         begin_outage(membership_->acknowledged_at);
-        last_error_ = {Trouble::no_answer, "the connection is silent"};
+        last_error_ = {ConnectError::no_answer, "the connection is silent"};
     }
     note_later(now);
     if (std::holds_alternative<NoAttempt>(attempt_)) connect(now, out);
@@ -251,7 +252,7 @@ void ServerLink::on_timed_out(Instant now, std::vector<Effect>& out) const {
     if (!outage_) return;
     if (outage_->refusal) return out.push_back(Rejected{*outage_->refusal});
     out.push_back(ServerGone{with_last_error(
-        std::string{describe(last_error_.trouble)} + " at " + config_.endpoint + " for " +
+        std::string{describe(last_error_.error)} + " at " + config_.endpoint + " for " +
         whole_seconds(now - outage_->since))});
 }
 
@@ -278,7 +279,9 @@ void ServerLink::on_deadline(Instant now, std::vector<Effect>& out) {
         const int silent = current();
         out.push_back(CloseLink{silent});
         on_closed(
-            {silent, Trouble::no_answer, "it says hello and does not answer the join"}, now, out);
+            {silent, ConnectError::no_answer, "it says hello and does not answer the join"},
+            now,
+            out);
     }
     const auto* pausing = std::get_if<Pausing>(&attempt_);
     if (pausing != nullptr && now >= pausing->until) connect(now, out);
@@ -286,7 +289,7 @@ void ServerLink::on_deadline(Instant now, std::vector<Effect>& out) {
     if (next_heartbeat && now >= *next_heartbeat) heartbeat(now, out);
     if (outage_ && outage_->note_at && now >= *outage_->note_at) {
         outage_->note_at = now + note_interval;
-        out.push_back(NoteWaiting{last_error_.trouble, last_error_.reason, now - outage_->since});
+        out.push_back(NoteWaiting{last_error_.error, last_error_.reason, now - outage_->since});
     }
 }
 
@@ -340,8 +343,8 @@ std::string describe(const ServerLink::Event& event) {
                 return "link opened " + link_field(e.link) + " as " + e.socket_addr;
             },
             [](const L::LinkClosed& e) {
-                return "link closed " + link_field(e.link) + ": " +
-                       std::string{describe(e.trouble)} + ": " + e.reason;
+                return "link closed " + link_field(e.link) + ": " + std::string{describe(e.error)} +
+                       ": " + e.reason;
             },
             [](const L::ConnectRefused& e) { return "connect refused: " + e.reason; },
             [](const L::GreetingMade& e) {
@@ -369,7 +372,7 @@ std::string describe(const ServerLink::Effect& effect) {
             },
             [](const L::CloseLink& e) { return "close " + link_field(e.link); },
             [](const L::NoteWaiting& e) {
-                return "note waiting: " + std::string{describe(e.trouble)} + ": " + e.reason;
+                return "note waiting: " + std::string{describe(e.error)} + ": " + e.reason;
             },
             [](const L::NoteStandby& e) { return "note standby: " + e.reason; },
             [](const L::NoteServerLost& e) { return "note server lost: " + e.reason; },
@@ -383,15 +386,15 @@ std::string describe(const ServerLink::Effect& effect) {
         effect);
 }
 
-std::string_view describe(ServerLink::Trouble trouble) {
-    using Trouble = ServerLink::Trouble;
-    switch (trouble) {
-        case Trouble::unresolved: return "name does not resolve";
-        case Trouble::refused: return "connection refused";
-        case Trouble::no_answer: return "no answer";
-        case Trouble::wrong_protocol: return "something else answers";
-        case Trouble::wrong_version: return "a server of another version answers";
-        case Trouble::lost: return "connection lost";
+std::string_view describe(ServerLink::ConnectError error) {
+    using ConnectError = ServerLink::ConnectError;
+    switch (error) {
+        case ConnectError::unresolved: return "name does not resolve";
+        case ConnectError::refused: return "connection refused";
+        case ConnectError::no_answer: return "no answer";
+        case ConnectError::wrong_protocol: return "something else answers";
+        case ConnectError::wrong_version: return "a server of another version answers";
+        case ConnectError::lost: return "connection lost";
     }
     return "?";
 }

@@ -4,8 +4,8 @@
 #include "rendezvous/base/backoff.hpp"
 #include "rendezvous/base/random.hpp"
 #include "rendezvous/base/time.hpp"
+#include "rendezvous/control/connect_error.hpp"
 #include "rendezvous/control/message.hpp"
-#include "rendezvous/control/trouble.hpp"
 
 #include <cstdint>
 #include <deque>
@@ -40,7 +40,7 @@ namespace ddprun::agent {
 /// of the server until it is heard again there is an Outage.
 class ServerLink {
 public:
-    using Trouble = control::Trouble;
+    using ConnectError = control::ConnectError;
 
     struct Config {
         /// Whether the server expects heartbeats.
@@ -62,7 +62,7 @@ public:
     };
     struct LinkClosed {
         int link;
-        Trouble trouble;
+        ConnectError error;
         std::string reason;
     };
     /// Nothing will ever come of connecting, e.g. this node must host and the port is taken.
@@ -126,7 +126,7 @@ public:
     };
     /// For the log.
     struct NoteWaiting {
-        Trouble trouble;
+        ConnectError error;
         std::string reason;
         Duration waited;
         bool operator==(const NoteWaiting&) const = default;
@@ -250,7 +250,7 @@ private:
         std::optional<Instant> unserved_since = std::nullopt;
     };
     struct LastError {
-        Trouble trouble = Trouble::no_answer;
+        ConnectError error = ConnectError::no_answer;
         std::string reason;
     };
 
@@ -293,7 +293,7 @@ private:
 
 std::string describe(const ServerLink::Event& event);
 std::string describe(const ServerLink::Effect& effect);
-std::string_view describe(ServerLink::Trouble trouble);
+std::string_view describe(ServerLink::ConnectError error);
 
 /// A length of time for messages, without a fraction: "24 s".
 std::string whole_seconds(Duration length);

@@ -57,7 +57,7 @@ static int await_stream(cudaStream_t stream, ncclComm_t comm) {
     return done == cudaSuccess ? 0 : fail("the GPU", cudaGetErrorString(done));
 }
 
-static int meet(const ddprun_world* world, ncclComm_t* comm) {
+static int init_comm(const ddprun_world* world, ncclComm_t* comm) {
     ddprun_store* store;
     ncclUniqueId id;
     char* value;
@@ -97,7 +97,7 @@ int main(int count, char** arguments) {
     if (cudaMalloc((void**)&data, COUNT * sizeof *data) != cudaSuccess ||
         cudaStreamCreate(&stream) != cudaSuccess)
         return fail("the GPU", cudaGetErrorString(cudaGetLastError()));
-    if (meet(&world, &comm)) return 1;
+    if (init_comm(&world, &comm)) return 1;
 
     for (long step = 0; step < steps; ++step) {
         const ncclResult_t called =

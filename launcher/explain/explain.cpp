@@ -55,7 +55,7 @@ public:
         row(name, shown, value.origin);
     }
     /// Whether a row shows it. An origin may have more text around what was typed.
-    bool has_told(const std::string& typed) const {
+    bool has_shown(const std::string& typed) const {
         return std::any_of(origins_.begin(), origins_.end(), [&](const std::string& origin) {
             constexpr std::string_view ends = " =:,";
             const auto text = " " + origin + " ";
@@ -161,7 +161,7 @@ void add_report(Page& page, const JobSpec& spec, const Options& options) {
 /// The given options that have no row of their own.
 void add_rest(Page& page, const Options& options) {
     for (const auto& [name, given] : options.given) {
-        if (name == "explain" || page.has_told(given.origin)) continue;
+        if (name == "explain" || page.has_shown(given.origin)) continue;
         const bool is_on = given.text != "0";
         page.row(
             name, option_row(name).is_flag() ? (is_on ? "yes" : "no") : given.text, given.origin);

@@ -8,7 +8,7 @@ namespace ddprun::launcher {
 namespace {
 
 constexpr std::string_view the_job = "The job";
-constexpr std::string_view meeting = "How the nodes find each other";
+constexpr std::string_view rendezvous = "How the nodes find each other";
 constexpr std::string_view command = "What the workers run";
 constexpr std::string_view failure = "When something fails";
 constexpr std::string_view stopping = "How it stops";
@@ -61,31 +61,31 @@ constexpr std::array all_rows{
     OptionRow{
         "rdzv-endpoint",
         "HOST[:PORT]",
-        meeting,
-        "where the nodes meet, the same on all (default port 29400); the node that owns the "
+        rendezvous,
+        "where the nodes join, the same on all (default port 29400); the node that owns the "
         "address serves"},
     OptionRow{
         "rdzv-backend",
         "c10d|static",
-        meeting,
+        rendezvous,
         "static: fixed places by --node-rank; c10d: nodes come and go (default: what the other "
         "options ask for)"},
-    OptionRow{"rdzv-id", "ID", meeting, "name of the job, the same on all nodes"},
+    OptionRow{"rdzv-id", "ID", rendezvous, "name of the job, the same on all nodes"},
     OptionRow{
         "rdzv-conf",
         "KEY=VALUE,...",
-        meeting,
+        rendezvous,
         "join_timeout, last_call_timeout, keep_alive_interval, keep_alive_max_attempt (seconds, "
         "count), is_host"},
-    OptionRow{"master-addr", "HOST", meeting, "static: address of node 0 (default 127.0.0.1)"},
-    OptionRow{"master-port", "PORT", meeting, "static: port on node 0 (default 29500)"},
-    OptionRow{"node-rank", "N", meeting, "place of this node among the nodes"},
+    OptionRow{"master-addr", "HOST", rendezvous, "static: address of node 0 (default 127.0.0.1)"},
+    OptionRow{"master-port", "PORT", rendezvous, "static: port on node 0 (default 29500)"},
+    OptionRow{"node-rank", "N", rendezvous, "place of this node among the nodes"},
     OptionRow{
         "local-addr",
         "ADDR|IFACE|CIDR",
-        meeting,
+        rendezvous,
         "how the other nodes reach this one (default: its end of the connection to the endpoint)"},
-    own({"port-range", "FIRST-LAST", meeting, "ports to listen on (default 20000-29399)"}),
+    own({"port-range", "FIRST-LAST", rendezvous, "ports to listen on (default 20000-29399)"}),
 
     OptionRow{"module", "", command, "the script is a module name, as in python -m", 'm'},
     OptionRow{"no-python", "", command, "the script is a program: run it without an interpreter"},

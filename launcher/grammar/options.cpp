@@ -312,7 +312,7 @@ std::string help_text() {
         "it stays unambiguous. Unless given, its value is read from PET_<NAME>, for\n"
         "example PET_NPROC_PER_NODE.\n"
         "Exit codes: 0 success; a failed worker's own code, 128+n for a signal; 2 usage;\n"
-        "126/127 not executable/not found; 80 nobody joined in time; 81 server gone;\n"
+        "126/127 not executable/not found; 80 too few nodes joined; 81 server gone;\n"
         "82 node lost; 83 refused; 84 crash loop; 129..143 stopped by a signal.");
     define_options(app);
     return app.help();

@@ -8,7 +8,6 @@
 #include "rendezvous/control/fields.hpp"
 #include "rendezvous/control/text.hpp"
 
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -48,7 +47,7 @@ Result<> resolve_losses(Resolving& job) {
 
 Result<> resolve_restarts(Resolving& job) {
     const auto given = given_or(job.options, "max-restarts", "0");
-    const auto count = number_between(given, 0, std::numeric_limits<int>::max());
+    const auto count = number_between(given, 0, static_cast<int>(control::small_count.most));
     if (!count) return count.error();
     job.spec.max_restarts = {*count, given.origin};
     const auto choice = restart_choice(job.options);
@@ -79,16 +78,17 @@ Result<> resolve_conf(Resolving& job) {
 }
 
 /// Ranks of the whole job may be another node's, whose number of workers is not known here.
-bool is_somebody_here(const agent::RankRange& ranks, const JobSpec& spec) {
+bool is_on_this_node(const agent::RankRange& ranks, const JobSpec& spec) {
     const bool is_alone = spec.nodes.value.max == 1;
     return ranks.first < spec.nproc.value || (ranks.is_global && !is_alone);
 }
 
-void warn_of_nobody(Resolving& job, const char* option, const std::vector<agent::RankRange>& all) {
+void warn_of_no_worker(
+    Resolving& job, const char* option, const std::vector<agent::RankRange>& all) {
     const auto given = job.options.find(option);
     if (!given || all.empty()) return;
     for (const auto& ranks : all)
-        if (is_somebody_here(ranks, job.spec)) return;
+        if (is_on_this_node(ranks, job.spec)) return;
     const int last = job.spec.nproc.value - 1;
     job.note(
         log::Level::warning,
@@ -108,9 +108,9 @@ Result<> resolve_writing(Resolving& job) {
         return ranks;
     };
     const auto& plan = job.spec.output.plan;
-    warn_of_nobody(job, "local-ranks-filter", plan.console_ranks);
-    warn_of_nobody(job, "redirects", ranks_of(plan.redirects));
-    warn_of_nobody(job, "tee", ranks_of(plan.tee));
+    warn_of_no_worker(job, "local-ranks-filter", plan.console_ranks);
+    warn_of_no_worker(job, "redirects", ranks_of(plan.redirects));
+    warn_of_no_worker(job, "tee", ranks_of(plan.tee));
     return {};
 }
 

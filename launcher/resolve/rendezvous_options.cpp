@@ -41,8 +41,8 @@ Result<Endpoint> read_endpoint(const Given& given, std::uint16_t default_port) {
     return endpoint;
 }
 
-/// This node alone, on a port of its own: nothing to clash with.
-Result<> meet_nobody(Resolving& job, const std::string& why) {
+/// This node alone, on a port of its own: it cannot collide with another job.
+Result<> serve_alone(Resolving& job, const std::string& why) {
     job.spec.endpoint = {Endpoint{"localhost", no_port}, why};
     job.spec.is_host = {true, why};
     job.spec.is_static = {false, why};
@@ -50,7 +50,7 @@ Result<> meet_nobody(Resolving& job, const std::string& why) {
 }
 
 /// Nodes that come and go.
-Result<> meet_at_endpoint(Resolving& job, const std::string& why) {
+Result<> use_endpoint(Resolving& job, const std::string& why) {
     auto& spec = job.spec;
     spec.is_static = {false, why};
     if (const auto given = given_endpoint(job.options)) {
@@ -70,7 +70,7 @@ Result<> meet_at_endpoint(Resolving& job, const std::string& why) {
             job.note(
                 log::Level::warning,
                 "rendezvous.endpoint_missing",
-                "no --rdzv-endpoint: only nodes on this machine can meet at " +
+                "no --rdzv-endpoint: only nodes on this machine can join at " +
                     spec.endpoint.value.to_string());
     }
     spec.is_host = {
@@ -119,7 +119,7 @@ Result<From<Endpoint>> master_endpoint(const Resolving& job) {
 
 /// Fixed places at a fixed address: node 0 serves, and MASTER_ADDR and MASTER_PORT are what was
 /// given.
-Result<> meet_at_master(Resolving& job, const std::string& why) {
+Result<> use_master(Resolving& job, const std::string& why) {
     auto& spec = job.spec;
     const auto endpoint = master_endpoint(job);
     if (!endpoint) return endpoint.error();
@@ -195,7 +195,7 @@ std::string reason_for_static(const Resolving& job) {
     return endpoint && endpoint->port != no_port ? given->origin : std::string{};
 }
 
-Result<> choose_meeting(Resolving& job) {
+Result<> choose_rendezvous(Resolving& job) {
     auto& spec = job.spec;
     const auto standalone = job.options.find("standalone");
     const auto backend = job.options.find("rdzv-backend");
@@ -214,14 +214,14 @@ Result<> choose_meeting(Resolving& job) {
                 "a standalone job has one node; leave one of the two out");
         spec.nodes = {control::NodeRange{}, standalone->origin};
         spec.node_rank = {std::nullopt, standalone->origin};
-        return meet_nobody(job, standalone->origin);
+        return serve_alone(job, standalone->origin);
     }
-    if (backend && backend->text == "c10d") return meet_at_endpoint(job, backend->origin);
+    if (backend && backend->text == "c10d") return use_endpoint(job, backend->origin);
     const bool has_address = given_endpoint(job.options) || job.options.find("master-port");
-    if (is_alone(spec) && !has_address) return meet_nobody(job, "one node and no endpoint given");
-    if (backend) return meet_at_master(job, backend->origin);
-    if (const auto why = reason_for_static(job); !why.empty()) return meet_at_master(job, why);
-    if (has_address) return meet_at_endpoint(job, "nobody asked for fixed places");
+    if (is_alone(spec) && !has_address) return serve_alone(job, "one node and no endpoint given");
+    if (backend) return use_master(job, backend->origin);
+    if (const auto why = reason_for_static(job); !why.empty()) return use_master(job, why);
+    if (has_address) return use_endpoint(job, "no fixed places requested");
     return usage(
         spec.nodes.origin,
         describe(spec.nodes.value),
@@ -245,7 +245,7 @@ void name_job(Resolving& job) {
 
 Result<> resolve_rendezvous(Resolving& job) {
     if (auto read = read_node_rank(job); !read) return read.error();
-    if (auto chosen = choose_meeting(job); !chosen) return chosen.error();
+    if (auto chosen = choose_rendezvous(job); !chosen) return chosen.error();
     name_job(job);
     return {};
 }

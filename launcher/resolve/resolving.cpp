@@ -3,7 +3,6 @@
 
 #include "launcher/grammar/number.hpp"
 
-#include <limits>
 #include <utility>
 
 namespace ddprun::launcher {
@@ -25,11 +24,6 @@ Failure usage(const std::string& origin, const std::string& given, const std::st
 Result<int> number_between(const Given& given, int least, int most) {
     const auto number = parse_int(given.text);
     if (number && *number >= least && *number <= most) return *number;
-    if (most == std::numeric_limits<int>::max())
-        return usage(
-            given.origin,
-            given.text,
-            "accepted is a whole number from " + std::to_string(least) + " up");
     return usage(
         given.origin,
         given.text,

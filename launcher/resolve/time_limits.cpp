@@ -77,7 +77,7 @@ std::string lease_against_join(const JobSpec& spec) {
     if (!was_chosen(spec.lease) || spec.lease.value < spec.join_timeout.value) return {};
     return with_origin("the lease", spec.lease) + " is not shorter than " +
            with_origin("join_timeout", spec.join_timeout) +
-           ": nodes that come to replace a silent one give up before its place is free; give a "
+           ": nodes that come to replace a silent one time out before its place is free; give a "
            "longer join_timeout or a shorter keep_alive_interval";
 }
 
@@ -95,7 +95,7 @@ std::string grace_against_join(const JobSpec& spec) {
     if (!was_chosen(spec.grace) || spec.grace.value < spec.join_timeout.value) return {};
     return with_origin("the grace of stopping workers", spec.grace) + " is not shorter than " +
            with_origin("join_timeout", spec.join_timeout) +
-           ": a node that begins anew may give up while the others still stop; give a longer "
+           ": a node that is started again may time out while the others still stop; give a longer "
            "join_timeout or a shorter --shutdown-timeout";
 }
 
@@ -107,7 +107,7 @@ std::string grace_against_scheduler(const JobSpec& spec) {
         return with_origin("the grace of stopping workers", spec.grace) +
                " is not shorter than the " + describe_seconds(scheduler.usual_kill_delay) +
                " s after which " + scheduler.name +
-               " usually kills what it has told to stop: unless its " + scheduler.setting +
+               " usually kills what it has sent SIGTERM: unless its " + scheduler.setting +
                " is longer here, workers that need all of their grace are killed with their "
                "launcher, and nothing is reported";
     }
@@ -136,10 +136,11 @@ std::string delay_without_restarts(const JobSpec& spec) {
 }  // namespace
 
 Result<> resolve_time_limits(Resolving& job) {
-    const auto conf_or = [&](const std::optional<Duration>& said, Duration usual, const char* key) {
-        return said ? From<Duration>{*said, job.conf_origin + " " + key}
-                    : From<Duration>{usual, by_default};
-    };
+    const auto conf_or =
+        [&](const std::optional<Duration>& given, Duration usual, const char* key) {
+            return given ? From<Duration>{*given, job.conf_origin + " " + key}
+                         : From<Duration>{usual, by_default};
+        };
     const control::Settings usual;
     job.spec.join_timeout = conf_or(job.conf.join_timeout, usual.join_timeout, "join_timeout");
     job.spec.last_call_timeout =

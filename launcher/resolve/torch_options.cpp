@@ -10,7 +10,7 @@
 namespace ddprun::launcher {
 namespace {
 
-void say(Resolving& job, log::Level level, const Given& given, const std::string& instead) {
+void note(Resolving& job, log::Level level, const Given& given, const std::string& instead) {
     job.note(level, "option.unneeded", given.origin + ": " + instead);
 }
 
@@ -22,7 +22,7 @@ Result<> read_intervals(Resolving& job) {
                 given->origin,
                 given->text,
                 "accepted are " + std::string{duration_forms} + ", above 0");
-        say(job, log::Level::debug, *given, "workers are not polled, their end is seen at once");
+        note(job, log::Level::debug, *given, "workers are not polled, their end is seen at once");
     }
     if (const auto given = job.options.find("exit-barrier-timeout")) {
         if (!parse_duration(given->text))
@@ -30,10 +30,11 @@ Result<> read_intervals(Resolving& job) {
                 given->origin,
                 given->text,
                 "accepted are " + std::string{duration_forms} + ", from 0 up");
-        say(job,
+        note(
+            job,
             log::Level::debug,
             *given,
-            "a node whose workers are done waits as long as the others live");
+            "a node whose workers are done waits as long as the others run");
     }
     return {};
 }
@@ -44,23 +45,26 @@ Result<> read_start_method(Resolving& job) {
     constexpr std::array<std::string_view, 3> methods{"spawn", "fork", "forkserver"};
     if (std::find(methods.begin(), methods.end(), given->text) == methods.end())
         return usage(given->origin, given->text, "accepted are spawn, fork and forkserver");
-    say(job, log::Level::debug, *given, "workers are programs of their own, started one way");
+    note(job, log::Level::debug, *given, "workers are programs of their own, started one way");
     return {};
 }
 
 void read_plugins(Resolving& job) {
     const auto handler = job.options.find("event-log-handler");
     if (handler && handler->text != "null")
-        say(job,
+        note(
+            job,
             log::Level::warning,
             *handler,
             "handlers written in Python are not loaded; --event-file=PATH writes the events");
     const auto specs = job.options.find("logs-specs");
     if (specs && specs->text != "default")
-        say(job,
+        note(
+            job,
             log::Level::warning,
             *specs,
-            "plug-ins written in Python are not loaded; --log-dir, --redirects and --tee say what "
+            "plug-ins written in Python are not loaded; --log-dir, --redirects and --tee choose "
+            "what "
             "is written");
 }
 

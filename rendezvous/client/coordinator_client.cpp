@@ -22,18 +22,19 @@ namespace ddprun::client {
 namespace coordinator_client {
 namespace {
 
-using Trouble = CoordinatorClient::Trouble;
+using ConnectError = CoordinatorClient::ConnectError;
 using Closed = CoordinatorClient::Closed;
 
 constexpr std::size_t most_frames_at_once = 16;
 
-Trouble trouble_of(const error_code& ec) {
-    return ec == boost::asio::error::connection_refused ? Trouble::refused : Trouble::no_answer;
+ConnectError connect_error_of(const error_code& ec) {
+    return ec == boost::asio::error::connection_refused ? ConnectError::refused
+                                                        : ConnectError::no_answer;
 }
 
 /// Of the failures at several addresses the most specific one: a machine that refused is there.
 Closed more_specific(const std::optional<Closed>& earlier, Closed later) {
-    return earlier && earlier->trouble == Trouble::refused ? *earlier : later;
+    return earlier && earlier->error == ConnectError::refused ? *earlier : later;
 }
 
 std::string local_socket_name(const net::Tcp::socket& socket) {
@@ -69,11 +70,11 @@ private:
     void understand(std::string_view bytes);
     /// The first frame: hello, or why not.
     void greeted(control::ServerMessage message);
-    void no_hello(Trouble trouble, const std::string& why);
+    void no_hello(ConnectError error, const std::string& why);
     void write();
     void wrote(const error_code& ec, std::size_t frame_count);
     /// Closes the connection and reports why to the owner.
-    void close(Trouble trouble, std::string reason);
+    void close(ConnectError error, std::string reason);
     /// Ends it: `shutdown` first, since the keeper's duplicate keeps a closed socket open.
     void shut();
 
@@ -109,15 +110,15 @@ boost::asio::awaitable<void> CoordinatorClient::Session::run() {
     const auto where = endpoint_.to_string();
     // The resolver cannot be interrupted: its answer may come after the attempt is over.
     deadline_.emplace(socket_.get_executor(), limits::resolve_timeout, [this, where] {
-        close(Trouble::unresolved, "resolve " + where + ": the resolver does not answer");
+        close(ConnectError::unresolved, "resolve " + where + ": the resolver does not answer");
     });
     auto addresses = co_await net::resolve(endpoint_);
     deadline_.reset();
     if (is_over_) co_return;
-    if (!addresses) co_return close(Trouble::unresolved, addresses.error().describe());
+    if (!addresses) co_return close(ConnectError::unresolved, addresses.error().describe());
 
     if (const auto failed = co_await connect(std::move(*addresses)))
-        co_return close(failed->trouble, failed->reason);
+        co_return close(failed->error, failed->reason);
     if (is_over_) co_return;
     co_await talk();
 }
@@ -135,7 +136,7 @@ CoordinatorClient::Session::connect(std::vector<net::Tcp::endpoint> addresses) {
             co_return std::nullopt;
         }
         const auto& failure = connected.error();
-        failed = more_specific(failed, {trouble_of(failure.code), failure.describe()});
+        failed = more_specific(failed, {connect_error_of(failure.code), failure.describe()});
     }
     co_return failed;
 }
@@ -143,7 +144,7 @@ CoordinatorClient::Session::connect(std::vector<net::Tcp::endpoint> addresses) {
 boost::asio::awaitable<void> CoordinatorClient::Session::talk() {
     peer_ = net::peer_name(socket_);
     deadline_.emplace(socket_.get_executor(), greeting_timeout_, [this] {
-        no_hello(Trouble::no_answer, "it accepts connections but says nothing");
+        no_hello(ConnectError::no_answer, "it accepts connections but says nothing");
     });
     hooks_.on_connected(socket_.native_handle());
     if (is_ending_) co_return;
@@ -161,12 +162,12 @@ boost::asio::awaitable<void> CoordinatorClient::Session::talk() {
             shut();
         } else if (is_open_) {
             close(
-                Trouble::lost,
+                ConnectError::lost,
                 ec == boost::asio::error::eof
                     ? "the rendezvous server at " + peer_ + " closed the connection"
                     : "connection to the rendezvous server at " + peer_ + ": " + ec.message());
         } else {
-            no_hello(Trouble::wrong_protocol, "it closed the connection without a greeting");
+            no_hello(ConnectError::wrong_protocol, "it closed the connection without a greeting");
         }
     }
 }
@@ -178,8 +179,8 @@ void CoordinatorClient::Session::understand(std::string_view bytes) {
         auto message = decoder_.next();
         if (!message) {
             const auto why = message.error().describe();
-            if (!is_open_) return no_hello(Trouble::wrong_protocol, "it answers " + why);
-            return close(Trouble::lost, "the rendezvous server at " + peer_ + " sent " + why);
+            if (!is_open_) return no_hello(ConnectError::wrong_protocol, "it answers " + why);
+            return close(ConnectError::lost, "the rendezvous server at " + peer_ + " sent " + why);
         }
         if (!*message) return;
         if (!is_open_) {
@@ -192,25 +193,24 @@ void CoordinatorClient::Session::understand(std::string_view bytes) {
 
 void CoordinatorClient::Session::greeted(control::ServerMessage message) {
     if (const auto* refused = std::get_if<control::Refused>(&message))
-        return close(Trouble::wrong_version, refused->reason);
-    auto* hello = std::get_if<control::Hello>(&message);
-    if (hello == nullptr) return no_hello(Trouble::wrong_protocol, "it does not greet");
+        return close(ConnectError::wrong_version, refused->reason);
+    const auto* hello = std::get_if<control::Hello>(&message);
+    if (hello == nullptr) return no_hello(ConnectError::wrong_protocol, "it does not greet");
     const auto& versions = hello->versions;
     if (std::find(versions.begin(), versions.end(), control::protocol_version) == versions.end())
         return no_hello(
-            Trouble::wrong_version,
+            ConnectError::wrong_version,
             "it does not speak version " + std::to_string(control::protocol_version));
     deadline_.reset();
     is_open_ = true;
     hooks_.on_opened(
-        {std::move(*hello),
-         net::local_address(socket_),
+        {net::local_address(socket_),
          coordinator_client::local_socket_name(socket_),
          net::peer_address(socket_)});
 }
 
-void CoordinatorClient::Session::no_hello(Trouble trouble, const std::string& why) {
-    close(trouble, "no ddprun rendezvous server at " + peer_ + ": " + why);
+void CoordinatorClient::Session::no_hello(ConnectError error, const std::string& why) {
+    close(error, "no ddprun rendezvous server at " + peer_ + ": " + why);
 }
 
 void CoordinatorClient::Session::send(const control::AgentMessage& message) {
@@ -219,7 +219,8 @@ void CoordinatorClient::Session::send(const control::AgentMessage& message) {
     queued_bytes_ += queue_.back().size();
     if (queued_bytes_ > limits::max_control_backlog_bytes)
         return close(
-            Trouble::lost, "the rendezvous server at " + peer_ + " does not read what it is sent");
+            ConnectError::lost,
+            "the rendezvous server at " + peer_ + " does not read what it is sent");
     write();
 }
 
@@ -260,13 +261,13 @@ void CoordinatorClient::Session::end() {
     deadline_.emplace(socket_.get_executor(), limits::flush_timeout, [this] { shut(); });
 }
 
-void CoordinatorClient::Session::close(Trouble trouble, std::string reason) {
+void CoordinatorClient::Session::close(ConnectError error, std::string reason) {
     if (is_over_) return;
     shut();
     // Later, because this may run inside a call of the owner's.
     boost::asio::post(
         socket_.get_executor(),
-        [self = shared_from_this(), closed = Closed{trouble, std::move(reason)}]() mutable {
+        [self = shared_from_this(), closed = Closed{error, std::move(reason)}]() mutable {
             if (!self->is_ending_) self->hooks_.on_closed(std::move(closed));
         });
 }
@@ -302,14 +303,14 @@ void CoordinatorClient::end() {
     session_->end();
 }
 
-std::string_view name_of(CoordinatorClient::Trouble trouble) {
-    switch (trouble) {
-        case CoordinatorClient::Trouble::unresolved: return "name does not resolve";
-        case CoordinatorClient::Trouble::refused: return "refused";
-        case CoordinatorClient::Trouble::no_answer: return "no answer";
-        case CoordinatorClient::Trouble::wrong_protocol: return "wrong protocol";
-        case CoordinatorClient::Trouble::wrong_version: return "wrong version";
-        case CoordinatorClient::Trouble::lost: return "connection lost";
+std::string_view name_of(CoordinatorClient::ConnectError error) {
+    switch (error) {
+        case CoordinatorClient::ConnectError::unresolved: return "name does not resolve";
+        case CoordinatorClient::ConnectError::refused: return "refused";
+        case CoordinatorClient::ConnectError::no_answer: return "no answer";
+        case CoordinatorClient::ConnectError::wrong_protocol: return "wrong protocol";
+        case CoordinatorClient::ConnectError::wrong_version: return "wrong version";
+        case CoordinatorClient::ConnectError::lost: return "connection lost";
     }
     return "?";
 }

@@ -3,8 +3,8 @@
 
 #include "rendezvous/base/endpoint.hpp"
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/control/connect_error.hpp"
 #include "rendezvous/control/message.hpp"
-#include "rendezvous/control/trouble.hpp"
 
 #include <boost/asio/io_context.hpp>
 
@@ -25,16 +25,15 @@ namespace ddprun::client {
 /// of its own functions. Destroying it (also from inside a hook) is as `end`.
 class CoordinatorClient {
 public:
-    using Trouble = control::Trouble;
+    using ConnectError = control::ConnectError;
     struct Closed {
-        Trouble trouble;
+        ConnectError error;
         /// One sentence with the endpoint or peer: "connect to 10.0.0.2:29400: Connection refused".
         std::string reason;
         bool operator==(const Closed&) const = default;
     };
     /// Addresses are numeric, IPv4-mapped unwrapped.
     struct Opened {
-        control::Hello hello;
         std::string local_addr;   ///< this end: "10.0.0.3"
         std::string socket_addr;  ///< the same with port: "10.0.0.3:51234"
         std::string peer_addr;    ///< the server's end
@@ -76,6 +75,6 @@ private:
 };
 
 /// "name does not resolve", "refused", ...
-std::string_view name_of(CoordinatorClient::Trouble trouble);
+std::string_view name_of(CoordinatorClient::ConnectError error);
 
 }  // namespace ddprun::client

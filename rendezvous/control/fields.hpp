@@ -11,8 +11,9 @@
 #include <type_traits>
 
 /// The one definition of every control message: `fields(io, message)` names each field once, in the
-/// order on the wire. The codec's writer and reader and the test of FORMAT.md run it. A new field
-/// is a line here and a row there.
+/// order on the wire. Where that name differs from the member's, the protocol is older than the
+/// member: frames stay as they are. The codec's writer and reader and the test of FORMAT.md run it.
+/// A new field is a line here and a row there.
 ///
 /// An `io` has `static constexpr bool is_reader` and two calls:
 ///
@@ -133,23 +134,23 @@ void fields(Io& io, Like<Io, WorkerFailure>& failure) {
     io("local_rank", failure.local_rank, worker_place);
     io("pid", failure.pid, any_count);
     io("end", failure.end);
-    io("is_consequence", failure.is_consequence);
+    io("is_consequence", failure.is_secondary);
     io.optional("unix_time", failure.unix_time, unix_time);
     io("message", failure.message, Text{});
     io.optional("why", failure.why, Text{});
     io.optional("error_file", failure.error_file, Text{});
     io.optional("log_file", failure.log_file, Text{});
     io("details", failure.details, Text{});
-    io.optional("own_words", failure.own_words);
+    io.optional("own_words", failure.from_error_file);
 }
 
 template <class Io>
-void fields(Io& io, Like<Io, Consequence>& consequence) {
-    io("rank", consequence.rank, any_count);
-    io("local_rank", consequence.local_rank, worker_place);
-    io("pid", consequence.pid, any_count);
-    io("host", consequence.host, Name{});
-    io("end", consequence.end);
+void fields(Io& io, Like<Io, EndedWorker>& worker) {
+    io("rank", worker.rank, any_count);
+    io("local_rank", worker.local_rank, worker_place);
+    io("pid", worker.pid, any_count);
+    io("host", worker.host, Name{});
+    io("end", worker.end);
 }
 
 template <class Io>
@@ -270,7 +271,7 @@ void fields(Io& io, Like<Io, NeighbourHeard>& heard) {
     io("node", heard.node);
     io("round", heard.round, round_number);
     io.optional("heard_ago", heard.heard_ago);
-    io("disowned", heard.is_disowned);
+    io("disowned", heard.has_confirmed);
 }
 
 template <>
@@ -288,7 +289,6 @@ inline constexpr std::string_view type_name<Hello> = "hello";
 template <class Io>
 void fields(Io& io, Like<Io, Hello>& hello) {
     io("versions", hello.versions, List{most_versions, any_count});
-    io("server", hello.server, Name{});
 }
 
 template <>
@@ -328,7 +328,7 @@ void fields(Io& io, Like<Io, Stop>& stop) {
     io("reason", stop.reason, Text{});
     io("how", stop.how, Whole{1, signal_number.most});
     io("grace", stop.grace);
-    io("first_cause", stop.first_cause);
+    io("first_cause", stop.root_cause);
 }
 
 template <>
@@ -351,7 +351,7 @@ template <class Io>
 void fields(Io& io, Like<Io, Ask>& ask) {
     io("node", ask.node);
     io("round", ask.round, round_number);
-    io("disowns", ask.disowns);
+    io("disowns", ask.must_confirm);
 }
 
 template <>
@@ -360,8 +360,8 @@ template <class Io>
 void fields(Io& io, Like<Io, JobResult>& result) {
     io("outcome", result.outcome);
     io("exit_code", result.exit_code, exit_code);
-    io.optional("first_cause", result.first_cause);
-    io.optional("consequences", result.consequences, List{limits::max_reported_failures});
+    io.optional("first_cause", result.root_cause);
+    io.optional("consequences", result.secondary_failures, List{limits::max_reported_failures});
 }
 
 template <>

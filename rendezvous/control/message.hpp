@@ -88,7 +88,7 @@ struct WorkerEnd {
 /// One worker's failure as its agent observed it.
 struct WorkerFailure {
     /// Which of it comes from the worker's error file; the rest comes from its agent.
-    enum class OwnWords : std::uint8_t { none, message, message_and_details };
+    enum class FromErrorFile : std::uint8_t { none, message, message_and_details };
 
     int rank = 0;
     int local_rank = 0;
@@ -100,7 +100,7 @@ struct WorkerFailure {
     std::string details;
     /// The worker reports that it failed because another one did (SDK's PeerLost): a secondary
     /// failure, a root cause only when there is no other.
-    bool is_consequence = false;
+    bool is_secondary = false;
     /// The cause as its host shows it, as a sentence ("the kernel ran out of memory ...").
     std::string why = {};
     /// Where its error file is kept; empty: there is none any more.
@@ -109,21 +109,20 @@ struct WorkerFailure {
     std::string log_file = {};
     /// Seconds since 1970 by its host's clock, for display only.
     std::optional<std::int64_t> unix_time = std::nullopt;
-    OwnWords own_words = OwnWords::none;
+    FromErrorFile from_error_file = FromErrorFile::none;
 
     bool operator==(const WorkerFailure&) const = default;
 };
 
-/// A secondary failure: a worker that failed by itself after the first failure, not because it was
-/// stopped.
-struct Consequence {
+/// The end of one worker of a failed round, as the report lists it.
+struct EndedWorker {
     int rank = 0;
     int local_rank = 0;
     int pid = 0;
     WorkerEnd end;
     std::string host = {};
 
-    bool operator==(const Consequence&) const = default;
+    bool operator==(const EndedWorker&) const = default;
 };
 
 /// Why a round or a job ended. `reason` is always there and reads as a sentence.
@@ -135,7 +134,7 @@ struct Cause {
         node_lost,
         node_left,
         late_node,
-        nobody_joined,
+        no_node_joined,
         crash_loop,
         cancelled,
         superseded,
@@ -268,7 +267,7 @@ struct NeighbourHeard {
     Nonce node;
     int round = 0;
     std::optional<Duration> heard_ago = std::nullopt;
-    bool is_disowned = false;
+    bool has_confirmed = false;
 
     bool operator==(const NeighbourHeard&) const = default;
 };
@@ -289,7 +288,6 @@ using AgentMessage =
 /// The server's first frame on every connection.
 struct Hello {
     std::vector<int> versions{1};
-    std::string server;
 
     bool operator==(const Hello&) const = default;
 };
@@ -325,7 +323,7 @@ struct Lost {
 struct Stop {
     int round = 0;
     std::string reason;
-    Cause first_cause;
+    Cause root_cause;
     /// The signal the workers get first; SIGKILL means no grace.
     int how = 15;
     Duration grace{};
@@ -352,17 +350,18 @@ struct Ask {
     /// A neighbour that has answered no probe of it within `limits::probe_window` confirms the
     /// suspicion: it answers none any more in this round. While false the neighbour only reports:
     /// the member may not have begun to send probes.
-    bool disowns = false;
+    bool must_confirm = false;
 
     bool operator==(const Ask&) const = default;
 };
 
 struct JobResult {
     Outcome outcome = Outcome::succeeded;
-    std::optional<Cause> first_cause;
+    std::optional<Cause> root_cause;
     int exit_code = 0;
-    /// The first other failure of each node in the last round, in order of time; not all if many.
-    std::vector<Consequence> consequences = {};
+    /// Workers that failed by themselves after the root cause: the first of each node in the last
+    /// round, in order of time; not all if many.
+    std::vector<EndedWorker> secondary_failures = {};
 
     bool operator==(const JobResult&) const = default;
 };

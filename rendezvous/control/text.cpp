@@ -78,7 +78,7 @@ std::string describe(const AgentMessage& message) {
             [](const NeighbourHeard& heard) {
                 auto line = heard.node.to_short_string() + " " + of("round", heard.round);
                 if (heard.heard_ago) line += " heard " + seconds(*heard.heard_ago) + " ago";
-                return line + (heard.is_disowned ? " disowned" : "");
+                return line + (heard.has_confirmed ? " confirmed" : "");
             },
             [](const Leave& leave) {
                 return (leave.signal != 0 ? signal_name(leave.signal) + " " : std::string{}) +
@@ -93,7 +93,7 @@ std::string describe(const ServerMessage& message) {
     using namespace text;
     const auto rest = std::visit(
         Overloaded{
-            [](const Hello& hello) { return hello.server; },
+            [](const Hello&) { return std::string{}; },
             [](const Welcome& welcome) {
                 return "incarnation=" + welcome.incarnation.substr(0, 8) +
                        " lease=" + seconds(welcome.lease) + (welcome.hosted ? " hosted" : "");
@@ -113,12 +113,12 @@ std::string describe(const ServerMessage& message) {
             [](const HeartbeatAck& ack) { return std::to_string(ack.seq); },
             [](const Ask& ask) {
                 return ask.node.to_short_string() + " " + of("round", ask.round) +
-                       (ask.disowns ? " disown" : "");
+                       (ask.must_confirm ? " to confirm" : "");
             },
             [](const JobResult& result) {
                 auto line =
                     std::string{name_of(result.outcome)} + " " + of("exit_code", result.exit_code);
-                if (result.first_cause) line += " " + describe(*result.first_cause);
+                if (result.root_cause) line += " " + describe(*result.root_cause);
                 return line;
             },
             [](const ProtocolError& error) { return "\"" + error.reason + "\""; },
@@ -186,7 +186,7 @@ std::string_view name_of(Cause::Kind kind) {
         case Cause::Kind::node_lost: return "node_lost";
         case Cause::Kind::node_left: return "node_left";
         case Cause::Kind::late_node: return "late_node";
-        case Cause::Kind::nobody_joined: return "nobody_joined";
+        case Cause::Kind::no_node_joined: return "nobody_joined";
         case Cause::Kind::crash_loop: return "crash_loop";
         case Cause::Kind::cancelled: return "cancelled";
         case Cause::Kind::superseded: return "superseded";
@@ -203,11 +203,11 @@ std::string_view name_of(WorkerEnd::Kind kind) {
     return {};
 }
 
-std::string_view name_of(WorkerFailure::OwnWords own_words) {
-    switch (own_words) {
-        case WorkerFailure::OwnWords::none: return "none";
-        case WorkerFailure::OwnWords::message: return "message";
-        case WorkerFailure::OwnWords::message_and_details: return "message_and_details";
+std::string_view name_of(WorkerFailure::FromErrorFile from_error_file) {
+    switch (from_error_file) {
+        case WorkerFailure::FromErrorFile::none: return "none";
+        case WorkerFailure::FromErrorFile::message: return "message";
+        case WorkerFailure::FromErrorFile::message_and_details: return "message_and_details";
     }
     return {};
 }

@@ -7,7 +7,7 @@
 #include <string_view>
 
 /// One line per message, for traces, transcripts and test failures; and the names of enumerators,
-/// the same on the wire and on the screen.
+/// the same on the wire, in the report and in logs.
 namespace ddprun::control {
 
 std::string describe(const AgentMessage& message);
@@ -23,7 +23,7 @@ std::string_view name_of(NodeState state);
 std::string_view name_of(Outcome outcome);
 std::string_view name_of(Cause::Kind kind);
 std::string_view name_of(WorkerEnd::Kind kind);
-std::string_view name_of(WorkerFailure::OwnWords own_words);
+std::string_view name_of(WorkerFailure::FromErrorFile from_error_file);
 std::string_view name_of(LateNodes policy);
 
 /// The `type` of a message on the wire.

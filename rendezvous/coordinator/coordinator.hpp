@@ -31,8 +31,6 @@ public:
     struct Options {
         /// Inside a `ddprun`: serves this run id only, and is reported to agents as `hosted`.
         std::optional<std::string> hosted_run_id;
-        /// Named in refusals and /status.
-        std::string server_name;
     };
 
     using Connected = coordinator::Connected;

@@ -97,7 +97,7 @@ RoundEnd round_end(const JobData& job, Instant now) {
     if (const auto* drain = job.drain()) {
         end.departure = pointer(drain->departure);
         end.failures = drain->failures;
-        end.stop_cause = &drain->stop.first_cause;
+        end.stop_cause = &drain->stop.root_cause;
     }
     end.has_restarts_left = !job.restarts.budget.is_spent();
     end.final_codes = job.terms.settings.restart.final_codes;

@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 constexpr Duration shortest_memory = 30s;
 
 /// The last round's secondary failures, for a report that is the same on every node.
-std::vector<control::Consequence> other_failures(
+std::vector<control::EndedWorker> other_failures(
     const JobData& job, const std::optional<control::Cause>& first) {
     std::vector<const NodeFailure*> others;
     if (const auto* drain = job.drain())
@@ -31,7 +31,7 @@ std::vector<control::Consequence> other_failures(
     std::stable_sort(others.begin(), others.end(), [](const NodeFailure* a, const NodeFailure* b) {
         return a->at < b->at;
     });
-    std::vector<control::Consequence> reported;
+    std::vector<control::EndedWorker> reported;
     for (const auto* failure : others) {
         if (reported.size() == limits::max_reported_failures) break;
         const auto& worker = *failure->cause.worker;
@@ -48,7 +48,7 @@ void end(
     require(!job.is<Over>(), "a job ends once");
     Over over;
     over.result = {outcome, std::move(cause), exit_code, {}};
-    over.result.consequences = other_failures(job, over.result.first_cause);
+    over.result.secondary_failures = other_failures(job, over.result.root_cause);
     over.forget_at = step.now + std::max(job.lease(), shortest_memory);
     const auto result = over.result;
     const bool was_recovering = job.is<Recovering>();
@@ -58,7 +58,7 @@ void end(
     feed_silence(step, Silence::Ended{});
     step.say(
         control::name_of(outcome),
-        result.first_cause ? result.first_cause->reason : "every node succeeded");
+        result.root_cause ? result.root_cause->reason : "every node succeeded");
     // A member that is cut off gets it when it resumes.
     for (const auto* member : job.members.by_arrival())
         step.send(*member, result);

@@ -44,7 +44,7 @@ std::string reason(const JobData& job, Instant now) {
 
 std::string root_cause(const JobData& job, Instant now) {
     if (const auto* over = std::get_if<Over>(&job.state))
-        return over->result.first_cause ? over->result.first_cause->reason : "";
+        return over->result.root_cause ? over->result.root_cause->reason : "";
     return job.drain() ? verdict_so_far(job, now).cause.reason : "";
 }
 

@@ -187,7 +187,7 @@ void form_anew(JobStep& step) {
     auto& job = step.job;
     const auto* drain = job.drain();
     if (drain && !job.causes.last)
-        job.causes.last = drain->departure.value_or(drain->stop.first_cause);
+        job.causes.last = drain->departure.value_or(drain->stop.root_cause);
     form(step, "the server was started again");
     restart_clocks(step);
 }

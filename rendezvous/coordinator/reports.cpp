@@ -49,7 +49,7 @@ bool is_news(const JobData& job, const Member& member, const control::WorkerFail
     const auto& failures = drain->failures;
     return std::all_of(failures.begin(), failures.end(), [&](const NodeFailure& known) {
         return known.group_rank != *member.group_rank ||
-               (known.is_secondary() && !failure.is_consequence);
+               (known.is_secondary() && !failure.is_secondary);
     });
 }
 

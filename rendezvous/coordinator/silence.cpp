@@ -102,7 +102,7 @@ void Silence::on_answered(const Answered& answered, Instant now, std::vector<Eff
     suspicion.note(
         answered.witness,
         heard.heard_ago ? std::optional{now - *heard.heard_ago} : std::nullopt,
-        heard.is_disowned);
+        heard.has_confirmed);
     if (!was_kept && suspicion.is_reached(now))
         out.push_back(
             Noted{"node " + entry.name + " is silent, but " + suspicion.reason(witnesses, now)});

@@ -115,7 +115,7 @@ Verdict judge(const Shortage& shortage) {
     const auto waited = seconds_text(shortage.waited);
     control::Cause cause;
     if (!shortage.had_round) {
-        cause.kind = control::Cause::Kind::nobody_joined;
+        cause.kind = control::Cause::Kind::no_node_joined;
         cause.reason = shortage.ready + " joined within " + waited;
         return over(control::Outcome::failed, std::move(cause), exit_codes::too_few_nodes);
     }

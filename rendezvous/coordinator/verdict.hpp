@@ -20,7 +20,7 @@ struct NodeFailure {
     int group_rank;
 
     /// The worker reports that it ended because of another rank's failure.
-    bool is_secondary() const { return cause.worker && cause.worker->is_consequence; }
+    bool is_secondary() const { return cause.worker && cause.worker->is_secondary; }
 };
 
 /// What is known of the end of a round. Pointers may be null; nothing is owned.

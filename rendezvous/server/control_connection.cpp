@@ -33,9 +33,8 @@ std::string other_version(int version) {
 }  // namespace
 }  // namespace control_connection
 
-ControlConnection::ControlConnection(net::Tcp::socket socket, control::Hello hello)
+ControlConnection::ControlConnection(net::Tcp::socket socket)
     : socket_(std::move(socket)),
-      hello_(std::move(hello)),
       peer_(net::peer_name(socket_)) {}
 
 void ControlConnection::start(std::string first_bytes, Duration handshake_timeout, Hooks hooks) {
@@ -99,7 +98,7 @@ void ControlConnection::greet(std::string_view bytes) {
     is_greeted_ = true;
     decoder_.append(std::string_view{greeting_}.substr((*preamble)->length));
     greeting_.clear();
-    send(control_connection::frame_of(hello_));
+    send(control_connection::frame_of(control::Hello{{control::protocol_version}}));
     hooks_.on_greeted();
 }
 

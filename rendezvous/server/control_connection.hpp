@@ -36,7 +36,7 @@ public:
         std::function<void(bool was_greeted, std::string reason)> on_ended;
     };
 
-    ControlConnection(net::Tcp::socket socket, control::Hello hello);
+    explicit ControlConnection(net::Tcp::socket socket);
 
     /// `first_bytes` were read already. Requires: called once.
     void start(std::string first_bytes, Duration handshake_timeout, Hooks hooks);
@@ -65,7 +65,6 @@ private:
     void remember(std::string reason);
 
     net::Tcp::socket socket_;
-    control::Hello hello_;
     std::string peer_;
     Hooks hooks_;
     std::string greeting_;

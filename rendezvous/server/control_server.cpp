@@ -15,7 +15,6 @@ ControlServer::ControlServer(
     Duration handshake_timeout,
     Hooks hooks)
     : io_(io),
-      hello_{{control::protocol_version}, options.server_name},
       handshake_timeout_(handshake_timeout),
       hooks_(std::move(hooks)),
       driver_(
@@ -27,7 +26,7 @@ ControlServer::ControlServer(
 
 void ControlServer::adopt(net::Tcp::socket socket, std::string first_bytes) {
     const ConnectionId id{next_connection_++};
-    const auto connection = std::make_shared<ControlConnection>(std::move(socket), hello_);
+    const auto connection = std::make_shared<ControlConnection>(std::move(socket));
     connections_.emplace(id, connection);
     connection->start(
         std::move(first_bytes),

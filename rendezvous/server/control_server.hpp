@@ -68,7 +68,6 @@ private:
     static void notice_refusal(const control::ServerMessage& message);
 
     boost::asio::io_context& io_;
-    control::Hello hello_;
     Duration handshake_timeout_;
     Hooks hooks_;
     std::map<ConnectionId, std::shared_ptr<ControlConnection>> connections_;

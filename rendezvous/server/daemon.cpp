@@ -14,7 +14,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -52,11 +51,6 @@ private:
     LogWriter writer_{STDERR_FILENO};
 };
 
-std::string host_name() {
-    std::array<char, 256> name{};
-    return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
-
 }  // namespace
 }  // namespace daemon
 
@@ -75,7 +69,6 @@ int run_daemon(int argc, const char* const* argv) {
 
     RendezvousServer::Options server_options;
     server_options.listen = listen_on("", options.host, options.port);
-    server_options.name = daemon::host_name();
     server_options.version = build::version;
     RendezvousServer server(std::move(server_options));
     if (const auto port = server.start(); !port) {

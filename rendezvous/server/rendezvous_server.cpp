@@ -74,7 +74,7 @@ RendezvousServer::Core::Core(Options options)
     : options_(std::move(options)),
       control_(
           io_,
-          {options_.hosted_run_id, options_.name},
+          {options_.hosted_run_id},
           options_.handshake_timeout,
           {options_.on_idle,
            [this](const std::string& peer, const std::string& reason) { reject(peer, reason); },

@@ -30,8 +30,7 @@ public:
         /// The shared c10d store is empty again at each new round of the job: with static
         /// rendezvous it is the workers' store. Otherwise it serves every client, and persists.
         bool has_store_of_round = false;
-        /// Sent to agents and shown in /status.
-        std::string name = {};
+        /// Shown in /status.
         std::string version = {};
         /// Every job has ended and every agent has closed. Called on the server's thread, at each
         /// change from busy to idle; a server without any connection yet is not reported.

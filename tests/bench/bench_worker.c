@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the benches launch: its first act is to note the time, then it does as it is told.
+// What the benches launch: it first notes the time, then does what its arguments say.
 //
 //   bench_worker FILE exit           note, exit 0
 //   bench_worker FILE wait           note, sleep until a signal ends it
 //   bench_worker FILE die MICROSECONDS
-//       the first life of rank 0 notes the time of its death after that long and dies of SIGKILL;
-//       its siblings wait for their end; every later life notes and exits 0
+//       rank 0 of the first round notes the time of its death after that long and dies of SIGKILL;
+//       its siblings wait for their end; every later worker notes and exits 0
 //   bench_worker FILE say LINES      note, write so many lines of 100 bytes to stdout, exit 0
 //
 // One line a note: "EVENT RANK NANOSECONDS" of CLOCK_MONOTONIC, in one write to a file opened for

@@ -43,7 +43,7 @@ def main():
             ddp = allreduce.values(ours, "ddp", batch)
             peer = allreduce.values(peers, "ddp", batch)
             if ranks == 1:
-                # The processor's time, which is all of it when nobody is waited for; and each run's own
+                # The processor's time, which is all of it when no rank is waited for; and each run's own
                 # ratio: from run to run the machine differs by more than one percent.
                 with_ddp = allreduce.values(ours, "ddp_cpu", batch)
                 plain = allreduce.values(ours, "plain_cpu", batch)

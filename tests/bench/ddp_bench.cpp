@@ -43,7 +43,7 @@ std::vector<ddprun::ParameterSpec> specs() {
     return all;
 }
 
-/// A network with its optimizer and batches, whoever owns its memory.
+/// A network with its optimizer and batches, in memory of its own or of the reducer.
 struct Trainer {
     Trainer(
         const mnist::Dataset& pictures_,

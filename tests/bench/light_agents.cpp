@@ -4,7 +4,7 @@
 //   light_agents PORT COUNT FIRST NODES
 //
 // Agents FIRST to FIRST + COUNT - 1 of a job of NODES nodes. They speak the real control protocol,
-// beat their hearts each second, and are told on standard input, a word a line, what to do:
+// send a heartbeat each second, and read commands from standard input, one per line:
 //   join           connect and join; prints "assigned FIRST_CONNECT LAST_JOIN LAST_ASSIGNMENT"
 //   fail           agent FIRST reports a dead worker; prints "failed WHEN"
 //   await_stop     prints "stopped LAST_STOP LAST_ASSIGNMENT" once the next round is assigned
@@ -141,12 +141,12 @@ private:
 
     template <class Condition>
     void await(Condition holds) {
-        const auto give_up_at = now_ns() + bound_ns;
+        const auto until = now_ns() + bound_ns;
         while (!holds()) {
-            if (now_ns() > give_up_at || has_ended_) {
+            if (now_ns() > until || has_ended_) {
                 std::fprintf(
                     stderr,
-                    "gave up: %d assignments and %d stops of %zu\n",
+                    "timed out: %d assignments and %d stops of %zu\n",
                     heard_.assignments,
                     heard_.stops,
                     agents_.size());
@@ -188,10 +188,10 @@ private:
 
     void send(LightAgent& agent, const AgentMessage& message) { write(agent, encode(message)); }
 
-    /// One look at all descriptors, then the hearts that are due.
-    void turn(int patience_ms) {
+    /// One look at all descriptors, then the heartbeats that are due.
+    void turn(int timeout_ms) {
         std::array<epoll_event, 512> events{};
-        const int count = ::epoll_wait(epoll_, events.data(), events.size(), patience_ms);
+        const int count = ::epoll_wait(epoll_, events.data(), events.size(), timeout_ms);
         if (count < 0 && errno != EINTR) die("epoll_wait");
         for (int i = 0; i < count; ++i) {
             const auto number = events[static_cast<std::size_t>(i)].data.u64;

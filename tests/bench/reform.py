@@ -18,7 +18,7 @@ from namespace import why_not  # noqa: E402
 
 REPETITIONS = 5
 TORCHRUN_REPETITIONS = 3
-PATIENCE_S = 60
+ROUND_TIMEOUT_S = 60
 WORKERS = 2
 STEP_MS = 10
 
@@ -36,7 +36,7 @@ class Ends:
         poll = select.poll()
         for fd in self.left:
             poll.register(fd, select.POLLIN)
-        until = time.monotonic() + PATIENCE_S + bench.BOUND_S
+        until = time.monotonic() + ROUND_TIMEOUT_S + bench.BOUND_S
         while self.left and time.monotonic() < until:
             for fd, _ in poll.poll(1000):
                 self.at[self.left.pop(fd)] = made.now_ns()
@@ -49,7 +49,7 @@ def pids_of(facts):
 
 
 def begun_since(cluster, known, count):
-    """The stamps of the first `count` workers nobody knew, when all of them have stepped, else None."""
+    """The stamps of the first `count` unknown workers, when all of them have stepped, else None."""
     new = [fact for fact in cluster.facts() if fact.pid not in known]
     begun = [fact.when for fact in new if fact.event == "began"]
     stepping = {fact.pid for fact in new if fact.event == "stepped"}
@@ -67,7 +67,7 @@ def start_torchrun(program):
     def start(cluster):
         hosts = list(cluster.hosts.values())
         for host in hosts:
-            is_host = int(host is hosts[0])  # its name resolves nowhere, so torchrun cannot tell
+            is_host = int(host is hosts[0])  # its name resolves nowhere, so torchrun cannot find out
             host.node = host.start(
                 program, f"--rdzv-conf=is_host={is_host}", "--nnodes=2:3", f"--nproc-per-node={WORKERS}", "--max-restarts=1", "--rdzv-backend=c10d",
                 "--rdzv-id=bench", f"--rdzv-endpoint={hosts[0].address}:{made.PORT}", f"--local-addr={host.address}",
@@ -96,7 +96,7 @@ def fall_silent(host, _):
 
 
 def reform(start, strike):
-    """(ms to the last old worker's end on the nodes that stay, ms to the last new main), or None if not within PATIENCE_S."""
+    """(ms to the last old worker's end on the nodes that stay, ms to the last new main), or None if not within ROUND_TIMEOUT_S."""
     with made.Cluster(bench.BIN.parent, "abc") as cluster:
         start(cluster)
         try:
@@ -108,7 +108,7 @@ def reform(start, strike):
             at = made.now_ns()
             nodes = strike(host, own)
             staying = known if nodes == 3 else known - set(own)
-            begun = cluster.wait_for("new round", lambda: begun_since(cluster, known, nodes * WORKERS), PATIENCE_S)
+            begun = cluster.wait_for("new round", lambda: begun_since(cluster, known, nodes * WORKERS), ROUND_TIMEOUT_S)
             cluster.wait_for("end of the old workers", lambda: staying <= set(ends.at))
         except made.Wrong as wrong:
             if "first steps" in str(wrong):
@@ -128,14 +128,14 @@ def main():
             ("host silent", fall_silent, "under 6 s", 6000)):
         ours = [reform(start_ours, strike) for _ in range(REPETITIONS)]
         if None in ours:
-            sys.exit(f"{case}: no new round within {PATIENCE_S} s")
+            sys.exit(f"{case}: no new round within {ROUND_TIMEOUT_S} s")
         peer, name = None, ""
         if torchrun:
             # What does not come in a minute is not waited for three times.
             peer = [reform(start_torchrun(torchrun), strike)]
             if peer[0]:
                 peer += [reform(start_torchrun(torchrun), strike) for _ in range(TORCHRUN_REPETITIONS - 1)]
-            name = "torchrun c10d" if all(peer) else f"torchrun: not within {PATIENCE_S} s"
+            name = "torchrun c10d" if all(peer) else f"torchrun: not within {ROUND_TIMEOUT_S} s"
             peer = peer if all(peer) else None
         for index, what in enumerate(("all stopped", "all restarted")):
             rows.append(bench.row(

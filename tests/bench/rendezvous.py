@@ -28,14 +28,14 @@ class Daemon:
         self.process = subprocess.Popen(
             [bench.BIN / "ddprun-rendezvous", "--host", "127.0.0.1", "--port", "0", "--log-level", "info"],
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
-        give_up_at = time.monotonic() + bench.BOUND_S
-        while time.monotonic() < give_up_at:
+        until = time.monotonic() + bench.BOUND_S
+        while time.monotonic() < until:
             found = re.search(r"port=(\d+)", pathlib.Path(f"/proc/self/fd/{self.log.fileno()}").read_text())
             if found:
                 self.port = found.group(1)
                 return
             time.sleep(0.01)
-        sys.exit("ddprun-rendezvous told no port")
+        sys.exit("ddprun-rendezvous printed no port")
 
     def cpu_seconds(self):
         fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -53,7 +53,7 @@ class Daemon:
 
 
 class Agents:
-    """The processes of one job; a word goes to all of them, an answer comes from each."""
+    """The processes of one job; a command goes to all of them, an answer comes from each."""
 
     def __init__(self, port, count):
         self.processes = []
@@ -63,7 +63,7 @@ class Agents:
                 [bench.BIN / "light_agents", port, str(here), str(first), str(count)],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
 
-    def tell(self, word, processes=None):
+    def send(self, word, processes=None):
         for process in processes or self.processes:
             process.stdin.write(word + "\n")
             process.stdin.flush()
@@ -78,7 +78,7 @@ class Agents:
         return answers
 
     def ask(self, word, processes=None):
-        self.tell(word, processes)
+        self.send(word, processes)
         return self.hear(processes)
 
     def close(self):

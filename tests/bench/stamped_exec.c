@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // stamped_exec FILE PROGRAM ARGUMENTS...: notes CLOCK_MONOTONIC in FILE, then becomes PROGRAM. The
-// moment a person presses return, without the cost of whoever measures.
+// moment a person presses return, without the cost of the program that measures.
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>

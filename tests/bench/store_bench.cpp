@@ -226,7 +226,7 @@ Measured wait_and_wake(std::uint16_t port, const std::string& pid, int count, Se
     const auto wait = bytes_of({Wait{{"/default_pg/0//cuda//0"}}});
     const auto wake = bytes_of({Set{"/default_pg/0//cuda//0", "id"}});
     const auto forget = bytes_of({DeleteKey{"/default_pg/0//cuda//0"}});
-    // PING behind the WAIT would be answered first: it tells that the wait is registered.
+    // PING behind the WAIT would be answered first: its answer shows that the wait is registered.
     const auto ping = bytes_of({Ping{1}});
 
     Measured measured;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""COUNT nodes meet through torchrun's c10d rendezvous, a thread each; prints the seconds it took."""
+"""COUNT nodes join through torchrun's c10d rendezvous, a thread each; prints the seconds it took."""
 import datetime
 import sys
 import threading
@@ -32,5 +32,5 @@ for thread in threads:
 for thread in threads:
     thread.join(100)
 if not all(ended):
-    sys.exit("not everybody arrived")
+    sys.exit("not all nodes arrived")
 print(max(ended) - begin, flush=True)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""chaos.py BUILD SECONDS [SEED]: lives of a job on three hosts; in each, things befall agents, keepers, workers, cables
+"""chaos.py BUILD SECONDS [SEED]: lives of a job on three hosts; in each, faults hit agents, keepers, workers, cables
 and the server at random moments of a chosen phase. Afterwards the job has finished with the right result, or failed with
-the right first cause, within its bound; never did two worlds act at once; nothing is left on any host.
+the right root cause, within its bound; never did two worlds act at once; nothing is left on any host.
 
-A life is its seed: `chaos.py BUILD 0 SEED` lives that one again. What befalls whom, when and for how long is the same
+A life is its seed: `chaos.py BUILD 0 SEED` lives that one again. Which faults hit which host, when and for how long is the same
 then; how the processes interleave is not."""
 import json
 import random
@@ -20,7 +20,7 @@ from namespace import skip_where_impossible
 HOSTS = "abc"
 BOUND_S = 150  # for a whole life on a slow machine; the longest wait inside is the 60 s of join_timeout
 STEP_MS = 25
-# A silent node is lost after 6 s (two nodes) or 5 s; its fence falls after 4 s or so.
+# A silent node is lost after 6 s (two nodes) or 5 s; it fences itself after 4 s or so.
 TIMES = "join_timeout=60,last_call_timeout=2,keep_alive_interval=2,keep_alive_max_attempt=3"
 
 PHASES = ["joining", "assigned", "spawning", "running", "stopping", "finishing"]
@@ -42,7 +42,7 @@ FAULTS = {
     "kill server": (False, 3),
     "stop server": (False, 4),
 }
-# Nobody's failure: a scheduler starts such a node again. Everything else would be a verdict on the job.
+# No failure of the job: a scheduler starts such a node again. Every other code would be a verdict on the job.
 LIFE_GOES_ON = {0, 1, -signal.SIGKILL, 128 + signal.SIGKILL}
 
 
@@ -100,12 +100,12 @@ class Life:
         self.thawed = []
         self.started_again = {}  # host -> when
         self.killed_worker = None
-        self.struck = set()  # hosts whose agent or keeper did not end by itself
+        self.cut_short = set()  # hosts whose agent or keeper did not end by itself
         self.has_succeeded = False
-        self.missed = 0  # blows that found nobody: no worker yet, or no longer
+        self.missed = 0  # faults without a target: no worker yet, or no longer
         self.stay = cluster.saved / "stay"
         self.finish = cluster.saved / "finish"
-        self.strike_at = None
+        self.inject_at = None
         self.provoked = None  # (world, when): one of its workers was killed, so that it is stopped
         self.logged = {}
 
@@ -118,7 +118,7 @@ class Life:
 
     # ---- phases: facts that can be seen from outside ---------------------------------------------------
 
-    def someone_logged(self, text):
+    def has_any_logged(self, text):
         return any(text in host.log_text() for host in self.cluster.hosts.values())
 
     def is_in(self, fault):
@@ -130,7 +130,7 @@ class Life:
                 job = self.cluster.job()
                 return bool(facts) or (job is not None and job["state"] == "running")
             case "spawning":
-                return self.someone_logged("round.started")
+                return self.has_any_logged("round.started")
             case "running":
                 return any(fact.event == "stepped" and fact.step >= fault.step for fact in facts)
             case "stopping":
@@ -139,7 +139,7 @@ class Life:
                 return any(fact.event == "ended" for fact in facts)
 
     def is_being_stopped(self, facts, fault):
-        """A worker of the struck host was told to stop, and stays; another host's will do where it has none in that world."""
+        """A worker of the host of the fault has got SIGTERM, and stays; another host's will do where it has none in that world."""
         if self.provoked is None:
             return False
         world, when = self.provoked
@@ -149,7 +149,7 @@ class Life:
         return host in stopping if host in members else bool(stopping)
 
     def bring_about(self, fault):
-        """What such a phase needs: a round is stopped when somebody fails, and ends when it is told to."""
+        """What such a phase needs: a round is stopped when a worker fails, and ends when `finish` is there."""
         facts = self.cluster.facts()
         if fault.phase == "stopping" and facts:
             world = max(facts, key=lambda fact: fact.when).world
@@ -160,7 +160,7 @@ class Life:
             self.let_finish(facts)
 
     def provoke(self, world, steps, fault):
-        """Kills a worker of a world in which all train, another host's: the only one of the struck host could not be stopped."""
+        """Kills a worker of a world in which all train, another host's: the only one of the host of the fault could not be stopped."""
         trains = {(fact.host, fact.pid) for fact in steps}
         if not steps or len(trains) < steps[0].world_size:
             return
@@ -176,33 +176,33 @@ class Life:
             self.finish.touch()
 
     def is_as_it_was(self, host):
-        return not any(befallen == host for _, befallen, _ in self.undo)
+        return not any(affected == host for _, affected, _ in self.undo)
 
-    # ---- what befalls whom -------------------------------------------------------------------------------
+    # ---- faults ------------------------------------------------------------------------------------------
 
-    def strike(self, fault):
+    def inject(self, fault):
         host = self.cluster.hosts[fault.host] if fault.host else None
         until = time.monotonic() + fault.lasts if fault.lasts else None
         match fault.what:
             case "kill worker":
-                victims = host.workers()[:1]
-                self.killed_worker = (host.name, victims[0]) if victims else None
-                self.kill(victims)
+                targets = host.workers()[:1]
+                self.killed_worker = (host.name, targets[0]) if targets else None
+                self.kill(targets)
             case "kill agent":
-                self.struck.add(host.name)
+                self.cut_short.add(host.name)
                 self.kill([host.agent()])
             case "kill keeper":
-                self.struck.add(host.name)
+                self.cut_short.add(host.name)
                 self.kill([host.keeper()])
             case "stop worker":
                 self.stop(host.workers()[:1], host, until)
             case "stop agent":
-                self.struck.add(host.name)
+                self.cut_short.add(host.name)
                 self.stop([host.agent()], host, until)
             case "stop keeper":
                 self.stop([host.keeper()], host, until)
             case "freeze host":
-                self.struck.add(host.name)
+                self.cut_short.add(host.name)
                 self.stop(host.freeze(), host, until, frozen=True)
             case "pull cable":
                 host.cable.pull()
@@ -272,9 +272,9 @@ class Life:
                     del self.started_again[host.name]
                     self.start_node(host)
 
-    def send_latecomers_home(self):
+    def end_latecomers(self):
         """Nodes that came when the job was over, or were lost and came back, began another one of the same name, which
-        nobody else will join."""
+        no other node will join."""
         job = self.cluster.job()
         is_another = job is not None and job["state"] == "forming"
         members = [node["host"] for node in job["nodes"]] if is_another else []
@@ -283,15 +283,15 @@ class Life:
             if host.node.poll() is None and (never_began or host.name in members):
                 host.node.terminate()
 
-    def strike_when_it_is_time(self, fault, others):
+    def inject_when_it_is_time(self, fault, others):
         self.bring_about(fault)
-        if self.strike_at is None and self.is_in(fault):
-            self.strike_at = time.monotonic() + fault.delay
-        if self.strike_at is None or time.monotonic() < self.strike_at:
+        if self.inject_at is None and self.is_in(fault):
+            self.inject_at = time.monotonic() + fault.delay
+        if self.inject_at is None or time.monotonic() < self.inject_at:
             return False
-        self.strike(fault)
-        self.strike_at = None
-        # Or the second of two blows while it finishes would come too late.
+        self.inject(fault)
+        self.inject_at = None
+        # Or the second of two faults while it finishes would come too late.
         if fault.phase != "finishing" or not others or others[0].phase != "finishing":
             self.stay.unlink(missing_ok=True)
         return True
@@ -305,9 +305,9 @@ class Life:
         while not self.has_succeeded:
             self.make_good()
             self.keep_hosts_populated()
-            # One thing at a time on one host: an agent stopped and its keeper killed is nobody's promise.
+            # One thing at a time on one host: an agent stopped and its keeper killed is more than ddprun promises.
             if faults and self.is_as_it_was(self.cluster.hosts.get(faults[0].host)):
-                if self.strike_when_it_is_time(faults[0], faults[1:]):
+                if self.inject_when_it_is_time(faults[0], faults[1:]):
                     faults.pop(0)
             elif not faults:
                 self.let_finish(self.cluster.facts())
@@ -320,7 +320,7 @@ class Life:
         while any(host.node.poll() is None for host in self.cluster.hosts.values()):
             self.make_good(everything=time.monotonic() > over + 1)
             if time.monotonic() > over + 3:
-                self.send_latecomers_home()
+                self.end_latecomers()
             if time.monotonic() > over + 60:
                 raise Wrong("nodes that do not end: " + ", ".join(
                     host.name for host in self.cluster.hosts.values() if host.node.poll() is None))
@@ -344,21 +344,21 @@ class Life:
         self.check_nothing_left()
 
     def check_verdict(self, codes):
-        """The blow falls while all hosts train, for nobody may end before it: it kills, and that ends the job."""
+        """The fault comes while all hosts train, for no rank may end before it: it kills, and that ends the job."""
         checks.check_curve(self.cluster.saved)
         if self.killed_worker is None or self.missed:
             raise Wrong(f"no worker to kill on a host that trained; exit codes {codes}")
         if set(codes.values()) != {128 + signal.SIGKILL}:
             raise Wrong(f"exit codes {codes} after a worker was killed")
         for host in self.cluster.hosts.values():
-            cause = json.loads((host.folder / "report").read_text())["first_cause"]
-            told = (cause.get("host"), cause.get("worker", {}).get("pid"))
-            if told != self.killed_worker:
-                raise Wrong(f"{host.name} blames {told}, killed was {self.killed_worker}")
+            cause = json.loads((host.folder / "report").read_text())["root_cause"]
+            reported = (cause.get("host"), cause.get("worker", {}).get("pid"))
+            if reported != self.killed_worker:
+                raise Wrong(f"{host.name} reports {reported}, killed was {self.killed_worker}")
 
     def check_nothing_left(self):
         # A killed agent cannot remove the error files of its workers: a known limit.
-        for name in self.struck:
+        for name in self.cut_short:
             for path in self.cluster.hosts[name[-1]].temporary.rglob("*"):
                 if path.is_file():
                     path.unlink()
@@ -385,7 +385,7 @@ def main():
     build, seconds = sys.argv[1], float(sys.argv[2])
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.randrange(1 << 32)
     until = time.monotonic() + seconds
-    lives = blows = 0
+    lives = faults = 0
     while True:
         print(f"seed {seed}", end=" ", flush=True)
         try:
@@ -394,13 +394,13 @@ def main():
             print(f"\n{wrong}\nagain: tests/chaos/chaos.py {build} 0 {seed}")
             sys.exit(1)
         lives += 1
-        blows += len(life.plan.faults) - life.missed
+        faults += len(life.plan.faults) - life.missed
         missed = f" ({life.missed} missed)" if life.missed else ""
         print(f"{took:5.1f} s: {life.plan}{missed}", flush=True)
         if time.monotonic() >= until:
             break
         seed += 1
-    print(f"{lives} lives, {blows} blows, nothing wrong")
+    print(f"{lives} lives, {faults} faults, nothing wrong")
 
 
 if __name__ == "__main__":

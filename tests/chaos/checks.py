@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checks from outside: what must be true of the facts that the workers told (counting_worker.cpp), whatever befell them."""
+"""The checks from outside: what must be true of the facts that the workers wrote (counting_worker.cpp), whatever the faults."""
 import time
 
 from cluster import Wrong
@@ -15,7 +15,7 @@ def worlds_of(facts):
 
 def check_one_world_at_a_time(facts, thawed=()):
     """No world acts once a later one has. thawed: (host, from, until) where a host that was frozen past its fence
-    may show signs of life before its keeper, which was frozen as well, gets to it."""
+    may act before its keeper, which was frozen as well, gets to it."""
     counted = [f for f in facts if not any(f.host == h and a <= f.when <= b for h, a, b in thawed)]
     worlds = list(worlds_of(counted).items())
     for (_, earlier), (_, later) in zip(worlds, worlds[1:]):
@@ -30,7 +30,7 @@ def check_one_world_at_a_time(facts, thawed=()):
 
 
 def check_ranks(facts):
-    """In each world everybody was told the same size, and each rank is one process."""
+    """In each world every rank has the same size, and each rank is one process."""
     for world, of_it in worlds_of(facts).items():
         sizes = {fact.world_size for fact in of_it}
         if len(sizes) != 1:

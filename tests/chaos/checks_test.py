@@ -53,8 +53,8 @@ def main():
             ("another curve", objects(checks.check_curve, pathlib.Path(wrong)), "leaves its way"),
             ("a short curve", objects(checks.check_curve, pathlib.Path(right), 2), "1 of 2"),
         ]
-    failures = [f"{what}: {told}" for what, told, words in wanted
-                if (told is None) != (words is None) or (words and words not in told)]
+    failures = [f"{what}: {objection}" for what, objection, words in wanted
+                if (objection is None) != (words is None) or (words and words not in objection)]
     sys.exit("\n".join(failures) or 0)
 
 

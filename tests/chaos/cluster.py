@@ -96,7 +96,7 @@ class Host:
             return subprocess.Popen(words, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
 
     def processes(self):
-        """Pids of everything on this host, whoever its parent is by now."""
+        """Pids of everything on this host, whatever its parent is by now."""
         wanted = f"{MARK}={self.mark}".encode()
         pids = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
         return [pid for pid in pids if wanted in environment_of(pid)]
@@ -139,7 +139,7 @@ class Host:
         return self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
 
     def listening(self):
-        """Ports that somebody listens on, on this host's network."""
+        """Ports with a listener on this host's network."""
         def read():
             found = []
             for table in ("tcp", "tcp6"):
@@ -203,7 +203,7 @@ class Cluster:
 
     def cut_control_path(self, host):
         """Nothing passes between this host and the server's, silently: each believes the other to be at an address of the
-        switch's network that nobody has."""
+        switch's network that no host has."""
         for one, other in ((host, self.server_host), (self.server_host, host)):
             ip("-n", one.namespace, "neighbour", "replace", other.address, "lladdr", "02:00:00:00:00:01", "dev", "eth0")
 
@@ -233,7 +233,7 @@ class Cluster:
     # ---- what can be seen ---------------------------------------------------------------------------
 
     def status(self):
-        """The page /status, or None where nobody answers."""
+        """The page /status, or None where no server answers."""
         def read():
             with socket.create_connection((self.server_host.address, PORT), 2) as connection:
                 connection.settimeout(2)

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training that tells what it does, for the drivers beside it:
+// A training that writes down what it does, for the drivers beside it:
 //
 //   counting_worker FACTS SAVED STEPS STEP_MS STOP_MS
 //
 // FACTS, its host's file, gets one line per fact, in one write:
 //   EVENT INCARNATION ROUND RANK WORLD_SIZE STEP PID NANOSECONDS      (CLOCK_BOOTTIME)
 // with the events began, resumed (at which step), ticked (alive; every 20 ms, from a thread of its
-// own), stepped, stopping (told to), ended. SAVED is a folder that all hosts share: rank 0 keeps
+// own), stepped, stopping (on SIGTERM), ended. SAVED is a folder that all hosts share: rank 0 keeps
 // the whole curve there, a file per world. The curve does not depend on how many take part. Ends
 // after STEPS steps, or when SAVED/finish is there. SIGTERM: it takes STOP_MS to end. While
-// SAVED/stay is there nobody ends of those that are told to stop, and of those that are done only
-// rank 0.
+// SAVED/stay is there, no rank that has got SIGTERM ends, and of the finished ones only rank 0.
 #include "ddprun/record.hpp"
 #include "ddprun/store.hpp"
 #include "ddprun/world.hpp"
@@ -39,7 +38,7 @@ using namespace std::chrono_literals;
 constexpr std::int64_t samples_per_step = 24;
 constexpr auto tick = 20ms;
 
-std::atomic<bool> is_told_to_stop = false;
+std::atomic<bool> is_stopping = false;
 
 class Facts {
 public:
@@ -110,7 +109,7 @@ void save(const Curve& curve, const std::filesystem::path& folder, const ddprun:
     std::filesystem::rename(unfinished, path);
 }
 
-/// What rank 0 found is what everybody goes on from: others may look a moment later.
+/// All ranks continue from what rank 0 found: others may look a moment later.
 Curve agreed_curve(
     ddprun::Store& store, const std::filesystem::path& folder, const ddprun::World& world) {
     if (world.rank == 0) {
@@ -142,8 +141,8 @@ struct Step {
     bool is_last = false;
 };
 
-/// All ranks meet; whoever comes last says for everybody whether this is the end.
-Step meet(
+/// All ranks wait for each other; the last one decides for all whether this is the end.
+Step synchronize(
     ddprun::Store& store,
     std::int64_t share,
     std::int64_t step,
@@ -159,7 +158,7 @@ Step meet(
 
 [[noreturn]] void tick_for_ever(
     const Facts& facts, std::chrono::milliseconds time_to_stop, const std::filesystem::path& stay) {
-    while (!is_told_to_stop) {
+    while (!is_stopping) {
         facts.add("ticked", 0);
         std::this_thread::sleep_for(tick);
     }
@@ -181,7 +180,7 @@ int train(char** arguments) {
     const std::chrono::milliseconds step_time(std::atoi(arguments[4]));
     const std::chrono::milliseconds time_to_stop(std::atoi(arguments[5]));
     facts.add("began", 0);
-    std::signal(SIGTERM, [](int) { is_told_to_stop = true; });
+    std::signal(SIGTERM, [](int) { is_stopping = true; });
     // The thread owns its share: an exception may take this frame away before the process ends.
     const auto stay = folder / "stay";
     std::thread([shared_facts, time_to_stop, stay] {
@@ -195,10 +194,10 @@ int train(char** arguments) {
         std::this_thread::sleep_for(step_time);
         const auto step = std::ssize(curve);
         const auto w = curve.empty() ? 1 : curve.back();
-        const auto met =
-            meet(store, own_share(w, step, world), step, world.world_size, folder / "finish");
-        curve.push_back((w + met.sum) % 1'000'003);
-        is_last = met.is_last;
+        const auto result = synchronize(
+            store, own_share(w, step, world), step, world.world_size, folder / "finish");
+        curve.push_back((w + result.sum) % 1'000'003);
+        is_last = result.is_last;
         facts.add("stepped", std::ssize(curve));
         if (world.rank == 0) save(curve, folder, world);
     }

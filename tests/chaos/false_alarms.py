@@ -137,13 +137,13 @@ class Job:
         checks.check_nothing_left(self.cluster)
 
 
-def let_last(seconds, job, trouble):
+def let_last(seconds, job, disturbance):
     """Looks each minute."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
         time.sleep(min(60, left))
         if seconds > 60:
-            job.must_be_undisturbed(f"{seconds - max(0, until - time.monotonic()):.0f} s of {trouble}")
+            job.must_be_undisturbed(f"{seconds - max(0, until - time.monotonic()):.0f} s of {disturbance}")
 
 
 def three_nodes(cluster, seconds):

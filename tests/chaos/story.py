@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""story.py BUILD: one job of two to three nodes and a spare, and what can befall it in turn. Its training curve stays
-what it was without any of it, and after each turn `/status` says in plain words what happened; this prints it."""
+"""story.py BUILD: one job of two to three nodes and a spare, and one fault after the other. Its training curve stays
+what it was without any of them, and after each one `/status` says in plain words what happened; this prints it."""
 import signal
 import sys
 import time
@@ -31,8 +31,8 @@ class Story:
         self.cluster.start_node(host, OPTIONS, self.cluster.worker(host, 1 << 30, STEP_MS, 0))
         return host
 
-    def tell(self):
-        """What a person reads there."""
+    def show_status(self):
+        """The status page in sentences."""
         job = self.cluster.wait_for("job at /status", self.cluster.job)
         restarts = job["restarts"]
         print(f"   job {job['run_id']}: {job['state']}, round {job['round']}, {job['world_size']} ranks, "
@@ -66,13 +66,13 @@ class Story:
         self.wait_for_steps(lambda world: world[0] != before and world[1][0].world_size == size
                             and {fact.host for fact in world[1]} == {f"node-{letter}" for letter in hosts})
         self.wait_for_reason(lambda job: job["state"] == "running")
-        self.tell()
+        self.show_status()
 
-    def wait_for_reason(self, is_told, bound_s=60):
-        def told():
+    def wait_for_reason(self, is_reported, bound_s=60):
+        def reported():
             job = self.cluster.job()
-            return job is not None and is_told(job)
-        self.cluster.wait_for(f"such status after: {self.chapter}", told, bound_s)
+            return job is not None and is_reported(job)
+        self.cluster.wait_for(f"such status after: {self.chapter}", reported, bound_s)
 
     def same_world_goes_on(self):
         """New steps of the same world."""
@@ -98,7 +98,7 @@ class Story:
         if host.node.wait(30) != 1:
             raise Wrong(f"the keeper returned {host.node.returncode}")
         self.wait_for_reason(lambda job: job["state"] == "forming")
-        self.tell()
+        self.show_status()
         self.join("b")
         self.new_world(4, "ab")
 
@@ -107,11 +107,11 @@ class Story:
         host = self.cluster.hosts["b"]
         host.cable.pull()
         time.sleep(2)
-        self.tell()
+        self.show_status()
         host.cable.plug_in()
         self.same_world_goes_on()
         self.wait_for_reason(lambda job: all(node["heard_ago_s"] < 1.5 for node in job["nodes"]))
-        self.tell()
+        self.show_status()
 
     def node_added(self):
         self.begin("a node is added while the job runs: it is taken in")
@@ -122,14 +122,14 @@ class Story:
         self.begin("a spare comes, and a cable is cut for good: the spare takes the place")
         self.join("d")
         self.wait_for_reason(lambda job: len(job["nodes"]) == 4)
-        self.tell()
+        self.show_status()
         self.cluster.hosts["b"].cable.pull()
         self.new_world(6, "acd")
         host = self.cluster.hosts["b"]
         self.cluster.wait_for("fence on node-b", lambda: not host.workers())
         # It would try to come back until join_timeout.
         host.node.terminate()
-        print(f"   the node behind the cut cable has killed its workers; told to stop, it returns {host.node.wait(60)}")
+        print(f"   the node behind the cut cable has killed its workers; after SIGTERM it returns {host.node.wait(60)}")
 
     def server_killed(self):
         self.begin("the server is killed and started again: the workers do not notice")
@@ -139,7 +139,7 @@ class Story:
         self.cluster.start_server()
         self.same_world_goes_on()
         self.wait_for_reason(lambda job: job["state"] == "running" and len(job["nodes"]) == 3)
-        self.tell()
+        self.show_status()
 
     def end(self):
         self.begin("it ends")
@@ -156,13 +156,13 @@ class Story:
         checks.check_nothing_left(self.cluster)
         print(f"   {length} steps in {len(checks.worlds_of(facts))} worlds; the curve is that of an undisturbed training; nothing is left")
 
-    def tell_all(self):
+    def run(self):
         self.begin("two nodes begin")
         self.cluster.start_server()
         for letter in "ab":
             self.join(letter)
         self.wait_for_steps(lambda world: world[1][0].world_size == 4)
-        self.tell()
+        self.show_status()
         self.worker_killed()
         self.cut_for_two_seconds()
         self.agent_killed()
@@ -176,7 +176,7 @@ def main():
     skip_where_impossible("story")
     with made.Cluster(sys.argv[1], "abcd") as cluster:
         try:
-            Story(cluster).tell_all()
+            Story(cluster).run()
         except Wrong as wrong:
             print(f"{wrong}\n{cluster.logs()}")
             sys.exit(1)

@@ -217,7 +217,7 @@ private:
             control::WorkerEnd{control::WorkerEnd::Kind::not_executed, 2, false},
         };
         failure.end = ends.at(static_cast<std::size_t>(bytes_.one_of(5)));
-        failure.is_consequence = bytes_.coin();
+        failure.is_secondary = bytes_.coin();
         return failure;
     }
 
@@ -232,7 +232,7 @@ private:
         heard.node = nonce(bytes_.one_of(most_nodes));
         heard.round = round();
         if (bytes_.coin()) heard.heard_ago = age();
-        heard.is_disowned = bytes_.coin();
+        heard.has_confirmed = bytes_.coin();
         return heard;
     }
 

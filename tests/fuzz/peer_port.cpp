@@ -95,7 +95,7 @@ private:
     void asked_about(const Nonce& node, bool confirms) {
         const auto said = neighbours_.on_asked_about({node, current_round, confirms}, now_);
         require(said && said->node == node && said->round == current_round, "another answer");
-        if (said->is_disowned) {
+        if (said->has_confirmed) {
             require(confirms || confirmed_.contains(node), "confirmed without being asked");
             confirmed_.insert(node);
         } else {

@@ -61,7 +61,7 @@ void ByHand::all_reduce(void* data, std::size_t count) {
         require(result);
 }
 
-std::optional<std::string> ByHand::trouble() const {
+std::optional<std::string> ByHand::async_error() const {
     auto state = Result::success;
     const auto asked = nccl_.comm_get_async_error(comm_, &state);
     if (asked != Result::success) state = asked;

@@ -33,7 +33,7 @@ public:
     /// Until the device has done everything.
     void wait() const { gpu_.synchronize(stream_); }
     /// What NCCL has noticed by itself; nothing while all is well.
-    std::optional<std::string> trouble() const;
+    std::optional<std::string> async_error() const;
     void abort();
     void end();
 

@@ -63,7 +63,7 @@ Held held(const Gpu& gpu) {
 /// A GPU's memory is also taken by the other ranks on it, and what they do meanwhile.
 constexpr std::size_t slack_bytes = std::size_t{16} << 20;
 
-/// Threads that NCCL has told to end take a moment, and memory that another rank gives back.
+/// Threads that NCCL ends take a moment, and memory that another rank gives back.
 Held settled(const Gpu& gpu, const Held& before) {
     const auto until = Clock::now() + 5s;
     auto now = held(gpu);
@@ -77,7 +77,7 @@ Held settled(const Gpu& gpu, const Held& before) {
 }
 
 /// Returns when all ranks have come here: what each holds can be compared from then on.
-void meet(const World& world, Store& store, const std::string& where) {
+void synchronize(const World& world, Store& store, const std::string& where) {
     std::vector<std::string> all;
     for (int rank = 0; rank < world.world_size; ++rank)
         all.push_back(where + "/" + std::to_string(rank));
@@ -148,9 +148,9 @@ void cycles(const World& world, int count) {
     for (int i = 0; i < first_ones; ++i)
         cycle(world, store, i % 2 == 1);
     // No rank looks while another one still has a group, or has the next one already.
-    meet(world, store, "first ones done");
+    synchronize(world, store, "first ones done");
     const auto before = held(gpu);
-    meet(world, store, "looked");
+    synchronize(world, store, "looked");
     double longest = 0;
     const auto begin = Clock::now();
     for (int i = first_ones; i < count; ++i) {
@@ -159,7 +159,7 @@ void cycles(const World& world, int count) {
         longest = std::max(longest, milliseconds_since(start));
     }
     const auto each = milliseconds_since(begin) / (count - first_ones);
-    meet(world, store, "all done");
+    synchronize(world, store, "all done");
     const auto after = settled(gpu, before);
     const auto mebibytes = [](std::size_t bytes) { return bytes >> 20; };
     if (world.rank == 0) {

@@ -49,7 +49,7 @@ def is_built(module):
     return any((BUILD / folder / module).exists() for folder in ("bin", "lib"))
 
 
-def told_to_end(fake, folder):
+def check_terminated(fake, folder):
     """In mid check; what it had made must be gone."""
     script = subprocess.Popen(
         [sys.executable, HERE / "gpu_check.py", BUILD, "--only=SIGSTOP"], env={**os.environ, **fake, "TMPDIR": folder},
@@ -61,7 +61,7 @@ def told_to_end(fake, folder):
         workers = [pid for pid in jobs.descendants(script.pid) if jobs.name_of(pid) == "gpu_worker"]
     script.terminate()
     output = script.communicate(timeout=LIMIT_S)[0].decode(errors="replace")
-    expect(script.returncode == 128 + signal.SIGTERM, f"told to end it has to end with 143, not {script.returncode}", output)
+    expect(script.returncode == 128 + signal.SIGTERM, f"after SIGTERM it has to end with 143, not {script.returncode}", output)
     expect(len(workers) == 3 and all(map(jobs.is_zombie, workers)), "its jobs are gone", output)
     expect(not list(pathlib.Path(folder).glob("ddprun-gpu-*")), "its folder is gone", output)
 
@@ -91,7 +91,7 @@ def main():
         failed = [check for check, result in results(output).items() if result == "FAILED"]
         expect("sums, 1 rank" in failed and "sums, 4 ranks share the GPU" in failed, "the others had their turn", output)
 
-        told_to_end(fake, folder)
+        check_terminated(fake, folder)
         left = [entry for entry in os.listdir(folder) if not entry.startswith("fake_nccl_")]
         expect(not left, f"left behind: {left}", output)
 

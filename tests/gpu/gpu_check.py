@@ -253,7 +253,7 @@ def check_adopted(bench):
         job.await_fact("the first step of all", lambda: job.text().count("the first step is done") == 3)
         os.kill(workers_of(job, "nccl_adopted")[-1], signal.SIGKILL)
         struck = time.monotonic()
-        # An agent that stood still finds all of them dead at once, and cannot tell who was first.
+        # An agent that was stopped finds all of them dead at once, and cannot know which was first.
         code = job.code()
         text = job.text()
     if code not in (128 + signal.SIGKILL, 1):
@@ -323,7 +323,7 @@ def check_cpu_parity(bench):
 
 
 def check_restart(bench):
-    """A rank is killed in its second epoch: new workers within two seconds, and the parameters of a run that nobody disturbed."""
+    """A rank is killed in its second epoch: new workers within two seconds, and the parameters of an undisturbed run."""
     epochs = bench.pick(4, 24)
     saved = {}
     for way in ("undisturbed", "disturbed"):
@@ -478,7 +478,7 @@ def make(bench, name, check):
 
 
 def leave(*_):
-    """When told to end: once, so that what is left can be ended in peace."""
+    """On SIGTERM: once, so that what is left can be ended in peace."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(128 + signal.SIGTERM)
 

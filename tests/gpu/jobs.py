@@ -8,8 +8,8 @@ import subprocess
 import time
 
 PR_SET_CHILD_SUBREAPER = 36
-# A launcher that is told to end has this long to end its workers.
-FAREWELL_S = 10
+# A launcher that got SIGTERM has this long to end its workers.
+LAUNCHER_GRACE_S = 10
 # What is just ending when a check is over is not left behind.
 GRACE_S = 3
 
@@ -61,11 +61,11 @@ def is_zombie(pid):
 def end_all(grace_s=GRACE_S):
     """Ends every descendant that does not end by itself; returns the names of those."""
     left = []
-    patience = time.monotonic() + grace_s
-    until = patience + FAREWELL_S
+    kill_at = time.monotonic() + grace_s
+    until = kill_at + LAUNCHER_GRACE_S
     while True:
         running = [pid for pid in descendants(os.getpid()) if not is_zombie(pid)]
-        for pid in running if time.monotonic() >= patience else []:
+        for pid in running if time.monotonic() >= kill_at else []:
             left.append(name_of(pid))
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -101,7 +101,7 @@ class Job:
         if self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.wait(FAREWELL_S)
+                self.process.wait(LAUNCHER_GRACE_S)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()

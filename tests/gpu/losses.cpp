@@ -111,7 +111,7 @@ void lose_one_by_hand(const World& world, std::size_t bytes, const std::string& 
     ByHand hand(world, store, gpu, ByHand::Kind::non_blocking, "by_hand");
     const auto memory = group.allocate(bytes);
     auto* const data = static_cast<float*>(memory.data());
-    std::optional<std::string> trouble;
+    std::optional<std::string> failure;
     try {
         for (int i = 0; i < rounds_before; ++i) {
             hand.all_reduce(data, bytes / sizeof(float));
@@ -122,12 +122,12 @@ void lose_one_by_hand(const World& world, std::size_t bytes, const std::string& 
         for (int i = 0; !is_last(world) && i < 2; ++i)
             hand.all_reduce(data, bytes / sizeof(float));
     } catch (const std::exception& error) {
-        trouble = error.what();
+        failure = error.what();
     }
     const auto until = Clock::now() + 30s;
-    while (!trouble && Clock::now() < until) {
+    while (!failure && Clock::now() < until) {
         std::this_thread::sleep_for(1ms);
-        trouble = hand.trouble();
+        failure = hand.async_error();
     }
     const auto noticed = milliseconds_since_strike(folder);
     const auto begin = Clock::now();
@@ -135,9 +135,9 @@ void lose_one_by_hand(const World& world, std::size_t bytes, const std::string& 
     const auto aborted = milliseconds_since(begin);
     group.abort();
     if (world.rank != 0) return;
-    say("noticed_ms " + (trouble ? std::to_string(noticed) : "never"));
+    say("noticed_ms " + (failure ? std::to_string(noticed) : "never"));
     say("abort_ms " + std::to_string(aborted));
-    if (trouble) say("NCCL says: " + *trouble);
+    if (failure) say("NCCL says: " + *failure);
 }
 
 }  // namespace gpu_check

@@ -24,8 +24,8 @@ void sums(const ddprun::World& world, std::size_t most_bytes);
 /// threads and the GPU's memory before and after.
 void cycles(const ddprun::World& world, int count);
 
-/// The last rank is struck by `signal` in mid all_reduce of `bytes`, by itself: when the others
-/// know, and when those have a new group. `folder`: of this run, where they meet again. `timeout`:
+/// The last rank sends itself `signal` in mid all_reduce of `bytes`: when the others
+/// know, and when those have a new group. `folder`: of this run, where they join again. `timeout`:
 /// the group's.
 void lose_one(
     const ddprun::World& world,

@@ -59,7 +59,7 @@ def main():
     except Exception as error:  # whatever it lacks: the eager one is the peer then
         print(f"not compiled: {type(error).__name__}: {error}".splitlines()[0])
     run(10)
-    torch_peer.tell(batch * steps / min(torch_peer.seconds_of(torch, run) for _ in range(3)), how)
+    torch_peer.print_figure(batch * steps / min(torch_peer.seconds_of(torch, run) for _ in range(3)), how)
 
 
 main()

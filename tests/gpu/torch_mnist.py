@@ -29,7 +29,7 @@ def main():
             optimizer.step()
 
     epoch()
-    torch_peer.tell(1e3 * min(torch_peer.seconds_of(torch, epoch) for _ in range(epochs)))
+    torch_peer.print_figure(1e3 * min(torch_peer.seconds_of(torch, epoch) for _ in range(epochs)))
 
 
 torch_peer.in_world_of_one(main)

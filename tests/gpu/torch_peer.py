@@ -41,5 +41,5 @@ def seconds_of(torch, body):
     return time.perf_counter() - start
 
 
-def tell(number, how=""):
+def print_figure(number, how=""):
     print(f"figure {number:.4f} {how}".strip(), flush=True)

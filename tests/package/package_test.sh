@@ -25,11 +25,11 @@ out=$("$prefix/bin/ddprun" --standalone --nproc-per-node=2 --no-python "$place/t
 }
 
 # The shared library shows the public interface and nothing of what it is made of.
-strangers=$(nm -D --defined-only "$prefix"/lib*/libddprun_worker.so | c++filt | cut -d' ' -f3- |
+leaked=$(nm -D --defined-only "$prefix"/lib*/libddprun_worker.so | c++filt | cut -d' ' -f3- |
     sed -E 's/^(typeinfo( name)? for|vtable for|non-virtual thunk to) //' |
     grep -vE '^(ddprun_[a-z_]+$|ddprun::)' || true)
-if [ -n "$strangers" ]; then
-    printf 'libddprun_worker.so shows what is not ours to show:\n%s\n' "$strangers" | head -20
+if [ -n "$leaked" ]; then
+    printf 'libddprun_worker.so exports symbols that are not public:\n%s\n' "$leaked" | head -20
     exit 1
 fi
 

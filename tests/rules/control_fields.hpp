@@ -35,7 +35,7 @@ inline constexpr const char* part_name<control::WorkerEnd> = "*end*";
 template <>
 inline constexpr const char* part_name<control::Cause> = "*cause*";
 template <>
-inline constexpr const char* part_name<control::Consequence> = "*consequence*";
+inline constexpr const char* part_name<control::EndedWorker> = "*ended worker*";
 template <>
 inline constexpr const char* part_name<control::Neighbour> = "*neighbour*";
 

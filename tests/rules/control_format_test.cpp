@@ -53,7 +53,7 @@ std::string in_full(std::string kind, const std::string& cause_kinds) {
     return replaced(std::move(kind), "2^32-1", "4294967295");
 }
 
-/// `| join | node_rank? | 0 to 65535 | ...` and `| *node* | host | name | ...`, as the page says.
+/// "| join | `node_rank`? | 0 to 65535 | ..." and "| *node* | `host` | name | ...".
 MessageTable table_of_page() {
     MessageTable table;
     std::istringstream page{text_of("rendezvous/control/FORMAT.md")};
@@ -63,7 +63,9 @@ MessageTable table_of_page() {
         REQUIRE_MESSAGE(cells.size() >= 3, line);
         if (cells[0] == "Message" || cells[0] == "Part") continue;
         auto& fields = table[cells[0]];
-        if (!cells[1].empty()) fields[cells[1]] = cells[2];
+        auto name = cells[1];
+        std::erase(name, '`');
+        if (!name.empty()) fields[name] = cells[2];
     }
     for (auto& message : table)
         for (auto& field : message.second)

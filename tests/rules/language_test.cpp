@@ -22,24 +22,8 @@ using namespace ddprun::rules;
 
 /// Folders and files that still have the old words. The list only shrinks.
 constexpr std::array to_be_done{
-    std::string_view{"agent/report/"},
-    std::string_view{"launcher/"},
     std::string_view{"worker_sdk/src/groups/"},
     std::string_view{"worker_sdk/src/nccl/"},
-    std::string_view{"rendezvous/control/"},
-    std::string_view{"tests/bench/"},
-    std::string_view{"tests/chaos/"},
-    std::string_view{"tests/gpu/"},
-    std::string_view{"tests/package/"},
-    std::string_view{"tests/process/ddprun/"},
-    std::string_view{"tests/process/stubs/"},
-    std::string_view{"tests/process/support/"},
-    std::string_view{"tests/support/"},
-    std::string_view{"tests/unit/agent/report/"},
-    std::string_view{"tests/unit/launcher/"},
-    std::string_view{"tests/unit/rendezvous/control/"},
-    // It quotes how rendezvous/control writes an `ask`.
-    std::string_view{"tests/unit/rendezvous/coordinator/silence_test.cpp"},
     // It quotes an error text of worker_sdk/src/groups.
     std::string_view{"tests/unit/worker_sdk/groups/collective_test.cpp"},
 };

@@ -40,9 +40,9 @@ public:
 
     static ResultSeen failed(int round, int exit_code) {
         auto fact = result("a", control::Outcome::failed, exit_code);
-        fact.result.first_cause.emplace();
-        fact.result.first_cause->kind = control::Cause::Kind::worker_failed;
-        fact.result.first_cause->round = round;
+        fact.result.root_cause.emplace();
+        fact.result.root_cause->kind = control::Cause::Kind::worker_failed;
+        fact.result.root_cause->round = round;
         return fact;
     }
 

@@ -276,23 +276,23 @@ void Host::connect(int number) {
         control.link->attach(
             Link::client,
             {[this, number](const std::string& bytes) { received(number, bytes); },
-             [this, number] { give_up_link(number, Agent::Trouble::lost, "end of file"); }});
+             [this, number] { give_up_link(number, Agent::ConnectError::lost, "end of file"); }});
         server.accept(control.link, addr_, control.port);
     }
     if (is_answered && !server.is_up())
         return later(1ms, [this, number] {
-            give_up_link(number, Agent::Trouble::refused, "simulated network");
+            give_up_link(number, Agent::ConnectError::refused, "simulated network");
         });
     later(limits::connect_attempt_timeout, [this, number] {
         const auto found = links_.find(number);
         if (found == links_.end() || found->second.is_greeted) return;
         if (found->second.link) found->second.link->close(Link::client);
-        give_up_link(number, Agent::Trouble::no_answer, "simulated network");
+        give_up_link(number, Agent::ConnectError::no_answer, "simulated network");
     });
 }
 
-void Host::give_up_link(int number, Agent::Trouble trouble, const std::string& reason) {
-    if (links_.erase(number) == 1) agent_.post(Agent::LinkClosed{number, trouble, reason});
+void Host::give_up_link(int number, Agent::ConnectError error, const std::string& reason) {
+    if (links_.erase(number) == 1) agent_.post(Agent::LinkClosed{number, error, reason});
 }
 
 void Host::received(int number, const std::string& bytes) {

@@ -135,7 +135,7 @@ private:
 
     void perform(Agent::Effect& effect);
     void connect(int link);
-    void give_up_link(int link, Agent::Trouble trouble, const std::string& reason);
+    void give_up_link(int link, Agent::ConnectError error, const std::string& reason);
     void received(int link, const std::string& bytes);
     void spawn(const Agent::SpawnWorkers& order);
     void start_worker(const Agent::SpawnWorkers& order, int local_rank);

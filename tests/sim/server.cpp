@@ -16,7 +16,7 @@ Server::Server(World& world, Options options) : world_(world), options_(std::mov
 void Server::begin() {
     is_up_ = true;
     driven_ = std::make_unique<Driven<Coordinator>>(
-        world_, Coordinator{{options_.hosted_run_id, "sim"}}, [this](coordinator::Effect& effect) {
+        world_, Coordinator{{options_.hosted_run_id}}, [this](coordinator::Effect& effect) {
             perform(effect);
         });
 }
@@ -37,7 +37,7 @@ void Server::accept(
          [this, id] {
              if (connections_.erase(id) == 1) driven_->post(Coordinator::Disconnected{id});
          }});
-    link->send(Link::server, control::encode(control::ServerMessage{control::Hello{{1}, "sim"}}));
+    link->send(Link::server, control::encode(control::ServerMessage{control::Hello{{1}}}));
     driven_->post(Coordinator::Connected{
         id, peer_addr, peer_addr + ":" + std::to_string(peer_port), options_.addr});
 }

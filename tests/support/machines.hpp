@@ -15,8 +15,8 @@
 ///
 ///   cpus 0-7,96-103 node 1 socket 0 threads 2     the CPUs of one largest cache; with two threads
 ///                                                 the second half are the cores' second threads
-///   gpu 0000:1b:00.0 node 1                       as the driver counts them; without a node: it is
-///                                                 not told
+///   gpu 0000:1b:00.0 node 1                       as the driver counts them; without a node: not
+///                                                 known
 ///   allowed 0-3                                   affinity mask; without it every CPU
 namespace ddprun::test {
 

@@ -12,13 +12,13 @@
 
 namespace ddprun::test {
 
-/// A TCP connection to the loopback that says exactly what a test tells it to.
+/// A TCP connection to the loopback that sends exactly the bytes a test gives it.
 class RawClient {
 public:
     explicit RawClient(std::uint16_t port) : socket_(connect(port)) {}
 
     void say(std::string_view bytes) { socket_.send(bytes, soon()).value(); }
-    /// The same without caring whether the server still listens.
+    /// The same; whether the server still listens does not matter.
     void try_to_say(std::string_view bytes) {
         if (const auto sent = socket_.send(bytes, soon()); !sent) return;
     }

@@ -53,7 +53,7 @@ bool run_until(boost::asio::io_context& io, Fact fact) {
     // Outcomes come from another thread: an idle loop still waits.
     const auto work = boost::asio::make_work_guard(io);
     io.restart();
-    const auto deadline = std::chrono::steady_clock::now() + patience;
+    const auto deadline = std::chrono::steady_clock::now() + fact_timeout;
     while (!fact() && std::chrono::steady_clock::now() < deadline)
         io.run_one_for(std::chrono::milliseconds{100});
     return fact();
@@ -162,7 +162,7 @@ TEST_CASE("a wake-up that was meant for another descriptor does not stop the loo
         REQUIRE(::write(pipe.write_end(), "!", 1) == 1);
     std::promise<void> went_on;
     std::thread rescue([&, future = went_on.get_future()]() mutable {
-        if (future.wait_for(patience) != std::future_status::ready) ::kill(pid, SIGKILL);
+        if (future.wait_for(fact_timeout) != std::future_status::ready) ::kill(pid, SIGKILL);
     });
 
     const bool is_watched = run_until(io, [&] { return child.has_value(); });
@@ -290,7 +290,7 @@ TEST_CASE("a batch is started in order and every worker has one outcome") {
     CHECK(order == std::vector<int>{0, 1, 2});
     CHECK(failed == 1);
     CHECK(pids.size() == 2);
-    CHECK(kill_descendants(patience).empty());
+    CHECK(kill_descendants(fact_timeout).empty());
 }
 
 TEST_CASE("what is to be done before a batch is done when its first program starts") {
@@ -340,7 +340,7 @@ TEST_CASE("what is cancelled before its turn is not started, and says so") {
 
     // The next batch is not concerned.
     CHECK(run_until(io, [&] { return started.size() + cancelled_of_first == worker_count + 1; }));
-    CHECK(kill_descendants(patience).empty());
+    CHECK(kill_descendants(fact_timeout).empty());
 }
 
 TEST_CASE("workers live as long as the spawner that started them, and no longer") {

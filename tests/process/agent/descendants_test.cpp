@@ -29,7 +29,7 @@ TEST_CASE("a process that left its parent's session and ignores every signal is 
     Running parent(stub("fork_and_leave"), {"stay"});
     const int grandchild = parent.wait_for_number("grandchild ");
 
-    CHECK(kill_descendants(patience).empty());
+    CHECK(kill_descendants(fact_timeout).empty());
 
     CHECK_FALSE(is_alive(parent.pid()));
     CHECK_FALSE(is_alive(grandchild));
@@ -41,7 +41,7 @@ TEST_CASE("an orphan is killed and reaped") {
     CHECK(parent.wait_for_code() == 0);
     REQUIRE(is_alive(orphan));
 
-    CHECK(kill_descendants(patience).empty());
+    CHECK(kill_descendants(fact_timeout).empty());
 
     CHECK_FALSE(is_alive(orphan));
 }
@@ -55,7 +55,7 @@ TEST_CASE("a deep chain and a wide fan are killed whole") {
          "[ $1 = 6 ] && echo grown; wait; }; f 6"});
     tree.wait_for_line("grown");
 
-    CHECK(kill_descendants(patience).empty());
+    CHECK(kill_descendants(fact_timeout).empty());
 
     CHECK(list_descendants().empty());
 }
@@ -67,12 +67,12 @@ TEST_CASE("pre-existing children, and what is below them, are left alone") {
     ours.wait_for_line("ready");
     const std::array excluded{preexisting.pid()};
 
-    CHECK(kill_descendants(patience, excluded).empty());
+    CHECK(kill_descendants(fact_timeout, excluded).empty());
 
     CHECK_FALSE(is_alive(ours.pid()));
     CHECK(is_alive(preexisting.pid()));
     CHECK(is_alive(child_of_preexisting));
-    CHECK(kill_descendants(patience).empty());
+    CHECK(kill_descendants(fact_timeout).empty());
 }
 
 TEST_CASE("a process is described for the report of what is stuck") {
@@ -80,7 +80,7 @@ TEST_CASE("a process is described for the report of what is stuck") {
     stubborn.wait_for_line("ready");
 
     // It says that it is ready a moment before it sleeps.
-    REQUIRE(holds_within(patience, [] { return list_descendants().at(0).state == 'S'; }));
+    REQUIRE(holds_within(fact_timeout, [] { return list_descendants().at(0).state == 'S'; }));
     const auto found = list_descendants();
 
     REQUIRE(found.size() == 1);
@@ -93,7 +93,7 @@ TEST_CASE("a process is described for the report of what is stuck") {
 TEST_CASE("a signal reaches every living descendant, and the count says how many") {
     Running parent("/bin/sh", {"-c", "sleep 1000 & sleep 1000 & echo up; wait"});
     parent.wait_for_line("up");
-    REQUIRE(holds_within(patience, [] { return list_descendants().size() == 3; }));
+    REQUIRE(holds_within(fact_timeout, [] { return list_descendants().size() == 3; }));
 
     CHECK(signal_descendants(SIGTERM) == 3);
 
@@ -112,7 +112,7 @@ TEST_CASE("a command name with spaces and brackets is read whole") {
     REQUIRE(odd_one != found.end());
     CHECK(std::string{odd_one->command.data()} == "a) R (b");
     CHECK(odd_one->parent == ::getpid());
-    CHECK(kill_descendants(patience).empty());
+    CHECK(kill_descendants(fact_timeout).empty());
 }
 
 TEST_CASE("direct children are listed, those of every thread") {

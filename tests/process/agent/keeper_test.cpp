@@ -61,7 +61,7 @@ bool is_alive(pid_t pid) {
 void interrupt_twice(const Running& keeper) {
     keeper.signal(SIGINT);
     // The first alone is waited for as long as it takes: two of them pending would be one.
-    REQUIRE(holds_within(patience, [&] { return !has_pending_signal(keeper.pid(), SIGINT); }));
+    REQUIRE(holds_within(fact_timeout, [&] { return !has_pending_signal(keeper.pid(), SIGINT); }));
     keeper.signal(SIGINT);
 }
 
@@ -247,7 +247,7 @@ TEST_CASE("children that a shell had before it became ddprun are left alone") {
     CHECK(node.wait_for_code() == 0);
     CHECK_FALSE(is_alive(worker));
     CHECK(is_alive(preexisting));
-    CHECK(kill_descendants(patience).empty());
+    CHECK(kill_descendants(fact_timeout).empty());
 }
 
 TEST_CASE("the modes of the terminal are given back") {

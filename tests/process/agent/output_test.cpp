@@ -51,7 +51,7 @@ public:
     /// False when nothing comes for long.
     bool has_more() const {
         pollfd bytes{pipe_.read_end(), POLLIN, 0};
-        const std::chrono::milliseconds deadline = patience;
+        const std::chrono::milliseconds deadline = fact_timeout;
         return ::poll(&bytes, 1, static_cast<int>(deadline.count())) == 1;
     }
     std::string read_some() const {
@@ -148,7 +148,7 @@ bool has_ended(pid_t pid) {
 
 template <class Fact>
 bool run_until(boost::asio::io_context& io, Fact fact) {
-    const auto deadline = std::chrono::steady_clock::now() + patience;
+    const auto deadline = std::chrono::steady_clock::now() + fact_timeout;
     // The facts of these tests are not the loop's: it waits, and looks again soon.
     const auto work = boost::asio::make_work_guard(io);
     io.restart();
@@ -193,7 +193,7 @@ TEST_CASE("a worker's stderr ends at its exit although a grandchild holds the pi
         tail = relay->tail();
     }
     // Every copy of our own stderr goes with the grandchild.
-    CHECK(kill_descendants(patience).empty());
+    CHECK(kill_descendants(fact_timeout).empty());
 
     CHECK(tail == "line 0\nline 1\nline 2\n");
     CHECK(captured.text() == tail);

@@ -55,7 +55,7 @@ struct Port {
 
     template <class Fact>
     bool until(Fact fact) {
-        return holds_within(patience, [&] {
+        return holds_within(fact_timeout, [&] {
             io.restart();
             io.run_for(std::chrono::milliseconds{2});
             return fact();
@@ -94,7 +94,7 @@ std::vector<std::unique_ptr<RawClient>> mute_callers(const Port& port) {
 }  // namespace
 
 TEST_CASE("a question and its answer travel between two agents") {
-    Port port(patience);
+    Port port(fact_timeout);
     port.calls->ask({3, {"127.0.0.1", port.number}, probe});
     REQUIRE(port.until([&] { return !port.answered.empty(); }));
     CHECK(port.asked == std::vector{probe});
@@ -124,7 +124,7 @@ TEST_CASE("an agent that is stopped is not waited for") {
 }
 
 TEST_CASE("garbage on a peer_port is closed without a word, and a question is still answered") {
-    Port port(patience);
+    Port port(fact_timeout);
     const auto question = agent::encode(probe);
     for (const auto& garbage :
          {std::string{"GET / HTTP/1.1\r\n\r\n"},
@@ -141,7 +141,7 @@ TEST_CASE("garbage on a peer_port is closed without a word, and a question is st
 
 TEST_CASE("many callers that say nothing keep no other caller out") {
     // None of them is closed because its time is over.
-    Port port(patience);
+    Port port(fact_timeout);
     const auto mute = mute_callers(port);
     CHECK(port.said_to(agent::encode(probe)) == agent::encode(accepted));
 }

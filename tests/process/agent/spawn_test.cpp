@@ -358,7 +358,7 @@ TEST_CASE("our reactor works on after a program was started, low descriptors fre
     bool has_accepted = false;
     client.async_connect(acceptor.local_endpoint(), [&](const auto& ec) { has_connected = !ec; });
     acceptor.async_accept([&](const auto& ec, auto) { has_accepted = !ec; });
-    reactor.run_for(patience);
+    reactor.run_for(fact_timeout);
 
     CHECK(has_connected);
     CHECK(has_accepted);

@@ -43,7 +43,7 @@ TEST_CASE("a death is written where a worker asked for it, behind those of other
 
     // A notice is abandoned where the store hangs for a moment; given twice it says the same.
     const auto says_after_notice = [&](const std::vector<int>& ranks, const std::string& deaths) {
-        return holds_within(patience, [&] {
+        return holds_within(fact_timeout, [&] {
             give(store.endpoint(), ranks);
             return client.get(key_of_clients).value() == deaths;
         });

@@ -10,7 +10,7 @@ using namespace ddprun::test;
 
 namespace {
 
-/// Without the note that whoever waits for some seconds writes.
+/// Without the note of a node that has waited for some seconds.
 const std::string complaint_only = "--log-level=error";
 
 struct Complaint {
@@ -78,7 +78,7 @@ TEST_CASE("a name that does not resolve is named when the time to join is over")
         {"no-such-host.invalid", "resolve"});
 }
 
-TEST_CASE("an endpoint where nobody listens is named when the time to join is over") {
+TEST_CASE("an endpoint where no process listens is named when the time to join is over") {
     const TempDir dir;
     const auto script = dir.write_script("x", "#!/bin/sh\n");
     const auto port = std::to_string(free_port());
@@ -95,39 +95,39 @@ TEST_CASE("an endpoint where nobody listens is named when the time to join is ov
         {"127.0.0.1:" + port, "refused"});
 }
 
-TEST_CASE("a node that nobody joins gives up with 80") {
+TEST_CASE("a node that no other node joins exits with 80") {
     const TempDir dir;
-    const Meeting meeting;
+    const Rendezvous rendezvous;
     const auto script = dir.write_script("x", "#!/bin/sh\n");
 
     check_complaint(
-        meeting.options({"--nnodes=2", "--rdzv-conf=join_timeout=6", "--no-python", script}),
+        rendezvous.options({"--nnodes=2", "--rdzv-conf=join_timeout=6", "--no-python", script}),
         80,
         {"1 of 2"});
 }
 
 TEST_CASE("garbage on the port changes nothing") {
     const TempDir dir;
-    const Meeting meeting;
+    const Rendezvous rendezvous;
     const auto go = (dir / "go").string();
     auto job = start_job(
         dir,
-        meeting.options({"--nnodes=1"}),
+        rendezvous.options({"--nnodes=1"}),
         "echo up\nwhile [ ! -e " + go + " ]; do sleep 0.05; done");
     job.wait_for_line("up");
 
-    CHECK(say(meeting.endpoint, "\x16\x03\x01 hello") == "");
-    CHECK(say(meeting.endpoint, std::string(100'000, 'x')) == "");
-    CHECK(contains(say(meeting.endpoint, "GET /nothing HTTP/1.1\r\n\r\n"), "404"));
-    say(meeting.endpoint, "DDPRUN/9\n");
-    say(meeting.endpoint, std::string{"DDPRUN/1\n\xff\xff\xff\xff{}", 15});
+    CHECK(say(rendezvous.endpoint, "\x16\x03\x01 hello") == "");
+    CHECK(say(rendezvous.endpoint, std::string(100'000, 'x')) == "");
+    CHECK(contains(say(rendezvous.endpoint, "GET /nothing HTTP/1.1\r\n\r\n"), "404"));
+    say(rendezvous.endpoint, "DDPRUN/9\n");
+    say(rendezvous.endpoint, std::string{"DDPRUN/1\n\xff\xff\xff\xff{}", 15});
 
     dir.write("go", "");
     CHECK(job.wait_for_code() == 0);
     CHECK(no_descendants_left());
 }
 
-TEST_CASE("a worker that dies before it joined the store is the first cause") {
+TEST_CASE("a worker that dies before it joined the store is the root cause") {
     const TempDir dir;
     auto job = one_node(
         dir, {"--nproc-per-node=2"}, "if [ $RANK = 0 ]; then exit 5; fi\n" + wait_for_ever);

@@ -100,7 +100,7 @@ TEST_CASE("each worker with a virtual local rank sees its own GPU as the first")
 
 TEST_CASE("a range of ports holds for every port that a job opens") {
     const TempDir dir;
-    // The rendezvous, two stores, the neighbours' port; nobody else is known to take these.
+    // The rendezvous, two stores, the neighbours' port; no other program is known to take these.
     const int first = free_port();
     const auto range = std::to_string(first) + "-" + std::to_string(first + 400);
     auto job =
@@ -116,7 +116,7 @@ TEST_CASE("a range of ports holds for every port that a job opens") {
 
 TEST_CASE("GPUs are counted by nvidia-smi where the driver has no folder") {
     if (std::filesystem::exists("/proc/driver/nvidia/gpus")) {
-        std::cout << "SKIP counting by nvidia-smi: this machine's driver tells itself\n";
+        std::cout << "SKIP counting by nvidia-smi: this machine's driver has the folder\n";
         return;
     }
     const TempDir dir;

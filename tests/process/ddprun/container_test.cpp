@@ -100,18 +100,22 @@ TEST_CASE("at the limit of a user's processes the limit is named, and nothing is
 }
 
 TEST_CASE("without pidfds workers are stopped and their ends are known all the same") {
-    SUBCASE("a polite worker") {
+    SUBCASE("a worker that exits on the signal") {
         auto job =
-            refusing({"pidfd_open"}, {"--standalone", "--no-python", stub("tell_signal"), "exit"});
+            refusing({"pidfd_open"}, {"--standalone", "--no-python", stub("print_signal"), "exit"});
         job.wait_for_line("up");
         job.signal(SIGTERM);
         CHECK(job.wait_for_code() == 143);
-        CHECK(contains(job.out(), "told"));
+        CHECK(contains(job.out(), "got signal"));
     }
-    SUBCASE("a deaf worker") {
+    SUBCASE("a worker that ignores the signal") {
         auto job = refusing(
             {"pidfd_open"},
-            {"--standalone", "--shutdown-timeout=0.2", "--no-python", stub("tell_signal"), "stay"});
+            {"--standalone",
+             "--shutdown-timeout=0.2",
+             "--no-python",
+             stub("print_signal"),
+             "stay"});
         job.wait_for_line("up");
         job.signal(SIGTERM);
         CHECK(job.wait_for_code() == 143);
@@ -129,7 +133,7 @@ TEST_CASE("without pidfds workers are stopped and their ends are known all the s
     CHECK(no_descendants_left());
 }
 
-TEST_CASE("as process 1 ddprun buries strangers and kills none before the end") {
+TEST_CASE("as process 1 ddprun reaps orphans of others and kills none before the end") {
     if (::geteuid() != 0) return skip("a pid namespace needs root");
     const TempDir dir;
     const auto go = (dir / "go").string();
@@ -176,8 +180,8 @@ TEST_CASE("as process 1 ddprun buries strangers and kills none before the end") 
         });
     };
 
-    // The one that ended is buried, the one that lives survives the end of a round.
-    CHECK(holds_within(patience, [&] { return named("brief") == 0; }));
+    // The one that ended is reaped, the one that runs survives the end of a round.
+    CHECK(holds_within(fact_timeout, [&] { return named("brief") == 0; }));
     dir.write("go", "");
     job.wait_for_line("again");
     CHECK(named("sleep") == 1);

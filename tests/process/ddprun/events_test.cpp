@@ -26,7 +26,7 @@ Words names_of(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("the event file tells a job's life with torchelastic's names") {
+TEST_CASE("the event file lists the events of a job under torchelastic's names") {
     const TempDir dir;
     const auto path = (dir / "events").string();
     auto job = one_node(

@@ -97,10 +97,10 @@ TEST_CASE(
     CHECK(no_descendants_left());
 }
 
-TEST_CASE("every node of a job ends with the first cause's code") {
+TEST_CASE("every node of a job ends with the root cause's code") {
     const TempDir dir;
-    const Meeting meeting;
-    const auto options = meeting.options({"--nnodes=3"});
+    const Rendezvous rendezvous;
+    const auto options = rendezvous.options({"--nnodes=3"});
     const std::string script = "if [ $RANK = 2 ]; then exit 85; fi\n" + wait_for_ever;
 
     auto a = start_job(dir, options, script);

@@ -17,7 +17,7 @@ namespace ddprun::test {
 std::string say(const std::string& endpoint, const std::string& bytes) {
     const auto where = parse_endpoint(endpoint, 0).value();
     const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const timeval limit{patience.count(), 0};
+    const timeval limit{fact_timeout.count(), 0};
     ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -25,7 +25,7 @@ std::string say(const std::string& endpoint, const std::string& bytes) {
     ::inet_pton(AF_INET, where.host.c_str(), &address.sin_addr);
     if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
         ::close(socket);
-        throw std::runtime_error("nobody listens on " + endpoint);
+        throw std::runtime_error("no process listens on " + endpoint);
     }
     ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     std::string answer;

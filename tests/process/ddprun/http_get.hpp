@@ -5,8 +5,8 @@
 
 namespace ddprun::test {
 
-/// The whole answer of `GET path`, header included; connects, reads to the end, bounded by the
-/// usual patience.
+/// The whole answer of `GET path`, header included; connects, reads to the end, bounded by
+/// `fact_timeout`.
 std::string http_get(const std::string& endpoint, const std::string& path);
 
 /// Connects, writes the bytes, and reads until the other side closes.

@@ -41,8 +41,8 @@ inline int agent_of(const Running& keeper) {
     return std::stoi(read_file("/proc/" + pid + "/task/" + pid + "/children"));
 }
 
-/// Where the nodes of one job meet, on this machine's loopback.
-struct Meeting {
+/// The endpoint of the rendezvous of one job, on this machine's loopback.
+struct Rendezvous {
     std::string endpoint = "127.0.0.1:" + std::to_string(free_port());
 
     Words options(const Words& more) const {
@@ -64,7 +64,7 @@ inline bool contains(const std::string& text, const std::string& words) {
     return text.find(words) != std::string::npos;
 }
 
-/// Stays until it is told to go, without a child of its own.
+/// Runs until it gets a signal, without a child of its own.
 inline const std::string wait_for_ever = "exec tail -f /dev/null";
 
 }  // namespace ddprun::test

@@ -37,10 +37,10 @@ struct Outputs {
 /// The first round, of one node, fails once a late node has this reason to wait; then both succeed.
 Outputs fail_once_a_node_waits(const std::string& policy, const std::string& reason) {
     const TempDir dir;
-    const Meeting meeting;
+    const Rendezvous rendezvous;
     const auto go = (dir / "go").string();
     REQUIRE(::mkfifo(go.c_str(), 0600) == 0);
-    const auto options = meeting.options(late_nodes(policy));
+    const auto options = rendezvous.options(late_nodes(policy));
     const auto script = in_first_round("read line <" + go + "; exit 9");
     auto first = start_job(dir, options, script);
     first.wait_for_line("world 1 round 0");
@@ -99,8 +99,8 @@ TEST_CASE("with --late-nodes=never a late node takes the place of one that is lo
 
 TEST_CASE("with --max-losses=0 the first lost node ends the job with 84") {
     const TempDir dir;
-    const Meeting meeting;
-    const auto options = meeting.options({"--nnodes=1:2", "--max-losses=0"});
+    const Rendezvous rendezvous;
+    const auto options = rendezvous.options({"--nnodes=1:2", "--max-losses=0"});
     const auto script = say_world + wait_for_ever;
     auto host =
         start_job(dir, options + Words{"--rdzv-conf=is_host=1,last_call_timeout=60"}, script);

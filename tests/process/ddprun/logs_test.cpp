@@ -173,7 +173,7 @@ TEST_CASE("an unfinished line is shown while the worker waits") {
         "printf 'ready? '; until [ -e " + (dir / "go").string() +
             " ]; do sleep 0.05; done; echo yes");
 
-    CHECK(holds_within(patience, [&] {
+    CHECK(holds_within(fact_timeout, [&] {
         job.has_exited();
         return contains(job.out(), "> ready? ");
     }));
@@ -237,7 +237,7 @@ TEST_CASE("on a terminal the beginning of a line is shown, and one that was ende
                 "if [ $RANK = 0 ]; then printf begun; wait_for go; echo , ended; exit; fi\n"
                 "wait_for seen; echo whole; >go\n")};
     Running job(program("ddprun"), how);
-    REQUIRE(holds_within(patience, [&] {
+    REQUIRE(holds_within(fact_timeout, [&] {
         job.has_exited();
         return contains(job.out(), "0> begun");
     }));
@@ -337,7 +337,7 @@ TEST_CASE("32 workers that flood at once lose nothing, and every line is whole")
             const auto name =
                 "round-0/" + host() + "/rank-" + std::to_string(rank) + "/std" + stream + ".log";
             CAPTURE(name);
-            // Not as one expression: a message of megabytes helps nobody.
+            // Not as one expression: a message of megabytes is of no use.
             const bool is_same =
                 files.count(name) == 1 && files.at(name) == flood_text(rank, stream, lines, width);
             CHECK(is_same);

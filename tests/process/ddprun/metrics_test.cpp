@@ -14,12 +14,12 @@
 using namespace ddprun;
 using namespace ddprun::test;
 
-TEST_CASE("/metrics and /status tell a job's restarts, workers and who waits in its store") {
+TEST_CASE("/metrics and /status show a job's restarts, its workers and the waits in its store") {
     const TempDir dir;
-    const Meeting meeting;
+    const Rendezvous rendezvous;
     auto job = start_job(
         dir,
-        meeting.options({"--nnodes=1", "--nproc-per-node=2", "--max-restarts=1"}),
+        rendezvous.options({"--nnodes=1", "--nproc-per-node=2", "--max-restarts=1"}),
         "if [ $TORCHELASTIC_RESTART_COUNT = 0 ]; then exit 3; fi\n"
         "echo port $MASTER_PORT\n" +
             wait_for_ever);
@@ -32,11 +32,11 @@ TEST_CASE("/metrics and /status tell a job's restarts, workers and who waits in 
     REQUIRE(store->set("there", "x").has_value());
     // Ends with the job.
     const auto waiter = std::async(std::launch::async, [&] {
-        return store->wait({"never", "there"}, 3 * patience);
+        return store->wait({"never", "there"}, 3 * fact_timeout);
     });
 
-    const bool is_seen = holds_within(patience, [&] {
-        return contains(http_get(meeting.endpoint, "/status"), "\"key\": \"/never\"");
+    const bool is_seen = holds_within(fact_timeout, [&] {
+        return contains(http_get(rendezvous.endpoint, "/status"), "\"key\": \"/never\"");
     });
     const Words lines{
         "ddprun_rounds_total{job=\"tested\"} 2\n",
@@ -46,10 +46,10 @@ TEST_CASE("/metrics and /status tell a job's restarts, workers and who waits in 
         "ddprun_phase_seconds_total{job=\"tested\",phase=\"draining\"} ",
         "ddprun_store_waits 1\n"};
     std::string metrics;
-    // The agent may not have told of its workers yet, or the stores' numbers come too late for a
+    // The agent may not have reported its workers yet, or the stores' numbers come too late for a
     // page.
-    holds_within(patience, [&] {
-        metrics = http_get(meeting.endpoint, "/metrics");
+    holds_within(fact_timeout, [&] {
+        metrics = http_get(rendezvous.endpoint, "/metrics");
         return std::all_of(
             lines.begin(), lines.end(), [&](auto& line) { return contains(metrics, line); });
     });

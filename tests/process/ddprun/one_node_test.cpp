@@ -69,12 +69,12 @@ TEST_CASE("the first worker to fail ends the others, is named, and gives its exi
     auto job = one_node(
         dir,
         {"--nproc-per-node=3"},
-        "if [ $RANK = 1 ]; then echo last words >&2; exit 7; fi\n" + wait_for_ever);
+        "if [ $RANK = 1 ]; then echo out of layers >&2; exit 7; fi\n" + wait_for_ever);
 
     CHECK(job.wait_for_code() == 7);
     CHECK(contains(job.err(), "rank 1"));
     CHECK(contains(job.err(), "exited with code 7"));
-    CHECK(contains(job.err(), "last words"));
+    CHECK(contains(job.err(), "out of layers"));
     CHECK(no_descendants_left());
 }
 
@@ -135,51 +135,51 @@ TEST_CASE("an error file is on the screen and off the disk") {
     CHECK_FALSE(std::filesystem::exists(file));
 }
 
-TEST_CASE("Ctrl-C cancels the job with the workers told first") {
+TEST_CASE("Ctrl-C cancels the job after the workers have got the signal") {
     Running job{
         program("ddprun"),
-        {"--standalone", "--nproc-per-node=2", "--no-python", stub("tell_signal"), "exit"}};
+        {"--standalone", "--nproc-per-node=2", "--no-python", stub("print_signal"), "exit"}};
     job.wait_for_line("up");
     job.wait_for_line("up");
 
     job.signal(SIGINT);
 
     CHECK(job.wait_for_code() == 130);
-    CHECK(sorted_lines(job.out()) == Words{"told", "told", "up", "up"});
+    CHECK(sorted_lines(job.out()) == Words{"got signal", "got signal", "up", "up"});
     CHECK(no_descendants_left());
 }
 
-TEST_CASE("SIGTERM stops the workers politely and the job is cancelled") {
-    Running job{program("ddprun"), {"--standalone", "--no-python", stub("tell_signal"), "exit"}};
+TEST_CASE("SIGTERM is sent to the workers and the job is cancelled") {
+    Running job{program("ddprun"), {"--standalone", "--no-python", stub("print_signal"), "exit"}};
     job.wait_for_line("up");
 
     job.signal(SIGTERM);
 
     CHECK(job.wait_for_code() == 143);
-    CHECK(job.out() == "up\ntold\n");
+    CHECK(job.out() == "up\ngot signal\n");
     CHECK(no_descendants_left());
 }
 
-TEST_CASE("a worker that ignores the polite signal is killed when the grace is over") {
+TEST_CASE("a worker that ignores the first signal is killed when the grace is over") {
     Running job{
         program("ddprun"),
-        {"--standalone", "--shutdown-timeout=3", "--no-python", stub("tell_signal"), "stay"}};
+        {"--standalone", "--shutdown-timeout=3", "--no-python", stub("print_signal"), "stay"}};
     job.wait_for_line("up");
 
     job.signal(SIGTERM);
 
     CHECK(job.wait_for_code() == 143);
-    CHECK(contains(job.out(), "told\n"));
+    CHECK(contains(job.out(), "got signal\n"));
     CHECK(no_descendants_left());
 }
 
 TEST_CASE("a second Ctrl-C kills at once") {
     Running job{
         program("ddprun"),
-        {"--standalone", "--shutdown-timeout=1000", "--no-python", stub("tell_signal"), "stay"}};
+        {"--standalone", "--shutdown-timeout=1000", "--no-python", stub("print_signal"), "stay"}};
     job.wait_for_line("up");
     job.signal(SIGINT);
-    job.wait_for_line("told");
+    job.wait_for_line("got signal");
 
     job.signal(SIGINT);
 

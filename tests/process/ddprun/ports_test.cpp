@@ -15,7 +15,7 @@ using namespace ddprun::test;
 namespace {
 
 /// A program that has nothing to do with the job and listens on a port: this one.
-class Stranger {
+class OtherListener {
 public:
     std::string port() const { return std::to_string(listener_.local_endpoint().port()); }
     static std::string name() { return "(pid " + std::to_string(::getpid()) + ")"; }
@@ -27,7 +27,7 @@ private:
 
 }  // namespace
 
-TEST_CASE("a second node rank 0 is told who has its place, and so is the first") {
+TEST_CASE("a second node rank 0 is refused with the holder of its place, and the first logs it") {
     const TempDir dir;
     const Words words{
         "--nnodes=2",
@@ -43,10 +43,10 @@ TEST_CASE("a second node rank 0 is told who has its place, and so is the first")
 
     CHECK(second.wait_for_code() == 83);
     const auto pid = [](const Running& job) { return "(pid " + std::to_string(job.pid()) + ")"; };
-    const auto words_of_refusal = first.wait_for_line("rendezvous.refused");
-    CHECK(contains(words_of_refusal, "node rank 0 of job"));
-    CHECK(contains(words_of_refusal, pid(first)));
-    CHECK(contains(words_of_refusal, pid(second)));
+    const auto refusal = first.wait_for_line("rendezvous.refused");
+    CHECK(contains(refusal, "node rank 0 of job"));
+    CHECK(contains(refusal, pid(first)));
+    CHECK(contains(refusal, pid(second)));
     CHECK(contains(second.err(), "taken by"));
     CHECK(contains(second.err(), std::to_string(first.pid())));
     first.signal(SIGINT);
@@ -71,31 +71,31 @@ TEST_CASE("another port of some ddprun is no server: node rank 0 is refused with
 
 TEST_CASE("a job of one node whose port is taken goes elsewhere, and says so with the holder") {
     const TempDir dir;
-    const Stranger stranger;
+    const OtherListener other;
 
     auto job = start_job(
         dir,
-        {"--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:" + stranger.port(), "--nnodes=1"},
+        {"--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:" + other.port(), "--nnodes=1"},
         "exit 0");
 
     CHECK(job.wait_for_code() == 0);
     const auto line = job.wait_for_line("warning .*rendezvous.moved port=[1-9]");
-    CHECK(contains(line, "port " + stranger.port() + " is in use on this machine by "));
-    CHECK(contains(line, Stranger::name()));
+    CHECK(contains(line, "port " + other.port() + " is in use on this machine by "));
+    CHECK(contains(line, OtherListener::name()));
 }
 
-TEST_CASE("a stranger on the port that several nodes know is named") {
+TEST_CASE("another program on the port that several nodes know is named") {
     const TempDir dir;
-    const Stranger stranger;
+    const OtherListener other;
 
     auto job = start_job(
         dir,
-        {"--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:" + stranger.port(), "--nnodes=2"},
+        {"--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:" + other.port(), "--nnodes=2"},
         "exit 0");
 
     const auto line = job.wait_for_line("warning .*rendezvous.port_taken");
-    CHECK(contains(line, "port=" + stranger.port()));
-    CHECK(contains(line, Stranger::name()));
+    CHECK(contains(line, "port=" + other.port()));
+    CHECK(contains(line, OtherListener::name()));
     job.signal(SIGINT);
     CHECK(job.wait_for_code() == 130);
 }

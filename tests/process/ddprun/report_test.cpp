@@ -10,6 +10,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <regex>
 #include <string>
 
 using namespace ddprun::test;
@@ -36,14 +37,19 @@ Words files_in(const std::filesystem::path& folder) {
     return names;
 }
 
+/// Without the line breaks of the report's own lines.
+std::string unwrapped(const std::string& report) {
+    return std::regex_replace(report, std::regex{"\\n +"}, " ");
+}
+
 }  // namespace
 
 TEST_CASE("every node shows the same report") {
     const TempDir dir;
-    const Meeting meeting;
-    const auto options = meeting.options({"--nnodes=2"});
+    const Rendezvous rendezvous;
+    const auto options = rendezvous.options({"--nnodes=2"});
     const std::string script =
-        "if [ $RANK = 1 ]; then echo last words >&2; exit 7; fi\n" + wait_for_ever;
+        "if [ $RANK = 1 ]; then echo the end >&2; exit 7; fi\n" + wait_for_ever;
 
     auto a = start_job(dir, options, script);
     auto b = start_job(dir, options, script);
@@ -55,8 +61,8 @@ TEST_CASE("every node shows the same report") {
         CAPTURE(report);
         CHECK(contains(report, "ddprun: job failed: rank 1 on "));
         CHECK(contains(report, ": exited with code 7\n"));
-        CHECK(contains(report, "\n  | last words\n"));
-        CHECK(contains(report, "\n  exit code    7\n"));
+        CHECK(contains(report, "\n  | the end\n"));
+        CHECK(contains(report, "\n  exit code      7\n"));
     }
 }
 
@@ -71,9 +77,9 @@ TEST_CASE("the report is a line of JSON where that was asked for") {
     const auto report = Json::parse(job.err().substr(begin));
     CHECK(report["outcome"] == "failed");
     CHECK(report["exit_code"] == 139);
-    const auto& worker = report["first_cause"]["worker"];
+    const auto& worker = report["root_cause"]["worker"];
     CHECK(worker["end"]["signal"] == "SIGSEGV");
-    CHECK(worker["last_words"] == "bye\n");
+    CHECK(worker["details"] == "bye\n");
     CHECK(worker["unix_time"] > 1'700'000'000);
 }
 
@@ -102,7 +108,7 @@ TEST_CASE("the report's file is written for good and bad ends, and nothing is le
     CHECK(bad.wait_for_code() == 4);
     const auto report = Json::parse(read_file(path));
     CHECK(report["exit_code"] == 4);
-    CHECK(report["first_cause"]["kind"] == "worker_failed");
+    CHECK(report["root_cause"]["kind"] == "worker_failed");
     CHECK(contains(bad.err(), "ddprun: job failed"));
     CHECK(files_in(reports.path()) == Words{"report.json"});
 }
@@ -119,7 +125,7 @@ TEST_CASE("a report that goes into a link or a pipe leaves it what it is") {
     CHECK(std::filesystem::is_symlink(link));
     CHECK(Json::parse(read_file(target))["exit_code"] == 4);
 
-    // As a device would; nobody reads, and nobody waits for a reader.
+    // As a device would; it has no reader, and ddprun does not wait for one.
     const auto pipe = reports / "pipe";
     REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
     auto unread = one_node(dir, {"--report-file=" + pipe.string()}, "exit 4");
@@ -176,7 +182,7 @@ TEST_CASE("a report file that cannot be written is said and changes nothing else
     CHECK(contains(job.err(), path));
 }
 
-TEST_CASE("the parent's error file gets the first cause with its exit code") {
+TEST_CASE("the parent's error file gets the root cause with its exit code") {
     const TempDir dir;
     const auto script = dir.write_script(
         "fail",
@@ -207,7 +213,7 @@ TEST_CASE("beside log files the error file stays, and the report says where") {
     const auto begin = job.err().find("{\"time\"");
     REQUIRE(begin != std::string::npos);
     const auto report = Json::parse(job.err().substr(begin));
-    const std::string path = report["first_cause"]["worker"]["error_file"];
+    const std::string path = report["root_cause"]["worker"]["error_file"];
     CHECK(path.starts_with(logs.path().string() + "/"));
     CHECK(contains(read_file(path), "ValueError: bad batch"));
 }
@@ -219,9 +225,9 @@ TEST_CASE("the report names the file that a worker's standard error is in") {
     auto job = one_node(dir, {"--redirects=3", "--log-dir=" + logs.path().string()}, words);
     CHECK(job.wait_for_code() == 3);
 
-    const auto at = job.err().find("  log          ");
+    const auto at = job.err().find("\n  log            ");
     REQUIRE(at != std::string::npos);
-    const auto path = job.err().substr(at + 15, job.err().find('\n', at) - at - 15);
+    const auto path = job.err().substr(at + 18, job.err().find('\n', at + 1) - at - 18);
     CHECK(path.starts_with(logs.path().string() + "/"));
     CHECK(read_file(path) == "it was me\n");
 
@@ -230,9 +236,9 @@ TEST_CASE("the report names the file that a worker's standard error is in") {
     CHECK_FALSE(contains(shown.err(), "  log  "));
 }
 
-TEST_CASE("the parent of a worker without an error file learns the signal and the last words") {
+TEST_CASE("the parent of a worker without an error file gets the signal and the end of stderr") {
     const TempDir dir;
-    const auto script = dir.write_script("die", "#!/bin/sh\necho last words >&2\nkill -KILL $$\n");
+    const auto script = dir.write_script("die", "#!/bin/sh\necho the end >&2\nkill -KILL $$\n");
     Running::Options options;
     options.arguments = {"--standalone", "--no-python", script};
     options.environment["TORCHELASTIC_ERROR_FILE"] = (dir / "parent.json").string();
@@ -241,7 +247,7 @@ TEST_CASE("the parent of a worker without an error file learns the signal and th
     CHECK(job.wait_for_code() == 128 + SIGKILL);
     const auto json = Json::parse(read_file(dir / "parent.json"));
     CHECK(json["message"]["errorCode"] == -9);
-    CHECK(json["message"]["extraInfo"]["py_callstack"] == "last words\n");
+    CHECK(json["message"]["extraInfo"]["py_callstack"] == "the end\n");
 }
 
 TEST_CASE("a job that succeeds leaves its parent's error file alone") {
@@ -255,7 +261,7 @@ TEST_CASE("a job that succeeds leaves its parent's error file alone") {
     CHECK_FALSE(std::filesystem::exists(dir / "parent.json"));
 }
 
-TEST_CASE("error files that make no sense are no harm") {
+TEST_CASE("an error file that is no report changes nothing") {
     const TempDir dir;
     for (const std::string& file :
          {std::string{"echo '{\"message\": ' > $TORCHELASTIC_ERROR_FILE"},
@@ -268,16 +274,16 @@ TEST_CASE("error files that make no sense are no harm") {
         options.arguments = {
             "--standalone",
             "--no-python",
-            dir.write_script("worker", "#!/bin/sh\n" + file + "\necho last words >&2\nexit 5\n")};
+            dir.write_script("worker", "#!/bin/sh\n" + file + "\necho the end >&2\nexit 5\n")};
         // A folder of that name stays: it is not ddprun's.
         options.environment["TMPDIR"] = dir.path().string();
         Running job{program("ddprun"), options};
         CHECK(job.wait_for_code() == 5);
-        CHECK(contains(job.err(), "| last words"));
+        CHECK(contains(job.err(), "| the end"));
     }
 }
 
-TEST_CASE("a terminal sees colour, unless its owner does not want it") {
+TEST_CASE("a terminal gets colour, unless the environment rules it out") {
     const TempDir dir;
     const auto screen_with = [&](const std::map<std::string, std::string>& environment) {
         Running::Options options;
@@ -297,12 +303,12 @@ TEST_CASE("a terminal sees colour, unless its owner does not want it") {
     CHECK_FALSE(contains(screen_with({{"TERM", "dumb"}}), "\033"));
 }
 
-TEST_CASE("a store out of reach is told without a worker, who did nothing wrong") {
+TEST_CASE("a store out of reach is reported without a worker") {
     const TempDir dir;
-    const Meeting meeting;
+    const Rendezvous rendezvous;
     const auto report = (dir / "report.json").string();
     // A multicast group: no machine lets TCP connect to one.
-    const auto options = meeting.options({"--nnodes=2", "--local-addr=224.0.0.1"});
+    const auto options = rendezvous.options({"--nnodes=2", "--local-addr=224.0.0.1"});
 
     auto a = start_job(dir, options + Words{"--report-file=" + report}, wait_for_ever);
     auto b = start_job(dir, options, wait_for_ever);
@@ -311,7 +317,7 @@ TEST_CASE("a store out of reach is told without a worker, who did nothing wrong"
 
     CHECK(contains(a.err(), "224.0.0.1:"));
     CHECK_FALSE(contains(a.err(), "exited with code 0"));
-    const auto cause = Json::parse(read_file(report))["first_cause"];
+    const auto cause = Json::parse(read_file(report))["root_cause"];
     CHECK(cause["kind"] == "store_unreachable");
     CHECK(contains(cause.dump(), "the worker store of this round is out of reach"));
     CHECK_FALSE(cause.contains("worker"));
@@ -329,7 +335,7 @@ TEST_CASE("a program that cannot be executed is named with what to do") {
 
 // A sanitizer's own memory would be over the limit first.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-TEST_CASE("a worker killed for lack of memory is told apart from any other SIGKILL") {
+TEST_CASE("a worker killed for lack of memory is reported as out of memory") {
     MemoryCgroup cgroup{128};
     if (!cgroup.why_not().empty()) return skip_even_as_root(cgroup.why_not());
     const TempDir dir;
@@ -342,6 +348,6 @@ TEST_CASE("a worker killed for lack of memory is told apart from any other SIGKI
 
     CHECK(job.wait_for_code() == 128 + SIGKILL);
     CHECK(contains(job.err(), "killed by SIGKILL (out of memory)\n"));
-    CHECK(contains(job.err(), "for lack of memory (memory limit 128 MiB)"));
+    CHECK(contains(unwrapped(job.err()), "for lack of memory (memory limit 128 MiB)"));
 }
 #endif

@@ -71,7 +71,7 @@ TEST_CASE("a restart with fixed places keeps the address and both nodes") {
     CHECK(no_descendants_left());
 }
 
-TEST_CASE("who called in one round reaches nothing of the next") {
+TEST_CASE("a connection opened in one round reaches nothing of the next") {
     using namespace std::string_view_literals;
     const TempDir dir;
     const Master master;
@@ -118,11 +118,11 @@ TEST_CASE("a second node of the same rank is refused, both named, and the job go
     auto b = start_job(dir, node("1"), "true");
     a.wait_for_line("2 of 3 ready");
 
-    auto twin = start_job(dir, node("1"), "true");
+    auto duplicate = start_job(dir, node("1"), "true");
 
-    CHECK(twin.wait_for_code() == 83);
-    CHECK(contains(twin.err(), "node rank 1"));
-    CHECK(contains(twin.err(), "is taken by"));
+    CHECK(duplicate.wait_for_code() == 83);
+    CHECK(contains(duplicate.err(), "node rank 1"));
+    CHECK(contains(duplicate.err(), "is taken by"));
     auto c = start_job(dir, node("2"), "true");
     CHECK(a.wait_for_code() == 0);
     CHECK(b.wait_for_code() == 0);

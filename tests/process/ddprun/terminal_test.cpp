@@ -67,20 +67,20 @@ TEST_CASE("Ctrl-Z stops the workers and their children with ddprun, fg lets all 
     auto shell = shell_with_job({"--nproc-per-node=2", "--shutdown-timeout=1"}, {script});
     shell.wait_for_line("up");
     shell.wait_for_line("up");
-    REQUIRE(holds_within(patience, [] { return states_of("tail").size() == 4; }));
+    REQUIRE(holds_within(fact_timeout, [] { return states_of("tail").size() == 4; }));
 
     for (int time = 0; time < 2; ++time) {
         shell.type(ctrl_z);
         shell.wait_for_line("stopped");
         // The agent keeps its lease.
-        CHECK(holds_within(patience, [] { return are_stopped("tail"); }));
+        CHECK(holds_within(fact_timeout, [] { return are_stopped("tail"); }));
         const auto own = states_of("ddprun");
         REQUIRE(own.size() == 2);
         CHECK(std::count(own.begin(), own.end(), 'T') == 1);
 
         shell.type("\n");
-        CHECK(holds_within(patience, [] { return are_running("tail"); }));
-        CHECK(holds_within(patience, [] { return are_running("ddprun"); }));
+        CHECK(holds_within(fact_timeout, [] { return are_running("tail"); }));
+        CHECK(holds_within(fact_timeout, [] { return are_running("ddprun"); }));
     }
 
     shell.type(ctrl_c);
@@ -89,7 +89,7 @@ TEST_CASE("Ctrl-Z stops the workers and their children with ddprun, fg lets all 
     CHECK(no_descendants_left());
 }
 
-TEST_CASE("a stopped job that is told to end does so when it goes on") {
+TEST_CASE("a stopped job that gets SIGTERM ends when it is continued") {
     const TempDir dir;
     const auto script = dir.write_script("work", "#!/bin/sh\necho up\nexec tail -f /dev/null\n");
     auto shell = shell_with_job({}, {script});
@@ -126,11 +126,11 @@ TEST_CASE("without a shell that could continue it ddprun is not stopped for good
 }
 
 TEST_CASE("at a terminal the first Ctrl-C asks and the second kills") {
-    auto shell = shell_with_job({"--shutdown-timeout=1000"}, {stub("tell_signal"), "stay"});
+    auto shell = shell_with_job({"--shutdown-timeout=1000"}, {stub("print_signal"), "stay"});
     shell.wait_for_line("up");
     shell.type(ctrl_c);
     // The terminal shows the key before it.
-    shell.wait_for_line("told");
+    shell.wait_for_line("got signal");
 
     shell.type(ctrl_c);
 
@@ -152,7 +152,8 @@ TEST_CASE("under nohup the job outlives its terminal") {
     // nohup sends the output to a file where it is a terminal.
     how.arguments = {program("ddprun"), "--standalone", "--no-python", script};
     Running job("nohup", how);
-    REQUIRE(holds_within(patience, [&] { return contains(read_file(dir / "nohup.out"), "up"); }));
+    REQUIRE(
+        holds_within(fact_timeout, [&] { return contains(read_file(dir / "nohup.out"), "up"); }));
 
     job.hang_up();
     dir.write("go", "");
@@ -165,7 +166,7 @@ TEST_CASE("under nohup the job outlives its terminal") {
 TEST_CASE("without nohup a closed terminal ends the job") {
     Running::Options how;
     how.has_terminal = true;
-    how.arguments = {"--standalone", "--no-python", stub("tell_signal"), "stay"};
+    how.arguments = {"--standalone", "--no-python", stub("print_signal"), "stay"};
     Running job(program("ddprun"), how);
     job.wait_for_line("up");
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// With three nodes there is somebody left to ask: neighbours, fences, keepers.
+// With three nodes there are neighbours to ask: probes, fences, keepers.
 #include "rendezvous/base/limits.hpp"
 #include "tests/process/ddprun/http_get.hpp"
 #include "tests/process/ddprun/job.hpp"
@@ -26,9 +26,9 @@ struct Daemon {
         program("ddprun-rendezvous"), {"--host=127.0.0.1", "--port=0", "--log-level=info"}};
     int port = process.wait_for_number("port=");
 
-    /// The server knows that their workers run, and whom they reach.
+    /// The server knows that their workers run, and which neighbours they reach.
     bool has_running_nodes(std::size_t wanted) const {
-        return holds_within(patience, [&] {
+        return holds_within(fact_timeout, [&] {
             const auto status = http_get("127.0.0.1:" + std::to_string(port), "/status");
             const std::string running = "\"state\": \"running\"";
             std::size_t count = 0;
@@ -57,7 +57,7 @@ TEST_CASE("the workers of an agent that is stopped are dead before their ranks a
     // Where an agent was slow to answer when the round began, the stopped one is lost by its lease.
     const auto options = daemon.options(
         {"--nnodes=2:3", "--rdzv-conf=keep_alive_interval=5,keep_alive_max_attempt=4"});
-    // Whoever starts in a later round looks for the workers of the first one.
+    // A worker of a later round looks for the workers of the first one.
     const auto script = "if [ $DDPRUN_ROUND = 0 ]; then\n  echo $$ > " + dir.path().string() +
                         "/pid.$RANK; echo up $WORLD_SIZE\n  " + wait_for_ever + "\nfi\n" +
                         "for file in " + dir.path().string() + "/pid.*; do\n" +
@@ -87,7 +87,7 @@ TEST_CASE("the workers of an agent that is stopped are dead before their ranks a
     CHECK(no_descendants_left());
 }
 
-TEST_CASE("neighbours vouch for each other while the server is silent: no worker notices") {
+TEST_CASE("answered probes keep nodes alive while the server is silent: no worker notices") {
     const TempDir dir;
     Daemon daemon;
     const auto folder = dir.path().string();
@@ -103,7 +103,7 @@ TEST_CASE("neighbours vouch for each other while the server is silent: no worker
     REQUIRE(daemon.has_running_nodes(3));
 
     daemon.process.signal(SIGSTOP);
-    // Longer than the fence of a node for which nobody vouches.
+    // Longer than the fence of a node whose probes are not answered.
     using std::chrono::milliseconds;
     const auto fence =
         std::chrono::duration_cast<milliseconds>(ddprun::limits::fence_after_silence);

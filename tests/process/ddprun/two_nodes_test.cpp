@@ -19,8 +19,8 @@ const std::string finish_alone =
 
 TEST_CASE("two nodes form one world with one store") {
     const TempDir dir;
-    const Meeting meeting;
-    const auto options = meeting.options({"--nnodes=2", "--nproc-per-node=2"});
+    const Rendezvous rendezvous;
+    const auto options = rendezvous.options({"--nnodes=2", "--nproc-per-node=2"});
     const std::string script = "echo $RANK $WORLD_SIZE $GROUP_RANK $LOCAL_RANK $MASTER_PORT";
 
     auto a = start_job(dir, options, script);
@@ -38,13 +38,13 @@ TEST_CASE("two nodes form one world with one store") {
 
 TEST_CASE("node ranks decide the order of the nodes, and unequal nodes are normal") {
     const TempDir dir;
-    const Meeting meeting;
+    const Rendezvous rendezvous;
     const std::string script = "echo $RANK of $WORLD_SIZE";
 
     auto a = start_job(
-        dir, meeting.options({"--nnodes=2", "--nproc-per-node=1", "--node-rank=1"}), script);
+        dir, rendezvous.options({"--nnodes=2", "--nproc-per-node=1", "--node-rank=1"}), script);
     auto b = start_job(
-        dir, meeting.options({"--nnodes=2", "--nproc-per-node=2", "--node-rank=0"}), script);
+        dir, rendezvous.options({"--nnodes=2", "--nproc-per-node=2", "--node-rank=0"}), script);
 
     CHECK(a.wait_for_code() == 0);
     CHECK(b.wait_for_code() == 0);
@@ -54,8 +54,8 @@ TEST_CASE("node ranks decide the order of the nodes, and unequal nodes are norma
 
 TEST_CASE("a worker that fails on one node restarts both, on one budget") {
     const TempDir dir;
-    const Meeting meeting;
-    const auto options = meeting.options({"--nnodes=2", "--max-restarts=1"});
+    const Rendezvous rendezvous;
+    const auto options = rendezvous.options({"--nnodes=2", "--max-restarts=1"});
     const std::string script =
         "if [ $TORCHELASTIC_RESTART_COUNT = 1 ]; then echo again $RANK; exit 0; fi\n"
         "if [ $RANK = 1 ]; then exit 3; fi\n" +
@@ -70,10 +70,10 @@ TEST_CASE("a worker that fails on one node restarts both, on one budget") {
     CHECK(no_descendants_left());
 }
 
-TEST_CASE("when the budget is spent every node tells the same first cause and code") {
+TEST_CASE("when the budget is spent every node reports the same root cause and code") {
     const TempDir dir;
-    const Meeting meeting;
-    const auto options = meeting.options({"--nnodes=2"});
+    const Rendezvous rendezvous;
+    const auto options = rendezvous.options({"--nnodes=2"});
     const std::string script = "if [ $RANK = 1 ]; then exit 9; fi\n" + wait_for_ever;
 
     auto a = start_job(dir, options, script);
@@ -90,8 +90,8 @@ TEST_CASE("when the budget is spent every node tells the same first cause and co
 
 TEST_CASE("Ctrl-C on one node ends the job on both") {
     const TempDir dir;
-    const Meeting meeting;
-    const auto options = meeting.options({"--nnodes=2"});
+    const Rendezvous rendezvous;
+    const auto options = rendezvous.options({"--nnodes=2"});
     const auto script = "echo up\n" + wait_for_ever;
     auto a = start_job(dir, options, script);
     auto b = start_job(dir, options, script);
@@ -109,8 +109,8 @@ TEST_CASE("a node lost with all its processes leaves a world of one that finishe
     for (const bool kills_agent : {false, true}) {
         CAPTURE(kills_agent);
         const TempDir dir;
-        const Meeting meeting;
-        const auto options = meeting.options({"--nnodes=1:2"});
+        const Rendezvous rendezvous;
+        const auto options = rendezvous.options({"--nnodes=1:2"});
         const auto script = "(echo wrapped; exec tail -f /dev/null) &\n" + finish_alone;
         auto host =
             start_job(dir, options + Words{"--rdzv-conf=is_host=1,last_call_timeout=60"}, script);
@@ -134,8 +134,8 @@ TEST_CASE("losing the node that hosts the rendezvous ends the job elsewhere with
     for (const bool kills_agent : {false, true}) {
         CAPTURE(kills_agent);
         const TempDir dir;
-        const Meeting meeting;
-        const auto options = meeting.options({"--nnodes=1:2"});
+        const Rendezvous rendezvous;
+        const auto options = rendezvous.options({"--nnodes=1:2"});
         auto host = start_job(
             dir, options + Words{"--rdzv-conf=is_host=1,last_call_timeout=60"}, finish_alone);
         auto other = start_job(
@@ -154,8 +154,8 @@ TEST_CASE("losing the node that hosts the rendezvous ends the job elsewhere with
 
 TEST_CASE("a node that comes late to an elastic job is let in by a restart") {
     const TempDir dir;
-    const Meeting meeting;
-    const auto options = meeting.options({"--nnodes=1:2", "--rdzv-conf=last_call_timeout=1"});
+    const Rendezvous rendezvous;
+    const auto options = rendezvous.options({"--nnodes=1:2", "--rdzv-conf=last_call_timeout=1"});
     const std::string script =
         "echo world $WORLD_SIZE round $DDPRUN_ROUND\nif [ $WORLD_SIZE = 2 ]; then exit 0; fi\n" +
         wait_for_ever;
@@ -172,8 +172,8 @@ TEST_CASE("a node that comes late to an elastic job is let in by a restart") {
 
 TEST_CASE("a node too many is refused with the way out") {
     const TempDir dir;
-    const Meeting meeting;
-    const auto options = meeting.options({"--nnodes=2"});
+    const Rendezvous rendezvous;
+    const auto options = rendezvous.options({"--nnodes=2"});
     const auto script = "echo up\n" + wait_for_ever;
     auto a = start_job(dir, options, script);
     auto b = start_job(dir, options, script);
@@ -189,15 +189,15 @@ TEST_CASE("a node too many is refused with the way out") {
     CHECK(b.wait_for_code() == 130);
 }
 
-TEST_CASE("/status tells the job, its round, nodes and ranks while it runs") {
+TEST_CASE("/status shows the job, its round, nodes and ranks while it runs") {
     const TempDir dir;
-    const Meeting meeting;
+    const Rendezvous rendezvous;
     auto a = start_job(
-        dir, meeting.options({"--nnodes=1", "--nproc-per-node=2"}), "echo up\n" + wait_for_ever);
+        dir, rendezvous.options({"--nnodes=1", "--nproc-per-node=2"}), "echo up\n" + wait_for_ever);
     a.wait_for_line("up");
     a.wait_for_line("up");
 
-    const auto status = http_get(meeting.endpoint, "/status");
+    const auto status = http_get(rendezvous.endpoint, "/status");
 
     for (const auto* words :
          {"200 OK",
@@ -209,12 +209,12 @@ TEST_CASE("/status tells the job, its round, nodes and ranks while it runs") {
         CAPTURE(status);
         CHECK_MESSAGE(contains(status, words), words);
     }
-    CHECK(contains(http_get(meeting.endpoint, "/healthz"), "200 OK"));
+    CHECK(contains(http_get(rendezvous.endpoint, "/healthz"), "200 OK"));
     a.signal(SIGINT);
     CHECK(a.wait_for_code() == 130);
 }
 
-TEST_CASE("one daemon serves several jobs, and they never meet") {
+TEST_CASE("one daemon serves several jobs, each with a world of its own") {
     const TempDir dir;
     Running daemon{
         program("ddprun-rendezvous"), {"--host=127.0.0.1", "--port=0", "--log-level=info"}};
@@ -338,8 +338,8 @@ TEST_CASE("a daemon that is started again ends the round of a node that died wit
     CHECK(b.wait_for_code() == 128 + SIGKILL);
     Running daemon{program("ddprun-rendezvous"), daemon_options};
 
-    // A daemon that itself stood still when that time was over gives it once more.
-    daemon.wait_for_line("did not come back after the server was started again", 2 * patience);
+    // A daemon that was itself stopped when that time was over waits that long again.
+    daemon.wait_for_line("did not come back after the server was started again", 2 * fact_timeout);
     a.wait_for_line("world 1 round 2");
     CHECK(a.wait_for_code() == 0);
     daemon.signal(SIGTERM);

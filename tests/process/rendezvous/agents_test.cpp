@@ -34,7 +34,6 @@ struct Served {
               {{ListenOn::Scope::loopback, "", 0},
                std::move(hosted_run_id),
                false,
-               "here",
                "1.2.3",
                [this] { ++idle_count; }}),
           port(*server.start()) {}
@@ -74,8 +73,8 @@ public:
     }
 
     control::Join& join() { return join_; }
-    void say_join() { client_->tell(join_); }
-    void send(const control::AgentMessage& message) { client_->tell(message); }
+    void say_join() { client_->say_message(join_); }
+    void send(const control::AgentMessage& message) { client_->say_message(message); }
 
     /// The next message of this kind; others before it are passed over.
     template <class Message>
@@ -153,8 +152,8 @@ TEST_CASE("a failed worker stops the round for every agent") {
     for (auto* agent : {&first, &second}) {
         const auto stop = agent->hear<control::Stop>();
         CHECK(stop.round == assignment.round);
-        REQUIRE(stop.first_cause.worker.has_value());
-        CHECK(stop.first_cause.worker->rank == 3);
+        REQUIRE(stop.root_cause.worker.has_value());
+        CHECK(stop.root_cause.worker->rank == 3);
     }
 }
 
@@ -178,7 +177,7 @@ TEST_CASE("a job's success is sent to all, and the server is idle when they have
     CHECK(served.idle_count == 0);
     first.hang_up();
     second.hang_up();
-    CHECK(holds_within(patience, [&] { return served.idle_count == 1; }));
+    CHECK(holds_within(fact_timeout, [&] { return served.idle_count == 1; }));
 }
 
 TEST_CASE("an interrupted server ends the job for every agent") {
@@ -194,7 +193,7 @@ TEST_CASE("an interrupted server ends the job for every agent") {
 
     for (auto* agent : {&first, &second}) {
         const auto stop = agent->hear<control::Stop>();
-        CHECK(stop.first_cause.kind == control::Cause::Kind::cancelled);
+        CHECK(stop.root_cause.kind == control::Cause::Kind::cancelled);
         agent->send(control::Ready{stop.round, 20009, 2});
     }
     CHECK(first.hear<control::JobResult>().exit_code == 128 + SIGTERM);
@@ -222,7 +221,7 @@ TEST_CASE("an interruption is handled before the next message of the host's agen
         acceptor.accept(),
         "DDPRUN/1\n" + control::encode(control::AgentMessage{join}) +
             control::encode(control::AgentMessage{control::Ready{0, 20009, 2}}));
-    std::jthread serving([&] { io.run_for(patience); });
+    std::jthread serving([&] { io.run_for(fact_timeout); });
     std::vector<int> rounds;
     std::optional<control::JobResult> result;
     while (!result) {

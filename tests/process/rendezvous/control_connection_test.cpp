@@ -26,8 +26,7 @@ using server::ControlConnection;
 struct Pair {
     Pair() : acceptor(*net::listen(io, "127.0.0.1", 0)) {
         client = std::make_unique<RawClient>(acceptor.local_endpoint().port());
-        connection =
-            std::make_shared<ControlConnection>(acceptor.accept(), control::Hello{{1}, "s"});
+        connection = std::make_shared<ControlConnection>(acceptor.accept());
         connection->start(
             "",
             limits::handshake_timeout,
@@ -38,7 +37,7 @@ struct Pair {
 
     template <class Fact>
     bool until(Fact fact) {
-        return holds_within(patience, [&] {
+        return holds_within(fact_timeout, [&] {
             io.restart();
             io.run_for(std::chrono::milliseconds{2});
             return fact();

@@ -29,13 +29,13 @@ namespace {
 using client::CoordinatorClient;
 using server::ListenOn;
 using server::RendezvousServer;
-using Trouble = CoordinatorClient::Trouble;
+using ConnectError = CoordinatorClient::ConnectError;
 
 /// One connection and all calls of its hooks, on an io_context that runs only inside `until`. It
 /// waits long for a greeting, because the thread of a server may be stopped for a moment.
 struct Caller {
     explicit Caller(
-        const std::string& host, std::uint16_t port, Duration greeting_timeout = patience)
+        const std::string& host, std::uint16_t port, Duration greeting_timeout = fact_timeout)
         : connection(std::make_unique<CoordinatorClient>(
               io,
               Endpoint{host, port},
@@ -54,7 +54,7 @@ struct Caller {
 
     template <class Fact>
     bool until(Fact fact) {
-        return holds_within(patience, [&] {
+        return holds_within(fact_timeout, [&] {
             io.restart();
             io.run_for(std::chrono::milliseconds{5});
             return fact();
@@ -63,9 +63,9 @@ struct Caller {
     bool until_opened() {
         return until([&] { return opened || closed; }) && opened;
     }
-    std::optional<Trouble> trouble() {
+    std::optional<ConnectError> error() {
         until([&] { return closed.has_value(); });
-        return closed ? std::optional{closed->trouble} : std::nullopt;
+        return closed ? std::optional{closed->error} : std::nullopt;
     }
 
     boost::asio::io_context io;
@@ -112,11 +112,11 @@ struct FalseServer {
 };
 
 RendezvousServer::Options a_server() {
-    return {.listen = {ListenOn::Scope::loopback, "", 0}, .name = "here"};
+    return {.listen = {ListenOn::Scope::loopback, "", 0}};
 }
 
 std::string hello() {
-    return control::encode(control::ServerMessage{control::Hello{{1}, "false"}});
+    return control::encode(control::ServerMessage{control::Hello{{1}}});
 }
 
 }  // namespace
@@ -128,7 +128,6 @@ TEST_CASE("an agent connects by name, is greeted, and knows both ends") {
 
     REQUIRE(caller.until_opened());
 
-    CHECK(caller.opened->hello.server == "here");
     CHECK(is_loopback(caller.opened->local_addr));
     CHECK(is_loopback(caller.opened->peer_addr));
     CHECK(caller.opened->socket_addr.rfind(':') != std::string::npos);
@@ -147,7 +146,7 @@ TEST_CASE("the duplicate is taken before the first byte is written") {
     // Each holder of the duplicate ends the connection for both.
     ::shutdown(caller.duplicate, SHUT_RDWR);
 
-    CHECK(caller.trouble() == Trouble::lost);
+    CHECK(caller.error() == ConnectError::lost);
     CHECK(caller.connection->is_open() == false);
 }
 
@@ -199,53 +198,53 @@ TEST_CASE("a connection whose queue is over its bound is closed") {
 
     CHECK_FALSE(caller.closed.has_value());  // reported later, never from inside `send`
     CHECK_FALSE(caller.connection->is_open());
-    CHECK(caller.trouble() == Trouble::lost);
+    CHECK(caller.error() == ConnectError::lost);
 }
 
 TEST_CASE("why there is no connection is reported as a code and a sentence") {
     SUBCASE("no listener") {
         const auto port = free_port();
         Caller caller("127.0.0.1", port);
-        CHECK(caller.trouble() == Trouble::refused);
+        CHECK(caller.error() == ConnectError::refused);
         CHECK(caller.closed->reason.find(std::to_string(port)) != std::string::npos);
         CHECK(caller.duplicate == -1);
     }
     SUBCASE("no such name") {
         Caller caller("no-such-name.invalid", 29400);
-        CHECK(caller.trouble() == Trouble::unresolved);
+        CHECK(caller.error() == ConnectError::unresolved);
         CHECK(caller.closed->reason.find("no-such-name.invalid") != std::string::npos);
     }
     SUBCASE("a listener that says nothing") {
         FalseServer server("");
         Caller caller("127.0.0.1", server.port, limits::connect_attempt_timeout);
-        CHECK(caller.trouble() == Trouble::no_answer);
+        CHECK(caller.error() == ConnectError::no_answer);
     }
     SUBCASE("another protocol's server") {
         FalseServer server("SSH-2.0-OpenSSH_9.2\r\n");
         Caller caller("127.0.0.1", server.port);
-        CHECK(caller.trouble() == Trouble::wrong_protocol);
+        CHECK(caller.error() == ConnectError::wrong_protocol);
     }
     SUBCASE("a server that closes at once") {
         FalseServer server("", FalseServer::Then::hangs_up);
         Caller caller("127.0.0.1", server.port);
-        CHECK(caller.trouble() == Trouble::wrong_protocol);
+        CHECK(caller.error() == ConnectError::wrong_protocol);
     }
     SUBCASE("a server of another version") {
         FalseServer server(
             control::encode(control::ServerMessage{control::Refused{"version 9 only", {}}}));
         Caller caller("127.0.0.1", server.port);
-        CHECK(caller.trouble() == Trouble::wrong_version);
+        CHECK(caller.error() == ConnectError::wrong_version);
         CHECK(caller.closed->reason == "version 9 only");
     }
     SUBCASE("a server whose greeting lacks our version") {
-        FalseServer server(control::encode(control::ServerMessage{control::Hello{{2, 3}, "new"}}));
+        FalseServer server(control::encode(control::ServerMessage{control::Hello{{2, 3}}}));
         Caller caller("127.0.0.1", server.port);
-        CHECK(caller.trouble() == Trouble::wrong_version);
+        CHECK(caller.error() == ConnectError::wrong_version);
     }
     SUBCASE("an open connection that ends") {
         FalseServer server(hello(), FalseServer::Then::hangs_up);
         Caller caller("127.0.0.1", server.port);
-        CHECK(caller.trouble() == Trouble::lost);
+        CHECK(caller.error() == ConnectError::lost);
         CHECK(caller.opened.has_value());
     }
 }

@@ -94,7 +94,7 @@ TEST_CASE("at the end of descriptors callers are turned away, and served again a
         const auto text = RawClient(port).say("GET /healthz HTTP/1.1\r\n\r\n").hear_to_the_end();
         return has(text, "200 OK");
     };
-    CHECK(holds_within(patience, is_served));
+    CHECK(holds_within(fact_timeout, is_served));
     CHECK_FALSE(process.has_exited());
 }
 #endif
@@ -112,12 +112,12 @@ TEST_CASE("a log that is not read delays no job") {
     join.node.host = "here";
     join.nodes = {2, 2, 0};
     join.addr = "127.0.0.1";
-    agent.tell(join);
+    agent.say_message(join);
     CHECK(std::holds_alternative<control::Welcome>(agent.hear_message()));
 
     // Each is logged, and a pipe holds a thousand lines or so.
     for (std::uint64_t seq = 1; seq <= 5000; ++seq) {
-        agent.tell(control::Heartbeat{seq});
+        agent.say_message(control::Heartbeat{seq});
         REQUIRE(std::get<control::HeartbeatAck>(agent.hear_message()).seq == seq);
     }
     process.signal(SIGTERM);

@@ -25,14 +25,7 @@ using server::RendezvousServer;
 /// A server on a free loopback port.
 struct Served {
     explicit Served(Duration handshake_timeout = limits::handshake_timeout)
-        : server(
-              {{ListenOn::Scope::loopback, "", 0},
-               {},
-               false,
-               "here",
-               "1.2.3",
-               {},
-               handshake_timeout}),
+        : server({{ListenOn::Scope::loopback, "", 0}, {}, false, "1.2.3", {}, handshake_timeout}),
           port(*server.start()) {}
 
     std::string get(const std::string& target) const {
@@ -126,7 +119,7 @@ TEST_CASE("hello comes at once, also to a preamble in pieces") {
     for (const char byte : "DDPRUN/1\n"sv)
         client.say({&byte, 1});
 
-    CHECK(client.hear_message() == control::ServerMessage{control::Hello{{1}, "here"}});
+    CHECK(client.hear_message() == control::ServerMessage{control::Hello{{1}}});
 }
 
 TEST_CASE("another protocol version is refused with both numbers") {

@@ -77,7 +77,7 @@ TEST_CASE("worker: a lost peer is marked as a secondary failure") {
 
     CHECK(end.code == 1);
     CHECK(end.report.message == "PeerLost: rank 3 is gone");
-    CHECK(end.report.is_consequence);
+    CHECK(end.report.is_secondary);
 }
 
 TEST_CASE("worker: std::terminate leaves its exception and a call stack in the error file") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A set-user-id program that nobody but root may kill: becomes root entirely, ignores SIGTERM,
+// A set-user-id program that only root may kill: becomes root entirely, ignores SIGTERM,
 // prints "ready PID" and stays. Prints "not root" and leaves where set-user-id has no effect.
 #include <signal.h>
 #include <stdio.h>
@@ -13,5 +13,6 @@ int main(void) {
     signal(SIGTERM, SIG_IGN);
     printf("ready %d\n", getpid());
     fflush(stdout);
-    for (;;) pause();
+    for (;;)
+        pause();
 }

@@ -2,14 +2,15 @@
 // A node without a rendezvous: keeper, agent, and one worker that is never asked to stop.
 //
 //   kept_node [options] -- WORKER [ARGUMENTS...]
-//   --exit CODE        what the agent exits with when it is told to stop (SIGTERM)
+//   --exit CODE        what the agent exits with on SIGTERM
 //   --stop-at-fence MS on SIGTERM sets a fence this far away and stops itself (SIGSTOP)
 //   --connect PORT     opens a connection to the loopback, hands it up, then writes "hello\n"
 //   --deaf             the agent reads no signals
 //   --raw-terminal     makes the terminal raw
 //   --error-files STEM notes STEM0.json to STEM2.json as the error files of its workers
 //   --orderly          on SIGTERM kills the worker before it exits
-// Prints "keeper PID", "agent PID", "worker PID" and "signal NAME" for each signal it is told.
+// Prints "keeper PID", "agent PID", "worker PID" and "signal NAME" for each signal that its keeper
+// reports.
 #include "agent/keeper/keeper.hpp"
 #include "agent/keeper/keeper_link.hpp"
 #include "agent/process/descendants.hpp"

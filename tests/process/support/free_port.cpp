@@ -10,7 +10,7 @@ namespace ddprun::test {
 
 std::uint16_t free_port() {
     using Tcp = boost::asio::ip::tcp;
-    // Where neither the kernel nor an agent takes one for whoever asks for any.
+    // Outside the ranges from which the kernel and an agent choose a port.
     std::uniform_int_distribution<std::uint16_t> any(10'000, 19'999);
     std::random_device random;
     boost::asio::io_context io;

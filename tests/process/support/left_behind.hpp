@@ -13,7 +13,7 @@ std::string left_behind();
 /// Waits until there is none. False when the deadline passed.
 bool no_descendants_left(std::chrono::seconds deadline = std::chrono::seconds{30});
 
-/// Waits until this process has ended: it is gone, or a zombie that somebody has yet to reap.
+/// Waits until this process has ended: it is gone, or a zombie that is not reaped yet.
 bool is_gone(int pid, std::chrono::seconds deadline = std::chrono::seconds{30});
 
 /// Whether a signal was sent to this process that it has not taken yet.

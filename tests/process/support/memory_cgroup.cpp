@@ -23,7 +23,7 @@ bool write_text(const std::string& path, const std::string& text) {
 MemoryCgroup::MemoryCgroup(int limit_mebibytes) {
     const auto bytes = std::to_string(static_cast<long long>(limit_mebibytes) * 1024 * 1024);
     if (make("/sys/fs/cgroup/memory", "memory.limit_in_bytes", bytes)) {
-        // Else the rest goes to swap, and nobody is killed.
+        // Else the rest goes to swap, and no process is killed.
         write_text(folder_ + "/memory.memsw.limit_in_bytes", bytes);
         return;
     }
@@ -37,7 +37,7 @@ MemoryCgroup::MemoryCgroup(int limit_mebibytes) {
 MemoryCgroup::~MemoryCgroup() {
     if (folder_.empty()) return;
     // Busy until the kernel is done with the last member.
-    holds_within(patience, [&] { return ::rmdir(folder_.c_str()) == 0 || errno != EBUSY; });
+    holds_within(fact_timeout, [&] { return ::rmdir(folder_.c_str()) == 0 || errno != EBUSY; });
 }
 
 bool MemoryCgroup::make(

@@ -16,7 +16,7 @@ public:
 
     /// Why there is none on this machine; empty: it exists.
     const std::string& why_not() const { return why_not_; }
-    /// Who writes its pid into it becomes a member.
+    /// A process that writes its pid into it becomes a member.
     std::string members_file() const { return folder_ + "/cgroup.procs"; }
 
 private:

@@ -33,7 +33,7 @@ TEST_CASE("two hosts on one machine: each sees the other, and a cut cable") {
         return python.err();
     };
 
-    // Nobody listens: a refusal is an answer.
+    // No process listens: a refusal is an answer.
     CHECK(contains(connect(), "Connection refused"));
     hosts.cut();
     CHECK_FALSE(contains(connect(), "Connection refused"));

@@ -59,7 +59,7 @@ bool RawClient::can_connect(std::uint16_t port, const std::string& address) {
 RawClient& RawClient::say(std::string_view bytes) {
     while (!bytes.empty()) {
         pollfd ready{socket_, POLLOUT, 0};
-        const std::chrono::milliseconds longest = patience;
+        const std::chrono::milliseconds longest = fact_timeout;
         if (::poll(&ready, 1, static_cast<int>(longest.count())) == 0)
             throw std::runtime_error("the server does not read");
         const auto size = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -72,7 +72,7 @@ RawClient& RawClient::say(std::string_view bytes) {
 
 bool RawClient::hear_more() {
     pollfd ready{socket_, POLLIN, 0};
-    const std::chrono::milliseconds longest = patience;
+    const std::chrono::milliseconds longest = fact_timeout;
     if (::poll(&ready, 1, static_cast<int>(longest.count())) == 0)
         throw std::runtime_error("the server says nothing more, after \"" + heard_ + '"');
     std::array<char, 4096> chunk{};
@@ -100,7 +100,7 @@ void RawClient::end_of_speech() {
     ::shutdown(socket_, SHUT_WR);
 }
 
-RawClient& RawClient::tell(const control::AgentMessage& message) {
+RawClient& RawClient::say_message(const control::AgentMessage& message) {
     return say(control::encode(message));
 }
 

@@ -10,8 +10,8 @@
 
 namespace ddprun::test {
 
-/// A TCP client that says what it is told, well-behaved or not. Blocking; whatever takes longer
-/// than `patience` throws.
+/// A TCP client that sends the bytes it is given, well-behaved or not. Blocking; what takes longer
+/// than `fact_timeout` throws.
 class RawClient {
 public:
     explicit RawClient(std::uint16_t port, const std::string& address = "127.0.0.1");
@@ -30,7 +30,7 @@ public:
     void end_of_speech();
 
     /// One control frame.
-    RawClient& tell(const control::AgentMessage& message);
+    RawClient& say_message(const control::AgentMessage& message);
     /// The next control frame. Throws if there is none.
     control::ServerMessage hear_message();
 

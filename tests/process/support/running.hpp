@@ -23,8 +23,8 @@ std::string program(const std::string& name);
 ///
 /// Nothing is read unless the test waits for something; a program that writes more than a pipe
 /// holds before that waits too. A wait that takes longer than its deadline throws, with
-/// everything the program has said. Who is still running at the end of the scope is killed (the
-/// program itself; what it leaves behind is the test's finding).
+/// everything the program has printed. A program that still runs at the end of the scope is killed
+/// (it alone: what it leaves behind is for the test to notice).
 class Running {
 public:
     struct Options {
@@ -63,13 +63,14 @@ public:
     /// The first line of stdout or stderr in which the ECMAScript pattern is found and that no
     /// call has returned before, in whatever order the lines came. Lines come without their end.
     std::string wait_for_line(
-        const std::string& pattern, std::chrono::milliseconds deadline = patience);
+        const std::string& pattern, std::chrono::milliseconds deadline = fact_timeout);
     /// The same; the first number behind `words` (a fixed text) in that line.
-    int wait_for_number(const std::string& words, std::chrono::milliseconds deadline = patience);
+    int wait_for_number(
+        const std::string& words, std::chrono::milliseconds deadline = fact_timeout);
 
-    agent::WorkerExit wait_for_exit(std::chrono::milliseconds deadline = patience);
+    agent::WorkerExit wait_for_exit(std::chrono::milliseconds deadline = fact_timeout);
     /// What a shell would say in $?.
-    int wait_for_code(std::chrono::milliseconds deadline = patience);
+    int wait_for_code(std::chrono::milliseconds deadline = fact_timeout);
     bool has_exited();
 
     /// All that was read so far; after `wait_for_exit` all there is.

@@ -8,14 +8,15 @@ namespace ddprun::test {
 
 /// How long a test waits for a fact that a healthy program makes true in milliseconds: only a hang
 /// ever takes this long, however busy the machine.
-inline constexpr std::chrono::seconds patience{30};
+inline constexpr std::chrono::seconds fact_timeout{30};
 
-/// For facts nobody announces (a process is gone, a file has appeared): looks again and again.
+/// For facts without a notification (a process is gone, a file has appeared): looks again and
+/// again.
 template <class Fact>
 bool holds_within(std::chrono::milliseconds deadline, Fact fact) {
-    const auto give_up_at = std::chrono::steady_clock::now() + deadline;
+    const auto until = std::chrono::steady_clock::now() + deadline;
     while (!fact()) {
-        if (std::chrono::steady_clock::now() >= give_up_at) return false;
+        if (std::chrono::steady_clock::now() >= until) return false;
         std::this_thread::sleep_for(std::chrono::milliseconds{2});
     }
     return true;

@@ -38,7 +38,7 @@ public:
     }
 
     void on_result(const ResultSeen& fact, Complaints& complaints) const {
-        const auto& cause = fact.result.first_cause;
+        const auto& cause = fact.result.root_cause;
         const bool has_failed = fact.result.outcome == control::Outcome::failed && cause &&
                                 (cause->kind == control::Cause::Kind::worker_failed ||
                                  cause->kind == control::Cause::Kind::store_unreachable);

@@ -16,8 +16,8 @@
 #include <string_view>
 #include <vector>
 
-// ThreadSanitizer, where it is, is told that each of them is a thread, and what makes one come
-// after the other: nothing but what does so on a GPU. So it finds the races between a block's
+// ThreadSanitizer, where it is, gets each of them as a thread, and what makes one come after the
+// other: nothing but what does so on a GPU. So it finds the races between a block's
 // threads. This file is compiled without it.
 extern "C" {
 void* __tsan_create_fiber(unsigned flags) __attribute__((weak));
@@ -99,9 +99,9 @@ void leave(Fiber& from, Fiber& to) {
     ::setcontext(&to.context);
 }
 
-/// Where threads wait until all of them are there. What they said in a turn stays until everybody
-/// has been in the next one.
-struct Meeting {
+/// Where threads wait until all of them are there. What they said in a turn stays until all
+/// of them have been in the next one.
+struct Barrier {
     struct Turn {
         std::uint64_t values[lanes_of_warp]{};
         std::uint32_t lanes = 0;
@@ -117,14 +117,14 @@ public:
     void run(const Kernel& kernel, const Shape& shape, const Dimensions& block, void** arguments);
 
     Place& place() { return place_; }
-    int meet_block(int value);
-    Said meet_warp(std::uint32_t mask, std::uint64_t value);
+    int sync_block(int value);
+    Said sync_warp(std::uint32_t mask, std::uint64_t value);
     std::uint32_t lanes_that_run() const;
 
 private:
     struct Thread {
         Fiber* fiber = nullptr;
-        const Meeting* waits_for = nullptr;
+        const Barrier* waits_for = nullptr;
         std::uint64_t turn = 0;
         bool is_over = false;
     };
@@ -132,13 +132,13 @@ private:
     static void fiber_main();
     void run_threads();
     void switch_to(Fiber& fiber);
-    void wait_for(Meeting& meeting, std::uint64_t turn);
+    void wait_for(Barrier& barrier, std::uint64_t turn);
     void thread_ended();
-    void end_turn(Meeting& meeting);
+    void end_turn(Barrier& barrier);
     Fiber& free_fiber();
     void prepare(Fiber& fiber) const;
     bool go_on(unsigned thread);
-    [[noreturn]] void give_up(const char* why) const;
+    [[noreturn]] void abort_with(const char* why) const;
     std::uint32_t lanes_there() const;
     std::uint32_t lanes_ended() const;
 
@@ -148,8 +148,8 @@ private:
     unsigned current_ = 0;
     unsigned next_ = 0;
     unsigned living_ = 0;
-    Meeting all_;
-    std::map<std::pair<unsigned, std::uint32_t>, Meeting> warps_;
+    Barrier all_;
+    std::map<std::pair<unsigned, std::uint32_t>, Barrier> warps_;
     Place place_;
 
     Fiber home_;
@@ -168,7 +168,7 @@ Block& block() {
     return *only;
 }
 
-void Block::give_up(const char* why) const {
+void Block::abort_with(const char* why) const {
     std::fprintf(
         stderr,
         "kernel %s, block (%u, %u, %u), thread %u: %s\n",
@@ -205,7 +205,7 @@ void Block::run(const Kernel& kernel, const Shape& shape, const Dimensions& at, 
         }
         for (unsigned i = 0; i < threads_.size(); ++i)
             has_moved |= go_on(in_order(i, static_cast<unsigned>(threads_.size())));
-        if (!has_moved) give_up("all threads wait, for different things");
+        if (!has_moved) abort_with("all threads wait, for different things");
     }
     comes_after(&end_);
 }
@@ -238,7 +238,7 @@ void Block::prepare(Fiber& fiber) const {
         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
         -1,
         0);
-    if (stack == MAP_FAILED) give_up("no memory for a stack");
+    if (stack == MAP_FAILED) abort_with("no memory for a stack");
     ::getcontext(&fiber.context);
     fiber.context.uc_stack.ss_sp = stack;
     fiber.context.uc_stack.ss_size = stack_bytes;
@@ -255,7 +255,7 @@ void Block::switch_to(Fiber& fiber) {
     leave(*from, fiber);
 }
 
-/// A fiber runs threads that nobody has begun, one after the other: where threads do not wait for
+/// A fiber runs threads that have not begun, one after the other: where threads do not wait for
 /// each other one fiber is enough. Watched, each thread has its own.
 void Block::fiber_main() {
     auto& here = block();
@@ -286,25 +286,25 @@ void Block::thread_ended() {
     if (living_ > 0 && all_.arrived == living_) end_turn(all_);
 }
 
-void Block::end_turn(Meeting& meeting) {
-    ++meeting.number;
-    meeting.arrived = 0;
-    meeting.turns[meeting.number & 1] = {};
+void Block::end_turn(Barrier& barrier) {
+    ++barrier.number;
+    barrier.arrived = 0;
+    barrier.turns[barrier.number & 1] = {};
 }
 
-void Block::wait_for(Meeting& meeting, std::uint64_t turn) {
+void Block::wait_for(Barrier& barrier, std::uint64_t turn) {
     const auto thread = current_;
     const auto place = place_.thread;
     auto& one = threads_[thread];
     one.fiber = running_;
-    one.waits_for = &meeting;
+    one.waits_for = &barrier;
     one.turn = turn;
     switch_to(home_);
     current_ = thread;
     place_.thread = place;
 }
 
-int Block::meet_block(int value) {
+int Block::sync_block(int value) {
     const Unseen here;
     const auto turn = all_.number;
     auto& said = all_.turns[turn & 1];
@@ -336,22 +336,22 @@ std::uint32_t Block::lanes_that_run() const {
     return lanes_there() & ~lanes_ended();
 }
 
-Said Block::meet_warp(std::uint32_t mask, std::uint64_t value) {
+Said Block::sync_warp(std::uint32_t mask, std::uint64_t value) {
     const Unseen here;
     const auto lane = current_ % lanes_of_warp;
     const auto awaited = mask & lanes_there();
-    if (!((mask >> lane) & 1U)) give_up("calls a warp's function without being in its mask");
-    if (awaited & lanes_ended()) give_up("waits for a lane of its warp that has ended");
-    auto& meeting = warps_[{current_ / lanes_of_warp, mask}];
-    const auto turn = meeting.number;
-    auto& said = meeting.turns[turn & 1];
+    if (!((mask >> lane) & 1U)) abort_with("calls a warp's function without being in its mask");
+    if (awaited & lanes_ended()) abort_with("waits for a lane of its warp that has ended");
+    auto& barrier = warps_[{current_ / lanes_of_warp, mask}];
+    const auto turn = barrier.number;
+    auto& said = barrier.turns[turn & 1];
     comes_before(&said);
     said.values[lane] = value;
     said.lanes |= std::uint32_t{1} << lane;
     if (said.lanes == awaited)
-        end_turn(meeting);
+        end_turn(barrier);
     else
-        wait_for(meeting, turn);
+        wait_for(barrier, turn);
     comes_after(&said);
     Said all{};
     for (unsigned i = 0; i < lanes_of_warp; ++i)
@@ -372,12 +372,12 @@ Place& place() {
     return block().place();
 }
 
-int meet_block(int value) {
-    return block().meet_block(value);
+int sync_block(int value) {
+    return block().sync_block(value);
 }
 
-Said meet_warp(std::uint32_t mask, std::uint64_t value) {
-    return block().meet_warp(mask, value);
+Said sync_warp(std::uint32_t mask, std::uint64_t value) {
+    return block().sync_warp(mask, value);
 }
 
 std::uint32_t lanes_that_run() {

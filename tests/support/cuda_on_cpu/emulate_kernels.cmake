@@ -1,5 +1,5 @@
 # ddprun_emulate_kernels(name file.cu ...): the kernels of these files compiled for the CPU. Makes
-#   name          an object library: who links it can cuda_on_cpu::launch("kernel", ...)
+#   name          an object library: a target that links it can cuda_on_cpu::launch("kernel", ...)
 #   name_library  the same as a library that the fake GPU's driver loads: FAKE_GPU_KERNELS says where
 #                 it lies, $<TARGET_FILE:name_library>, several with ':' between them
 # Kernels are written as `extern "C" __global__ void name(...)`, dynamic shared memory as
@@ -50,7 +50,7 @@ namespace {
   endforeach()
   add_library(${name} OBJECT ${sources})
   set_target_properties(${name} PROPERTIES CXX_VISIBILITY_PRESET hidden UNITY_BUILD OFF)
-  # Not -Wconversion: device code mixes int and unsigned, as CUDA's own words do.
+  # Not -Wconversion: device code mixes int and unsigned, as CUDA's own headers do.
   target_compile_options(${name} PRIVATE -O2 -ffp-contract=off -Wall -Wextra -Wno-unknown-pragmas
     $<$<BOOL:${DDPRUN_WERROR}>:-Werror>)
   target_include_directories(${name} BEFORE PRIVATE ${PROJECT_SOURCE_DIR}/tests/support/cuda_on_cpu)

@@ -22,17 +22,17 @@ struct Place {
 Place& place();
 
 /// Waits for all threads of the block that have not ended; the sum of what they say.
-int meet_block(int value);
+int sync_block(int value);
 
 /// What the lanes of one warp said in one call.
 struct Said {
     std::uint64_t values[32];
-    std::uint32_t lanes;  ///< who said something
+    std::uint32_t lanes;  ///< those that said something
     int lane;             ///< the caller's
 };
 
 /// Waits for the lanes of the mask.
-Said meet_warp(std::uint32_t mask, std::uint64_t value);
+Said sync_warp(std::uint32_t mask, std::uint64_t value);
 
 std::uint32_t lanes_that_run();
 
@@ -52,7 +52,7 @@ Said say(std::uint32_t mask, T value) {
     static_assert(sizeof(T) <= sizeof(std::uint64_t));
     std::uint64_t bits = 0;
     std::memcpy(&bits, &value, sizeof value);
-    return meet_warp(mask, bits);
+    return sync_warp(mask, bits);
 }
 
 }  // namespace cuda_on_cpu
@@ -65,19 +65,19 @@ Said say(std::uint32_t mask, T value) {
 inline constexpr int warpSize = 32;
 
 inline void __syncthreads() {
-    cuda_on_cpu::meet_block(0);
+    cuda_on_cpu::sync_block(0);
 }
 inline int __syncthreads_count(int predicate) {
-    return cuda_on_cpu::meet_block(predicate != 0);
+    return cuda_on_cpu::sync_block(predicate != 0);
 }
 inline int __syncthreads_or(int predicate) {
-    return cuda_on_cpu::meet_block(predicate != 0) != 0;
+    return cuda_on_cpu::sync_block(predicate != 0) != 0;
 }
 inline int __syncthreads_and(int predicate) {
-    return cuda_on_cpu::meet_block(predicate == 0) == 0;
+    return cuda_on_cpu::sync_block(predicate == 0) == 0;
 }
 inline void __syncwarp(unsigned mask = 0xffffffff) {
-    cuda_on_cpu::meet_warp(mask, 0);
+    cuda_on_cpu::sync_warp(mask, 0);
 }
 inline unsigned __activemask() {
     return cuda_on_cpu::lanes_that_run();

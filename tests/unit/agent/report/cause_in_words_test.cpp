@@ -28,7 +28,7 @@ std::string sentence_of(Kind kind, int value) {
 
 }  // namespace
 
-TEST_CASE("a death by SIGKILL is told apart by what the machine counted") {
+TEST_CASE("the cause of a SIGKILL is judged by what the machine counted") {
     MachineFacts facts;
     CHECK(contains(of_signal(SIGKILL, facts).sentence, "see dmesg"));
 
@@ -60,7 +60,7 @@ TEST_CASE("a worker that exits after its data loader was killed for memory says 
     CHECK(cause.brief.empty());
 }
 
-TEST_CASE("a SIGBUS is told apart by the room in /dev/shm") {
+TEST_CASE("the cause of a SIGBUS is judged by the room in /dev/shm") {
     MachineFacts facts;
     CHECK(contains(of_signal(SIGBUS, facts).sentence, "memory mapped file"));
 
@@ -80,7 +80,7 @@ TEST_CASE("a SIGBUS is told apart by the room in /dev/shm") {
     CHECK(contains(of_signal(SIGBUS, facts).sentence, "memory mapped file"));
 }
 
-TEST_CASE("the kernel's own words are quoted") {
+TEST_CASE("the kernel's line is quoted") {
     MachineFacts facts;
     facts.crash_line = "train[7]: segfault at 0 in libx.so";
 
@@ -89,7 +89,7 @@ TEST_CASE("the kernel's own words are quoted") {
     CHECK(cause_in_words({Kind::exited, 1}, facts).sentence.starts_with("the kernel says: \"NVRM"));
 }
 
-TEST_CASE("signals and exit codes with a known meaning have words, others none") {
+TEST_CASE("signals and exit codes with a known meaning have a sentence, others none") {
     for (const int signal :
          {SIGSEGV,
           SIGABRT,
@@ -127,15 +127,16 @@ TEST_CASE("signals and exit codes with a known meaning have words, others none")
 
 TEST_CASE("a missing module names the Python that looked for it") {
     const std::string error = "ModuleNotFoundError: No module named 'torch'";
-    const auto told = missing_module("Traceback:\n  import torch\n" + error + "\n", "/bin/python3");
-    CHECK(contains(told, "/bin/python3"));
-    CHECK(contains(told, "--python"));
+    const auto sentence =
+        missing_module("Traceback:\n  import torch\n" + error + "\n", "/bin/python3");
+    CHECK(contains(sentence, "/bin/python3"));
+    CHECK(contains(sentence, "--python"));
     CHECK_FALSE(missing_module(error, "/bin/python3").empty());
     CHECK(missing_module(error + "\nValueError: no batch", "/bin/python3").empty());
     CHECK(missing_module("", "/bin/python3").empty());
 }
 
-TEST_CASE("sizes read as a person would say them") {
+TEST_CASE("sizes are rounded and have a unit") {
     CHECK(bytes_text(0) == "0 bytes");
     CHECK(bytes_text(1023) == "1023 bytes");
     CHECK(bytes_text(64 * mib) == "64 MiB");

@@ -22,7 +22,7 @@ TEST_CASE("an error file may carry the message as plain text") {
         ErrorReport{"it broke", "", false, 17});
 }
 
-TEST_CASE("an error that begins with PeerLost is another worker's fault") {
+TEST_CASE("an error that begins with PeerLost is a secondary failure") {
     const auto report = parse_error_file(
         R"({"message": {"message": "PeerLost: rank 3 is gone", "extraInfo": {}}})");
     const auto plain = parse_error_file(R"({"message": "PeerLost: rank 3 is gone"})");

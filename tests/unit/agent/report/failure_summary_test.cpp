@@ -24,7 +24,7 @@ agent::JobReport a_report(WorkerFailure worker) {
     agent::JobReport report;
     report.outcome = control::Outcome::failed;
     report.exit_code = 1;
-    report.first_cause = cause;
+    report.root_cause = cause;
     report.run_id = "run17";
     report.round = 2;
     report.program = "train.py";
@@ -37,12 +37,13 @@ bool contains(const std::string& text, const std::string& words) {
 
 }  // namespace
 
-TEST_CASE("the screen names the first cause, its words, and what fell after it") {
+TEST_CASE("the screen names the root cause, its error and stderr, and the other workers") {
     auto report = a_report(
         {3, 1, 4242, {WorkerEnd::Kind::exited, 1}, "ValueError: x", "Traceback:\n  line 3\n"});
     report.host = "node7";
-    report.consequences.push_back({2, 0, 4241, {WorkerEnd::Kind::killed, SIGABRT, true}, "node7"});
-    report.consequences.push_back({9, 1, 77, {WorkerEnd::Kind::exited, 1}, "node8"});
+    report.secondary_failures.push_back(
+        {2, 0, 4241, {WorkerEnd::Kind::killed, SIGABRT, true}, "node7"});
+    report.secondary_failures.push_back({9, 1, 77, {WorkerEnd::Kind::exited, 1}, "node8"});
     report.stopped.resize(1);
     report.max_restarts = 3;
     report.restarts = 3;
@@ -50,17 +51,31 @@ TEST_CASE("the screen names the first cause, its words, and what fell after it")
     CHECK(
         failure_summary(report, false) ==
         "ddprun: job failed: rank 3 on node7 ended and 0 of 0 restarts are left\n"
-        "  first cause  rank 3 (local rank 1, pid 4242) on node7, round 2\n"
-        "  how          exited with code 1\n"
-        "  message      ValueError: x\n"
-        "  its last words:\n"
+        "  root cause     rank 3 (local rank 1, pid 4242) on node7, round 2\n"
+        "  how            exited with code 1\n"
+        "  error          ValueError: x\n"
+        "  stderr (last 2 lines):\n"
         "  | Traceback:\n"
         "  |   line 3\n"
-        "  then         rank 2 killed by SIGABRT (core dumped); rank 9 on node8 exited\n"
-        "               with code 1; 1 worker here stopped by ddprun\n"
-        "  job          run17, train.py\n"
-        "  restarts     3 of 3 used\n"
-        "  exit code    1\n");
+        "  other workers  rank 2 killed by SIGABRT (core dumped); rank 9 on node8 exited\n"
+        "                 with code 1; 1 worker here stopped by ddprun\n"
+        "  job            run17, train.py\n"
+        "  restarts       3 of 3 used\n"
+        "  exit code      1\n");
+}
+
+TEST_CASE("the quoted lines are named for where they come from") {
+    WorkerFailure worker{0, 0, 7, {WorkerEnd::Kind::exited, 1}, "", "a\nb\nc"};
+    CHECK(contains(failure_summary(a_report(worker), false), "  stderr (last 3 lines):\n  | a\n"));
+
+    worker.details = "a\n";
+    CHECK(contains(failure_summary(a_report(worker), false), "  stderr (last line):\n  | a\n"));
+
+    worker.from_error_file = WorkerFailure::FromErrorFile::message;
+    CHECK(contains(failure_summary(a_report(worker), false), "  stderr (last line):\n"));
+
+    worker.from_error_file = WorkerFailure::FromErrorFile::message_and_details;
+    CHECK(contains(failure_summary(a_report(worker), false), "  call stack:\n  | a\n"));
 }
 
 TEST_CASE("what the machine knows of the cause stands below how it died") {
@@ -69,44 +84,44 @@ TEST_CASE("what the machine knows of the cause stands below how it died") {
 
     CHECK(contains(
         failure_summary(a_report(worker), false),
-        "  how          killed by SIGKILL\n"
-        "  why          the kernel killed it for lack of memory (memory limit 2 GiB)\n"));
+        "  how            killed by SIGKILL\n"
+        "  why            the kernel killed it for lack of memory (memory limit 2 GiB)\n"));
 }
 
-TEST_CASE("where more of it is written is said before its last words") {
+TEST_CASE("where more of it is written stands before the end of its standard error") {
     WorkerFailure worker{0, 0, 7, {WorkerEnd::Kind::exited, 1}, "", "E: x"};
     worker.error_file = "/logs/rank-0/error.json";
     worker.log_file = "/logs/rank-0/stderr.log";
 
     CHECK(contains(
         failure_summary(a_report(worker), false),
-        "  error file   /logs/rank-0/error.json\n"
-        "  log          /logs/rank-0/stderr.log\n"
-        "  its last words:\n"));
+        "  error file     /logs/rank-0/error.json\n"
+        "  log            /logs/rank-0/stderr.log\n"
+        "  stderr (last line):\n"));
 }
 
-TEST_CASE("without a word from its machine a death by SIGKILL still comes with advice") {
+TEST_CASE("without facts of its machine a death by SIGKILL still comes with advice") {
     const auto text =
         failure_summary(a_report({0, 0, 7, {WorkerEnd::Kind::killed, SIGKILL}, "", ""}), false);
 
-    CHECK(contains(text, "how          killed by SIGKILL\n  why          not sent by ddprun"));
+    CHECK(contains(text, "how            killed by SIGKILL\n  why            not sent by ddprun"));
 }
 
 TEST_CASE("what the headline says is not said again") {
     auto report = a_report({3, 1, 4242, {WorkerEnd::Kind::exited, 1}, "ValueError: x", ""});
-    report.first_cause->reason = "rank 3 on node7: ValueError: x";
+    report.root_cause->reason = "rank 3 on node7: ValueError: x";
 
-    CHECK_FALSE(contains(failure_summary(report, false), "message"));
+    CHECK_FALSE(contains(failure_summary(report, false), "\n  error"));
 }
 
 TEST_CASE("a message of several lines gives its first to the headline") {
     auto report = a_report({3, 1, 4242, {WorkerEnd::Kind::exited, 1}, "E: a\nb", ""});
-    report.first_cause->reason = "rank 3 on node7: E: a\nb";
+    report.root_cause->reason = "rank 3 on node7: E: a\nb";
 
     const auto text = failure_summary(report, false);
 
-    CHECK(text.starts_with("ddprun: job failed: rank 3 on node7: E: a\n  first cause"));
-    CHECK(contains(text, "  message      E: a\n               b\n"));
+    CHECK(text.starts_with("ddprun: job failed: rank 3 on node7: E: a\n  root cause"));
+    CHECK(contains(text, "  error          E: a\n                 b\n"));
 }
 
 TEST_CASE("lines of the report's own stay within 80 columns") {
@@ -130,7 +145,7 @@ TEST_CASE("colour is only where it was asked for, and ends where it began") {
     CHECK(contains(coloured, "  | ?[31mred\n"));
 }
 
-TEST_CASE("a worker's last words cannot move the cursor") {
+TEST_CASE("what a worker wrote cannot move the cursor") {
     const auto text = failure_summary(
         a_report(
             {0,
@@ -145,10 +160,10 @@ TEST_CASE("a worker's last words cannot move the cursor") {
     CHECK(text.find("  | ?[2Jgone?\n  | ??1m\n") != text.npos);
 }
 
-TEST_CASE("many consequences are folded") {
+TEST_CASE("of many other workers the first are listed") {
     auto report = a_report({0, 0, 7, {WorkerEnd::Kind::exited, 1}, "", ""});
     for (int rank = 1; rank < 64; ++rank)
-        report.consequences.push_back({rank, rank, 7, {WorkerEnd::Kind::exited, 1}, ""});
+        report.secondary_failures.push_back({rank, rank, 7, {WorkerEnd::Kind::exited, 1}, ""});
 
     CHECK(contains(failure_summary(report, false), "; and 55 more\n"));
 }
@@ -160,10 +175,10 @@ TEST_CASE("a cancelled job says so, a good one says nothing") {
 
     report.outcome = control::Outcome::cancelled;
     report.exit_code = 130;
-    report.first_cause = Cause{Cause::Kind::cancelled, "SIGINT on node1", "node1"};
+    report.root_cause = Cause{Cause::Kind::cancelled, "SIGINT on node1", "node1"};
     CHECK(
         failure_summary(report, false) ==
-        "ddprun: job was cancelled: SIGINT on node1\n  exit code    130\n");
+        "ddprun: job was cancelled: SIGINT on node1\n  exit code      130\n");
 }
 
 TEST_CASE("without a result the screen says what this node ended for") {
@@ -176,5 +191,5 @@ TEST_CASE("without a result the screen says what this node ended for") {
     CHECK(
         failure_summary(report, false) ==
         "ddprun: job failed: the rendezvous server at node1:29400 is gone\n"
-        "  exit code    81\n");
+        "  exit code      81\n");
 }

@@ -22,7 +22,7 @@ agent::JobReport a_report(WorkerFailure worker) {
     agent::JobReport report;
     report.outcome = control::Outcome::failed;
     report.exit_code = 137;
-    report.first_cause = cause;
+    report.root_cause = cause;
     report.run_id = "run17";
     report.host = "node1";
     report.program = "train.py";
@@ -32,12 +32,13 @@ agent::JobReport a_report(WorkerFailure worker) {
     report.restarts = 1;
     report.max_restarts = 1;
     report.stopped.resize(3);
-    report.consequences.push_back({5, 1, 77, {WorkerEnd::Kind::exited, 1}, "node8"});
+    report.secondary_failures.push_back({5, 1, 77, {WorkerEnd::Kind::exited, 1}, "node8"});
     return report;
 }
 
 WorkerFailure a_failure() {
-    WorkerFailure worker{2, 0, 4242, {WorkerEnd::Kind::killed, SIGKILL}, "killed", "last\nwords"};
+    WorkerFailure worker{
+        2, 0, 4242, {WorkerEnd::Kind::killed, SIGKILL}, "killed", "line 1\nline 2"};
     worker.why = "out of memory";
     worker.log_file = "/logs/stderr.log";
     worker.unix_time = 17;
@@ -57,7 +58,7 @@ TEST_CASE("the report is one line of JSON with everything in it") {
             "host": "node1", "group_rank": 0, "round": 4, "world_size": 8,
             "restarts": {"used": 1, "max": 1},
             "reason": "rank 2 on node7: died",
-            "first_cause": {
+            "root_cause": {
                 "kind": "worker_failed", "reason": "rank 2 on node7: died", "host": "node7",
                 "round": 4,
                 "worker": {
@@ -65,8 +66,8 @@ TEST_CASE("the report is one line of JSON with everything in it") {
                     "end": {"kind": "killed", "value": 9, "signal": "SIGKILL",
                             "core_dumped": false, "words": "killed by SIGKILL"},
                     "unix_time": 17, "why": "out of memory", "log_file": "/logs/stderr.log", "message": "killed",
-                    "last_words": "last\nwords"}},
-            "consequences": [{
+                    "details": "line 1\nline 2"}},
+            "secondary_failures": [{
                 "rank": 5, "local_rank": 1, "pid": 77, "host": "node8",
                 "end": {"kind": "exited", "value": 1, "words": "exited with code 1"}}],
             "stopped_here": 3})"));
@@ -84,7 +85,7 @@ TEST_CASE("a job that succeeded has a report too, a short one") {
                         "host": "", "restarts": {"used": 0, "max": 0}})"));
 }
 
-TEST_CASE("words that are no UTF-8 do not make the report invalid") {
+TEST_CASE("text that is no UTF-8 does not make the report invalid") {
     auto failure = a_failure();
     failure.details = "\xff\xfe half \xc3";
 
@@ -116,13 +117,13 @@ TEST_CASE("without an error file the parent gets one in the same form") {
         Json::parse(parent_error_json(a_report(a_failure()), "", 99)) ==
         Json::parse(
             R"({"message": {"message": "rank 2 on node7: died", "errorCode": -9,
-                "extraInfo": {"py_callstack": "last\nwords", "timestamp": "17"}}})"));
+                "extraInfo": {"py_callstack": "line 1\nline 2", "timestamp": "17"}}})"));
     CHECK(
         parent_error_json(a_report(a_failure()), "{ half", 99) ==
         parent_error_json(a_report(a_failure()), "", 99));
 }
 
-TEST_CASE("a job that was cancelled tells its parent the code of its own") {
+TEST_CASE("the parent of a job that was cancelled gets the exit code of the job") {
     agent::JobReport report;
     report.outcome = control::Outcome::cancelled;
     report.exit_code = 143;

@@ -22,7 +22,7 @@ agent::JobReport a_report(WorkerFailure worker) {
     agent::JobReport report;
     report.outcome = control::Outcome::failed;
     report.exit_code = 1;
-    report.first_cause = cause;
+    report.root_cause = cause;
     report.program = "train.py";
     return report;
 }
@@ -36,10 +36,11 @@ bool contains(const std::string& text, const std::string& words) {
 TEST_CASE("the table of a failed worker is torchrun's, byte for byte") {
     WorkerFailure worker{2, 0, 4242, {WorkerEnd::Kind::exited, 1}, "ValueError: x", ""};
     worker.details = "Traceback (most recent call last):\n  File \"train.py\", line 3\n";
-    worker.own_words = WorkerFailure::OwnWords::message_and_details;
+    worker.from_error_file = WorkerFailure::FromErrorFile::message_and_details;
     worker.error_file = "/tmp/torchelastic_ab/none_cd/attempt_0/0/error.json";
     auto report = a_report(worker);
-    report.consequences.push_back({3, 1, 4243, {WorkerEnd::Kind::exited, 9}, "node7.cluster"});
+    report.secondary_failures.push_back(
+        {3, 1, 4243, {WorkerEnd::Kind::exited, 9}, "node7.cluster"});
     report.stopped.push_back({1, 2, 4244, {WorkerEnd::Kind::killed, SIGTERM}, "node7.cluster"});
     report.stopped.push_back(
         {4, 3, 0, {WorkerEnd::Kind::not_executed, ECANCELED}, "node7.cluster"});
@@ -93,18 +94,18 @@ TEST_CASE("a lonely failure is as wide as its longest line, and the time is loca
     CHECK(contains(torchrun_table(report, -13h), "2026-01-30_23:00:00"));
 }
 
-TEST_CASE("the row for a traceback has a worker's own words and no other") {
-    WorkerFailure worker{0, 0, 7, {WorkerEnd::Kind::exited, 9}, "out of layers", "last words"};
+TEST_CASE("the row for a traceback has the worker's own error message and no other text") {
+    WorkerFailure worker{0, 0, 7, {WorkerEnd::Kind::exited, 9}, "out of layers", "line 3"};
     CHECK(contains(torchrun_table(a_report(worker), 0s), "  traceback : To enable traceback see:"));
 
-    worker.own_words = WorkerFailure::OwnWords::message;
+    worker.from_error_file = WorkerFailure::FromErrorFile::message;
     CHECK(contains(torchrun_table(a_report(worker), 0s), "  traceback : out of layers\n"));
 
-    worker.own_words = WorkerFailure::OwnWords::message_and_details;
-    CHECK(contains(torchrun_table(a_report(worker), 0s), "  traceback : last words\n"));
+    worker.from_error_file = WorkerFailure::FromErrorFile::message_and_details;
+    CHECK(contains(torchrun_table(a_report(worker), 0s), "  traceback : line 3\n"));
 }
 
-TEST_CASE("without any words the table points where torchrun's does") {
+TEST_CASE("without an error message the table points where torchrun's does") {
     CHECK(contains(
         torchrun_table(a_report({0, 0, 7, {WorkerEnd::Kind::exited, 9}, "", ""}), 0s),
         "  traceback : To enable traceback see: "
@@ -116,7 +117,7 @@ TEST_CASE("without any words the table points where torchrun's does") {
 
 TEST_CASE("there is no table where no worker failed") {
     auto report = a_report({0, 0, 7, {WorkerEnd::Kind::exited, 9}, "", ""});
-    report.first_cause->worker.reset();
+    report.root_cause->worker.reset();
     CHECK(torchrun_table(report, 0s).empty());
 
     report = a_report({0, 0, 7, {WorkerEnd::Kind::exited, 9}, "", ""});

@@ -60,7 +60,7 @@ struct Circle : Story {
                 if (const auto* ask = std::get_if<Neighbours::Ask>(&effect))
                     is(A::PeerAnswered{ask->id, answer});
                 if (const auto* connect = std::get_if<A::Connect>(&effect))
-                    is(A::LinkClosed{connect->link, A::Trouble::no_answer, "timed out"});
+                    is(A::LinkClosed{connect->link, A::ConnectError::no_answer, "timed out"});
                 if (const auto* note = std::get_if<A::NoteStopping>(&effect))
                     stopped_at[clock] = note->reason;
             }
@@ -309,6 +309,6 @@ TEST_CASE("a node that is cut off for the share of the lease abandons a ddprun t
     story.all_exit(by_sigkill);
     story.has_no_leftovers();
     story.is(A::StoreOpened{second_store});
-    story.is_turned_away(A::Trouble::no_answer, 60s);
+    story.is_turned_away(A::ConnectError::no_answer, 60s);
     CHECK(story.report().exit_code == 81);
 }

@@ -229,7 +229,7 @@ TEST_CASE("when all say that they died of another's death, the first one is repo
     story.is(A::FailureExplained{0, 0, "PeerLost: rank 9", "", true});
 
     REQUIRE(story.said<ctl::Failed>().size() == 1);
-    CHECK(story.said<ctl::Failed>().front().failure.is_consequence);
+    CHECK(story.said<ctl::Failed>().front().failure.is_secondary);
 }
 
 TEST_CASE("a crash that takes longer to end than what died of it is reported, too, before ready") {
@@ -248,7 +248,7 @@ TEST_CASE("a crash that takes longer to end than what died of it is reported, to
 
     REQUIRE(story.said<ctl::Failed>().size() == 1);
     CHECK(story.said<ctl::Failed>().front().failure.rank == 1);
-    CHECK_FALSE(story.said<ctl::Failed>().front().failure.is_consequence);
+    CHECK_FALSE(story.said<ctl::Failed>().front().failure.is_secondary);
     CHECK(story.said<ctl::Ready>().size() == 1);
 }
 
@@ -257,8 +257,8 @@ TEST_CASE("a crash before the stop came is reported when no root cause is known"
     Story story;
     story.running();
     auto stop = a_stop();
-    stop.first_cause.worker.emplace();
-    stop.first_cause.worker->is_consequence = true;
+    stop.root_cause.worker.emplace();
+    stop.root_cause.worker->is_secondary = true;
     SUBCASE("by SIGKILL from another process") {
         story.hears(stop);
         story.is(A::WorkerExited{1, killed});
@@ -277,7 +277,7 @@ TEST_CASE("a crash before the stop came is reported when no root cause is known"
         CHECK(story.said<ctl::Failed>().empty());
     }
     SUBCASE("not when it is known") {
-        stop.first_cause.worker->is_consequence = false;
+        stop.root_cause.worker->is_secondary = false;
         story.hears(stop);
         story.is(A::WorkerExited{1, killed});
         CHECK(story.said<ctl::Failed>().empty());
@@ -778,7 +778,7 @@ TEST_CASE("a hosted server that refuses for a second is gone: exit 81") {
     story.running();
     story.loses_server();
 
-    story.is_turned_away(A::Trouble::refused, 2s);
+    story.is_turned_away(A::ConnectError::refused, 2s);
     CHECK(story.asked_for<G::SignalLeader>().size() == 2);
     story.all_exit(by_sigterm);
     story.has_no_leftovers();
@@ -798,10 +798,10 @@ TEST_CASE("a daemon that refuses may come back: the workers go on until the fenc
     story.is(A::WorkerSpawned{1, 101});
     story.loses_server();
 
-    story.is_turned_away(A::Trouble::refused, 23s);
+    story.is_turned_away(A::ConnectError::refused, 23s);
     CHECK(story.agent.phase() == Phase::running);
     CHECK(story.asked_for<G::KillSession>().empty());
-    story.is_turned_away(A::Trouble::refused, 2s);
+    story.is_turned_away(A::ConnectError::refused, 2s);
 
     CHECK(story.agent.phase() == Phase::stopping);
     CHECK(story.asked_for<G::KillSession>().size() == 2);
@@ -818,7 +818,7 @@ TEST_CASE("after the fence a daemon is waited for, and resumed as ready") {
     story.is(A::WorkerSpawned{0, 100});
     story.is(A::WorkerSpawned{1, 101});
     story.loses_server();
-    story.is_turned_away(A::Trouble::refused, 25s);
+    story.is_turned_away(A::ConnectError::refused, 25s);
     story.all_exit(WorkerExit{WorkerExit::Killed{SIGKILL}});
     story.has_no_leftovers();
     story.is(A::StoreOpened{second_store});
@@ -990,7 +990,7 @@ TEST_CASE("no server answers: it is said every ten seconds, and the end names wh
     story.is(A::Began{});
     story.is(A::StoreOpened{first_store});
 
-    story.is_turned_away(A::Trouble::unresolved, 601s);
+    story.is_turned_away(A::ConnectError::unresolved, 601s);
 
     CHECK(story.asked_for<A::NoteWaiting>().size() == 60);
     CHECK(story.report().exit_code == 81);
@@ -1004,10 +1004,10 @@ TEST_CASE("attempts come close together at first and at most five seconds apart 
     story.is(A::Began{});
     story.is(A::StoreOpened{first_store});
 
-    story.is_turned_away(A::Trouble::refused, 10s);
+    story.is_turned_away(A::ConnectError::refused, 10s);
     const auto early = story.asked_for<A::Connect>().size();
     story.asked();
-    story.is_turned_away(A::Trouble::refused, 500s);
+    story.is_turned_away(A::ConnectError::refused, 500s);
     const auto late = story.asked_for<A::Connect>().size();
 
     CHECK(early >= 50);
@@ -1088,9 +1088,9 @@ TEST_CASE("the report folds the failures after the root cause") {
     cause.worker = failure_of_rank(1, crash, "boom");
     story.hears(ctl::JobResult{ctl::Outcome::failed, cause, 3});
 
-    REQUIRE(story.report().consequences.size() == 1);
-    CHECK(story.report().consequences.front().rank == 0);
-    CHECK(story.report().first_cause == cause);
+    REQUIRE(story.report().secondary_failures.size() == 1);
+    CHECK(story.report().secondary_failures.front().rank == 0);
+    CHECK(story.report().root_cause == cause);
 }
 
 TEST_CASE("the report names this node's failures and those of others, each rank once") {
@@ -1103,14 +1103,14 @@ TEST_CASE("the report names this node's failures and those of others, each rank 
 
     ctl::JobResult result{ctl::Outcome::failed, std::nullopt, 3};
     const ctl::WorkerEnd aborted{ctl::WorkerEnd::Kind::killed, SIGABRT, true};
-    result.consequences = {{0, 0, 100, {}, "here"}, {9, 1, 5, aborted, "elsewhere"}};
+    result.secondary_failures = {{0, 0, 100, {}, "here"}, {9, 1, 5, aborted, "elsewhere"}};
     story.hears(result);
 
     std::vector<int> ranks;
-    for (const auto& one : story.report().consequences)
+    for (const auto& one : story.report().secondary_failures)
         ranks.push_back(one.rank);
     CHECK(ranks == std::vector<int>{1, 0, 9});
-    CHECK(story.report().consequences.back().host == "elsewhere");
+    CHECK(story.report().secondary_failures.back().host == "elsewhere");
 }
 
 TEST_CASE("what the machine knows of a death goes to all nodes") {
@@ -1157,8 +1157,8 @@ TEST_CASE("every event has an answer in every phase of an agent") {
         return std::vector<Agent::Event>{
             A::HostingStarted{},
             A::LinkOpened{link + 1, "10.0.0.2:1"},
-            A::LinkClosed{link, A::Trouble::lost, "reset"},
-            A::LinkClosed{link + 1, A::Trouble::refused, "refused"},
+            A::LinkClosed{link, A::ConnectError::lost, "reset"},
+            A::LinkClosed{link + 1, A::ConnectError::refused, "refused"},
             A::ConnectRefused{"port in use"},
             A::StoreFailed{"no port"},
             A::Received{link, ctl::Hello{}},

@@ -19,7 +19,7 @@ ctl::JobResult a_result(int exit_code) {
         exit_code == 0 ? ctl::Outcome::succeeded : ctl::Outcome::failed, std::nullopt, exit_code};
 }
 
-ctl::Consequence at_rank(int rank) {
+ctl::EndedWorker at_rank(int rank) {
     return {rank, rank, 100 + rank, {}, "here"};
 }
 
@@ -51,29 +51,29 @@ TEST_CASE("a report has the server's cause, or else the node's own reason") {
     AgentConfig config;
     config.join.run_id = "job";
     auto result = a_result(3);
-    result.first_cause.emplace().reason = "rank 1 exited with code 3";
+    result.root_cause.emplace().reason = "rank 1 exited with code 3";
 
     const auto judged = report_of(result, config, {});
     CHECK(judged.outcome == ctl::Outcome::failed);
     CHECK(judged.exit_code == 3);
-    CHECK(judged.first_cause == result.first_cause);
+    CHECK(judged.root_cause == result.root_cause);
     CHECK(judged.reason.empty());
 
     const auto alone = report_of(ServerGone{"no answer for 600 s"}, config, {});
     CHECK(alone.outcome == ctl::Outcome::failed);
     CHECK(alone.reason == "no answer for 600 s");
-    CHECK_FALSE(alone.first_cause);
+    CHECK_FALSE(alone.root_cause);
 
     CHECK(report_of(NodeLeft{SIGTERM, ""}, config, {}).outcome == ctl::Outcome::cancelled);
 }
 
 TEST_CASE("a report names each failed rank once, this node's first, without the root cause") {
     auto result = a_result(3);
-    result.first_cause.emplace().worker.emplace().rank = 1;
-    result.consequences = {at_rank(0), at_rank(9)};
+    result.root_cause.emplace().worker.emplace().rank = 1;
+    result.secondary_failures = {at_rank(0), at_rank(9)};
 
     const auto report = report_of(result, {}, {{at_rank(1), at_rank(0)}, {at_rank(2)}});
 
-    CHECK(report.consequences == std::vector{at_rank(0), at_rank(9)});
+    CHECK(report.secondary_failures == std::vector{at_rank(0), at_rank(9)});
     CHECK(report.stopped == std::vector{at_rank(2)});
 }

@@ -205,7 +205,7 @@ TEST_CASE("a secondary failure gives way to the next failed worker of this node"
         story.is_explained(1, true, "PeerLost: rank 9");
         CHECK(story.asked() == Effects{F::FailureFound{}});
         CHECK(story.report.failure().rank == 4);
-        CHECK(story.report.failure().is_consequence);
+        CHECK(story.report.failure().is_secondary);
     }
 }
 
@@ -255,7 +255,7 @@ TEST_CASE("workers that failed and workers that were stopped are two lists") {
     CHECK(ends.failed[0].rank == 5);
     CHECK(ends.failed[1].rank == 6);
     REQUIRE(ends.stopped.size() == 1);
-    CHECK(ends.stopped[0] == ctl::Consequence{4, 0, 100, to_worker_end(by_sigterm), "here"});
+    CHECK(ends.stopped[0] == ctl::EndedWorker{4, 0, 100, to_worker_end(by_sigterm), "here"});
 }
 
 TEST_CASE("every event has an answer in every state of a failure report") {

@@ -49,8 +49,8 @@ ctl::Ask confirm(const Nonce& node) {
     return {node, 7, true};
 }
 
-ctl::NeighbourHeard never_heard(const Nonce& node, bool is_disowned) {
-    return {node, 7, std::nullopt, is_disowned};
+ctl::NeighbourHeard never_heard(const Nonce& node, bool has_confirmed) {
+    return {node, 7, std::nullopt, has_confirmed};
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ namespace {
 
 using L = ServerLink;
 using Effects = std::vector<L::Effect>;
-using Trouble = L::Trouble;
+using ConnectError = L::ConnectError;
 
 ctl::Welcome a_welcome(bool is_hosted = false) {
     return {"inc", 30s, is_hosted};
@@ -36,12 +36,12 @@ struct Story : test::MachineStory<ServerLink> {
     Random random{7};
     ServerLink link;
     /// As `pass`, and each attempt fails in this way.
-    void is_turned_away(Trouble trouble, Duration length) {
+    void is_turned_away(ConnectError error, Duration length) {
         const auto end = clock + length;
         while (clock < end) {
             if (const int tried = last_tried(); tried > last_failed_) {
                 last_failed_ = tried;
-                is(L::LinkClosed{tried, trouble, "connect to node1:29400"});
+                is(L::LinkClosed{tried, error, "connect to node1:29400"});
             }
             clock = link.next_deadline() ? std::min(end, *link.next_deadline()) : end;
             is(L::DeadlinePassed{});
@@ -133,7 +133,7 @@ TEST_CASE("an answer to a greeting that was not made, or was answered, is stale"
 TEST_CASE("a lost server is noted and called again at once, and noted when it is back") {
     Story story;
     story.admitted();
-    story.is(L::LinkClosed{1, Trouble::lost, "reset"});
+    story.is(L::LinkClosed{1, ConnectError::lost, "reset"});
     // A server of this node's own would know nothing of the job.
     CHECK(story.asked() == Effects{L::NoteServerLost{"reset"}, L::Connect{2, false, 0s}});
 
@@ -182,7 +182,7 @@ TEST_CASE("a silent connection gets a second one beside it, which replaces it") 
         CHECK(story.link.wants_greeting());
     }
     SUBCASE("it closes while the second is tried") {
-        story.is(L::LinkClosed{1, Trouble::lost, "reset"});
+        story.is(L::LinkClosed{1, ConnectError::lost, "reset"});
         CHECK(story.asked() == Effects{L::NoteServerLost{"reset"}});
     }
     // The wait for the server began with the last word that it answered.
@@ -193,10 +193,10 @@ TEST_CASE("only a server that a ddprun hosts is gone when nothing listens for a 
     for (const bool is_hosted : {true, false}) {
         Story story;
         story.admitted(a_welcome(is_hosted));
-        story.is(L::LinkClosed{1, Trouble::lost, "reset"});
-        story.is_turned_away(Trouble::refused, 900ms);
+        story.is(L::LinkClosed{1, ConnectError::lost, "reset"});
+        story.is_turned_away(ConnectError::refused, 900ms);
         CHECK(story.asked_for<L::ServerGone>().empty());
-        story.is_turned_away(Trouble::refused, 400ms);
+        story.is_turned_away(ConnectError::refused, 400ms);
         CHECK(story.asked_for<L::ServerGone>().empty() == !is_hosted);
         if (is_hosted)
             CHECK(
@@ -209,10 +209,10 @@ TEST_CASE("only a server that a ddprun hosts is gone when nothing listens for a 
 TEST_CASE("another problem in between begins the second of a refusing host again") {
     Story story;
     story.admitted(a_welcome(true));
-    story.is(L::LinkClosed{1, Trouble::lost, "reset"});
-    story.is_turned_away(Trouble::refused, 800ms);
-    story.is_turned_away(Trouble::no_answer, 300ms);
-    story.is_turned_away(Trouble::refused, 800ms);
+    story.is(L::LinkClosed{1, ConnectError::lost, "reset"});
+    story.is_turned_away(ConnectError::refused, 800ms);
+    story.is_turned_away(ConnectError::no_answer, 300ms);
+    story.is_turned_away(ConnectError::refused, 800ms);
     CHECK(story.asked_for<L::ServerGone>().empty());
 }
 
@@ -256,7 +256,7 @@ TEST_CASE("the wait for a server ends after join_timeout, for a hosted one with 
     Story story;
     story.is(L::ConnectRequested{});
     CHECK(story.link.times_out_at() == Instant{} + 600s);
-    story.is_turned_away(Trouble::unresolved, 600s);
+    story.is_turned_away(ConnectError::unresolved, 600s);
     story.asked();
     story.is(L::TimedOut{});
     CHECK(
@@ -266,17 +266,17 @@ TEST_CASE("the wait for a server ends after join_timeout, for a hosted one with 
 
     Story hosted;
     hosted.admitted(a_welcome(true));
-    hosted.is(L::LinkClosed{1, Trouble::lost, "reset"});
+    hosted.is(L::LinkClosed{1, ConnectError::lost, "reset"});
     CHECK(hosted.link.times_out_at() == Instant{} + 24s);
 }
 
 TEST_CASE("a wait is noted after three seconds and then every ten") {
     Story story;
     story.is(L::ConnectRequested{});
-    story.is_turned_away(Trouble::no_answer, 24s);
+    story.is_turned_away(ConnectError::no_answer, 24s);
     const auto notes = story.asked_for<L::NoteWaiting>();
     REQUIRE(notes.size() == 3);
-    CHECK(notes[0] == L::NoteWaiting{Trouble::no_answer, "connect to node1:29400", 3s});
+    CHECK(notes[0] == L::NoteWaiting{ConnectError::no_answer, "connect to node1:29400", 3s});
     CHECK(notes[2].waited == 23s);
 }
 
@@ -285,16 +285,16 @@ TEST_CASE("attempts come close together at first, later only while workers depen
         Story story;
         story.is(L::ConnectRequested{});
         if (has_workers) story.is(L::WorkersStarted{});
-        story.is_turned_away(Trouble::refused, 100s);
+        story.is_turned_away(ConnectError::refused, 100s);
         story.asked();
-        story.is_turned_away(Trouble::refused, 100s);
+        story.is_turned_away(ConnectError::refused, 100s);
         const auto count = story.asked_for<L::Connect>().size();
         CHECK(count >= (has_workers ? 500u : 15u));
         CHECK(count <= (has_workers ? 1'000u : 60u));
         if (!has_workers) continue;
         story.is(L::WorkersEnded{});
         story.asked();
-        story.is_turned_away(Trouble::refused, 100s);
+        story.is_turned_away(ConnectError::refused, 100s);
         CHECK(story.asked_for<L::Connect>().size() < 100);
     }
 }
@@ -314,7 +314,7 @@ TEST_CASE("a connection that was kept for a result is the last one") {
     Story story;
     story.admitted();
     story.is(L::ResultAwaited{});
-    story.is(L::LinkClosed{1, Trouble::lost, "closed"});
+    story.is(L::LinkClosed{1, ConnectError::lost, "closed"});
     CHECK(story.asked() == Effects{L::Ended{}});
     CHECK_FALSE(story.link.next_deadline());
 }
@@ -333,7 +333,7 @@ TEST_CASE("events about links that are neither current nor tried change nothing"
     Story story;
     story.admitted();
     story.is(L::LinkOpened{9, ""});
-    story.is(L::LinkClosed{9, Trouble::lost, "reset"});
+    story.is(L::LinkClosed{9, ConnectError::lost, "reset"});
     CHECK(story.asked().empty());
     CHECK(story.link.is_admitted());
 }
@@ -346,7 +346,7 @@ TEST_CASE("every event has an answer in every state of a link") {
         story->is(L::ConnectRequested{});
         if (state == State::trying) return story;
         if (state == State::pausing) {
-            story->is(L::LinkClosed{1, Trouble::refused, "refused"});
+            story->is(L::LinkClosed{1, ConnectError::refused, "refused"});
             return story;
         }
         story->is(L::LinkOpened{1, "10.0.0.2:1"});
@@ -366,8 +366,8 @@ TEST_CASE("every event has an answer in every state of a link") {
         L::ConnectRequested{},
         L::LinkOpened{1, ""},
         L::LinkOpened{2, ""},
-        L::LinkClosed{1, Trouble::lost, "reset"},
-        L::LinkClosed{2, Trouble::refused, "refused"},
+        L::LinkClosed{1, ConnectError::lost, "reset"},
+        L::LinkClosed{2, ConnectError::refused, "refused"},
         L::ConnectRefused{"port in use"},
         L::GreetingMade{ctl::Join{}},
         a_welcome(),

@@ -90,15 +90,15 @@ struct Story : test::MachineStory<Agent> {
         if (const auto tried = asked_for<A::Connect>(); !tried.empty()) link = tried.back().link;
         is(A::LinkOpened{link, "10.0.0.2:40000"});
     }
-    void loses_server() { is(A::LinkClosed{link, A::Trouble::lost, "closed"}); }
+    void loses_server() { is(A::LinkClosed{link, A::ConnectError::lost, "closed"}); }
     /// Every attempt fails in this way for as long as it takes.
-    void is_turned_away(A::Trouble trouble, Duration length) {
+    void is_turned_away(A::ConnectError error, Duration length) {
         const auto end = clock + length;
         while (clock <= end && agent.phase() != Phase::done) {
             const auto effects = asked();
             for (const auto& effect : effects)
                 if (const auto* connect = std::get_if<A::Connect>(&effect))
-                    is(A::LinkClosed{connect->link, trouble, "connect to node1:29400"});
+                    is(A::LinkClosed{connect->link, error, "connect to node1:29400"});
             all_.insert(all_.end(), effects.begin(), effects.end());
             if (!agent.next_deadline()) break;
             clock = std::max(clock, *agent.next_deadline());

@@ -86,8 +86,8 @@ TEST_CASE("an explanation shows every value and where it came from") {
   role                  default                        default
   node rank             any                            not given
   max restarts          3                              PET_MAX_RESTARTS
-  rendezvous            c10d                           nobody asked for fixed
-                                                       places
+  rendezvous            c10d                           no fixed places
+                                                       requested
   restart delay         none                           default
   restart refill        never                          default
   no restart on         2,126,127                      default
@@ -151,7 +151,7 @@ TEST_CASE("what stands for something else is named as its origin") {
 }
 
 TEST_CASE("every option that was given is in the explanation, as it was spelled") {
-    // One word each; who is not here is a flag, or 3.
+    // One word each; an option that is not here is a flag, or 3.
     const std::map<std::string_view, std::string> values{
         {"compat", "torchrun"},
         {"duplicate-stderr-filters", "loss"},
@@ -182,9 +182,9 @@ TEST_CASE("every option that was given is in the explanation, as it was spelled"
     const std::map<std::string_view, Words> needs{
         {"log-keep", {"--log-max-size=1M"}}, {"node-rank", {"--nnodes=4", "--master-addr=node1"}}};
     for (const auto& row : option_table()) {
-        const bool is_told_otherwise = row.name == "explain" || row.name == "help" ||
-                                       row.name == "version" || row.name == "print-completion";
-        if (is_told_otherwise) continue;
+        const bool has_no_row = row.name == "explain" || row.name == "help" ||
+                                row.name == "version" || row.name == "print-completion";
+        if (has_no_row) continue;
         const auto found = values.find(row.name);
         const std::string value = found == values.end() ? "3" : found->second;
         const auto name = "--" + std::string{row.name};

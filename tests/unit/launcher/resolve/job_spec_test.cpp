@@ -66,7 +66,7 @@ TEST_CASE("with nothing said, one worker runs alone on a port of its own under a
     CHECK(spec.notices.empty());
 }
 
-TEST_CASE("several nodes without a place to meet are refused or warned about") {
+TEST_CASE("several nodes without an endpoint are refused or warned about") {
     CHECK(
         refusal({"--nnodes=2"}) ==
         "--nnodes: '2': more than one node needs --rdzv-endpoint=HOST:PORT, the same on every "
@@ -92,8 +92,9 @@ TEST_CASE("each wrong value is named as it was given, with what is accepted") {
     };
     const std::vector<Row> rows{
         {"--nnodes=4:2", "--nnodes: '4:2': MIN is larger than MAX; accepted are N"},
-        {"--max-restarts=-1", "--max-restarts: '-1': accepted is a whole number from 0 up"},
-        {"--max_restarts=x", "--max_restarts: 'x': accepted is"},
+        {"--max-restarts=-1", "--max-restarts: '-1': accepted are 0 to 1000000"},
+        {"--max-restarts=1000001", "--max-restarts: '1000001': accepted are 0 to 1000000"},
+        {"--max_restarts=x", "--max_restarts: 'x': accepted are 0 to 1000000"},
         {"--nproc-per-node=0", "--nproc-per-node: '0': accepted are 1 to 4096, auto, gpu and cpu"},
         {"--nproc-per-node=xpu", "--nproc-per-node: 'xpu': only NVIDIA GPUs are counted"},
         {"--nproc-per-node=gpu", "--nproc-per-node: 'gpu': no NVIDIA GPU is visible"},
@@ -170,7 +171,8 @@ TEST_CASE("a virtual local rank needs a device for each worker") {
         "workers of this node");
 }
 
-TEST_CASE("workers that share a GPU talk over the loopback, as far as nobody said otherwise") {
+TEST_CASE(
+    "workers that share a GPU talk over the loopback, unless the environment says otherwise") {
     const auto system = a_machine({{"NCCL_ALGO", "Tree"}});
     const auto spec = spec_of({"--share-gpu", "--nproc-per-node=4"}, system);
     CHECK(spec.environment.at("DDPRUN_SHARE_GPU") == "1");
@@ -212,7 +214,7 @@ TEST_CASE("options about torchrun's Python are read as torchrun reads them, and 
     CHECK(refusal({"--exit-barrier-timeout=x"}).starts_with("--exit-barrier-timeout: 'x'"));
 }
 
-TEST_CASE("torch's watchdog, which nobody serves here, is said where it is asked for") {
+TEST_CASE("torch's watchdog, which ddprun does not serve, is warned about where it is asked for") {
     const auto asked = [](const char* value) {
         return events(spec_of({}, a_machine({{"TORCHELASTIC_ENABLE_FILE_TIMER", value}})));
     };
@@ -220,7 +222,7 @@ TEST_CASE("torch's watchdog, which nobody serves here, is said where it is asked
     CHECK(asked("0").empty());
 }
 
-TEST_CASE("several workers get one OpenMP thread each unless somebody said otherwise") {
+TEST_CASE("several workers get one OpenMP thread each unless OMP_NUM_THREADS is set") {
     const auto several = spec_of({"--nproc-per-node=2"});
     CHECK(several.environment.at("OMP_NUM_THREADS") == "1");
     CHECK(events(several) == Words{"environment.defaulted"});
@@ -273,7 +275,7 @@ TEST_CASE("a module and a program exclude each other, and something must be run"
         "no script given: accepted is ddprun [OPTION]... SCRIPT [ARGUMENT]...");
 }
 
-TEST_CASE("the agent is told everything that was resolved") {
+TEST_CASE("the agent gets everything that was resolved") {
     const auto system = a_machine({{"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"}});
     const auto config = to_agent_config(spec_of(
         {"--nnodes=2:4+1",

@@ -55,7 +55,7 @@ TEST_CASE("files are wanted by a mask or a folder, and not by /dev/null") {
     CHECK(good({}, {{"PET_REDIRECTS", "3"}}).has_files);
 }
 
-TEST_CASE("a folder nobody named is in the temporary folder") {
+TEST_CASE("without --log-dir the folder is in the temporary folder") {
     CHECK(good({"-r", "3"}).temporary_folder == "/tmp");
     CHECK(good({"-r", "3"}, {{"TMPDIR", "/scratch"}}).temporary_folder == "/scratch");
 }

@@ -15,7 +15,7 @@ using Words = std::vector<std::string>;
 
 const std::string random_id = "00112233-4455-6677-8899-aabbccddeeff";
 
-Result<JobSpec> met(Words words, const Environment& variables) {
+Result<JobSpec> resolved(Words words, const Environment& variables) {
     words.emplace_back("train.py");
     SystemInfo system;
     system.environment = variables;
@@ -28,8 +28,8 @@ Result<JobSpec> met(Words words, const Environment& variables) {
 }
 
 /// "static node1:29500 rank 1, connects" or what is wrong.
-std::string meeting(const Words& words, const Environment& variables = {}) {
-    const auto spec = met(words, variables);
+std::string rendezvous(const Words& words, const Environment& variables = {}) {
+    const auto spec = resolved(words, variables);
     if (!spec) return spec.error().context;
     std::string text = spec->is_static.value ? "static " : "c10d ";
     text += spec->endpoint.value.to_string();
@@ -40,7 +40,7 @@ std::string meeting(const Words& words, const Environment& variables = {}) {
 
 std::string notices(const Words& words) {
     std::string text;
-    const auto spec = met(words, {});
+    const auto spec = resolved(words, {});
     for (const auto& notice : spec->notices)
         text += notice.event + " ";
     return text;
@@ -48,14 +48,14 @@ std::string notices(const Words& words) {
 
 }  // namespace
 
-TEST_CASE("where the nodes meet follows from what was given") {
+TEST_CASE("the rendezvous follows from what was given") {
     struct Row {
         Words words;
-        std::string meeting;
+        std::string rendezvous;
         std::string run_id;
     };
     const std::vector<Row> rows{
-        // Nobody to meet.
+        // No other node.
         {{}, "c10d localhost:0, serves", random_id},
         {{"--rdzv-id=mine"}, "c10d localhost:0, serves", "mine"},
         {{"--rdzv-backend=static"}, "c10d localhost:0, serves", random_id},
@@ -109,30 +109,31 @@ TEST_CASE("where the nodes meet follows from what was given") {
     };
     for (const auto& row : rows) {
         CAPTURE(row.words);
-        CHECK(meeting(row.words) == row.meeting);
-        CHECK(met(row.words, {})->run_id.value == row.run_id);
+        CHECK(rendezvous(row.words) == row.rendezvous);
+        CHECK(resolved(row.words, {})->run_id.value == row.run_id);
     }
 }
 
 TEST_CASE("a batch system's variables mean what the options mean") {
     CHECK(
-        meeting(
+        rendezvous(
             {},
             {{"PET_NNODES", "2"},
              {"PET_NODE_RANK", "1"},
              {"PET_MASTER_ADDR", "h"},
              {"PET_MASTER_PORT", "23456"}}) == "static h:23456 rank 1, connects");
-    CHECK(meeting({}, {{"PET_MASTER_PORT", "7"}}) == "static 127.0.0.1:7 rank 0, serves");
+    CHECK(rendezvous({}, {{"PET_MASTER_PORT", "7"}}) == "static 127.0.0.1:7 rank 0, serves");
     CHECK(
-        meeting({}, {{"PET_STANDALONE", "1"}, {"PET_NNODES", "1:2"}}) ==
+        rendezvous({}, {{"PET_STANDALONE", "1"}, {"PET_NNODES", "1:2"}}) ==
         "c10d localhost:0, serves");
     CHECK(
-        meeting({}, {{"PET_RDZV_BACKEND", "c10d"}, {"PET_RDZV_ENDPOINT", "h"}}) == "c10d h:29400");
+        rendezvous({}, {{"PET_RDZV_BACKEND", "c10d"}, {"PET_RDZV_ENDPOINT", "h"}}) ==
+        "c10d h:29400");
 }
 
-TEST_CASE("what cannot be met is refused with what to say instead") {
+TEST_CASE("a rendezvous that cannot be is refused with what to give instead") {
     const auto refused = [](const Words& words, const std::string& beginning) {
-        const auto answer = meeting(words);
+        const auto answer = rendezvous(words);
         CAPTURE(answer);
         CHECK(answer.starts_with(beginning));
     };
@@ -158,7 +159,7 @@ TEST_CASE("what cannot be met is refused with what to say instead") {
     refused({"--rdzv-endpoint=h:99999"}, "--rdzv-endpoint: endpoint 'h:99999': the port must be");
 }
 
-TEST_CASE("what was decided for the person is said") {
+TEST_CASE("what was decided without being asked for is noted") {
     CHECK(notices({"--rdzv-endpoint=h:7", "--nnodes=2", "--node-rank=1"}) == "");
     CHECK(notices({"--nnodes=2", "--master-addr=h"}) == "rendezvous.node_zero ");
     CHECK(notices({"--nnodes=2", "--node-rank=1"}) == "rendezvous.node_zero ");
@@ -173,8 +174,8 @@ TEST_CASE("what was decided for the person is said") {
 
 TEST_CASE("static rendezvous takes torch's time limit for its own") {
     const auto join_timeout = [](const std::string& conf) {
-        return in_seconds(
-            met({"--nnodes=2", "--master-addr=h", "--rdzv-conf=" + conf}, {})->join_timeout.value);
+        return in_seconds(resolved({"--nnodes=2", "--master-addr=h", "--rdzv-conf=" + conf}, {})
+                              ->join_timeout.value);
     };
     CHECK(join_timeout("timeout=20") == 20);
     CHECK(join_timeout("timeout=20,join_timeout=30") == 30);

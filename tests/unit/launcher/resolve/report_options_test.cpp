@@ -76,7 +76,7 @@ TEST_CASE("a report file needs a folder that exists") {
     CHECK(problem({"--report-file="}) == "--report-file: '': a path is needed");
 }
 
-TEST_CASE("colour is for a terminal whose owner wants it") {
+TEST_CASE("colour is for a terminal, unless the environment rules it out") {
     CHECK(chosen({}, {}, true)->has_colour);
     CHECK_FALSE(chosen({}, {}, false)->has_colour);
     CHECK_FALSE(chosen({}, {{"NO_COLOR", "1"}}, true)->has_colour);

@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Two to four nodes with every limit as it is when nobody says anything.
+/// Two to four nodes with every limit at its default.
 JobSpec a_job() {
     const control::Settings usual;
     JobSpec spec;
@@ -42,7 +42,7 @@ bool says(const std::string& sentence, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("limits that nobody chose contradict nothing, wherever the job runs") {
+TEST_CASE("limits that were not chosen contradict nothing, wherever the job runs") {
     auto spec = a_job();
     spec.environment = {{"SLURM_JOB_ID", "7"}, {"KUBERNETES_SERVICE_HOST", "10.0.0.1"}};
     CHECK(contradictions(spec).empty());
@@ -50,7 +50,7 @@ TEST_CASE("limits that nobody chose contradict nothing, wherever the job runs") 
     CHECK(contradictions(spec).empty());
 }
 
-TEST_CASE("a lease as long as join_timeout is told, with both origins and what to do") {
+TEST_CASE("a lease as long as join_timeout is noted, with both origins and what to do") {
     auto spec = a_job();
     spec.join_timeout = {60s, "--rdzv-conf join_timeout"};
     spec.lease = {59s, "--rdzv-conf keep_alive_interval x keep_alive_max_attempt"};
@@ -60,15 +60,15 @@ TEST_CASE("a lease as long as join_timeout is told, with both origins and what t
         contradiction_of(spec) ==
         "the lease (60 s, --rdzv-conf keep_alive_interval x keep_alive_max_attempt) is not shorter "
         "than join_timeout (60 s, --rdzv-conf join_timeout): nodes that come to replace a silent "
-        "one give up before its place is free; give a longer join_timeout or a shorter "
+        "one time out before its place is free; give a longer join_timeout or a shorter "
         "keep_alive_interval");
 
-    // One node has nobody to lose.
+    // One node has no other to lose.
     spec.nodes.value = {1, 1, 0};
     CHECK(contradictions(spec).empty());
 }
 
-TEST_CASE("a last call that join_timeout does not shorten is told where there is one") {
+TEST_CASE("a last call that join_timeout does not shorten is noted where there is one") {
     auto spec = a_job();
     spec.join_timeout = {10s, "--rdzv-conf join_timeout"};
     spec.last_call_timeout = {20s, "--rdzv-conf last_call_timeout"};
@@ -77,14 +77,14 @@ TEST_CASE("a last call that join_timeout does not shorten is told where there is
     CHECK(contradictions(spec).empty());
 }
 
-TEST_CASE("a grace that others do not wait for is told") {
+TEST_CASE("a grace that others do not wait for is noted") {
     auto spec = a_job();
     spec.join_timeout = {40s, "--rdzv-conf join_timeout"};
     spec.grace = {40s, "--shutdown-timeout"};
     CHECK(says(contradiction_of(spec), "a shorter --shutdown-timeout"));
 }
 
-TEST_CASE("a grace that the scheduler does not grant is told") {
+TEST_CASE("a grace that the scheduler does not grant is noted") {
     auto spec = a_job();
     spec.nodes.value = {1, 1, 0};
     spec.grace = {30s, "--shutdown-timeout"};
@@ -97,7 +97,8 @@ TEST_CASE("a grace that the scheduler does not grant is told") {
     CHECK(contradictions(spec).empty());
 }
 
-TEST_CASE("a budget that fills faster than the pauses grow is told, and a pause that never comes") {
+TEST_CASE(
+    "a budget that fills faster than the pauses grow is noted, and a pause that never comes") {
     auto spec = a_job();
     spec.restarts.delay = {{5s, 300s}, "--restart-delay"};
     spec.restarts.refill = {60s, "--restart-refill"};

@@ -108,7 +108,7 @@ TEST_CASE("an environment whose Python is gone is passed over") {
     CHECK(machine.python() == "/conda/bin/python ($CONDA_PREFIX)");
 }
 
-TEST_CASE("a Python somebody named is that one or an error") {
+TEST_CASE("a Python given by name is that one or an error") {
     auto machine = rich_machine();
     machine.request.python = "/gone/python";
     CHECK(

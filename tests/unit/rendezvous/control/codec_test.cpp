@@ -170,7 +170,7 @@ TEST_CASE("a field that is missing, of another kind or out of range is named") {
     names(R"({"type":"heartbeat","seq":-1})", "heartbeat.seq");
 }
 
-TEST_CASE("what is no message is told apart") {
+TEST_CASE("a frame that holds no message gives the error that says why") {
     CHECK(verdict("") == "not a JSON object | control frame");
     CHECK(verdict("[]") == "not a JSON object | control frame");
     CHECK(verdict(R"({"type":"heartbeat","seq":1)") == "not a JSON object | control frame");

@@ -29,7 +29,7 @@ inline WorkerFailure a_failure() {
         "/logs/error.json",
         "/logs/stderr.log",
         1'769'860'805,
-        WorkerFailure::OwnWords::message_and_details};
+        WorkerFailure::FromErrorFile::message_and_details};
 }
 
 inline WorkerFailure a_bare_failure() {
@@ -64,7 +64,7 @@ inline Assignment an_assignment() {
 }
 
 inline Cause a_cause() {
-    return {Cause::Kind::cancelled, "somebody pressed Ctrl-C", "node1", 4, 2, a_failure()};
+    return {Cause::Kind::cancelled, "SIGINT on node1", "node1", 4, 2, a_failure()};
 }
 
 inline std::vector<AgentMessage> agent_messages() {
@@ -99,7 +99,7 @@ inline std::vector<AgentMessage> agent_messages() {
 
 inline std::vector<ServerMessage> server_messages() {
     return {
-        Hello{{1, 2}, "ddprun-rendezvous 0.1"},
+        Hello{{1, 2}},
         Welcome{"abcd", std::chrono::seconds{30}, true},
         Refused{"differs", std::chrono::seconds{2}},
         Resumed{},

@@ -57,7 +57,7 @@ TEST_CASE("the earliest failure is the cause, however late it arrives; secondary
     job.run("a b c");
 
     job.failed_with("a", 0, 1ms, [](control::WorkerFailure& failure) {
-        failure.is_consequence = true;
+        failure.is_secondary = true;
         failure.message = "peer lost";
     });
     job.pass(100ms);
@@ -75,7 +75,7 @@ TEST_CASE("a node's crash replaces its own secondary failure, and nothing else d
     job.run("a b");
 
     job.failed_with("a", 0, 1ms, [](control::WorkerFailure& failure) {
-        failure.is_consequence = true;
+        failure.is_secondary = true;
         failure.message = "peer lost";
     });
     job.failed_with("a", 0, 0ms, [](auto& failure) { failure.message = "crash"; });
@@ -99,13 +99,13 @@ TEST_CASE("details of a failure come with the result, not with the stop") {
         Instant{},
         effects);
     const auto& stop = std::get<control::Stop>(std::get<Send>(effects.at(1)).message);
-    CHECK(stop.first_cause.worker->details.empty());
+    CHECK(stop.root_cause.worker->details.empty());
 
     effects.clear();
     job.coordinator().handle(
         Coordinator::Received{job.connection("a"), control::Ready{0, 1, 2}}, Instant{}, effects);
     const auto& result = std::get<control::JobResult>(std::get<Send>(effects.at(1)).message);
-    CHECK(result.first_cause->worker->details == "Traceback");
+    CHECK(result.root_cause->worker->details == "Traceback");
 }
 
 TEST_CASE("the result names each node's other failure, so that all reports can say the same") {
@@ -132,10 +132,10 @@ TEST_CASE("the result names each node's other failure, so that all reports can s
             if (const auto* result = std::get_if<control::JobResult>(&send->message))
                 results.push_back(*result);
     REQUIRE(results.size() == 2);
-    const std::vector<control::Consequence> expected{
+    const std::vector<control::EndedWorker> expected{
         {2, 0, 77, {End::Kind::killed, SIGABRT, true}, "b"}};
-    CHECK(results[0].first_cause->worker->rank == 1);
-    CHECK(results[0].consequences == expected);
+    CHECK(results[0].root_cause->worker->rank == 1);
+    CHECK(results[0].secondary_failures == expected);
     CHECK(results[1] == results[0]);
 }
 
@@ -169,7 +169,7 @@ TEST_CASE("a store that a node cannot reach costs a restart and names the node")
         job.result("a") ==
         "result failed exit_code=1 store_unreachable \"node b (pid 100): no answer from "
         "10.0.0.97:20097; give --local-addr\" host=b round=0");
-    const auto& cause = job.whole_result("a").first_cause;
+    const auto& cause = job.whole_result("a").root_cause;
     REQUIRE(cause);
     CHECK_FALSE(cause->worker);
 }

@@ -625,7 +625,7 @@ TEST_CASE("a round that was stopped and not taken up again is why a replacement 
     const auto& result = job.whole_result("a");
     CHECK(result.exit_code == 82);
     CHECK(
-        result.first_cause->reason ==
+        result.root_cause->reason ==
         "round 0 was being stopped when the server was started again; no replacement came within "
         "20 s (2 of 3 nodes)");
 }

@@ -84,7 +84,7 @@ private:
                 [&](const Silence::Lost& lost) { return name(lost.nonce) + " lost: " + lost.how; },
                 [&](const Silence::Ask& ask) {
                     return name(ask.witness) + " asked about " + name(ask.question.node) +
-                           (ask.question.disowns ? " to confirm" : "");
+                           (ask.question.must_confirm ? " to confirm" : "");
                 },
                 [&](const Silence::Noted& noted) { return noted.text; },
                 [&](Silence::Stale) { return std::string{"stale"}; },

@@ -56,7 +56,9 @@ TEST_CASE("a silent member's neighbours are asked, and when all confirm it is lo
         job.say(witness, control::NeighbourHeard{nonce_of("b"), 0, std::nullopt, false});
 
     job.pass(1s, "a c");
-    CHECK(job.output() == Lines{"c ask 62000000 round=0 disown", "a ask 62000000 round=0 disown"});
+    CHECK(
+        job.output() ==
+        Lines{"c ask 62000000 round=0 to confirm", "a ask 62000000 round=0 to confirm"});
     confirm(job, "a c", "b");
     CHECK(
         node_reason(job, 1) ==
@@ -110,7 +112,9 @@ TEST_CASE("a probe that is no longer answered counts from its last answer") {
     job.output();
     // 5 s after the last heartbeat: no probe was answered lately, so a confirmation is asked for.
     job.pass(1s, "a c");
-    CHECK(job.output() == Lines{"c ask 62000000 round=0 disown", "a ask 62000000 round=0 disown"});
+    CHECK(
+        job.output() ==
+        Lines{"c ask 62000000 round=0 to confirm", "a ask 62000000 round=0 to confirm"});
     confirm(job, "a", "b");
     job.say("c", control::NeighbourHeard{nonce_of("b"), 0, 3s, true});
 
@@ -235,7 +239,7 @@ TEST_CASE("a member that is silent while the round drains is confirmed in the sa
     job.failed("a");
     job.ready("a c");
     job.pass(4s, "a c");
-    CHECK(has_line(job.output(), "c ask 62000000 round=0 disown"));
+    CHECK(has_line(job.output(), "c ask 62000000 round=0 to confirm"));
     confirm(job, "a c", "b");
 
     job.pass(1s, "a c");
@@ -252,7 +256,7 @@ TEST_CASE("a member that is silent while the next round forms is confirmed in th
     CHECK(job.status().state == "forming");
 
     job.pass(4s, "c");
-    CHECK(has_line(job.output(), "c ask 62000000 round=0 disown"));
+    CHECK(has_line(job.output(), "c ask 62000000 round=0 to confirm"));
     confirm(job, "c", "b");
     job.pass(1s, "c");
 

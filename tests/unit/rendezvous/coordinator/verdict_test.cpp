@@ -36,7 +36,7 @@ NodeFailure failure(int rank, Duration after, WorkerEnd end, bool is_secondary =
     control::WorkerFailure worker;
     worker.rank = rank;
     worker.end = end;
-    worker.is_consequence = is_secondary;
+    worker.is_secondary = is_secondary;
     failure.cause.worker = worker;
     return failure;
 }

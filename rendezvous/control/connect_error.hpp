@@ -7,7 +7,7 @@ namespace ddprun::control {
 
 /// Why an agent has no connection to the server (any more), as the agent's machine and its screen
 /// distinguish it.
-enum class Trouble : std::uint8_t {
+enum class ConnectError : std::uint8_t {
     unresolved,      ///< the endpoint's name does not resolve
     refused,         ///< the host answers, no process listens
     no_answer,       ///< no packet, no route, or a listener that sends nothing
