@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/output/event_file.hpp"
 
-#include "agent/queue_thread.hpp"
+#include "agent/process/queue_thread.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/result.hpp"

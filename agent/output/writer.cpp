@@ -2,7 +2,7 @@
 #include "agent/output/writer.hpp"
 
 #include "agent/output/stream_sink.hpp"
-#include "agent/queue_thread.hpp"
+#include "agent/process/queue_thread.hpp"
 #include "rendezvous/base/limits.hpp"
 
 #include <boost/asio/post.hpp>

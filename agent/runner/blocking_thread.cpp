@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/runner/blocking_thread.hpp"
 
-#include "agent/queue_thread.hpp"
+#include "agent/process/queue_thread.hpp"
 #include "rendezvous/base/limits.hpp"
 
 #include <boost/asio/post.hpp>
