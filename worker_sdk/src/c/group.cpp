@@ -2,9 +2,8 @@
 #include "worker_sdk/src/c/group.hpp"
 
 #include "worker_sdk/src/c/number.hpp"
-#include "worker_sdk/src/groups/founding.hpp"
+#include "worker_sdk/src/groups/create_group.hpp"
 #include "worker_sdk/src/groups/memory.hpp"
-#include "worker_sdk/src/groups/sub_group.hpp"
 #include "worker_sdk/src/waiting_times.hpp"
 
 #include <chrono>
@@ -33,7 +32,8 @@ std::shared_ptr<Group> group_of_world(
     Backend backend,
     std::chrono::milliseconds timeout) {
     auto meeting = store ? ddprun::Store::sharing(store) : ddprun::Store::connect(world);
-    return found(ddprun::groups::founding_of_world(world, std::move(meeting), backend, timeout));
+    return create_group(
+        ddprun::groups::config_of_world(world, std::move(meeting), backend, timeout));
 }
 
 }  // namespace

@@ -52,10 +52,6 @@ struct DdprunCollective {
     void* data;
     std::size_t count;
     std::int64_t timeout_ms;
-    /// Of a transport between GPUs: the CUDA stream whose work precedes this collective, or null.
-    void* stream;
-    /// Of a transport between GPUs: buffers are in host memory, and there is no stream.
-    int is_on_host;
 };
 
 struct DdprunPlugin {
@@ -76,7 +72,7 @@ using DdprunPluginEntry = const DdprunPlugin* (*)();
 
 namespace ddprun::groups {
 
-inline constexpr std::uint32_t plugin_version = 5;
+inline constexpr std::uint32_t plugin_version = 6;
 inline constexpr const char* plugin_entry_name = "ddprun_transport_plugin";
 
 }  // namespace ddprun::groups

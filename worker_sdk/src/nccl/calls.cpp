@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/nccl/calls.hpp"
 
-#include "worker_sdk/src/groups/collective.hpp"
-
 namespace ddprun::nccl {
 
 namespace {
@@ -10,8 +8,8 @@ namespace {
 using Kind = groups::Collective::Kind;
 using abi::Result;
 
-abi::Type type_of(const DdprunCollective& collective) {
-    switch (static_cast<ElementType>(collective.element_type)) {
+abi::Type type_of(const groups::Collective& collective) {
+    switch (collective.type) {
         case ElementType::float32: return abi::Type::float32;
         case ElementType::float64: return abi::Type::float64;
         case ElementType::float16: return abi::Type::float16;
@@ -23,8 +21,8 @@ abi::Type type_of(const DdprunCollective& collective) {
     return abi::Type::uint8;
 }
 
-abi::Op op_of(const DdprunCollective& collective) {
-    switch (static_cast<Op>(collective.op)) {
+abi::Op op_of(const groups::Collective& collective) {
+    switch (collective.op) {
         case Op::sum: return abi::Op::sum;
         case Op::average: return abi::Op::average;
         case Op::min: return abi::Op::min;
@@ -35,11 +33,10 @@ abi::Op op_of(const DdprunCollective& collective) {
 }
 
 /// The part of a buffer that belongs to `rank`.
-char* part(void* all, const DdprunCollective& collective, int rank) {
-    return static_cast<char*>(all) +
-           collective.count * collective.element_bytes * static_cast<std::size_t>(rank);
+char* part(void* all, const groups::Collective& collective, int rank) {
+    return static_cast<char*>(all) + collective.bytes() * static_cast<std::size_t>(rank);
 }
-const char* part(const void* all, const DdprunCollective& collective, int rank) {
+const char* part(const void* all, const groups::Collective& collective, int rank) {
     return part(const_cast<void*>(all), collective, rank);
 }
 
@@ -47,7 +44,7 @@ const char* part(const void* all, const DdprunCollective& collective, int rank) 
 /// first failure is the result; the rest is skipped.
 class Exchange {
 public:
-    Exchange(const Target& to, const DdprunCollective& collective)
+    Exchange(const Target& to, const groups::Collective& collective)
         : to_(to),
           collective_(collective),
           begun_(to.nccl.group_start()),
@@ -75,12 +72,12 @@ private:
     bool is_sound() const { return result_ == Result::success || result_ == Result::in_progress; }
 
     const Target& to_;
-    const DdprunCollective& collective_;
+    const groups::Collective& collective_;
     const Result begun_;
     Result result_;
 };
 
-Result gather(const Target& to, const DdprunCollective& call) {
+Result gather(const Target& to, const groups::Collective& call) {
     Exchange exchange(to, call);
     if (to.rank == call.root)
         for (int peer = 0; peer < to.world_size; ++peer)
@@ -91,7 +88,7 @@ Result gather(const Target& to, const DdprunCollective& call) {
     return exchange.end();
 }
 
-Result scatter(const Target& to, const DdprunCollective& call) {
+Result scatter(const Target& to, const groups::Collective& call) {
     Exchange exchange(to, call);
     if (to.rank == call.root)
         for (int peer = 0; peer < to.world_size; ++peer)
@@ -102,7 +99,7 @@ Result scatter(const Target& to, const DdprunCollective& call) {
     return exchange.end();
 }
 
-Result all_to_all(const Target& to, const DdprunCollective& call) {
+Result all_to_all(const Target& to, const groups::Collective& call) {
     Exchange exchange(to, call);
     for (int peer = 0; peer < to.world_size; ++peer) {
         exchange.send(part(call.input, call, peer), peer);
@@ -113,11 +110,11 @@ Result all_to_all(const Target& to, const DdprunCollective& call) {
 
 }  // namespace
 
-Result enqueue(const Target& to, const DdprunCollective& call, void* scratch) {
+Result enqueue(const Target& to, const groups::Collective& call, void* scratch) {
     const auto& nccl = to.nccl;
     const auto type = type_of(call);
     const auto op = op_of(call);
-    switch (static_cast<Kind>(call.kind)) {
+    switch (call.kind) {
         case Kind::all_reduce:
             return nccl.all_reduce(call.data, call.data, call.count, type, op, to.comm, to.stream);
         case Kind::reduce:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "worker_sdk/src/groups/plugin_abi.hpp"
+#include "worker_sdk/src/groups/collective.hpp"
 #include "worker_sdk/src/nccl/nccl_functions.hpp"
 
 namespace ddprun::nccl {
@@ -18,6 +18,6 @@ struct Target {
 /// Enqueues a collective: one NCCL call, or a group of sends and receives. A barrier reduces
 /// `scratch`, 4 bytes on the device. Send and recv use a communicator of two ranks, in which the
 /// sender is 0. The result may be in_progress.
-abi::Result enqueue(const Target& target, const DdprunCollective& collective, void* scratch);
+abi::Result enqueue(const Target& target, const groups::Collective& collective, void* scratch);
 
 }  // namespace ddprun::nccl

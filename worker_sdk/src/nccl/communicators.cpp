@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/nccl/communicators.hpp"
 
+#include "worker_sdk/src/nccl/end_process.hpp"
 #include "worker_sdk/src/quiet_thread.hpp"
 #include "worker_sdk/src/waiting_times.hpp"
 
@@ -21,10 +22,6 @@ bool is_fine(Result result) {
     return result == Result::success || result == Result::in_progress;
 }
 
-GroupError given_up() {
-    return {GroupError::Kind::peer_lost, "aborted"};
-}
-
 }  // namespace
 
 Communicators::Communicators(const NcclFunctions& nccl, Settings settings)
@@ -33,22 +30,23 @@ Communicators::Communicators(const NcclFunctions& nccl, Settings settings)
       abort_timeout_(settings_.abort_timeout) {}
 
 Communicators::~Communicators() {
-    if (parter_.joinable()) parter_.join();
+    if (finalizer_.joinable()) finalizer_.join();
     if (aborter_.joinable()) aborter_.join();
 }
 
 bool Communicators::end() {
-    if (!is_aborted_ && !comms_.empty() && !part()) abort();
+    if (!is_aborted_ && !comms_.empty() && !finalize()) abort();
     if (!is_aborted_ || has_abort_come_back()) return true;
     std::fprintf(
         stderr,
         "ddprun: NCCL keeps what an ended group had on the GPU, since a CUDA graph that was "
         "captured with the group still exists: destroy graphs before the group\n");
-    if (is_farewell_over()) parter_.join();  // otherwise this object is kept until the process ends
+    if (is_finalize_over())
+        finalizer_.join();  // otherwise this object is kept until the process ends
     return false;
 }
 
-bool Communicators::is_farewell_over() {
+bool Communicators::is_finalize_over() {
     const std::lock_guard lock(abort_mutex_);
     return is_clean_.has_value();
 }
@@ -63,7 +61,7 @@ std::variant<Communicators::Comm, GroupError> Communicators::join(
     int rank,
     int world_size,
     int most_ctas,
-    const Patience& patience) {
+    const Deadline& deadline) {
     abi::Config config;
     if (most_ctas > 0) config.max_ctas = most_ctas;
     Comm comm = nullptr;
@@ -71,7 +69,7 @@ std::variant<Communicators::Comm, GroupError> Communicators::join(
     {
         const Quiet quiet;  // NCCL starts permanent threads here
         const std::lock_guard lock(mutex_);
-        if (is_aborted_) return given_up();
+        if (is_aborted_) return aborted();
         result =
             ids.size() == 1
                 ? nccl_.comm_init_rank_config(&comm, world_size, ids.front(), rank, &config)
@@ -80,33 +78,33 @@ std::variant<Communicators::Comm, GroupError> Communicators::join(
         if (comm) comms_.push_back(comm);
     }
     if (!is_fine(result)) return error_of(result);
-    auto outcome = await_ready(comm, patience);
+    auto outcome = await_ready(comm, deadline);
     if (outcome) return *outcome;
     return comm;
 }
 
 std::variant<Communicators::Comm, GroupError> Communicators::split(
-    Comm comm, int color, int key, const Patience& patience) {
+    Comm comm, int color, int key, const Deadline& deadline) {
     abi::Config config;
     const auto calls = [&] {
         const Quiet quiet;
         return nccl_.comm_split(comm, color, key, &part_, &config);
     };
-    if (auto error = call(comm, calls, patience)) return *error;
+    if (auto error = call(comm, calls, deadline)) return *error;
     const std::lock_guard lock(mutex_);
-    if (is_aborted_) return given_up();
+    if (is_aborted_) return aborted();
     comms_.push_back(part_);
     return std::exchange(part_, nullptr);
 }
 
 std::variant<Communicators::Comm, GroupError> Communicators::adopt(
-    Communicators& from, Comm part, const Patience& patience) {
+    Communicators& from, Comm part, const Deadline& deadline) {
     {
         const std::scoped_lock lock(mutex_, from.mutex_);
-        if (!from.remove(part)) return given_up();
+        if (!from.remove(part)) return aborted();
         comms_.push_back(part);
     }
-    if (auto error = await_ready(part, patience)) return *error;
+    if (auto error = await_ready(part, deadline)) return *error;
     return part;
 }
 
@@ -124,18 +122,18 @@ bool Communicators::remove(Comm comm) {
 }
 
 Outcome Communicators::call(
-    Comm comm, const std::function<Result()>& calls, const Patience& patience) {
+    Comm comm, const std::function<Result()>& calls, const Deadline& deadline) {
     // NCCL may not have enqueued another thread's call yet.
-    if (auto error = await_ready(comm, patience)) return error;
+    if (auto error = await_ready(comm, deadline)) return error;
     if (auto error = begin_call(calls)) return error;
-    return await_ready(comm, patience);
+    return await_ready(comm, deadline);
 }
 
 Outcome Communicators::begin_call(const std::function<Result()>& calls) {
     auto result = Result::success;
     {
         const std::lock_guard lock(mutex_);
-        if (is_aborted_) return given_up();
+        if (is_aborted_) return aborted();
         result = calls();
     }
     if (is_fine(result)) return {};
@@ -144,17 +142,17 @@ Outcome Communicators::begin_call(const std::function<Result()>& calls) {
 
 Outcome Communicators::launch(const std::function<Outcome()>& body) {
     const std::lock_guard lock(mutex_);
-    if (is_aborted_) return given_up();
+    if (is_aborted_) return aborted();
     return body();
 }
 
-Outcome Communicators::await_ready(Comm comm, const Patience& patience) {
+Outcome Communicators::await_ready(Comm comm, const Deadline& deadline) {
     for (Pause pause;; pause.take()) {
         const auto result = state(comm);
         if (result == Result::success) return {};
-        if (patience.is_given_up() || is_aborted_) return given_up();
+        if (deadline.is_cancelled() || is_aborted_) return aborted();
         if (!is_fine(result)) return error_of(result);
-        if (Clock::now() >= patience.until)
+        if (Clock::now() >= deadline.until)
             return GroupError{
                 GroupError::Kind::timeout, "NCCL was not ready when the time was over"};
     }
@@ -186,13 +184,13 @@ void Communicators::abort() {
         aborter_ = start_quiet_thread([this] { abort_all(); });
     }
     const bool is_captured = is_captured_;
-    const auto patience = is_captured ? std::min<std::chrono::milliseconds>(
-                                            timeout, waiting_times::abort_timeout_with_graphs)
-                                      : timeout;
-    const auto until = abort_began_at_ + patience;
+    const auto wait = is_captured ? std::min<std::chrono::milliseconds>(
+                                        timeout, waiting_times::abort_timeout_with_graphs)
+                                  : timeout;
+    const auto until = abort_began_at_ + wait;
     if (abort_ended_.wait_until(lock, until, [&] { return has_abort_ended_; }) || is_captured)
         return;
-    settings_.end_process(
+    end_process(
         "NCCL's abort did not return within " +
         std::to_string(std::chrono::duration_cast<std::chrono::seconds>(timeout).count()) +
         " s: the GPU, or a kernel on it, is stuck; this process ends so that the launcher can "
@@ -226,8 +224,8 @@ void Communicators::abort_all() {
 
 /// False when they have to be aborted. In its own thread, since a call that never returns would
 /// otherwise keep the program from ending.
-bool Communicators::part() {
-    parter_ = start_quiet_thread([this] {
+bool Communicators::finalize() {
+    finalizer_ = start_quiet_thread([this] {
         bool is_clean = false;
         settings_.on_device([&] {
             is_clean = finalize_all();
@@ -235,16 +233,17 @@ bool Communicators::part() {
         });
         const std::lock_guard lock(abort_mutex_);
         is_clean_ = is_clean;
-        parted_.notify_all();
+        finalized_.notify_all();
     });
     std::unique_lock lock(abort_mutex_);
-    parted_.wait_for(lock, waiting_times::finalize_timeout, [&] { return is_clean_.has_value(); });
+    finalized_.wait_for(
+        lock, waiting_times::finalize_timeout, [&] { return is_clean_.has_value(); });
     return is_clean_.value_or(false);
 }
 
 /// All at once, since each waits for its peers, which may have them in another order.
 bool Communicators::finalize_all() {
-    const Patience patience{Clock::now() + waiting_times::finalize_timeout, [] { return false; }};
+    const Deadline deadline{Clock::now() + waiting_times::finalize_timeout, [] { return false; }};
     const auto comms = [&] {
         const std::lock_guard lock(mutex_);
         return comms_;
@@ -254,7 +253,7 @@ bool Communicators::finalize_all() {
         if (is_aborted_ || !is_fine(nccl_.comm_finalize(comm))) return false;
     }
     return std::all_of(
-        comms.begin(), comms.end(), [&](Comm comm) { return !await_ready(comm, patience); });
+        comms.begin(), comms.end(), [&](Comm comm) { return !await_ready(comm, deadline); });
 }
 
 /// In one group, for the same reason. After a failed destroy no other call is possible on a

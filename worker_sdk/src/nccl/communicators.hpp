@@ -3,7 +3,7 @@
 
 #include "worker_sdk/src/groups/group_error.hpp"
 #include "worker_sdk/src/nccl/nccl_functions.hpp"
-#include "worker_sdk/src/nccl/patience.hpp"
+#include "worker_sdk/src/nccl/polling.hpp"
 
 #include <atomic>
 #include <condition_variable>
@@ -17,6 +17,11 @@
 
 namespace ddprun::nccl {
 
+/// The error of a call that an abort has ended.
+inline groups::GroupError aborted() {
+    return {groups::GroupError::Kind::peer_lost, "aborted"};
+}
+
 /// NCCL's communicators of one group on this rank, and the rules of their life cycle.
 ///
 /// All are non-blocking: no NCCL call waits for a peer, so each is short, and calls are serialized
@@ -24,7 +29,7 @@ namespace ddprun::nccl {
 /// failed.
 ///
 /// An abort ends all of them at once, in one thread; other calls fail from then on. It has its own
-/// deadline, after which `end_process` is called: NCCL, or a kernel, is stuck, and nothing in this
+/// deadline, after which the process is ended: NCCL, or a kernel, is stuck, and nothing in this
 /// process can free it. A finalize (with destroy) has a thread and a deadline too, after which it
 /// becomes an abort.
 ///
@@ -36,11 +41,9 @@ namespace ddprun::nccl {
 class Communicators {
 public:
     using Comm = abi::Communicator*;
-    using EndProcess = std::function<void(const std::string&)>;
 
     struct Settings {
         std::chrono::milliseconds abort_timeout{};
-        EndProcess end_process;
         /// Called before an abort begins: kernels that it ends leave garbage in the buffers.
         std::function<void()> before_abort;
         /// Runs a function with the device current on this thread.
@@ -64,28 +67,28 @@ public:
         int rank,
         int world_size,
         int most_ctas,
-        const Patience& patience);
+        const Deadline& deadline);
 
     /// Splits a communicator's ranks by color, each part in the order of keys. Called by all its
     /// ranks, while nothing is in flight on it. Every rank has a color: when a rank has none
     /// (NCCL_SPLIT_NOCOLOR) and the split fails, NCCL writes to its missing communicator, and the
     /// process crashes.
     std::variant<Comm, groups::GroupError> split(
-        Comm comm, int color, int key, const Patience& patience);
+        Comm comm, int color, int key, const Deadline& deadline);
     /// Takes ownership of a part from the Communicators that made it; the two share nothing.
     std::variant<Comm, groups::GroupError> adopt(
-        Communicators& from, Comm part, const Patience& patience);
+        Communicators& from, Comm part, const Deadline& deadline);
     /// Ends a part, unless it was adopted.
     void drop(Comm part);
 
     /// Makes calls on one communicator and waits until NCCL has enqueued them; their work on the
     /// device may not have begun.
     groups::Outcome call(
-        Comm comm, const std::function<abi::Result()>& calls, const Patience& patience);
+        Comm comm, const std::function<abi::Result()>& calls, const Deadline& deadline);
 
     /// ... without waiting. Before the next: `await_ready`.
     groups::Outcome begin_call(const std::function<abi::Result()>& calls);
-    groups::Outcome await_ready(Comm comm, const Patience& patience);
+    groups::Outcome await_ready(Comm comm, const Deadline& deadline);
 
     /// Launches a graph, which contains calls made before. Short.
     groups::Outcome launch(const std::function<groups::Outcome()>& body);
@@ -107,13 +110,13 @@ public:
     bool is_aborted() const { return is_aborted_; }
 
 private:
-    bool part();
+    bool finalize();
     bool remove(Comm comm);
     bool finalize_all();
     void destroy_all();
     void abort_all();
     bool has_abort_come_back();
-    bool is_farewell_over();
+    bool is_finalize_over();
 
     const NcclFunctions& nccl_;
     const Settings settings_;
@@ -131,9 +134,9 @@ private:
     bool has_abort_ended_ = false;
     std::thread aborter_;
 
-    std::condition_variable parted_;  // with abort_mutex_
-    std::optional<bool> is_clean_;    // set when the finalize has ended
-    std::thread parter_;
+    std::condition_variable finalized_;  // with abort_mutex_
+    std::optional<bool> is_clean_;       // set when the finalize has ended
+    std::thread finalizer_;
 };
 
 }  // namespace ddprun::nccl

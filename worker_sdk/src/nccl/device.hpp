@@ -11,7 +11,7 @@ namespace ddprun::nccl {
 
 inline constexpr unsigned event_without_time = 2;  // CU_EVENT_DISABLE_TIMING
 
-/// One GPU: its primary context, which the CUDA runtime uses as well, so that the plugin and the
+/// One GPU: its primary context, which the CUDA runtime uses as well, so that the SDK and the
 /// program can share streams, events and memory. Held until the process ends. Any thread.
 class Device {
 public:

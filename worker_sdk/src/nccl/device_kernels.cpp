@@ -40,18 +40,18 @@ std::variant<DeviceKernels, GroupError> DeviceKernels::load(const Device& device
     const std::lock_guard lock(*mutex);
     if (const auto known = loaded->find(device.ordinal()); known != loaded->end())
         return known->second;
-    auto kernels = load_anew(device);
+    auto kernels = load_new(device);
     if (const auto* sound = std::get_if<DeviceKernels>(&kernels))
         loaded->emplace(device.ordinal(), *sound);
     return kernels;
 }
 
-std::variant<DeviceKernels, GroupError> DeviceKernels::load_anew(const Device& device) {
+std::variant<DeviceKernels, GroupError> DeviceKernels::load_new(const Device& device) {
     const auto images = kernel_images();
     if (!images)
         return GroupError{
             GroupError::Kind::usage,
-            "a Reducer on GPUs needs kernels, and libddprun_nccl.so was built without nvcc: build "
+            "a Reducer on GPUs needs kernels, and this ddprun was built without nvcc: build "
             "ddprun where CUDA's compiler is"};
     const auto& driver = device.driver();
     DeviceKernels kernels;
@@ -75,8 +75,8 @@ std::variant<DeviceKernels, GroupError> DeviceKernels::load_anew(const Device& d
     if (status == 0) return kernels;
     return GroupError{
         GroupError::Kind::other,
-        "the kernels of libddprun_nccl.so cannot be loaded on cuda:" +
-            std::to_string(device.ordinal()) + ": " + driver.words_of(status)};
+        "the kernels of the SDK cannot be loaded on cuda:" + std::to_string(device.ordinal()) +
+            ": " + driver.words_of(status)};
 }
 
 Status DeviceKernels::compress(

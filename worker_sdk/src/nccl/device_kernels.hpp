@@ -10,7 +10,7 @@
 
 namespace ddprun::nccl {
 
-/// The kernels of this plugin (kernels/), loaded on one device. All only enqueue. Requires: an
+/// The kernels of the SDK (kernels/), loaded on one device. All only enqueue. Requires: an
 /// OnDevice.
 class DeviceKernels {
 public:
@@ -18,7 +18,7 @@ public:
     using Stream = DriverFunctions::Stream;
     using Status = DriverFunctions::Status;
 
-    /// GroupError where the plugin was built without nvcc, or for other GPUs.
+    /// GroupError where the SDK was built without nvcc, or for other GPUs.
     static std::variant<DeviceKernels, groups::GroupError> load(const Device& device);
 
     /// Floats as 16 bits (float16 or bfloat16), each multiplied by `factor` before; and back.
@@ -51,7 +51,7 @@ private:
     static constexpr unsigned most_blocks = 1024;
     static constexpr unsigned threads = 256;
 
-    static std::variant<DeviceKernels, groups::GroupError> load_anew(const Device& device);
+    static std::variant<DeviceKernels, groups::GroupError> load_new(const Device& device);
     /// For a loop over `count` elements.
     static unsigned blocks_for(std::size_t count);
     template <class... Arguments>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/nccl/kernel_images.hpp"
 
-extern "C" const unsigned char compression_fatbin[];
-extern "C" const unsigned char steps_fatbin[];
+extern "C" const unsigned char ddprun_compression_fatbin[];
+extern "C" const unsigned char ddprun_steps_fatbin[];
 
 namespace ddprun::nccl {
 
 std::optional<KernelImages> kernel_images() {
-    return KernelImages{compression_fatbin, steps_fatbin};
+    return KernelImages{ddprun_compression_fatbin, ddprun_steps_fatbin};
 }
 
 }  // namespace ddprun::nccl

@@ -2,6 +2,7 @@
 #include "worker_sdk/src/nccl/session.hpp"
 
 #include "worker_sdk/src/groups/collective.hpp"
+#include "worker_sdk/src/nccl/end_process.hpp"
 #include "worker_sdk/src/nccl/unique_id.hpp"
 #include "worker_sdk/src/quiet_thread.hpp"
 #include "worker_sdk/src/waiting_times.hpp"
@@ -25,10 +26,6 @@ using std::chrono::milliseconds;
 constexpr int message_ctas = 2;
 constexpr std::size_t scratch_bytes = 4;
 
-GroupError aborted() {
-    return {GroupError::Kind::peer_lost, "aborted"};
-}
-
 /// A thread still uses it.
 void keep_for_ever(std::unique_ptr<Communicators> comms) {
     static auto* const mutex = new std::mutex;
@@ -38,44 +35,34 @@ void keep_for_ever(std::unique_ptr<Communicators> comms) {
 }
 
 /// One communicator's rendezvous in the store.
-class Meeting {
+class Rendezvous {
 public:
-    Meeting(const DdprunStore& store, std::string prefix)
-        : store_(store),
-          prefix_(std::move(prefix)) {}
+    Rendezvous(GroupContext& context, std::string prefix, GroupContext::Wait& wait)
+        : context_(context),
+          prefix_(std::move(prefix)),
+          wait_(wait) {}
 
     Outcome announce(int index, const Announcement& announcement) {
-        const auto bytes = written(announcement);
-        return outcome_of(
-            store_.set(store_.self, key_of(index).c_str(), bytes.data(), bytes.size()));
+        return context_.set(key_of(index), written(announcement), wait_);
     }
 
     std::variant<Announcement, GroupError> await(int index) {
-        std::string bytes;
-        const auto take = [](void* sink, const char* data, std::size_t size) {
-            static_cast<std::string*>(sink)->assign(data, size);
-        };
-        if (auto failed = outcome_of(store_.get(store_.self, key_of(index).c_str(), &bytes, take)))
-            return *failed;
-        return read_announcement(bytes);
+        auto bytes = context_.get(key_of(index), wait_);
+        if (auto* error = std::get_if<GroupError>(&bytes)) return std::move(*error);
+        return read_announcement(std::get<std::string>(bytes));
     }
 
 private:
     std::string key_of(int index) const { return prefix_ + announcement_key(index); }
 
-    /// The SDK's side has a more precise error.
-    static Outcome outcome_of(int kind) {
-        if (kind == 0) return {};
-        return GroupError{static_cast<GroupError::Kind>(kind), "the store failed"};
-    }
-
-    DdprunStore store_;
-    std::string prefix_;
+    GroupContext& context_;
+    const std::string prefix_;
+    GroupContext::Wait& wait_;
 };
 
 /// The ids of all roots, the same on all ranks.
 std::variant<std::vector<abi::UniqueId>, GroupError> agree_on_ids(
-    const NcclFunctions& nccl, Meeting meeting, int rank, int world_size) {
+    const NcclFunctions& nccl, Rendezvous rendezvous, int rank, int world_size) {
     const int roots = root_count(world_size, nccl.version);
     for (int i = 0; i < roots; ++i) {
         if (root_rank(i, roots, world_size) != rank) continue;
@@ -85,11 +72,11 @@ std::variant<std::vector<abi::UniqueId>, GroupError> agree_on_ids(
         if (result != abi::Result::success)
             return GroupError{
                 GroupError::Kind::other, "NCCL cannot make an id: " + nccl.words_of(result)};
-        if (auto failed = meeting.announce(i, announcement)) return *failed;
+        if (auto failed = rendezvous.announce(i, announcement)) return *failed;
     }
     std::vector<abi::UniqueId> ids;
     for (int i = 0; i < roots; ++i) {
-        auto announced = meeting.await(i);
+        auto announced = rendezvous.await(i);
         if (auto* failed = std::get_if<GroupError>(&announced)) return *failed;
         const auto& theirs = std::get<Announcement>(announced);
         const int root = root_rank(i, roots, world_size);
@@ -102,35 +89,32 @@ std::variant<std::vector<abi::UniqueId>, GroupError> agree_on_ids(
 }  // namespace
 
 std::variant<std::unique_ptr<Session>, GroupError> Session::open(
-    const NcclFunctions& nccl, const Device& device, const DdprunDeviceOpen& settings) {
-    auto session = std::make_unique<Session>(nccl, device, settings);
-    const Overseer::Watch watch(
-        session->overseer_,
-        Overseer::Work::life,
-        session->last_moment_of(milliseconds(settings.timeout_ms)));
+    const NcclFunctions& nccl,
+    const Device& device,
+    GroupContext& context,
+    const std::optional<SplitOff>& split) {
+    auto session = std::make_unique<Session>(nccl, device, context);
+    const HangWatchdog::Watch watch(
+        session->hang_watchdog_,
+        HangWatchdog::Work::life,
+        session->latest_end_of(session->timeout()));
     const OnDevice here(device);
-    if (auto error = session->start()) {
+    if (auto error = session->start(split)) {
         session->abort();
         return *error;
     }
     return session;
 }
 
-Session::Session(const NcclFunctions& nccl, const Device& device, const DdprunDeviceOpen& settings)
+Session::Session(const NcclFunctions& nccl, const Device& device, GroupContext& context)
     : nccl_(nccl),
       device_(device),
-      settings_(settings),
-      overseer_([this](const std::string& text) {
-          settings_.end_process(settings_.self, text.c_str());
-      }) {
+      context_(context) {
     comms_ = std::make_unique<Communicators>(
         nccl_,
         Communicators::Settings{
-            milliseconds(settings_.abort_timeout_ms),
-            [this](const std::string& text) {
-                settings_.end_process(settings_.self, text.c_str());
-            },
-            [this] { write_soundness(0); },
+            waiting_times::abort_timeout,
+            [this] { set_valid_flag(0); },
             // Used by a thread that may be left running (keep_for_ever).
             [on = device_](const std::function<void()>& body) {
                 const OnDevice device_here(on);
@@ -139,129 +123,116 @@ Session::Session(const NcclFunctions& nccl, const Device& device, const DdprunDe
 }
 
 Session::~Session() {
-    const Overseer::Watch watch(
-        overseer_, Overseer::Work::life, last_moment_of(waiting_times::finalize_timeout));
+    const HangWatchdog::Watch watch(
+        hang_watchdog_, HangWatchdog::Work::life, latest_end_of(waiting_times::finalize_timeout));
     const OnDevice here(device_);
     if (!comms_->end()) keep_for_ever(std::move(comms_));
     comms_.reset();
     if (scratch_) device_.driver().memory_free(scratch_);
 }
 
-Outcome Session::start() {
+Outcome Session::start(const std::optional<SplitOff>& split) {
     for (auto& queue : queues_) {
         queue = std::make_unique<Queue>(device_);
         if (queue->error()) return queue->error();
     }
-    flight_.emplace(device_);
-    if (flight_->error()) return flight_->error();
+    in_flight_.emplace(device_);
+    if (in_flight_->error()) return in_flight_->error();
     staging_.emplace(device_);
-    is_sound_.emplace(device_, sizeof(std::uint32_t));
-    if (const auto status = is_sound_->status()) return device_.error(status);
-    write_soundness(1);
+    valid_flag_.emplace(device_, sizeof(std::uint32_t));
+    if (const auto status = valid_flag_->status()) return device_.error(status);
+    set_valid_flag(1);
     const auto& driver = device_.driver();
     if (const auto status = driver.memory_allocate(&scratch_, scratch_bytes))
         return device_.error(status);
     if (const auto status =
             driver.memory_set(scratch_, 0, scratch_bytes, queues_.front()->stream()))
         return device_.error(status);
-    const auto patience = patience_for(milliseconds(settings_.timeout_ms));
-    auto joined = settings_.part ? take_part(patience)
-                                 : join("all/", settings_.rank, settings_.world_size, 0, patience);
+    GroupContext::Wait wait(context_);
+    auto joined = split
+                      ? comms_->adopt(split->parent->communicators(), split->part, wait.deadline())
+                      : join("all/", context_.rank(), context_.world_size(), 0, wait);
     if (auto* error = std::get_if<GroupError>(&joined)) return *error;
     all_ = std::get<Comm>(joined);
     return {};
 }
 
-void Session::write_soundness(std::uint32_t word) {
-    if (is_sound_ && is_sound_->data())
-        reinterpret_cast<std::atomic<std::uint32_t>*>(is_sound_->data())->store(word);
+void Session::set_valid_flag(std::uint32_t word) {
+    if (valid_flag_ && valid_flag_->data())
+        reinterpret_cast<std::atomic<std::uint32_t>*>(valid_flag_->data())->store(word);
 }
 
 Target Session::target(DriverFunctions::Stream stream) const {
-    return {nccl_, all_, stream, settings_.rank, settings_.world_size};
+    return {nccl_, all_, stream, context_.rank(), context_.world_size()};
 }
 
 void Session::note_steps() {
-    comms_->wait_for_aborts(std::max(milliseconds(settings_.abort_timeout_ms), timeout()));
+    comms_->wait_for_aborts(std::max<milliseconds>(waiting_times::abort_timeout, timeout()));
 }
 
-milliseconds Session::timeout() const {
-    return milliseconds(settings_.timeout_ms);
-}
-
-Patience Session::patience() const {
-    return patience_for(timeout());
+Deadline Session::deadline() {
+    return {Clock::now() + timeout(), [this] { return context_.has_failed(); }};
 }
 
 Outcome Session::look() {
     if (auto reason = why_aborted()) return reason;
-    if (settings_.is_given_up(settings_.self) != 0) return aborted();
+    if (context_.has_failed()) return aborted();
     const auto state = comms_->state(all_);
     if (state == abi::Result::success || state == abi::Result::in_progress) return {};
     if (auto reason = why_aborted()) return reason;  // meanwhile
     return comms_->error_of(state);
 }
 
-Patience Session::patience_for(milliseconds timeout) const {
-    return {Clock::now() + timeout, [this] { return settings_.is_given_up(settings_.self) != 0; }};
-}
-
 /// Includes the time for the handling of a failure: the abort, and the kernels' end.
-Clock::time_point Session::last_moment_of(milliseconds timeout) const {
-    return last_moment_after(Clock::now() + timeout);
+Clock::time_point Session::latest_end_of(milliseconds timeout) const {
+    return latest_end_after(Clock::now() + timeout);
 }
 
-Clock::time_point Session::last_moment_after(Clock::time_point end) const {
-    return end + 3 * milliseconds(settings_.abort_timeout_ms);
+Clock::time_point Session::latest_end_after(Clock::time_point end) const {
+    return end + 3 * waiting_times::abort_timeout;
 }
 
 Session::Joined Session::join(
-    const std::string& name, int rank, int world_size, int most_ctas, const Patience& patience) {
-    auto agreed = agree_on_ids(nccl_, Meeting(settings_.store, "nccl/" + name), rank, world_size);
+    const std::string& name, int rank, int world_size, int most_ctas, GroupContext::Wait& wait) {
+    auto agreed = agree_on_ids(nccl_, Rendezvous(context_, "nccl/" + name, wait), rank, world_size);
     if (auto* error = std::get_if<GroupError>(&agreed)) return *error;
     return comms_->join(
         std::get<std::vector<abi::UniqueId>>(std::move(agreed)),
         rank,
         world_size,
         most_ctas,
-        patience);
-}
-
-Session::Joined Session::take_part(const Patience& patience) {
-    auto& parent = static_cast<Session*>(settings_.parent)->communicators();
-    return comms_->adopt(parent, static_cast<Comm>(settings_.part), patience);
+        wait.deadline());
 }
 
 std::variant<Communicators::Comm, GroupError> Session::split(int color, int key) {
-    const Overseer::Watch watch(
-        overseer_, Overseer::Work::life, last_moment_of(timeout() + patience_after_abort()));
+    const HangWatchdog::Watch watch(
+        hang_watchdog_, HangWatchdog::Work::life, latest_end_of(timeout() + abort_timeout()));
     const OnDevice here(device_);
-    auto part = comms_->split(all_, color, key, patience());
+    auto part = comms_->split(all_, color, key, deadline());
     if (auto* error = std::get_if<GroupError>(&part)) {
-        give_up(std::move(*error));
+        abort(std::move(*error));
         return *why_aborted();
     }
     return part;
 }
 
 void Session::drop(Comm part) {
-    const Overseer::Watch watch(
-        overseer_, Overseer::Work::life, last_moment_of(patience_after_abort()));
+    const HangWatchdog::Watch watch(
+        hang_watchdog_, HangWatchdog::Work::life, latest_end_of(abort_timeout()));
     const OnDevice here(device_);
     comms_->drop(part);
 }
 
 /// Between two ranks the sender is 0.
-Session::Joined Session::comm_of(const DdprunCollective& collective, const Patience& patience) {
-    const auto kind = static_cast<Kind>(collective.kind);
-    if (kind != Kind::send && kind != Kind::recv) return all_;
+Session::Joined Session::comm_of(const groups::Collective& collective, GroupContext::Wait& wait) {
+    if (!collective.is_point_to_point()) return all_;
     const std::pair pair(collective.root, collective.receiver);
     {
         const std::lock_guard lock(messages_mutex_);
         if (const auto known = messages_.find(pair); known != messages_.end()) return known->second;
     }
     const auto name = std::to_string(pair.first) + "-" + std::to_string(pair.second) + "/";
-    auto joined = join(name, kind == Kind::send ? 0 : 1, 2, message_ctas, patience);
+    auto joined = join(name, collective.kind == Kind::send ? 0 : 1, 2, message_ctas, wait);
     if (auto* comm = std::get_if<Comm>(&joined)) {
         const std::lock_guard lock(messages_mutex_);
         messages_[pair] = *comm;
@@ -269,20 +240,20 @@ Session::Joined Session::comm_of(const DdprunCollective& collective, const Patie
     return joined;
 }
 
-Overseer::Work Session::work_of(const DdprunCollective& collective) {
-    const auto kind = static_cast<Kind>(collective.kind);
-    return kind == Kind::send   ? Overseer::Work::send
-           : kind == Kind::recv ? Overseer::Work::recv
-                                : Overseer::Work::collective;
+HangWatchdog::Work Session::work_of(const groups::Collective& collective) {
+    const auto kind = collective.kind;
+    return kind == Kind::send   ? HangWatchdog::Work::send
+           : kind == Kind::recv ? HangWatchdog::Work::recv
+                                : HangWatchdog::Work::collective;
 }
 
 /// On the device, and of all ranks: a message may first need a communicator.
-bool Session::may_fly(const DdprunCollective& collective) {
-    return !collective.is_on_host && work_of(collective) == Overseer::Work::collective;
+bool Session::can_be_in_flight(const groups::Collective& collective) {
+    return !collective.is_on_host && work_of(collective) == HangWatchdog::Work::collective;
 }
 
 /// Applies to the whole queue at once: earlier calls that have not begun yet wait too.
-Outcome Session::follow(const DdprunCollective& collective) {
+Outcome Session::follow(const groups::Collective& collective) {
     const OnDevice here(device_);
     if (device_.is_capturing(collective.stream))
         return GroupError{
@@ -294,18 +265,19 @@ Outcome Session::follow(const DdprunCollective& collective) {
 }
 
 GroupError Session::fail(GroupError error) {
-    const Overseer::Watch watch(
-        overseer_, Overseer::Work::launch, last_moment_of(patience_after_abort()));
-    give_up(std::move(error));
+    const HangWatchdog::Watch watch(
+        hang_watchdog_, HangWatchdog::Work::launch, latest_end_of(abort_timeout()));
+    abort(std::move(error));
     return *why_aborted();
 }
 
-std::variant<bool, GroupError> Session::begin(const DdprunCollective& collective) {
+std::variant<bool, GroupError> Session::begin(const groups::Collective& collective) {
     const OnDevice here(device_);
-    if (!may_fly(collective) || flight_->is_full()) return false;
+    if (!can_be_in_flight(collective) || in_flight_->is_full()) return false;
     auto begun = [&] {
-        const Overseer::Watch watch(overseer_, Overseer::Work::launch, last_moment_of(timeout()));
-        return take_off(collective);
+        const HangWatchdog::Watch watch(
+            hang_watchdog_, HangWatchdog::Work::launch, latest_end_of(timeout()));
+        return enqueue_now(collective);
     }();
     auto* const error = std::get_if<GroupError>(&begun);
     if (!error) return begun;
@@ -313,115 +285,120 @@ std::variant<bool, GroupError> Session::begin(const DdprunCollective& collective
 }
 
 /// False: NCCL has not enqueued the one before yet.
-std::variant<bool, GroupError> Session::take_off(const DdprunCollective& collective) {
-    if (flight_->is_newest_open()) {
-        const Patience patience{Clock::now() + waiting_times::take_timeout, [] { return false; }};
-        std::unique_lock taking(taking_mutex_, std::try_to_lock);
+std::variant<bool, GroupError> Session::enqueue_now(const groups::Collective& collective) {
+    if (in_flight_->is_newest_open()) {
+        const Deadline deadline{Clock::now() + waiting_times::take_timeout, [] { return false; }};
+        std::unique_lock lock(enqueued_mutex_, std::try_to_lock);
         // Not a timed_mutex: gcc 12's ThreadSanitizer does not support it.
-        for (Pause pause; !taking && Clock::now() < patience.until; pause.take())
-            if (taking.try_lock()) break;
+        for (Pause pause; !lock && Clock::now() < deadline.until; pause.take())
+            if (lock.try_lock()) break;
         // An error of the one before is reported by its own wait.
-        if (!taking || await_taken(patience)) return false;
+        if (!lock || await_enqueued(deadline)) return false;
     }
     const auto& queue = *queues_.front();
     auto error = comms_->begin_call([&] {
         return enqueue(target(queue.stream()), collective, reinterpret_cast<void*>(scratch_));
     });
     if (error) return std::move(*error);
-    flight_->add();
+    in_flight_->add();
     return true;
 }
 
-/// After it there is an event behind the newest. Requires: taking_mutex_.
-Outcome Session::await_taken(const Patience& patience) {
-    if (!flight_->is_newest_open()) return {};
-    if (auto error = comms_->await_ready(all_, patience)) return error;
+/// After it there is an event behind the newest. Requires: enqueued_mutex_.
+Outcome Session::await_enqueued(const Deadline& deadline) {
+    if (!in_flight_->is_newest_open()) return {};
+    if (auto error = comms_->await_ready(all_, deadline)) return error;
     const auto stream = queues_.front()->stream();
-    if (const auto status = device_.driver().event_record(flight_->newest_end(), stream))
+    if (const auto status = device_.driver().event_record(in_flight_->newest_end(), stream))
         return device_.error(status);
-    flight_->close_newest();
+    in_flight_->close_newest();
     return {};
 }
 
 /// Ends the oldest in flight, without waiting for NCCL's work on a later one.
-Outcome Session::land(const Patience& patience) {
-    if (flight_->is_oldest_open()) {
-        const std::lock_guard taking(taking_mutex_);
+Outcome Session::complete_oldest(const Deadline& deadline) {
+    if (in_flight_->is_oldest_open()) {
+        const std::lock_guard lock(enqueued_mutex_);
         // Checked again: a launch may have closed it, and begun the next.
-        if (flight_->is_oldest_open())
-            if (auto error = await_taken(patience)) return error;
+        if (in_flight_->is_oldest_open())
+            if (auto error = await_enqueued(deadline)) return error;
     }
-    const auto look = [&, end = flight_->oldest_end()] {
+    const auto look = [&, end = in_flight_->oldest_end()] {
         return device_.driver().event_query(end);
     };
-    if (auto error = await(look, all_, patience)) return error;
-    flight_->remove_oldest();
+    if (auto error = await(look, all_, deadline)) return error;
+    in_flight_->remove_oldest();
     return {};
 }
 
-Outcome Session::run(const DdprunCollective& collective) {
+Outcome Session::run(const groups::Collective& collective, milliseconds timeout) {
     const auto work = work_of(collective);
-    const auto timeout = milliseconds(collective.timeout_ms);
+    GroupContext::Wait wait(context_, collective, timeout);
     const OnDevice here(device_);
     auto& queue = *queues_[static_cast<std::size_t>(work)];
     auto error = [&] {
-        const auto patience = patience_for(timeout);
-        const Overseer::Watch watch(overseer_, work, last_moment_after(patience.until));
-        return perform(collective, queue, patience);
+        const HangWatchdog::Watch watch(
+            hang_watchdog_, work, latest_end_after(wait.deadline().until));
+        return perform(collective, queue, wait);
     }();
-    if (!error) return {};
-    const Overseer::Watch watch(overseer_, work, last_moment_of(2 * patience_after_abort()));
-    give_up(*error);
+    if (!error) {
+        wait.end();
+        return {};
+    }
+    const HangWatchdog::Watch watch(hang_watchdog_, work, latest_end_of(2 * abort_timeout()));
+    abort(*error);
     // Behind all work: NCCL may have enqueued calls behind which there is no event yet.
     queue.mark_end();
     await_idle([&] { return queue.look() != DriverFunctions::not_ready; });
-    if (work == Overseer::Work::collective && !flight_->is_empty()) flight_->remove_oldest();
+    if (work == HangWatchdog::Work::collective && !in_flight_->is_empty())
+        in_flight_->remove_oldest();
     return why_aborted();  // the first of several errors, which a watchdog may have found
 }
 
 Outcome Session::perform(
-    const DdprunCollective& collective, Queue& queue, const Patience& patience) {
-    if (may_fly(collective)) {
-        if (flight_->is_empty()) {
-            auto begun = take_off(collective);
+    const groups::Collective& collective, Queue& queue, GroupContext::Wait& wait) {
+    const auto deadline = wait.deadline();
+    if (can_be_in_flight(collective)) {
+        if (in_flight_->is_empty()) {
+            auto begun = enqueue_now(collective);
             if (auto* error = std::get_if<GroupError>(&begun)) return std::move(*error);
             if (!std::get<bool>(begun)) return aborted();  // nothing is in flight, so nothing else
         }
-        return land(patience);
+        return complete_oldest(deadline);
     }
-    auto joined = comm_of(collective, patience);
+    auto joined = comm_of(collective, wait);
     if (auto* error = std::get_if<GroupError>(&joined)) return *error;
     const auto comm = std::get<Comm>(joined);
     const auto look = [&] { return queue.look(); };
     if (!collective.is_on_host) {
-        if (auto error = enqueue_in(queue, comm, collective, patience)) return error;
-        return await(look, comm, patience);
+        if (auto error = enqueue_in(queue, comm, collective, deadline)) return error;
+        return await(look, comm, deadline);
     }
     auto staged = collective;
-    if (const auto status = staging_->send(staged, settings_.rank, settings_.world_size, queue))
+    if (const auto status = staging_->send(staged, context_.rank(), context_.world_size(), queue))
         return device_.error(status);
-    if (auto error = enqueue_in(queue, comm, staged, patience)) return error;
+    if (auto error = enqueue_in(queue, comm, staged, deadline)) return error;
     if (const auto status = staging_->fetch(queue)) return device_.error(status);
-    if (auto error = await(look, comm, patience)) return error;
+    if (auto error = await(look, comm, deadline)) return error;
     staging_->take(collective);
     return {};
 }
 
 Outcome Session::enqueue_in(
-    Queue& queue, Comm comm, const DdprunCollective& collective, const Patience& patience) {
+    Queue& queue, Comm comm, const groups::Collective& collective, const Deadline& deadline) {
     auto where = target(queue.stream());
     where.comm = comm;
     auto outcome = comms_->call(
         comm,
         [&] { return enqueue(where, collective, reinterpret_cast<void*>(scratch_)); },
-        patience);
+        deadline);
     if (outcome) return outcome;
     if (const auto status = queue.mark_end()) return device_.error(status);
     return {};
 }
 
 Outcome Session::await(
-    const std::function<DriverFunctions::Status()>& look, Comm comm, const Patience& patience) {
+    const std::function<DriverFunctions::Status()>& look, Comm comm, const Deadline& deadline) {
     std::optional<Clock::time_point> look_at_state;
     for (Pause pause;; pause.take()) {
         const auto status = look();
@@ -432,13 +409,13 @@ Outcome Session::await(
         const auto now = Clock::now();
         if (!look_at_state) look_at_state = now + waiting_times::nccl_state_interval;
         if (now >= *look_at_state) {
-            if (patience.is_given_up()) return aborted();
+            if (deadline.is_cancelled()) return aborted();
             const auto state = comms_->state(comm);
             if (state != abi::Result::success && state != abi::Result::in_progress)
                 return comms_->error_of(state);
             look_at_state = now + waiting_times::nccl_state_interval;
         }
-        if (now >= patience.until)
+        if (now >= deadline.until)
             return GroupError{GroupError::Kind::timeout, "not done within the group's timeout"};
     }
 }
@@ -446,16 +423,15 @@ Outcome Session::await(
 /// An abort that has ended has made the kernels leave; more than a moment means that the device is
 /// stuck.
 void Session::await_idle(const std::function<bool()>& is_over) const {
-    const auto until = Clock::now() + patience_after_abort();
+    const auto until = Clock::now() + abort_timeout();
     for (Pause pause; !is_over(); pause.take())
         if (Clock::now() >= until)
-            settings_.end_process(
-                settings_.self,
+            end_process(
                 "a collective's kernel is still running after NCCL's abort; this process ends so "
                 "that the launcher can start another");
 }
 
-void Session::give_up(GroupError why) {
+void Session::abort(GroupError why) {
     {
         const std::lock_guard lock(reason_mutex_);
         if (!reason_) reason_ = std::move(why);

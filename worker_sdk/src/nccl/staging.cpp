@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/nccl/staging.hpp"
 
-#include "worker_sdk/src/groups/collective.hpp"
-
 #include <string.h>
 
 #include <algorithm>
@@ -25,16 +23,15 @@ Staging::~Staging() {
         if (place.there) device_.driver().memory_free(place.there);
 }
 
-Status Staging::send(DdprunCollective& collective, int rank, int world_size, const Queue& queue) {
-    const auto part = collective.count * collective.element_bytes;
-    const auto kind = static_cast<Kind>(collective.kind);
-    const bool is_gathered = kind == Kind::all_gather || kind == Kind::split;
+Status Staging::send(groups::Collective& collective, int rank, int world_size, const Queue& queue) {
+    const auto part = collective.bytes();
+    const bool is_gathered = collective.kind == Kind::all_gather || collective.kind == Kind::split;
     bytes_ = is_gathered ? part * static_cast<std::size_t>(world_size) : part;
     if (const auto status = make_room(bytes_)) return status;
     const auto& place = places_.back();
     const void* const from = is_gathered ? collective.input : collective.data;
     const auto offset = is_gathered ? part * static_cast<std::size_t>(rank) : 0;
-    collective.is_on_host = 0;
+    collective.is_on_host = false;
     collective.data = reinterpret_cast<void*>(place.there);
     collective.input = reinterpret_cast<void*>(place.there + offset);
     if (part == 0) return 0;
@@ -52,7 +49,7 @@ Status Staging::fetch(const Queue& queue) {
     return queue.mark_end();
 }
 
-void Staging::take(const DdprunCollective& collective) const {
+void Staging::take(const groups::Collective& collective) const {
     if (bytes_ > 0) ::memcpy(collective.data, places_.back().here->data(), bytes_);
 }
 

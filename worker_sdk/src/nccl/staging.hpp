@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "worker_sdk/src/groups/plugin_abi.hpp"
+#include "worker_sdk/src/groups/collective.hpp"
 #include "worker_sdk/src/nccl/device.hpp"
 #include "worker_sdk/src/nccl/pinned.hpp"
 
@@ -23,11 +23,11 @@ public:
     /// Enqueues the copy to the device, and makes `collective` (all_reduce, broadcast or
     /// all_gather) one on the device.
     DriverFunctions::Status send(
-        DdprunCollective& collective, int rank, int world_size, const Queue& queue);
+        groups::Collective& collective, int rank, int world_size, const Queue& queue);
     /// Enqueues the copy back, and the end for which `queue` is then waited for.
     DriverFunctions::Status fetch(const Queue& queue);
     /// Requires: that wait has ended.
-    void take(const DdprunCollective& collective) const;
+    void take(const groups::Collective& collective) const;
 
 private:
     /// Kept to the end: freeing memory would wait for all work on the device.

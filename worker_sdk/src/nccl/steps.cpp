@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include <atomic>
 #include <utility>
 
 namespace ddprun::nccl {
@@ -59,11 +60,11 @@ Outcome Steps::start() {
         Watchdog::Settings{
             session_.timeout(),
             [this] { return session_.look(); },
-            [this](GroupError error) { session_.give_up(std::move(error)); }});
+            [this](GroupError error) { session_.abort(std::move(error)); }});
     if (watchdog_->cannot_begin()) return watchdog_->cannot_begin();
     // In a world of one nothing is reduced, and the word keeps this value.
     if (const auto status =
-            kernels_.latch(memory_ + commit_at, session_.is_sound_word(), queue_.stream()))
+            kernels_.latch(memory_ + commit_at, session_.valid_flag(), queue_.stream()))
         return outcome_of(status);
     return await(queue_.stream());
 }
@@ -76,7 +77,7 @@ Steps::~Steps() {
             for (Pause pause; !has_ended(end); pause.take()) {
             }
     }
-    dismiss();
+    deregister_memory();
     watchdog_.reset();
     for (const auto event : ends_)
         if (event) driver_.event_destroy(event);
@@ -84,11 +85,17 @@ Steps::~Steps() {
     if (memory_) driver_.memory_free(memory_);
 }
 
-DdprunStepWords Steps::words() const {
-    return {
-        reinterpret_cast<const std::uint32_t*>(memory_ + commit_at),
-        reinterpret_cast<const float*>(memory_ + norm_at),
-        reinterpret_cast<const std::uint64_t*>(counter_->data())};
+const std::uint32_t* Steps::commit_word() const {
+    return reinterpret_cast<const std::uint32_t*>(memory_ + commit_at);
+}
+
+const float* Steps::norm() const {
+    return reinterpret_cast<const float*>(memory_ + norm_at);
+}
+
+/// The device writes it.
+std::uint64_t Steps::committed_count() const {
+    return reinterpret_cast<const std::atomic<std::uint64_t>*>(counter_->data())->load();
 }
 
 Outcome Steps::zero(Stream program, Pointer data, std::size_t bytes) {
@@ -101,13 +108,13 @@ Outcome Steps::copy(Stream program, Pointer to, Pointer from, std::size_t bytes)
     return outcome_of(driver_.copy_on_device(to, from, bytes, program));
 }
 
-Outcome Steps::reduce(Stream program, const DdprunCollective& collective, Pointer values) {
+Outcome Steps::reduce(Stream program, const groups::Collective& collective, Pointer values) {
     const Session::Enqueuing now(session_);
     const bool is_captured = is_capturing(program);
     if (is_captured) session_.communicators().note_capture();
     if (const auto status = queue_.follow(program)) return outcome_of(status);
     has_reduced_ = true;
-    const auto type = static_cast<ElementType>(collective.element_type);
+    const auto type = collective.type;
     const auto wire = reinterpret_cast<Pointer>(collective.data);
     const auto target = session_.target(queue_.stream());
     const auto part = 1.0F / static_cast<float>(target.world_size);
@@ -116,7 +123,7 @@ Outcome Steps::reduce(Stream program, const DdprunCollective& collective, Pointe
                 kernels_.compress(type, wire, values, collective.count, part, queue_.stream()))
             return outcome_of(status);
     if (auto error = session_.communicators().call(
-            target.comm, [&] { return enqueue(target, collective, nullptr); }, session_.patience()))
+            target.comm, [&] { return enqueue(target, collective, nullptr); }, session_.deadline()))
         return error;
     if (values)
         if (const auto status =
@@ -138,7 +145,7 @@ Outcome Steps::latch(Stream program) {
     if (!std::exchange(has_reduced_, false)) return session_.why_aborted();
     const Session::Enqueuing now(session_);
     if (const auto status = queue_.precede(program)) return outcome_of(status);
-    return outcome_of(kernels_.latch(memory_ + commit_at, session_.is_sound_word(), program));
+    return outcome_of(kernels_.latch(memory_ + commit_at, session_.valid_flag(), program));
 }
 
 Outcome Steps::clip(Stream program, Pointer values, std::size_t count, float max_norm) {
@@ -156,14 +163,14 @@ Outcome Steps::end(Stream program) {
     return outcome_of(driver_.event_record(ends_[(next_end_ - 1) % most_ahead], program));
 }
 
-Outcome Steps::replay(Stream program, void (*launch)(void* self), void* self) {
+Outcome Steps::replay(Stream program, const std::function<void()>& launch) {
     {
         const OnDevice here(session_.device());
         if (auto error = await_slot()) return error;
     }
     const Session::Enqueuing now(session_);
     return session_.communicators().launch([&]() -> Outcome {
-        launch(self);
+        launch();
         if (const auto status = watchdog_->watch(program)) return outcome_of(status);
         return outcome_of(driver_.event_record(ends_[next_end_++ % most_ahead], program));
     });
@@ -198,27 +205,27 @@ bool Steps::is_capturing(Stream program) const {
     return session_.device().is_capturing(program);
 }
 
-bool Steps::enroll(void* data, std::size_t bytes) {
+bool Steps::register_memory(void* data, std::size_t bytes) {
     const auto& nccl = session_.nccl();
     if (!nccl.comm_register || !nccl.comm_deregister || bytes == 0) return false;
     const Session::Enqueuing now(session_);
     void* handle = nullptr;
     const auto comm = session_.of_all();
     auto error = session_.communicators().call(
-        comm, [&] { return nccl.comm_register(comm, data, bytes, &handle); }, session_.patience());
+        comm, [&] { return nccl.comm_register(comm, data, bytes, &handle); }, session_.deadline());
     if (error) return false;
-    if (handle) enrolled_.push_back(handle);
+    if (handle) registered_.push_back(handle);
     return handle != nullptr;
 }
 
-void Steps::dismiss() {
+void Steps::deregister_memory() {
     const Session::Enqueuing now(session_);
     const auto comm = session_.of_all();
-    for (void* const handle : std::exchange(enrolled_, {}))
+    for (void* const handle : std::exchange(registered_, {}))
         session_.communicators().call(
             comm,
             [&] { return session_.nccl().comm_deregister(comm, handle); },
-            session_.patience());
+            session_.deadline());
 }
 
 /// The session's error has precedence: calls that it has ended fail with other errors.
@@ -240,7 +247,7 @@ Outcome Steps::await_until(const IsOver& is_over) {
     for (Pause pause; !is_over(); pause.take()) {
         if (!session_.why_aborted()) continue;
         session_.await_idle([&] { return !watchdog_ || watchdog_->is_over(); });
-        const auto until = Clock::now() + session_.patience_after_abort();
+        const auto until = Clock::now() + session_.abort_timeout();
         for (Pause more; !is_over() && Clock::now() < until; more.take()) {
         }
         break;

@@ -2,13 +2,14 @@
 #pragma once
 
 #include "worker_sdk/src/nccl/device_kernels.hpp"
-#include "worker_sdk/src/nccl/nccl_plugin_abi.hpp"
 #include "worker_sdk/src/nccl/pinned.hpp"
 #include "worker_sdk/src/nccl/session.hpp"
 #include "worker_sdk/src/nccl/watchdog.hpp"
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <variant>
@@ -24,7 +25,7 @@ namespace ddprun::nccl {
 /// the work behind it depends on the commit word. The program's stream may be under capture, except
 /// in calls that exclude it.
 ///
-/// One thread at a time. On a GroupError the caller ends the session (Session::give_up).
+/// One thread at a time. On a GroupError the caller ends the session (Session::abort).
 class Steps {
 public:
     using Pointer = DriverFunctions::DevicePointer;
@@ -42,15 +43,17 @@ public:
     /// Waits for what is in flight.
     ~Steps();
 
-    /// Words in device memory, and a counter in host memory.
-    DdprunStepWords words() const;
+    /// In device memory; the norm is of the last `clip`.
+    const std::uint32_t* commit_word() const;
+    const float* norm() const;
+    std::uint64_t committed_count() const;
 
     groups::Outcome zero(Stream program, Pointer data, std::size_t bytes);
     groups::Outcome copy(Stream program, Pointer to, Pointer from, std::size_t bytes);
     /// Concurrent with the program's stream, after the work that is in it now. With `values`: these
     /// are sent as 16-bit floats in the collective's data, of the same count, each divided by the
     /// world size.
-    groups::Outcome reduce(Stream program, const DdprunCollective& collective, Pointer values);
+    groups::Outcome reduce(Stream program, const groups::Collective& collective, Pointer values);
     /// The program's stream waits for all reductions; then the commit word is set. Waits on the
     /// host, unless captured, for a step some steps before.
     groups::Outcome finish(Stream program);
@@ -59,7 +62,7 @@ public:
     groups::Outcome end(Stream program);
 
     /// Launches captured steps. Not under capture, like the functions below.
-    groups::Outcome replay(Stream program, void (*launch)(void* self), void* self);
+    groups::Outcome replay(Stream program, const std::function<void()>& launch);
     /// Waits on the host.
     groups::Outcome await(Stream program);
     /// Waits, and then copies to host memory.
@@ -69,8 +72,8 @@ public:
 
     /// Registers memory with NCCL, or deregisters it. False: it is not registered, which costs
     /// speed.
-    bool enroll(void* data, std::size_t bytes);
-    void dismiss();
+    bool register_memory(void* data, std::size_t bytes);
+    void deregister_memory();
 
 private:
     groups::Outcome start();
@@ -93,7 +96,7 @@ private:
     std::size_t next_end_ = 0;
     DriverFunctions::Event awaited_ = nullptr;
     bool has_reduced_ = false;
-    std::vector<void*> enrolled_;
+    std::vector<void*> registered_;
     std::optional<Watchdog> watchdog_;  // last: it uses the rest
 };
 

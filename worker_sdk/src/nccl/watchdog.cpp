@@ -58,7 +58,7 @@ void Watchdog::serve() {
         lock, waiting_times::steps_check_interval, [&] { return is_closing_; })) {
         lock.unlock();
         if (auto found = look()) {
-            settings_.give_up(std::move(*found));
+            settings_.abort(std::move(*found));
             return;
         }
         lock.lock();

@@ -3,7 +3,7 @@
 
 #include "worker_sdk/src/groups/group_error.hpp"
 #include "worker_sdk/src/nccl/device.hpp"
-#include "worker_sdk/src/nccl/patience.hpp"
+#include "worker_sdk/src/nccl/polling.hpp"
 
 #include <chrono>
 #include <condition_variable>
@@ -23,7 +23,7 @@ public:
         /// The error, if there is one.
         std::function<groups::Outcome()> look;
         /// Ends the work.
-        std::function<void(groups::GroupError)> give_up;
+        std::function<void(groups::GroupError)> abort;
     };
 
     /// Requires: an OnDevice.

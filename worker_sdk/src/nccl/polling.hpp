@@ -14,11 +14,11 @@ namespace ddprun::nccl {
 
 using Clock = std::chrono::steady_clock;
 
-/// How long to wait for something that can only be polled.
-struct Patience {
+/// The end of a wait for something that can only be polled.
+struct Deadline {
     Clock::time_point until;
     /// Whether the awaited work has been cancelled.
-    std::function<bool()> is_given_up;
+    std::function<bool()> is_cancelled;
 };
 
 /// The pause between two polls: at first almost nothing, later about a hundredth of the time since

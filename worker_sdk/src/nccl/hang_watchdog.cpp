@@ -1,26 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker_sdk/src/nccl/overseer.hpp"
+#include "worker_sdk/src/nccl/hang_watchdog.hpp"
 
+#include "worker_sdk/src/nccl/end_process.hpp"
 #include "worker_sdk/src/quiet_thread.hpp"
 #include "worker_sdk/src/waiting_times.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace ddprun::nccl {
 
-using namespace std::chrono_literals;
-
-Overseer::Overseer(EndProcess end_process)
-    : end_process_(std::move(end_process)),
-      thread_(start_quiet_thread([this] {
+HangWatchdog::HangWatchdog()
+    : thread_(start_quiet_thread([this] {
           std::unique_lock lock(mutex_);
           while (!ended_.wait_for(
               lock, waiting_times::hang_check_interval, [this] { return is_over_; }))
               look();
       })) {}
 
-Overseer::~Overseer() {
+HangWatchdog::~HangWatchdog() {
     {
         const std::lock_guard lock(mutex_);
         is_over_ = true;
@@ -29,13 +26,14 @@ Overseer::~Overseer() {
     thread_.join();
 }
 
-void Overseer::look() {
+void HangWatchdog::look() {
     const auto now = Clock::now().time_since_epoch().count();
-    const bool is_stuck = std::any_of(moments_.begin(), moments_.end(), [now](const auto& moment) {
-        return moment != none && moment < now;
-    });
+    const bool is_stuck =
+        std::any_of(latest_ends_.begin(), latest_ends_.end(), [now](const auto& end) {
+            return end != none && end < now;
+        });
     if (is_stuck)
-        end_process_(
+        end_process(
             "a call of NCCL or of the CUDA driver has not returned long after the group's timeout: "
             "the GPU or its driver is stuck; this process ends so that the launcher can start "
             "another");

@@ -14,12 +14,12 @@ namespace ddprun::nccl {
 /// the stream. The newest is open until NCCL has enqueued it: its end is not recorded yet.
 ///
 /// One thread adds, another may remove. Requires: an OnDevice.
-class Flight {
+class CallsInFlight {
 public:
-    explicit Flight(const Device& device);
-    Flight(const Flight&) = delete;
-    Flight& operator=(const Flight&) = delete;
-    ~Flight();
+    explicit CallsInFlight(const Device& device);
+    CallsInFlight(const CallsInFlight&) = delete;
+    CallsInFlight& operator=(const CallsInFlight&) = delete;
+    ~CallsInFlight();
 
     const groups::Outcome& error() const { return error_; }
 

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker_sdk/src/nccl/device_memory.hpp"
+#include "worker_sdk/src/nccl/device_arena.hpp"
 
-#include "worker_sdk/src/nccl/patience.hpp"
+#include "worker_sdk/src/nccl/polling.hpp"
 
 namespace ddprun::nccl {
 
-void* DeviceMemory::take(const Device& device, std::size_t bytes) {
-    const OnDevice here(device);
-    void* const data = take_any(device, bytes);
+void* DeviceArena::take(std::size_t bytes) {
+    const OnDevice here(device_);
+    void* const data = allocate(bytes);
     if (!data) return nullptr;
     const auto pointer = reinterpret_cast<DriverFunctions::DevicePointer>(data);
-    const Queue queue(device);
+    const Queue queue(device_);
     const bool is_begun = !queue.error() &&
-                          device.driver().memory_set(pointer, 0, bytes, queue.stream()) == 0 &&
+                          device_.driver().memory_set(pointer, 0, bytes, queue.stream()) == 0 &&
                           queue.mark_end() == 0;
     for (Pause pause; is_begun && queue.look() == DriverFunctions::not_ready;)
         pause.take();
     if (is_begun && queue.look() == 0) return data;
-    give_back(device, data);
+    give_back(data, bytes);
     return nullptr;
 }
 
-void* DeviceMemory::take_any(const Device& device, std::size_t bytes) {
+void* DeviceArena::allocate(std::size_t bytes) {
     void* data = nullptr;
     if (nccl_.mem_alloc && nccl_.mem_free &&
         nccl_.mem_alloc(&data, bytes) == abi::Result::success && data) {
@@ -30,15 +30,15 @@ void* DeviceMemory::take_any(const Device& device, std::size_t bytes) {
         return data;
     }
     DriverFunctions::DevicePointer pointer = 0;
-    if (device.driver().memory_allocate(&pointer, bytes) != 0) return nullptr;
+    if (device_.driver().memory_allocate(&pointer, bytes) != 0) return nullptr;
     return reinterpret_cast<void*>(pointer);
 }
 
 /// A kernel whose memory is unmapped destroys the whole context, and neither NCCL nor the driver
 /// guarantees to wait for kernels.
-void DeviceMemory::give_back(const Device& device, void* data) {
-    const OnDevice here(device);
-    device.driver().context_synchronize();
+void DeviceArena::give_back(void* data, std::size_t) {
+    const OnDevice here(device_);
+    device_.driver().context_synchronize();
     bool is_from_nccl = false;
     {
         const std::lock_guard lock(mutex_);
@@ -47,7 +47,7 @@ void DeviceMemory::give_back(const Device& device, void* data) {
     if (is_from_nccl)
         nccl_.mem_free(data);
     else
-        device.driver().memory_free(reinterpret_cast<DriverFunctions::DevicePointer>(data));
+        device_.driver().memory_free(reinterpret_cast<DriverFunctions::DevicePointer>(data));
 }
 
 }  // namespace ddprun::nccl
