@@ -2,8 +2,8 @@
 // Where NCCL is looked for, and the real one as far as it goes without a GPU.
 #include "tests/process/support/skip.hpp"
 #include "tests/process/support/temp_dir.hpp"
-#include "worker_sdk/src/nccl/library.hpp"
-#include "worker_sdk/src/nccl/nccl_functions.hpp"
+#include "worker_sdk/src/transports/nccl/library.hpp"
+#include "worker_sdk/src/transports/nccl/nccl_functions.hpp"
 
 #include <doctest/doctest.h>
 

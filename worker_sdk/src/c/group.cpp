@@ -2,8 +2,8 @@
 #include "worker_sdk/src/c/group.hpp"
 
 #include "worker_sdk/src/c/number.hpp"
-#include "worker_sdk/src/groups/create_group.hpp"
 #include "worker_sdk/src/groups/memory.hpp"
+#include "worker_sdk/src/transports/create_group.hpp"
 #include "worker_sdk/src/waiting_times.hpp"
 
 #include <chrono>

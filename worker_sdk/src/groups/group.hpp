@@ -5,22 +5,54 @@
 #include "worker_sdk/src/groups/collective.hpp"
 #include "worker_sdk/src/groups/failure_monitor.hpp"
 #include "worker_sdk/src/groups/group_config.hpp"
-#include "worker_sdk/src/groups/lane.hpp"
 #include "worker_sdk/src/groups/transport.hpp"
 #include "worker_sdk/src/waiting_times.hpp"
 
 #include <array>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <variant>
 
 namespace ddprun::groups {
+
+/// One launched collective, in the memory of the caller, which waits for it. Guarded by its group's
+/// mutex.
+struct Ticket {
+    Ticket() = default;
+    Ticket(const Ticket&) = delete;
+    Ticket& operator=(const Ticket&) = delete;
+
+    Collective collective{};
+    bool has_begun = false;
+    bool is_quick = false;
+    bool is_done = false;
+    Outcome outcome{};
+};
+
+/// One of a group's queues: collectives, sends, receives. Its tickets are performed in order, one
+/// at a time, by its thread or by the thread that waits for the ticket at the front. Guarded by its
+/// group's mutex.
+struct Lane {
+    std::condition_variable changed;
+    std::deque<Ticket*> queue;
+    std::optional<Collective> current;
+    /// How many of the queued tickets and the current one had not begun when they were launched.
+    int not_begun_count = 0;
+    /// How many tickets have left the queue.
+    std::uint64_t begun_count = 0;
+    /// The thread polls the queue.
+    bool is_looking = false;
+    std::thread thread;
+};
 
 /// The implementation of a ddprun_group: a queue of collectives and a thread that opens the
 /// transport and then performs them in order; sends and receives each get a queue and a thread with

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "ddprun/model_memory.hpp"
-#include "worker_sdk/src/nccl/device_steps.hpp"
 #include "worker_sdk/src/reduce/bucket_plan.hpp"
+#include "worker_sdk/src/transports/nccl/device_steps.hpp"
 
 #include <cstddef>
 #include <vector>

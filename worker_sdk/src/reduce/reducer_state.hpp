@@ -2,12 +2,12 @@
 #pragma once
 
 #include "ddprun/reducer.hpp"
-#include "worker_sdk/src/nccl/device_steps.hpp"
 #include "worker_sdk/src/reduce/agreement.hpp"
 #include "worker_sdk/src/reduce/bucket_plan.hpp"
 #include "worker_sdk/src/reduce/buckets_in_flight.hpp"
 #include "worker_sdk/src/reduce/flat_memory.hpp"
 #include "worker_sdk/src/reduce/ready_tracker.hpp"
+#include "worker_sdk/src/transports/nccl/device_steps.hpp"
 
 #include <cstdint>
 #include <exception>
