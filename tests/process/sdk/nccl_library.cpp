@@ -90,5 +90,5 @@ TEST_CASE("nccl: the real library makes ids without a GPU, and says so when it n
     CHECK(nccl.get_unique_id(&first) == abi::Result::success);
     CHECK(nccl.get_unique_id(&second) == abi::Result::success);
     CHECK(::memcmp(first.bytes, second.bytes, sizeof first.bytes) != 0);
-    CHECK(nccl.words_of(abi::Result::remote_error).find("ncclRemoteError") != std::string::npos);
+    CHECK(nccl.describe(abi::Result::remote_error).find("ncclRemoteError") != std::string::npos);
 }

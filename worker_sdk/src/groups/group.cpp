@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 
 /// After so many checks without a quick ticket a lane's thread stops polling and sleeps until
 /// woken.
-constexpr int looks_in_vain = 100;
+constexpr int most_idle_checks = 100;
 
 /// The error with the call in which it happened.
 GroupError placed(const Collective& collective, GroupError error) {
@@ -243,18 +243,18 @@ void Group::work_through(Lane& lane) {
 bool Group::await_ticket(
     std::unique_lock<std::mutex>& lock, Lane& lane, std::optional<std::uint64_t>& begun_when_seen) {
     auto launched_when_seen = count_of({});
-    int looks = looks_in_vain;
+    int idle_checks = most_idle_checks;
     for (;;) {
         const bool is_free = !lane.current && !lane.queue.empty();
         if (is_free) {
             const bool is_seen = begun_when_seen == lane.begun_count;
             if (!lane.queue.front()->is_quick || is_seen || is_closing_) break;
             begun_when_seen = lane.begun_count;
-            looks = 0;
+            idle_checks = 0;
         } else if (is_closing_ && !lane.current) {
             break;
         }
-        lane.is_looking = looks < looks_in_vain;
+        lane.is_looking = idle_checks < most_idle_checks;
         if (!lane.is_looking) {
             lane.changed.wait(lock);
             continue;
@@ -262,7 +262,7 @@ bool Group::await_ticket(
         lane.changed.wait_for(lock, waiting_times::quick_call_check_interval);
         const bool is_busy = launched_when_seen != launched_count_;
         launched_when_seen = launched_count_;
-        looks = is_busy ? 0 : looks + 1;
+        idle_checks = is_busy ? 0 : idle_checks + 1;
     }
     lane.is_looking = false;
     return !lane.queue.empty();
@@ -319,10 +319,10 @@ GroupConfig Group::config_of(const std::vector<int>& ranks) {
     const auto own = std::find(ranks.begin(), ranks.end(), settings_.rank);
     std::vector<int> sorted(ranks);
     std::sort(sorted.begin(), sorted.end());
-    const bool is_sound = !sorted.empty() && sorted.front() >= 0 &&
+    const bool is_valid = !sorted.empty() && sorted.front() >= 0 &&
                           sorted.back() < settings_.world_size &&
                           std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
-    if (!is_sound || own == ranks.end())
+    if (!is_valid || own == ranks.end())
         throw UsageError(
             "a sub-group of " + text_of(ranks) + ", made by " + text_of({settings_.rank}) +
             ": it takes different ranks from 0 to " + std::to_string(settings_.world_size - 1) +

@@ -36,9 +36,9 @@ TwoLevelTransport::Opened TwoLevelTransport::open(Settings settings) {
 TwoLevelTransport::TwoLevelTransport(Settings settings) : settings_(std::move(settings)) {
     for (const auto& ranks : settings_.hosts) {
         leaders_.push_back(ranks.front());
-        everybody_.insert(everybody_.end(), ranks.begin(), ranks.end());
+        all_ranks_.insert(all_ranks_.end(), ranks.begin(), ranks.end());
     }
-    std::sort(everybody_.begin(), everybody_.end());
+    std::sort(all_ranks_.begin(), all_ranks_.end());
     if (settings_.segment)
         host_ = std::make_unique<HostTransport>(
             settings_.segment,
@@ -62,7 +62,7 @@ Outcome TwoLevelTransport::run(const Collective& collective, milliseconds timeou
         case Kind::scatter:
         case Kind::all_to_all: break;
     }
-    return over("all", everybody_, collective, collective, timeout);
+    return over("all", all_ranks_, collective, collective, timeout);
 }
 
 Outcome TwoLevelTransport::all_reduce(const Collective& collective, milliseconds timeout) {
@@ -78,7 +78,7 @@ Outcome TwoLevelTransport::all_reduce(const Collective& collective, milliseconds
             collective.data,
             collective.count,
             collective.type,
-            static_cast<int>(everybody_.size()));
+            static_cast<int>(all_ranks_.size()));
     step.kind = Kind::broadcast;
     return from_leader(step, collective, timeout);
 }
@@ -106,7 +106,7 @@ Outcome TwoLevelTransport::reduce_scatter(const Collective& collective, millisec
     auto step = sum;
     step.kind = Kind::reduce;
     step.root = 0;
-    step.count = collective.count * everybody_.size();
+    step.count = collective.count * all_ranks_.size();
     step.data = const_cast<void*>(collective.input);  // a non-root rank of a reduce only sends
     if (is_leader()) {
         const auto* input = static_cast<const std::byte*>(collective.input);
@@ -126,7 +126,7 @@ Outcome TwoLevelTransport::reduce_scatter(const Collective& collective, millisec
         between.data = own.data();
         if (auto error = between_leaders(between, collective, timeout)) return error;
         if (collective.op == Op::average)
-            divide(own.data(), between.count, collective.type, static_cast<int>(everybody_.size()));
+            divide(own.data(), between.count, collective.type, static_cast<int>(all_ranks_.size()));
     }
 
     step = collective;
@@ -231,10 +231,10 @@ std::vector<int> TwoLevelTransport::suspects_of(
     const bool is_message = whole.is_point_to_point();
     const int other = whole.root == settings_.rank ? whole.receiver : whole.root;
     std::vector<int> suspects;
-    for (const int rank : everybody_) {
+    for (const int rank : all_ranks_) {
         const auto host = host_of(rank);
         const bool is_elsewhere = is_message ? host == host_of(other) : host != settings_.own_host;
-        const bool has_to_come = waiting == everybody_ && rank != settings_.rank;
+        const bool has_to_come = waiting == all_ranks_ && rank != settings_.rank;
         if (is_elsewhere || has_to_come) suspects.push_back(rank);
     }
     return suspects;

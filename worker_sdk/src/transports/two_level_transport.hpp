@@ -85,7 +85,7 @@ private:
 
     const Settings settings_;
     std::vector<int> leaders_;
-    std::vector<int> everybody_;
+    std::vector<int> all_ranks_;
     std::unique_ptr<HostTransport> host_;
     std::mutex mutex_;
     std::map<std::string, Way> ways_;

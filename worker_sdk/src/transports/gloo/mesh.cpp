@@ -57,7 +57,7 @@ std::optional<Lost> Mesh::aborted() {
 
 Lost Mesh::broken_connections() const {
     Lost lost;
-    std::string words;
+    std::string reason;
     for (int peer = 0; peer < context_->size; ++peer) {
         if (peer == context_->rank) continue;
         try {
@@ -68,21 +68,21 @@ Lost Mesh::broken_connections() const {
             buffer->recv(peer, 0, 0, sizeof nothing);
         } catch (const std::exception& thrown) {
             lost.ranks.push_back(peer);
-            words = thrown.what();
+            reason = thrown.what();
         }
     }
     if (!lost.ranks.empty())
-        lost.text = "lost " + text_of(lost.ranks) + " (" + without_place(words) + ")";
+        lost.text = "lost " + text_of(lost.ranks) + " (" + without_place(reason) + ")";
     return lost;
 }
 
 std::string without_place(const std::string& text) {
     const auto end = text.find("] ");
     const bool has_place = text.rfind('[', 0) == 0 && end != std::string::npos;
-    auto words = has_place ? text.substr(end + 2) : text;
-    while (!words.empty() && (words.back() == '\n' || words.back() == ' '))
-        words.pop_back();
-    return words;
+    auto reason = has_place ? text.substr(end + 2) : text;
+    while (!reason.empty() && (reason.back() == '\n' || reason.back() == ' '))
+        reason.pop_back();
+    return reason;
 }
 
 }  // namespace ddprun::groups

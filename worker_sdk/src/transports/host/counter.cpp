@@ -34,7 +34,7 @@ void Counter::sleep(std::uint32_t target, std::chrono::milliseconds at_most) {
     sleepers.fetch_sub(1, std::memory_order_seq_cst);
 }
 
-void Patience::pause() {
+void SpinPolicy::pause() {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -42,7 +42,7 @@ void Patience::pause() {
 #endif
 }
 
-void Patience::yield() {
+void SpinPolicy::yield() {
     ::sched_yield();
 }
 

@@ -29,9 +29,9 @@ static_assert(std::atomic<std::uint32_t>::is_always_lock_free, "it lies between 
 
 /// How long to poll a counter before sleeping: a wake-up takes some 50 us, most waits are shorter.
 /// Adapts to each wait. Without a core for each rank polling costs more than it saves.
-class Patience {
+class SpinPolicy {
 public:
-    explicit Patience(bool has_cores) : has_cores_(has_cores) {}
+    explicit SpinPolicy(bool has_cores) : has_cores_(has_cores) {}
 
     /// Polls for a while, first without and then with yielding.
     template <class IsOver>

@@ -151,7 +151,7 @@ std::variant<int, GroupError> Handover::take(const std::string& name, Clock::tim
     if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), length) != 0)
         taken = socket_failure("connect");
     else if (!is_same_user(socket))
-        taken = GroupError{GroupError::Kind::other, "somebody else's socket"};
+        taken = GroupError{GroupError::Kind::other, "the socket of another process"};
     else
         taken = receive_descriptor(socket, until);
     ::close(socket);

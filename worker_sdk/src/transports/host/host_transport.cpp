@@ -28,10 +28,10 @@ HostTransport::HostTransport(
       monitor_(std::move(monitor)),
       peers_(*segment_, rank),
       arena_(std::make_shared<SharedArena>(segment_, rank)),
-      patience_{
-          Patience(has_processor_for_each(*segment_)),
-          Patience(has_processor_for_each(*segment_)),
-          Patience(has_processor_for_each(*segment_))},
+      spin_policies_{
+          SpinPolicy(has_processor_for_each(*segment_)),
+          SpinPolicy(has_processor_for_each(*segment_)),
+          SpinPolicy(has_processor_for_each(*segment_))},
       met_count_(segment_->seat(rank).arrived.value.load()) {}
 
 HostTransport::~HostTransport() {
@@ -42,20 +42,21 @@ HostTransport::~HostTransport() {
 Outcome HostTransport::run(const Collective& collective, milliseconds timeout) {
     if (!collective.is_point_to_point()) return run_step(collective, collective, timeout);
     const bool is_sender = collective.kind == Collective::Kind::send;
-    Wait wait{queue_of(collective), patience_[is_sender ? 1 : 2], timeout};
+    Wait wait{queue_of(collective), spin_policies_[is_sender ? 1 : 2], timeout};
     if (is_sender ? send(collective, wait) : receive(collective, wait)) return {};
     return segment_->error();
 }
 
 Outcome HostTransport::run_step(
     const Collective& step, const Collective& whole, milliseconds timeout) {
-    Wait wait{queue_of(whole), patience_[0], timeout};
+    Wait wait{queue_of(whole), spin_policies_[0], timeout};
     if (perform(step, whole, wait)) return {};
     return segment_->error();
 }
 
 void HostTransport::abort() {
-    GroupError error{GroupError::Kind::peer_lost, text_of(named({rank_})) + " has given up"};
+    GroupError error{
+        GroupError::Kind::peer_lost, text_of(named({rank_})) + " has aborted the group"};
     error.ranks = named({rank_});
     fail(error);
 }
@@ -98,7 +99,7 @@ bool HostTransport::compare(const Collective& mine, const Posted& theirs, int ra
 /// cannot.
 bool HostTransport::await(Counter& counter, std::uint32_t target, int rank, Wait& wait) {
     const auto is_over = [&] { return counter.has_reached(target) || segment_->has_failed(); };
-    if (is_over() || wait.patience.look(is_over)) return counter.has_reached(target);
+    if (is_over() || wait.spin_policy.look(is_over)) return counter.has_reached(target);
     if (!wait.deadline) wait.deadline = std::chrono::steady_clock::now() + wait.timeout;
     while (!is_over()) {
         const auto now = std::chrono::steady_clock::now();

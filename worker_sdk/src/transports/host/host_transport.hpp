@@ -55,7 +55,7 @@ private:
     struct Chunk;
     struct Wait {
         FailureDetector::Queue queue;
-        Patience& patience;
+        SpinPolicy& spin_policy;
         std::chrono::milliseconds timeout;
         std::optional<std::chrono::steady_clock::time_point> deadline{};
     };
@@ -92,7 +92,7 @@ private:
     Peers peers_;
     std::shared_ptr<SharedArena> arena_;
     /// Of collectives, sends and receives: each may have a thread of its own.
-    std::array<Patience, 3> patience_;
+    std::array<SpinPolicy, 3> spin_policies_;
     std::atomic<std::uint32_t> met_count_;
     std::uint64_t call_count_ = 0;
     std::uint64_t turn_ = 0;

@@ -36,9 +36,10 @@ std::string link_target(const char* path) {
 /// The ranks of one host while they set up shared memory.
 class Joining {
 public:
-    Joining(Hosts::Meeting& meeting, std::string prefix, const std::vector<int>& ranks, int rank)
-        : meeting_(meeting),
-          store_(meeting.store),
+    Joining(
+        Hosts::Rendezvous& rendezvous, std::string prefix, const std::vector<int>& ranks, int rank)
+        : rendezvous_(rendezvous),
+          store_(rendezvous.store),
           prefix_(std::move(prefix)),
           ranks_(ranks),
           seat_(static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin())) {}
@@ -60,19 +61,19 @@ private:
         if (const auto* error = std::get_if<GroupError>(&created)) return refuse(error->text);
         auto& handover = std::get<Handover>(opened);
         auto segment = std::get<std::shared_ptr<Segment>>(std::move(created));
-        sit_down(*segment);
+        take_seat(*segment);
         store_.set(prefix_ + "socket", handover.name());
         for (int given = 1; given < size();) {
             if (handover.give(
                     segment->descriptor(), Clock::now() + waiting_times::seat_check_interval))
                 ++given;
             else if (is_refused())
-                return give_up(*segment);
+                return abandon(*segment);
             else
-                require_hope();
+                check_still_possible();
         }
         while (!is_full(*segment)) {
-            if (is_refused()) return give_up(*segment);
+            if (is_refused()) return abandon(*segment);
             await_seats(*segment);
         }
         store_.set(prefix_ + "verdict", shared_verdict);
@@ -80,14 +81,14 @@ private:
     }
 
     std::shared_ptr<Segment> follow() {
-        const auto name = meeting_.await(prefix_ + "socket");
+        const auto name = rendezvous_.await(prefix_ + "socket");
         if (name.empty()) return nullptr;
-        auto taken = Handover::take(name, meeting_.until);
+        auto taken = Handover::take(name, rendezvous_.until);
         if (const auto* error = std::get_if<GroupError>(&taken)) return refuse(error->text);
         auto opened = Segment::open(std::get<int>(taken), size());
         if (const auto* error = std::get_if<GroupError>(&opened)) return refuse(error->text);
         auto segment = std::get<std::shared_ptr<Segment>>(std::move(opened));
-        sit_down(*segment);
+        take_seat(*segment);
         while (!is_full(*segment)) {
             // The leader of a complete host has created its group, which may have failed since.
             if (segment->has_failed() && !is_full(*segment)) return nullptr;
@@ -96,7 +97,7 @@ private:
         return segment;
     }
 
-    void sit_down(Segment& segment) const {
+    void take_seat(Segment& segment) const {
         auto& seat = segment.seat(seat_);
         seat.pid.store(::getpid());
         post_processors(seat);
@@ -110,16 +111,16 @@ private:
     }
 
     void await_seats(Segment& segment) {
-        require_hope();
+        check_still_possible();
         for (int rank = 0; rank < segment.ranks(); ++rank)
             if (!segment.seat(rank).arrived.has_reached(1))
                 return segment.seat(rank).arrived.sleep(1, waiting_times::seat_check_interval);
     }
 
-    /// Throws when waiting is pointless.
-    void require_hope() {
-        meeting_.deaths.require_nobody_died(store_);
-        if (Clock::now() < meeting_.until) return;
+    /// Throws when a rank has died or the deadline has passed.
+    void check_still_possible() {
+        rendezvous_.deaths.require_no_deaths(store_);
+        if (Clock::now() < rendezvous_.until) return;
         throw Timeout(
             text_of({ranks_[static_cast<std::size_t>(seat_)]}) +
             " could not share memory with its peers on this host: not all of " + text_of(ranks_) +
@@ -137,13 +138,13 @@ private:
         return nullptr;
     }
 
-    std::shared_ptr<Segment> give_up(Segment& segment) {
+    std::shared_ptr<Segment> abandon(Segment& segment) {
         segment.fail(seat_, {GroupError::Kind::other, "memory cannot be shared on this host"});
-        store_.set(prefix_ + "verdict", meeting_.await(prefix_ + "refused"));
+        store_.set(prefix_ + "verdict", rendezvous_.await(prefix_ + "refused"));
         return nullptr;
     }
 
-    Hosts::Meeting& meeting_;
+    Hosts::Rendezvous& rendezvous_;
     Store& store_;
     std::string prefix_;
     const std::vector<int>& ranks_;
@@ -161,17 +162,17 @@ std::string Hosts::own_id() {
            " " + std::to_string(::geteuid());
 }
 
-Hosts Hosts::find(Meeting meeting, const std::string& prefix, int rank, int world_size) {
+Hosts Hosts::find(Rendezvous rendezvous, const std::string& prefix, int rank, int world_size) {
     const auto id_key = [&](int of) { return prefix + "host_of/" + std::to_string(of); };
-    meeting.store.set(id_key(rank), own_id());
+    rendezvous.store.set(id_key(rank), own_id());
     if (rank == 0) {
         // One rank reads all ids for the others.
         std::vector<std::string> ids;
         for (int other = 0; other < world_size; ++other)
-            ids.push_back(meeting.await(id_key(other)));
-        meeting.store.set(prefix + "hosts", host_numbers(ids));
+            ids.push_back(rendezvous.await(id_key(other)));
+        rendezvous.store.set(prefix + "hosts", host_numbers(ids));
     }
-    const auto numbers = meeting.await(prefix + "hosts");
+    const auto numbers = rendezvous.await(prefix + "hosts");
     const auto candidates = ranks_by_host(numbers, static_cast<std::size_t>(world_size));
     if (candidates.empty())
         throw Error("what the store has about hosts makes no sense: " + numbers);
@@ -182,10 +183,10 @@ Hosts Hosts::find(Meeting meeting, const std::string& prefix, int rank, int worl
     Hosts hosts;
     for (const auto& ranks : candidates)
         if (ranks.size() > 1 && std::count(ranks.begin(), ranks.end(), rank) > 0)
-            hosts.segment_ = Joining(meeting, prefix_of(ranks), ranks, rank).join();
+            hosts.segment_ = Joining(rendezvous, prefix_of(ranks), ranks, rank).join();
     for (const auto& ranks : candidates) {
         const bool is_host =
-            ranks.size() == 1 || meeting.await(prefix_of(ranks) + "verdict") == shared_verdict;
+            ranks.size() == 1 || rendezvous.await(prefix_of(ranks) + "verdict") == shared_verdict;
         if (is_host) hosts.hosts_.push_back(ranks);
         for (const int one : ranks)
             if (!is_host) hosts.hosts_.push_back({one});

@@ -23,7 +23,7 @@ public:
     static std::string own_id();
 
     /// The rendezvous of the group's ranks, and how long they wait for each other.
-    struct Meeting {
+    struct Rendezvous {
         Store store;
         DeathReports deaths;
         Clock::time_point until;
@@ -35,7 +35,7 @@ public:
     /// Every rank calls it. Determines which ranks share a host, and creates this host's memory.
     /// Ranks that have equal ids but cannot share memory become separate hosts. Throws what the
     /// store throws, PeerLost when one of them has died, and Timeout.
-    static Hosts find(Meeting meeting, const std::string& prefix, int rank, int world_size);
+    static Hosts find(Rendezvous rendezvous, const std::string& prefix, int rank, int world_size);
 
     const std::vector<std::vector<int>>& all() const { return hosts_; }
     /// Which of them this rank is in.

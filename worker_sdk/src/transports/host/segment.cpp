@@ -203,8 +203,8 @@ void Segment::fail(int rank, const GroupError& error) {
     put_text(to.text, error.text);
     put_text(to.one_side, error.one_side);
     put_text(to.other_side, error.other_side);
-    std::uint32_t nobody = 0;
-    head().failed_by.compare_exchange_strong(nobody, static_cast<std::uint32_t>(rank) + 1);
+    std::uint32_t none = 0;
+    head().failed_by.compare_exchange_strong(none, static_cast<std::uint32_t>(rank) + 1);
     wake_all();
 }
 

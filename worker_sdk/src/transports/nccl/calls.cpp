@@ -51,13 +51,13 @@ public:
           result_(begun_) {}
 
     void send(const void* data, int peer) {
-        if (is_sound())
+        if (can_continue())
             result_ = to_.nccl.send(
                 data, collective_.count, type_of(collective_), peer, to_.comm, to_.stream);
     }
 
     void recv(void* data, int peer) {
-        if (is_sound())
+        if (can_continue())
             result_ = to_.nccl.recv(
                 data, collective_.count, type_of(collective_), peer, to_.comm, to_.stream);
     }
@@ -65,11 +65,13 @@ public:
     Result end() {
         if (begun_ != Result::success) return begun_;
         const auto ended = to_.nccl.group_end();
-        return is_sound() ? ended : result_;
+        return can_continue() ? ended : result_;
     }
 
 private:
-    bool is_sound() const { return result_ == Result::success || result_ == Result::in_progress; }
+    bool can_continue() const {
+        return result_ == Result::success || result_ == Result::in_progress;
+    }
 
     const Target& to_;
     const groups::Collective& collective_;

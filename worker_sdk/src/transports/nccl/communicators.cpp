@@ -167,7 +167,7 @@ Result Communicators::state(Comm comm) {
 }
 
 GroupError Communicators::error_of(Result result) {
-    auto text = nccl_.words_of(result);
+    auto text = nccl_.describe(result);
     if (result == Result::remote_error)
         return {GroupError::Kind::peer_lost, "lost a peer: " + text};
     if (text.find("Duplicate GPU") != std::string::npos)

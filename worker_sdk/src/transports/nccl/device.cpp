@@ -23,13 +23,13 @@ std::variant<Device, GroupError> Device::open(const DriverFunctions& driver, int
     if (status == 0) return device;
     return GroupError{
         GroupError::Kind::other,
-        "cuda:" + std::to_string(ordinal) + " cannot be used: " + driver.words_of(status)};
+        "cuda:" + std::to_string(ordinal) + " cannot be used: " + driver.describe(status)};
 }
 
 GroupError Device::error(DriverFunctions::Status status) const {
     return {
         GroupError::Kind::other,
-        "cuda:" + std::to_string(ordinal_) + ": " + driver_->words_of(status)};
+        "cuda:" + std::to_string(ordinal_) + ": " + driver_->describe(status)};
 }
 
 bool Device::is_capturing(DriverFunctions::Stream stream) const {

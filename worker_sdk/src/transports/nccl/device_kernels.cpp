@@ -41,8 +41,8 @@ std::variant<DeviceKernels, GroupError> DeviceKernels::load(const Device& device
     if (const auto known = loaded->find(device.ordinal()); known != loaded->end())
         return known->second;
     auto kernels = load_new(device);
-    if (const auto* sound = std::get_if<DeviceKernels>(&kernels))
-        loaded->emplace(device.ordinal(), *sound);
+    if (const auto* usable = std::get_if<DeviceKernels>(&kernels))
+        loaded->emplace(device.ordinal(), *usable);
     return kernels;
 }
 
@@ -76,7 +76,7 @@ std::variant<DeviceKernels, GroupError> DeviceKernels::load_new(const Device& de
     return GroupError{
         GroupError::Kind::other,
         "the kernels of the SDK cannot be loaded on cuda:" + std::to_string(device.ordinal()) +
-            ": " + driver.words_of(status)};
+            ": " + driver.describe(status)};
 }
 
 Status DeviceKernels::compress(
@@ -92,8 +92,8 @@ Status DeviceKernels::expand(
     return launch(function, blocks_for(count), stream, to, from, Count{count});
 }
 
-Status DeviceKernels::latch(Pointer commit, Pointer is_sound, Stream stream) const {
-    return launch_one(latch_, stream, commit, is_sound);
+Status DeviceKernels::latch(Pointer commit, Pointer valid_flag, Stream stream) const {
+    return launch_one(latch_, stream, commit, valid_flag);
 }
 
 Status DeviceKernels::count_step(

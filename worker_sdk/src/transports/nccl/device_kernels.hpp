@@ -28,8 +28,8 @@ public:
     Status expand(
         ElementType type, Pointer to, Pointer from, std::size_t count, Stream stream) const;
 
-    /// Both words have 32 bits: copies `is_sound`, in host memory, to `commit`.
-    Status latch(Pointer commit, Pointer is_sound, Stream stream) const;
+    /// Both words have 32 bits: copies `valid_flag`, in host memory, to `commit`.
+    Status latch(Pointer commit, Pointer valid_flag, Stream stream) const;
     /// Increments `count`, of 64 bits, unless `commit` is 0, and copies it to `steps`, in host
     /// memory.
     Status count_step(Pointer commit, Pointer count, Pointer steps, Stream stream) const;

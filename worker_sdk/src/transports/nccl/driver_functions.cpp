@@ -58,11 +58,11 @@ std::variant<DriverFunctions, GroupError> DriverFunctions::open() {
     if (!library.missing().empty())
         return GroupError{
             GroupError::Kind::usage, "the CUDA driver is too old, it lacks " + library.missing()};
-    if (const auto status = table.init(0)) return without_gpu(table.words_of(status));
+    if (const auto status = table.init(0)) return without_gpu(table.describe(status));
     return table;
 }
 
-std::string DriverFunctions::words_of(Status status) const {
+std::string DriverFunctions::describe(Status status) const {
     const char* words = nullptr;
     const char* name = nullptr;
     if (get_error_string(status, &words) != 0 || !words) words = "an error of the CUDA driver";

@@ -72,7 +72,7 @@ struct DriverFunctions {
     static std::variant<DriverFunctions, groups::GroupError> open();
 
     /// "no CUDA-capable device is detected (CUDA_ERROR_NO_DEVICE)".
-    std::string words_of(Status status) const;
+    std::string describe(Status status) const;
 };
 
 }  // namespace ddprun::nccl

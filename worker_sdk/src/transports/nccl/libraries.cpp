@@ -34,7 +34,7 @@ std::variant<int, GroupError> Libraries::device_count() const {
     const auto status = driver.device_get_count(&count);
     if (status == 0) return count;
     return GroupError{
-        GroupError::Kind::usage, "GPUs cannot be counted: " + driver.words_of(status)};
+        GroupError::Kind::usage, "GPUs cannot be counted: " + driver.describe(status)};
 }
 
 std::variant<const Device*, GroupError> Libraries::device(int ordinal) {

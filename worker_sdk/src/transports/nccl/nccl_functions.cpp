@@ -75,7 +75,7 @@ std::variant<NcclFunctions, GroupError> NcclFunctions::open(const environment::L
     return table;
 }
 
-std::string NcclFunctions::words_of(Result result, Comm comm) const {
+std::string NcclFunctions::describe(Result result, Comm comm) const {
     const char* words = get_error_string(result);
     std::string text = std::string{words ? words : "NCCL failed"} + " (" + name_of(result);
     const char* last = get_last_error(comm);

@@ -56,7 +56,7 @@ struct NcclFunctions {
 
     /// The result as text, with NCCL's last error: "remote process exited or there was a network
     /// error (ncclRemoteError: ...)".
-    std::string words_of(Result result, Comm comm = nullptr) const;
+    std::string describe(Result result, Comm comm = nullptr) const;
 };
 
 }  // namespace ddprun::nccl

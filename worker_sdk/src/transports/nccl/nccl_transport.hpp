@@ -10,6 +10,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <variant>
 
 namespace ddprun::nccl {

@@ -71,7 +71,7 @@ std::variant<std::vector<abi::UniqueId>, GroupError> agree_on_ids(
         const auto result = nccl.get_unique_id(&announcement.id);
         if (result != abi::Result::success)
             return GroupError{
-                GroupError::Kind::other, "NCCL cannot make an id: " + nccl.words_of(result)};
+                GroupError::Kind::other, "NCCL cannot make an id: " + nccl.describe(result)};
         if (auto failed = rendezvous.announce(i, announcement)) return *failed;
     }
     std::vector<abi::UniqueId> ids;

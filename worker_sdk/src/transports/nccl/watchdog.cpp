@@ -19,7 +19,7 @@ Watchdog::Watchdog(const Device& device, Settings settings)
     : device_(device),
       settings_(std::move(settings)) {
     if (const auto status = device_.driver().event_create(&last_, event_without_time))
-        cannot_begin_ = GroupError{GroupError::Kind::other, device_.driver().words_of(status)};
+        cannot_begin_ = GroupError{GroupError::Kind::other, device_.driver().describe(status)};
     else
         thread_ = start_quiet_thread([this] { serve(); });
 }

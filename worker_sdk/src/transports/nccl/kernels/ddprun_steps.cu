@@ -21,9 +21,9 @@ __device__ double block_sum(double value) {
 
 }  // namespace
 
-/// One thread. `is_sound` is in host memory, and may change at any time.
-extern "C" __global__ void ddprun_latch(unsigned* commit, unsigned* is_sound) {
-    *commit = __nv_atomic_load_n(is_sound, __NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_SYSTEM);
+/// One thread. `valid_flag` is in host memory, and may change at any time.
+extern "C" __global__ void ddprun_latch(unsigned* commit, unsigned* valid_flag) {
+    *commit = __nv_atomic_load_n(valid_flag, __NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_SYSTEM);
 }
 
 /// One thread. Writes the count to `steps`, which is in host memory: slow to read from.
