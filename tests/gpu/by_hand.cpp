@@ -66,7 +66,7 @@ std::optional<std::string> ByHand::async_error() const {
     const auto asked = nccl_.comm_get_async_error(comm_, &state);
     if (asked != Result::success) state = asked;
     if (state == Result::success || state == Result::in_progress) return {};
-    return nccl_.words_of(state);
+    return nccl_.describe(state);
 }
 
 void ByHand::abort() {
@@ -83,7 +83,7 @@ void ByHand::end() {
 }
 
 void ByHand::require(Result result) {
-    if (result != Result::success) throw std::runtime_error(nccl_.words_of(result));
+    if (result != Result::success) throw std::runtime_error(nccl_.describe(result));
 }
 
 void ByHand::await_ready() {

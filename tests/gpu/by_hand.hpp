@@ -4,7 +4,7 @@
 #include "ddprun/store.hpp"
 #include "ddprun/world.hpp"
 #include "tests/gpu/gpu.hpp"
-#include "worker_sdk/src/nccl/nccl_functions.hpp"
+#include "worker_sdk/src/transports/nccl/nccl_functions.hpp"
 
 #include <chrono>
 #include <optional>

@@ -32,10 +32,10 @@ inline constexpr const char* shutdown_timeout = "DDPRUN_SHUTDOWN_TIMEOUT";
 /// several.
 inline constexpr const char* host_id = "DDPRUN_HOST_ID";
 
-/// A folder that is searched first for the SDK's plugins.
+/// A folder that is searched first for the Gloo plugin.
 inline constexpr const char* plugin_dir = "DDPRUN_PLUGIN_DIR";
 
-/// Which libnccl.so.2 to use; else it is searched (nccl/library.hpp).
+/// Which libnccl.so.2 to use; else it is searched (transports/nccl/library.hpp).
 inline constexpr const char* nccl = "DDPRUN_NCCL";
 /// Set by --share-gpu: several ranks of a node may have the same GPU.
 inline constexpr const char* share_gpu = "DDPRUN_SHARE_GPU";

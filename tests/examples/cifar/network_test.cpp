@@ -292,11 +292,11 @@ private:
         return [this, rank, &gpu](float* mine, std::size_t count) {
             fake_gpu().wait(gpu.stream());
             sums_[rank] = mine;
-            meeting_.arrive_and_wait();
+            both_.arrive_and_wait();
             std::vector<float> sum(count);
             for (std::size_t i = 0; i < count; ++i)
                 sum[i] = sums_[0][i] + sums_[1][i];
-            meeting_.arrive_and_wait();
+            both_.arrive_and_wait();
             std::copy(sum.begin(), sum.end(), mine);
         };
     }
@@ -316,7 +316,7 @@ private:
     }
 
     bool is_synchronised_;
-    std::barrier<> meeting_{2};
+    std::barrier<> both_{2};
     float* sums_[2] = {};
 };
 

@@ -81,11 +81,11 @@ TEST_CASE("fatbins: a program contains its kernels for each GPU, and as PTX for 
     CHECK(contents(reinterpret_cast<const char*>(shapes_fatbin)) == wanted_contents());
 }
 
-TEST_CASE("fatbins: the nccl backend's plugin does too") {
-    const auto plugin = bytes_of(DDPRUN_NCCL_PLUGIN);
+TEST_CASE("fatbins: the nccl backend contains kernels for every GPU, too") {
+    const auto library = bytes_of(DDPRUN_WORKER_LIBRARY);
     int found = 0;
-    for (auto at = plugin.find(magic); at != std::string::npos; at = plugin.find(magic, at + 1)) {
-        CHECK(contents(plugin.data() + at) == wanted_contents());
+    for (auto at = library.find(magic); at != std::string::npos; at = library.find(magic, at + 1)) {
+        CHECK(contents(library.data() + at) == wanted_contents());
         ++found;
     }
     CHECK(found > 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiles only where worker_sdk/src/nccl/nccl_abi.hpp is what nccl.h says.
-#include "worker_sdk/src/nccl/nccl_abi.hpp"
+// Compiles only where worker_sdk/src/transports/nccl/nccl_abi.hpp is what nccl.h says.
+#include "worker_sdk/src/transports/nccl/nccl_abi.hpp"
 
 #include <nccl.h>
 

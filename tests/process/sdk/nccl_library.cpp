@@ -2,8 +2,8 @@
 // Where NCCL is searched for, and the real one as far as it works without a GPU.
 #include "tests/process/support/skip.hpp"
 #include "tests/process/support/temp_dir.hpp"
-#include "worker_sdk/src/nccl/library.hpp"
-#include "worker_sdk/src/nccl/nccl_functions.hpp"
+#include "worker_sdk/src/transports/nccl/library.hpp"
+#include "worker_sdk/src/transports/nccl/nccl_functions.hpp"
 
 #include <doctest/doctest.h>
 
@@ -90,5 +90,5 @@ TEST_CASE("nccl: the real library makes ids without a GPU, or reports that it ne
     CHECK(nccl.get_unique_id(&first) == abi::Result::success);
     CHECK(nccl.get_unique_id(&second) == abi::Result::success);
     CHECK(::memcmp(first.bytes, second.bytes, sizeof first.bytes) != 0);
-    CHECK(nccl.words_of(abi::Result::remote_error).find("ncclRemoteError") != std::string::npos);
+    CHECK(nccl.describe(abi::Result::remote_error).find("ncclRemoteError") != std::string::npos);
 }

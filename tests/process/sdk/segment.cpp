@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker_sdk/src/groups/host/segment.hpp"
+#include "worker_sdk/src/transports/host/segment.hpp"
 
 #include <doctest/doctest.h>
 

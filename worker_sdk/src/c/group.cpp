@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/c/group.hpp"
 
-#include "worker_sdk/src/groups/founding.hpp"
 #include "worker_sdk/src/groups/memory.hpp"
-#include "worker_sdk/src/groups/sub_group.hpp"
+#include "worker_sdk/src/transports/create_group.hpp"
 #include "worker_sdk/src/waiting_times.hpp"
 
 #include <chrono>
@@ -32,7 +31,8 @@ std::shared_ptr<Group> group_of_world(
     Backend backend,
     std::chrono::milliseconds timeout) {
     auto own_store = store ? ddprun::Store::sharing(store) : ddprun::Store::connect(world);
-    return found(ddprun::groups::founding_of_world(world, std::move(own_store), backend, timeout));
+    return create_group(
+        ddprun::groups::config_of_world(world, std::move(own_store), backend, timeout));
 }
 
 }  // namespace

@@ -122,7 +122,7 @@ Outcome check(const Collective& collective, int rank, int world_size) {
     for (const int one : {collective.root, collective.receiver})
         if (one < 0 || one >= world_size) return misuse(collective, ranks_below(world_size));
     if (collective.is_point_to_point() && collective.root == collective.receiver)
-        return misuse(collective, "nobody needs a message to itself");
+        return misuse(collective, "a rank needs no message to itself");
     return {};
 }
 

@@ -40,7 +40,7 @@ std::optional<GroupError> DeathReports::look(Store& store, milliseconds at_most)
         {*first}};
 }
 
-void DeathReports::require_nobody_died(Store& store) const {
+void DeathReports::require_no_deaths(Store& store) const {
     std::optional<GroupError> error;
     try {
         error = look(store, waiting_times::store_answer_timeout);
@@ -61,7 +61,7 @@ std::string DeathReports::await(
         try {
             return store.get(key, waiting_times::death_check_interval);
         } catch (const Timeout&) {
-            require_nobody_died(store);
+            require_no_deaths(store);
         }
     }
 }

@@ -29,7 +29,7 @@ public:
     /// The rank of the group that died first. Requires: this rank has requested reports.
     std::optional<GroupError> look(Store& store, std::chrono::milliseconds at_most) const;
     /// Throws PeerLost when a rank of the group has died, if the store answers.
-    void require_nobody_died(Store& store) const;
+    void require_no_deaths(Store& store) const;
     /// Waits for a key that another rank of the group sets; throws PeerLost when one of them has
     /// died instead, and Timeout.
     std::string await(Store& store, const std::string& key, Clock::time_point until) const;

@@ -19,17 +19,7 @@ using std::chrono::milliseconds;
 
 /// After so many checks without a quick ticket a lane's thread stops polling and sleeps until
 /// woken.
-constexpr int looks_in_vain = 100;
-
-/// An exception (out of memory, for example) is an error too: waiting threads must see the end.
-template <class Call>
-Outcome guarded(const Call& call) {
-    try {
-        return call();
-    } catch (const std::exception& thrown) {
-        return GroupError{GroupError::Kind::other, thrown.what()};
-    }
-}
+constexpr int most_idle_checks = 100;
 
 /// The error with the call in which it happened.
 GroupError placed(const Collective& collective, GroupError error) {
@@ -45,14 +35,14 @@ std::shared_ptr<Group> Group::create(
     Settings settings,
     std::function<Opened()> open,
     std::shared_ptr<FailureMonitor> monitor,
-    std::optional<Founding> founding) {
+    std::optional<GroupConfig> config) {
     auto group = std::make_shared<Group>(settings);
     if (monitor) group->monitor_ = std::move(monitor);
     group->monitor_->at_verdict(
         [raw = group.get()](const Collective& collective, const GroupError& verdict) {
             raw->abort(placed(collective, verdict));
         });
-    group->founding_ = std::move(founding);
+    group->config_ = std::move(config);
     auto* raw = group.get();
     group->lanes_.front().thread =
         start_signal_masked_thread([raw, open = std::move(open)] { raw->serve(open); });
@@ -129,7 +119,7 @@ void Group::launch(Collective collective, Ticket& ticket) {
 void Group::begin(std::unique_lock<std::mutex>& lock, Ticket& ticket, bool is_next) {
     const auto transport = transport_;
     lock.unlock();
-    auto outcome = guarded([&]() -> Outcome {
+    auto outcome = caught([&]() -> Outcome {
         if (ticket.collective.stream)
             if (auto error = transport->follow(ticket.collective)) return error;
         if (!is_next) return {};
@@ -180,9 +170,9 @@ void* Group::stream() const {
     return stream_;
 }
 
-const DeviceAccess* Group::device_access() const {
+std::shared_ptr<Transport> Group::transport() const {
     const std::lock_guard lock(mutex_);
-    return transport_ ? transport_->device_access() : nullptr;
+    return transport_;
 }
 
 void Group::perform_beside_queue(const std::function<Outcome()>& call) {
@@ -253,18 +243,18 @@ void Group::work_through(Lane& lane) {
 bool Group::await_ticket(
     std::unique_lock<std::mutex>& lock, Lane& lane, std::optional<std::uint64_t>& begun_when_seen) {
     auto launched_when_seen = count_of({});
-    int looks = looks_in_vain;
+    int idle_checks = most_idle_checks;
     for (;;) {
         const bool is_free = !lane.current && !lane.queue.empty();
         if (is_free) {
             const bool is_seen = begun_when_seen == lane.begun_count;
             if (!lane.queue.front()->is_quick || is_seen || is_closing_) break;
             begun_when_seen = lane.begun_count;
-            looks = 0;
+            idle_checks = 0;
         } else if (is_closing_ && !lane.current) {
             break;
         }
-        lane.is_looking = looks < looks_in_vain;
+        lane.is_looking = idle_checks < most_idle_checks;
         if (!lane.is_looking) {
             lane.changed.wait(lock);
             continue;
@@ -272,7 +262,7 @@ bool Group::await_ticket(
         lane.changed.wait_for(lock, waiting_times::quick_call_check_interval);
         const bool is_busy = launched_when_seen != launched_count_;
         launched_when_seen = launched_count_;
-        looks = is_busy ? 0 : looks + 1;
+        idle_checks = is_busy ? 0 : idle_checks + 1;
     }
     lane.is_looking = false;
     return !lane.queue.empty();
@@ -311,13 +301,13 @@ Outcome Group::run(const Ticket& ticket, milliseconds timeout) {
         if (was_dead && !ticket.has_begun) return dead_;
         transport = transport_;
     }
-    auto outcome = guarded([&] { return transport->run(ticket.collective, timeout); });
+    auto outcome = caught([&] { return transport->run(ticket.collective, timeout); });
     if (!outcome || was_dead) return outcome;
     return end_by(ticket.collective, std::move(*outcome), *transport);
 }
 
 Outcome Group::end_by(const Collective& collective, GroupError error, Transport& transport) {
-    auto outcome = guarded([&]() -> Outcome {
+    auto outcome = caught([&]() -> Outcome {
         const FailureMonitor::Wait wait{queue_of(collective), Clock::now(), collective};
         return placed(collective, monitor_->explain(wait, std::move(error)));
     });
@@ -325,33 +315,33 @@ Outcome Group::end_by(const Collective& collective, GroupError error, Transport&
     return outcome;
 }
 
-Founding Group::founding_of(const std::vector<int>& ranks) {
+GroupConfig Group::config_of(const std::vector<int>& ranks) {
     const auto own = std::find(ranks.begin(), ranks.end(), settings_.rank);
     std::vector<int> sorted(ranks);
     std::sort(sorted.begin(), sorted.end());
-    const bool is_sound = !sorted.empty() && sorted.front() >= 0 &&
+    const bool is_valid = !sorted.empty() && sorted.front() >= 0 &&
                           sorted.back() < settings_.world_size &&
                           std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
-    if (!is_sound || own == ranks.end())
+    if (!is_valid || own == ranks.end())
         throw UsageError(
             "a sub-group of " + text_of(ranks) + ", made by " + text_of({settings_.rank}) +
             ": it takes different ranks from 0 to " + std::to_string(settings_.world_size - 1) +
             ", this one among them");
-    if (!founding_) throw UsageError("this group was not made from a store and has no sub-groups");
+    if (!config_) throw UsageError("this group was not made from a store and has no sub-groups");
 
-    auto founding = *founding_;
+    auto config = *config_;
     std::string name;
     for (const int rank : ranks)
         name += (name.empty() ? "" : "-") + std::to_string(rank);
     const std::lock_guard lock(mutex_);
-    founding.prefix += "sub" + name + "." + std::to_string(sub_group_counts_[ranks]++) + "/";
-    founding.members.clear();
+    config.prefix += "sub" + name + "." + std::to_string(sub_group_counts_[ranks]++) + "/";
+    config.members.clear();
     for (const int rank : ranks)
-        founding.members.push_back(
-            founding_->members.empty() ? rank : founding_->members[static_cast<std::size_t>(rank)]);
-    founding.world.rank = static_cast<int>(own - ranks.begin());
-    founding.world.world_size = static_cast<int>(ranks.size());
-    return founding;
+        config.members.push_back(
+            config_->members.empty() ? rank : config_->members[static_cast<std::size_t>(rank)]);
+    config.world.rank = static_cast<int>(own - ranks.begin());
+    config.world.world_size = static_cast<int>(ranks.size());
+    return config;
 }
 
 }  // namespace ddprun::groups

@@ -4,23 +4,55 @@
 #include "ddprun/backend.hpp"
 #include "worker_sdk/src/groups/collective.hpp"
 #include "worker_sdk/src/groups/failure_monitor.hpp"
-#include "worker_sdk/src/groups/founding.hpp"
-#include "worker_sdk/src/groups/lane.hpp"
+#include "worker_sdk/src/groups/group_config.hpp"
 #include "worker_sdk/src/groups/transport.hpp"
 #include "worker_sdk/src/waiting_times.hpp"
 
 #include <array>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <variant>
 
 namespace ddprun::groups {
+
+/// One launched collective, in the memory of the caller, which waits for it. Guarded by its group's
+/// mutex.
+struct Ticket {
+    Ticket() = default;
+    Ticket(const Ticket&) = delete;
+    Ticket& operator=(const Ticket&) = delete;
+
+    Collective collective{};
+    bool has_begun = false;
+    bool is_quick = false;
+    bool is_done = false;
+    Outcome outcome{};
+};
+
+/// One of a group's queues: collectives, sends, receives. Its tickets are performed in order, one
+/// at a time, by its thread or by the thread that waits for the ticket at the front. Guarded by its
+/// group's mutex.
+struct Lane {
+    std::condition_variable changed;
+    std::deque<Ticket*> queue;
+    std::optional<Collective> current;
+    /// How many of the queued tickets and the current one had not begun when they were launched.
+    int not_begun_count = 0;
+    /// How many tickets have left the queue.
+    std::uint64_t begun_count = 0;
+    /// The thread polls the queue.
+    bool is_looking = false;
+    std::thread thread;
+};
 
 /// The implementation of a ddprun_group: a queue of collectives and a thread that opens the
 /// transport and then performs them in order; sends and receives each get a queue and a thread with
@@ -49,12 +81,12 @@ public:
     };
 
     /// Runs `open` on the group's thread and waits for it; throws its error. Without `monitor` the
-    /// group creates one without a store; without `founding` it has no sub-groups.
+    /// group creates one without a store; without `config` it has no sub-groups.
     static std::shared_ptr<Group> create(
         Settings settings,
         std::function<Opened()> open,
         std::shared_ptr<FailureMonitor> monitor,
-        std::optional<Founding> founding = {});
+        std::optional<GroupConfig> config = {});
     /// The world of one.
     static std::shared_ptr<Group> create_alone();
 
@@ -79,8 +111,9 @@ public:
     /// On GPUs, later calls are ordered after the work in that CUDA stream; null: after none.
     void use_stream(void* stream);
     void* stream() const;
-    /// Null where there is no GPU. Valid as long as the group.
-    const DeviceAccess* device_access() const;
+    /// For a caller that bypasses the queue. Null in the world of one on host memory. Used for no
+    /// longer than the group.
+    std::shared_ptr<Transport> transport() const;
     /// Makes a call that does not go through the queue, once that is empty; nothing is launched
     /// meanwhile. An error ends the group and is thrown, as in `wait`.
     void perform_beside_queue(const std::function<Outcome()>& call);
@@ -91,7 +124,7 @@ public:
 
     /// The configuration for a group of these ranks. Throws UsageError when this rank is not one of
     /// them.
-    Founding founding_of(const std::vector<int>& ranks);
+    GroupConfig config_of(const std::vector<int>& ranks);
 
 private:
     void begin(std::unique_lock<std::mutex>& lock, Ticket& ticket, bool is_next);
@@ -122,7 +155,7 @@ private:
 
     const Settings settings_;
     std::shared_ptr<FailureMonitor> monitor_;
-    std::optional<Founding> founding_;
+    std::optional<GroupConfig> config_;
 
     /// Held while a call is launched, or performed outside the queue, so that calls begin in order.
     /// Locked before mutex_.

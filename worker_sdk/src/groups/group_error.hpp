@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <exception>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,6 +29,17 @@ struct GroupError {
 
 /// Nothing, or the error.
 using Outcome = std::optional<GroupError>;
+
+/// The outcome of a call that returns one. An exception (out of memory, for example) is an error
+/// too: waiting threads must see the end.
+template <class Call>
+Outcome caught(const Call& call) {
+    try {
+        return call();
+    } catch (const std::exception& thrown) {
+        return GroupError{GroupError::Kind::other, thrown.what()};
+    }
+}
 
 /// "rank 1", "ranks 1, 2 and 5".
 std::string text_of(const std::vector<int>& ranks);

@@ -100,14 +100,16 @@ void perform_together(const std::vector<Collective>& calls) {
 
 class Loopback::End : public Transport {
 public:
-    End(std::shared_ptr<Loopback> meeting, int rank) : meeting_(std::move(meeting)), rank_(rank) {}
-    ~End() override { meeting_->fail(lost()); }
+    End(std::shared_ptr<Loopback> loopback, int rank)
+        : loopback_(std::move(loopback)),
+          rank_(rank) {}
+    ~End() override { loopback_->fail(lost()); }
 
     Outcome run(const Collective& collective, std::chrono::milliseconds timeout) override {
-        if (collective.is_point_to_point()) return meeting_->move(collective, timeout);
-        return meeting_->run(rank_, collective, timeout);
+        if (collective.is_point_to_point()) return loopback_->move(collective, timeout);
+        return loopback_->run(rank_, collective, timeout);
     }
-    void abort() override { meeting_->fail(lost()); }
+    void abort() override { loopback_->fail(lost()); }
     bool is_broken() override { return false; }  // `run` detects it at once
 
 private:
@@ -117,14 +119,14 @@ private:
         return error;
     }
 
-    std::shared_ptr<Loopback> meeting_;
+    std::shared_ptr<Loopback> loopback_;
     int rank_;
 };
 
 Loopback::Loopback(int world_size) : arrived_(static_cast<std::size_t>(world_size)) {}
 
-std::unique_ptr<Transport> Loopback::transport(std::shared_ptr<Loopback> meeting, int rank) {
-    return std::make_unique<End>(std::move(meeting), rank);
+std::unique_ptr<Transport> Loopback::transport(std::shared_ptr<Loopback> loopback, int rank) {
+    return std::make_unique<End>(std::move(loopback), rank);
 }
 
 Outcome Loopback::run(int rank, const Collective& collective, std::chrono::milliseconds timeout) {

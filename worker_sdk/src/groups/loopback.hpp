@@ -25,7 +25,7 @@ public:
     explicit Loopback(int world_size);
 
     /// One rank's end. Shares ownership of the rendezvous.
-    static std::unique_ptr<Transport> transport(std::shared_ptr<Loopback> meeting, int rank);
+    static std::unique_ptr<Transport> transport(std::shared_ptr<Loopback> loopback, int rank);
 
 private:
     class End;

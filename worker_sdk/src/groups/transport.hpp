@@ -11,8 +11,6 @@
 
 namespace ddprun::groups {
 
-struct DeviceAccess;
-
 /// How the ranks of one group exchange data: shared memory on one host, Gloo between hosts, plain
 /// memory between threads.
 ///
@@ -57,9 +55,6 @@ public:
 
     /// The GPU that holds the buffers; -1 for host memory.
     virtual int device() const { return -1; }
-
-    /// Null where there is no GPU.
-    virtual const DeviceAccess* device_access() const { return nullptr; }
 
     /// Where memory for collectives comes from; null when ordinary memory is as good.
     virtual std::shared_ptr<Arena> arena() { return {}; }

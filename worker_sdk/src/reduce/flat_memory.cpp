@@ -43,7 +43,7 @@ FlatMemory::FlatMemory(
     }
 }
 
-void FlatMemory::zero_gradients(groups::DeviceSteps* steps) {
+void FlatMemory::zero_gradients(nccl::DeviceSteps* steps) {
     if (steps)
         steps->zero(gradients_, element_count_ * sizeof(float));
     else
@@ -52,7 +52,7 @@ void FlatMemory::zero_gradients(groups::DeviceSteps* steps) {
 
 void FlatMemory::move_gradients(
     const ProcessGroup& group,
-    groups::DeviceSteps* steps,
+    nccl::DeviceSteps* steps,
     const BucketPlan& before,
     const BucketPlan& after) {
     const auto copy = [steps](float* to, const float* from, std::size_t count) {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "ddprun/model_memory.hpp"
-#include "worker_sdk/src/groups/device_steps.hpp"
 #include "worker_sdk/src/reduce/bucket_plan.hpp"
+#include "worker_sdk/src/transports/nccl/device_steps.hpp"
 
 #include <cstddef>
 #include <vector>
@@ -25,13 +25,13 @@ public:
     float* gradients() const { return gradients_; }
 
     /// The gaps as well.
-    void zero_gradients(groups::DeviceSteps* steps);
+    void zero_gradients(nccl::DeviceSteps* steps);
 
     /// The reducer's own memory only: moves the gradients from the layout `before` to `after`, of
     /// the same size. Waits for the end of that.
     void move_gradients(
         const ProcessGroup& group,
-        groups::DeviceSteps* steps,
+        nccl::DeviceSteps* steps,
         const BucketPlan& before,
         const BucketPlan& after);
 

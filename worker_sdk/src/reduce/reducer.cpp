@@ -77,7 +77,7 @@ Reducer::State::State(
       plan_(first_plan(parameters, options, placement)),
       tracker_(plan_),
       memory_(group_, std::move(parameters), plan_, std::move(placement)),
-      gpu_(groups::DeviceSteps::open(group_.handle()->group)),
+      gpu_(nccl::DeviceSteps::open(group_.handle()->group)),
       used_(plan_.offset_of.size(), 0),
       used_by_any_(plan_.offset_of.size(), 1) {
     if (gpu_) prepare_gpu();
@@ -95,9 +95,9 @@ void Reducer::State::prepare_gpu() {
     }
     if (group_.size() == 1) return;
     // Registered with NCCL on all ranks or on none; only the speed differs.
-    std::int32_t is_known = gpu_->enroll(travels, bytes) ? 1 : 0;
+    std::int32_t is_known = gpu_->register_memory(travels, bytes) ? 1 : 0;
     reduce::all_reduce_on_host(group_, &is_known, 1, Op::min);
-    if (is_known == 0) gpu_->dismiss();
+    if (is_known == 0) gpu_->deregister_memory();
 }
 
 std::uint64_t Reducer::State::committed_steps() const {

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "ddprun/reducer.hpp"
-#include "worker_sdk/src/groups/device_steps.hpp"
 #include "worker_sdk/src/reduce/agreement.hpp"
 #include "worker_sdk/src/reduce/bucket_plan.hpp"
 #include "worker_sdk/src/reduce/flat_memory.hpp"
+#include "worker_sdk/src/transports/nccl/device_steps.hpp"
 
 #include <cstdint>
 #include <exception>
@@ -120,7 +120,7 @@ private:
     /// On a GPU: the type that gradients are compressed to, if any, and its buffer.
     std::optional<ElementType> wire_type_;
     Memory wire_;
-    std::unique_ptr<groups::DeviceSteps> gpu_;  // after the memory, which it uses to the end
+    std::unique_ptr<nccl::DeviceSteps> gpu_;  // after the memory, which it uses to the end
     std::shared_ptr<int> guards_ = std::make_shared<int>(0);
     /// Set between the first mark of a step and its end.
     std::optional<bool> step_is_no_sync_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "worker_sdk/src/nccl/nccl_abi.hpp"
+#include "worker_sdk/src/transports/nccl/nccl_abi.hpp"
 
 #include <optional>
 

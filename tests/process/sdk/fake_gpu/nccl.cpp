@@ -18,7 +18,7 @@
 #include "tests/process/sdk/fake_gpu/mailbox.hpp"
 #include "tests/process/sdk/fake_gpu/stream.hpp"
 #include "worker_sdk/src/groups/elementwise.hpp"
-#include "worker_sdk/src/nccl/nccl_abi.hpp"
+#include "worker_sdk/src/transports/nccl/nccl_abi.hpp"
 
 #include <dlfcn.h>
 #include <fcntl.h>

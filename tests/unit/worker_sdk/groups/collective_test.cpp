@@ -108,7 +108,7 @@ TEST_CASE("calls that make no sense on one rank are refused there") {
     send.receiver = 0;
     CHECK(
         complaint_about(send) ==
-        "message 7 from rank 0 to rank 0: 1 int32: nobody needs a message to itself");
+        "message 7 from rank 0 to rank 0: 1 int32: a rank needs no message to itself");
 }
 
 TEST_CASE("a buffer that only the root needs may be missing elsewhere") {

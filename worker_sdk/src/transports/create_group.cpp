@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker_sdk/src/transports/create_group.hpp"
+
+#include "worker_sdk/src/environment_names.hpp"
+#include "worker_sdk/src/groups/death_reports.hpp"
+#include "worker_sdk/src/groups/failure_monitor.hpp"
+#include "worker_sdk/src/store/local_address.hpp"
+#include "worker_sdk/src/store_names.hpp"
+#include "worker_sdk/src/transports/gloo/gloo_transport.hpp"
+#include "worker_sdk/src/transports/host/host_transport.hpp"
+#include "worker_sdk/src/transports/host/hosts.hpp"
+#include "worker_sdk/src/transports/host/peers.hpp"
+#include "worker_sdk/src/transports/nccl/libraries.hpp"
+#include "worker_sdk/src/transports/nccl/nccl_transport.hpp"
+#include "worker_sdk/src/transports/two_level_transport.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace ddprun::groups {
+
+namespace {
+
+std::string address_of(const World& world, const Store& store) {
+    auto address = world.node_addr.empty() ? store.local_address() : world.node_addr;
+    if (address.empty())
+        throw UsageError(
+            std::string{"cannot tell under which address the peers reach this machine: set "} +
+            environment::node_addr);
+    if (!is_address_of_this_machine(address))
+        throw UsageError(
+            std::string{environment::node_addr} + "=" + address +
+            " is not an address of this machine (ddprun --local-addr sets it)");
+    return address;
+}
+
+const DdprunPlugin& gloo() {
+    auto loaded = load_gloo_plugin();
+    if (const auto* error = std::get_if<GroupError>(&loaded))
+        throw UsageError("the cpu backend is not available (built without Gloo?): " + error->text);
+    return *std::get<const DdprunPlugin*>(loaded);
+}
+
+DeathReports deaths_of(const GroupConfig& config) {
+    return {config.world, config.members};
+}
+
+/// Connects some ranks of the group over Gloo, this one among them.
+TwoLevelTransport::Connect connect_over_gloo(const GroupConfig& config) {
+    const auto& plugin = gloo();
+    const auto address = address_of(config.world, config.store);
+    return [&plugin, address, config](const std::string& name, const std::vector<int>& ranks) {
+        const auto own = std::find(ranks.begin(), ranks.end(), config.world.rank);
+        return open_gloo_transport(
+            plugin,
+            {static_cast<int>(own - ranks.begin()),
+             static_cast<int>(ranks.size()),
+             address,
+             config.store,
+             config.prefix + name + "/",
+             deaths_of(config),
+             Group::Clock::now() + config.timeout});
+    };
+}
+
+Group::Settings settings_of(const GroupConfig& config, Backend backend) {
+    const auto& world = config.world;
+    return {world.rank, world.world_size, backend, config.timeout, world.round};
+}
+
+std::unique_ptr<DesyncDetector> reports_of(const GroupConfig& config) {
+    return std::make_unique<DesyncDetector>(
+        config.store, config.prefix, config.world.rank, deaths_of(config));
+}
+
+std::shared_ptr<FailureMonitor> monitor_of(const GroupConfig& config, FailureMonitor::Way way) {
+    return std::make_shared<FailureMonitor>(FailureMonitor::Settings{way, reports_of(config), {}});
+}
+
+/// Between GPUs of one host a death is not detected otherwise: their kernels wait for ever. In a
+/// world of one there is no peer to check or to report anything.
+std::shared_ptr<FailureMonitor> monitor_of_gpus(
+    const GroupConfig& config, const std::optional<Hosts>& hosts) {
+    FailureMonitor::Settings settings{FailureMonitor::Way::gpus, {}, {}};
+    if (hosts) settings.desync = reports_of(config);
+    if (hosts && hosts->segment())
+        settings.ended_processes =
+            ended_processes_of(hosts->segment(), hosts->all()[hosts->own()], config.world.rank);
+    return std::make_shared<FailureMonitor>(std::move(settings));
+}
+
+std::shared_ptr<Group> create_over_gloo(GroupConfig config) {
+    std::vector<int> all_ranks(static_cast<std::size_t>(config.world.world_size));
+    std::iota(all_ranks.begin(), all_ranks.end(), 0);
+    return Group::create(
+        settings_of(config, Backend::gloo),
+        [connect = connect_over_gloo(config), all_ranks] { return connect("gloo", all_ranks); },
+        monitor_of(config, FailureMonitor::Way::gloo),
+        config);
+}
+
+Hosts hosts_of(GroupConfig& config) {
+    const auto& world = config.world;
+    const auto until = Group::Clock::now() + config.timeout;
+    try {
+        return Hosts::find(
+            {config.store, deaths_of(config), until}, config.prefix, world.rank, world.world_size);
+    } catch (const Timeout& thrown) {
+        throw Timeout(text_of({world.rank}) + " could not find its peers: " + thrown.what());
+    }
+}
+
+/// Between GPUs, also for a world of one: its buffers are in GPU memory, which other backends
+/// cannot access.
+std::shared_ptr<Group> create_over_nccl(
+    GroupConfig config, const std::optional<nccl::SplitOff>& split) {
+    auto loaded = nccl::Libraries::get();
+    if (const auto* error = std::get_if<GroupError>(&loaded))
+        throw UsageError("the nccl backend is not available: " + error->text);
+    auto& libraries = *std::get<nccl::Libraries*>(loaded);
+    std::optional<Hosts> hosts;
+    if (config.world.world_size > 1) hosts = hosts_of(config);
+    const auto monitor = monitor_of_gpus(config, hosts);
+    const nccl::GroupContext::Settings settings{
+        config.world, config.store, config.prefix, config.timeout, monitor};
+    return Group::create(
+        settings_of(config, Backend::nccl),
+        [&libraries, settings, split] {
+            return nccl::NcclTransport::open(libraries, settings, split);
+        },
+        monitor,
+        config);
+}
+
+/// Shared memory where ranks share a host, Gloo between hosts. Gloo is not required when there is
+/// one host.
+std::shared_ptr<Group> create_on_hosts(GroupConfig config) {
+    const auto& world = config.world;
+    const auto hosts = hosts_of(config);
+    if (hosts.all().size() == 1) {
+        // In shared memory all ranks detect mismatches and losses at once.
+        const auto monitor = std::make_shared<FailureMonitor>(
+            FailureMonitor::Settings{FailureMonitor::Way::memory, {}, {}});
+        const auto open = [hosts, rank = world.rank, monitor]() -> Group::Opened {
+            return std::make_unique<HostTransport>(
+                hosts.segment(), rank, hosts.all().front(), monitor);
+        };
+        return Group::create(settings_of(config, Backend::cpu), open, monitor, config);
+    }
+    TwoLevelTransport::Settings settings;
+    settings.rank = world.rank;
+    settings.hosts = hosts.all();
+    settings.own_host = hosts.own();
+    settings.segment = hosts.segment();
+    settings.monitor = monitor_of(config, FailureMonitor::Way::hosts);
+    settings.connect = connect_over_gloo(config);
+    return Group::create(
+        settings_of(config, Backend::cpu),
+        [settings] { return TwoLevelTransport::open(settings); },
+        settings.monitor,
+        config);
+}
+
+void check_world(const World& world, Backend backend, std::chrono::milliseconds timeout) {
+    if (world.world_size < 1 || world.rank < 0 || world.rank >= world.world_size)
+        throw UsageError(
+            "rank " + std::to_string(world.rank) + " of " + std::to_string(world.world_size) +
+            ": there is no such rank");
+    if (backend == Backend::loopback && world.world_size > 1)
+        throw UsageError(
+            "the loopback backend is for a world of one, this one has " +
+            std::to_string(world.world_size));
+    if (timeout.count() <= 0) throw UsageError("a group needs a timeout above zero");
+    if (world.world_size > 1 && !world.is_launched())
+        throw UsageError("a world of several ranks needs a store: set master_addr and master_port");
+}
+
+/// The key prefix of one more group of the whole world.
+std::string prefix_of_next_group(const World& world, Store& store) {
+    const auto round = store_names::round(world.incarnation, world.round, world.restart_count);
+    const auto number = store.add(round + "groups/" + std::to_string(world.rank), 1);
+    if (number == 1) DeathReports(world, {}).ask(store);
+    return round + "group" + std::to_string(number) + "/";
+}
+
+std::shared_ptr<Group> create(GroupConfig config, const std::optional<nccl::SplitOff>& split = {}) {
+    if (config.backend == Backend::nccl) return create_over_nccl(std::move(config), split);
+    if (config.world.world_size == 1) return Group::create_alone();
+    if (config.backend == Backend::gloo) return create_over_gloo(std::move(config));
+    return create_on_hosts(std::move(config));
+}
+
+/// The color and key of a rank.
+struct Choice {
+    std::int32_t color;
+    std::int32_t key;
+};
+
+std::vector<Choice> choices_of_all(Group& group, Choice mine) {
+    std::vector<Choice> all(static_cast<std::size_t>(group.settings().world_size));
+    Collective collective;
+    collective.kind = Collective::Kind::split;
+    collective.type = ElementType::int32;
+    collective.input = &mine;
+    collective.data = all.data();
+    collective.count = 2;
+    collective.is_on_host = true;
+    group.perform(collective);
+    return all;
+}
+
+/// The ranks with this color, in the order of their keys.
+std::vector<int> members_of(int color, const std::vector<Choice>& choices) {
+    const auto choice_of = [&](int rank) { return choices[static_cast<std::size_t>(rank)]; };
+    std::vector<int> members;
+    for (int rank = 0; rank < static_cast<int>(choices.size()); ++rank)
+        if (choice_of(rank).color == color) members.push_back(rank);
+    std::stable_sort(members.begin(), members.end(), [&](int one, int other) {
+        return choice_of(one).key < choice_of(other).key;
+    });
+    return members;
+}
+
+/// This rank's part on the GPU. Each part is identified by its lowest rank, and a rank that is in
+/// none forms a part by itself: NCCL may crash on ranks without a color (communicators.hpp).
+nccl::Communicators::Comm split_on_gpu(
+    Group& group, nccl::NcclTransport& transport, const std::vector<int>& members) {
+    const int own_rank = group.settings().rank;
+    const auto own = std::find(members.begin(), members.end(), own_rank);
+    const bool is_in = own != members.end();
+    const int color = is_in ? *std::min_element(members.begin(), members.end()) : own_rank;
+    const int key = is_in ? static_cast<int>(own - members.begin()) : 0;
+    nccl::Communicators::Comm part = nullptr;
+    group.perform_beside_queue([&]() -> Outcome {
+        auto split = transport.split(color, key);
+        if (auto* error = std::get_if<GroupError>(&split)) return std::move(*error);
+        part = std::get<nccl::Communicators::Comm>(split);
+        return {};
+    });
+    return part;
+}
+
+}  // namespace
+
+GroupConfig config_of_world(
+    const World& world, Store store, Backend backend, std::chrono::milliseconds timeout) {
+    check_world(world, backend, timeout);
+    GroupConfig config{world, std::move(store), {}, backend, timeout};
+    if (world.world_size > 1 || backend == Backend::nccl)
+        config.prefix = prefix_of_next_group(world, config.store);
+    return config;
+}
+
+std::shared_ptr<Group> create_group(GroupConfig config) {
+    return create(std::move(config));
+}
+
+std::shared_ptr<Group> sub_group(Group& group, const std::vector<int>& ranks) {
+    const bool is_alone = ranks == std::vector{group.settings().rank};
+    if (is_alone && group.settings().backend != Backend::nccl) return Group::create_alone();
+    return create(group.config_of(ranks));
+}
+
+std::shared_ptr<Group> split(Group& group, int color, int key) {
+    const auto choices = choices_of_all(group, {color, key});
+    const auto members = color < 0 ? std::vector<int>{} : members_of(color, choices);
+    const auto transport = group.transport();
+    auto* const over_nccl = dynamic_cast<nccl::NcclTransport*>(transport.get());
+    if (!over_nccl) return members.empty() ? nullptr : sub_group(group, members);
+    auto& session = over_nccl->session();
+    const auto drop = [&](auto* part) { session.drop(part); };
+    const std::unique_ptr<nccl::abi::Communicator, decltype(drop)> part(
+        split_on_gpu(group, *over_nccl, members), drop);
+    if (members.empty()) return nullptr;
+    return create(group.config_of(members), nccl::SplitOff{part.get(), &session});
+}
+
+}  // namespace ddprun::groups

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ddprun/store.hpp"
+#include "worker_sdk/src/groups/death_reports.hpp"
+#include "worker_sdk/src/transports/host/segment.hpp"
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ddprun::groups {
+
+/// The ranks of a group by host; the ranks of a host share memory. Hosts are in the order of their
+/// first ranks, which are their leaders.
+class Hosts {
+public:
+    using Clock = std::chrono::steady_clock;
+
+    /// A rank's id of its host: $DDPRUN_HOST_ID, or the boot, the namespaces and the user. Equal
+    /// ids are a hint: whether memory can be shared is tested.
+    static std::string own_id();
+
+    /// The rendezvous of the group's ranks, and how long they wait for each other.
+    struct Rendezvous {
+        Store store;
+        DeathReports deaths;
+        Clock::time_point until;
+
+        /// The value of a key that another rank sets.
+        std::string await(const std::string& key) { return deaths.await(store, key, until); }
+    };
+
+    /// Every rank calls it. Determines which ranks share a host, and creates this host's memory.
+    /// Ranks that have equal ids but cannot share memory become separate hosts. Throws what the
+    /// store throws, PeerLost when one of them has died, and Timeout.
+    static Hosts find(Rendezvous rendezvous, const std::string& prefix, int rank, int world_size);
+
+    const std::vector<std::vector<int>>& all() const { return hosts_; }
+    /// Which of them this rank is in.
+    std::size_t own() const { return own_; }
+    /// Null for a host of one rank.
+    const std::shared_ptr<Segment>& segment() const { return segment_; }
+
+private:
+    std::vector<std::vector<int>> hosts_;
+    std::size_t own_ = 0;
+    std::shared_ptr<Segment> segment_;
+};
+
+/// "0,0,1,0": the number of each rank's host, equal ids having equal numbers.
+std::string host_numbers(const std::vector<std::string>& ids);
+/// The ranks of each number, in order. Empty when the text is not from `host_numbers` for so many
+/// ranks.
+std::vector<std::vector<int>> ranks_by_host(const std::string& numbers, std::size_t world_size);
+
+}  // namespace ddprun::groups

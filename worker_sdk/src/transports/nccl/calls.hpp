@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "worker_sdk/src/groups/collective.hpp"
+#include "worker_sdk/src/transports/nccl/nccl_functions.hpp"
+
+namespace ddprun::nccl {
+
+/// The target of a collective.
+struct Target {
+    const NcclFunctions& nccl;
+    abi::Communicator* comm = nullptr;
+    abi::Stream stream = nullptr;
+    int rank = 0;
+    int world_size = 1;
+};
+
+/// Enqueues a collective: one NCCL call, or a group of sends and receives. A barrier reduces
+/// `scratch`, 4 bytes on the device. Send and recv use a communicator of two ranks, in which the
+/// sender is 0. The result may be in_progress.
+abi::Result enqueue(const Target& target, const groups::Collective& collective, void* scratch);
+
+}  // namespace ddprun::nccl

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "worker_sdk/src/groups/group_error.hpp"
+#include "worker_sdk/src/transports/nccl/device.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+
+namespace ddprun::nccl {
+
+/// Collectives that were begun and not yet waited for, in their order. Behind each is an event in
+/// the stream. The newest is open until NCCL has enqueued it: its end is not recorded yet.
+///
+/// One thread adds, another may remove. Requires: an OnDevice.
+class CallsInFlight {
+public:
+    explicit CallsInFlight(const Device& device);
+    CallsInFlight(const CallsInFlight&) = delete;
+    CallsInFlight& operator=(const CallsInFlight&) = delete;
+    ~CallsInFlight();
+
+    const groups::Outcome& error() const { return error_; }
+
+    bool is_full() const;
+    bool is_empty() const;
+    /// Requires: not full, and the newest is not open.
+    void add();
+    bool is_newest_open() const;
+    DriverFunctions::Event newest_end() const;
+    /// Its end was recorded.
+    void close_newest();
+    /// These require: not empty.
+    bool is_oldest_open() const;
+    DriverFunctions::Event oldest_end() const;
+    void remove_oldest();
+
+private:
+    const Device& device_;
+    groups::Outcome error_;
+    std::array<DriverFunctions::Event, 32> ends_{};
+    // Counts so far. Atomic, since a lock for each would make small collectives slower.
+    std::atomic<std::size_t> added_ = 0;
+    std::atomic<std::size_t> closed_ = 0;
+    std::atomic<std::size_t> removed_ = 0;
+};
+
+}  // namespace ddprun::nccl

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "worker_sdk/src/groups/group_error.hpp"
+#include "worker_sdk/src/transports/nccl/nccl_functions.hpp"
+#include "worker_sdk/src/transports/nccl/polling.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+namespace ddprun::nccl {
+
+/// The error of a call that an abort has ended.
+inline groups::GroupError aborted() {
+    return {groups::GroupError::Kind::peer_lost, "aborted"};
+}
+
+/// NCCL's communicators of one group on this rank, and the rules of their life cycle.
+///
+/// All are non-blocking: no NCCL call waits for a peer, so each is short, and calls are serialized
+/// (one mutex). Their progress is polled until it is done, until a deadline, or until the group has
+/// failed.
+///
+/// An abort ends all of them at once, in one thread; other calls fail from then on. It has its own
+/// deadline, after which the process is ended: NCCL, or a kernel, is stuck, and nothing in this
+/// process can free it. A finalize (with destroy) has a thread and a deadline too, after which it
+/// becomes an abort.
+///
+/// While a CUDA graph exists that contains calls on a communicator, NCCL does not free it: an abort
+/// makes the kernels leave at once, but does not return. So after a capture no thread waits long
+/// for an abort, and a communicator that is left at the end is leaked.
+///
+/// Any thread that has the device current (OnDevice).
+class Communicators {
+public:
+    using Comm = abi::Communicator*;
+
+    struct Settings {
+        std::chrono::milliseconds abort_timeout{};
+        /// Called before an abort begins: kernels that it ends leave garbage in the buffers.
+        std::function<void()> before_abort;
+        /// Runs a function with the device current on this thread.
+        std::function<void(const std::function<void()>&)> on_device;
+    };
+
+    Communicators(const NcclFunctions& nccl, Settings settings);
+    Communicators(const Communicators&) = delete;
+    Communicators& operator=(const Communicators&) = delete;
+    /// Requires: `end` has returned true, or nothing was ever joined.
+    ~Communicators();
+
+    /// Ends all communicators: by finalize without an error, else by an abort. False: NCCL has not
+    /// freed them, because of a graph, and this object must be kept until the process ends.
+    bool end();
+
+    /// Joins the other ranks. `most_ctas`: how many blocks of the GPU it may use; 0 for NCCL's
+    /// choice.
+    std::variant<Comm, groups::GroupError> join(
+        std::vector<abi::UniqueId> ids,
+        int rank,
+        int world_size,
+        int most_ctas,
+        const Deadline& deadline);
+
+    /// Splits a communicator's ranks by color, each part in the order of keys. Called by all its
+    /// ranks, while nothing is in flight on it. Every rank has a color: when a rank has none
+    /// (NCCL_SPLIT_NOCOLOR) and the split fails, NCCL writes to its missing communicator, and the
+    /// process crashes.
+    std::variant<Comm, groups::GroupError> split(
+        Comm comm, int color, int key, const Deadline& deadline);
+    /// Takes ownership of a part from the Communicators that made it; the two share nothing.
+    std::variant<Comm, groups::GroupError> adopt(
+        Communicators& from, Comm part, const Deadline& deadline);
+    /// Ends a part, unless it was adopted.
+    void drop(Comm part);
+
+    /// Makes calls on one communicator and waits until NCCL has enqueued them; their work on the
+    /// device may not have begun.
+    groups::Outcome call(
+        Comm comm, const std::function<abi::Result()>& calls, const Deadline& deadline);
+
+    /// ... without waiting. Before the next: `await_ready`.
+    groups::Outcome begin_call(const std::function<abi::Result()>& calls);
+    groups::Outcome await_ready(Comm comm, const Deadline& deadline);
+
+    /// Launches a graph, which contains calls made before. Short.
+    groups::Outcome launch(const std::function<groups::Outcome()>& body);
+
+    /// NCCL's asynchronous state: success, in_progress or an error.
+    abi::Result state(Comm comm);
+    groups::GroupError error_of(abi::Result result);
+
+    /// The deadline of an abort: it may wait for the work on the device before its kernels.
+    void wait_for_aborts(std::chrono::milliseconds timeout) { abort_timeout_ = timeout; }
+    std::chrono::milliseconds abort_timeout() const { return abort_timeout_; }
+
+    /// From now on calls may be part of a graph.
+    void note_capture() { is_captured_ = true; }
+
+    /// Returns when all are ended, or, after a capture, a moment after their kernels were requested
+    /// to leave; does not return when that is impossible.
+    void abort();
+    bool is_aborted() const { return is_aborted_; }
+
+private:
+    bool finalize();
+    bool remove(Comm comm);
+    bool finalize_all();
+    void destroy_all();
+    void abort_all();
+    bool has_abort_come_back();
+    bool is_finalize_over();
+
+    const NcclFunctions& nccl_;
+    const Settings settings_;
+    std::mutex mutex_;  // guards NCCL's calls, and comms_
+    std::vector<Comm> comms_;
+    /// NCCL's threads write it until a split is over, or until an abort of the parent is.
+    Comm part_ = nullptr;
+
+    std::atomic<std::chrono::milliseconds> abort_timeout_;
+    std::atomic<bool> is_captured_ = false;
+    std::atomic<bool> is_aborted_ = false;
+    std::mutex abort_mutex_;
+    std::condition_variable abort_ended_;
+    Clock::time_point abort_began_at_;
+    bool has_abort_ended_ = false;
+    std::thread aborter_;
+
+    std::condition_variable finalized_;  // with abort_mutex_
+    std::optional<bool> is_clean_;       // set when the finalize has ended
+    std::thread finalizer_;
+};
+
+}  // namespace ddprun::nccl

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "worker_sdk/src/groups/failure_monitor.hpp"
+#include "worker_sdk/src/groups/transport.hpp"
+#include "worker_sdk/src/transports/host/host_transport.hpp"
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace ddprun::groups {
+
+/// Ranks on several hosts: shared memory within each, Gloo between the leaders (the first rank of
+/// each host) for all_reduce, reduce_scatter, broadcast and barrier. The other collectives go over
+/// Gloo between all ranks, which connect at the first of them; messages to another host over a
+/// connection of their own.
+class TwoLevelTransport : public Transport {
+public:
+    using Opened = std::variant<std::unique_ptr<Transport>, GroupError>;
+    /// Connects this rank, numbered in `ranks`, with the other ranks. `name` is the same on all.
+    using Connect = std::function<Opened(const std::string& name, const std::vector<int>& ranks)>;
+
+    struct Settings {
+        int rank = 0;
+        std::vector<std::vector<int>> hosts;
+        std::size_t own_host = 0;
+        std::shared_ptr<Segment> segment;  // null: alone on this host
+        std::shared_ptr<FailureMonitor> monitor;
+        Connect connect;
+    };
+
+    static Opened open(Settings settings);
+
+    Outcome run(const Collective& collective, std::chrono::milliseconds timeout) override;
+    void abort() override;
+    bool is_broken() override;
+    /// On this host. (A leader that is late may be waiting for another host.)
+    std::vector<int> missing() override;
+    std::shared_ptr<Arena> arena() override { return host_ ? host_->arena() : nullptr; }
+
+private:
+    /// One way over Gloo, made when it is first needed.
+    struct Way {
+        std::mutex opening;
+        std::shared_ptr<Transport> transport;
+    };
+
+    explicit TwoLevelTransport(Settings settings);
+
+    Outcome all_reduce(const Collective& collective, std::chrono::milliseconds timeout);
+    Outcome broadcast(const Collective& collective, std::chrono::milliseconds timeout);
+    Outcome reduce_scatter(const Collective& collective, std::chrono::milliseconds timeout);
+    Outcome barrier(const Collective& collective, std::chrono::milliseconds timeout);
+    Outcome move(const Collective& message, std::chrono::milliseconds timeout);
+    Outcome here(
+        const Collective& step, const Collective& whole, std::chrono::milliseconds timeout);
+    Outcome from_leader(
+        const Collective& step, const Collective& whole, std::chrono::milliseconds timeout);
+    Outcome between_leaders(
+        const Collective& step, const Collective& whole, std::chrono::milliseconds timeout);
+    Outcome over(
+        const std::string& name,
+        const std::vector<int>& ranks,
+        const Collective& step,
+        const Collective& whole,
+        std::chrono::milliseconds timeout);
+    std::vector<int> suspects_of(const std::vector<int>& waiting, const Collective& whole) const;
+    std::variant<std::shared_ptr<Transport>, GroupError> way(
+        const std::string& name, const std::vector<int>& ranks);
+    std::vector<std::shared_ptr<Transport>> open_ways();
+    const std::vector<int>& own_ranks() const { return settings_.hosts[settings_.own_host]; }
+    bool is_leader() const { return own_ranks().front() == settings_.rank; }
+    std::size_t host_of(int rank) const;
+    std::size_t largest_host() const;
+    std::vector<std::byte> by_host(
+        const std::vector<std::byte>& by_rank, std::size_t part_bytes) const;
+
+    const Settings settings_;
+    std::vector<int> leaders_;
+    std::vector<int> all_ranks_;
+    std::unique_ptr<HostTransport> host_;
+    std::mutex mutex_;
+    std::map<std::string, Way> ways_;
+    bool is_aborted_ = false;
+};
+
+}  // namespace ddprun::groups
