@@ -22,9 +22,9 @@
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/wall_time.hpp"
 #include "rendezvous/net/descriptors.hpp"
-#include "rendezvous/net/threads.hpp"
 #include "rendezvous/net/driver.hpp"
 #include "rendezvous/net/tcp.hpp"
+#include "rendezvous/net/threads.hpp"
 #include "rendezvous/server/listener.hpp"
 
 #include <boost/asio/io_context.hpp>

@@ -84,8 +84,8 @@ private:
     /// What the totals in `state_` do not have yet.
     double new_samples_ = 0;
     ddprun::Metrics metrics_;
-    /// The last, so that it ends first: it may hold recorded reductions, and NCCL does not let go of
-    /// a group before those are gone. That must not have to wait for the writer's disk too.
+    /// The last, so that it ends first: it may hold recorded reductions, and NCCL does not let go
+    /// of a group before those are gone. That must not have to wait for the writer's disk too.
     std::unique_ptr<Engine> engine_;
 };
 

@@ -64,7 +64,8 @@ void Gpu::upload(void* to, const void* from, std::size_t bytes) const {
         address(to),
         from,
         bytes);
-    // It returns when `from` may be used again; what goes on in another stream has to find it there.
+    // It returns when `from` may be used again; what goes on in another stream has to find it
+    // there.
     synchronize(nullptr);
 }
 

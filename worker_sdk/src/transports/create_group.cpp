@@ -32,7 +32,7 @@ std::string address_of(const World& world, const Store& store) {
     auto address = world.node_addr.empty() ? store.local_address() : world.node_addr;
     if (address.empty())
         throw UsageError(
-            std::string{"cannot tell under which address the peers reach this machine: set "} +
+            std::string{"no address found under which the peers reach this machine: set "} +
             environment::node_addr);
     if (!is_address_of_this_machine(address))
         throw UsageError(

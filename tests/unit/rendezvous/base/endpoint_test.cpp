@@ -37,7 +37,8 @@ TEST_CASE("a wrong endpoint is named with what is accepted") {
         parsed("node1:99999") ==
         "endpoint 'node1:99999': the port must be a number between 0 and 65535; accepted are host, "
         "host:port and [ipv6]:port");
-    for (const auto* text : {"node1:", "node1:1x", ":1", "[::1", "[::1]x", "no de:1", "a/b", "a:b:1", "1::2::3"})
+    for (const auto* text :
+         {"node1:", "node1:1x", ":1", "[::1", "[::1]x", "no de:1", "a/b", "a:b:1", "1::2::3"})
         CHECK_FALSE(parse_endpoint(text, 1).has_value());
 }
 
