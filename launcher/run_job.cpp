@@ -70,7 +70,7 @@ int refuse(
 
 int complete(const Given& given, const SystemInfo& system) {
     if (const auto script = completion_script(given.text)) return show(*script);
-    const auto failure = usage(given.origin, given.text, "accepted are bash, zsh and fish");
+    const auto failure = usage(given.origin, given.text, "accepted are bash, zsh, fish and tcsh");
     return refuse(failure, Options{}, system, false);
 }
 

@@ -149,12 +149,30 @@ std::string fish_script() {
     return text;
 }
 
+/// `p/*/f/` last: files, for the script and what comes after it.
+std::string tcsh_script() {
+    std::string all;
+    std::string values;
+    for (const auto& row : option_table()) {
+        all += (all.empty() ? "" : " ") + std::string{row.name};
+        const auto words = value_words(row.value);
+        const auto offered = names_path(row) ? "f" : "(" + spaced(words) + ")";
+        if (words.empty() && !names_path(row)) continue;
+        values += "    'c/--" + std::string{row.name} + "=/" + offered + "/' 'n/--" +
+                  std::string{row.name} + "/" + offered + "/' \\\n";
+    }
+    return "# tcsh completion for ddprun: source it\n"
+           "complete ddprun \\\n" +
+           values + "    'c/--/(" + all + ")/' \\\n    'p/*/f/'\n";
+}
+
 }  // namespace
 
 std::optional<std::string> completion_script(std::string_view shell) {
     if (shell == "bash") return bash_script();
     if (shell == "zsh") return zsh_script();
     if (shell == "fish") return fish_script();
+    if (shell == "tcsh") return tcsh_script();
     return std::nullopt;
 }
 

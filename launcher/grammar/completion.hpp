@@ -7,7 +7,7 @@
 
 namespace ddprun::launcher {
 
-/// The completion script of a shell ("bash", "zsh", "fish"), made of the option table: options in
+/// The completion script of a shell ("bash", "zsh", "fish", "tcsh"), made of the option table: options in
 /// their dashed spelling, the words an option's value may be, files for the script. Empty: unknown
 /// shell.
 std::optional<std::string> completion_script(std::string_view shell);

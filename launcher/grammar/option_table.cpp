@@ -201,7 +201,7 @@ constexpr std::array all_rows{
          "ddprun's own log (default: LOGLEVEL, else warning)"}),
     own(typed_only({"explain", "", about, "print the job as understood and why, then exit"})),
     typed_only(
-        {"print-completion", "bash|zsh|fish", about, "print a completion script, then exit"}),
+        {"print-completion", "bash|zsh|fish|tcsh", about, "print a completion script, then exit"}),
     own(typed_only({"version", "", about, "print version, commit and protocols, then exit"})),
     typed_only({"help", "", about, "print this, then exit", 'h'}),
 };

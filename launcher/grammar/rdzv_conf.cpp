@@ -23,8 +23,8 @@ constexpr std::array<std::string_view, 7> meant{
     "timeout"};
 
 /// Keys of torch that have nothing to act on here: there is no blob to write and no back end.
-constexpr std::array<std::string_view, 4> without_effect{
-    "close_timeout", "heartbeat_timeout", "heartbeat", "read_timeout"};
+constexpr std::array<std::string_view, 5> without_effect{
+    "cas_backoff_max_seconds", "close_timeout", "heartbeat_timeout", "heartbeat", "read_timeout"};
 
 Failure bad_conf(std::string_view given, const std::string& accepted) {
     return {system_code(EINVAL), "'" + std::string{given} + "': " + accepted};

@@ -58,6 +58,9 @@ TEST_CASE("every word torch takes for true or false is understood") {
 
 TEST_CASE("a key without effect is said, an unknown one is named with the nearest known") {
     CHECK(
+        read("cas_backoff_max_seconds=2").warnings ==
+        std::vector<std::string>{"cas_backoff_max_seconds has no effect here"});
+    CHECK(
         read("read_timeout=60,store_type=tcp").warnings ==
         std::vector<std::string>{"read_timeout has no effect here"});
     CHECK(
