@@ -100,7 +100,9 @@ asm(".pushsection .rodata\n"
     ".size @name@_fatbin, .-@name@_fatbin\n"
     ".popsection\n");
 ]=])
-    set_source_files_properties(${folder}/${name}.cpp PROPERTIES OBJECT_DEPENDS ${fatbin}
+    # Its symbols are defined in assembly, which link-time optimization does not list: a linker would not
+    # take the file out of an archive.
+    set_source_files_properties(${folder}/${name}.cpp PROPERTIES OBJECT_DEPENDS ${fatbin} COMPILE_OPTIONS -fno-lto
       SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON)
     target_sources(${target} PRIVATE ${folder}/${name}.cpp)
   endforeach()

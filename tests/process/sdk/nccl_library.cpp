@@ -62,6 +62,10 @@ TEST_CASE("nccl: the packages of the active Python environment come last") {
         REQUIRE(places.size() == 3);
         CHECK(places[2] == Place{lib / "libnccl.so.2", false, false});
     }
+    folder.write("lib/libnccl.so.2", "");
+    const auto places = nccl_places(environment({{"CONDA_PREFIX", folder.path()}}));
+    REQUIRE(places.size() == 4);
+    CHECK(places[2] == Place{folder / "lib/libnccl.so.2", false, false});
 }
 
 TEST_CASE("nccl: a file that is no NCCL is refused with the missing function") {

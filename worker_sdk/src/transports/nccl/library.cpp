@@ -48,6 +48,9 @@ std::vector<Place> nccl_places(const environment::Lookup& lookup) {
     for (const char* variable : {environment::virtual_env, environment::conda_prefix}) {
         const std::string folder{environment::value_of(lookup, variable)};
         if (folder.empty()) continue;
+        // A conda environment's own package.
+        for (auto& path : matching(folder + "/lib/" + nccl_name))
+            places.push_back({std::move(path), false, false});
         const auto pattern = folder + "/lib/python3*/site-packages/nvidia/nccl/lib/" + nccl_name;
         for (auto& path : matching(pattern))
             places.push_back({std::move(path), false, false});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plugin's kernels, on the CPU, against plain C++.
+// The nccl backend's kernels, on the CPU, against plain C++.
 #include "ddprun/float16.hpp"
 #include "tests/support/cuda_on_cpu/kernel.hpp"
 
