@@ -39,13 +39,14 @@ strip=strip objcopy=objcopy
 
 # Headers of this distribution's packages, without those of its C library, which are another processor's.
 unpack_headers() {
-    local into=$PWD/build/cross/packages package
-    [ -d "$into/usr/include/boost" ] && return
-    rm -rf "$into"
-    mkdir -p "$into"
+    local into=$PWD/build/cross/packages package part=$PWD/build/cross/unpacking
+    [ -d "$into" ] && return
+    rm -rf "$part"
+    mkdir -p "$part"
     for package in "$(boost_package)" nlohmann-json3-dev libcli11-dev; do
-        (cd "$into" && apt-get download -qq "$package" >&2 && dpkg-deb -x "$package"_*.deb .)
+        (cd "$part" && apt-get download -qq "$package" >&2 && dpkg-deb -x "$package"_*.deb .)
     done
+    mv "$part" "$into"
 }
 
 build_natively() {
@@ -111,7 +112,7 @@ put_licenses() { # FOLDER
 pack() { # ARCHIVE FOLDER MEMBER...
     local archive=$1 folder=$2
     shift 2
-    tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -C "$folder" -c "$@" | gzip -9n >"$archive"
+    tar --sort=name --mode=u+rwX,go+rX,go-w --owner=0 --group=0 --numeric-owner --mtime=@0 -C "$folder" -c "$@" | gzip -9n >"$archive"
 }
 
 make_deb() { # ROOT PACKAGE DESCRIPTION DEPENDS
@@ -155,21 +156,25 @@ library_packages() { # ROOT
 }
 
 package_sdk() {
-    local root=$stage/sdk
+    local root=$stage/sdk depends
     cmake --install "$build_dir" --component sdk --prefix "$root/usr" >/dev/null
     find "$root" -name '*.so*' -type f -exec strip --strip-unneeded {} +
     find "$root" -name '*.a' -exec strip --strip-debug {} +
     put_licenses "$root/usr/share/doc/libddprun-dev"
     cp "$root/usr/share/doc/libddprun-dev/NOTICE" "$root/usr/share/doc/libddprun-dev/copyright"
+    depends=$(library_packages "$root")
+    [ -n "$depends" ] || die 1 "dpkg-shlibdeps does not say what the SDK's libraries need"
     make_deb "$root" libddprun-dev "C++ and C library for workers of ddprun
  Headers, static and shared library: ranks, store, collectives over shared
- memory, Gloo and NCCL, a reducer for data-parallel training, checkpoints." "$(library_packages "$root")"
+ memory, Gloo and NCCL, a reducer for data-parallel training, checkpoints." "$depends"
 }
 
 rm -rf "$stage"
 mkdir -p "$out" "$stage"
 if [ "$processor" = "$native" ]; then build_natively; else build_aarch64; fi
 stage_programs
+# Packages of an earlier version would be taken for this one's.
+rm -f "$out"/ddprun-*"$processor".tar.gz "$out"/ddprun_*_"$arch".deb "$out"/ddprun-*_"$processor".whl "$out"/libddprun-dev_*_"$arch".deb
 version=$("${run[@]}" "$stage/usr/bin/ddprun" --version | awk 'NR == 1 { print $2 }')
 package_programs
 if [ "$processor" = "$native" ]; then package_sdk; fi

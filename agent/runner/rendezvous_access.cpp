@@ -10,10 +10,10 @@
 #include "rendezvous/server/interfaces.hpp"
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <exception>
 #include <random>
 #include <utility>
 
@@ -26,6 +26,13 @@ constexpr int port_attempts = 64;
 Endpoint own_end(const server::ListenOn& on, std::uint16_t port) {
     const bool is_one_address = on.scope == server::ListenOn::Scope::address;
     return {is_one_address ? on.address : "127.0.0.1", port};
+}
+
+/// At the end of a coroutine. `detached` would drop an exception (no thread can be started, for
+/// example), and the attempt would have no outcome: it leaves the agent's loop instead, which ends
+/// it with the reason. No worker runs yet.
+void rethrow(std::exception_ptr error) {
+    if (error) std::rethrow_exception(std::move(error));
 }
 
 }  // namespace
@@ -63,7 +70,7 @@ void RendezvousAccess::connect(int link, bool may_host, Duration unanswered_for)
     links_.emplace(link, nullptr);
     if (server_) return open(link, own_server_);
     if (!may_host) return open(link, config_.rendezvous.endpoint);
-    boost::asio::co_spawn(io_, attempt(link, unanswered_for), boost::asio::detached);
+    boost::asio::co_spawn(io_, attempt(link, unanswered_for), rethrow);
 }
 
 boost::asio::awaitable<void> RendezvousAccess::attempt(int link, Duration unanswered_for) {
@@ -102,7 +109,7 @@ boost::asio::awaitable<std::vector<std::string>> RendezvousAccess::resolve() {
 
     const auto lookup = std::make_shared<Lookup>(io_);
     lookup->timer.expires_after(limits::resolve_timeout);
-    boost::asio::co_spawn(io_, look_up(endpoint, lookup), boost::asio::detached);
+    boost::asio::co_spawn(io_, look_up(endpoint, lookup), rethrow);
     if (!lookup->is_done) co_await lookup->timer.async_wait(net::as_values);
     co_return lookup->addresses;
 }

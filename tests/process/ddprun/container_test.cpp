@@ -77,7 +77,7 @@ TEST_CASE("at the limit of a user's processes the limit is named, and nothing is
     const auto copy = (dir / "ddprun").string();
     std::filesystem::copy_file(program("ddprun"), copy);
     ::chmod(dir.path().c_str(), 0755);
-    for (const auto* limit : {"1", "2"}) {
+    for (const auto* limit : {"1", "2", "3", "4", "5", "6"}) {
         CAPTURE(limit);
         Running job(
             "/usr/bin/setpriv",
