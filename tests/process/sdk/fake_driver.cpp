@@ -267,8 +267,8 @@ TEST_CASE("fake driver: waiting, or a query of an event from outside, invalidate
 }
 
 TEST_CASE(
-    "fake driver: a thread that queries its events invalidates a global capture, unless it has "
-    "that it is careful") {
+    "fake driver: a thread that queries its events invalidates a global capture, unless its "
+    "capture mode is relaxed") {
     const Gpu gpu;
     const Stream stream;
     CUcontext context = nullptr;
