@@ -9,8 +9,6 @@
 
 #include <cstdio>
 #include <exception>
-#include <string>
-#include <system_error>
 
 int main(int argc, char** argv) {
     // Other name modules would be loaded into the static program and crash it.
@@ -18,16 +16,8 @@ int main(int argc, char** argv) {
     const auto start = ddprun::agent::InheritedState::capture();
     try {
         return ddprun::launcher::run(argc, argv, environ, start);
-    } catch (const std::system_error& error) {
-        std::fprintf(
-            stderr,
-            "ddprun: %s\n",
-            ddprun::net::describe_start_failure(
-                error.code(), std::string{"internal error: "} + error.what())
-                .c_str());
-        return ddprun::exit_codes::internal_error;
     } catch (const std::exception& error) {
-        std::fprintf(stderr, "ddprun: internal error: %s\n", error.what());
+        std::fprintf(stderr, "ddprun: %s\n", ddprun::net::describe_fatal(error).c_str());
         return ddprun::exit_codes::internal_error;
     }
 }

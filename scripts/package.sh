@@ -162,8 +162,7 @@ package_sdk() {
     find "$root" -name '*.a' -exec strip --strip-debug {} +
     put_licenses "$root/usr/share/doc/libddprun-dev"
     cp "$root/usr/share/doc/libddprun-dev/NOTICE" "$root/usr/share/doc/libddprun-dev/copyright"
-    depends=$(library_packages "$root")
-    [ -n "$depends" ] || die 1 "dpkg-shlibdeps does not say what the SDK's libraries need"
+    depends=$(library_packages "$root") && [ -n "$depends" ] || die 1 "dpkg-shlibdeps does not say what the SDK's libraries need"
     make_deb "$root" libddprun-dev "C++ and C library for workers of ddprun
  Headers, static and shared library: ranks, store, collectives over shared
  memory, Gloo and NCCL, a reducer for data-parallel training, checkpoints." "$depends"

@@ -183,7 +183,7 @@ void lose_missing(JobStep& step, const std::vector<int>& missing) {
 }
 
 /// The round cannot be recovered, and its members begin another.
-void form_anew(JobStep& step) {
+void form_again(JobStep& step) {
     auto& job = step.job;
     const auto* drain = job.drain();
     if (drain && !job.causes.last)
@@ -197,7 +197,7 @@ void finish(JobStep& step) {
     const auto missing = missing_places(job);
     auto& state = std::get<Recovering>(job.state);
     if (!is_newest_round(state, missing)) job.naming = Naming::outdated;
-    if (!job.round || is_abandoned(job, missing)) return form_anew(step);
+    if (!job.round || is_abandoned(job, missing)) return form_again(step);
     set_neighbours(*job.round, state.neighbours);
     feed_round_to_silence(step);
     if (auto drain = std::move(state.draining)) {

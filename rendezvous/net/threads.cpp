@@ -70,4 +70,11 @@ std::string describe_start_failure(const std::error_code& code, const std::strin
     return text;
 }
 
+std::string describe_fatal(const std::exception& error) {
+    const auto* of_system = dynamic_cast<const std::system_error*>(&error);
+    return describe_start_failure(
+        of_system != nullptr ? of_system->code() : std::error_code{},
+        std::string{"internal error: "} + error.what());
+}
+
 }  // namespace ddprun::net

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <exception>
 #include <string>
 #include <system_error>
 
@@ -17,5 +18,7 @@ void prepare_threads();
 /// Why a program ends that cannot go on without a thread or a process: the limits that apply, if
 /// the code is the system's for reaching one (EAGAIN), else `otherwise`.
 std::string describe_start_failure(const std::error_code& code, const std::string& otherwise);
+/// The same of what a program's main caught; otherwise it is an internal error.
+std::string describe_fatal(const std::exception& error);
 
 }  // namespace ddprun::net

@@ -7,24 +7,14 @@
 
 #include <cstdio>
 #include <exception>
-#include <string>
-#include <system_error>
 
 int main(int argc, char** argv) {
     // Other name modules would be loaded into the static program and crash it.
     __nss_configure_lookup("hosts", "files dns");
     try {
         return ddprun::server::run_daemon(argc, argv);
-    } catch (const std::system_error& error) {
-        std::fprintf(
-            stderr,
-            "ddprun-rendezvous: %s\n",
-            ddprun::net::describe_start_failure(
-                error.code(), std::string{"internal error: "} + error.what())
-                .c_str());
-        return ddprun::exit_codes::internal_error;
     } catch (const std::exception& error) {
-        std::fprintf(stderr, "ddprun-rendezvous: internal error: %s\n", error.what());
+        std::fprintf(stderr, "ddprun-rendezvous: %s\n", ddprun::net::describe_fatal(error).c_str());
         return ddprun::exit_codes::internal_error;
     }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/c/guard.hpp"
 
+#include "rendezvous/base/version.hpp"
+
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -108,5 +110,5 @@ extern "C" const char* ddprun_last_error_other_side(void) {
 }
 
 extern "C" const char* ddprun_version(void) {
-    return DDPRUN_VERSION;
+    return ddprun::build::version.data();  // a literal, so it ends with a null character
 }
