@@ -20,6 +20,7 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/text.hpp"
 #include "rendezvous/base/wall_time.hpp"
 #include "rendezvous/net/descriptors.hpp"
 #include "rendezvous/net/driver.hpp"
@@ -410,7 +411,8 @@ void AgentRunner::explain(const Agent::ExplainFailure& order) {
         }
         auto& why = explained.cause.sentence;
         if (why.empty() && is_run_by_python(config_.worker))
-            why = missing_module(explained.details, config_.worker.program);
+            why = missing_module(
+                explained.details, config_.worker.program, config_.worker.python_origin);
         post(std::move(explained));
     });
 }
@@ -456,6 +458,16 @@ void AgentRunner::note(const Agent::Effect& effect) {
             },
             [&](const Agent::NoteStandby& e) {
                 log::warning("node.stood_by", {{"reason", e.reason}});
+            },
+            [&](const Agent::NoteMissing& e) {
+                log::warning("nodes.missing", {{"reason", e.reason}, {"next_step", e.next_step}});
+            },
+            [&](const Agent::NoteInterrupt& e) {
+                log::warning(
+                    "job.interrupted",
+                    {{"effect",
+                      "the workers have " + seconds_text(e.grace) +
+                          " to end; a second Ctrl-C kills them at once"}});
             },
             [&](const Agent::NoteStopping& e) {
                 log::warning("round.stopped", {{"round", e.round}, {"reason", e.reason}});

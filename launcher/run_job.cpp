@@ -16,9 +16,10 @@
 #include "launcher/server_placement.hpp"
 #include "launcher/system_info.hpp"
 #include "rendezvous/base/exit_codes.hpp"
+#include "rendezvous/base/start_failure.hpp"
 #include "rendezvous/base/wall_time.hpp"
 #include "rendezvous/control/version_text.hpp"
-#include "rendezvous/net/threads.hpp"
+#include "rendezvous/net/descriptors.hpp"
 
 #include <cerrno>
 #include <cstdio>
@@ -86,7 +87,7 @@ int fork_and_run(
         std::fprintf(
             stderr,
             "ddprun: %s\n",
-            net::describe_start_failure(fork.error().code, fork.error().describe()).c_str());
+            describe_start_failure(fork.error().code, fork.error().describe()).c_str());
         return exit_codes::internal_error;
     }
     if (auto* keeper = std::get_if<agent::KeeperSide>(&*fork)) return agent::keep(*keeper);
@@ -122,6 +123,12 @@ int run(
     if (options->has_flag("explain"))
         return show(explain(*spec, *options, *level, server_placement(*spec, system)));
 
+    auto plan = spec->output.plan;
+    if (spec->output.has_files) plan.log_dir = "/";  // it is not made yet
+    const auto needed = agent::descriptors_needed(plan, spec->nproc.value);
+    if (const auto lacking = net::lacking_descriptors(needed); !lacking.empty())
+        return refuse({system_code(EMFILE), lacking}, *options, system, is_as_torchrun);
+
     std::string log_notice;
     if (auto made = make_log_folder(spec->output, log_notice); !made)
         return refuse(made.error(), *options, system, is_as_torchrun);
@@ -130,7 +137,7 @@ int run(
 
     log::set_level(level->value);
     if (spec->output.plan.format == agent::LogFormat::json)
-        log::use_json({{"run", spec->run_id.value}, {"host", spec->host_name}});
+        log::use_json({{"run", spec->run_id.value}, {"host", spec->node.host}});
     for (const auto& notice : spec->notices)
         log::write(notice.level, notice.event, {{"reason", notice.reason}});
     return fork_and_run(to_agent_config(*spec), spec->signals, start);

@@ -105,6 +105,7 @@ PathLook look_at(const std::string& path) {
     // For the effective user, which will execute it. Root may "execute" any file with one x bit.
     look.is_readable = ::eaccess(path.c_str(), R_OK) == 0;
     look.is_executable = ::eaccess(path.c_str(), X_OK) == 0;
+    look.id = {status.st_dev, status.st_ino};
     look.is_machine_code = S_ISREG(status.st_mode) && begins_as_machine_code(path);
     return look;
 }
@@ -115,6 +116,8 @@ SystemInfo read_system_info(const char* const* environment) {
     SystemInfo system;
     system.environment = read_environment(environment);
     system.own_path = own_path();
+    std::error_code ignored;
+    system.own_target = std::filesystem::canonical("/proc/self/exe", ignored).string();
     system.host_name = host_name();
     system.cpu_count = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
     system.count_gpus = count_gpus;

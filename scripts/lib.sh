@@ -133,28 +133,60 @@ build() { # PRESET [TARGET...]
 
 # ---- PyTorch ------------------------------------------------------------------------------------
 
-torch_version=2.13.0
-torch_python=$PWD/build/torch-venv/bin/python
+# The peer first, then the second row. Each has its exact version in tests/interop/requirements-VERSION.txt.
+torch_versions=(2.15 2.13)
+torch_version=${DDPRUN_TORCH_VERSION:-${torch_versions[0]}}
+torch_version=${torch_version%.0} # 2.15.0 is 2.15
 
-has_torch() { # PYTHON
-    "$1" -c "import torch, sys; sys.exit(torch.__version__.split('+')[0] != '$torch_version')" \
-        >/dev/null 2>&1
+has_torch() { # PYTHON VERSION...
+    local python=$1 found version
+    shift
+    found=$("$python" -c 'import torch; print(torch.__version__.split("+")[0])' 2>/dev/null) || return 1
+    for version in "$@"; do [[ "$found." == "$version."* ]] && return; done
+    return 1
 }
 
-# Installs PyTorch for the CPU under build/ and exports DDPRUN_TORCH_PYTHON; 1 if it cannot be had.
-# A DDPRUN_TORCH_PYTHON that already has this version is used as it is.
-provide_torch() {
-    if [ -n "${DDPRUN_TORCH_PYTHON:-}" ] && has_torch "$DDPRUN_TORCH_PYTHON"; then return 0; fi
-    unset DDPRUN_TORCH_PYTHON
-    if ! has_torch "$torch_python"; then
-        say "installing PyTorch $torch_version (CPU) into build/torch-venv"
-        rm -rf build/torch-venv
-        python3 -m venv build/torch-venv >&2 || return 1
-        # The CPU build where the registry has it: the plain one brings gigabytes of CUDA along.
-        "$torch_python" -m pip install --quiet "torch==$torch_version+cpu" numpy tqdm >&2 ||
-            "$torch_python" -m pip install --quiet "torch==$torch_version" numpy tqdm >&2 ||
-            return 1
+# Installs it, for the CPU, into build/torch-VERSION unless it is there.
+install_torch() { # VERSION
+    local place=build/torch-$1 list=tests/interop/requirements-$1 exact
+    local python=$place/bin/python
+    exact=$(sed -n 's/^torch==//p' "$list.txt")
+    ! has_torch "$python" "$exact" || return 0
+    say "installing PyTorch $exact into $place"
+    rm -rf "$place"
+    local pip=("$python" -m pip install --quiet)
+    # The CPU build where the registry has it. Any other is linked with CUDA's libraries: those alone come
+    # along, or, where they do not make a PyTorch, everything that it asks for.
+    if python3 -m venv "$place" >&2 && {
+        "${pip[@]}" "torch==$exact+cpu" numpy tqdm >/dev/null 2>&1 ||
+            { [ -f "$list-linked.txt" ] && "${pip[@]}" --no-deps -r "$list.txt" -r "$list-linked.txt" >&2 &&
+                has_torch "$python" "$exact"; } ||
+            "${pip[@]}" -r "$list.txt" >&2
+    } && has_torch "$python" "$exact"; then return 0; fi
+    rm -rf "$place" # Half of it may have filled the disk.
+    return 1
+}
+
+# Exports DDPRUN_TORCH_PYTHON, a Python that has PyTorch: VERSION exactly if it is given; else the one that
+# is exported already if its version is known here, or the usual one, or the second row where that cannot
+# be had. 1 if there is none.
+provide_torch() { # [VERSION]
+    local version wanted=("$torch_version" "${torch_versions[-1]}")
+    [[ " ${torch_versions[*]} " == *" $torch_version "* ]] ||
+        die 2 "DDPRUN_TORCH_VERSION=$DDPRUN_TORCH_VERSION: accepted are ${torch_versions[*]}"
+    if [ $# -gt 0 ]; then
+        wanted=("$1")
+    elif [ -n "${DDPRUN_TORCH_PYTHON:-}" ]; then
+        ! has_torch "$DDPRUN_TORCH_PYTHON" "${torch_versions[@]}" || return 0
+        say "DDPRUN_TORCH_PYTHON=$DDPRUN_TORCH_PYTHON has no PyTorch ${torch_versions[*]}: another is used"
     fi
-    has_torch "$torch_python" || return 1
-    export DDPRUN_TORCH_PYTHON=$torch_python
+    unset DDPRUN_TORCH_PYTHON
+    for version in "${wanted[@]}"; do
+        if install_torch "$version"; then
+            [ "$version" = "${wanted[0]}" ] || say "PyTorch ${wanted[0]} cannot be had: $version takes its place"
+            export DDPRUN_TORCH_PYTHON=$PWD/build/torch-$version/bin/python
+            return 0
+        fi
+    done
+    return 1
 }

@@ -7,6 +7,7 @@
 #   libddprun-dev_VERSION_ARCH.deb         the worker SDK
 #   ddprun-VERSION-debug-PROCESSOR.tar.gz  the programs' debug symbols
 #   SHA256SUMS
+# and build/demo.svg, a recording of the demo with these programs, to be compared with docs/demo.svg.
 # The programs are static: they run on any Linux, whatever its C library. The SDK's package is for the
 # distribution that it was made on.
 #   --arch aarch64  cross-compiles the programs (no SDK) and starts them once under qemu
@@ -168,6 +169,17 @@ package_sdk() {
  memory, Gloo and NCCL, a reducer for data-parallel training, checkpoints." "$depends"
 }
 
+# docs/demo.svg again, as build/demo.svg: both must show the same things.
+record_demo() {
+    local status=0
+    cmake --build "$build_dir" --target train_mnist make_digits >&2
+    python3 scripts/packaging/record_demo.py "$build_dir/bin" build/demo.svg || status=$?
+    [ $status != 77 ] || [ "${DDPRUN_REQUIRE_ROOT:-0}" = 1 ] || return 0
+    [ $status = 0 ] || die 1 "the demo cannot be recorded as docs/demo.svg has it"
+    python3 scripts/packaging/record_demo.py --check docs/demo.svg ||
+        die 1 "docs/demo.svg is not what a new recording shows: see build/demo.svg, and copy it there"
+}
+
 rm -rf "$stage"
 mkdir -p "$out" "$stage"
 if [ "$processor" = "$native" ]; then build_natively; else build_aarch64; fi
@@ -176,7 +188,7 @@ stage_programs
 rm -f "$out"/ddprun-*"$processor".tar.gz "$out"/ddprun_*_"$arch".deb "$out"/ddprun-*_"$processor".whl "$out"/libddprun-dev_*_"$arch".deb
 version=$("${run[@]}" "$stage/usr/bin/ddprun" --version | awk 'NR == 1 { print $2 }')
 package_programs
-if [ "$processor" = "$native" ]; then package_sdk; fi
+if [ "$processor" = "$native" ]; then package_sdk; record_demo; fi
 rm -rf "$stage"
 (cd "$out" && sha256sum -- *.tar.gz *.deb *.whl >SHA256SUMS)
 ls -l "$out" >&2

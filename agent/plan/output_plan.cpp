@@ -64,6 +64,21 @@ StreamRoute route_of(const OutputPlan& plan, Stream stream, int local_rank, int 
     return route;
 }
 
+int descriptors_needed(const OutputPlan& plan, int worker_count) {
+    // Measured: 29, and some while a worker is started.
+    constexpr int of_agent = 36;
+    constexpr int of_worker = 3;
+    int needed = of_agent + of_worker * worker_count;
+    for (int local_rank = 0; local_rank < worker_count; ++local_rank)
+        for (const auto stream : {Stream::out, Stream::err}) {
+            const auto route = route_of(plan, stream, local_rank, local_rank);
+            // A stderr passes through the agent in any case, for the report.
+            if (!route.is_inherited() || stream == Stream::err) ++needed;
+            if (route.to_file) ++needed;
+        }
+    return needed;
+}
+
 std::string LogFolder::of_worker(int local_rank, int rank) const {
     if (layout == LogLayout::torchrun) return path + '/' + std::to_string(local_rank);
     return path + "/rank-" + std::to_string(rank);

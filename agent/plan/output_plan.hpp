@@ -95,6 +95,10 @@ struct StreamRoute {
 
 StreamRoute route_of(const OutputPlan& plan, Stream stream, int local_rank, int rank);
 
+/// How many descriptors the agent needs for so many workers: to watch each, for its streams and
+/// files, and for its connection to a store that is served here.
+int descriptors_needed(const OutputPlan& plan, int worker_count);
+
 /// One round on one node, as far as names depend on it.
 struct LogPlace {
     std::string run_id;

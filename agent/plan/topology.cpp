@@ -97,6 +97,12 @@ CpuList common(const CpuList& left, const CpuList& right) {
     return both;
 }
 
+const char* visible_variable(const std::map<std::string, std::string>& environment) {
+    const auto hip = environment.find("HIP_VISIBLE_DEVICES");
+    const bool counts = hip != environment.end() && !hip->second.empty();
+    return counts ? "HIP_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES";
+}
+
 std::optional<std::vector<Gpu>> visible_gpus(
     const std::vector<Gpu>& all, const std::optional<std::string>& variable) {
     if (!variable) return all;

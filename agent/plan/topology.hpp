@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -60,6 +61,10 @@ struct Topology {
 
     bool operator==(const Topology&) const = default;
 };
+
+/// The variable whose list of GPUs counts: HIP_VISIBLE_DEVICES where it has a value, as ROCm and
+/// torch have it, else CUDA_VISIBLE_DEVICES.
+const char* visible_variable(const std::map<std::string, std::string>& environment);
 
 /// What CUDA would make of a CUDA_VISIBLE_DEVICES on a machine with `gpu_count` GPUs: the list ends
 /// before the first entry that it does not know; an entry given twice makes it empty. UUIDs are

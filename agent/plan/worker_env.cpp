@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/plan/worker_env.hpp"
 
+#include "agent/plan/topology.hpp"
+
 #include <array>
 #include <cctype>
 #include <charconv>
@@ -155,7 +157,9 @@ std::vector<std::string> worker_environment(
         environment.insert_or_assign(std::string{variable.name}, variable.value(place));
 
     if (spec.has_virtual_local_rank)
-        environment.insert_or_assign("CUDA_VISIBLE_DEVICES", own_device(spec, local_rank));
+        // ROCm reads the HIP variable first, and the CUDA one where there is no other.
+        for (const std::string name : {visible_variable(spec.environment), "CUDA_VISIBLE_DEVICES"})
+            environment.insert_or_assign(name, own_device(spec, local_rank));
 
     // --share-gpu: to NCCL two ranks of one host cannot have the same GPU, but two hosts can.
     if (environment.contains("DDPRUN_SHARE_GPU"))
@@ -179,7 +183,7 @@ std::vector<std::string> worker_arguments(
 }
 
 std::string own_device(const WorkerSpec& spec, int local_rank) {
-    const auto found = spec.environment.find("CUDA_VISIBLE_DEVICES");
+    const auto found = spec.environment.find(visible_variable(spec.environment));
     if (found == spec.environment.end() || found->second.empty()) return text(local_rank);
     std::string_view rest = found->second;
     for (int skipped = 0; skipped < local_rank; ++skipped) {

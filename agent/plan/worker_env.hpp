@@ -32,8 +32,10 @@ struct WorkerSpec {
     /// CPUs by local rank (--numa-binding); a worker that is not in it is not bound.
     std::vector<CpuBinding> bindings;
     /// Each worker sees one GPU only and takes it for its first: LOCAL_RANK is 0, and
-    /// CUDA_VISIBLE_DEVICES one entry.
+    /// CUDA_VISIBLE_DEVICES (and HIP_VISIBLE_DEVICES where it has a value) one entry.
     bool has_virtual_local_rank = false;
+    /// Why the launcher chose this Python; empty for a program.
+    std::string python_origin;
 
     bool operator==(const WorkerSpec&) const = default;
 };

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/report/cause_in_words.hpp"
 
+#include "agent/report/printable.hpp"
 #include "rendezvous/base/exit_codes.hpp"
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
 
@@ -9,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -161,6 +164,22 @@ CauseInWords of_exited(int code, const MachineFacts& facts) {
     return {"", words_of(code_rows, code)};
 }
 
+/// PyTorch writes "[rank3]: " before each line of a traceback.
+std::string_view without_rank(std::string_view line) {
+    const auto end = line.starts_with("[rank") ? line.find("]: ") : std::string_view::npos;
+    return end == std::string_view::npos ? line : line.substr(end + 3);
+}
+
+/// "ValueError: x", "torch.cuda.OutOfMemoryError: x", "KeyboardInterrupt"; no sentence.
+bool begins_with_class(std::string_view line) {
+    const auto name = line.substr(0, line.find(':'));
+    const auto is_of_name = [](unsigned char c) {
+        return std::isalnum(c) != 0 || c == '_' || c == '.';
+    };
+    return !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
+           std::all_of(name.begin(), name.end(), is_of_name);
+}
+
 void append(std::string& sentence, const std::string& line) {
     if (line.empty()) return;
     if (!sentence.empty()) sentence += "; ";
@@ -182,11 +201,41 @@ CauseInWords cause_in_words(const control::WorkerEnd& end, const MachineFacts& f
     return cause;
 }
 
-std::string missing_module(const std::string& output, const std::string& python) {
+std::string missing_module(
+    const std::string& output, const std::string& python, const std::string& python_origin) {
     const auto text = trimmed(output, "\n");
     const auto last_line = text.substr(text.rfind('\n') + 1);
-    if (!last_line.starts_with("ModuleNotFoundError: ")) return {};
-    return "not found by " + python + "; --python=PATH chooses another Python";
+    // "PYTHON: No module named NAME" is what `python -m NAME` says; what follows a semicolon is
+    // that the module is there, but cannot be run.
+    const bool is_missing = last_line.starts_with("ModuleNotFoundError: ") ||
+                            (last_line.find(": No module named ") != std::string_view::npos &&
+                             last_line.find(';') == std::string_view::npos);
+    if (!is_missing) return {};
+    return "not found by " + python + " (" + python_origin +
+           "); --python=PATH chooses another Python";
+}
+
+std::string exception_in(const std::string& output) {
+    using namespace cause_in_words_file;
+    std::string_view found;
+    std::string_view before;
+    // Of a thread, or of an object's end: the program went on.
+    bool is_aside = false;
+    bool is_in_frames = false;
+    for (const auto whole : split(output, '\n')) {
+        const auto line = without_rank(whole);
+        if (line.starts_with("Traceback (most recent call last):")) {
+            is_aside = before.starts_with("Exception ignored") ||
+                       before.starts_with("Exception in thread");
+        } else if (line.starts_with("  File \"")) {
+            is_in_frames = true;
+        } else if (is_in_frames && !line.empty() && !line.starts_with(' ')) {
+            is_in_frames = false;
+            if (!is_aside && begins_with_class(line)) found = line;
+        }
+        before = line;
+    }
+    return std::string{shortened(found, limits::max_exception_bytes)};
 }
 
 std::string bytes_text(std::uint64_t bytes) {

@@ -43,9 +43,14 @@ struct CauseInWords {
 
 CauseInWords cause_in_words(const control::WorkerEnd& end, const MachineFacts& facts);
 
-/// Which Python did not find a module, if `output` ends with that error; else empty. Most often it
-/// is another Python than the user expects.
-std::string missing_module(const std::string& output, const std::string& python);
+/// Which Python did not find a module, and why that Python was chosen, if `output` ends with that
+/// error; else empty. Most often it is another Python than the user expects.
+std::string missing_module(
+    const std::string& output, const std::string& python, const std::string& python_origin);
+
+/// The exception that ended a Python program, if the end of its standard error shows one:
+/// "ValueError: bad batch". One line, at most limits::max_exception_bytes; else empty.
+std::string exception_in(const std::string& output);
 
 /// "512 MiB", "1.5 GiB".
 std::string bytes_text(std::uint64_t bytes);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/report/error_file.hpp"
 
+#include "agent/report/printable.hpp"
 #include "rendezvous/base/limits.hpp"
 
 #include <nlohmann/json.hpp>
@@ -49,12 +50,6 @@ std::optional<std::int64_t> time_at(const json& object) {
     }
     if (!(seconds > 0) || seconds > static_cast<double>(latest)) return std::nullopt;
     return static_cast<std::int64_t>(seconds);
-}
-
-/// A character of several bytes that is cut in half is shown as a replacement character.
-std::string shortened(std::string text, std::size_t most_bytes) {
-    if (text.size() > most_bytes) text = text.substr(0, most_bytes) + " ...";
-    return text;
 }
 
 /// The last lines: where a call stack shows what happened.

@@ -12,11 +12,13 @@
 namespace ddprun::agent {
 namespace {
 
+using control::WorkerEnd;
 using control::WorkerFailure;
 
 constexpr std::size_t max_listed = 8;
 constexpr std::size_t value_column = 17;
 constexpr std::size_t headline_margin = 2;
+constexpr std::size_t longest_headline_bytes = 400;
 
 constexpr std::string_view bold_red = "\033[1;31m";
 constexpr std::string_view plain = "\033[0m";
@@ -69,7 +71,10 @@ void show_worker(
     Screen& screen,
     const WorkerFailure& worker,
     const control::Cause& cause,
-    bool is_error_in_headline) {
+    const std::string& headline) {
+    const auto is_said = [&](const std::string& words) {
+        return headline.find(words) != std::string::npos;
+    };
     auto place =
         "rank " + std::to_string(worker.rank) + " (local rank " + std::to_string(worker.local_rank);
     if (worker.pid > 0) place += ", pid " + std::to_string(worker.pid);
@@ -77,12 +82,13 @@ void show_worker(
     if (cause.round >= 0) place += ", round " + std::to_string(cause.round);
     screen.row("root cause", place);
 
-    const auto how = control::describe(worker.end);
-    screen.row("how", how);
+    const auto how = control::describe(worker.end, worker.pid);
+    const bool has_run = worker.pid > 0 && worker.end.kind != WorkerEnd::Kind::not_executed;
+    if (!is_said(how) && (has_run || !is_said(worker.message))) screen.row("how", how);
     // An agent that had no time to look, or an older one.
     const auto why = worker.why.empty() ? cause_in_words(worker.end, {}).sentence : worker.why;
     if (!why.empty()) screen.row("why", why);
-    if (!worker.message.empty() && !worker.message.starts_with(how) && !is_error_in_headline)
+    if (!worker.message.starts_with(how) && !is_said(worker.message))
         screen.row("error", worker.message);
     if (!worker.error_file.empty()) screen.row("error file", worker.error_file);
     if (!worker.log_file.empty()) screen.row("log", worker.log_file);
@@ -95,7 +101,7 @@ std::string other_workers(const JobReport& report) {
     const auto in_words = [&](const auto& one) {
         const bool is_elsewhere = !one.host.empty() && one.host != report.host;
         return "rank " + std::to_string(one.rank) + (is_elsewhere ? " on " + one.host : "") + " " +
-               control::describe(one.end);
+               control::describe(one.end, one.pid);
     };
     auto text = short_list(report.secondary_failures, {max_listed, "; ", "; and "}, in_words);
     if (const auto count = report.stopped.size(); count > 0)
@@ -111,15 +117,14 @@ std::string failure_summary(const JobReport& report, bool has_colour) {
 
     Screen screen(has_colour);
     const auto& cause = report.root_cause;
-    const auto reason = cause ? cause->reason : report.reason;
+    const auto headline =
+        shortened(first_line(cause ? cause->reason : report.reason), longest_headline_bytes);
     screen.headline(
         (report.outcome == control::Outcome::cancelled ? "ddprun: job was cancelled: "
                                                        : "ddprun: job failed: ") +
-        first_line(reason));
-    if (cause && cause->worker) {
-        const auto& message = cause->worker->message;
-        show_worker(screen, *cause->worker, *cause, first_line(reason).ends_with(message));
-    }
+        headline);
+    if (!report.next_step.empty()) screen.row("next step", report.next_step);
+    if (cause && cause->worker) show_worker(screen, *cause->worker, *cause, headline);
     if (const auto others = other_workers(report); !others.empty())
         screen.row("other workers", others);
     // A user whose node was never in a round has only just typed it.

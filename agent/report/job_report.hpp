@@ -18,6 +18,8 @@ struct JobReport {
     std::optional<control::Cause> root_cause;
     /// Without one: what this node ended for, as a sentence.
     std::string reason;
+    /// What the user can do about it; may be empty.
+    std::string next_step;
     std::string run_id;
     std::string host;
     /// The script or program, without its interpreter.

@@ -32,6 +32,13 @@ std::string printable(std::string_view text) {
     return result;
 }
 
+std::string shortened(std::string_view text, std::size_t most_bytes) {
+    if (text.size() <= most_bytes) return std::string{text};
+    while (most_bytes > 0 && (static_cast<unsigned char>(text[most_bytes]) & 0xC0U) == 0x80U)
+        --most_bytes;
+    return std::string{text.substr(0, most_bytes)} + " ...";
+}
+
 std::string wrapped(std::string_view text, std::size_t indent) {
     const std::string margin(indent, ' ');
     std::string result;

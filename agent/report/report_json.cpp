@@ -21,13 +21,13 @@ std::string text_of(const Json& json) {
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Json end_of(const WorkerEnd& end) {
+Json end_of(const WorkerEnd& end, int pid) {
     Json json{{"kind", control::name_of(end.kind)}, {"value", end.value}};
     if (end.kind == WorkerEnd::Kind::killed) {
         json["signal"] = signal_name(end.value);
         json["core_dumped"] = end.core_dumped;
     }
-    json["words"] = control::describe(end);
+    json["words"] = control::describe(end, pid);
     return json;
 }
 
@@ -36,7 +36,7 @@ Json worker_of(const control::WorkerFailure& worker) {
         {"rank", worker.rank},
         {"local_rank", worker.local_rank},
         {"pid", worker.pid},
-        {"end", end_of(worker.end)}};
+        {"end", end_of(worker.end, worker.pid)}};
     if (worker.unix_time) json["unix_time"] = *worker.unix_time;
     if (!worker.why.empty()) json["why"] = worker.why;
     json["message"] = worker.message;
@@ -106,6 +106,7 @@ std::string report_json(const JobReport& report, const std::string& time) {
     json["restarts"] = {{"used", report.restarts}, {"max", report.max_restarts}};
     const bool has_failed = report.outcome != control::Outcome::succeeded;
     if (has_failed) json["reason"] = reason_of(report);
+    if (!report.next_step.empty()) json["next_step"] = report.next_step;
     if (report.root_cause) json["root_cause"] = cause_of(*report.root_cause);
     if (has_failed) {
         auto others = Json::array();
@@ -115,7 +116,7 @@ std::string report_json(const JobReport& report, const std::string& time) {
                  {"local_rank", one.local_rank},
                  {"pid", one.pid},
                  {"host", one.host},
-                 {"end", end_of(one.end)}});
+                 {"end", end_of(one.end, one.pid)}});
         json["secondary_failures"] = std::move(others);
         json["stopped_here"] = report.stopped.size();
     }

@@ -93,7 +93,7 @@ private:
             if (*reply) {
                 auto* value = std::get_if<wire::Value>(&**reply);
                 if (value == nullptr) co_return std::nullopt;
-                co_return std::move(value->value);
+                co_return std::move(value->value).take();
             }
             const auto [ec, size] =
                 co_await socket_->async_read_some(boost::asio::buffer(chunk), net::as_values);

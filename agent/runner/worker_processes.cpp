@@ -3,6 +3,7 @@
 
 #include "agent/process/descendants.hpp"
 #include "rendezvous/base/log.hpp"
+#include "rendezvous/base/start_failure.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,7 +19,8 @@ namespace {
 WorkerExit exit_of_unstarted(const Failure& failure, const std::string& program) {
     if (is_about_program(failure))
         return WorkerExit{WorkerExit::NotExecuted{failure.code.value(), program}};
-    return WorkerExit{WorkerExit::NotStarted{failure.describe()}};
+    return WorkerExit{
+        WorkerExit::NotStarted{describe_start_failure(failure.code, failure.describe())}};
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "agent/supervise/agent.hpp"
 
 #include "agent/plan/death_note.hpp"
+#include "agent/supervise/next_step.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
@@ -28,42 +29,26 @@ bool is_due(const std::optional<Instant>& moment, Instant now) {
     return moment && now >= *moment;
 }
 
+/// Where the workers find this node.
+std::string node_addr(const AgentConfig& config, const ServerLink& link) {
+    if (!config.join.addr.empty()) return config.join.addr;
+    const auto own_end = parse_endpoint(link.socket_addr(), 0);
+    return own_end ? own_end->host : std::string{};
+}
+
+/// Which workers a failure of this round may stem from, and where it is written for their peers.
+FailureReport::Place place_in(
+    const control::Assignment& round, const std::string& incarnation, const AgentConfig& config) {
+    FailureReport::Place place{round.round, round.rank_base, config.join.node.host};
+    if (config.shares_store && round.group_world_size > 1)
+        place.notice = DeathNote{
+            {round.master_addr, round.master_port},
+            store_names::deaths(incarnation, round.round, round.restart_count),
+            {}};
+    return place;
+}
+
 }  // namespace
-
-void NodeStores::open(Effects& out) {
-    if (fresh_ || is_opening_) return;
-    is_opening_ = true;
-    out.push_back(AgentInterface::OpenStore{});
-}
-
-void NodeStores::on_opened(std::uint16_t port) {
-    require(is_opening_ && !fresh_, "a store is opened when asked for");
-    is_opening_ = false;
-    fresh_ = port;
-}
-
-void NodeStores::begin_round(bool is_first, bool is_shared, Effects& out) {
-    close_used(out);
-    if (!is_first) return;
-    used_ = std::exchange(fresh_, std::nullopt);
-    // Worker rank 0 binds this port itself.
-    if (!is_shared) close_used(out);
-}
-
-void NodeStores::discard_fresh(Effects& out) {
-    if (fresh_) out.push_back(AgentInterface::CloseStore{*fresh_});
-    fresh_.reset();
-}
-
-void NodeStores::close_all(Effects& out) {
-    close_used(out);
-    discard_fresh(out);
-}
-
-void NodeStores::close_used(Effects& out) {
-    if (used_) out.push_back(AgentInterface::CloseStore{*used_});
-    used_.reset();
-}
 
 Agent::Agent(AgentConfig config, control::Node node, std::uint16_t peer_port, Random& random)
     : config_(std::move(config)),
@@ -154,7 +139,10 @@ void Agent::notify_link(ServerLink::Event event, Instant now, Effects& out) {
                     end(NodeRefused{std::move(rejected.reason)}, now, out);
                 },
                 [&](ServerLink::ServerGone& gone) {
-                    end(ServerGone{std::move(gone.reason)}, now, out);
+                    auto next_step = link_.was_welcomed()
+                                         ? std::string{}
+                                         : next_step_after(link_.last_error(), config_);
+                    end(ServerGone{std::move(gone.reason), std::move(next_step)}, now, out);
                 },
                 [&](ServerLink::FoundStale& stale) { note_stale(std::move(stale.what), out); },
                 [&](auto& order) { out.push_back(std::move(order)); },
@@ -214,12 +202,13 @@ void Agent::notify_failures(FailureReport::Event event, Instant now, Effects& ou
 void Agent::begin_round(control::Assignment next, Instant now, Effects& out) {
     leave_round(out);
     stores_.begin_round(next.group_rank == 0, config_.shares_store, out);
-    FailureReport failures{place_in(next)};
-    round_ = Round{std::move(next), std::move(failures), WorkerGroup{config_.worker.nproc}};
+    const auto& incarnation = link_.membership()->welcome.incarnation;
+    FailureReport failures{place_in(next, incarnation, config_)};
+    round_ = NodeRound{std::move(next), std::move(failures), WorkerGroup{config_.worker.nproc}};
     phase_ = Phase::starting;
     notify_link(ServerLink::WorkersStarted{}, now, out);
     const auto& assignment = round_->assignment;
-    out.push_back(SpawnWorkers{assignment, link_.membership()->welcome.incarnation, node_addr()});
+    out.push_back(SpawnWorkers{assignment, incarnation, node_addr(config_, link_)});
     if (config_.shares_store)
         out.push_back(
             CheckStore{assignment.round, {assignment.master_addr, assignment.master_port}});
@@ -232,28 +221,9 @@ void Agent::begin_round(control::Assignment next, Instant now, Effects& out) {
 /// A round in which this node starts no workers any more.
 void Agent::begin_round_without_workers(control::Assignment next, Effects& out) {
     leave_round(out);
-    FailureReport failures{place_in(next)};
-    round_ = Round{std::move(next), std::move(failures)};
+    FailureReport failures{place_in(next, link_.membership()->welcome.incarnation, config_)};
+    round_ = NodeRound{std::move(next), std::move(failures)};
     round_->reached.is_ready = true;
-}
-
-FailureReport::Place Agent::place_in(const control::Assignment& assignment) const {
-    FailureReport::Place place{assignment.round, assignment.rank_base, node_.host};
-    if (config_.shares_store && assignment.group_world_size > 1)
-        place.notice = DeathNote{
-            {assignment.master_addr, assignment.master_port},
-            store_names::deaths(
-                link_.membership()->welcome.incarnation,
-                assignment.round,
-                assignment.restart_count),
-            {}};
-    return place;
-}
-
-std::string Agent::node_addr() const {
-    if (!config_.join.addr.empty()) return config_.join.addr;
-    const auto own_end = parse_endpoint(link_.socket_addr(), 0);
-    return own_end ? own_end->host : std::string{};
 }
 
 void Agent::on_worker_exited(WorkerExited exited, Instant now, Effects& out) {
@@ -367,16 +337,13 @@ void Agent::on_signal(int signal, Instant now, Effects& out) {
         if (has_workers()) return kill_workers(now, out);
         return finish(now, out);
     }
-    leaving_ = Leaving{signal};
+    leaving_ = NodeLeaving{signal};
     if (round_) notify_failures(FailureReport::LeaveBegan{}, now, out);
-    if (is_hosting_) out.push_back(InterruptServer{signal, leave_reason()});
+    if (is_hosting_) out.push_back(InterruptServer{signal, leaving_->reason(node_.host)});
     report_to_server(now, out);
-    stop_workers(signal, config_.join.settings.grace, now, out);
-}
-
-std::string Agent::leave_reason() const {
-    const auto source = signal_name(leaving_->signal) + " on " + node_.host;
-    return (leaving_->signal == SIGINT ? "interrupted by " : "stopped by ") + source;
+    const auto grace = config_.join.settings.grace;
+    if (signal == SIGINT && has_workers()) out.push_back(NoteInterrupt{grace});
+    stop_workers(signal, grace, now, out);
 }
 
 void Agent::wait_for_result(Instant now, Effects& out) {
@@ -416,7 +383,7 @@ void Agent::rejoin(Instant now, Effects& out) {
 
 void Agent::finish(Instant now, Effects& out) {
     if (phase_ == Phase::done) return;
-    if (!ending_) ending_ = NodeLeft{leaving_->signal, leave_reason()};
+    if (!ending_) ending_ = NodeLeft{leaving_->signal, leaving_->reason(node_.host)};
     clean_up_round(out);
     notify_link(ServerLink::DisconnectRequested{}, now, out);
     stores_.close_all(out);
@@ -424,10 +391,6 @@ void Agent::finish(Instant now, Effects& out) {
     if (fence_.change_keeper_fence(std::nullopt)) out.push_back(SetFence{std::nullopt});
     phase_ = Phase::done;
     out.push_back(Finish{report()});
-}
-
-bool Agent::has_result() const {
-    return ending_ && std::holds_alternative<control::JobResult>(*ending_);
 }
 
 FailureReport::Ends Agent::ends() const {

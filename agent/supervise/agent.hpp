@@ -6,8 +6,9 @@
 #include "agent/supervise/ending.hpp"
 #include "agent/supervise/failure_report.hpp"
 #include "agent/supervise/fence.hpp"
+#include "agent/supervise/node_round.hpp"
+#include "agent/supervise/node_stores.hpp"
 #include "agent/supervise/server_link.hpp"
-#include "agent/supervise/worker_group.hpp"
 #include "rendezvous/base/random.hpp"
 
 #include <cstdint>
@@ -17,37 +18,6 @@
 #include <vector>
 
 namespace ddprun::agent {
-
-/// The worker stores that this node serves: one whose keyspace was never used, for the next round
-/// (being opened, or open), and the one of the current round where this node is its first. A
-/// keyspace is used in one round only. A plain value, driven by `Agent`.
-class NodeStores {
-public:
-    using Effects = std::vector<AgentInterface::Effect>;
-
-    /// A fresh one, unless there is one or it is being opened.
-    void open(Effects& out);
-    void on_opened(std::uint16_t port);
-    void on_open_failed() { is_opening_ = false; }
-
-    /// The round's store is the fresh one, if this node is the first. Where workers serve the store
-    /// themselves, its port is left to them.
-    void begin_round(bool is_first, bool is_shared, Effects& out);
-    /// The server may have named it to others in a round that was never assigned to this node.
-    void discard_fresh(Effects& out);
-    void close_all(Effects& out);
-
-    const std::optional<std::uint16_t>& fresh() const { return fresh_; }
-    /// What this node brings into a round; 0: nothing.
-    std::uint16_t offered() const { return fresh_ ? *fresh_ : used_.value_or(0); }
-
-private:
-    void close_used(Effects& out);
-
-    bool is_opening_ = false;
-    std::optional<std::uint16_t> fresh_;
-    std::optional<std::uint16_t> used_;
-};
 
 /// One node of one job: joins, runs its workers of each round, reports what becomes of them, and
 /// follows the server's orders (agent/README.md). Driven by agent_runner (sockets, processes) and
@@ -90,33 +60,6 @@ public:
     std::uint64_t stale_count() const { return stale_count_; }
 
 private:
-    /// What is reported to the server of this node's part of a round.
-    struct Progress {
-        bool has_started = false;
-        bool has_succeeded = false;
-        bool is_ready = false;
-    };
-    /// The current round, or the last one.
-    struct Round {
-        control::Assignment assignment;
-        FailureReport failures;
-        /// None: the round began when this node was leaving.
-        std::optional<WorkerGroup> group = std::nullopt;
-        Progress reached = {};
-        Progress reported = {};
-        bool is_failure_reported = false;
-        bool needs_clean_up = false;
-        /// Why the server ended it, and when the log gets what this node waits for since then.
-        std::string stop_reason = {};
-        std::optional<Instant> note_at = std::nullopt;
-    };
-    /// A signal has ended this node.
-    struct Leaving {
-        int signal;
-        bool is_reported = false;
-        /// The workers are gone: until then a result may come.
-        std::optional<Instant> result_deadline = std::nullopt;
-    };
     using Effects = std::vector<Effect>;
 
     void on_message(control::ServerMessage message, Instant now, Effects& out);
@@ -124,6 +67,7 @@ private:
     void begin_round(control::Assignment next, Instant now, Effects& out);
     void begin_round_without_workers(control::Assignment next, Effects& out);
     void on_stop(const control::Stop& stop, Instant now, Effects& out);
+    bool is_noted(const control::Stop& stop) const;
     void on_result(control::JobResult result, Instant now, Effects& out);
     void on_lost(const control::Lost& lost, Instant now, Effects& out);
     void on_worker_exited(WorkerExited exited, Instant now, Effects& out);
@@ -158,12 +102,8 @@ private:
 
     control::Join join() const;
     control::Resume resume(Instant now) const;
-    FailureReport::Place place_in(const control::Assignment& assignment) const;
     FailureReport::Ends ends() const;
     JobReport report() const;
-    std::string leave_reason() const;
-    std::string node_addr() const;
-    bool has_result() const;
     bool has_workers() const { return group() != nullptr && !group()->is_over(); }
     bool is_current(int round) const { return round_ && round_->assignment.round == round; }
     std::optional<Instant> fence() const;
@@ -179,10 +119,10 @@ private:
     ServerLink link_;
     Fence fence_;
     NodeStores stores_;
-    std::optional<Round> round_;
+    std::optional<NodeRound> round_;
     FailureReport::Ends last_ends_;  ///< of the last round that is over
     std::optional<Ending> ending_;
-    std::optional<Leaving> leaving_;
+    std::optional<NodeLeaving> leaving_;
     bool is_lost_ = false;  ///< to the server, which counts this node no more
     bool is_hosting_ = false;
     std::uint64_t stale_count_ = 0;

@@ -151,6 +151,17 @@ struct AgentInterface {
     };
     using NoteWaiting = ServerLink::NoteWaiting;
     using NoteStandby = ServerLink::NoteStandby;
+    /// Too few nodes are there for a round.
+    struct NoteMissing {
+        std::string reason;
+        std::string next_step;
+        bool operator==(const NoteMissing&) const = default;
+    };
+    /// The first SIGINT: the workers have `grace` to end, and what a second one means.
+    struct NoteInterrupt {
+        Duration grace;
+        bool operator==(const NoteInterrupt&) const = default;
+    };
     struct NoteStopping {
         int round;
         std::string reason;
@@ -190,6 +201,8 @@ struct AgentInterface {
         InterruptServer,
         NoteWaiting,
         NoteStandby,
+        NoteMissing,
+        NoteInterrupt,
         NoteStopping,
         NoteServerLost,
         NoteServerBack,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/supervise/agent.hpp"
+#include "agent/supervise/next_step.hpp"
 #include "rendezvous/base/machine.hpp"
 
 #include <csignal>
@@ -7,6 +8,13 @@
 
 /// The part of `Agent` that talks with the server.
 namespace ddprun::agent {
+namespace {
+
+bool is_result(const std::optional<Ending>& ending) {
+    return ending && std::holds_alternative<control::JobResult>(*ending);
+}
+
+}  // namespace
 
 // ---- reports to the server ----------------------------------------------------------------------
 
@@ -15,7 +23,7 @@ void Agent::report_to_server(Instant now, Effects& out) {
     if (!link_.is_admitted()) return;
     if (leaving_ && !leaving_->is_reported && !is_hosting_) {
         leaving_->is_reported = true;
-        send(control::Leave{leave_reason(), leaving_->signal}, out);
+        send(control::Leave{leaving_->reason(node_.host), leaving_->signal}, out);
     }
     if (!round_) return;
     const auto& failures = round_->failures;
@@ -127,7 +135,11 @@ void Agent::on_message(control::ServerMessage message, Instant now, Effects& out
             [&](const control::Stop& stop) { on_stop(stop, now, out); },
             [&](control::Standby& standby) {
                 if (round_) round_->note_at.reset();
-                out.push_back(NoteStandby{std::move(standby.reason)});
+                if (standby.missing > 0)
+                    out.push_back(
+                        NoteMissing{std::move(standby.reason), next_step_for_missing(config_)});
+                else
+                    out.push_back(NoteStandby{std::move(standby.reason)});
             },
             [&](const control::Ask& ask) {
                 const auto answer = fence_.neighbours().on_asked_about(ask, now);
@@ -163,7 +175,7 @@ void Agent::on_assignment(control::Assignment next, Instant now, Effects& out) {
     const bool is_free = !is_old && !has_workers() && link_.is_admitted();
     // The server began this round before the request to end the job reached it. It waits for every
     // node to stop.
-    if (is_free && leaving_ && is_hosting_ && !has_result())
+    if (is_free && leaving_ && is_hosting_ && !is_result(ending_))
         return begin_round_without_workers(std::move(next), out);
     if (!is_free || leaving_ || ending_)
         return note_stale("assignment of round " + std::to_string(next.round), out);
@@ -178,15 +190,24 @@ void Agent::on_stop(const control::Stop& stop, Instant now, Effects& out) {
     }
     if (!is_current(stop.round) || !has_workers())
         return note_stale("stop of round " + std::to_string(stop.round), out);
-    out.push_back(NoteStopping{stop.round, stop.reason});
+    if (!is_noted(stop)) out.push_back(NoteStopping{stop.round, stop.reason});
     if (stop.how == SIGKILL)
         kill_workers(now, out);
     else
         stop_workers(stop.how, stop.grace, now, out);
 }
 
+/// This node's log has the cause already: the end of its own worker, or its own Ctrl-C.
+bool Agent::is_noted(const control::Stop& stop) const {
+    const auto& cause = stop.root_cause;
+    if (leaving_ && leaving_->signal == SIGINT && cause.signal == SIGINT) return true;
+    const auto& failures = round_->failures;
+    return cause.worker && failures.is_reportable() &&
+           failures.failure().rank == cause.worker->rank;
+}
+
 void Agent::on_result(control::JobResult result, Instant now, Effects& out) {
-    if (has_result()) return note_stale("result", out);
+    if (is_result(ending_)) return note_stale("result", out);
     const auto& cause = result.root_cause;
     const int signal = cause && cause->signal != 0 ? cause->signal : SIGTERM;
     ending_ = std::move(result);

@@ -112,6 +112,8 @@ std::string describe(const Agent::Effect& effect) {
                 return std::string{e.ends_at ? "set" : "clear"} + " fence";
             },
             [](const A::InterruptServer& e) { return "interrupt server: " + e.reason; },
+            [](const A::NoteMissing& e) { return "note missing: " + e.reason; },
+            [](const A::NoteInterrupt& e) { return "note interrupt: " + seconds_text(e.grace); },
             [](const A::NoteStopping& e) {
                 return "note stopping " + round_text(e.round) + ": " + e.reason;
             },

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/supervise/ending.hpp"
 
+#include "agent/supervise/next_step.hpp"
 #include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/base/machine.hpp"
 
@@ -51,6 +52,14 @@ JobReport report_of(const Ending& ending, const AgentConfig& config, FailureRepo
             [&](const control::JobResult& result) {
                 report.outcome = result.outcome;
                 report.root_cause = result.root_cause;
+                const auto& cause = result.root_cause;
+                if (cause && cause->kind == control::Cause::Kind::no_node_joined)
+                    report.next_step = next_step_for_missing(config);
+            },
+            [&](const ServerGone& gone) {
+                report.outcome = control::Outcome::failed;
+                report.reason = gone.reason;
+                report.next_step = gone.next_step;
             },
             [&](const NodeLeft& left) {
                 report.outcome = control::Outcome::cancelled;

@@ -14,6 +14,8 @@ namespace ddprun::agent {
 /// The rendezvous server is gone, or was never reached.
 struct ServerGone {
     std::string reason;
+    /// What the user can do; may be empty.
+    std::string next_step = {};
 };
 /// The server, or the system for it, does not take this node.
 struct NodeRefused {

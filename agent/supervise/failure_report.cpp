@@ -142,6 +142,9 @@ void FailureReport::on_explained(
         failure.message = std::move(explained.message);
     else if (!explained.cause.brief.empty())
         failure.message += " (" + explained.cause.brief + ")";
+    else if (failure.end.kind == control::WorkerEnd::Kind::exited)
+        if (auto exception = exception_in(explained.details); !exception.empty())
+            failure.message = std::move(exception);
     failure.details = std::move(explained.details);
     failure.is_secondary = explained.is_secondary;
     failure.why = std::move(explained.cause.sentence);

@@ -23,7 +23,8 @@ constexpr Duration longest_eager_pause = 200ms;
 constexpr Duration eager_for = 30s;
 constexpr Duration longest_pause = 5s;
 constexpr Duration first_note_after = 3s;
-constexpr Duration note_interval = 10s;
+/// Later as much again as was waited so far: a log is read from its end.
+constexpr Duration shortest_note_interval = 10s;
 constexpr std::size_t silent_after_unanswered = 3;
 /// Of a server that is silent for long only the latest heartbeats are remembered.
 constexpr std::size_t most_unanswered = 100;
@@ -251,9 +252,11 @@ std::optional<Instant> ServerLink::times_out_at() const {
 void ServerLink::on_timed_out(Instant now, std::vector<Effect>& out) const {
     if (!outage_) return;
     if (outage_->refusal) return out.push_back(Rejected{*outage_->refusal});
+    // What answers instead is in the reason.
+    const bool is_named = last_error_.error == ConnectError::wrong_protocol;
     out.push_back(ServerGone{with_last_error(
-        std::string{describe(last_error_.error)} + " at " + config_.endpoint + " for " +
-        whole_seconds(now - outage_->since))});
+        std::string{is_named ? "no ddprun answers" : describe(last_error_.error)} + " at " +
+        config_.endpoint + " for " + whole_seconds(now - outage_->since))});
 }
 
 std::string ServerLink::with_last_error(std::string what) const {
@@ -288,8 +291,9 @@ void ServerLink::on_deadline(Instant now, std::vector<Effect>& out) {
     const auto next_heartbeat = heartbeat_at();
     if (next_heartbeat && now >= *next_heartbeat) heartbeat(now, out);
     if (outage_ && outage_->note_at && now >= *outage_->note_at) {
-        outage_->note_at = now + note_interval;
-        out.push_back(NoteWaiting{last_error_.error, last_error_.reason, now - outage_->since});
+        const auto waited = now - outage_->since;
+        outage_->note_at = now + std::max(shortest_note_interval, waited);
+        out.push_back(NoteWaiting{last_error_.error, last_error_.reason, waited});
     }
 }
 

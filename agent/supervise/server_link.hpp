@@ -204,6 +204,9 @@ public:
     /// This node's end of the open connection, numeric with port; empty: there is none.
     std::string socket_addr() const { return link_ ? link_->socket_addr : std::string{}; }
     const std::optional<Membership>& membership() const { return membership_; }
+    /// By any server, in this membership or an earlier one.
+    bool was_welcomed() const { return was_welcomed_; }
+    ConnectError last_error() const { return last_error_.error; }
     /// When a node that has nothing to run stops waiting. None: the server is heard.
     std::optional<Instant> times_out_at() const;
     /// `what`, and the problem with the last attempt.
@@ -284,7 +287,7 @@ private:
     std::uint64_t last_seq_ = 0;
     Backoff backoff_;
     std::optional<Membership> membership_;
-    bool was_welcomed_ = false;  ///< in this membership or an earlier one
+    bool was_welcomed_ = false;
     std::optional<Outage> outage_;
     LastError last_error_;
     bool has_workers_ = false;

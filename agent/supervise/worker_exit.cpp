@@ -43,10 +43,10 @@ std::string WorkerExit::describe() const {
                        (death.core_dumped ? " (core dumped)" : "");
             },
             [](const NotExecuted& attempt) {
-                return "not executed: " + attempt.path + ": " +
+                return "could not be started: " + attempt.path + ": " +
                        std::generic_category().message(attempt.error_number);
             },
-            [](const NotStarted& attempt) { return "not started: " + attempt.reason; },
+            [](const NotStarted& attempt) { return "could not be started: " + attempt.reason; },
         },
         how_);
 }

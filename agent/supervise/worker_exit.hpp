@@ -46,8 +46,8 @@ public:
     std::optional<int> signal() const;
 
     /// "exited with code 1", "killed by SIGSEGV (core dumped)",
-    /// "not executed: /bin/nothing: No such file or directory",
-    /// "not started: start /bin/train: Resource temporarily unavailable".
+    /// "could not be started: /bin/nothing: No such file or directory",
+    /// "could not be started: start /bin/train: Resource temporarily unavailable".
     std::string describe() const;
 
     /// What a shell would say in `$?`: the code, 128 + signal, 127 not found, 126 not executable;

@@ -6,6 +6,7 @@
 #include "rendezvous/base/text.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 namespace ddprun::agent {
@@ -42,7 +43,7 @@ void WorkerGroup::handle(Event event, Instant now, std::vector<Effect>& out) {
                 ++gone_count_;
                 after_exit(exited.local_rank, now, out);
             },
-            [&](const LeftoversCounted& counted) { on_counted(counted.count, out); },
+            [&](const LeftoversCounted& counted) { on_counted(counted.count, now, out); },
             [&](const StopRequested& request) {
                 if (state_ == State::ended) return;
                 const auto kill_at = now + request.grace;
@@ -91,17 +92,20 @@ void WorkerGroup::count(Instant now, std::vector<Effect>& out) {
     out.push_back(CountLeftovers{});
 }
 
-void WorkerGroup::on_counted(int count, std::vector<Effect>& out) {
+void WorkerGroup::on_counted(int count, Instant now, std::vector<Effect>& out) {
     leftover_count_ = count;
     // An answer to a question of before, or while a leader lives.
     if (state_ != State::stopping || gone_count_ < size()) return;
     if (count > 0) {
-        if (signal_for_leftovers_) out.push_back(SignalLeftovers{*signal_for_leftovers_});
+        if (!signal_for_leftovers_) return;
+        out.push_back(SignalLeftovers{*signal_for_leftovers_});
+        if (*signal_for_leftovers_ != SIGTERM) terminate_at_ = now + limits::leftovers_grace;
         signal_for_leftovers_.reset();
         return;
     }
     state_ = State::ended;
     signal_for_leftovers_.reset();
+    terminate_at_.reset();
     kill_at_.reset();
     count_at_.reset();
     stuck_at_.reset();
@@ -113,6 +117,7 @@ void WorkerGroup::on_deadline(Instant now, std::vector<Effect>& out) {
         kill_at_.reset();
         stuck_at_ = now + limits::kill_descendants_timeout;
         signal_for_leftovers_.reset();
+        terminate_at_.reset();
         notify_all(Worker::KillRequested{}, now, out);
         if (gone_count_ == size()) {
             out.push_back(KillLeftovers{});
@@ -123,6 +128,10 @@ void WorkerGroup::on_deadline(Instant now, std::vector<Effect>& out) {
     if (stuck_at_ && now >= *stuck_at_) {
         stuck_at_ = Instant::max();
         out.push_back(FoundStuck{living(), leftover_count_});
+    }
+    if (terminate_at_ && now >= *terminate_at_) {
+        terminate_at_.reset();
+        out.push_back(SignalLeftovers{SIGTERM});
     }
     if (count_at_ && now >= *count_at_) {
         // A process that is killed while it forks leaves a child that was not there to be killed.
@@ -162,7 +171,7 @@ std::vector<int> WorkerGroup::living() const {
 }
 
 std::optional<Instant> WorkerGroup::next_deadline() const {
-    auto next = earliest(kill_at_, count_at_);
+    auto next = earliest(earliest(kill_at_, terminate_at_), count_at_);
     if (stuck_at_ && *stuck_at_ != Instant::max()) next = earliest(next, stuck_at_);
     return next;
 }

@@ -21,9 +21,10 @@ namespace ddprun::agent {
 ///   any       --KillRequested-->           stopping    each worker: KillSession
 ///   stopping  --last leader gone-->        stopping    CountLeftovers, again and again
 ///   stopping  --LeftoversCounted > 0-->    stopping    SignalLeftovers, once
+///   stopping  --leftovers_grace later-->   stopping    SignalLeftovers(SIGTERM), once
 ///   stopping  --LeftoversCounted 0-->      ended       Ended
 ///   stopping  --grace over-->              stopping    KillSession, KillLeftovers
-///   stopping  --still there after limits::kill_descendants_timeout-->  FoundStuck, once
+///   stopping  --kill_descendants_timeout later-->      FoundStuck, once
 ///
 /// The group does not judge: whether a death is the round's first failure, and what follows from
 /// it, is decided by Agent.
@@ -133,7 +134,7 @@ private:
     void begin_stopping(Instant kill_at, std::vector<Effect>& out);
     void after_exit(int local_rank, Instant now, std::vector<Effect>& out);
     void count(Instant now, std::vector<Effect>& out);
-    void on_counted(int count, std::vector<Effect>& out);
+    void on_counted(int count, Instant now, std::vector<Effect>& out);
     void on_deadline(Instant now, std::vector<Effect>& out);
     std::vector<int> living() const;
     void check() const;
@@ -151,6 +152,9 @@ private:
     int leftover_count_ = 0;
     /// Processes left of the workers get this once, when their last leader is gone.
     std::optional<int> signal_for_leftovers_;
+    /// When those that a gentler signal has not ended get SIGTERM: a shell makes its background
+    /// children ignore SIGINT and SIGQUIT.
+    std::optional<Instant> terminate_at_;
 };
 
 std::string describe(const WorkerGroup::Event& event);

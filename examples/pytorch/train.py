@@ -74,7 +74,7 @@ def main():
         if rank == 0:
             print(f"epoch {epoch + 1}/{options.epochs} loss {loss:.6f}", flush=True)
     # gloo's threads end with the last reference to the group. One that still frees a tensor while
-    # the interpreter shuts down aborts the process (PyTorch 2.13, under any launcher).
+    # the interpreter shuts down aborts the process (seen with PyTorch 2.13, under any launcher).
     del model, optimizer
     gc.collect()
     dist.destroy_process_group()

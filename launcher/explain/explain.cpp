@@ -196,6 +196,11 @@ std::string explain(
     page.row("no restart on", restarts.final_codes, describe_codes(restarts.final_codes.value));
     page.row("late nodes", spec.late_nodes, std::string{control::name_of(spec.late_nodes.value)});
     page.row("max losses", spec.max_losses, std::to_string(spec.max_losses.value));
+    const auto& replacement = spec.replacement_timeout;
+    page.row(
+        "replacement timeout",
+        replacement,
+        replacement.value ? describe_seconds(*replacement.value) + " s" : "as join_timeout");
     const auto& endpoint = spec.endpoint.value;
     page.row(
         "endpoint", spec.endpoint, endpoint.port == 0 ? "a free port here" : endpoint.to_string());

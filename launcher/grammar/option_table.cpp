@@ -37,6 +37,13 @@ constexpr std::array all_rows{
          "a node that comes late to a job with room: restart for it (default), at the next "
          "restart, "
          "or in place of a lost node only"}),
+    own(
+        {"replacement-timeout",
+         "DURATION",
+         the_job,
+         "how long a job that lost nodes waits for enough others (default: as long as for its "
+         "first "
+         "ones; 0 in a Slurm step)"}),
     OptionRow{
         "nproc-per-node",
         "N|auto|gpu|cpu",
@@ -190,7 +197,7 @@ constexpr std::array all_rows{
     OptionRow{
         "start-method", "spawn|fork|forkserver", for_torch, "not needed: workers are programs"},
     OptionRow{"event-log-handler", "NAME", for_torch, "see --event-file"},
-    typed_only({"logs-specs", "NAME", for_torch, "names a Python plug-in, which is not loaded"}),
+    typed_only({"logs-specs", "default", for_torch, "no other: Python plug-ins are not loaded"}),
     own({"use-env", "", for_torch, "the opposite of --pass-local-rank, and the rule"}),
 
     own({"compat", "torchrun", about, "exit codes, report and log files as torchrun has them"}),

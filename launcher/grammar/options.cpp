@@ -34,7 +34,19 @@ std::string with_dashes(std::string_view name) {
 constexpr std::array<std::string_view, 6> host_lists{
     "hosts", "host", "hostfile", "machinefile", "machine-file", "H"};
 
-Failure unknown_option(const std::string& typed, const std::string& name) {
+/// Where an option of the script belongs, that stands before it among `after`.
+std::string place_of_script_option(const std::string& typed, std::span<const std::string> after) {
+    const bool has_name = std::any_of(
+        typed.begin(), typed.end(), [](unsigned char c) { return std::isalnum(c) != 0; });
+    if (!has_name) return {};
+    const auto script = std::find_if(
+        after.begin(), after.end(), [](const auto& word) { return word.ends_with(".py"); });
+    return "an option of the script goes after it: ddprun " +
+           (script == after.end() ? "SCRIPT" : *script) + ' ' + typed + " ...";
+}
+
+Failure unknown_option(
+    const std::string& typed, const std::string& name, std::span<const std::string> after) {
     if (std::find(host_lists.begin(), host_lists.end(), name) != host_lists.end())
         return misuse(
             typed,
@@ -46,7 +58,10 @@ Failure unknown_option(const std::string& typed, const std::string& name) {
         names.push_back(row.name);
     const auto meant = nearest(name, names);
     return misuse(
-        typed, "unknown option", meant ? "did you mean --" + std::string{*meant} + "?" : "");
+        typed,
+        "unknown option",
+        meant ? "did you mean --" + std::string{*meant} + "?"
+              : place_of_script_option(typed, after));
 }
 
 /// Without the leading dashes, in the spelling of the table.
@@ -70,9 +85,9 @@ std::vector<const OptionRow*> rows_named(const std::string& typed) {
     return torchs.size() == 1 ? torchs : fitting;
 }
 
-Failure not_understood(const std::string& typed) {
+Failure not_understood(const std::string& typed, std::span<const std::string> after) {
     const auto fitting = rows_named(typed);
-    if (fitting.empty()) return unknown_option(typed, name_in(typed));
+    if (fitting.empty()) return unknown_option(typed, name_in(typed), after);
     std::string candidates;
     for (const auto* row : fitting)
         candidates += (candidates.empty() ? "--" : ", --") + std::string{row->name};
@@ -168,7 +183,7 @@ Result<std::vector<std::string>> worker_command(std::vector<std::string> left_ov
     if (first == "--")
         left_over.erase(left_over.begin());
     else if (first.size() > 1 && first[0] == '-')
-        return not_understood(first.substr(0, first.find('=')));
+        return not_understood(first.substr(0, first.find('=')), std::span{left_over}.subspan(1));
     return left_over;
 }
 

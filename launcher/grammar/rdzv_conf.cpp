@@ -23,8 +23,8 @@ constexpr std::array<std::string_view, 7> meant{
     "timeout"};
 
 /// Keys of torch that have nothing to act on here: there is no blob to write and no back end.
-constexpr std::array<std::string_view, 5> without_effect{
-    "cas_backoff_max_seconds", "close_timeout", "heartbeat_timeout", "heartbeat", "read_timeout"};
+constexpr std::array<std::string_view, 4> without_effect{
+    "close_timeout", "heartbeat_timeout", "heartbeat", "read_timeout"};
 
 Failure bad_conf(std::string_view given, const std::string& accepted) {
     return {system_code(EINVAL), "'" + std::string{given} + "': " + accepted};
@@ -74,13 +74,16 @@ class Reader {
 public:
     explicit Reader(Pairs pairs) : pairs_(std::move(pairs)) {}
 
-    std::optional<Duration> seconds(std::string_view key) {
+    std::optional<Duration> seconds(std::string_view key, bool may_be_zero = false) {
         const auto value = take(key);
         if (!value) return std::nullopt;
         const auto length = parse_duration(*value);
-        if (length && *length > Duration::zero()) return length;
+        if (length && (may_be_zero || *length > Duration::zero())) return length;
         return refuse<Duration>(
-            key, *value, "accepted are " + std::string{duration_forms} + ", above 0");
+            key,
+            *value,
+            "accepted are " + std::string{duration_forms} +
+                (may_be_zero ? ", from 0 up" : ", above 0"));
     }
 
     std::optional<int> whole(std::string_view key, int least) {
@@ -139,6 +142,10 @@ Result<RdzvConf> parse_rdzv_conf(std::string_view text) {
     conf.timeout = reader.seconds("timeout");
     for (const auto key : without_effect)
         if (reader.seconds(key)) conf.warnings.push_back(std::string{key} + " has no effect here");
+    // 0 is torch's default.
+    const auto backoff = reader.seconds("cas_backoff_max_seconds", true);
+    if (backoff && *backoff > Duration::zero())
+        conf.warnings.emplace_back("cas_backoff_max_seconds has no effect here");
     if (const auto type = reader.take("store_type"); type && *type != "tcp")
         reader.refuse<int>("store_type", *type, "accepted is tcp");
     if (reader.failure()) return *reader.failure();

@@ -7,12 +7,14 @@ namespace {
 control::Join to_join(const JobSpec& spec) {
     control::Join join;
     join.run_id = spec.run_id.value;
-    join.node.host = spec.host_name;
+    join.incarnation = spec.incarnation;
+    join.node = spec.node;
     join.nodes = spec.nodes.value;
     join.node_rank = spec.node_rank.value;
     join.addr = spec.local_addr.value;
     join.max_restarts = spec.max_restarts.value;
     join.settings.join_timeout = spec.join_timeout.value;
+    join.settings.replacement_timeout = spec.replacement_timeout.value;
     join.settings.last_call_timeout = spec.last_call_timeout.value;
     join.settings.lease = spec.lease.value;
     join.settings.grace = spec.grace.value;
@@ -40,7 +42,8 @@ agent::AgentConfig to_agent_config(const JobSpec& spec) {
         spec.nproc.value,
         spec.role.value,
         spec.binding.plan.workers,
-        spec.has_virtual_local_rank.value};
+        spec.has_virtual_local_rank.value,
+        spec.command.python_origin};
     config.report = spec.report;
     config.output = spec.output.plan;
     config.event_file = spec.event_file.value;

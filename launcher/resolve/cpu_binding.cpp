@@ -26,7 +26,8 @@ Result<CpuBindingChoice> choose_cpu_binding(
     const auto machine = read_topology();
     std::optional<std::string> visible;
     // Here an empty variable has a meaning: no GPU.
-    if (const auto found = environment.find("CUDA_VISIBLE_DEVICES"); found != environment.end())
+    if (const auto found = environment.find(agent::visible_variable(environment));
+        found != environment.end())
         visible = found->second;
     choice.mode = agent::describe(*mode);
     choice.origin = given->origin;

@@ -21,8 +21,8 @@ struct CpuBindingChoice {
     agent::BindingPlan plan;
 };
 
-/// `environment` is what the workers will see: its CUDA_VISIBLE_DEVICES decides which GPU a local
-/// rank means.
+/// `environment` is what the workers will see: its CUDA_VISIBLE_DEVICES (HIP_VISIBLE_DEVICES)
+/// decides which GPU a local rank means.
 Result<CpuBindingChoice> choose_cpu_binding(
     const Options& options,
     const Environment& environment,

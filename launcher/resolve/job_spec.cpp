@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/resolve/job_spec.hpp"
 
-#include "launcher/grammar/node_range.hpp"
 #include "launcher/resolve/report_options.hpp"
 #include "launcher/resolve/resolving.hpp"
 #include "launcher/resolve/time_limits.hpp"
@@ -13,16 +12,6 @@
 
 namespace ddprun::launcher {
 namespace {
-
-Result<> resolve_nodes(Resolving& job) {
-    const auto given = job.options.find("nnodes");
-    job.spec.nodes = {control::NodeRange{}, by_default};
-    if (!given) return {};
-    const auto range = parse_node_range(given->text);
-    if (!range) return Failure{range.error().code, given->origin + ": " + range.error().context};
-    job.spec.nodes = {*range, given->origin};
-    return {};
-}
 
 Result<> resolve_late_nodes(Resolving& job) {
     using control::LateNodes;
@@ -134,8 +123,8 @@ Result<JobSpec> resolve(const Options& options, const SystemInfo& system) {
         resolve_restarts,
         resolve_worker_count,
         resolve_conf,
-        resolve_rendezvous,
         resolve_network,
+        resolve_rendezvous,
         resolve_time_limits,
         check_time_limits,
         resolve_late_nodes,
@@ -148,7 +137,7 @@ Result<JobSpec> resolve(const Options& options, const SystemInfo& system) {
         resolve_cpu_binding,
         resolve_report,
     };
-    Resolving job{options, system, {}, {}, {}};
+    Resolving job{options, system, {}, {}, {}, {}};
     job.spec.environment = system.environment;
     for (const auto step : steps)
         if (auto done = step(job); !done) return done.error();

@@ -29,6 +29,8 @@ struct SystemInfo {
     Environment environment;
     /// The path ddprun was started by, links not followed.
     std::string own_path;
+    /// The same path, links followed.
+    std::string own_target;
     std::string host_name;
     int cpu_count = 1;
     /// How many NVIDIA GPUs the machine has, whatever CUDA_VISIBLE_DEVICES says. A function because
@@ -61,6 +63,8 @@ struct Notice {
 
 struct JobSpec {
     From<std::string> run_id;
+    /// Which start of the job this is, where the scheduler says so; later ones compare greater.
+    std::optional<std::string> incarnation;
     From<control::NodeRange> nodes;
     From<int> nproc;
     /// Each worker sees one GPU and has LOCAL_RANK 0.
@@ -83,6 +87,7 @@ struct JobSpec {
     From<std::string> local_addr;
     From<PortRange> ports;
     From<Duration> join_timeout;
+    From<std::optional<Duration>> replacement_timeout;
     From<Duration> last_call_timeout;
     From<Duration> lease;
     From<Duration> grace;
@@ -94,7 +99,8 @@ struct JobSpec {
     Environment environment;
     /// Variables that we changed, and why.
     std::vector<From<std::string>> environment_changes;
-    std::string host_name;
+    /// Facts of this node that its messages carry; the agent adds those of its process.
+    control::Node node;
     OutputSpec output;
     std::vector<Notice> notices;
 };

@@ -89,6 +89,39 @@ Result<> use_endpoint(Resolving& job, const std::string& why) {
     return {};
 }
 
+/// Several jobs may share a node: a port of this step's own, among those that --port-range allows.
+std::uint16_t slurm_port(const Resolving& job) {
+    const auto& ports = job.spec.ports.value;
+    if (!job.options.find("port-range")) return job.slurm->port(first_slurm_port, slurm_port_count);
+    return job.slurm->port(ports.first, ports.last - ports.first + 1);
+}
+
+/// All facts come from the step that srun started: one agent per node, the first of which serves.
+Result<> use_slurm_step(Resolving& job, bool is_static) {
+    auto& spec = job.spec;
+    const auto& step = *job.slurm;
+    const auto& nodes = spec.nodes.value;
+    if (nodes.max + nodes.spares != step.nodes)
+        return usage(
+            spec.nodes.origin,
+            describe(nodes),
+            "this Slurm step starts ddprun on " + std::to_string(step.nodes) +
+                " nodes; leave the option out, or give srun as many nodes");
+    spec.endpoint = {Endpoint{step.first_host, slurm_port(job)}, "first of SLURM_STEP_NODELIST"};
+    spec.is_host = {step.node == 0, "SLURM_NODEID"};
+    spec.is_static = {is_static, is_static ? "--rdzv-backend" : "Slurm step"};
+    // A spare takes any place.
+    if (!spec.node_rank.value && nodes.spares == 0) spec.node_rank = {step.node, "SLURM_NODEID"};
+    spec.run_id = {step.name(), "SLURM_JOB_ID, SLURM_STEP_ID"};
+    spec.incarnation = step.restarts;
+    job.note(
+        log::Level::info,
+        "slurm.step",
+        "node " + std::to_string(step.node) + " of the " + std::to_string(step.nodes) +
+            " of this Slurm step, whose first serves at " + spec.endpoint.value.to_string());
+    return {};
+}
+
 /// The endpoint as torchrun would put it into MASTER_ADDR and MASTER_PORT.
 Result<From<Endpoint>> master_endpoint(const Resolving& job) {
     if (const auto given = given_endpoint(job.options)) {
@@ -140,6 +173,8 @@ Result<> use_master(Resolving& job, const std::string& why) {
                 std::to_string(most) + " nodes must come; use --rdzv-backend=c10d for a range");
         spec.nodes = {control::NodeRange{most, most, 0}, spec.nodes.origin};
     }
+    if (!spec.node_rank.value && job.slurm && job.slurm->nodes == spec.nodes.value.max)
+        spec.node_rank = {job.slurm->node, "SLURM_NODEID"};
     const bool is_placed = spec.node_rank.value.has_value();
     if (!is_placed) spec.node_rank = {0, by_default};
     if (spec.nodes.value.max > 1 && (!is_placed || is_loopback(spec.endpoint.value.host)))
@@ -216,6 +251,10 @@ Result<> choose_rendezvous(Resolving& job) {
         spec.node_rank = {std::nullopt, standalone->origin};
         return serve_alone(job, standalone->origin);
     }
+    const bool has_any_address = given_endpoint(job.options) || job.options.find("master-addr") ||
+                                 job.options.find("master-port");
+    if (job.slurm && !is_alone(spec) && !has_any_address)
+        return use_slurm_step(job, backend && backend->text == "static");
     if (backend && backend->text == "c10d") return use_endpoint(job, backend->origin);
     const bool has_address = given_endpoint(job.options) || job.options.find("master-port");
     if (is_alone(spec) && !has_address) return serve_alone(job, "one node and no endpoint given");
@@ -235,13 +274,55 @@ void name_job(Resolving& job) {
     const auto id = job.options.find("rdzv-id");
     if (id && !id->text.empty() && !job.options.has_flag("standalone"))
         spec.run_id = {id->text, id->origin};
+    else if (spec.incarnation)
+        return;  // the name of the Slurm step
     else if (is_own || id)
         spec.run_id = {as_uuid(job.system.fresh_id), "random"};
     else
         spec.run_id = {"none", by_default};
 }
 
+/// Two agents of one step never get two places on one node, nor a job each, unless requested.
+Result<> check_tasks_per_node(const Resolving& job) {
+    const auto& step = *job.slurm;
+    if (step.tasks <= step.nodes) return {};
+    const auto& nodes = job.spec.nodes.value;
+    const bool has_place_for_each =
+        given_endpoint(job.options) && nodes.max + nodes.spares >= step.tasks;
+    const bool is_one_job_each = job.options.find("nnodes") && is_alone(job.spec);
+    if (has_place_for_each || is_one_job_each) return {};
+    return usage(
+        "SLURM_STEP_NUM_TASKS",
+        std::to_string(step.tasks),
+        "srun started ddprun " + std::to_string(step.tasks) + " times on " +
+            std::to_string(step.nodes) + (step.nodes == 1 ? " node" : " nodes") +
+            ", and ddprun starts the workers itself: use srun --ntasks-per-node=1 and ddprun "
+            "--nproc-per-node=" +
+            std::to_string((step.tasks + step.nodes - 1) / step.nodes) +
+            ", or --standalone for a job of each ddprun alone");
+}
+
 }  // namespace
+
+Result<> resolve_nodes(Resolving& job) {
+    if (!job.options.has_flag("standalone")) {
+        auto step = read_slurm_step(job.system.environment);
+        if (!step) return step.error();
+        job.slurm = *step;
+    }
+    const auto given = job.options.find("nnodes");
+    job.spec.nodes = {control::NodeRange{}, by_default};
+    if (given) {
+        const auto range = parse_node_range(given->text);
+        if (!range)
+            return Failure{range.error().code, given->origin + ": " + range.error().context};
+        job.spec.nodes = {*range, given->origin};
+    } else if (job.slurm && job.slurm->tasks == job.slurm->nodes) {
+        const int nodes = job.slurm->nodes;
+        job.spec.nodes = {control::NodeRange{nodes, nodes, 0}, "SLURM_STEP_NUM_NODES"};
+    }
+    return job.slurm ? check_tasks_per_node(job) : Result<>{};
+}
 
 Result<> resolve_rendezvous(Resolving& job) {
     if (auto read = read_node_rank(job); !read) return read.error();

@@ -3,7 +3,9 @@
 
 #include "launcher/grammar/rdzv_conf.hpp"
 #include "launcher/resolve/job_spec.hpp"
+#include "launcher/resolve/slurm.hpp"
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,6 +20,8 @@ struct Resolving {
     /// --rdzv-conf, once its step is done, and where it was given.
     RdzvConf conf;
     std::string conf_origin;
+    /// The Slurm step of several tasks that started this process, unless the job is standalone.
+    std::optional<SlurmStep> slurm;
 
     void note(log::Level level, std::string event, std::string reason);
     /// Requires: `spec.environment` holds what was inherited.
@@ -40,7 +44,12 @@ Given given_or(const Options& options, std::string_view name, const std::string&
 // ---- the steps, in the order of `resolve` (job_spec.cpp)
 // --------------------------------------------
 
-/// Fills nproc and has_virtual_local_rank; --devices becomes CUDA_VISIBLE_DEVICES.
+/// Fills `slurm` and `nodes`. A Slurm step that starts several agents per node is refused unless
+/// the options ask for it.
+Result<> resolve_nodes(Resolving& job);
+
+/// Fills nproc and has_virtual_local_rank; --devices becomes CUDA_VISIBLE_DEVICES, and
+/// HIP_VISIBLE_DEVICES where that has a value.
 Result<> resolve_worker_count(Resolving& job);
 
 /// Fills command: program, arguments, interpreter.

@@ -52,6 +52,23 @@ Result<> resolve_grace(Resolving& job) {
     return {};
 }
 
+Result<> resolve_replacement(Resolving& job) {
+    auto& limit = job.spec.replacement_timeout;
+    limit = {std::nullopt, by_default};
+    // srun starts no other node.
+    if (job.spec.incarnation) limit = {Duration{}, "Slurm step"};
+    const auto given = job.options.find("replacement-timeout");
+    if (!given) return {};
+    const auto length = parse_duration(given->text);
+    if (!length)
+        return usage(
+            given->origin,
+            given->text,
+            "accepted are " + std::string{duration_forms} + ", from 0 up");
+    limit = {*length, given->origin};
+    return {};
+}
+
 std::string with_origin(const char* name, const From<Duration>& limit) {
     return std::string{name} + " (" + describe_seconds(limit.value) + " s, " + limit.origin + ")";
 }
@@ -146,7 +163,8 @@ Result<> resolve_time_limits(Resolving& job) {
     job.spec.last_call_timeout =
         conf_or(job.conf.last_call_timeout, usual.last_call_timeout, "last_call_timeout");
     resolve_lease(job);
-    return resolve_grace(job);
+    if (auto grace = resolve_grace(job); !grace) return grace;
+    return resolve_replacement(job);
 }
 
 std::vector<std::string> contradictions(const JobSpec& spec) {

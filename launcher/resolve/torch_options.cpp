@@ -49,7 +49,8 @@ Result<> read_start_method(Resolving& job) {
     return {};
 }
 
-void read_plugins(Resolving& job) {
+/// A name that torchrun does not know ends it; here every plug-in is one that cannot be loaded.
+Result<> read_plugins(Resolving& job) {
     const auto handler = job.options.find("event-log-handler");
     if (handler && handler->text != "null")
         note(
@@ -59,13 +60,12 @@ void read_plugins(Resolving& job) {
             "handlers written in Python are not loaded; --event-file=PATH writes the events");
     const auto specs = job.options.find("logs-specs");
     if (specs && specs->text != "default")
-        note(
-            job,
-            log::Level::warning,
-            *specs,
-            "plug-ins written in Python are not loaded; --log-dir, --redirects and --tee choose "
-            "what "
-            "is written");
+        return usage(
+            specs->origin,
+            specs->text,
+            "accepted is default: plug-ins written in Python are not loaded; --log-dir, "
+            "--redirects and --tee choose what is written");
+    return {};
 }
 
 /// torch's watchdog is a pipe that its launcher reads; here a script's timers would block on it.
@@ -85,7 +85,7 @@ void read_watchdog(Resolving& job) {
 Result<> resolve_torch_options(Resolving& job) {
     if (auto read = read_intervals(job); !read) return read.error();
     if (auto read = read_start_method(job); !read) return read.error();
-    read_plugins(job);
+    if (auto read = read_plugins(job); !read) return read.error();
     read_watchdog(job);
     return {};
 }

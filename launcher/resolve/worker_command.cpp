@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/resolve/worker_command.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -57,55 +58,137 @@ private:
 struct FoundPython {
     std::string path;
     std::string origin;
+    /// Empty, or that VIRTUAL_ENV or CONDA_PREFIX and PATH mean different ones.
+    std::string warning;
 };
 
 Result<FoundPython> named_python(
     const std::string& name, const std::string& origin, const Search& search) {
     bool is_blocked = false;
-    if (auto found = search.find(name, is_blocked)) return FoundPython{*found, origin};
+    if (auto found = search.find(name, is_blocked)) return FoundPython{*found, origin, ""};
     return refusal(
         is_blocked ? EACCES : ENOENT,
         origin + ": " + name + ": " + (is_blocked ? "cannot be executed" : "not found"),
         "give the path of a Python interpreter");
 }
 
-/// The folder that holds ddprun, if it is the bin folder of an environment.
-std::optional<std::string> own_environment_bin(const std::string& own_path, const LookAt& look_at) {
-    const auto slash = own_path.rfind('/');
-    if (slash == std::string::npos) return std::nullopt;
-    auto bin = own_path.substr(0, slash);
-    if (look_at(bin + "/../pyvenv.cfg").exists || look_at(bin + "/../conda-meta").exists)
-        return bin;
-    return std::nullopt;
+std::string folder_of(const std::string& path) {
+    const auto slash = path.rfind('/');
+    return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
-/// In the order of docs/command-line.md: what was given, then the nearest interpreter.
-Result<FoundPython> find_python(
-    const CommandRequest& request, const Environment& environment, const LookAt& look_at) {
-    const Search search(environment, look_at);
-    if (!request.python.empty()) return named_python(request.python, "--python", search);
-    if (const auto named = value_of(environment, "PYTHON_EXEC"))
-        return named_python(std::string{*named}, "PYTHON_EXEC", search);
+/// Chooses the interpreter in the order of docs/command-line.md: what was given, then the nearest.
+class PythonChoice {
+public:
+    PythonChoice(
+        const CommandRequest& request, const Environment& environment, const LookAt& look_at)
+        : request_(request),
+          environment_(environment),
+          look_at_(look_at),
+          search_(environment, look_at) {}
 
-    std::vector<std::pair<std::string, std::string>> places;
-    if (const auto bin = own_environment_bin(request.own_path, look_at))
-        places.emplace_back(*bin + "/python", "beside ddprun, in its environment");
-    for (const auto* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"})
-        if (const auto folder = value_of(environment, variable))
-            places.emplace_back(
-                joined(std::string{*folder}, "bin/python"), "$" + std::string{variable});
-    for (const auto& [path, origin] : places)
-        if (is_program(look_at(path))) return FoundPython{path, origin};
+    Result<FoundPython> find() {
+        if (!request_.python.empty()) return named_python(request_.python, "--python", search_);
+        if (const auto named = value_of(environment_, "PYTHON_EXEC"))
+            return named_python(std::string{*named}, "PYTHON_EXEC", search_);
 
-    bool is_blocked = false;
-    for (const auto* name : {"python3", "python"})
-        if (auto found = search.find(name, is_blocked))
-            return FoundPython{*found, std::string{name} + " on PATH"};
-    return refusal(
-        ENOENT,
-        "no Python interpreter found in an environment or on PATH",
-        "give one with --python, or run a program with --no-python");
-}
+        bool is_blocked = false;
+        for (const auto* name : {"python3", "python"})
+            if (!on_path_)
+                if (auto found = search_.find(name, is_blocked))
+                    on_path_ = FoundPython{*found, std::string{name} + " on PATH", ""};
+
+        const auto own = folder_of(request_.own_path);
+        const auto target = folder_of(request_.own_target);
+        const bool is_linked = !target.empty() && target != own;
+        add_environment(own, "beside ddprun, in its environment");
+        add_active();
+        if (is_linked) add_environment(target, "beside the target of " + request_.own_path);
+        // In conda's base ddprun is a program for every environment, and base is active in most
+        // shells without having been asked for.
+        std::stable_partition(places_.begin(), places_.end(), [this](const FoundPython& place) {
+            return !look_at_(folder_of(place.path) + "/../condabin").exists;
+        });
+        add_plain(own, "beside ddprun");
+        if (is_linked) add_plain(target, "beside the target of " + request_.own_path);
+        if (on_path_) places_.push_back(*on_path_);
+        if (!places_.empty()) return places_.front();
+        return refusal(
+            ENOENT,
+            "no Python interpreter found in an environment or on PATH",
+            "give one with --python, or run a program with --no-python");
+    }
+
+private:
+    bool is_environment(const std::string& bin) const {
+        return look_at_(bin + "/../pyvenv.cfg").exists || look_at_(bin + "/../conda-meta").exists;
+    }
+
+    void add_environment(const std::string& bin, const std::string& origin) {
+        const auto python = bin + "/python";
+        if (!bin.empty() && is_environment(bin) && is_program(look_at_(python)))
+            places_.push_back({python, origin, ""});
+    }
+
+    /// An interpreter that programs were installed beside. The system's own folders hold programs
+    /// for whatever Python.
+    void add_plain(const std::string& bin, const std::string& origin) {
+        if (bin.empty() || bin == "/usr/bin" || bin == "/bin") return;
+        for (const auto* name : {"/python3", "/python"})
+            if (is_program(look_at_(bin + name))) {
+                places_.push_back({bin + name, origin, ""});
+                return;
+            }
+    }
+
+    /// The active environment; a container's may be on PATH only. A variable can be older than
+    /// PATH: of two, the one that PATH agrees with; if PATH agrees with none, another environment
+    /// on PATH, else the variable's.
+    void add_active() {
+        std::vector<FoundPython> named;
+        for (const auto* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"})
+            if (const auto folder = value_of(environment_, variable)) {
+                const auto python = joined(std::string{*folder}, "bin/python");
+                if (is_program(look_at_(python)))
+                    named.push_back({python, "$" + std::string{variable}, ""});
+            }
+        const bool is_first_on_path = on_path_ && is_environment(folder_of(on_path_->path));
+        if (named.empty()) {
+            if (is_first_on_path) places_.push_back(*on_path_);
+            return;
+        }
+        const auto agreeing = std::find_if(named.begin(), named.end(), [this](const auto& place) {
+            return on_path_ && is_same_folder(folder_of(place.path), folder_of(on_path_->path));
+        });
+        auto active = named.front();
+        if (agreeing != named.end())
+            active = *agreeing;
+        else if (is_first_on_path)
+            active = *on_path_;
+        // A shim (pyenv, asdf, mise) starts what the environment names.
+        const bool is_shim = on_path_ && folder_of(on_path_->path).ends_with("/shims");
+        if (on_path_ && !is_shim && agreeing != named.begin()) {
+            const auto& stale = named.front();
+            active.warning = stale.origin.substr(1) + " means " + stale.path + ", but " +
+                             on_path_->origin + " is " + on_path_->path +
+                             ": the workers run with " + active.path +
+                             "; --python chooses another one";
+        }
+        places_.push_back(active);
+    }
+
+    bool is_same_folder(const std::string& left, const std::string& right) const {
+        return left == right || (look_at_(left).exists && look_at_(left).id == look_at_(right).id);
+    }
+
+    const CommandRequest& request_;
+    const Environment& environment_;
+    const LookAt& look_at_;
+    const Search search_;
+    std::optional<FoundPython> on_path_;
+    /// The nearest first.
+    std::vector<FoundPython> places_;
+};
 
 Result<> check_script(const std::string& script, const LookAt& look_at) {
     if (script == "-") return {};
@@ -129,7 +212,7 @@ Result<WorkerCommand> program_command(
     const auto& name = request.words.front();
     bool is_blocked = false;
     if (auto found = Search(environment, look_at).find(name, is_blocked))
-        return WorkerCommand{*found, request.words, ""};
+        return WorkerCommand{*found, request.words, "", ""};
     const bool has_slash = name.find('/') != std::string::npos;
     if (has_slash && look_at(name).is_directory)
         return refusal(EISDIR, name + ": is a directory", "give the path of a program");
@@ -151,7 +234,7 @@ Result<WorkerCommand> machine_code_command(const CommandRequest& request, const 
         return refusal(
             EACCES, path + ": is a compiled program that cannot be executed", "chmod +x it");
     const bool has_slash = path.find('/') != std::string::npos;
-    return WorkerCommand{has_slash ? path : joined("", path), request.words, ""};
+    return WorkerCommand{has_slash ? path : joined("", path), request.words, "", ""};
 }
 
 }  // namespace
@@ -165,12 +248,12 @@ Result<WorkerCommand> find_worker_command(
         if (const auto look = look_at(script); look.is_machine_code)
             return machine_code_command(request, look);
     }
-    const auto python = find_python(request, environment, look_at);
+    const auto python = PythonChoice(request, environment, look_at).find();
     if (!python) return python.error();
 
     // The environment's own python must see the path it was started by: it finds its packages
     // from there. So argv[0] is the path and links are not followed.
-    WorkerCommand command{python->path, {python->path, "-u"}, python->origin};
+    WorkerCommand command{python->path, {python->path, "-u"}, python->origin, python->warning};
     if (request.is_module) command.arguments.emplace_back("-m");
     command.arguments.insert(command.arguments.end(), request.words.begin(), request.words.end());
     return command;

@@ -4,8 +4,10 @@
 #include "launcher/grammar/env_defaults.hpp"
 #include "rendezvous/base/result.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ddprun::launcher {
@@ -18,6 +20,8 @@ struct PathLook {
     bool is_executable = false;
     /// It begins as a compiled program does (ELF).
     bool is_machine_code = false;
+    /// Device and inode: equal for two paths of one file.
+    std::pair<std::uint64_t, std::uint64_t> id{};
 };
 
 using LookAt = std::function<PathLook(const std::string& path)>;
@@ -34,6 +38,8 @@ struct CommandRequest {
     /// The path this ddprun was started by, links not followed: an environment's bin folder may
     /// hold a link to one ddprun for the whole machine.
     std::string own_path;
+    /// The same path, links followed.
+    std::string own_target;
 };
 
 /// What each worker is started with.
@@ -42,6 +48,8 @@ struct WorkerCommand {
     std::vector<std::string> arguments;
     /// Why this interpreter: "--python", "PYTHON_EXEC", "beside ddprun", ...; empty for a program.
     std::string python_origin;
+    /// Empty, or a line: the environment's variable and PATH mean different interpreters.
+    std::string python_warning;
 
     bool operator==(const WorkerCommand&) const = default;
 };

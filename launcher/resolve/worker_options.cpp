@@ -6,6 +6,7 @@
 #include "rendezvous/base/limits.hpp"
 
 #include <array>
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -13,8 +14,6 @@
 
 namespace ddprun::launcher {
 namespace {
-
-const std::string visible_variable = "CUDA_VISIBLE_DEVICES";
 
 /// Counts at most once: without the driver's own folder a program has to be started for it.
 class Gpus {
@@ -26,9 +25,13 @@ public:
         return *count_;
     }
     int visible_count() {
-        const auto found = job_.spec.environment.find(visible_variable);
+        const std::string variable = agent::visible_variable(job_.spec.environment);
+        const auto found = job_.spec.environment.find(variable);
         if (found == job_.spec.environment.end()) return count();
-        return static_cast<int>(agent::visible_devices(found->second, count()).size());
+        // AMD's GPUs are not counted: their list is taken as it is.
+        const bool is_counted = variable == "CUDA_VISIBLE_DEVICES";
+        const int known = is_counted ? count() : std::numeric_limits<int>::max();
+        return static_cast<int>(agent::visible_devices(found->second, known).size());
     }
 
 private:
@@ -43,7 +46,11 @@ Result<int> choose_devices(Resolving& job, Gpus& gpus) {
     const auto devices = parse_devices(given->text, gpus.count());
     if (!devices)
         return Failure{devices.error().code, given->origin + ": " + devices.error().context};
-    job.change_environment(visible_variable, device_list(*devices), given->origin);
+    // Where ROCm's own variable has a value it counts before the other one.
+    const std::string variable = agent::visible_variable(job.spec.environment);
+    job.change_environment("CUDA_VISIBLE_DEVICES", device_list(*devices), given->origin);
+    if (variable != "CUDA_VISIBLE_DEVICES")
+        job.change_environment(variable, device_list(*devices), given->origin);
     return static_cast<int>(devices->size());
 }
 
@@ -134,7 +141,8 @@ Result<> share_gpus(Resolving& job) {
 /// Each worker will see one entry of the list, which must be long enough.
 Result<> check_virtual_ranks(const Resolving& job) {
     const auto flag = job.options.find("virtual-local-rank");
-    const auto list = value_of(job.spec.environment, visible_variable);
+    const std::string variable = agent::visible_variable(job.spec.environment);
+    const auto list = value_of(job.spec.environment, variable);
     if (!flag || flag->text != "1" || !list) return {};
     std::size_t count = 1;
     for (const char c : *list)
@@ -142,7 +150,7 @@ Result<> check_virtual_ranks(const Resolving& job) {
     if (static_cast<std::size_t>(job.spec.nproc.value) <= count) return {};
     return usage(
         flag->origin,
-        visible_variable + "=" + std::string{*list},
+        variable + "=" + std::string{*list},
         "that is fewer devices than the " + std::to_string(job.spec.nproc.value) +
             " workers of this node");
 }
@@ -182,11 +190,13 @@ Result<> resolve_command(Resolving& job) {
     if (passes_rank) words.insert(words.begin() + 1, "--local-rank=${local_rank}");
     const auto python = options.find("python").value_or(Given{});
     const auto found = find_worker_command(
-        {words, is_module, is_program, python.text, job.system.own_path},
+        {words, is_module, is_program, python.text, job.system.own_path, job.system.own_target},
         job.system.environment,
         job.system.look_at);
     if (!found) return found.error();
     job.spec.command = *found;
+    if (!found->python_warning.empty())
+        job.note(log::Level::warning, "python.ambiguous", found->python_warning);
     return {};
 }
 
@@ -194,7 +204,7 @@ Result<> resolve_worker_environment(Resolving& job) {
     auto& spec = job.spec;
     const auto role = given_or(job.options, "role", "default");
     spec.role = {role.text, role.origin};
-    spec.host_name = job.system.host_name;
+    spec.node.host = job.system.host_name;
 
     const auto unshared = value_of(job.system.environment, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE");
     // At a fixed address the workers use the store that listens there, as under torchrun.

@@ -19,9 +19,21 @@ inline constexpr std::size_t max_value_bytes = 8 * 1024 * 1024;
 inline constexpr std::size_t max_key_count = 128 * 1024;
 /// Key bytes of one multi-key request together, value bytes of one MULTI_SET together.
 inline constexpr std::size_t max_request_bytes = 256 * 1024 * 1024;
+/// What is read of one client of the store before the others have their turn.
+inline constexpr std::size_t store_turn_bytes = 64 * 1024;
 /// With more than this waiting to be read by one client of the store, no further request of it is
 /// handled. A single reply may be longer, since APPEND grows values.
 inline constexpr std::size_t max_store_backlog_bytes = 1024 * 1024;
+/// What one store holds: keys, values and queues, and values that are gone but still on their way
+/// to a client. Counted with what each costs besides its bytes.
+inline constexpr std::size_t max_store_data_bytes = 1024 * 1024 * 1024;
+/// What the clients of one store cause it to hold besides: incomplete requests, waits, unread
+/// replies. Beyond it the client that causes most of it is closed.
+inline constexpr std::size_t max_store_client_bytes = 1024 * 1024 * 1024;
+/// A client that takes none of its replies for this long is closed.
+inline constexpr Duration unread_reply_timeout = 60s;
+/// A value of at least this many bytes is shared between the store and the replies that carry it.
+inline constexpr std::size_t least_shared_bytes = 1024;
 /// The longest value that a client accepts.
 inline constexpr std::uint64_t max_reply_value_bytes = 1024ULL * 1024 * 1024;
 /// The longest LIST_KEYS reply that a client accepts.
@@ -138,8 +150,12 @@ inline constexpr int max_cpu_number = 65'535;
 inline constexpr std::size_t max_machine_file_bytes = 64 * 1024;
 inline constexpr Duration settle_window = 1s;
 inline constexpr Duration kill_descendants_timeout = 5s;
+/// What SIGINT or SIGQUIT has not ended by then gets SIGTERM, once its leader is gone.
+inline constexpr Duration leftovers_grace = 1s;
 inline constexpr std::size_t max_error_file_bytes = 1024 * 1024;
 inline constexpr std::size_t max_stderr_tail_bytes = 4 * 1024;
+/// Of an exception's line in a headline.
+inline constexpr std::size_t max_exception_bytes = 240;
 /// Of an error file's message the beginning, of its call stack the end goes into the report.
 inline constexpr std::size_t max_failure_message_bytes = 1024;
 inline constexpr std::size_t max_failure_details_bytes = 4 * 1024;

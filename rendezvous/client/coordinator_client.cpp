@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/control/codec.hpp"
+#include "rendezvous/control/other_server.hpp"
 #include "rendezvous/net/deadline.hpp"
 #include "rendezvous/net/tcp.hpp"
 
@@ -84,6 +85,8 @@ private:
     net::Tcp::socket socket_;
     std::string peer_;
     control::ServerMessageDecoder decoder_;
+    /// Up to `control::enough_to_name_server`.
+    std::string first_bytes_;
     /// Resolving, then waiting for hello, at last writing what is queued at the end.
     std::optional<net::Deadline> deadline_;
 
@@ -173,6 +176,14 @@ boost::asio::awaitable<void> CoordinatorClient::Session::talk() {
 }
 
 void CoordinatorClient::Session::understand(std::string_view bytes) {
+    if (first_bytes_.size() < control::enough_to_name_server) {
+        first_bytes_ += bytes.substr(0, control::enough_to_name_server - first_bytes_.size());
+        const auto other = control::other_server(first_bytes_);
+        if (!other.empty())
+            return close(
+                ConnectError::wrong_protocol,
+                std::string{other} + " answers at " + peer_ + ", not ddprun");
+    }
     decoder_.append(bytes);
     // A hook may end the connection, or destroy its owner.
     while (!is_over_ && !is_ending_) {

@@ -129,7 +129,7 @@ Result<std::string> StoreClient::get(const std::string& key, Duration timeout) {
     if (!*is_there) return wait_timed_out(timeout, {name});
     auto reply = connection_->client.ask<wire::Value>(wire::Get{name}, timeout_);
     if (!reply) return reply.error();
-    return std::move(reply->value);
+    return std::move(reply->value).take();
 }
 
 Result<std::int64_t> StoreClient::add(const std::string& key, std::int64_t delta) {
@@ -172,7 +172,7 @@ Result<std::string> StoreClient::compare_set(
     const std::scoped_lock lock(connection_->mutex);
     auto reply = connection_->client.ask<wire::Value>(std::move(request), timeout_);
     if (!reply) return reply.error();
-    return std::move(reply->value);
+    return std::move(reply->value).take();
 }
 
 Result<> StoreClient::append(const std::string& key, std::string value) {
@@ -192,7 +192,11 @@ Result<std::vector<std::string>> StoreClient::multi_get(const std::vector<std::s
     if (!*are_there) return wait_timed_out(timeout_, request.keys);
     auto reply = connection_->client.ask<wire::Values>(std::move(request), timeout_);
     if (!reply) return reply.error();
-    return std::move(reply->values);
+    std::vector<std::string> values;
+    values.reserve(reply->values.size());
+    for (auto& value : reply->values)
+        values.push_back(std::move(value).take());
+    return values;
 }
 
 Result<> StoreClient::multi_set(const std::vector<std::pair<std::string, std::string>>& pairs) {
@@ -257,7 +261,7 @@ Result<std::string> StoreClient::queue_pop(const std::string& key, Duration time
         if (!*is_there) return wait_timed_out(timeout, {name});
         auto reply = connection_->client.ask<wire::Popped>(wire::QueuePop{name}, timeout_);
         if (!reply) return reply.error();
-        if (reply->value) return std::move(*reply->value);
+        if (reply->value) return std::move(*reply->value).take();
         // PyTorch's server lets another client take the element in between: wait for the next. A
         // key of that name would end every wait at once, so this must not spin.
         std::this_thread::sleep_for(worker_poll_interval);
@@ -271,7 +275,8 @@ Result<std::optional<std::string>> StoreClient::try_queue_pop(const std::string&
     const std::scoped_lock lock(connection_->mutex);
     auto reply = connection_->client.ask<wire::Popped>(request, timeout_);
     if (!reply) return reply.error();
-    return std::move(reply->value);
+    if (!reply->value) return std::optional<std::string>{};
+    return std::optional{std::move(*reply->value).take()};
 }
 
 Result<std::int64_t> StoreClient::queue_len(const std::string& key) {

@@ -109,6 +109,7 @@ void fields(Io& io, Like<Io, NodeRange>& range) {
 template <class Io>
 void fields(Io& io, Like<Io, Settings>& settings) {
     io("join_timeout", settings.join_timeout);
+    io.optional("replacement_timeout", settings.replacement_timeout);
     io("last_call_timeout", settings.last_call_timeout);
     io("lease", settings.lease);
     io("grace", settings.grace);
@@ -336,6 +337,7 @@ inline constexpr std::string_view type_name<Standby> = "standby";
 template <class Io>
 void fields(Io& io, Like<Io, Standby>& standby) {
     io("reason", standby.reason, Text{});
+    io.optional("missing", standby.missing, Whole{0, node_count.most});
 }
 
 template <>

@@ -48,6 +48,8 @@ struct RestartPolicy {
 /// Time limits and policy on which all members of a job must agree.
 struct Settings {
     Duration join_timeout = std::chrono::seconds{600};
+    /// How long a job that lost nodes waits for enough others; without it `join_timeout`.
+    std::optional<Duration> replacement_timeout;
     Duration last_call_timeout = std::chrono::seconds{30};
     Duration lease = std::chrono::seconds{30};
     /// Between the first signal and SIGKILL, on every node the same.
@@ -333,6 +335,8 @@ struct Stop {
 
 struct Standby {
     std::string reason;
+    /// So many nodes must join before a round begins; 0: something else is waited for.
+    int missing = 0;
 
     bool operator==(const Standby&) const = default;
 };

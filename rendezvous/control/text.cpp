@@ -109,7 +109,11 @@ std::string describe(const ServerMessage& message) {
                 return of("round", stop.round) + " " + signal_name(stop.how) +
                        " grace=" + seconds(stop.grace) + " \"" + stop.reason + "\"";
             },
-            [](const Standby& standby) { return "\"" + standby.reason + "\""; },
+            [](const Standby& standby) {
+                const auto missing =
+                    standby.missing > 0 ? of("missing", standby.missing) + " " : std::string{};
+                return missing + "\"" + standby.reason + "\"";
+            },
             [](const HeartbeatAck& ack) { return std::to_string(ack.seq); },
             [](const Ask& ask) {
                 return ask.node.to_short_string() + " " + of("round", ask.round) +
@@ -139,10 +143,15 @@ std::string describe(const WorkerEnd& end) {
     contradiction("a worker's end of no kind", __FILE__, __LINE__);
 }
 
+std::string describe(const WorkerEnd& end, int pid) {
+    const bool has_run = pid != 0 || end.kind != WorkerEnd::Kind::exited;
+    return has_run ? describe(end) : "could not be started";
+}
+
 std::string describe(const WorkerFailure& failure) {
     return "rank " + std::to_string(failure.rank) +
            (failure.pid != 0 ? " (pid " + std::to_string(failure.pid) + ")" : std::string{}) + " " +
-           describe(failure.end);
+           describe(failure.end, failure.pid);
 }
 
 std::string describe(const Cause& cause) {

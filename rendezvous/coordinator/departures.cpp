@@ -52,6 +52,8 @@ void restart_clocks(JobStep& step) {
         // Nodes that came meanwhile are heard first.
         const auto soon = step.now + limits::reconnect_grace;
         forming->join_ends = std::max(forming->join_ends, soon);
+        if (forming->replacement_ends)
+            forming->replacement_ends = std::max(*forming->replacement_ends, soon);
         if (forming->last_call_ends)
             forming->last_call_ends = std::max(*forming->last_call_ends, soon);
     }

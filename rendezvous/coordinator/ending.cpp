@@ -68,15 +68,14 @@ void restart(JobStep& step, const control::Cause& cause) {
     auto& job = step.job;
     auto& budget = job.restarts.budget;
     budget.spend();
-    auto why = "restart " + std::to_string(budget.used()) + " of " + std::to_string(budget.max());
+    auto what = "restart " + std::to_string(budget.used()) + " of " + std::to_string(budget.max());
     const auto pause = job.restarts.delay.next(job.drain()->ran_for);
-    if (pause > Duration{}) why += " after a pause of " + seconds_text(pause);
-    why += ": " + cause.reason;
-    form(step, why, pause);
+    if (pause > Duration{}) what += " after a pause of " + seconds_text(pause);
+    form(step, what + ": " + cause.reason, pause);
     if (pause == Duration{}) return;
-    // Other nodes' screens would show nothing during a pause.
+    // Screens would show nothing during a pause; the cause came with the stop.
     for (const auto* member : job.members.by_arrival())
-        if (!member->is_leaving()) step.send(*member, control::Standby{why});
+        if (!member->is_leaving()) step.send(*member, control::Standby{what});
 }
 
 }  // namespace

@@ -82,17 +82,11 @@ void check_round(JobData& job) {
     }
 }
 
-Forming first_forming(const control::Join& first, Instant now) {
-    Forming forming;
-    forming.join_ends = now + first.settings.join_timeout;
-    return forming;
-}
-
 }  // namespace
 }  // namespace job
 
 Job::Job(Identity identity, const control::Join& first, Instant now)
-    : data_(std::move(identity), first, job::first_forming(first, now), now) {}
+    : data_(std::move(identity), first, Forming{now, first.settings}, now) {}
 
 Job::Job(Identity identity, const control::Resume& first, Instant now)
     : data_(std::move(identity), first.join, Recovering{}, now) {
@@ -138,8 +132,7 @@ std::optional<Instant> Job::next_deadline() const {
     const auto own = std::visit(
         Overloaded{
             [](const Forming& forming) -> std::optional<Instant> {
-                if (forming.pause_ends) return forming.pause_ends;
-                return forming.last_call_ends.value_or(forming.join_ends);
+                return coordinator::next_deadline(forming);
             },
             [](const Running& running) { return coordinator::next_deadline(running); },
             [](const Draining& drain) { return drain.look_at; },

@@ -27,15 +27,30 @@
 /// this. Data of one state are gone when the job leaves it.
 namespace ddprun::coordinator {
 
+/// When the nodes that wait are notified of what they wait for.
+struct WaitNotes {
+    Instant waiting_since{};
+    /// All of them; each time after three times as long a wait.
+    Instant all_at{};
+    /// Those that came since a note was sent: `arrivals` is the number of those before.
+    std::optional<Instant> newcomers_at;
+    std::uint64_t arrivals = 0;
+};
+
 /// Waits for enough nodes.
 struct Forming {
     /// Why there is another round; empty before the first one.
     std::string why;
     Instant join_ends{};
+    /// Instead of `join_ends` since members are missing that were lost, if that has a limit.
+    std::optional<Instant> replacement_ends;
     /// While `min` are ready: when the last call ends.
     std::optional<Instant> last_call_ends;
     /// No round begins before that.
     std::optional<Instant> pause_ends;
+    WaitNotes notes;
+
+    Forming(Instant waits_from, const control::Settings& settings);
 };
 
 /// The current round's workers run, or are being started.

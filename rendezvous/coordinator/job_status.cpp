@@ -4,6 +4,7 @@
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/control/text.hpp"
 #include "rendezvous/coordinator/draining.hpp"
+#include "rendezvous/coordinator/forming.hpp"
 #include "rendezvous/coordinator/job.hpp"
 #include "rendezvous/coordinator/recovering.hpp"
 #include "rendezvous/coordinator/standby.hpp"
@@ -35,7 +36,7 @@ std::string what_next(const JobData& job, Instant now) {
         return " (" + left(*forming->pause_ends, now) + " left)";
     if (forming->last_call_ends)
         return "; the round begins in " + left(*forming->last_call_ends, now) + " at the latest";
-    return "; the job fails in " + left(forming->join_ends, now) + " unless enough nodes come";
+    return "; the job fails in " + left(waits_until(*forming), now) + " unless enough nodes come";
 }
 
 std::string reason(const JobData& job, Instant now) {

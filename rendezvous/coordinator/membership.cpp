@@ -161,6 +161,13 @@ bool Membership::has_staying() const {
     });
 }
 
+std::size_t Membership::staying_count() const {
+    return static_cast<std::size_t>(
+        std::count_if(by_nonce_.begin(), by_nonce_.end(), [](const auto& entry) {
+            return !entry.second.member.is_leaving();
+        }));
+}
+
 std::vector<Member*> Membership::standbys() {
     auto found = by_arrival();
     std::erase_if(found, [](const Member* member) { return member->group_rank.has_value(); });
@@ -202,9 +209,13 @@ std::vector<Member*> choose_members(Membership& members, std::size_t min, std::s
 
 std::string disagreement(const control::Join& job, const control::Join& node) {
     using namespace membership;
+    // Read on both hosts: in the refused node's report and in the server's log.
+    const auto on = [is_same_host = job.node.host == node.node.host](const control::Node& one) {
+        return one.host + (is_same_host ? " (pid " + std::to_string(one.pid) + ")" : "");
+    };
     const auto differs = [&](const char* what, const std::string& ours, const std::string& theirs) {
-        return std::string{what} + " is " + theirs + " here and " + ours +
-               " in the job started on " + job.node.host;
+        return std::string{what} + " is " + theirs + " on " + on(node.node) + " and " + ours +
+               " in the job started on " + on(job.node);
     };
     const auto& ours = job.settings;
     const auto& theirs = node.settings;
@@ -227,6 +238,15 @@ std::string disagreement(const control::Join& job, const control::Join& node) {
     for (const auto& [name, limit] : limits)
         if (ours.*limit != theirs.*limit)
             return differs(name, seconds_text(ours.*limit), seconds_text(theirs.*limit));
+    if (ours.replacement_timeout != theirs.replacement_timeout) {
+        const auto length = [](const std::optional<Duration>& limit) {
+            return limit ? seconds_text(*limit) : std::string{"as join_timeout"};
+        };
+        return differs(
+            "--replacement-timeout",
+            length(ours.replacement_timeout),
+            length(theirs.replacement_timeout));
+    }
     if (ours.late_nodes != theirs.late_nodes)
         return differs(
             "--late-nodes",

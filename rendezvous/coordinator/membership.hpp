@@ -98,6 +98,8 @@ public:
     const Member* find(const Nonce& nonce) const;
 
     std::size_t size() const { return by_nonce_.size(); }
+    /// How many nodes were ever added.
+    std::uint64_t arrivals() const { return next_arrival_; }
     /// How many may be in the next round: held members only as far as there are fewer than `min`
     /// without them.
     std::size_t candidate_count(std::size_t min);
@@ -107,6 +109,8 @@ public:
     std::size_t standby_count();
     /// Some member is not leaving.
     bool has_staying() const;
+    /// Members that do not leave, ready or not.
+    std::size_t staying_count() const;
 
     /// What must hold of the counts. Looks at every member.
     void check() const;

@@ -113,17 +113,21 @@ Verdict judge(const RoundEnd& end) {
 Verdict judge(const Shortage& shortage) {
     using namespace verdict;
     const auto waited = seconds_text(shortage.waited);
+    const auto& hosts = shortage.hosts;
     control::Cause cause;
     if (!shortage.had_round) {
         cause.kind = control::Cause::Kind::no_node_joined;
-        cause.reason = shortage.ready + " joined within " + waited;
+        cause.reason =
+            shortage.ready + " joined within " + waited + (hosts.empty() ? "" : " (" + hosts + ")");
         return over(control::Outcome::failed, std::move(cause), exit_codes::too_few_nodes);
     }
     if (shortage.last_cause) cause = *shortage.last_cause;
     cause.kind = control::Cause::Kind::node_lost;
     cause.worker.reset();
     cause.reason = (shortage.last_cause ? shortage.last_cause->reason + "; " : std::string{}) +
-                   "no replacement came within " + waited + " (" + shortage.ready + ")";
+                   (shortage.waited > Duration{} ? "no replacement came within " + waited
+                                                 : "no replacement is waited for") +
+                   " (" + shortage.ready + (hosts.empty() ? "" : ": " + hosts) + ")";
     return over(control::Outcome::failed, std::move(cause), exit_codes::node_lost);
 }
 

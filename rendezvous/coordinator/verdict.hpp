@@ -79,13 +79,15 @@ struct Verdict {
 /// Requires: one of them applies.
 Verdict judge(const RoundEnd& end);
 
-/// Too few nodes came within `join_timeout`.
+/// Too few nodes came within the time limit.
 struct Shortage {
     /// Why the last round ended; null before the first one.
     const control::Cause* last_cause = nullptr;
     bool had_round = false;
     /// "1 of at least 2 nodes".
     std::string ready;
+    /// Their hosts; empty: none.
+    std::string hosts;
     Duration waited{};
 };
 

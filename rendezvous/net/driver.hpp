@@ -61,8 +61,14 @@ public:
     }
 
 private:
+    struct EndDraining {
+        void operator()(bool* is_draining) const { *is_draining = false; }
+    };
+
     void drain() {
         is_draining_ = true;
+        // Also without memory for an effect: the events that are left are handled with the next.
+        const auto end = std::unique_ptr<bool, EndDraining>(&is_draining_);
         while (!inbox_.empty()) {
             auto event = std::move(inbox_.front());
             inbox_.pop_front();

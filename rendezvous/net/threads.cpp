@@ -2,19 +2,19 @@
 #include "rendezvous/net/threads.hpp"
 
 #include "rendezvous/base/log.hpp"
+#include "rendezvous/base/start_failure.hpp"
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstddef>
-#include <fstream>
 #include <string>
+#include <system_error>
 
 namespace ddprun::net {
 namespace {
@@ -37,16 +37,6 @@ bool answer_clone3_with_enosys() {
     return add() || (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && add());
 }
 
-/// The limit of the control group that a container is, or empty.
-std::string pids_max() {
-    for (const auto* path : {"/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max"}) {
-        std::ifstream file(path);
-        std::string text;
-        if (std::getline(file, text)) return text;
-    }
-    return {};
-}
-
 }  // namespace
 
 void prepare_threads() {
@@ -56,18 +46,6 @@ void prepare_threads() {
         "threads.prepared",
         {{"reason", "a container's filter refuses clone3 with EPERM"},
          {"outcome", is_prepared ? "a filter answers ENOSYS" : "no filter could be added"}});
-}
-
-std::string describe_start_failure(const std::error_code& code, const std::string& otherwise) {
-    if (code != std::errc::resource_unavailable_try_again) return otherwise;
-    rlimit limit{};
-    ::getrlimit(RLIMIT_NPROC, &limit);
-    std::string text = "no further thread or process could be started: this user may have ";
-    text += limit.rlim_cur == RLIM_INFINITY ? "any number" : std::to_string(limit.rlim_cur);
-    text += " of them (ulimit -u)";
-    if (const auto most = pids_max(); !most.empty())
-        text += ", this container " + most + " (pids.max)";
-    return text;
 }
 
 std::string describe_fatal(const std::exception& error) {

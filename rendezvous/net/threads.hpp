@@ -3,7 +3,6 @@
 
 #include <exception>
 #include <string>
-#include <system_error>
 
 namespace ddprun::net {
 
@@ -15,10 +14,8 @@ namespace ddprun::net {
 /// started.
 void prepare_threads();
 
-/// Why a program ends that cannot go on without a thread or a process: the limits that apply, if
-/// the code is the system's for reaching one (EAGAIN), else `otherwise`.
-std::string describe_start_failure(const std::error_code& code, const std::string& otherwise);
-/// The same of what a program's main caught; otherwise it is an internal error.
+/// Why a program ends, of what its main caught: the limits that apply where a thread or a process
+/// could not be started (start_failure.hpp), else an internal error.
 std::string describe_fatal(const std::exception& error);
 
 }  // namespace ddprun::net

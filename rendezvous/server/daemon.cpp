@@ -2,6 +2,7 @@
 #include "rendezvous/server/daemon.hpp"
 
 #include "rendezvous/base/endpoint.hpp"
+#include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/version.hpp"
 #include "rendezvous/net/descriptors.hpp"
@@ -21,6 +22,9 @@
 namespace ddprun::server {
 namespace daemon {
 namespace {
+
+/// Its own, those of its store, and some callers.
+constexpr int needed_descriptors = 32;
 
 /// The signals that end the daemon, blocked until `sigwait`. One that was ignored at the start
 /// (nohup) stays ignored.
@@ -62,6 +66,11 @@ int run_daemon(int argc, const char* const* argv) {
     }
     const auto& options = std::get<DaemonOptions>(parsed);
     log::set_level(options.log_level);
+    if (const auto lacking = net::lacking_descriptors(daemon::needed_descriptors);
+        !lacking.empty()) {
+        std::fprintf(stderr, "ddprun-rendezvous: %s\n", lacking.c_str());
+        return exit_codes::internal_error;
+    }
     net::prepare_descriptors();
     net::prepare_threads();
     const auto awaited = daemon::hold_back_signals();

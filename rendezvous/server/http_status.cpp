@@ -195,10 +195,22 @@ HttpResponse metrics_page(const ServerStatus& status) {
     if (status.stores) {
         text.family("ddprun_store_operations_total", "counter", "Requests to stores served here.");
         text.sample(status.stores->requests);
+        text.family(
+            "ddprun_store_refused_total",
+            "counter",
+            "Connections to stores closed over a bound or a request that cannot be answered.");
+        text.sample(status.stores->refused_requests);
         text.family("ddprun_store_keys", "gauge", "Keys in them.");
         text.sample(status.stores->keys);
         text.family("ddprun_store_waits", "gauge", "Clients that wait for a key.");
         text.sample(status.stores->waits);
+        text.family("ddprun_store_data_bytes", "gauge", "Keys, values and queues in them.");
+        text.sample(status.stores->data_bytes);
+        text.family(
+            "ddprun_store_client_bytes",
+            "gauge",
+            "Incomplete requests, waits and unread replies of their clients.");
+        text.sample(status.stores->client_bytes);
     }
     return {200, "text/plain; version=0.0.4; charset=utf-8", text.take()};
 }

@@ -4,7 +4,9 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/signal_masked_thread.hpp"
+#include "rendezvous/base/start_failure.hpp"
 #include "rendezvous/net/deadline.hpp"
+#include "rendezvous/net/descriptors.hpp"
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/server/control_server.hpp"
 #include "rendezvous/server/http_connection.hpp"
@@ -20,11 +22,18 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include <array>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 namespace ddprun::server {
+namespace {
+
+/// Of an io_context: epoll, a timer, a wake-up.
+constexpr int store_thread_descriptors = 3;
+
+}  // namespace
 
 /// Everything on the server's thread. Made and destroyed by the owner while that thread does not
 /// run.
@@ -41,6 +50,7 @@ private:
     Result<std::uint16_t> listen_at(const std::string& address, std::uint16_t port);
     boost::asio::awaitable<void> receive(net::Tcp::socket socket, int round);
     void dispatch(net::Tcp::socket socket, int round, Caller caller, std::string first_bytes);
+    bool start_store();
     void reject(const std::string& peer, std::string_view reason);
     void begin_round();
     boost::asio::awaitable<ServerStatus> status(StatusQuery query);
@@ -161,7 +171,7 @@ void RendezvousServer::Core::dispatch(
             // Of a worker of the previous round: closed.
             if (round != round_) return;
             ++store_count_;
-            if (!store_) store_ = std::make_unique<StoreThread>();
+            if (!store_ && !start_store()) return;
             return store_->adopt(std::move(socket), std::move(first_bytes));
         case Caller::http:
             ++http_count_;
@@ -178,6 +188,21 @@ void RendezvousServer::Core::dispatch(
         case Caller::tls:
         case Caller::unknown: return reject(net::peer_name(socket), describe(caller));
     }
+}
+
+/// False: without descriptors or threads for it; the caller is turned away, as by the listener.
+bool RendezvousServer::Core::start_store() {
+    std::string reason = "no descriptors left";
+    try {
+        if (net::can_open_descriptors(store_thread_descriptors)) {
+            store_ = std::make_unique<StoreThread>();
+            return true;
+        }
+    } catch (const std::system_error& error) {
+        reason = describe_start_failure(error.code(), error.what());
+    }
+    log::error("rendezvous.store_not_started", {{"reason", reason}});
+    return false;
 }
 
 void RendezvousServer::Core::reject(const std::string& peer, std::string_view reason) {

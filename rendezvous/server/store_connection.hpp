@@ -2,16 +2,21 @@
 #pragma once
 
 #include "rendezvous/base/ids.hpp"
+#include "rendezvous/base/time.hpp"
 #include "rendezvous/net/deadline.hpp"
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/wire/decoder.hpp"
 #include "rendezvous/wire/message.hpp"
+#include "rendezvous/wire/outgoing.hpp"
+
+#include <sys/types.h>
 
 #include <array>
 #include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace ddprun::server {
 
@@ -19,7 +24,8 @@ class StoreServer;
 
 /// One client of a store server: bytes to requests, replies to bytes.
 ///
-/// All requests of one read are handled before anything is written, and their replies leave in one
+/// Connections take turns: one read of at most `limits::store_turn_bytes`, then the others. All
+/// requests of one read are handled before anything is written, and their replies leave in one
 /// write. A client that does not read its replies is not read from either, so what waits for it is
 /// bounded; no other client is affected. Plain callbacks instead of a coroutine: this is the path
 /// of every request, and it allocates nothing of its own.
@@ -46,30 +52,47 @@ public:
 
     ConnectionId id() const { return id_; }
     const std::string& peer() const { return peer_; }
+    /// The store's address: "10.0.0.1:29400".
+    std::string local() const;
+    /// What an incomplete request and unread replies keep in memory.
+    std::size_t held_bytes() const { return held_bytes_; }
+    /// Since when the client has read no byte of replies that wait for it, if any do.
+    std::optional<Instant> unread_since() const { return unread_since_; }
 
 private:
+    /// Runs a step of this connection. Without memory for it this connection ends, nothing else.
+    template <class Step>
+    void attempt(Step step);
     void read();
     void on_read(const error_code& ec, std::size_t bytes);
-    /// What a read that filled its buffer left in the socket.
-    void read_the_rest();
+    /// What a read brought: `first_`, and behind it what that left in the socket. Valid until the
+    /// next call for any connection.
+    std::string_view whole_turn(std::size_t first_bytes);
     void handle_requests();
     void go_on_soon();
     void on_silence();
     void wait_until_writable();
+    /// As `send`: how many bytes the socket has accepted.
+    ssize_t send_some();
     void on_all_written();
     void close_socket();
+    /// Reports to the server what this holds now.
+    void count();
 
-    std::size_t backlog() const { return out_.size() - written_; }
+    std::size_t backlog() const { return out_.size(); }
 
     StoreServer* server_;
     ConnectionId id_;
     net::Tcp::socket socket_;
     std::string peer_;
     wire::Decoder decoder_;
-    std::array<char, 4096> chunk_;
-    std::string out_;
-    std::size_t written_ = 0;
+    /// What a read brings at first; its continuation is read into the server's buffer. Most
+    /// requests fit, and an idle connection costs no more than this.
+    std::array<char, 256> first_;
+    wire::Outgoing out_;
     std::optional<net::Deadline> handshake_;
+    std::size_t held_bytes_ = 0;
+    std::optional<Instant> unread_since_;
     bool is_waiting_to_write_ = false;
     /// Not reading, because too much waits to be written.
     bool is_paused_ = false;

@@ -18,14 +18,16 @@
 namespace ddprun::server {
 namespace {
 
-constexpr std::size_t big_chunk_bytes = 256 * 1024;
 constexpr std::size_t most_logged_bytes = 16;
 
 }  // namespace
 
-StoreServer::StoreServer(boost::asio::io_context& io)
-    : driver_(io, "store", store::Store{}, [this](auto& effect) { perform(effect); }),
-      big_chunk_(big_chunk_bytes),
+StoreServer::StoreServer(boost::asio::io_context& io, StoreBounds bounds)
+    : driver_(
+          io, "store", store::Store{bounds.data_bytes}, [this](auto& effect) { perform(effect); }),
+      turn_(limits::store_turn_bytes),
+      bounds_(bounds),
+      unread_timer_(io),
       drain_timer_(io) {}
 
 StoreServer::~StoreServer() {
@@ -80,6 +82,8 @@ void StoreServer::stop() {
     for (const auto& [id, connection] : connections)
         connection->abandon();
     to_flush_.clear();
+    held_bytes_ = 0;
+    unread_timer_.cancel();
 }
 
 void StoreServer::close_listeners() {
@@ -93,6 +97,8 @@ StoreServer::Counters StoreServer::counters() const {
     counters.open = connections_.size();
     counters.keys = driver_.machine().key_count();
     counters.waits = driver_.machine().wait_count();
+    counters.data_bytes = driver_.machine().data_bytes();
+    counters.client_bytes = client_bytes();
     return counters;
 }
 
@@ -102,11 +108,19 @@ std::vector<store::Waiters::Waiting> StoreServer::waits(std::size_t longest) con
 
 StoreSurvey StoreServer::survey() const {
     const auto now = counters();
-    StoreSurvey survey{now.requests, now.open, now.keys, now.waits, {}};
+    StoreSurvey survey{
+        now.requests,
+        now.closed,
+        now.open,
+        now.keys,
+        now.waits,
+        now.data_bytes,
+        now.client_bytes,
+        {}};
     for (const auto& wait : waits(limits::max_status_waits))
         survey.longest.push_back(
-            {wait.missing.empty() ? "" : wait.missing.front().substr(0, limits::max_name_bytes),
-             wait.missing.empty() ? 0 : wait.missing.size() - 1,
+            {wait.first_missing.substr(0, limits::max_name_bytes),
+             wait.missing_count - 1,
              peer_of(wait.client),
              in_seconds(driver_.now() - wait.since)});
     return survey;
@@ -157,9 +171,71 @@ void StoreServer::flush() {
     // Writing can close a connection, which can wake others: the list may grow meanwhile.
     for (std::size_t i = 0; i < to_flush_.size(); ++i) {
         const auto connection = std::move(to_flush_[i]);
-        connection->write();
+        try {
+            connection->write();
+        } catch (const std::bad_alloc&) {
+            close_over_bound(*connection, "no memory for its replies");
+        }
     }
     to_flush_.clear();
+    keep_within_bound();
+}
+
+void StoreServer::keep_within_bound() {
+    while (client_bytes() > bounds_.client_bytes) {
+        const auto& store = driver_.machine();
+        std::size_t most = 0;
+        std::shared_ptr<StoreConnection> biggest;
+        for (const auto& [id, connection] : connections_) {
+            const auto bytes = connection->held_bytes() + store.wait_bytes({id});
+            if (bytes <= most) continue;
+            most = bytes;
+            biggest = connection;
+        }
+        if (!biggest) return;
+        close_over_bound(
+            *biggest,
+            "all clients together hold " + std::to_string(client_bytes()) +
+                " bytes of incomplete requests, waits and unread replies, more than " +
+                std::to_string(bounds_.client_bytes) + "; this one holds most of it, " +
+                std::to_string(most));
+    }
+}
+
+Instant StoreServer::watch_unread() {
+    if (is_watching_unread_) return driver_.now();
+    unread_timer_.expires_after(bounds_.unread_reply_timeout / 4);
+    unread_timer_.async_wait([this, alive = std::weak_ptr{alive_}](const error_code& ec) {
+        if (alive.expired()) return;
+        is_watching_unread_ = false;
+        if (!ec) close_unread();
+    });
+    is_watching_unread_ = true;
+    return driver_.now();
+}
+
+void StoreServer::close_unread() {
+    std::vector<std::shared_ptr<StoreConnection>> unread;
+    for (const auto& [id, connection] : connections_)
+        if (connection->unread_since()) unread.push_back(connection);
+    for (const auto& connection : unread) {
+        const auto since = connection->unread_since();
+        if (!since || driver_.now() - *since < bounds_.unread_reply_timeout) continue;
+        close_over_bound(
+            *connection,
+            "no reply was read for " +
+                std::to_string(static_cast<int>(in_seconds(bounds_.unread_reply_timeout))) + " s");
+    }
+    if (!unread.empty()) watch_unread();
+}
+
+void StoreServer::close_over_bound(StoreConnection& connection, const std::string& reason) {
+    ++counters_.closed;
+    if (closings_.add(connection.peer()))
+        log::warning(
+            "store.closed_connection",
+            {{"store", connection.local()}, {"peer", connection.peer()}, {"reason", reason}});
+    connection.close();
 }
 
 void StoreServer::perform(store::Store::Effect& effect) {
@@ -176,11 +252,8 @@ void StoreServer::perform(store::Store::Effect& effect) {
                 const auto place = connections_.find(it.connection.value);
                 if (place == connections_.end()) return;
                 const auto connection = place->second;
-                log::warning(
-                    "store.closed_connection",
-                    {{"peer", connection->peer()}, {"reason", it.reason}});
                 connection->write();
-                connection->close();
+                close_over_bound(*connection, it.reason);
             },
         },
         effect);

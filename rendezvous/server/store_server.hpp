@@ -2,6 +2,7 @@
 #pragma once
 
 #include "rendezvous/base/ids.hpp"
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/net/driver.hpp"
 #include "rendezvous/net/tcp.hpp"
@@ -26,6 +27,13 @@ namespace ddprun::server {
 class StoreConnection;
 class Listener;
 
+/// What one store may hold (base/limits.hpp).
+struct StoreBounds {
+    std::size_t data_bytes = limits::max_store_data_bytes;
+    std::size_t client_bytes = limits::max_store_client_bytes;
+    Duration unread_reply_timeout = limits::unread_reply_timeout;
+};
+
 /// Serves one c10d store over TCP: the shell of store::Store. PyTorch's TCPStore clients (2.2 and
 /// newer) and ours connect to it.
 ///
@@ -40,9 +48,13 @@ public:
         std::size_t open = 0;
         std::size_t keys = 0;
         std::size_t waits = 0;
+        /// Closed over a bound, or a request that can only be refused by closing.
+        std::uint64_t closed = 0;
+        std::size_t data_bytes = 0;
+        std::size_t client_bytes = 0;
     };
 
-    explicit StoreServer(boost::asio::io_context& io);
+    explicit StoreServer(boost::asio::io_context& io, StoreBounds bounds = {});
     ~StoreServer();
     StoreServer(const StoreServer&) = delete;
     StoreServer& operator=(const StoreServer&) = delete;
@@ -75,12 +87,22 @@ private:
     void received(ConnectionId from, wire::Request request);
     void refused(const StoreConnection& connection, const Failure& failure, std::string_view bytes);
     void closed(ConnectionId connection);
+    /// What a connection holds has changed.
+    void holds(std::size_t before, std::size_t now) { held_bytes_ += now - before; }
+    /// A connection has replies that its client does not read, as of the time that this returns.
+    Instant watch_unread();
+    /// Closes the connection, with a log line for the first of its address.
+    void close_over_bound(StoreConnection& connection, const std::string& reason);
     /// Between these two, replies are collected; then there is one write per connection.
     void begin_batch() { is_in_batch_ = true; }
     void end_batch();
 
     void perform(store::Store::Effect& effect);
     void flush();
+    std::size_t client_bytes() const { return held_bytes_ + driver_.machine().wait_bytes(); }
+    /// Closes the connections that hold most until all together are within their bound.
+    void keep_within_bound();
+    void close_unread();
     void flush_soon();
     void close_listeners();
     void wait_for_drain();
@@ -93,10 +115,18 @@ private:
     bool is_in_batch_ = false;
     bool will_flush_ = false;
     /// Where connections read what does not fit into their own small buffers.
-    std::vector<char> big_chunk_;
+    std::vector<char> turn_;
+    /// A buffer for replies, kept while no connection needs it.
+    std::string spare_out_;
     std::uint64_t next_id_ = 1;
     Counters counters_;
+    StoreBounds bounds_;
+    /// Of all connections; their waits are the machine's.
+    std::size_t held_bytes_ = 0;
     Rejections rejections_;
+    Rejections closings_;
+    boost::asio::steady_timer unread_timer_;
+    bool is_watching_unread_ = false;
     boost::asio::steady_timer drain_timer_;
     std::function<void()> drained_;
     /// Expired when the server is gone: a timer that has fired already checks this.

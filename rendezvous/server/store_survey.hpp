@@ -22,18 +22,25 @@ struct StoreSurvey {
 
     /// Since the process began.
     std::uint64_t requests = 0;
+    std::uint64_t refused_requests = 0;
     // Now.
     std::uint64_t connections = 0;
     std::uint64_t keys = 0;
     std::uint64_t waits = 0;
+    /// Keys, queues and values; and what clients cause besides.
+    std::uint64_t data_bytes = 0;
+    std::uint64_t client_bytes = 0;
     /// The oldest waits, at most limits::max_status_waits of each store.
     std::vector<Wait> longest;
 
     void add(const StoreSurvey& other) {
         requests += other.requests;
+        refused_requests += other.refused_requests;
         connections += other.connections;
         keys += other.keys;
         waits += other.waits;
+        data_bytes += other.data_bytes;
+        client_bytes += other.client_bytes;
         longest.insert(longest.end(), other.longest.begin(), other.longest.end());
     }
 };

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/server/store_thread.hpp"
 
+#include "rendezvous/base/log.hpp"
 #include "rendezvous/base/signal_masked_thread.hpp"
 
 #include <boost/asio/post.hpp>
 
 #include <unistd.h>
 
+#include <new>
 #include <utility>
 
 namespace ddprun::server {
@@ -14,7 +16,19 @@ namespace ddprun::server {
 StoreThread::StoreThread()
     : work_(boost::asio::make_work_guard(io_)),
       store_(io_),
-      thread_(start_signal_masked_thread([this] { io_.run(); })) {}
+      thread_(start_signal_masked_thread([this] { run(); })) {}
+
+void StoreThread::run() {
+    for (;;) {
+        try {
+            io_.run();
+            return;
+        } catch (const std::bad_alloc&) {
+            // A connection that was being accepted, a page that was asked for: it is lost.
+            log::error("store.out_of_memory");
+        }
+    }
+}
 
 StoreThread::~StoreThread() {
     io_.stop();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "rendezvous/base/result.hpp"
+#include "rendezvous/wire/message.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -29,6 +30,16 @@ using StringMap = std::unordered_map<std::string, T, StringHash, std::equal_to<>
 /// Queues are not here (queues.hpp): the two share only the names that WAIT and CHECK look at.
 class Keyspace {
 public:
+    /// Big values are shared with the replies that carry them. `meter` counts all that is stored.
+    explicit Keyspace(wire::Meter meter) : meter_(std::move(meter)) {}
+
+    /// What storing a value of this size at the key may add to the meter: at most.
+    std::size_t growth(std::string_view key, std::size_t value_bytes) const;
+    /// The same, if the value is added at the end.
+    std::size_t growth_by_append(std::string_view key, std::size_t value_bytes) const;
+    /// What a new list of the names adds to the meter.
+    std::size_t growth_by_names() const;
+
     /// Inserts or overwrites. True if the key was not there before.
     bool put(std::string key, std::string value);
     /// Adds at the end of the value, which is empty for a missing key. True if it was not there.
@@ -37,7 +48,7 @@ public:
     struct Compared {
         /// What COMPARE_SET answers: `desired` if it was stored, else the present value, else
         /// (missing key) `expected`.
-        std::string answer;
+        wire::SharedText answer;
         bool is_stored = false;
     };
     /// Stores `desired` if the value is `expected`; a missing key counts as empty.
@@ -55,14 +66,23 @@ public:
     bool erase(std::string_view key);
 
     /// Null if missing; valid until the next change.
-    const std::string* find(std::string_view key) const;
+    const wire::SharedText* find(std::string_view key) const;
     bool has(std::string_view key) const { return find(key) != nullptr; }
     std::size_t size() const { return values_.size(); }
-    /// In order of their bytes.
-    std::vector<std::string> names() const;
+    /// In no order. Encoded again only if a key has come or gone, or the last list is sent.
+    wire::EncodedKeys names();
 
 private:
-    StringMap<std::string> values_;
+    using Values = StringMap<wire::SharedText>;
+
+    Values::iterator insert(std::string key, wire::SharedText value);
+    void replace(wire::SharedText& place, wire::SharedText value);
+
+    wire::Meter meter_;
+    /// Of `names`.
+    std::size_t encoded_names_bytes_ = 0;
+    Values values_;
+    wire::SharedText::Observer names_;
 };
 
 }  // namespace ddprun::store

@@ -7,8 +7,25 @@
 
 namespace ddprun::store {
 
+namespace {
+
+/// What a queue and an element cost besides their bytes: see Keyspace.
+constexpr std::size_t queue_bytes = 160;
+constexpr std::size_t element_bytes = 96;
+
+}  // namespace
+
+std::size_t Queues::growth(std::string_view name, std::size_t value_bytes) const {
+    const auto queue = queues_.find(name) == queues_.end() ? queue_bytes + name.size() : 0;
+    return queue + element_bytes + value_bytes;
+}
+
 void Queues::push(std::string name, std::string value) {
-    queues_[std::move(name)].elements.push_back(std::move(value));
+    const auto name_bytes = name.size();
+    const auto [place, is_new] = queues_.try_emplace(std::move(name));
+    if (is_new) *meter_ += queue_bytes + name_bytes;
+    const auto& element = place->second.elements.emplace_back(std::move(value), meter_);
+    *meter_ += element_bytes + element.own_bytes();
 }
 
 Queues::Popped Queues::pop(std::string_view name, ConnectionId client) {
@@ -21,7 +38,11 @@ Queues::Popped Queues::pop(std::string_view name, ConnectionId client) {
     auto& elements = place->second.elements;
     Popped popped{static_cast<std::int64_t>(available), std::move(elements.front())};
     elements.pop_front();
-    if (elements.empty()) queues_.erase(place);
+    *meter_ -= element_bytes + popped.value->own_bytes();
+    if (elements.empty()) {
+        *meter_ -= queue_bytes + name.size();
+        queues_.erase(place);
+    }
     return popped;
 }
 

@@ -7,7 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <map>
 #include <optional>
 #include <string>
@@ -27,9 +27,14 @@ class Queues {
 public:
     struct Popped {
         std::int64_t length_before = 0;
-        std::optional<std::string> value;
+        std::optional<wire::SharedText> value;
     };
 
+    /// Big elements are shared with the replies that carry them. `meter` counts all that is stored.
+    explicit Queues(wire::Meter meter) : meter_(std::move(meter)) {}
+
+    /// What pushing a value of this size adds to the meter: at most.
+    std::size_t growth(std::string_view name, std::size_t value_bytes) const;
     void push(std::string name, std::string value);
     /// Takes the first element this client may have; its own reservation is used up.
     Popped pop(std::string_view name, ConnectionId client);
@@ -52,7 +57,8 @@ public:
 
 private:
     struct Queue {
-        std::deque<std::string> elements;
+        /// A list: most queues are short, and an empty deque costs half a KiB.
+        std::list<wire::SharedText> elements;
         std::size_t reserved_count = 0;
     };
     struct Reservation {
@@ -65,6 +71,7 @@ private:
 
     std::string forget(ByAge::iterator reservation);
 
+    wire::Meter meter_;
     /// Without empty queues: an element that is reserved is still in its queue.
     StringMap<Queue> queues_;
     ByAge reservations_;

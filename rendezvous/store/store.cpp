@@ -58,6 +58,22 @@ struct Store::Step {
         if (pop == nullptr || pop->key != *reserved) release_reservation();
     }
 
+    /// True if the store is too full for it.
+    bool refuses(const wire::Request& request) {
+        // Any request fits; what it needs is not computed. A list of the keys may need more.
+        constexpr auto most = 2 * limits::max_request_bytes;
+        if (store.data_bytes() + most <= store.max_data_bytes_ &&
+            !std::holds_alternative<wire::ListKeys>(request))
+            return false;
+        const auto growth = store.growth(request);
+        if (growth == 0 || store.data_bytes() + growth <= store.max_data_bytes_) return false;
+        close(
+            std::string{wire::name(wire::query_of(request))} + " needs " + std::to_string(growth) +
+            " bytes more than the " + std::to_string(store.data_bytes()) +
+            " in the store; it holds at most " + std::to_string(store.max_data_bytes_));
+        return true;
+    }
+
     // One overload per request.
 
     /// The connection's greeting, which the decoder has checked.
@@ -81,7 +97,7 @@ struct Store::Step {
     /// A missing key is an empty value, as with libuv; the other server of PyTorch would close.
     void on(wire::Get&& it) {
         const auto* value = store.keys_.find(it.key);
-        reply(wire::Value{value != nullptr ? *value : std::string{}});
+        reply(wire::Value{value != nullptr ? *value : wire::SharedText{}});
     }
 
     void on(wire::Add&& it) {
@@ -133,7 +149,7 @@ struct Store::Step {
         values.values.reserve(it.keys.size());
         for (const auto& key : it.keys) {
             const auto* value = store.keys_.find(key);
-            values.values.push_back(value != nullptr ? *value : std::string{});
+            values.values.push_back(value != nullptr ? *value : wire::SharedText{});
         }
         reply(std::move(values));
     }
@@ -169,7 +185,7 @@ struct Store::Step {
         reply(wire::Number{static_cast<std::int64_t>(store.queues_.length(it.key, from))});
     }
 
-    void on(wire::ListKeys&&) { reply(wire::Keys{store.keys_.names()}); }
+    void on(wire::ListKeys&&) { reply(store.keys_.names()); }
 
     /// The arrivals are counted in the key itself. Its first appearance ends waits for the key's
     /// presence; the barriers end when it is full, or when the key is written by another request.
@@ -195,6 +211,7 @@ void Store::handle(Event event, Instant now, std::vector<Effect>& out) {
         Overloaded{
             [&](Received& it) {
                 Step step{*this, it.from, now, out};
+                if (step.refuses(it.request)) return;
                 step.settle_reservation(it.request);
                 std::visit([&](auto& request) { step.on(std::move(request)); }, it.request);
             },
@@ -208,6 +225,32 @@ void Store::handle(Event event, Instant now, std::vector<Effect>& out) {
             },
         },
         event);
+}
+
+std::size_t Store::growth(const wire::Request& request) const {
+    constexpr std::size_t longest_number = 20;
+    return std::visit(
+        Overloaded{
+            [&](const wire::Set& it) { return keys_.growth(it.key, it.value.size()); },
+            [&](const wire::CompareSet& it) { return keys_.growth(it.key, it.desired.size()); },
+            [&](const wire::Append& it) { return keys_.growth_by_append(it.key, it.value.size()); },
+            [&](const wire::MultiSet& it) {
+                std::size_t sum = 0;
+                for (const auto& [key, value] : it.pairs)
+                    sum += keys_.growth(key, value.size());
+                return sum;
+            },
+            [&](const wire::QueuePush& it) { return queues_.growth(it.key, it.value.size()); },
+            [&](const wire::Add& it) {
+                return keys_.has(it.key) ? 0 : keys_.growth(it.key, longest_number);
+            },
+            [&](const wire::Barrier& it) {
+                return keys_.has(it.key) ? 0 : keys_.growth(it.key, longest_number);
+            },
+            [&](const wire::ListKeys&) { return keys_.growth_by_names(); },
+            [](const auto&) { return std::size_t{0}; },
+        },
+        request);
 }
 
 bool Store::exists(std::string_view name, ConnectionId to) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "rendezvous/base/ids.hpp"
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/store/keyspace.hpp"
 #include "rendezvous/store/queues.hpp"
@@ -9,6 +10,7 @@
 #include "rendezvous/wire/message.hpp"
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -56,12 +58,21 @@ public:
     };
     using Effect = std::variant<Reply, CloseConnection>;
 
+    /// `max_data_bytes`: a request that would make keys and queues hold more is refused.
+    explicit Store(std::size_t max_data_bytes = limits::max_store_data_bytes)
+        : max_data_bytes_(max_data_bytes) {}
+
     void handle(Event event, Instant now, std::vector<Effect>& out);
     std::optional<Instant> next_deadline() const { return queues_.next_expiry(); }
 
     // For status pages and logs.
     std::size_t key_count() const { return keys_.size(); }
     std::size_t wait_count() const { return waiters_.size(); }
+    /// What keys, queues, and values that are gone but still on their way to a client hold.
+    std::size_t data_bytes() const { return *meter_; }
+    /// What waits hold: all of them, and this client's.
+    std::size_t wait_bytes() const { return waiters_.held_bytes(); }
+    std::size_t wait_bytes(ConnectionId client) const { return waiters_.held_bytes(client); }
     std::vector<Waiters::Waiting> waits(std::size_t longest) const {
         return waiters_.list(longest);
     }
@@ -72,8 +83,13 @@ private:
     /// CHECK's and WAIT's notion: a key, or an element of a queue that this client may have.
     bool exists(std::string_view name, ConnectionId to) const;
 
-    Keyspace keys_;
-    Queues queues_;
+    /// What the request may add to the data.
+    std::size_t growth(const wire::Request& request) const;
+
+    std::size_t max_data_bytes_;
+    wire::Meter meter_ = std::make_shared<std::size_t>(0);
+    Keyspace keys_{meter_};
+    Queues queues_{meter_};
     Waiters waiters_;
     std::vector<ConnectionId> completed_;
 };

@@ -17,18 +17,23 @@ struct Waiters::Place {
     Place* after = nullptr;
 };
 
-/// The clients that wait for one name, first come first.
+/// The clients that wait for one name, first come first. Barriers have a line of their own: a
+/// barrier's arrivals, which end no barrier, pass none of them.
 struct Waiters::Line {
-    std::string name;
-    Place* first = nullptr;
-    Place* last = nullptr;
+    struct Ends {
+        Place* first = nullptr;
+        Place* last = nullptr;
+    };
 
-    void join(Place& place) {
-        place.line = this;
-        place.before = last;
-        (last != nullptr ? last->after : first) = &place;
-        last = &place;
-    }
+    /// The key of its map entry.
+    const std::string* name = nullptr;
+    Ends waits;
+    Ends barriers;
+
+    bool is_empty() const { return waits.first == nullptr && barriers.first == nullptr; }
+    Ends& ends_of(const Wait& wait);
+    void join(Place& place);
+    void leave(Place& place);
 };
 
 struct Waiters::Wait {
@@ -40,6 +45,35 @@ struct Waiters::Wait {
     /// Never resized: the lines point into it.
     std::vector<Place> places;
 };
+
+namespace {
+
+/// A name's entry in the map, besides its bytes, and its line.
+constexpr std::size_t line_bytes = 192;
+/// A wait and its entry in the map, besides its places.
+constexpr std::size_t wait_bytes = 160;
+
+}  // namespace
+
+Waiters::Line::Ends& Waiters::Line::ends_of(const Wait& wait) {
+    return wait.purpose == Purpose::barrier ? barriers : waits;
+}
+
+void Waiters::Line::join(Place& place) {
+    auto& ends = ends_of(*place.wait);
+    place.line = this;
+    place.before = ends.last;
+    (ends.last != nullptr ? ends.last->after : ends.first) = &place;
+    ends.last = &place;
+}
+
+void Waiters::Line::leave(Place& place) {
+    auto& ends = ends_of(*place.wait);
+    (place.before != nullptr ? place.before->after : ends.first) = place.after;
+    (place.after != nullptr ? place.after->before : ends.last) = place.before;
+    place.line = nullptr;
+    place.before = place.after = nullptr;
+}
 
 Waiters::Waiters() = default;
 Waiters::~Waiters() = default;
@@ -53,11 +87,17 @@ void Waiters::begin(
     auto& wait = waits_[client.value];
     wait = std::make_unique<Wait>(Wait{
         client, purpose, since, next_age_++, missing.size(), std::vector<Place>(missing.size())});
+    held_bytes_ += wait_bytes + missing.size() * sizeof(Place);
     for (std::size_t i = 0; i < missing.size(); ++i) {
-        const auto [place, is_new] = lines_.try_emplace(missing[i]);
-        if (is_new) place->second = std::make_unique<Line>(Line{std::move(missing[i])});
+        auto entry = lines_.find(missing[i]);
+        if (entry == lines_.end()) {
+            auto line = std::make_unique<Line>();
+            entry = lines_.emplace(std::move(missing[i]), std::move(line)).first;
+            entry->second->name = &entry->first;
+            held_bytes_ += line_bytes + entry->first.size();
+        }
         wait->places[i].wait = wait.get();
-        place->second->join(wait->places[i]);
+        entry->second->join(wait->places[i]);
     }
 }
 
@@ -67,49 +107,47 @@ bool Waiters::cancel(ConnectionId client) {
     for (auto& place : found->second->places) {
         if (place.line == nullptr) continue;
         auto& line = *place.line;
-        leave_line(place);
-        if (line.first == nullptr) lines_.erase(lines_.find(line.name));
+        line.leave(place);
+        if (line.is_empty()) erase(lines_.find(*line.name));
     }
-    waits_.erase(found);
+    end(*found->second);
     return true;
 }
 
 void Waiters::appeared(std::string_view name, std::vector<ConnectionId>& completed) {
-    appeared_to(name, true, completed);
-}
-
-void Waiters::appeared_to_waits(std::string_view name, std::vector<ConnectionId>& completed) {
-    appeared_to(name, false, completed);
-}
-
-void Waiters::appeared_to(
-    std::string_view name, bool barriers_too, std::vector<ConnectionId>& completed) {
     if (lines_.empty()) return;
     const auto line = lines_.find(name);
     if (line == lines_.end()) return;
-    for (auto* place = line->second->first; place != nullptr;) {
-        auto& here = *std::exchange(place, place->after);
-        if (!barriers_too && here.wait->purpose == Purpose::barrier) continue;
-        auto& wait = *here.wait;
-        if (!give(here)) continue;
-        completed.push_back(wait.client);
-        waits_.erase(wait.client.value);
+    auto* wait = line->second->waits.first;
+    auto* barrier = line->second->barriers.first;
+    while (wait != nullptr || barrier != nullptr) {
+        const bool is_wait_first =
+            barrier == nullptr || (wait != nullptr && wait->wait->age < barrier->wait->age);
+        auto*& next = is_wait_first ? wait : barrier;
+        give(*std::exchange(next, next->after), completed);
     }
-    if (line->second->first == nullptr) lines_.erase(line);
+    erase(line);
+}
+
+void Waiters::appeared_to_waits(std::string_view name, std::vector<ConnectionId>& completed) {
+    if (lines_.empty()) return;
+    const auto line = lines_.find(name);
+    if (line == lines_.end()) return;
+    for (auto* place = line->second->waits.first; place != nullptr;)
+        give(*std::exchange(place, place->after), completed);
+    if (line->second->is_empty()) erase(line);
 }
 
 std::optional<Waiters::Woken> Waiters::wake_one(std::string_view name) {
     const auto line = lines_.find(name);
     if (line == lines_.end()) return std::nullopt;
-    auto* place = line->second->first;
-    while (place != nullptr && place->wait->purpose == Purpose::barrier)
-        place = place->after;
+    auto* place = line->second->waits.first;
     if (place == nullptr) return std::nullopt;
 
-    auto& wait = *place->wait;
-    const Woken woken{wait.client, give(*place), wait.places.size() == 1};
-    if (woken.is_complete) waits_.erase(wait.client.value);
-    if (line->second->first == nullptr) lines_.erase(line);
+    const auto& wait = *place->wait;
+    Woken woken{wait.client, false, wait.places.size() == 1};
+    woken.is_complete = give(*place);
+    if (line->second->is_empty()) erase(line);
     return woken;
 }
 
@@ -118,31 +156,53 @@ std::vector<Waiters::Waiting> Waiters::list(std::size_t longest) const {
     waits.reserve(waits_.size());
     for (const auto& [client, wait] : waits_)
         waits.push_back(wait.get());
-    std::sort(
-        waits.begin(), waits.end(), [](const Wait* a, const Wait* b) { return a->age < b->age; });
-    if (waits.size() > longest) waits.resize(longest);
+    longest = std::min(longest, waits.size());
+    const auto end = waits.begin() + static_cast<std::ptrdiff_t>(longest);
+    std::partial_sort(waits.begin(), end, waits.end(), [](const Wait* a, const Wait* b) {
+        return a->age < b->age;
+    });
+    waits.resize(longest);
 
     std::vector<Waiting> result;
     for (const auto* wait : waits) {
-        Waiting waiting{wait->client, {}, wait->since};
-        for (const auto& place : wait->places)
-            if (place.line != nullptr) waiting.missing.push_back(place.line->name);
+        Waiting waiting{wait->client, {}, wait->missing_count, wait->since};
+        const auto missing =
+            std::find_if(wait->places.begin(), wait->places.end(), [](const Place& place) {
+                return place.line != nullptr;
+            });
+        waiting.first_missing = *missing->line->name;
         result.push_back(std::move(waiting));
     }
     return result;
 }
 
-bool Waiters::give(Place& place) {
-    leave_line(place);
-    return --place.wait->missing_count == 0;
+std::size_t Waiters::held_bytes(ConnectionId client) const {
+    const auto found = waits_.find(client.value);
+    if (found == waits_.end()) return 0;
+    return wait_bytes + found->second->places.size() * (sizeof(Place) + line_bytes);
 }
 
-void Waiters::leave_line(Place& place) {
-    auto& line = *place.line;
-    (place.before != nullptr ? place.before->after : line.first) = place.after;
-    (place.after != nullptr ? place.after->before : line.last) = place.before;
-    place.line = nullptr;
-    place.before = place.after = nullptr;
+void Waiters::end(const Wait& wait) {
+    held_bytes_ -= wait_bytes + wait.places.size() * sizeof(Place);
+    waits_.erase(wait.client.value);
+}
+
+void Waiters::erase(Lines::iterator line) {
+    held_bytes_ -= line_bytes + line->first.size();
+    lines_.erase(line);
+}
+
+bool Waiters::give(Place& place) {
+    auto& wait = *place.wait;
+    place.line->leave(place);
+    if (--wait.missing_count > 0) return false;
+    end(wait);
+    return true;
+}
+
+void Waiters::give(Place& place, std::vector<ConnectionId>& completed) {
+    const auto client = place.wait->client;
+    if (give(place)) completed.push_back(client);
 }
 
 }  // namespace ddprun::store

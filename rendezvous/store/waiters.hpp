@@ -58,11 +58,16 @@ public:
     std::optional<Woken> wake_one(std::string_view name);
 
     std::size_t size() const { return waits_.size(); }
+    /// What all waits keep in memory. A name that many wait for is counted once.
+    std::size_t held_bytes() const { return held_bytes_; }
+    /// What the wait of this client keeps in memory, at most.
+    std::size_t held_bytes(ConnectionId client) const;
 
     /// A wait, for status pages.
     struct Waiting {
         ConnectionId client;
-        std::vector<std::string> missing;
+        std::string first_missing;
+        std::size_t missing_count = 0;
         Instant since;
     };
     /// The oldest waits first.
@@ -73,15 +78,18 @@ private:
     struct Line;
     struct Place;
 
-    void appeared_to(
-        std::string_view name, bool barriers_too, std::vector<ConnectionId>& completed);
-    /// Takes the place out of its line; true if it was the wait's last.
-    static bool give(Place& place);
-    static void leave_line(Place& place);
+    using Lines = StringMap<std::unique_ptr<Line>>;
 
-    StringMap<std::unique_ptr<Line>> lines_;
+    void end(const Wait& wait);
+    void erase(Lines::iterator line);
+    /// Takes the place out of its line; true if it was the wait's last, which then has ended.
+    bool give(Place& place);
+    void give(Place& place, std::vector<ConnectionId>& completed);
+
+    Lines lines_;
     std::unordered_map<std::uint64_t, std::unique_ptr<Wait>> waits_;
     std::uint64_t next_age_ = 0;
+    std::size_t held_bytes_ = 0;
 };
 
 }  // namespace ddprun::store

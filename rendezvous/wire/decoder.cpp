@@ -128,6 +128,14 @@ Result<std::optional<Request>> Decoder::go_on_with_list() {
     return std::optional<Request>{Check{std::move(done.keys)}};
 }
 
+std::size_t Decoder::held_bytes() const {
+    auto bytes = input_.held_bytes();
+    if (list_)
+        bytes += list_->bytes + list_->keys.capacity() * sizeof(std::string) +
+                 list_->pairs.capacity() * sizeof(KeyValue);
+    return bytes;
+}
+
 bool Decoder::finish(const Cursor& cursor) {
     if (!cursor.is_complete()) {
         needed_ = cursor.needed();

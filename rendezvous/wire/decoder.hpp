@@ -26,6 +26,10 @@ class Cursor;
 class Decoder {
 public:
     void append(std::string_view bytes) { input_.append(bytes); }
+    /// The same, without a copy of what is decoded at once. Requires: `bytes` stay valid until
+    /// `own`, which copies the rest.
+    void borrow(std::string_view bytes) { input_.borrow(bytes); }
+    void own() { input_.own(); }
 
     /// The next request, or nothing yet, or why this connection must end. An error is final.
     Result<std::optional<Request>> next();
@@ -34,6 +38,9 @@ public:
     bool has_greeted() const { return has_greeted_; }
     /// What has arrived and is not part of a request yet: for the log line about a refused peer.
     std::string_view unread() const { return input_.unread(); }
+
+    /// What an incomplete request keeps in memory.
+    std::size_t held_bytes() const;
 
 private:
     /// A request of many keys: what is complete of it is taken out of the input at once, so that

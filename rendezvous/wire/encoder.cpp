@@ -9,32 +9,44 @@
 namespace ddprun::wire {
 namespace {
 
-template <class Unsigned>
-void put_little_endian(std::string& out, Unsigned value) {
+// `Out` is what has append(std::string_view): a string, or Outgoing.
+
+template <class Out, class Unsigned>
+void put_little_endian(Out& out, Unsigned value) {
     std::array<char, sizeof(Unsigned)> bytes{};
     for (auto& byte : bytes) {
         byte = static_cast<char>(value & 0xff);
         value = static_cast<Unsigned>(value >> 8);
     }
-    out.append(bytes.data(), bytes.size());
+    out.append(std::string_view{bytes.data(), bytes.size()});
 }
 
-void put(std::string& out, std::uint32_t value) {
+template <class Out>
+void put(Out& out, std::uint32_t value) {
     put_little_endian(out, value);
 }
-void put(std::string& out, std::uint64_t value) {
+template <class Out>
+void put(Out& out, std::uint64_t value) {
     put_little_endian(out, value);
 }
-void put(std::string& out, std::int64_t value) {
+template <class Out>
+void put(Out& out, std::int64_t value) {
     put_little_endian(out, static_cast<std::uint64_t>(value));
 }
 void put(std::string& out, std::string_view bytes) {
     put_little_endian(out, static_cast<std::uint64_t>(bytes.size()));
     out.append(bytes);
 }
-void put(std::string& out, const std::vector<std::string>& strings) {
-    for (const auto& string : strings)
-        put(out, std::string_view{string});
+void put_bytes(std::string& out, const SharedText& text) {
+    out.append(text.view());
+}
+void put_bytes(Outgoing& out, const SharedText& text) {
+    out.append_shared(text);
+}
+template <class Out>
+void put(Out& out, const SharedText& text) {
+    put_little_endian(out, static_cast<std::uint64_t>(text.size()));
+    put_bytes(out, text);
 }
 
 /// A key and what follows it.
@@ -46,7 +58,40 @@ void put_key(std::string& out, const std::string& key, const Fields&... fields) 
 
 void put_counted(std::string& out, const std::vector<std::string>& strings) {
     put(out, static_cast<std::uint64_t>(strings.size()));
-    put(out, strings);
+    for (const auto& string : strings)
+        put(out, std::string_view{string});
+}
+
+template <class Out>
+void encode_reply(const Reply& reply, Out& out) {
+    const auto put_byte = [&](char byte) { out.append(std::string_view{&byte, 1}); };
+    std::visit(
+        Overloaded{
+            [&](const Value& it) { put(out, it.value); },
+            [&](const Values& it) {
+                for (const auto& value : it.values)
+                    put(out, value);
+            },
+            [&](const Number& it) { put(out, it.number); },
+            [&](const Checked& it) { put_byte(it.is_ready ? 0 : 1); },
+            [&](const StopWaiting&) { put_byte(0); },
+            [&](const WaitCanceled&) { put_byte(1); },
+            [&](const Pong& it) { put(out, it.nonce); },
+            [&](const Popped& it) {
+                put(out, it.length_before);
+                if (it.value) put(out, *it.value);
+            },
+            [&](const Keys& it) {
+                put(out, static_cast<std::uint64_t>(it.keys.size()));
+                for (const auto& key : it.keys)
+                    put(out, SharedText{key});
+            },
+            [&](const EncodedKeys& it) {
+                put(out, it.count);
+                put_bytes(out, it.bytes);
+            },
+        },
+        reply);
 }
 
 }  // namespace
@@ -83,22 +128,15 @@ void encode(const Request& request, std::string& out) {
 }
 
 void encode(const Reply& reply, std::string& out) {
-    std::visit(
-        Overloaded{
-            [&](const Value& it) { put(out, std::string_view{it.value}); },
-            [&](const Values& it) { put(out, it.values); },
-            [&](const Number& it) { put(out, it.number); },
-            [&](const Checked& it) { out += static_cast<char>(it.is_ready ? 0 : 1); },
-            [&](const StopWaiting&) { out += '\0'; },
-            [&](const WaitCanceled&) { out += '\1'; },
-            [&](const Pong& it) { put(out, it.nonce); },
-            [&](const Popped& it) {
-                put(out, it.length_before);
-                if (it.value) put(out, std::string_view{*it.value});
-            },
-            [&](const Keys& it) { put_counted(out, it.keys); },
-        },
-        reply);
+    encode_reply(reply, out);
+}
+
+void encode(const Reply& reply, Outgoing& out) {
+    encode_reply(reply, out);
+}
+
+void encode_key(std::string_view key, std::string& out) {
+    put(out, key);
 }
 
 }  // namespace ddprun::wire

@@ -2,8 +2,10 @@
 #pragma once
 
 #include "rendezvous/wire/message.hpp"
+#include "rendezvous/wire/outgoing.hpp"
 
 #include <string>
+#include <string_view>
 
 namespace ddprun::wire {
 
@@ -12,5 +14,10 @@ namespace ddprun::wire {
 /// before (client/store_client.hpp).
 void encode(const Request& request, std::string& out);
 void encode(const Reply& reply, std::string& out);
+/// The same bytes; shared texts are not copied.
+void encode(const Reply& reply, Outgoing& out);
+
+/// Appends a key as the reply to LIST_KEYS has it.
+void encode_key(std::string_view key, std::string& out);
 
 }  // namespace ddprun::wire

@@ -4,11 +4,12 @@
 namespace ddprun::wire {
 namespace {
 
-constexpr std::size_t worth_keeping_bytes = 16 * 1024;
+constexpr std::size_t worth_keeping_bytes = 512;
 
 }  // namespace
 
 void Input::append(std::string_view bytes) {
+    own();
     // At most as many bytes are moved as were consumed, so all moves together are linear.
     if (read_ > buffer_.size() / 2) {
         buffer_.erase(0, read_);
@@ -17,7 +18,21 @@ void Input::append(std::string_view bytes) {
     buffer_.append(bytes);
 }
 
+void Input::borrow(std::string_view bytes) {
+    if (unread().empty())
+        borrowed_ = bytes;
+    else
+        append(bytes);
+}
+
+void Input::own() {
+    if (borrowed_.empty()) return;
+    buffer_.assign(borrowed_);
+    borrowed_ = {};
+}
+
 void Input::consume(std::size_t bytes) {
+    if (!borrowed_.empty()) return borrowed_.remove_prefix(bytes);
     read_ += bytes;
     if (read_ < buffer_.size()) return;
     read_ = 0;

@@ -12,14 +12,24 @@ namespace ddprun::wire {
 class Input {
 public:
     void append(std::string_view bytes);
-    /// Valid until the next call of `append` or `consume`.
-    std::string_view unread() const { return std::string_view{buffer_}.substr(read_); }
+    /// The same, without a copy where nothing was unread. Requires: `bytes` stay valid until `own`.
+    void borrow(std::string_view bytes);
+    /// Copies what is left of borrowed bytes.
+    void own();
+    /// Valid until the next call of another function.
+    std::string_view unread() const {
+        return borrowed_.empty() ? std::string_view{buffer_}.substr(read_) : borrowed_;
+    }
+    /// What this keeps in memory.
+    std::size_t held_bytes() const { return buffer_.capacity(); }
     /// Requires: bytes <= unread().size().
     void consume(std::size_t bytes);
 
 private:
     std::string buffer_;
     std::size_t read_ = 0;
+    /// If there is any, the buffer is empty.
+    std::string_view borrowed_;
 };
 
 }  // namespace ddprun::wire

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "rendezvous/wire/query.hpp"
+#include "rendezvous/wire/shared_text.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -138,12 +139,12 @@ inline Query query_of(const Request& request) {
 
 /// Of GET and COMPARE_SET.
 struct Value {
-    std::string value;
+    SharedText value;
     bool operator==(const Value&) const = default;
 };
 /// Of MULTI_GET, in the order of the keys; their number is not on the wire.
 struct Values {
-    std::vector<std::string> values;
+    std::vector<SharedText> values;
     bool operator==(const Values&) const = default;
 };
 /// Of ADD, GETNUMKEYS, DELETE_KEY and QUEUE_LEN.
@@ -172,7 +173,7 @@ struct Pong {
 /// Of QUEUE_POP: how long the queue was before, and what was first in it.
 struct Popped {
     std::int64_t length_before = 0;
-    std::optional<std::string> value;
+    std::optional<SharedText> value;
     bool operator==(const Popped&) const = default;
 };
 /// Of LIST_KEYS.
@@ -180,8 +181,23 @@ struct Keys {
     std::vector<std::string> keys;
     bool operator==(const Keys&) const = default;
 };
+/// The same as a server has it: the bytes of all keys, which the answers to several clients share.
+struct EncodedKeys {
+    std::uint64_t count = 0;
+    SharedText bytes;
+    bool operator==(const EncodedKeys&) const = default;
+};
 
-using Reply =
-    std::variant<Value, Values, Number, Checked, StopWaiting, WaitCanceled, Pong, Popped, Keys>;
+using Reply = std::variant<
+    Value,
+    Values,
+    Number,
+    Checked,
+    StopWaiting,
+    WaitCanceled,
+    Pong,
+    Popped,
+    Keys,
+    EncodedKeys>;
 
 }  // namespace ddprun::wire

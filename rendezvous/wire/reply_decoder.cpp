@@ -5,6 +5,7 @@
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/wire/cursor.hpp"
 
+#include <iterator>
 #include <utility>
 
 namespace ddprun::wire {
@@ -141,7 +142,8 @@ Result<std::optional<Reply>> ReplyDecoder::next_list(const Awaited& awaited) {
     auto strings = std::move(list_->strings);
     list_.reset();
     if (has_count) return std::optional<Reply>{Keys{std::move(strings)}};
-    return std::optional<Reply>{Values{std::move(strings)}};
+    return std::optional<Reply>{
+        Values{{std::make_move_iterator(strings.begin()), std::make_move_iterator(strings.end())}}};
 }
 
 }  // namespace ddprun::wire

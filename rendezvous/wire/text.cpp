@@ -13,6 +13,10 @@ std::string size_of(const std::string& bytes) {
     return std::to_string(bytes.size()) + " B";
 }
 
+std::string size_of(const SharedText& text) {
+    return std::to_string(text.size()) + " B";
+}
+
 std::string list_of(const std::vector<std::string>& keys) {
     const auto quoted = [](const std::string& key) { return in_quotes(key); };
     return "[" + short_list(keys, {longest_list, ", ", ", and "}, quoted) + "]";
@@ -99,6 +103,7 @@ std::string describe(const Reply& reply) {
                        std::to_string(it.length_before);
             },
             [](const Keys& it) { return std::to_string(it.keys.size()) + " keys"; },
+            [](const EncodedKeys& it) { return std::to_string(it.count) + " keys"; },
         },
         reply);
 }

@@ -23,43 +23,43 @@ def measure_ours(ranks, batch):
         server.wait(bench.BOUND_S)
 
 
-def measure_peer(python, ranks, batch):
-    if python is None:
-        return {}
+def measure_peer(ranks, batch):
     script = pathlib.Path(__file__).with_name("torch_ddp.py")
-    return allreduce.world([python, script, str(batch)], ranks, allreduce.free_port())
+    return allreduce.world([bench.torch_python(), script, str(batch)], ranks, allreduce.free_port())
 
 
-def main():
-    python = allreduce.torch_python()
-    rows = []
+def step_row(name, ours, batch):
+    # The processor's time, which is all of it when no rank is waited for; and each run's own
+    # ratio: from run to run the machine differs by more than one percent.
+    with_ddp = allreduce.values(ours, "ddp_cpu", batch)
+    plain = allreduce.values(ours, "plain_cpu", batch)
+    ratio = statistics.median(a / b for a, b in zip(with_ddp, plain))
+    row = bench.row(f"{name}, step", "us of CPU", with_ddp, bench.beside("plain loop", plain), "within 1 %", lambda *_: ratio <= 1.01)
+    row["ratio"] = ratio
+    return row
+
+
+def measure_all(rows):
     for ranks in (1, 2):
         for batch in BATCHES:
-            ours, peers = [], []
-            for _ in range(REPETITIONS):
-                ours.append(measure_ours(ranks, batch))
-                peers.append(measure_peer(python, ranks, batch))
             name = f"{ranks} rank{'s' if ranks > 1 else ''}, batch {batch}"
-            ddp = allreduce.values(ours, "ddp", batch)
-            peer = allreduce.values(peers, "ddp", batch)
+            bench.progress(f"ddp: {name}")
+            peer = bench.torch_peer("PyTorch DDP (gloo)")
+            ours = bench.take_turns(
+                REPETITIONS, lambda: measure_ours(ranks, batch), (peer, lambda: measure_peer(ranks, batch), REPETITIONS))
             if ranks == 1:
-                # The processor's time, which is all of it when no rank is waited for; and each run's own
-                # ratio: from run to run the machine differs by more than one percent.
-                with_ddp = allreduce.values(ours, "ddp_cpu", batch)
-                plain = allreduce.values(ours, "plain_cpu", batch)
-                ratio = statistics.median(a / b for a, b in zip(with_ddp, plain))
-                rows.append(bench.row(
-                    f"{name}, step", "us of CPU", with_ddp, plain, "plain loop", "within 1 %",
-                    lambda a, b, ratio=ratio: ratio <= 1.01))
-                rows[-1]["ratio"] = ratio
+                rows.append(step_row(name, ours, batch))
+
+            def rate(us):
+                return ranks * batch * 1e6 / us
+
             # One rank alone compares the two libraries of matrix products: printed, and no target.
-            has_target = bool(peer) and ranks > 1
+            has_target = ranks > 1
             rows.append(bench.row(
-                f"{name}, trained", "samples/s", [ranks * batch * 1e6 / us for us in ddp],
-                [ranks * batch * 1e6 / us for us in peer], "PyTorch DDP (gloo)",
+                f"{name}, trained", "samples/s", [rate(us) for us in allreduce.values(ours, "ddp", batch)],
+                peer.of(lambda run: rate(run["ddp", batch])),
                 "at least as quick" if has_target else "", (lambda a, b: a >= b) if has_target else None))
-    return bench.finish("ddp", rows)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(bench.main("ddp", measure_all))

@@ -39,7 +39,7 @@ def launcher_mb(command, folder):
         until = time.monotonic() + bench.BOUND_S
         while not file.exists() or len(bench.notes(file)) < 2:
             if time.monotonic() > until or job.poll() is not None:
-                sys.exit(f"{command[0]} did not start its workers")
+                raise bench.Failed(f"{command[0]} did not start its workers")
             time.sleep(0.01)
         own = [pid for pid in tree(job.pid) if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() != "bench_worker"]
         return sum(pss_mb(pid) for pid in own)
@@ -48,19 +48,16 @@ def launcher_mb(command, folder):
         job.wait(bench.BOUND_S)
 
 
-def main():
+def measure_all(rows):
     options = ["--standalone", "--nproc-per-node=2", "--no-python"]
-    torchrun = bench.torchrun()
+    peer = bench.torch_peer("torchrun")
     with bench.scratch() as folder:
-        ours = [launcher_mb([bench.BIN / "ddprun", *options], folder) for _ in range(REPETITIONS)]
-        peer = [launcher_mb([torchrun, *options], folder) for _ in range(REPETITIONS)] if torchrun else None
-    rows = [
-        bench.row("keeper and agent, 2 workers", "MB PSS", ours, target="at most 12 MB", met=lambda mb, _: mb <= 12),
-    ]
-    if peer:
-        rows.append(bench.row("launcher, 2 workers", "MB PSS", ours, peer, "torchrun"))
-    return bench.finish("memory", rows)
+        ours = bench.take_turns(
+            REPETITIONS, lambda: launcher_mb([bench.BIN / "ddprun", *options], folder),
+            (peer, lambda: launcher_mb([bench.torchrun(), *options], folder), REPETITIONS))
+    rows.append(bench.row("keeper and agent, 2 workers", "MB PSS", ours, target="at most 12 MB", met=lambda mb, _: mb <= 12))
+    rows.append(bench.row("launcher, 2 workers", "MB PSS", ours, peer))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(bench.main("memory", measure_all))

@@ -31,19 +31,15 @@ def measure(command, line_count):
     _, status, usage = os.wait4(job.pid, 0)
     job.returncode = os.waitstatus_to_exitcode(status)
     if job.returncode != 0 or lines != line_count:
-        sys.exit(f"{' '.join(map(str, command))} returned {job.returncode} and wrote {lines} of {line_count} lines")
+        raise bench.Failed(f"{' '.join(map(str, command))} returned {job.returncode} and wrote {lines} of {line_count} lines")
     return MEGABYTES / max(ended - begun, 1e-9), usage.ru_utime + usage.ru_stime
 
 
-def speed_and_cost(command, repetitions):
-    """([MB/s], [CPU s per GB])"""
-    speeds, costs = [], []
-    for _ in range(repetitions):
-        _, at_rest = measure(command(1), WORKERS)
-        speed, busy = measure(command(LINES), WORKERS * LINES)
-        speeds.append(speed)
-        costs.append(max(busy - at_rest, 0) / (MEGABYTES / 1e3))
-    return speeds, costs
+def speed_and_cost(command):
+    """(MB/s, CPU s per GB)"""
+    _, at_rest = measure(command(1), WORKERS)
+    speed, busy = measure(command(LINES), WORKERS * LINES)
+    return speed, max(busy - at_rest, 0) / (MEGABYTES / 1e3)
 
 
 def launched(program, folder, options):
@@ -67,26 +63,33 @@ def piped(folder):
     return command
 
 
-def main():
-    torchrun = bench.torchrun()
+def measure_all(rows):
+    ddprun, peer, bare = bench.BIN / "ddprun", bench.torch_peer("torchrun"), bench.Peer("cat")
+    prefixed = []
     with bench.scratch() as folder:
-        ddprun = bench.BIN / "ddprun"
-        prefixed = speed_and_cost(
-            launched(ddprun, folder, lambda: ["--log-line-prefix-template=[${rank}]:"]), REPETITIONS)
-        ours = speed_and_cost(launched(ddprun, folder, teed(folder)), REPETITIONS)
-        bare = speed_and_cost(piped(folder), REPETITIONS)
-        peer = speed_and_cost(launched(torchrun, folder, teed(folder)), TORCHRUN_REPETITIONS) if torchrun else None
-    rows = []
+        prefix = launched(ddprun, folder, lambda: ["--log-line-prefix-template=[${rank}]:"])
+        # One counter of folders for both programs.
+        options = teed(folder)
+
+        def turn():
+            bench.progress("output: a repetition")
+            prefixed.append(speed_and_cost(prefix))
+            return speed_and_cost(launched(ddprun, folder, options))
+
+        ours = bench.take_turns(
+            REPETITIONS, turn, (bare, lambda: speed_and_cost(piped(folder)), REPETITIONS),
+            (peer, lambda: speed_and_cost(launched(bench.torchrun(), folder, options)), TORCHRUN_REPETITIONS))
     for index, unit in enumerate(["MB/s", "CPU s/GB"]):
-        rows.append(bench.row(f"{WORKERS} workers, prefix", unit, prefixed[index], bare[index], "cat"))
-        rows.append(bench.row(f"{WORKERS} workers, tee and prefix", unit, ours[index], bare[index], "cat"))
-        if peer:
-            words, met = [
-                ("no slower", lambda a, b: a >= b), ("at most half", lambda a, b: a <= b / 2)][index]
-            rows.append(bench.row(
-                f"{WORKERS} workers, tee and prefix", unit, ours[index], peer[index], "torchrun", words, met))
-    return bench.finish("output", rows)
+        def column(samples):
+            return [sample[index] for sample in samples]
+
+        cat = bare.of(lambda sample: sample[index])
+        rows.append(bench.row(f"{WORKERS} workers, prefix", unit, column(prefixed), cat))
+        rows.append(bench.row(f"{WORKERS} workers, tee and prefix", unit, column(ours), cat))
+        words, met = [("no slower", lambda a, b: a >= b), ("at most half", lambda a, b: a <= b / 2)][index]
+        rows.append(bench.row(
+            f"{WORKERS} workers, tee and prefix", unit, column(ours), peer.of(lambda sample: sample[index]), words, met))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(bench.main("output", measure_all))

@@ -96,7 +96,7 @@ def fall_silent(host, _):
 
 
 def reform(start, strike):
-    """(ms to the last old worker's end on the nodes that stay, ms to the last new main), or None if not within ROUND_TIMEOUT_S."""
+    """(ms to the last old worker's end on the nodes that stay, ms to the last new main); both within ROUND_TIMEOUT_S."""
     with made.Cluster(bench.BIN.parent, "abc") as cluster:
         start(cluster)
         try:
@@ -112,37 +112,28 @@ def reform(start, strike):
             cluster.wait_for("end of the old workers", lambda: staying <= set(ends.at))
         except made.Wrong as wrong:
             if "first steps" in str(wrong):
-                sys.exit(f"{wrong}\n{cluster.logs()}")
-            return None
+                raise bench.Failed("no first steps", f"{wrong}\n{cluster.logs()}") from wrong
+            raise bench.Failed(f"no new round within {ROUND_TIMEOUT_S} s") from wrong
         return (max(ends.at[pid] for pid in staying) - at) / 1e6, (max(begun) - at) / 1e6
 
 
-def main():
+def measure_all(rows):
     if reason := why_not():
-        sys.exit(reason)
-    torchrun = bench.torchrun()
-    rows = []
+        raise bench.Failed(reason)
     for case, strike, target, bound_ms in (
             ("worker killed", kill_worker, "under 100 ms", 100),
             ("agent killed", kill_agent, "under 1 s", 1000),
             ("host silent", fall_silent, "under 6 s", 6000)):
-        ours = [reform(start_ours, strike) for _ in range(REPETITIONS)]
-        if None in ours:
-            sys.exit(f"{case}: no new round within {ROUND_TIMEOUT_S} s")
-        peer, name = None, ""
-        if torchrun:
-            # What does not come in a minute is not waited for three times.
-            peer = [reform(start_torchrun(torchrun), strike)]
-            if peer[0]:
-                peer += [reform(start_torchrun(torchrun), strike) for _ in range(TORCHRUN_REPETITIONS - 1)]
-            name = "torchrun c10d" if all(peer) else f"torchrun: not within {ROUND_TIMEOUT_S} s"
-            peer = peer if all(peer) else None
+        bench.progress(f"reform: {case}")
+        peer = bench.torch_peer("torchrun c10d", ROUND_TIMEOUT_S + bench.BOUND_S)
+        ours = bench.take_turns(
+            REPETITIONS, lambda: reform(start_ours, strike),
+            (peer, lambda: reform(start_torchrun(bench.torchrun()), strike), TORCHRUN_REPETITIONS))
         for index, what in enumerate(("all stopped", "all restarted")):
             rows.append(bench.row(
-                f"{case}: {what}", "ms", [one[index] for one in ours], [one[index] for one in peer] if peer else None, name,
-                target, lambda ms, _, bound_ms=bound_ms: ms < bound_ms))
-    return bench.finish("reform", rows)
+                f"{case}: {what}", "ms", [one[index] for one in ours], peer.of(lambda one: one[index]),
+                target, lambda ms, _: ms < bound_ms, alone=True))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(bench.main("reform", measure_all))

@@ -35,7 +35,7 @@ class Daemon:
                 self.port = found.group(1)
                 return
             time.sleep(0.01)
-        sys.exit("ddprun-rendezvous printed no port")
+        raise bench.Failed("ddprun-rendezvous printed no port")
 
     def cpu_seconds(self):
         fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -73,7 +73,7 @@ class Agents:
         for process in processes or self.processes:
             words = process.stdout.readline().split()
             if not words:
-                sys.exit("light_agents ended early")
+                raise bench.Failed("light_agents ended early")
             answers.append([int(word) for word in words[1:]])
         return answers
 
@@ -88,7 +88,7 @@ class Agents:
             process.wait(bench.BOUND_S)
 
 
-def measure(count):
+def measure(count, is_idle_measured):
     """One life of one job: {name: value}; seconds, bytes, and CPU seconds."""
     daemon = Daemon()
     empty = daemon.memory_bytes()
@@ -107,34 +107,33 @@ def measure(count):
     stopped = agents.ask("await_stop")
     seen["failure to last stop"] = (max(s[0] for s in stopped) - failed) / 1e9
     seen["failure to last new assignment"] = (max(s[1] for s in stopped) - failed) / 1e9
-    cpu, begin = daemon.cpu_seconds(), time.monotonic()
-    idle = agents.ask(f"idle {IDLE_SECONDS}")
-    seconds = time.monotonic() - begin
-    seen["idle bytes"] = sum(sum(answer) for answer in idle) / seconds
-    seen["idle CPU"] = (daemon.cpu_seconds() - cpu) / seconds
+    if is_idle_measured:
+        cpu, begin = daemon.cpu_seconds(), time.monotonic()
+        idle = agents.ask(f"idle {IDLE_SECONDS}")
+        seconds = time.monotonic() - begin
+        seen["idle bytes"] = sum(sum(answer) for answer in idle) / seconds
+        seen["idle CPU"] = (daemon.cpu_seconds() - cpu) / seconds
     agents.close()
     daemon.close()
     return seen
 
 
 def torch_seconds(count):
-    python = pathlib.Path(bench.torchrun()).parent / "python"
-    done = bench.run([python, bench.ROOT / "tests" / "bench" / "torch_rendezvous.py", str(count)])
+    done = bench.run([bench.torch_python(), bench.ROOT / "tests" / "bench" / "torch_rendezvous.py", str(count)])
     return float(done.stdout.decode().split()[-1])
 
 
-def main():
-    rows = []
-
-    def add(case, unit, values, target="", met=None, peer=None):
-        rows.append(bench.row(
-            case, unit, values, peer, "torchrun" if peer else "", target, (lambda ours, _: ours <= met) if met else None))
+def measure_all(rows):
+    def add(case, unit, values, target="", met=None):
+        rows.append(bench.row(case, unit, values, None, target, (lambda ours, _: ours <= met) if met else None))
 
     for count in SIZES:
-        runs = [measure(count) for _ in range(REPETITIONS)]
+        bench.progress(f"rendezvous: {count} agents")
+        # Idle seconds are averages of thousands of heartbeats already: once is enough.
+        runs = [measure(count, is_idle_measured=turn == 0) for turn in range(REPETITIONS)]
 
         def of(name, scale=1.0):
-            return [run[name] * scale for run in runs]
+            return [run[name] * scale for run in runs if name in run]
 
         case = f"{count} agents"
         is_4k, is_16k = count == 4000, count == 16000
@@ -148,12 +147,13 @@ def main():
         add(f"{case}: failure to last new assignment", "s", of("failure to last new assignment"), "1 s" if is_4k else "", 1.0 if is_4k else None)
         add(f"{case}: idle, per agent", "bytes/s", of("idle bytes", 1 / count))
         add(f"{case}: idle server CPU, per agent", "us/s", of("idle CPU", 1e6 / count))
-    if bench.torchrun():
-        for count in TORCH_SIZES:
-            ours = [measure(count)["whole join"] for _ in range(REPETITIONS)]
-            add(f"{count} nodes: whole join", "s", ours, peer=[torch_seconds(count) for _ in range(REPETITIONS)])
-    return bench.finish("rendezvous", rows)
+    for count in TORCH_SIZES:
+        bench.progress(f"rendezvous: {count} nodes beside torchrun's")
+        peer = bench.torch_peer("torchrun", bench.BOUND_S)
+        ours = bench.take_turns(
+            REPETITIONS, lambda: measure(count, is_idle_measured=False)["whole join"], (peer, lambda: torch_seconds(count), REPETITIONS))
+        rows.append(bench.row(f"{count} nodes: whole join", "s", ours, peer))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(bench.main("rendezvous", measure_all))

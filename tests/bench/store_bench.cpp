@@ -2,6 +2,10 @@
 // The load of the store bench: the same requests, byte for byte, against any c10d store.
 //
 //   store_bench PORT PID CASE CONNECTIONS SECONDS
+//   store_bench PORT PID idle CONNECTIONS 0      resident bytes of the server per idle connection
+//   store_bench PORT PID beside_stream CONNECTIONS SECONDS
+//       p50 and p99 of another client's requests in milliseconds, while so many stream small SETs;
+//       SETs per second
 //
 // One thread, one outstanding request per connection (as a worker has), epoll. Prints operations
 // per second and the server's CPU microseconds per operation, from /proc/PID/stat.
@@ -10,11 +14,14 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -24,6 +31,7 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -254,6 +262,96 @@ Measured wait_and_wake(std::uint16_t port, const std::string& pid, int count, Se
     return measured;
 }
 
+double resident_bytes(const std::string& pid) {
+    std::ifstream file("/proc/" + pid + "/statm");
+    double size = 0, resident = 0;
+    file >> size >> resident;
+    return resident * static_cast<double>(::sysconf(_SC_PAGESIZE));
+}
+
+void print_idle_bytes(std::uint16_t port, const std::string& pid, int count) {
+    std::vector<int> idle;
+    // What the server keeps in reserve grows with the first few.
+    for (int i = 0; i < 100; ++i)
+        idle.push_back(prepared_connection(port, {}));
+    const auto before = resident_bytes(pid);
+    for (int i = 0; i < count; ++i)
+        idle.push_back(prepared_connection(port, {}));
+    std::printf("%.1f\n", (resident_bytes(pid) - before) / count);
+}
+
+/// Sends small SETs on all of its connections, as fast as the server takes them.
+class Streamers {
+public:
+    Streamers(std::uint16_t port, int count) {
+        for (int i = 0; i < count; ++i)
+            streams_.push_back({prepared_connection(port, {}), POLLOUT, 0});
+        for (int i = 0; i < sets_per_block; ++i)
+            encode(Set{"/" + std::to_string(100 + i), "v"}, block_);
+        thread_ = std::thread([this] { run(); });
+    }
+    ~Streamers() {
+        is_over_ = true;
+        thread_.join();
+    }
+    double sets() const {
+        return static_cast<double>(sent_) / static_cast<double>(block_.size()) * sets_per_block;
+    }
+
+private:
+    static constexpr int sets_per_block = 800;
+
+    void run() {
+        std::vector<std::size_t> positions(streams_.size());
+        while (!is_over_) {
+            if (::poll(streams_.data(), streams_.size(), 100) < 0) die("poll");
+            for (std::size_t i = 0; i < streams_.size(); ++i) {
+                if (streams_[i].revents == 0) continue;
+                const auto rest = std::string_view{block_}.substr(positions[i]);
+                const auto sent =
+                    ::send(streams_[i].fd, rest.data(), rest.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+                if (sent < 0) die("send");
+                sent_ += static_cast<std::uint64_t>(sent);
+                positions[i] = (positions[i] + static_cast<std::size_t>(sent)) % block_.size();
+            }
+        }
+    }
+
+    std::string block_;
+    std::vector<pollfd> streams_;
+    std::atomic<std::uint64_t> sent_ = 0;
+    std::atomic<bool> is_over_ = false;
+    std::thread thread_;
+};
+
+void print_beside_stream(std::uint16_t port, int count, Seconds length) {
+    const int other = prepared_connection(port, {});
+    const auto question = bytes_of({Ping{1}});
+    std::vector<double> milliseconds;
+    const Streamers streamers(port, count);
+    std::this_thread::sleep_for(length / 5);  // warm
+    const auto sets = streamers.sets();
+    const auto start = std::chrono::steady_clock::now();
+    auto asked = start;
+    do {
+        send_all(other, question);
+        receive_all(other, 4);
+        const auto answered = std::chrono::steady_clock::now();
+        milliseconds.push_back(Seconds{answered - asked}.count() * 1e3);
+        asked = answered;
+    } while (asked - start < length);
+    std::sort(milliseconds.begin(), milliseconds.end());
+    const auto share = [&](double part) {
+        return milliseconds[static_cast<std::size_t>(
+            part * static_cast<double>(milliseconds.size() - 1))];
+    };
+    std::printf(
+        "%.4f %.4f %.1f\n",
+        share(0.5),
+        share(0.99),
+        (streamers.sets() - sets) / Seconds{asked - start}.count());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -265,7 +363,11 @@ int main(int argc, char** argv) {
     const std::string pid = argv[2], name = argv[3];
     const int connections = std::atoi(argv[4]);
     const Seconds length{std::atof(argv[5])};
-    if (name == "wait_and_wake")
+    if (name == "idle")
+        print_idle_bytes(port, pid, connections);
+    else if (name == "beside_stream")
+        print_beside_stream(port, connections, length);
+    else if (name == "wait_and_wake")
         print(wait_and_wake(port, pid, connections, length));
     else
         print(Clients(port, name, connections).run(pid, length));

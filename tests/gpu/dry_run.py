@@ -72,6 +72,7 @@ def main():
         if not pathlib.Path("/dev/nvidiactl").exists():
             expect(code == 77 and len(output.splitlines()) == 1, "one line, and the code of a skip", output)
             expect("libcuda.so.1" in output, "it names the driver", output)
+            expect(output.startswith("SKIP the checks that need a GPU: "), "the form that scripts/report.awk shows", output)
 
         fake = {
             "LD_LIBRARY_PATH": str(BUILD / "fake_gpu"), "FAKE_GPU_FOLDER": folder, "FAKE_GPU_COUNT": "1",

@@ -503,7 +503,7 @@ def main():
     arguments = sys.argv[1:]
     missing = probe()
     if missing:
-        print(f"gpu_check: skipped: {missing}")
+        print(f"SKIP the checks that need a GPU: {missing}")
         return SKIP
     if arguments[:1] == ["--probe"]:
         return 0

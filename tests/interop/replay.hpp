@@ -6,7 +6,6 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -14,11 +13,6 @@ namespace ddprun::test {
 
 inline std::vector<Conversation> recorded_conversations() {
     return read_conversations(DDPRUN_SOURCE_DIR "/tests/interop/conversations");
-}
-
-inline std::string sorted(std::string bytes) {
-    std::sort(bytes.begin(), bytes.end());
-    return bytes;
 }
 
 /// Plays one recorded conversation to the server of that port, step by step.

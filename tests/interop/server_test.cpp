@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The store server as a shell: other protocols, slow readers, too few descriptors, going away.
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/server/store_server.hpp"
 #include "rendezvous/wire/encoder.hpp"
@@ -11,10 +12,14 @@
 #include <doctest/doctest.h>
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
+#include <cstring>
+#include <fstream>
 #include <mutex>
 #include <vector>
 
@@ -43,6 +48,21 @@ RawClient greeted(std::uint16_t port) {
     client.say(encoded({Validate{}, Ping{7}}));
     REQUIRE(to_hex(client.hear(4)) == to_hex(pong));
     return client;
+}
+
+/// Of this process: pages in memory, or of its address space.
+std::size_t statm(bool is_resident) {
+    std::ifstream file("/proc/self/statm");
+    std::size_t pages = 0, resident_pages = 0;
+    file >> pages >> resident_pages;
+    return (is_resident ? resident_pages : pages) *
+           static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+std::size_t resident_bytes() {
+    return statm(true);
+}
+std::size_t virtual_bytes() {
+    return statm(false);
 }
 
 /// Collects what is logged while it lives.
@@ -180,6 +200,45 @@ TEST_CASE("a client that does not read delays no other, and gets everything when
     CHECK(slow.hear(4) == pong);
 }
 
+TEST_CASE("a client that streams requests yields to the others after its turn") {
+    StoreThread store;
+    boost::asio::io_context io;
+    auto acceptor = net::listen(io, "127.0.0.1", 0).value();
+    // What one read could bring: several turns.
+    acceptor.set_option(boost::asio::socket_base::receive_buffer_size(4 * 1024 * 1024));
+    RawClient streaming(acceptor.local_endpoint().port());
+    const int first = acceptor.accept().release();
+    RawClient other(acceptor.local_endpoint().port());
+    const int second = acceptor.accept().release();
+    std::string requests = encoded({Validate{}});
+    std::size_t count = 0;
+    for (; requests.size() < 3 * limits::store_turn_bytes; ++count)
+        requests += encoded({Set{"/" + std::to_string(100'000 + count), "v"}});
+    streaming.say(requests);
+    other.say(encoded({Validate{}, NumKeys{}}));
+    int unread = 0;
+    while (static_cast<std::size_t>(unread) < requests.size())
+        REQUIRE(::ioctl(first, FIONREAD, &unread) == 0);
+
+    store.on_thread([&] {
+        for (const int descriptor : {first, second}) {
+            net::Tcp::socket socket(store.io());
+            socket.assign(net::Tcp::v4(), descriptor);
+            store.server().adopt(std::move(socket), {});
+        }
+    });
+
+    // How many keys there were when the other client's request was handled.
+    std::uint64_t keys = 0;
+    const auto reply = other.hear(sizeof keys);
+    std::memcpy(&keys, reply.data(), reply.size());
+    CHECK(keys > 0);
+    CHECK(keys <= 2 * limits::store_turn_bytes * count / requests.size());
+    streaming.say(encoded({Ping{7}}));
+    CHECK(streaming.hear(4) == pong);
+    CHECK(store.counters().keys == count);
+}
+
 TEST_CASE("half a request delays no other client") {
     StoreThread store;
     auto half = greeted(store.port());
@@ -194,6 +253,156 @@ TEST_CASE("half a request delays no other client") {
     CHECK(half.hear(4) == pong);
     other.say(encoded({Check{{"/k"}}}));
     CHECK(to_hex(other.hear(1)) == "00");
+}
+
+TEST_CASE("replies that are not read share a big value, however many they are") {
+    constexpr std::size_t mebi = 1024 * 1024;
+    StoreThread store;
+    auto writer = greeted(store.port());
+    for (int i = 0; i < 8; ++i)
+        writer.say(encoded({Append{"/big", std::string(8 * mebi, 'v')}}));
+    writer.say(encoded({Ping{7}}));
+    REQUIRE(writer.hear(4) == pong);
+    const auto before = resident_bytes();
+
+    // Each is one short request.
+    std::vector<RawClient> clients;
+    for (int i = 0; i < 6; ++i) {
+        clients.push_back(greeted(store.port()));
+        clients.back().say(encoded({Get{"/big"}}));
+    }
+    MultiGet many;
+    many.keys.assign(4, "/big");
+    for (int i = 0; i < 8; ++i) {
+        clients.push_back(greeted(store.port()));
+        clients.back().say(encoded({many}));
+    }
+    REQUIRE(store.becomes([&](const auto& now) { return now.requests >= 2 * 15 + 9 + 14; }));
+
+    CHECK(resident_bytes() < before + 64 * mebi);
+    CHECK(store.counters().client_bytes < mebi);
+    // The value is gone, and counted until no reply shows it.
+    writer.say(encoded({DeleteKey{"/big"}}));
+    writer.hear(8);
+    CHECK(store.counters().data_bytes >= 64 * mebi);
+    clients.clear();
+    CHECK(store.becomes([](const auto& now) { return now.data_bytes == 0; }));
+}
+
+TEST_CASE("a store that is full refuses more data, and serves its clients") {
+    server::StoreBounds bounds;
+    bounds.data_bytes = 1024 * 1024;
+    StoreThread store(bounds);
+    LogOf log;
+    auto healthy = greeted(store.port());
+    healthy.say(encoded({Set{"/k", "v"}, Add{"/count", 1}}));
+    healthy.hear(8);
+
+    for (int client = 0; client < 2; ++client) {
+        auto hostile = greeted(store.port());
+        std::string pushes;
+        for (int i = 0; i < 10'000; ++i)
+            pushes += encoded({QueuePush{"/" + std::to_string(i), ""}});
+        hostile.try_to_say(pushes);
+        CHECK(hostile.hears_the_end());
+    }
+
+    CHECK(store.becomes([](const auto& now) { return now.closed == 2; }));
+    CHECK(store.counters().data_bytes <= bounds.data_bytes);
+    CHECK(log.count("store.closed_connection") == 1);
+    CHECK(log.count("it holds at most 1048576") == 1);
+    healthy.say(encoded({Set{"/k", "w"}, Add{"/count", 1}, Get{"/k"}}));
+    CHECK(healthy.hear(8).front() == 2);
+    CHECK(healthy.hear(9).back() == 'w');
+}
+
+TEST_CASE("the client that holds most is closed when all together hold too much") {
+    server::StoreBounds bounds;
+    bounds.client_bytes = 16 * 1024 * 1024;
+    StoreThread store(bounds);
+    LogOf log;
+    auto healthy = greeted(store.port());
+    healthy.say(encoded({Wait{{"/k"}}}));
+
+    SUBCASE("of waits") {
+        std::vector<RawClient> hostile;
+        for (std::size_t client = 0; client < 3; ++client) {
+            Wait wait;
+            for (std::size_t i = 0; i < 40'000; ++i)
+                wait.keys.push_back("/" + std::to_string(client) + "/" + std::to_string(i));
+            hostile.push_back(greeted(store.port()));
+            hostile.back().try_to_say(encoded({wait}));
+        }
+        CHECK(store.becomes([](const auto& now) { return now.closed > 0; }));
+    }
+    SUBCASE("of an incomplete request") {
+        auto hostile = greeted(store.port());
+        MultiSet request;
+        for (int i = 0; i < 3; ++i)
+            request.pairs.push_back({"/" + std::to_string(i), std::string(7'000'000, 'v')});
+        request.pairs.push_back({"/last", "v"});
+        const auto bytes = encoded({request});
+        hostile.try_to_say(bytes.substr(0, bytes.size() - 1));
+        CHECK(store.becomes([](const auto& now) { return now.closed == 1; }));
+    }
+    SUBCASE("of replies that are not read") {
+        auto hostile = greeted(store.port());
+        MultiGet request;
+        request.keys.assign(40'000, "/small");
+        hostile.say(encoded({Set{"/small", std::string(1000, 'v')}, request}));
+        CHECK(store.becomes([](const auto& now) { return now.closed == 1; }));
+    }
+
+    CHECK(store.becomes([&](const auto& now) { return now.client_bytes <= bounds.client_bytes; }));
+    CHECK(log.count("store.closed_connection") == 1);
+    CHECK(log.count("this one holds most of it") == 1);
+    auto writer = greeted(store.port());
+    writer.say(encoded({Set{"/k", "v"}}));
+    CHECK(to_hex(healthy.hear(1)) == "00");
+}
+
+TEST_CASE("a client that reads none of its replies is closed in time") {
+    server::StoreBounds bounds;
+    bounds.unread_reply_timeout = 200ms;
+    StoreThread store(bounds);
+    LogOf log;
+    auto idle = greeted(store.port());
+    auto unread = greeted(store.port());
+    unread.say(encoded({Set{"/big", std::string(8 * 1024 * 1024, 'v')}}));
+    for (int i = 0; i < 4; ++i)
+        unread.say(encoded({Get{"/big"}}));
+
+    CHECK(store.becomes([](const auto& now) { return now.closed == 1; }));
+    CHECK(log.count("no reply was read") == 1);
+    idle.say(encoded({Ping{7}}));
+    CHECK(idle.hear(4) == pong);
+}
+
+TEST_CASE("without memory for a request its connection ends, and the others are served") {
+#if defined(__SANITIZE_ADDRESS__)
+    std::puts("SKIP without memory for a request: ASan reserves the whole address space");
+    return;
+#endif
+    StoreThread store;
+    LogOf log;
+    auto healthy = greeted(store.port());
+    auto hostile = greeted(store.port());
+    const auto block = encoded({Append{"/big", std::string(8 * 1024 * 1024, 'v')}});
+
+    rlimit before{};
+    ::getrlimit(RLIMIT_AS, &before);
+    auto little = before;
+    little.rlim_cur = virtual_bytes() + 128 * 1024 * 1024;
+    ::setrlimit(RLIMIT_AS, &little);
+    for (int i = 0; i < 32 && store.counters().closed == 0; ++i)
+        hostile.try_to_say(block);
+    const bool is_closed = store.becomes([](const auto& now) { return now.closed == 1; });
+    ::setrlimit(RLIMIT_AS, &before);
+
+    CHECK(is_closed);
+    CHECK(log.count("no memory") == 1);
+    healthy.say(encoded({Set{"/k", "v"}, Get{"/k"}}));
+    CHECK(healthy.hear(9).back() == 'v');
 }
 
 TEST_CASE("a draining server ends every stream in order and is done when all have left") {

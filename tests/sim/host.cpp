@@ -219,6 +219,8 @@ void Host::perform(Agent::Effect& effect) {
                 cluster_.server().interrupt(e.signal, e.reason);
             },
             [&](const Agent::NoteStandby& e) { note("stands by: " + e.reason); },
+            [&](const Agent::NoteMissing& e) { note("waits: " + e.reason); },
+            [&](const Agent::NoteInterrupt&) {},
             [&](const Agent::NoteStopping& e) { note("stops: " + e.reason); },
             [&](const Agent::NoteServerLost& e) { note("lost the server: " + e.reason); },
             [&](Agent::NoteServerBack) { note("has the server back"); },

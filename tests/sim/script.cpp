@@ -192,6 +192,9 @@ private:
         options.settings.max_losses = std::stoi(value("max_losses", "10"));
         options.settings.late_nodes = policy_of(value("late_nodes", "restart"));
         options.settings.join_timeout = from_seconds(std::stod(value("join_timeout", "600")));
+        if (given.count("replacement_timeout") > 0)
+            options.settings.replacement_timeout =
+                from_seconds(std::stod(given.at("replacement_timeout")));
         auto& restart = options.settings.restart;
         restart.shortest_delay = from_seconds(std::stod(value("restart_delay", "0")));
         restart.longest_delay = restart.shortest_delay;

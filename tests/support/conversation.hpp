@@ -82,4 +82,24 @@ inline std::vector<Conversation> read_conversations(const std::filesystem::path&
     return conversations;
 }
 
+/// For the steps that are in any order.
+inline std::string sorted(std::string bytes) {
+    std::sort(bytes.begin(), bytes.end());
+    return bytes;
+}
+
+/// Whether these are the recorded answers, one behind the other.
+inline bool are_answers(const Conversation& conversation, const std::string& answered) {
+    std::size_t position = 0;
+    for (const auto& step : conversation.steps) {
+        if (position > answered.size()) return false;
+        const auto answer = answered.substr(position, step.answered.size());
+        if (step.is_in_any_order ? sorted(answer) != sorted(step.answered)
+                                 : answer != step.answered)
+            return false;
+        position += step.answered.size();
+    }
+    return position == answered.size();
+}
+
 }  // namespace ddprun::test

@@ -20,10 +20,10 @@ namespace ddprun::test {
 /// A store server on a thread of its own, on a free port of the loopback.
 class StoreThread {
 public:
-    StoreThread() {
+    explicit StoreThread(server::StoreBounds bounds = {}) {
         auto acceptor = net::listen(io_, "127.0.0.1", 0).value();
         port_ = acceptor.local_endpoint().port();
-        server_ = std::make_unique<server::StoreServer>(io_);
+        server_ = std::make_unique<server::StoreServer>(io_, bounds);
         server_->serve(std::move(acceptor));
         thread_ = std::thread([this] { io_.run(); });
     }

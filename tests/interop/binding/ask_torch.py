@@ -14,6 +14,8 @@ import re
 import torch.numa.binding as torch_binding
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+# What 2.15 calls a device was a GPU in 2.13.
+DEVICE = "device" if hasattr(torch_binding, "_get_device_count") else "gpu"
 MACHINES = os.path.join(HERE, "../../support/machines.hpp")
 
 
@@ -46,8 +48,10 @@ class Machine:
 
     def stand_in(self):
         answers = {
-            "_get_gpu_count": lambda: len(self.gpu_nodes),
-            "_get_numa_node_index_for_gpu_index": lambda gpu_index: self.gpu_nodes[gpu_index],
+            f"_get_{DEVICE}_count": lambda: len(self.gpu_nodes),
+            f"_get_numa_node_index_for_{DEVICE}_index": lambda **index: (
+                self.gpu_nodes[index[f"{DEVICE}_index"]]
+            ),
             "_get_logical_cpu_indices_sharing_same_physical_core_as": lambda logical_cpu_index: (
                 self.cpus[logical_cpu_index]["core"]
             ),
@@ -77,7 +81,7 @@ def main():
             options = torch_binding.NumaOptions(mode)
             for gpu in range(len(machine.gpu_nodes)):
                 cpus = torch_binding._get_logical_cpus_to_bind_to(
-                    gpu_index=gpu, numa_options=options
+                    **{f"{DEVICE}_index": gpu}, numa_options=options
                 )
                 print(name, mode.value, gpu, torch_binding._get_ranges_str_from_ints(cpus))
 

@@ -16,18 +16,20 @@ fi
 rm -rf "$place/prefix" "$place/ours" "$place/theirs"
 mkdir -p "$place"
 "$cmake" --install "$build_dir" --prefix "$place/prefix" >/dev/null
-libtorch=$("$python" -c 'import torch; print(torch.utils.cmake_prefix_path)')
-"$cmake" -S "$source_dir/examples/libtorch_ddp" -B "$place/build" -G Ninja -DCMAKE_BUILD_TYPE=Debug \
+read -r version libtorch < <("$python" -c 'import torch; print(torch.__version__, torch.__path__[0])')
+# CMake remembers which PyTorch it found.
+build=$place/build-$version
+"$cmake" -S "$source_dir/examples/libtorch_ddp" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug \
     -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$place/prefix;$libtorch" >"$place/configure.log" 2>&1 || {
     cat "$place/configure.log"
     exit 1
 }
-"$cmake" --build "$place/build" -- -j 1
+"$cmake" --build "$build" -- -j 1
 
 ranks=2
 # Each rank's lines in a file of its own: what two processes write into one can be cut anywhere.
 launch=(timeout 120 "$place/prefix/bin/ddprun" --standalone "--nproc-per-node=$ranks" --no-python --redirects=1)
-"${launch[@]}" --log-dir="$place/ours" "$place/build/train_toy"
+"${launch[@]}" --log-dir="$place/ours" "$build/train_toy"
 "${launch[@]}" --log-dir="$place/theirs" "$python" "$source_dir/tests/interop/libtorch/train_reference.py"
 
 "$python" - "$place/ours" "$place/theirs" <<'PYTHON'

@@ -6,11 +6,12 @@ from typing import NamedTuple, Optional
 
 
 class Difference(NamedTuple):
-    """Where ddprun answers otherwise on purpose. `ours` None: whatever it is."""
+    """Where ddprun answers otherwise on purpose. `ours` None: whatever it is; `version` None: than each torchrun."""
 
     path: str
     ours: object
     why: str
+    version: Optional[str] = None
 
 
 @dataclass
@@ -113,6 +114,7 @@ one("virtual_local_rank_too_few", "--standalone --nproc-per-node=2 --virtual-loc
 # ---- options that only Python needs ----
 
 one("start_method", "--standalone --start-method fork --monitor-interval 0.5")
+one("logs_specs_default", "--standalone --logs-specs=default")
 one("start_method_unknown", "--standalone --start-method thread")
 one("event_log_handler", "--standalone --event-log-handler null")
 
@@ -121,6 +123,7 @@ one("event_log_handler", "--standalone --event-log-handler null")
 one("c10d_endpoint", "--rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:{port} --rdzv-id=job7 --nproc-per-node=2")
 one("static_port", "--master-port={port} --nproc-per-node=2")
 one("static_endpoint", "--rdzv-endpoint=127.0.0.1:{port} --rdzv-id=job7")
+one("static_localhost", "--rdzv-endpoint=localhost:{port}")
 one("standalone_with_id", "--standalone --rdzv-id=mine")
 one(
     "plain_with_id",
@@ -130,6 +133,10 @@ one(
 one("rdzv_conf", "--rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:{port} --rdzv-conf=join_timeout=60,unknown_key=7,last_call_timeout=1")
 one("rdzv_conf_in_quotes", '--rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:{port} --rdzv-conf="join_timeout=60,timeout=900"')
 one("elastic_with_one", "--nnodes=1:2 --rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:{port} --rdzv-conf=last_call_timeout=1")
+one(
+    "rdzv_conf_backoff",
+    "--rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:{port} --rdzv-conf=cas_backoff_max_seconds=0",
+)
 C10D = "--nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:{port} --rdzv-id=two "
 STATIC = "--nnodes=2 --master-addr=127.0.0.1 --master-port={port} "
 two("c10d_two_nodes", C10D + "--nproc-per-node=2", C10D + "--nproc-per-node=2", "others=4")
@@ -183,10 +190,11 @@ one("one_restart_helps", "--standalone --max-restarts=2 --nproc-per-node=2", "a0
 one("restarts_are_spent", "--standalone --max-restarts=2", "exit=3")
 one("restarts_of_two", "--standalone --max-restarts=1 --nproc-per-node=2", "a0:others=2 a1:others=4 r0:exit=3 wait")
 
+# torchrun's second node outlives a failure only while the node that serves does: it is the first here.
 two(
     "c10d_failure_on_one_node",
-    C10D,
-    C10D,
+    C10D + "--rdzv-conf=is_host=1",
+    C10D + "--rdzv-conf=is_host=0",
     "others=2 r1:exit=3 wait",
     differs=[
         Difference("workers.0.signal", "SIGTERM", "one node's failure stops the job on all nodes"),
@@ -241,6 +249,12 @@ one("tee_without_log_dir", "--standalone --nproc-per-node=2 --tee=3", HELLO, is_
 one("local_ranks_filter", BOTH + "--tee=3 --local-ranks-filter=1", HELLO, is_compat=True)
 one("local_ranks_filter_alone", BOTH + "--local-ranks-filter=1", HELLO, is_compat=True)
 one("log_prefix_template", BOTH + "--tee=3", HELLO, is_compat=True, environment={"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "<${role_name}/${local_rank}/${rank}/${other}> "})
+one("log_prefix_of_host", BOTH + "--tee=3", HELLO, is_compat=True, environment={"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "<host ${hostname}> "}, differs=[
+    Difference("std*", None, "2.13 has no ${hostname}", "2.13"),
+])
+one("log_prefix_option", BOTH + "--tee=3 --log-line-prefix-template=${role_name}-${rank}:", HELLO, is_compat=True, differs=[
+    Difference("*", None, "2.13 has no such option", "2.13"),
+])
 one("duplicate_filters", BOTH + "--tee=3 --duplicate-stdout-filters=more,none --duplicate-stderr-filters=bad", HELLO, is_compat=True)
 one("log_dir_alone", BOTH, HELLO, is_compat=True)
 one("log_dir_of_attempts", BOTH + "--redirects=3 --max-restarts=1", "say=out a0:others=2 a0:r1:exit=3 a0:wait", is_compat=True)
@@ -290,11 +304,19 @@ BAD = {
     "start_method": "--start-method=thread",
     "exit_barrier_timeout": "--exit-barrier-timeout=x",
     "virtual_local_rank": "--virtual-local-rank=1",
+    "logs_specs": "--logs-specs=nothing",
+    "print_completion": "--print-completion=ksh",
 }
 one(
     "bad_nproc_gpu",
     "--nproc-per-node=gpu",
     environment={"CUDA_VISIBLE_DEVICES": ""},
+    is_compat=True,
+)
+one(
+    "bad_rdzv_conf_backoff",
+    "--rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:{port} --rdzv-conf=cas_backoff_max_seconds=-1",
+    differs=[Difference("*", None, "2.13 does not read this key", "2.13")],
     is_compat=True,
 )
 for bad, options in BAD.items():

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same command line under torchrun and under ddprun, and what came of it.
 
-  parity.py list                        names of the cases
-  parity.py check DDPRUN [CASE...]      ddprun beside the recorded answers of torchrun
-  parity.py record TORCHRUN [CASE...]   asks torchrun again and writes its answers down
-  parity.py show LAUNCHER CASE          what a launcher does, as JSON
+  parity.py list                               names of the cases
+  parity.py check DDPRUN [CASE...]             ddprun beside the recorded answers of torchrun, each version's
+  parity.py record VERSION TORCHRUN [CASE...]  asks torchrun again and writes its answers down
+  parity.py show LAUNCHER CASE                 what a launcher does, as JSON
 """
 
 import fnmatch
@@ -25,6 +25,8 @@ from cases import CASES, EVERYWHERE, NOT_YET
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ANSWERS = os.path.join(HERE, "answers")
+# The peer, whose answer to each case is recorded, and another, of which only other answers are.
+PEER, SECOND = "2.15", "2.13"
 WORKER = os.path.join(HERE, "worker.py")
 TIMEOUT_S = 110
 MOST_SHOWN = 12
@@ -213,7 +215,7 @@ class Run:
 
     def variable(self, name, value):
         if name == "MASTER_ADDR":
-            return "<this host>" if value in THIS_HOST else value
+            return "<this host>" if value in THIS_HOST and not self.is_static() else value
         if name == "MASTER_PORT":
             return "<port>" if value == str(self.port) else "<free port>"
         if name == "TORCHELASTIC_RUN_ID":
@@ -224,12 +226,17 @@ class Run:
             return "<incarnation>"
         return self.plain(value)
 
+    def is_static(self):
+        """The workers' address is the one that was given, letter for letter."""
+        return self.case.name.startswith("static_")
+
     def run_id(self, value):
         return "<random id>" if re.fullmatch(r"[0-9a-f-]{36}|\d{5,}", value) else value
 
     def plain(self, text):
         """Without what no two runs share."""
         text = re.sub(r"\S*/python[0-9.]*(?=$|\s)", "<python>", text)
+        text = text.replace("<host %s>" % socket.gethostname(), "<host>")
         text = re.sub(re.escape(self.logs) + r"/[^/]+_\w+/", "<logs>/<run>/", text)
         for path, name in ((self.logs, "<logs>"), (WORKER, "<worker>")):
             text = text.replace(path, name)
@@ -316,7 +323,7 @@ def flat(value, path=""):
 ABSENT = "<absent>"
 
 
-def compare(case, theirs, ours):
+def compare(case, version, theirs, ours):
     """What differs and is not listed, and what is listed and does not differ."""
     theirs, ours = flat(theirs), flat(ours)
     differing = {
@@ -324,37 +331,56 @@ def compare(case, theirs, ours):
         for path in sorted(theirs.keys() | ours.keys())
         if theirs.get(path, ABSENT) != ours.get(path, ABSENT)
     }
+    wanted = [d for d in case.differences if d.version in (None, version)]
     problems = []
     used = set()
     for path, (their_value, our_value) in differing.items():
-        listed = [d for d in case.differences + EVERYWHERE if fnmatch.fnmatchcase(path, d.path)]
+        listed = [d for d in wanted + EVERYWHERE if fnmatch.fnmatchcase(path, d.path)]
         used.update(listed)
         if not any(d.ours is None or d.ours == our_value for d in listed):
             problems.append(
-                "%s\n    torchrun: %s\n    ddprun:   %s"
-                % (path, json.dumps(their_value), json.dumps(our_value))
+                "%s\n    torchrun %s: %s\n    ddprun:        %s"
+                % (path, version, json.dumps(their_value), json.dumps(our_value))
             )
-    for difference in case.differences:
+    for difference in wanted:
         if difference not in used:
             problems.append("listed, but there is no such difference: " + difference.path)
     return problems
 
 
-def answer_path(case):
-    return os.path.join(ANSWERS, case.name + ".json")
+def answer_path(case, version):
+    folder = ANSWERS if version == PEER else os.path.join(ANSWERS, version)
+    return os.path.join(folder, case.name + ".json")
 
 
-def record(case, launcher):
-    with open(answer_path(case), "w") as file:
-        json.dump(Run(case, launcher).run(), file, indent=1, sort_keys=True)
-        file.write("\n")
+def recorded(case, version):
+    path = answer_path(case, version)
+    if version == SECOND and not os.path.exists(path):
+        return recorded(case, PEER)
+    with open(path) as file:
+        return json.load(file)
+
+
+def record(case, version, launcher):
+    answer = Run(case, launcher).run()
+    path = answer_path(case, version)
+    if version == SECOND and answer == recorded(case, PEER):
+        if os.path.exists(path):
+            os.remove(path)
+    else:
+        with open(path, "w") as file:
+            json.dump(answer, file, indent=1, sort_keys=True)
+            file.write("\n")
     print("recorded", case.name, flush=True)
 
 
 def check(case, launcher):
-    with open(answer_path(case)) as file:
-        theirs = json.load(file)
-    problems = compare(case, theirs, Run(case, launcher).run())
+    ours = Run(case, launcher).run()
+    problems = []
+    for version in (PEER, SECOND):
+        for problem in compare(case, version, recorded(case, version), ours):
+            if problem not in problems:
+                problems.append(problem)
     for problem in problems[:MOST_SHOWN]:
         print("%s: %s" % (case.name, problem), flush=True)
     if len(problems) > MOST_SHOWN:
@@ -370,17 +396,19 @@ def main(words):
     if words == ["list"]:
         print("\n".join(by_name))
         return 0
-    if len(words) < 2 or words[0] not in ("check", "record", "show"):
+    verb = words[0] if words else ""
+    version = words.pop(1) if verb == "record" and len(words) > 1 else PEER
+    if len(words) < 2 or verb not in ("check", "record", "show") or version not in (PEER, SECOND):
         print(__doc__, file=sys.stderr)
         return 2
-    verb, launcher = words[0], os.path.abspath(words[1])
+    launcher = os.path.abspath(words[1])
     chosen = [by_name[name] for name in words[2:]] or CASES
     if verb == "show":
         print(json.dumps(Run(chosen[0], launcher).run(), indent=1, sort_keys=True))
         return 0
     if verb == "record":
         for case in chosen:
-            record(case, launcher)
+            record(case, version, launcher)
         return 0
     return 0 if all([check(case, launcher) for case in chosen]) else 1
 

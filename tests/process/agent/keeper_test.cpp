@@ -2,6 +2,7 @@
 #include "agent/process/descendants.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "tests/process/support/left_behind.hpp"
+#include "tests/process/support/mount_namespace.hpp"
 #include "tests/process/support/running.hpp"
 #include "tests/process/support/skip.hpp"
 #include "tests/process/support/temp_dir.hpp"
@@ -283,7 +284,7 @@ TEST_CASE("an ignored SIGCHLD does not take the exit statuses from us") {
 }
 
 TEST_CASE("without /proc the workers' sessions are killed") {
-    if (::geteuid() != 0) return skip("hiding /proc needs root");
+    if (const auto reason = why_no_mount_namespace(); !reason.empty()) return skip(reason);
     // The shell's child has no parent-death signal: only the keeper can end it.
     Running node(
         "unshare",
@@ -319,7 +320,7 @@ TEST_CASE("where close_range is refused workers still see no descriptor of ours"
     }
 #if !defined(__SANITIZE_ADDRESS__)  // which itself cannot do without /proc
     SUBCASE("nothing lists them") {
-        if (::geteuid() != 0) return skip("hiding /proc needs root");
+        if (const auto reason = why_no_mount_namespace(); !reason.empty()) return skip(reason);
         std::vector<std::string> hiding{
             "--mount",
             "/bin/sh",

@@ -24,7 +24,11 @@ Complaint complaint(const Words& arguments) {
     return {code, job.err()};
 }
 
-void check_complaint(const Words& arguments, int code, const Words& words) {
+/// Headline, next step and exit code, wrapped at 80 columns.
+constexpr std::size_t most_lines_of_next_step = 7;
+
+void check_complaint(
+    const Words& arguments, int code, const Words& words, std::size_t most_lines = 3) {
     const auto seen = complaint(arguments);
     CAPTURE(seen.text);
     CHECK(seen.code == code);
@@ -32,7 +36,7 @@ void check_complaint(const Words& arguments, int code, const Words& words) {
         CHECK_MESSAGE(contains(seen.text, word), word);
     const auto lines = sorted_lines(seen.text);
     CHECK(lines.size() >= 1);
-    CHECK(lines.size() <= 3);
+    CHECK(lines.size() <= most_lines);
     CHECK(no_descendants_left());
 }
 
@@ -62,6 +66,37 @@ TEST_CASE("a program that may not be executed is named, with 126") {
     check_complaint({"--standalone", "--no-python", path}, 126, {path});
 }
 
+TEST_CASE("too few descriptors are named, with what is needed, before anything starts") {
+    const TempDir dir;
+    const auto script = dir.write_script("worker", "#!/bin/sh\necho up\n");
+    const auto at_limit = [&](const std::string& limit) {
+        return Running{
+            "/bin/sh",
+            {"-c",
+             "ulimit -n " + limit + "; exec \"$0\" \"$@\"",
+             program("ddprun"),
+             "--standalone",
+             "--nproc-per-node=16",
+             "--tee=3",
+             "--log-dir=" + (dir / "logs").string(),
+             "--no-python",
+             script}};
+    };
+    auto refused = at_limit("100");
+    CHECK(refused.wait_for_code() == 1);
+    const std::string said = "ddprun: the hard limit of open files is 100 (RLIMIT_NOFILE), but ";
+    CAPTURE(refused.err());
+    REQUIRE(refused.err().starts_with(said));
+    CHECK(std::count(refused.err().begin(), refused.err().end(), '\n') == 1);
+    CHECK(refused.out().empty());
+
+    const auto needed = std::to_string(std::stoi(refused.err().substr(said.size())));
+    auto accepted = at_limit(needed);
+    CHECK(accepted.wait_for_code() == 0);
+    CHECK_FALSE(contains(accepted.err(), "Too many open files"));
+    CHECK(sorted_lines(accepted.out()).size() == 16);
+}
+
 TEST_CASE("a name that does not resolve is named when the time to join is over") {
     const TempDir dir;
     const auto script = dir.write_script("x", "#!/bin/sh\n");
@@ -75,7 +110,8 @@ TEST_CASE("a name that does not resolve is named when the time to join is over")
          "--no-python",
          script},
         81,
-        {"no-such-host.invalid", "resolve"});
+        {"no-such-host.invalid", "resolve", "next step"},
+        most_lines_of_next_step);
 }
 
 TEST_CASE("an endpoint where no process listens is named when the time to join is over") {
@@ -92,7 +128,8 @@ TEST_CASE("an endpoint where no process listens is named when the time to join i
          "--no-python",
          script},
         81,
-        {"127.0.0.1:" + port, "refused"});
+        {"127.0.0.1:" + port, "refused", "next step"},
+        most_lines_of_next_step);
 }
 
 TEST_CASE("a node that no other node joins exits with 80") {
@@ -101,9 +138,11 @@ TEST_CASE("a node that no other node joins exits with 80") {
     const auto script = dir.write_script("x", "#!/bin/sh\n");
 
     check_complaint(
-        rendezvous.options({"--nnodes=2", "--rdzv-conf=join_timeout=6", "--no-python", script}),
+        rendezvous.options(
+            {"--nnodes=2", "--rdzv-conf=join_timeout=6", complaint_only, "--no-python", script}),
         80,
-        {"1 of 2"});
+        {"1 of 2", "next step"},
+        most_lines_of_next_step);
 }
 
 TEST_CASE("garbage on the port changes nothing") {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/process/ddprun/job.hpp"
+#include "tests/process/support/skip.hpp"
 
 #include <doctest/doctest.h>
+
+#include <unistd.h>
 
 #include <filesystem>
 #include <iostream>
@@ -39,6 +42,24 @@ TEST_CASE("bash completes options and their values, and leaves the script's word
     CHECK(offered({"-m", "--max-restarts", "3", "--stand"}) == "--standalone\n");
     CHECK(offered({"script-of-mine", "--nproc"}) == "\n");
     CHECK(offered({"--", "--nproc"}) == "\n");
+}
+
+TEST_CASE("tcsh reads its completion and has a rule for each value, and for options and files") {
+    const std::string tcsh = "/usr/bin/tcsh";
+    if (::access(tcsh.c_str(), X_OK) != 0) return skip_even_as_root("no tcsh");
+    const TempDir dir;
+    const auto script = (dir.path() / "ddprun.tcsh").string();
+    Running job{
+        tcsh,
+        {"-f",
+         "-c",
+         "'" + program("ddprun") + "' --print-completion tcsh > '" + script + "'; source '" +
+             script + "'; complete ddprun"}};
+    CHECK(job.wait_for_code() == 0);
+    CHECK(job.err().empty());
+    for (const auto* rule :
+         {"'c/--rdzv-backend=/(c10d static)/'", "'n/--python/f/'", "'c/--/(", "'p/*/f/'"})
+        CHECK(contains(job.out(), rule));
 }
 
 TEST_CASE("an unknown shell is named with those that are known, with 2") {
@@ -96,6 +117,48 @@ TEST_CASE("each worker with a virtual local rank sees its own GPU as the first")
         {{"CUDA_VISIBLE_DEVICES", "5,3"}});
     CHECK(job.wait_for_code() == 0);
     CHECK(sorted_lines(job.out()) == Words{"0 0 5", "1 0 3"});
+}
+
+TEST_CASE("behind a link ddprun runs with the Python of the environment that holds it") {
+    const TempDir dir;
+    std::filesystem::create_directories(dir / "venv/bin");
+    std::filesystem::create_directories(dir / "home");
+    std::filesystem::copy_file(program("ddprun"), dir / "venv/bin/ddprun");
+    dir.write("venv/pyvenv.cfg", "");
+    const auto python = dir.write_script("venv/bin/python", "#!/bin/sh\necho ran by $0 with $*\n");
+    std::filesystem::create_symlink("../venv/bin/ddprun", dir / "home/ddprun");
+
+    Running job{
+        (dir / "home/ddprun").string(),
+        Running::Options{
+            {"-m", "train"},
+            {{"VIRTUAL_ENV", ""}, {"CONDA_PREFIX", ""}, {"PYTHON_EXEC", ""}},
+            false,
+            "",
+            "",
+            false,
+            {}}};
+
+    CHECK(job.wait_for_code() == 0);
+    CHECK(job.out() == "ran by " + python + " with -u -m train\n");
+}
+
+TEST_CASE("a module that is not there is reported with the Python that was asked, and why") {
+    Running job{program("ddprun"), {"--python=python3", "-m", "no_such_module"}};
+
+    CHECK(job.wait_for_code() == 1);
+    CHECK(contains(job.err(), "python3 (--python)"));
+}
+
+TEST_CASE("on ROCm, too, each worker with a virtual local rank sees its own GPU only") {
+    const TempDir dir;
+    const auto script = dir.write_script(
+        "worker", "#!/bin/sh\necho $RANK $HIP_VISIBLE_DEVICES $CUDA_VISIBLE_DEVICES\n");
+    auto job = ddprun_with(
+        {"--nproc-per-node=2", "--virtual-local-rank", "--no-python", script},
+        {{"HIP_VISIBLE_DEVICES", "5,3"}, {"CUDA_VISIBLE_DEVICES", "0,1"}});
+    CHECK(job.wait_for_code() == 0);
+    CHECK(sorted_lines(job.out()) == Words{"0 5 5", "1 3 3"});
 }
 
 TEST_CASE("a range of ports holds for every port that a job opens") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/process/descendants.hpp"
 #include "tests/process/ddprun/job.hpp"
+#include "tests/process/support/mount_namespace.hpp"
 #include "tests/process/support/skip.hpp"
 #include "tests/process/support/wait.hpp"
 
@@ -94,9 +95,26 @@ TEST_CASE("at the limit of a user's processes the limit is named, and nothing is
         CHECK(contains(
             job.err(),
             "no further thread or process could be started: this user may have " +
-                std::string{limit} + " of them (ulimit -u)"));
+                std::string{limit} + " of them (RLIMIT_NPROC, ulimit -u)"));
         CHECK(no_descendants_left());
     }
+    // Enough for the agent, but not for its workers.
+    Running job(
+        "/usr/bin/setpriv",
+        {"--reuid=61234",
+         "--clear-groups",
+         "/usr/bin/prlimit",
+         "--nproc=12",
+         copy,
+         "--standalone",
+         "--nproc-per-node=12",
+         "--no-python",
+         "/usr/bin/tail",
+         "-f",
+         "/dev/null"});
+    CHECK(job.wait_for_code() == 1);
+    CHECK(contains(job.err(), "this user may have 12 of them (RLIMIT_NPROC, ulimit -u)"));
+    CHECK(no_descendants_left());
 }
 
 TEST_CASE("without pidfds workers are stopped and their ends are known all the same") {
@@ -134,7 +152,7 @@ TEST_CASE("without pidfds workers are stopped and their ends are known all the s
 }
 
 TEST_CASE("as process 1 ddprun reaps orphans of others and kills none before the end") {
-    if (::geteuid() != 0) return skip("a pid namespace needs root");
+    if (const auto reason = why_no_mount_namespace(); !reason.empty()) return skip(reason);
     const TempDir dir;
     const auto go = (dir / "go").string();
     const auto script = dir.write_script(

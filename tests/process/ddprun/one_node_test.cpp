@@ -180,6 +180,7 @@ TEST_CASE("a second Ctrl-C kills at once") {
     job.wait_for_line("up");
     job.signal(SIGINT);
     job.wait_for_line("got signal");
+    job.wait_for_line("job.interrupted.*a second Ctrl-C kills them at once");
 
     job.signal(SIGINT);
 

@@ -66,6 +66,25 @@ TEST_CASE("every node shows the same report") {
     }
 }
 
+TEST_CASE("the headline is the exception, and each row says something new") {
+    const TempDir dir;
+    auto job = one_node(
+        dir,
+        {},
+        "echo 'Traceback (most recent call last):' >&2\n"
+        "echo '  File \"t.py\", line 3, in f' >&2\n"
+        "printf 'ValueError: bad \\033[31mbatch\\n' >&2\n"
+        "exit 1");
+    CHECK(job.wait_for_code() == 1);
+
+    const auto report = report_of(job.err());
+    CAPTURE(report);
+    CHECK(contains(
+        unwrapped(report).substr(0, report.find("root cause")), ": ValueError: bad ?[31mbatch"));
+    CHECK(contains(report, "\n  how            exited with code 1\n"));
+    CHECK_FALSE(contains(report, "\n  error "));
+}
+
 TEST_CASE("the report is a line of JSON where that was asked for") {
     const TempDir dir;
     auto job =
@@ -329,8 +348,12 @@ TEST_CASE("a program that cannot be executed is named with what to do") {
     Running job{program("ddprun"), {"--standalone", "--no-python", script}};
 
     CHECK(job.wait_for_code() == 127);
-    CHECK(contains(job.err(), script));
-    CHECK(contains(job.err(), "the interpreter that its first line names"));
+    const auto report = unwrapped(report_of(job.err()));
+    CAPTURE(report);
+    CHECK(contains(report, ": could not be started: " + script + ": No such file or directory"));
+    CHECK(contains(report, "the interpreter that its first line names"));
+    CHECK(report.find("could not be started") == report.rfind("could not be started"));
+    CHECK_FALSE(contains(report, "exited"));
 }
 
 // A sanitizer's own memory would be over the limit first.

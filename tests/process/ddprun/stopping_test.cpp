@@ -111,6 +111,20 @@ TEST_CASE("the background job of a script, SIGINT ignored, stops at once by SIGI
     CHECK(no_descendants_left());
 }
 
+TEST_CASE("background children of a worker's shell, which ignore SIGINT and SIGQUIT, end soon") {
+    for (const int signal : {SIGINT, SIGQUIT}) {
+        const TempDir dir;
+        // A grace that no test waits for.
+        auto job = one_node(dir, {"--shutdown-timeout=3000"}, "tail -f /dev/null & echo up; wait");
+        job.wait_for_line("up");
+
+        job.signal(signal);
+
+        CHECK(job.wait_for_code() == 128 + signal);
+        CHECK(no_descendants_left());
+    }
+}
+
 TEST_CASE("a worker ignores what ddprun was started with ignored and does not handle itself") {
     Running::Options options;
     options.arguments = {

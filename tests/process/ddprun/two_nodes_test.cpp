@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/process/ddprun/http_get.hpp"
 #include "tests/process/ddprun/job.hpp"
+#include "tests/process/support/raw_client.hpp"
+#include "tests/process/support/wait.hpp"
 
 #include <doctest/doctest.h>
 
+#include <unistd.h>
+
+#include <array>
 #include <csignal>
+#include <cstdint>
+#include <regex>
 
 using namespace ddprun::test;
 
@@ -14,6 +21,12 @@ namespace {
 const std::string finish_alone =
     "echo world $WORLD_SIZE round $DDPRUN_ROUND\nif [ $WORLD_SIZE = 1 ]; then exit 0; fi\n" +
     wait_for_ever;
+
+std::string host_name() {
+    std::array<char, 256> name{};
+    ::gethostname(name.data(), name.size() - 1);
+    return name.data();
+}
 
 }  // namespace
 
@@ -68,6 +81,46 @@ TEST_CASE("a worker that fails on one node restarts both, on one budget") {
     CHECK(b.wait_for_code() == 0);
     CHECK(sorted_lines(a.out() + b.out()) == Words{"again 0", "again 1"});
     CHECK(no_descendants_left());
+}
+
+TEST_CASE("a node that waits alone says what is missing, how to start it, and where it cannot be") {
+    const TempDir dir;
+    const Rendezvous rendezvous;
+    const auto host = host_name();
+
+    auto node = start_job(
+        dir, rendezvous.options({"--nnodes=2", "--rdzv-conf=join_timeout=8"}), wait_for_ever);
+
+    const auto waiting = node.wait_for_line("nodes.missing");
+    CHECK(contains(waiting, "1 of 2 nodes is here (" + host + "), 1 missing; the job fails in "));
+    const auto command = "ddprun --nnodes=2 --rdzv-endpoint=" + rendezvous.endpoint;
+    CHECK(contains(waiting, "on each missing node: " + command + " --rdzv-id=tested ..."));
+    CHECK(contains(waiting, "other hosts each wait at their own"));
+    CHECK(node.wait_for_code() == 80);
+    const auto report = std::regex_replace(node.err(), std::regex{"\\n +"}, " ");
+    CHECK(contains(report, "failed: 1 of 2 nodes joined within 8 s (" + host + ")"));
+    CHECK(contains(report, " next step      on each missing node: " + command));
+}
+
+TEST_CASE("nodes that differ name each value's own node, in the report and in the server's log") {
+    const TempDir dir;
+    const Rendezvous rendezvous;
+    auto two = start_job(dir, rendezvous.options({"--nnodes=2"}), wait_for_ever);
+    REQUIRE(holds_within(fact_timeout, [&] {
+        const auto port = rendezvous.endpoint.substr(rendezvous.endpoint.find(':') + 1);
+        return RawClient::can_connect(static_cast<std::uint16_t>(std::stoi(port)));
+    }));
+    auto four = start_job(dir, rendezvous.options({"--nnodes=4"}), wait_for_ever);
+
+    const auto on = [](const Running& node) {
+        return " on " + host_name() + " (pid " + std::to_string(node.pid()) + ")";
+    };
+    const auto logged = two.wait_for_line("rendezvous.refused");
+    CHECK(
+        contains(logged, "--nnodes is 4" + on(four) + " and 2 in the job started" + on(two) + ";"));
+    CHECK(four.wait_for_code() == 83);
+    two.signal(SIGINT);
+    CHECK(two.wait_for_code() == 130);
 }
 
 TEST_CASE("when the budget is spent every node reports the same root cause and code") {

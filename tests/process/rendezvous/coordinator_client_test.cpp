@@ -220,9 +220,12 @@ TEST_CASE("why there is no connection is reported as a code and a sentence") {
         CHECK(caller.error() == ConnectError::no_answer);
     }
     SUBCASE("another protocol's server") {
-        FalseServer server("SSH-2.0-OpenSSH_9.2\r\n");
+        FalseServer server("HTTP/1.1 400 Bad Request\r\n\r\n");
         Caller caller("127.0.0.1", server.port);
         CHECK(caller.error() == ConnectError::wrong_protocol);
+        CHECK(
+            caller.closed->reason ==
+            "an HTTP server answers at 127.0.0.1:" + std::to_string(server.port) + ", not ddprun");
     }
     SUBCASE("a server that closes at once") {
         FalseServer server("", FalseServer::Then::hangs_up);

@@ -8,6 +8,9 @@
 
 #include <signal.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <variant>
@@ -73,6 +76,51 @@ TEST_CASE("the daemon names a garbage sender once and goes on") {
 // The undefined behaviour sanitizer reads memory through a pipe, and calls every object wrong when
 // it cannot have one.
 #if !defined(__SANITIZE_ADDRESS__)
+TEST_CASE("too few descriptors are named with their limit before the daemon listens") {
+    for (const std::string limit : {"8", "12", "20"}) {
+        Running process(
+            "/bin/sh",
+            {"-c",
+             "ulimit -n " + limit + "; exec \"$0\" --host 127.0.0.1 --port 0",
+             program("ddprun-rendezvous")});
+        CHECK(process.wait_for_code() == 1);
+        CHECK(
+            has(process.err(),
+                "ddprun-rendezvous: the hard limit of open files is " + limit +
+                    " (RLIMIT_NOFILE), but "));
+        CHECK(std::count(process.err().begin(), process.err().end(), '\n') == 1);
+    }
+}
+
+TEST_CASE("a store that has no descriptors turns its callers away, and is served afterwards") {
+    Running process(
+        "/bin/sh",
+        {"-c",
+         "ulimit -n 40; exec \"$0\" --host 127.0.0.1 --port 0",
+         program("ddprun-rendezvous")});
+    const auto port =
+        static_cast<std::uint16_t>(process.wait_for_number("rendezvous.listening port="));
+    const auto validate_and_ping = std::string{"\0\xCE\xF7\x85\x3C\x0D\x01\x02\x03\x04", 10};
+    const auto open_count = [&] {
+        const std::filesystem::path folder = "/proc/" + std::to_string(process.pid()) + "/fd";
+        return std::distance(std::filesystem::directory_iterator{folder}, {});
+    };
+    const auto before = open_count();
+    {
+        // One for the client of the store, which itself needs three.
+        std::vector<std::unique_ptr<RawClient>> crowd;
+        for (auto i = before; i < 37; ++i)
+            crowd.push_back(std::make_unique<RawClient>(port));
+        REQUIRE(holds_within(fact_timeout, [&] { return open_count() == 37; }));
+        for (int i = 0; i < 8; ++i)
+            CHECK(RawClient(port).say(validate_and_ping).hear_to_the_end() == "");
+        process.wait_for_line("rendezvous.store_not_started");
+    }
+    CHECK(holds_within(fact_timeout, [&] { return open_count() == before; }));
+    CHECK(RawClient(port).say(validate_and_ping).hear(4) == "\x01\x02\x03\x04");
+    CHECK_FALSE(process.has_exited());
+}
+
 TEST_CASE("at the end of descriptors callers are turned away, and served again afterwards") {
     Running process(
         "/bin/sh",

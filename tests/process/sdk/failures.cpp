@@ -34,8 +34,12 @@ bool mentions(const std::string& text, const std::string& part) {
 
 /// All ranks end with Mismatch, and each of them names the calls of both sides.
 void check_mismatch(
-    const std::string& scenario, const std::string& one_side, const std::string& other_side) {
-    for (const auto& way : both_ways) {
+    const std::string& scenario,
+    const std::string& one_side,
+    const std::string& other_side,
+    const Workers::Variables& more = {}) {
+    for (auto way : both_ways) {
+        way.insert(more.begin(), more.end());
         Workers workers(3, {scenario}, way);
         const auto codes = workers.exit_codes();
         CAPTURE(workers.output(0));
@@ -134,6 +138,23 @@ TEST_CASE("sdk: ranks that disagree on size, type or order get Mismatch, which n
     check_mismatch(
         "other_order", "call 1: all_reduce (sum) of 1 float32", "rank 1 is at call 1: barrier");
     check_mismatch("other_call_than_split", "call 1: split", "rank 1 is at call 1: barrier");
+}
+
+TEST_CASE("sdk: a failure is explained at a limit of processes too") {
+    check_mismatch(
+        "other_order",
+        "call 1: all_reduce (sum) of 1 float32",
+        "rank 1 is at call 1: barrier",
+        {{"SDK_WORKER_THREADS", "refused"}});
+}
+
+TEST_CASE("sdk: a thread that cannot be started is an error that names the limit") {
+    for (const auto& way : both_ways) {
+        Workers workers(2, {"refused_threads"}, way);
+        const auto codes = workers.exit_codes();
+        CAPTURE(workers.output(0));
+        CHECK(codes == these(0, 0));
+    }
 }
 
 TEST_CASE("sdk: another length on one rank is a Mismatch in every kind of call") {

@@ -286,6 +286,33 @@ TEST_CASE("nccl: an error that NCCL reports is a lost peer, with NCCL's text") {
     CHECK(mentions(both, "ncclRemoteError"));
 }
 
+TEST_CASE("nccl: at a limit of processes a group ends as it does with threads") {
+    {
+        const FakeGpus gpus;
+        Workers workers(
+            2,
+            {"endless"},
+            gpus.variables({{"FAKE_NCCL_ERROR_AT", "5"}, {"SDK_WORKER_THREADS", "refused"}}));
+        CHECK(workers.exit_codes() == all_of(peer_lost, 2));
+        CHECK(mentions(workers.output(0) + workers.output(1), "ncclRemoteError"));
+        CHECK(mentions(gpus.calls(), "ncclCommAbort"));
+    }
+    {
+        // NCCL itself notices nothing.
+        const FakeGpus gpus;
+        Workers workers(3, {"endless"}, gpus.variables({{"SDK_WORKER_THREADS", "refused"}}));
+        workers.await_line("ready");
+        workers.kill(1, SIGKILL);
+        CHECK(workers.exit_codes() == "10 137 10");
+        check_said(workers, {0, 2}, "lost rank 1");
+    }
+    const FakeGpus gpus;
+    Workers workers(2, {"pipelined"}, gpus.variables({{"SDK_WORKER_THREADS", "refused"}}));
+    CHECK(workers.exit_codes() == "0 0");
+    CHECK(mentions(gpus.calls(), "ncclCommDestroy"));
+    CHECK_FALSE(mentions(gpus.calls(), "ncclCommAbort"));
+}
+
 TEST_CASE("nccl: a deadline of the program's aborts the group, also on the peer") {
     const FakeGpus gpus;
     Workers workers(2, {"late_and_dead"}, gpus.variables());

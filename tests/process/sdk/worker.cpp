@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of the SDK's process tests: `sdk_worker SCENARIO`, see `scenarios` at the end. Exits 0
 // on success, 1 with an error text, or with the code of the exception (workers.hpp).
+#include "ddprun/checkpoint_writer.hpp"
+#include "ddprun/prefetching_loader.hpp"
 #include "ddprun/process_group.hpp"
 #include "ddprun/record.hpp"
 #include "ddprun/reducer.hpp"
@@ -8,6 +10,7 @@
 #include "tests/process/sdk/every_call.hpp"
 #include "tests/process/sdk/gpu_scenarios.hpp"
 #include "tests/process/sdk/one_call.hpp"
+#include "tests/process/sdk/refuse_threads.hpp"
 #include "tests/process/sdk/say.hpp"
 
 #include <poll.h>
@@ -22,6 +25,7 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <random>
 #include <sstream>
 #include <string>
@@ -101,7 +105,11 @@ ProcessGroup join(const World& world, std::chrono::milliseconds timeout = 10min)
     auto store = ddprun::Store::connect(
         world, std::max<std::chrono::milliseconds>(timeout, start_up_timeout));
     if (timeout < start_up_timeout) await_all_ranks(world, store);
-    return create_group(world, store, timeout);
+    auto group = create_group(world, store, timeout);
+    // At a limit of processes from then on.
+    if (const auto* given = std::getenv("SDK_WORKER_THREADS"))
+        if (std::string{given} == "refused") ddprun::tests::refuse_threads();
+    return group;
 }
 
 template <class T>
@@ -530,6 +538,50 @@ int other_order(const World& world) {
     return 0;
 }
 
+template <class Call>
+std::string error_of(const Call& call) {
+    try {
+        call();
+    } catch (const ddprun::Error& error) {
+        return error.what();
+    }
+    return "none";
+}
+
+/// What needs a thread that cannot be started fails with an error that names the limit, and what
+/// has some threads does with those.
+int refused_threads(const World& world) {
+    const auto group = join(world);
+    using Indices = std::vector<std::uint64_t>;
+    const auto load = [](const Indices& samples) {
+        if (samples.front() == 0) ddprun::tests::refuse_threads();
+        return samples;
+    };
+    Indices all(5000);
+    std::iota(all.begin(), all.end(), std::uint64_t{0});
+    // Not all of these are started before the first has its sample.
+    ddprun::PrefetchingLoader<Indices> loader(all, load, {1, all.size(), all.size()});
+    Indices loaded;
+    while (const auto batch = loader.next())
+        loaded.push_back(batch->front());
+    expect(loaded == all, "every sample was loaded");
+
+    const std::string limit = "no further thread or process could be started: this user may have";
+    const auto check = [&](const std::string& what, const std::string& text) {
+        expect(text.find(limit) != std::string::npos, what + ": " + text);
+    };
+    check("loader", error_of([&] {
+              ddprun::PrefetchingLoader<Indices> second(all, load, {1, 1, 1});
+          }));
+    check("writer", error_of([&] {
+              const ddprun::CheckpointWriter writer{ddprun::CheckpointFolder{"."}};
+          }));
+    float value = 0;
+    check("message", error_of([&] { group.send(&value, 1, 1 - world.rank).wait(); }));
+    group.barrier().wait();
+    return 0;
+}
+
 int other_call_than_split(const World& world) {
     const auto group = join(world);
     if (world.rank == 1) group.barrier().wait();
@@ -635,6 +687,7 @@ const std::map<std::string, std::function<int(const World&)>> scenarios{
     {"other_type", other_type},
     {"other_order", other_order},
     {"other_call_than_split", other_call_than_split},
+    {"refused_threads", refused_threads},
     {"aborted", aborted},
     {"reducer", reducer},
     {"inherited_sockets", inherited_sockets},

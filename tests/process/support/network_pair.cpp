@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/process/support/network_pair.hpp"
 
+#include "tests/process/support/mount_namespace.hpp"
 #include "tests/process/support/running.hpp"
 
 #include <unistd.h>
@@ -30,7 +31,8 @@ void plug_in(const NetworkPair::Host& host) {
 }  // namespace
 
 std::string NetworkPair::why_not() {
-    if (::geteuid() != 0) return "network namespaces need root";
+    // `ip netns exec` makes one.
+    if (auto reason = why_no_mount_namespace(); !reason.empty()) return reason;
     const auto name = "ddpt" + std::to_string(::getpid());
     try {
         if (ip({"netns", "add", name}) != 0) return "ip netns add is not permitted here";

@@ -2,7 +2,7 @@
 #include "ddprun/checkpoint_writer.hpp"
 
 #include "ddprun/error.hpp"
-#include "rendezvous/base/signal_masked_thread.hpp"
+#include "worker_sdk/src/start_thread.hpp"
 
 #include <condition_variable>
 #include <cstdio>
@@ -18,7 +18,7 @@ class CheckpointWriter::State {
 public:
     explicit State(CheckpointFolder folder)
         : folder_(std::move(folder)),
-          thread_(start_signal_masked_thread([this] { serve(); })) {}
+          thread_(start_thread([this] { serve(); })) {}
 
     ~State() {
         {

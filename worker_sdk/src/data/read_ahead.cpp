@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ddprun/prefetching_loader.hpp"
-#include "rendezvous/base/signal_masked_thread.hpp"
+#include "worker_sdk/src/start_thread.hpp"
 
 #include <condition_variable>
 #include <exception>
@@ -21,8 +21,15 @@ public:
           make_(std::move(make)) {
         const auto wanted =
             std::min({std::max<std::size_t>(threads, 1), places_.size(), item_count});
-        for (std::size_t i = 0; i < wanted; ++i)
-            threads_.push_back(start_signal_masked_thread([this] { serve(); }));
+        threads_.reserve(wanted);
+        for (std::size_t i = 0; i < wanted; ++i) {
+            try {
+                threads_.push_back(start_thread([this] { serve(); }));
+            } catch (const Error&) {
+                if (threads_.empty()) throw;
+                return;  // fewer threads make the same items
+            }
+        }
     }
 
     ~State() {

@@ -67,13 +67,9 @@ Outcome FailureMonitor::renew(const Wait& wait) {
     const bool sees_anything = settings_.desync || settings_.ended_processes;
     const auto now = Clock::now();
     if (!sees_anything || now - wait.since < waiting_times::slow_wait_after) return {};
-    const std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     if (is_closing_) return {};
-    try {
-        require_thread();
-    } catch (const std::system_error&) {
-        return {};  // there may be one for the next look
-    }
+    const bool is_alone = !has_thread();
     handle(FailureDetector::WaitSeen{wait.queue, instant_of(wait.since)});
     auto& watched = watched_[index_of(wait.queue)];
     if (!watched) changed_.notify_one();
@@ -82,7 +78,25 @@ Outcome FailureMonitor::renew(const Wait& wait) {
                                                        : waiting_times::renewal_of_reports;
         watched = Watched{wait, now + renewal};
     }
+    if (is_alone) look_without_thread(lock, now);
     return {};
+}
+
+/// At a limit of threads the waits that renew themselves make the checks.
+void FailureMonitor::look_without_thread(Lock& lock, Clock::time_point now) {
+    is_served_by_caller_ = true;
+    drop_expired(now);
+    if (const auto next = next_look(); next && *next <= now) {
+        looked_at_ = now;
+        look(lock);
+    }
+    end_service();
+}
+
+/// The next caller with a failure to explain serves.
+void FailureMonitor::end_service() {
+    is_served_by_caller_ = false;
+    decided_.notify_all();
 }
 
 void FailureMonitor::end(const Wait& wait) {
@@ -107,9 +121,21 @@ GroupError FailureMonitor::explain(const Wait& wait, GroupError error, std::vect
         effects.empty() ? nullptr : std::get_if<FailureDetector::Decided>(&effects.front());
     if (decided && !detector_.verdict()) return decided->error;  // ends this call alone
     if (decided) return await_verdict(lock);
-    require_thread();
     failures_.push_back({wait, std::move(effects)});
-    changed_.notify_one();
+    while (!is_closing_ && !verdict_) {
+        if (has_thread()) {
+            changed_.notify_one();
+            decided_.wait(lock, [this] {
+                const bool is_served = thread_.joinable() || is_served_by_caller_;
+                return verdict_ || !is_served;
+            });
+            continue;
+        }
+        // At a limit of threads this one does the work, until there is a verdict.
+        is_served_by_caller_ = true;
+        serve(lock, [this] { return is_closing_ || verdict_; });
+        end_service();
+    }
     return await_verdict(lock);
 }
 
@@ -138,13 +164,22 @@ FailureMonitor::Effects FailureMonitor::handle(FailureDetector::Event fact) {
     return effects;
 }
 
-void FailureMonitor::require_thread() {
-    if (!thread_.joinable()) thread_ = start_signal_masked_thread([this] { serve(); });
+/// Or a caller that serves. Requires: the mutex.
+bool FailureMonitor::has_thread() {
+    if (thread_.joinable() || is_served_by_caller_) return true;
+    try {
+        thread_ = start_signal_masked_thread([this] {
+            Lock lock(mutex_);
+            serve(lock, [this] { return is_closing_; });
+        });
+    } catch (const std::system_error&) {
+        return false;
+    }
+    return true;
 }
 
-void FailureMonitor::serve() {
-    Lock lock(mutex_);
-    while (!is_closing_) {
+void FailureMonitor::serve(Lock& lock, const std::function<bool()>& is_over) {
+    while (!is_over()) {
         if (!failures_.empty()) {
             explain_next(lock);
             continue;
@@ -265,6 +300,7 @@ void FailureMonitor::give_out_verdict() {
     for (auto& watched : watched_)
         watched.reset();
     decided_.notify_all();
+    changed_.notify_all();
 }
 
 void FailureMonitor::drop_expired(Clock::time_point now) {

@@ -98,8 +98,10 @@ private:
     };
 
     Effects handle(FailureDetector::Event fact);
-    void require_thread();
-    void serve();
+    bool has_thread();
+    void serve(Lock& lock, const std::function<bool()>& is_over);
+    void end_service();
+    void look_without_thread(Lock& lock, Clock::time_point now);
     void explain_next(Lock& lock);
     void look(Lock& lock);
     void end_call(Lock& lock, const Wait& wait);
@@ -125,6 +127,8 @@ private:
     std::deque<Failure> failures_;  // not processed yet
     Clock::time_point looked_at_{};
     bool is_closing_ = false;
+    /// A caller does the thread's work.
+    bool is_served_by_caller_ = false;
     std::condition_variable changed_;  // for the thread
     std::condition_variable decided_;  // for callers of `explain`
     std::thread thread_;

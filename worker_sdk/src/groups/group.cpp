@@ -2,8 +2,8 @@
 #include "worker_sdk/src/groups/group.hpp"
 
 #include "ddprun/error.hpp"
-#include "rendezvous/base/signal_masked_thread.hpp"
 #include "worker_sdk/src/groups/loopback.hpp"
+#include "worker_sdk/src/start_thread.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -45,7 +45,7 @@ std::shared_ptr<Group> Group::create(
     group->config_ = std::move(config);
     auto* raw = group.get();
     group->lanes_.front().thread =
-        start_signal_masked_thread([raw, open = std::move(open)] { raw->serve(open); });
+        start_thread([raw, open = std::move(open)] { raw->serve(open); });
 
     std::unique_lock lock(group->mutex_);
     group->work_done_.wait(lock, [&] { return group->is_open_ || group->dead_; });
@@ -79,15 +79,10 @@ Lane& Group::lane_of(const Collective& collective) {
     return lanes_[0];
 }
 
-std::uint64_t& Group::count_of(const Collective& collective) {
-    if (!collective.is_point_to_point()) return launched_count_;
-    return message_counts_[{collective.root, collective.receiver}];
-}
-
 void Group::launch(Collective collective, Ticket& ticket) {
     const std::lock_guard one_at_a_time(launch_mutex_);
     std::unique_lock lock(mutex_);
-    auto& count = count_of(collective);
+    auto& count = launched_.of(collective);
     collective.sequence = count + 1;
     collective.stream = stream_;
     if (const auto wrong = check(collective, settings_.rank, settings_.world_size))
@@ -103,15 +98,14 @@ void Group::launch(Collective collective, Ticket& ticket) {
 
     auto& lane = lane_of(collective);
     ticket.is_quick = transport_->is_quick(collective);
-    if (!lane.thread.joinable())
-        lane.thread = start_signal_masked_thread([this, &lane] { work_through(lane); });
+    if (!lane.thread.joinable()) lane.thread = start_thread([this, &lane] { work_through(lane); });
     const bool is_next = lane.not_begun_count == 0;
     if (is_next || collective.stream) begin(lock, ticket, is_next);
     ++count;
     if (ticket.is_done) return;
     if (!ticket.has_begun) ++lane.not_begun_count;
     lane.queue.push_back(&ticket);
-    wake(lane);
+    lane.wake();
 }
 
 /// Begins the ticket if it is the next one; then only its end remains to be waited for. A usage
@@ -134,12 +128,6 @@ void Group::begin(std::unique_lock<std::mutex>& lock, Ticket& ticket, bool is_ne
     lock.lock();
     if (ticket.has_begun) ticket.is_quick = true;
     if (outcome) finish(ticket, std::move(outcome));
-}
-
-/// For a quick ticket no thread is woken while the lane's thread is polling.
-void Group::wake(Lane& lane) {
-    if (lane.queue.empty()) return;
-    if (!lane.queue.front()->is_quick || !lane.is_looking) lane.changed.notify_one();
 }
 
 bool Group::is_done(const Ticket& ticket) const {
@@ -242,7 +230,7 @@ void Group::work_through(Lane& lane) {
 /// seen twice: `begun_when_seen` is how many tickets had left the queue the first time.
 bool Group::await_ticket(
     std::unique_lock<std::mutex>& lock, Lane& lane, std::optional<std::uint64_t>& begun_when_seen) {
-    auto launched_when_seen = count_of({});
+    auto launched_when_seen = launched_.collectives;
     int idle_checks = most_idle_checks;
     for (;;) {
         const bool is_free = !lane.current && !lane.queue.empty();
@@ -260,8 +248,8 @@ bool Group::await_ticket(
             continue;
         }
         lane.changed.wait_for(lock, waiting_times::quick_call_check_interval);
-        const bool is_busy = launched_when_seen != launched_count_;
-        launched_when_seen = launched_count_;
+        const bool is_busy = launched_when_seen != launched_.collectives;
+        launched_when_seen = launched_.collectives;
         idle_checks = is_busy ? 0 : idle_checks + 1;
     }
     lane.is_looking = false;

@@ -1,58 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "ddprun/backend.hpp"
 #include "worker_sdk/src/groups/collective.hpp"
 #include "worker_sdk/src/groups/failure_monitor.hpp"
 #include "worker_sdk/src/groups/group_config.hpp"
+#include "worker_sdk/src/groups/lane.hpp"
 #include "worker_sdk/src/groups/transport.hpp"
-#include "worker_sdk/src/waiting_times.hpp"
 
 #include <array>
 #include <chrono>
 #include <condition_variable>
-#include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
-#include <utility>
 #include <variant>
+#include <vector>
 
 namespace ddprun::groups {
-
-/// One launched collective, in the memory of the caller, which waits for it. Guarded by its group's
-/// mutex.
-struct Ticket {
-    Ticket() = default;
-    Ticket(const Ticket&) = delete;
-    Ticket& operator=(const Ticket&) = delete;
-
-    Collective collective{};
-    bool has_begun = false;
-    bool is_quick = false;
-    bool is_done = false;
-    Outcome outcome{};
-};
-
-/// One of a group's queues: collectives, sends, receives. Its tickets are performed in order, one
-/// at a time, by its thread or by the thread that waits for the ticket at the front. Guarded by its
-/// group's mutex.
-struct Lane {
-    std::condition_variable changed;
-    std::deque<Ticket*> queue;
-    std::optional<Collective> current;
-    /// How many of the queued tickets and the current one had not begun when they were launched.
-    int not_begun_count = 0;
-    /// How many tickets have left the queue.
-    std::uint64_t begun_count = 0;
-    /// The thread polls the queue.
-    bool is_looking = false;
-    std::thread thread;
-};
 
 /// The implementation of a ddprun_group: a queue of collectives and a thread that opens the
 /// transport and then performs them in order; sends and receives each get a queue and a thread with
@@ -72,13 +38,7 @@ public:
     using Clock = std::chrono::steady_clock;
     using Opened = std::variant<std::unique_ptr<Transport>, GroupError>;
 
-    struct Settings {
-        int rank = 0;
-        int world_size = 1;
-        Backend backend = Backend::loopback;
-        std::chrono::milliseconds timeout = waiting_times::default_group_timeout;
-        int round = 0;
-    };
+    using Settings = GroupSettings;
 
     /// Runs `open` on the group's thread and waits for it; throws its error. Without `monitor` the
     /// group creates one without a store; without `config` it has no sub-groups.
@@ -99,7 +59,8 @@ public:
     const Settings& settings() const { return settings_; }
 
     /// Queues it. The ticket is the caller's memory, and valid until `wait` has returned or thrown.
-    /// Throws the error of `check`, or the group's error; then nothing is queued.
+    /// Throws the error of `check`, the group's error, or that of a thread that cannot be started;
+    /// then nothing is queued.
     void launch(Collective collective, Ticket& ticket);
     bool is_done(const Ticket& ticket) const;
     /// Returns or throws (the ticket's error) when the ticket is done, never before. A deadline
@@ -128,9 +89,7 @@ public:
 
 private:
     void begin(std::unique_lock<std::mutex>& lock, Ticket& ticket, bool is_next);
-    static void wake(Lane& lane);
     Lane& lane_of(const Collective& collective);
-    std::uint64_t& count_of(const Collective& collective);
     void serve(const std::function<Opened()>& open);
     bool open_transport(const std::function<Opened()>& open);
     void work_through(Lane& lane);
@@ -162,9 +121,8 @@ private:
     std::mutex launch_mutex_;
     mutable std::mutex mutex_;  // guards what follows
     std::condition_variable work_done_;
-    std::map<std::pair<int, int>, std::uint64_t> message_counts_;  // by sender and receiver
+    LaunchCounts launched_;
     std::map<std::vector<int>, int> sub_group_counts_;
-    std::uint64_t launched_count_ = 0;
     void* stream_ = nullptr;
     std::shared_ptr<Transport> transport_;
     std::optional<GroupError> dead_;

@@ -4,6 +4,7 @@
 #include "ddprun/backend.hpp"
 #include "ddprun/store.hpp"
 #include "ddprun/world.hpp"
+#include "worker_sdk/src/waiting_times.hpp"
 
 #include <chrono>
 #include <string>
@@ -22,6 +23,15 @@ struct GroupConfig {
     std::chrono::milliseconds timeout{};
     /// For a sub-group: its ranks in the world.
     std::vector<int> members{};
+};
+
+/// What is fixed when the group is made, apart from its transport.
+struct GroupSettings {
+    int rank = 0;
+    int world_size = 1;
+    Backend backend = Backend::loopback;
+    std::chrono::milliseconds timeout = waiting_times::default_group_timeout;
+    int round = 0;
 };
 
 }  // namespace ddprun::groups

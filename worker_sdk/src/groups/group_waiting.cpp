@@ -80,7 +80,7 @@ bool Group::perform_while_waiting(
         timeout = std::clamp(left, 1ms, timeout);
     }
     perform_front(lock, lane, timeout);
-    wake(lane);
+    lane.wake();
     return true;
 }
 

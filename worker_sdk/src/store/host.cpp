@@ -6,6 +6,7 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/signal_masked_thread.hpp"
+#include "rendezvous/base/start_failure.hpp"
 #include "rendezvous/store/store.hpp"
 #include "rendezvous/wire/decoder.hpp"
 #include "rendezvous/wire/encoder.hpp"
@@ -25,6 +26,7 @@
 #include <exception>
 #include <map>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -305,7 +307,13 @@ Result<std::shared_ptr<StoreHost>> StoreHost::listen(const std::string& host, st
         ::close(*listener);
         return Failure{system_code(error), "eventfd"};
     }
-    return std::shared_ptr<StoreHost>(new StoreHost(*listener, wake, port_of(*listener)));
+    try {
+        return std::shared_ptr<StoreHost>(new StoreHost(*listener, wake, port_of(*listener)));
+    } catch (const std::system_error& error) {
+        ::close(*listener);
+        ::close(wake);
+        return Failure{error.code(), describe_start_failure(error.code(), "start a thread")};
+    }
 }
 
 StoreHost::StoreHost(int listener, int wake, std::uint16_t port)

@@ -154,3 +154,13 @@ TEST_CASE("any run id and host name is one name of a file") {
     CHECK(as_file_name(std::string(1000, 'x')).size() == 120);
     CHECK(as_file_name(std::string(119, 'x') + "\xE2\x82\xAC") == std::string(119, 'x'));
 }
+
+TEST_CASE("descriptors are needed for each worker, each relayed stream and each file") {
+    const int of_plain = descriptors_needed(OutputPlan{}, 10) - descriptors_needed(OutputPlan{}, 9);
+    CHECK(of_plain == 4);
+    auto teed = a_plan();
+    teed.tee = {mask({}, 3)};
+    CHECK(descriptors_needed(teed, 10) - descriptors_needed(teed, 9) == 7);
+    CHECK(descriptors_needed(teed, 64) > 256);
+    CHECK(descriptors_needed(teed, 8) < 256);
+}

@@ -166,6 +166,13 @@ TEST_CASE("with a virtual local rank each worker sees one GPU and takes it for i
     CHECK(has("CUDA_VISIBLE_DEVICES=GPU-ab-cd"));
     spec.environment["CUDA_VISIBLE_DEVICES"] = "";
     CHECK(has("CUDA_VISIBLE_DEVICES=1"));
+    spec.environment["CUDA_VISIBLE_DEVICES"] = "8,9";
+    spec.environment["HIP_VISIBLE_DEVICES"] = "";
+    CHECK(has("CUDA_VISIBLE_DEVICES=9"));
+    CHECK(has("HIP_VISIBLE_DEVICES="));
+    spec.environment["HIP_VISIBLE_DEVICES"] = "6, 7";
+    CHECK(has("CUDA_VISIBLE_DEVICES=7"));
+    CHECK(has("HIP_VISIBLE_DEVICES=7"));
     spec.arguments = {"train", "--log=${local_rank}"};
     CHECK(worker_arguments(spec, a_plan(), 1)[1] == "--log=1");
 }

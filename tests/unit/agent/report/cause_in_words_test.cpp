@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/report/cause_in_words.hpp"
 
+#include "rendezvous/base/limits.hpp"
+
 #include <doctest/doctest.h>
 
 #include <cerrno>
@@ -126,14 +128,74 @@ TEST_CASE("signals and exit codes with a known meaning have a sentence, others n
 }
 
 TEST_CASE("a missing module names the Python that looked for it") {
+    const auto of_output = [](const std::string& output) {
+        return missing_module(output, "/bin/python3", "python3 on PATH");
+    };
     const std::string error = "ModuleNotFoundError: No module named 'torch'";
-    const auto sentence =
-        missing_module("Traceback:\n  import torch\n" + error + "\n", "/bin/python3");
-    CHECK(contains(sentence, "/bin/python3"));
-    CHECK(contains(sentence, "--python"));
-    CHECK_FALSE(missing_module(error, "/bin/python3").empty());
-    CHECK(missing_module(error + "\nValueError: no batch", "/bin/python3").empty());
-    CHECK(missing_module("", "/bin/python3").empty());
+    const auto sentence = of_output("Traceback:\n  import torch\n" + error + "\n");
+    CHECK(
+        sentence ==
+        "not found by /bin/python3 (python3 on PATH); --python=PATH chooses another Python");
+    CHECK(of_output(error) == sentence);
+    CHECK(of_output("/bin/python3: No module named missing\n") == sentence);
+    CHECK(
+        of_output("/bin/python3: Error while finding module specification for 'a.b' "
+                  "(ModuleNotFoundError: No module named 'a')\n") == sentence);
+    CHECK(of_output("/bin/python3: No module named pkg.__main__; 'pkg' is a package and cannot be "
+                    "directly executed\n")
+              .empty());
+    CHECK(of_output(error + "\nValueError: no batch").empty());
+    CHECK(of_output("").empty());
+}
+
+TEST_CASE("the exception that ended a program is found in the end of its output") {
+    const std::string frames =
+        "Traceback (most recent call last):\n  File \"t.py\", line 3, in f\n    g()\n    ^^^\n";
+
+    CHECK(exception_in(frames + "ValueError: bad batch\n") == "ValueError: bad batch");
+    CHECK(exception_in(frames + "KeyboardInterrupt") == "KeyboardInterrupt");
+    CHECK(
+        exception_in(frames + "torch.cuda.OutOfMemoryError: no room\nfor it\nWARN: bye\n") ==
+        "torch.cuda.OutOfMemoryError: no room");
+    CHECK(
+        exception_in(
+            frames +
+            "KeyError: 1\n\nDuring handling of the above exception, another exception "
+            "occurred:\n\n" +
+            frames + "MyTimeout: 2\n") == "MyTimeout: 2");
+    // As PyTorch writes it where there is a process group.
+    CHECK(
+        exception_in(
+            "[rank3]: Traceback (most recent call last):\n[rank3]:   File \"t.py\", line 3\n"
+            "[rank3]:     g()\n[rank3]: ValueError: x\n") == "ValueError: x");
+    // The beginning of a long traceback is not kept.
+    CHECK(exception_in("g()\n  File \"t.py\", line 3\n    g()\nE: x\n") == "E: x");
+}
+
+TEST_CASE("what is no exception that ended a program is not taken for one") {
+    const std::string frames =
+        "Traceback (most recent call last):\n  File \"t.py\", line 3\n    g()\n";
+
+    CHECK(exception_in("").empty());
+    CHECK(exception_in("usage: t.py\nt.py: error: no\n").empty());
+    CHECK(exception_in(frames).empty());
+    CHECK(exception_in(frames + "Extension modules: numpy (total: 1)\n").empty());
+    CHECK(
+        exception_in(
+            frames + "ValueError: x\nException ignored in: <function f>\n" + frames +
+            "TypeError: y\n") == "ValueError: x");
+    CHECK(exception_in("Exception in thread Thread-1 (f):\n" + frames + "TypeError: y\n").empty());
+}
+
+TEST_CASE("a long exception is cut between two characters") {
+    std::string text = "  File \"t.py\", line 3\nE: ";
+    for (int i = 0; i < 200; ++i)
+        text += "\u00e9";
+
+    const auto found = exception_in(text);
+
+    CHECK(found.size() <= ddprun::limits::max_exception_bytes + 4);
+    CHECK(found.ends_with("\u00e9 ..."));
 }
 
 TEST_CASE("sizes are rounded and have a unit") {

@@ -114,6 +114,58 @@ TEST_CASE("what the headline says is not said again") {
     CHECK_FALSE(contains(failure_summary(report, false), "\n  error"));
 }
 
+TEST_CASE("how a worker died is said once, in the headline if it is there") {
+    auto report = a_report({3, 1, 4242, {WorkerEnd::Kind::killed, SIGKILL}, "killed by SIGKILL"});
+    report.root_cause->reason = "rank 3 on node7: killed by SIGKILL (out of memory)";
+
+    CHECK_FALSE(contains(failure_summary(report, false), "\n  how"));
+
+    report.root_cause->reason = "rank 3 on node7: ValueError: x";
+    CHECK(contains(failure_summary(report, false), "\n  how            killed by SIGKILL\n"));
+}
+
+TEST_CASE("a worker that could not be started did not exit with a code") {
+    const std::string why_not = "could not be started: start ./x: Resource temporarily unavailable";
+    auto report = a_report({3, 1, 0, {WorkerEnd::Kind::exited, 1}, why_not});
+    report.secondary_failures.push_back({4, 2, 0, {WorkerEnd::Kind::exited, 1}, ""});
+
+    auto text = failure_summary(report, false);
+    CHECK(contains(text, "\n  how            could not be started\n"));
+    CHECK(contains(text, "\n  other workers  rank 4 could not be started\n"));
+    CHECK_FALSE(contains(text, "exited with code"));
+
+    report.root_cause->reason = "rank 3 on node7: " + why_not;
+    text = failure_summary(report, false);
+    CHECK_FALSE(contains(text, "\n  how"));
+    CHECK_FALSE(contains(text, "\n  error"));
+}
+
+TEST_CASE("a long message is cut in the headline and whole below it") {
+    const auto message = "ValueError: " + std::string(2000, 'x');
+    auto report = a_report({3, 1, 4242, {WorkerEnd::Kind::exited, 1}, message});
+    report.root_cause->reason = "rank 3 on node7: " + message;
+
+    const auto text = failure_summary(report, false);
+
+    CHECK(text.find("...\n  root cause") < 500);
+    CHECK(contains(
+        text, "\n  error          ValueError:\n                 " + std::string(2000, 'x')));
+}
+
+TEST_CASE("what the user can do stands below the headline") {
+    agent::JobReport report;
+    report.outcome = control::Outcome::failed;
+    report.exit_code = 80;
+    report.reason = "1 of 2 nodes joined within 600 s (a)";
+    report.next_step = "on each missing node: ddprun ...";
+
+    CHECK(
+        failure_summary(report, false) ==
+        "ddprun: job failed: 1 of 2 nodes joined within 600 s (a)\n"
+        "  next step      on each missing node: ddprun ...\n"
+        "  exit code      80\n");
+}
+
 TEST_CASE("a message of several lines gives its first to the headline") {
     auto report = a_report({3, 1, 4242, {WorkerEnd::Kind::exited, 1}, "E: a\nb", ""});
     report.root_cause->reason = "rank 3 on node7: E: a\nb";

@@ -447,7 +447,7 @@ TEST_CASE("a worker that the system could not start is an ordinary failure with 
     const auto failed = story.said<ctl::Failed>().front();
     CHECK(failed.kind == std::nullopt);
     CHECK(failed.failure.end == ctl::WorkerEnd{ctl::WorkerEnd::Kind::exited, 1});
-    CHECK(failed.failure.message == "not started: start /bin/train: no memory");
+    CHECK(failed.failure.message == "could not be started: start /bin/train: no memory");
 }
 
 TEST_CASE("a round's store that is out of reach fails the round with that reason") {
@@ -539,6 +539,56 @@ TEST_CASE("a stop ends the round with its signal and its grace") {
     CHECK(story.asked() == Effects{G::KillSession{0}, G::KillSession{1}});
 }
 
+TEST_CASE("a stop because of this node's own failed worker is not noted again") {
+    for (const int root_cause : {1, 7}) {
+        CAPTURE(root_cause);
+        Story story(a_config(2));
+        story.running();
+        story.is(A::WorkerExited{1, crash});
+        story.is(A::FailureExplained{0, 1, "", "", false});
+        story.asked();
+        auto stop = a_stop();
+        stop.root_cause.worker.emplace().rank = root_cause;
+
+        story.hears(stop);
+
+        CHECK(story.asked_for<A::NoteStopping>().empty() == (root_cause == 1));
+    }
+}
+
+TEST_CASE("a stop because of this node's own Ctrl-C is not noted again, one of another's is") {
+    for (const bool is_own : {true, false}) {
+        CAPTURE(is_own);
+        Story story(a_config(2));
+        story.running();
+        if (is_own) story.is(A::Signalled{SIGINT});
+        story.asked();
+        auto stop = a_stop();
+        stop.root_cause.kind = ctl::Cause::Kind::cancelled;
+        stop.root_cause.signal = SIGINT;
+
+        story.hears(stop);
+
+        CHECK(story.asked_for<A::NoteStopping>().empty() == is_own);
+    }
+}
+
+TEST_CASE("nodes that are missing are noted with what each of them is started with") {
+    Story story(a_config(2));
+    story.joined();
+    story.asked();
+
+    story.hears(ctl::Standby{"1 of 2 nodes is here (here)", 1});
+    CHECK(
+        story.asked() ==
+        Effects{A::NoteMissing{
+            "1 of 2 nodes is here (here)",
+            "on each missing node: ddprun --nnodes=1:2 --rdzv-endpoint=node1:29400 --rdzv-id=job "
+            "..."}});
+    story.hears(ctl::Standby{"the job is full", 0});
+    CHECK(story.asked() == Effects{A::NoteStandby{"the job is full"}});
+}
+
 TEST_CASE("a stop with SIGKILL gives no grace") {
     Story story;
     story.running();
@@ -585,6 +635,7 @@ TEST_CASE("SIGINT: the workers get it, the server learns that a person ended the
     CHECK(
         story.asked() == Effects{
                              A::Send{1, ctl::Leave{"interrupted by SIGINT on here", SIGINT}},
+                             A::NoteInterrupt{30s},
                              G::SignalLeader{0, SIGINT},
                              G::SignalLeader{1, SIGINT}});
     story.all_exit(WorkerExit{WorkerExit::Killed{SIGINT}});
@@ -985,15 +1036,16 @@ TEST_CASE("a node that is refused until its timeout ends reports why: exit 83") 
     CHECK(story.report().reason == "the earlier run is ending");
 }
 
-TEST_CASE("no server answers: it is said every ten seconds, and the end names what was tried") {
+TEST_CASE("no server answers: it is noted ever less often, and the end names what was tried") {
     Story story(a_config(2));
     story.is(A::Began{});
     story.is(A::StoreOpened{first_store});
 
     story.is_turned_away(A::ConnectError::unresolved, 601s);
 
-    CHECK(story.asked_for<A::NoteWaiting>().size() == 60);
+    CHECK(story.asked_for<A::NoteWaiting>().size() == 7);
     CHECK(story.report().exit_code == 81);
+    CHECK(story.report().next_step == "check the name node1 in the endpoint");
     CHECK(
         story.report().reason ==
         "name does not resolve at node1:29400 for 600 s (connect to node1:29400)");

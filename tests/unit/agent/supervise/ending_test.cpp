@@ -67,6 +67,21 @@ TEST_CASE("a report has the server's cause, or else the node's own reason") {
     CHECK(report_of(NodeLeft{SIGTERM, ""}, config, {}).outcome == ctl::Outcome::cancelled);
 }
 
+TEST_CASE("where nodes did not meet the report has a next step") {
+    AgentConfig config;
+    config.join.run_id = "none";
+    config.join.nodes = {2, 2, 0};
+    config.rendezvous.endpoint = {"node1", 29'400};
+    auto result = a_result(80);
+    result.root_cause.emplace().kind = ctl::Cause::Kind::no_node_joined;
+
+    CHECK(
+        report_of(result, config, {}).next_step ==
+        "on each missing node: ddprun --nnodes=2 --rdzv-endpoint=node1:29400 ...");
+    CHECK(report_of(ServerGone{"refused", "start it"}, config, {}).next_step == "start it");
+    CHECK(report_of(a_result(3), config, {}).next_step.empty());
+}
+
 TEST_CASE("a report names each failed rank once, this node's first, without the root cause") {
     auto result = a_result(3);
     result.root_cause.emplace().worker.emplace().rank = 1;

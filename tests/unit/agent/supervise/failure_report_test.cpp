@@ -95,6 +95,24 @@ TEST_CASE("a failure that nothing explains says how it ended") {
     CHECK(story.report.failure().message == "exited with code 3");
 }
 
+TEST_CASE(
+    "without an error file the exception in the output is the message, unless a signal killed") {
+    F::FailureExplained explained{2, 1, "", "", false};
+    explained.details = "  File \"t.py\", line 3\n    f()\nValueError: bad batch\n";
+    Story story;
+    SUBCASE("it exited") {
+        story.exits(1, error);
+        story.is(explained);
+        CHECK(story.report.failure().message == "ValueError: bad batch");
+        CHECK(story.report.failure().details == explained.details);
+    }
+    SUBCASE("it was killed") {
+        story.exits(1, crash);
+        story.is(explained);
+        CHECK(story.report.failure().message == "killed by SIGSEGV (core dumped)");
+    }
+}
+
 TEST_CASE("an explanation that was not asked for is ignored") {
     Story story;
     story.is_explained(1);

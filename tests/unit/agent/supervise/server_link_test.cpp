@@ -270,14 +270,28 @@ TEST_CASE("the wait for a server ends after join_timeout, for a hosted one with 
     CHECK(hosted.link.times_out_at() == Instant{} + 24s);
 }
 
-TEST_CASE("a wait is noted after three seconds and then every ten") {
+TEST_CASE("a wait that another server answered is not said to have had no answer") {
     Story story;
     story.is(L::ConnectRequested{});
-    story.is_turned_away(ConnectError::no_answer, 24s);
+    story.is_turned_away(ConnectError::wrong_protocol, 600s);
+    story.asked();
+    story.is(L::TimedOut{});
+    CHECK(
+        story.asked() ==
+        Effects{
+            L::ServerGone{"no ddprun answers at node1:29400 for 600 s (connect to node1:29400)"}});
+}
+
+TEST_CASE("a wait is noted after three seconds, ten later, and then ever less often") {
+    Story story;
+    story.is(L::ConnectRequested{});
+    story.is_turned_away(ConnectError::no_answer, 60s);
     const auto notes = story.asked_for<L::NoteWaiting>();
-    REQUIRE(notes.size() == 3);
+    REQUIRE(notes.size() == 4);
     CHECK(notes[0] == L::NoteWaiting{ConnectError::no_answer, "connect to node1:29400", 3s});
-    CHECK(notes[2].waited == 23s);
+    CHECK(notes[1].waited == 13s);
+    CHECK(notes[2].waited == 26s);
+    CHECK(notes[3].waited == 52s);
 }
 
 TEST_CASE("attempts come close together at first, later only while workers depend on it") {

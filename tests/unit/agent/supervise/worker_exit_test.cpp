@@ -64,7 +64,7 @@ TEST_CASE("an end is described in words") {
         "killed by SIGSEGV (core dumped)");
     CHECK(
         WorkerExit(WorkerExit::NotExecuted{ENOENT, "/no/such"}).describe() ==
-        "not executed: /no/such: No such file or directory");
+        "could not be started: /no/such: No such file or directory");
 }
 
 TEST_CASE("a program that never ran has the code a shell gives it") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/supervise/worker_group.hpp"
 
+#include "rendezvous/base/limits.hpp"
 #include "tests/unit/agent/supervise/machine_story.hpp"
 
 #include <doctest/doctest.h>
@@ -151,6 +152,26 @@ TEST_CASE("a group is not over while a grandchild lives, which is asked, then ki
     CHECK(story.count_of(G::KillLeftovers{}) == 1);
     story.at(30s, G::LeftoversCounted{0});
     CHECK(story.group.is_over());
+}
+
+TEST_CASE("leftovers that SIGINT or SIGQUIT does not end get SIGTERM, and keep their grace") {
+    for (const int signal : {SIGINT, SIGQUIT}) {
+        Story story(1);
+        story.spawn_all();
+        story.at(0s, G::StopRequested{signal, 30s});
+        story.at(1s, G::Exited{0, by_sigterm});
+        story.at(1s, G::LeftoversCounted{1});
+        CHECK(story.count_of(G::SignalLeftovers{signal}) == 1);
+
+        story.wait_until(1s + limits::leftovers_grace);
+        CHECK(story.count_of(G::SignalLeftovers{SIGTERM}) == 1);
+        story.wait_until(29s);
+        CHECK(story.count_of(G::SignalLeftovers{SIGTERM}) == 1);
+        CHECK(story.count_of(G::KillLeftovers{}) == 0);
+
+        story.at(29s, G::LeftoversCounted{0});
+        CHECK(story.group.is_over());
+    }
 }
 
 TEST_CASE("a worker that ignores SIGTERM is killed at the end of the grace, leader by leader") {

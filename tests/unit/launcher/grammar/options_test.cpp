@@ -163,8 +163,15 @@ TEST_CASE("an unknown option is named with the nearest known one") {
     CHECK(
         refusal({"--nproc-pre-node=2", "s.py"}) ==
         "--nproc-pre-node: unknown option: did you mean --nproc-per-node?");
-    CHECK(refusal({"--wibble", "s.py"}) == "--wibble: unknown option");
-    CHECK(refusal({"-q", "s.py"}) == "-q: unknown option");
+}
+
+TEST_CASE("an option of the script that stands before it is shown where it belongs") {
+    CHECK(
+        refusal({"--lr", "0.1", "s.py"}) ==
+        "--lr: unknown option: an option of the script goes after it: ddprun s.py --lr ...");
+    CHECK(
+        refusal({"-q", "-m", "trainer"}) ==
+        "-q: unknown option: an option of the script goes after it: ddprun SCRIPT -q ...");
 }
 
 TEST_CASE("a list of machines is refused with the reason and the right command") {

@@ -60,6 +60,7 @@ TEST_CASE("a key without effect is said, an unknown one is named with the neares
     CHECK(
         read("cas_backoff_max_seconds=2").warnings ==
         std::vector<std::string>{"cas_backoff_max_seconds has no effect here"});
+    CHECK(read("cas_backoff_max_seconds=0").warnings.empty());
     CHECK(
         read("read_timeout=60,store_type=tcp").warnings ==
         std::vector<std::string>{"read_timeout has no effect here"});
@@ -76,6 +77,10 @@ TEST_CASE("a wrong value is named with what is accepted") {
     CHECK(
         refusal("join_timeout=0") ==
         "'join_timeout=0': accepted are seconds, or a number with ms, s, m, h or d, above 0");
+    CHECK(
+        refusal("cas_backoff_max_seconds=-1") ==
+        "'cas_backoff_max_seconds=-1': accepted are seconds, or a number with ms, s, m, h or d, "
+        "from 0 up");
     CHECK(refusal("last_call_timeout=nan").starts_with("'last_call_timeout=nan'"));
     CHECK(
         refusal("keep_alive_max_attempt=0") ==

@@ -56,6 +56,13 @@ TEST_CASE("CUDA_VISIBLE_DEVICES decides which GPU a local rank means") {
         Words{
             "0: CPUs 0-55,112-167, memory of node 0", "1: CPUs 56-111,168-223, memory of node 1"});
     CHECK(
+        lines(
+            {"--numa-binding=node", "s.py"},
+            2,
+            {{"HIP_VISIBLE_DEVICES", "7,0"}, {"CUDA_VISIBLE_DEVICES", "0"}}) ==
+        Words{
+            "0: CPUs 56-111,168-223, memory of node 1", "1: CPUs 0-55,112-167, memory of node 0"});
+    CHECK(
         lines({"--numa-binding=node", "s.py"}, 2, {{"CUDA_VISIBLE_DEVICES", "1"}}).back() ==
         "1: any CPU");
 }

@@ -160,6 +160,25 @@ TEST_CASE("a list of devices is what the workers see, one worker each") {
               .starts_with("--devices: '8': this machine has 8 GPUs, 0 to 7"));
 }
 
+TEST_CASE("HIP_VISIBLE_DEVICES counts before CUDA_VISIBLE_DEVICES where it has a value") {
+    auto system = a_machine({{"CUDA_VISIBLE_DEVICES", "0"}, {"HIP_VISIBLE_DEVICES", "3,1,2"}});
+
+    CHECK(spec_of({"--nproc-per-node=gpu"}, system).nproc.value == 3);
+    CHECK(spec_of({"--virtual-local-rank", "--nproc-per-node=3"}, system).nproc.value == 3);
+    CHECK(
+        refusal({"--virtual-local-rank", "--nproc-per-node=4"}, system) ==
+        "--virtual-local-rank: 'HIP_VISIBLE_DEVICES=3,1,2': that is fewer devices than the 4 "
+        "workers of this node");
+    const auto spec = spec_of({"--devices=4,5"}, system);
+    CHECK(spec.environment.at("HIP_VISIBLE_DEVICES") == "4,5");
+    CHECK(spec.environment.at("CUDA_VISIBLE_DEVICES") == "4,5");
+
+    system.environment["HIP_VISIBLE_DEVICES"] = "";
+    CHECK(spec_of({"--devices=4,5"}, system).environment.at("HIP_VISIBLE_DEVICES").empty());
+    CHECK(refusal({"--virtual-local-rank", "--nproc-per-node=2"}, system)
+              .starts_with("--virtual-local-rank: 'CUDA_VISIBLE_DEVICES=0'"));
+}
+
 TEST_CASE("a virtual local rank needs a device for each worker") {
     CHECK(spec_of({"--virtual-local-rank"}).has_virtual_local_rank.value);
     CHECK_FALSE(spec_of({}).has_virtual_local_rank.value);
@@ -209,7 +228,11 @@ TEST_CASE("options about torchrun's Python are read as torchrun reads them, and 
         "--start-method: 'vfork': accepted are spawn, fork and forkserver");
     CHECK(events(spec_of({"--event-log-handler=null"})).empty());
     CHECK(events(spec_of({"--event-log-handler=console"})) == Words{"option.unneeded"});
-    CHECK(events(spec_of({"--logs-specs=mine"})) == Words{"option.unneeded"});
+    CHECK(events(spec_of({"--logs-specs=default"})).empty());
+    CHECK(
+        refusal({"--logs-specs=mine"}) ==
+        "--logs-specs: 'mine': accepted is default: plug-ins written in Python are not loaded; "
+        "--log-dir, --redirects and --tee choose what is written");
     CHECK(events(spec_of({"--exit-barrier-timeout=5"})) == Words{"option.unneeded"});
     CHECK(refusal({"--exit-barrier-timeout=x"}).starts_with("--exit-barrier-timeout: 'x'"));
 }

@@ -23,7 +23,7 @@ constexpr PathLook folder{true, true, true, true};
 struct Machine {
     std::map<std::string, PathLook> files;
     Environment environment{{"PATH", "/usr/bin:/bin"}};
-    CommandRequest request{{"train.py"}, false, false, "", "/opt/ddprun/bin/ddprun"};
+    CommandRequest request{{"train.py"}, false, false, "", "/opt/ddprun/bin/ddprun", ""};
 
     Result<WorkerCommand> find() const {
         return find_worker_command(request, environment, [this](const std::string& path) {
@@ -35,6 +35,7 @@ struct Machine {
         const auto command = find();
         return command ? command->program + " (" + command->python_origin + ")" : "none";
     }
+    std::string warning() const { return find()->python_warning; }
     std::string refusal() const {
         const auto command = find();
         return command ? "accepted" : command.error().context;
@@ -77,6 +78,8 @@ TEST_CASE("the nearest Python is taken, and the choice says why") {
     machine.environment.erase("VIRTUAL_ENV");
     CHECK(machine.python() == "/conda/bin/python ($CONDA_PREFIX)");
     machine.environment.erase("CONDA_PREFIX");
+    CHECK(machine.python() == "/opt/ddprun/bin/python (beside ddprun)");
+    machine.files.erase("/opt/ddprun/bin/python");
     CHECK(machine.python() == "/usr/bin/python3 (python3 on PATH)");
     machine.files.erase("/usr/bin/python3");
     CHECK(machine.python() == "/bin/python (python on PATH)");
@@ -96,6 +99,132 @@ TEST_CASE("a conda environment around ddprun counts as one too") {
     machine.files["/opt/ddprun/bin/../conda-meta"] = folder;
 
     CHECK(machine.python() == "/opt/ddprun/bin/python (beside ddprun, in its environment)");
+}
+
+TEST_CASE("behind a link ddprun finds the environment that it was installed into") {
+    Machine machine;
+    machine.request.own_path = "/home/bin/ddprun";
+    machine.request.own_target = "/tools/ddprun/bin/ddprun";
+    machine.files = {
+        {"train.py", text_file},
+        {"/tools/ddprun/bin/../pyvenv.cfg", text_file},
+        {"/tools/ddprun/bin/python", program},
+        {"/venv/bin/python", program},
+        {"/venv/bin/python3", program},
+        {"/usr/bin/python3", program},
+    };
+    CHECK(machine.python() == "/tools/ddprun/bin/python (beside the target of /home/bin/ddprun)");
+
+    machine.environment = {{"PATH", "/venv/bin:/usr/bin"}, {"VIRTUAL_ENV", "/venv"}};
+    CHECK(machine.python() == "/venv/bin/python ($VIRTUAL_ENV)");
+    CHECK(machine.warning().empty());
+
+    machine.files["/home/bin/../pyvenv.cfg"] = text_file;
+    machine.files["/home/bin/python"] = program;
+    CHECK(machine.python() == "/home/bin/python (beside ddprun, in its environment)");
+}
+
+TEST_CASE("a plain prefix has its own Python, the system's folders have PATH's") {
+    Machine machine;
+    machine.files = {
+        {"train.py", text_file},
+        {"/opt/ddprun/bin/python3", program},
+        {"/usr/bin/python3", program},
+        {"/first/bin/python3", program},
+    };
+    machine.environment = {{"PATH", "/first/bin:/usr/bin"}};
+    CHECK(machine.python() == "/opt/ddprun/bin/python3 (beside ddprun)");
+    machine.files["/first/bin/../pyvenv.cfg"] = text_file;
+    CHECK(machine.python() == "/first/bin/python3 (python3 on PATH)");
+    machine.files.erase("/first/bin/../pyvenv.cfg");
+    machine.request.own_path = "/home/bin/ddprun";
+    machine.request.own_target = "/opt/ddprun/bin/ddprun";
+    CHECK(machine.python() == "/opt/ddprun/bin/python3 (beside the target of /home/bin/ddprun)");
+    machine.request.own_path = machine.request.own_target = "/usr/bin/ddprun";
+    CHECK(machine.python() == "/first/bin/python3 (python3 on PATH)");
+}
+
+TEST_CASE("a variable that PATH contradicts is named, and the environment on PATH is taken") {
+    Machine machine;
+    machine.files = {
+        {"train.py", text_file},
+        {"/old/bin/python", program},
+        {"/conda/envs/new/bin/python", program},
+        {"/conda/envs/new/bin/../conda-meta", folder},
+        {"/usr/bin/python3", program},
+    };
+    machine.environment = {{"PATH", "/conda/envs/new/bin:/bin"}, {"VIRTUAL_ENV", "/old"}};
+    const std::string warning =
+        "VIRTUAL_ENV means /old/bin/python, but python on PATH is /conda/envs/new/bin/python: the "
+        "workers run with /conda/envs/new/bin/python; --python chooses another one";
+    CHECK(machine.python() == "/conda/envs/new/bin/python (python on PATH)");
+    CHECK(machine.warning() == warning);
+
+    machine.environment["CONDA_PREFIX"] = "/conda/envs/new/";
+    CHECK(machine.python() == "/conda/envs/new/bin/python ($CONDA_PREFIX)");
+    CHECK(machine.warning() == warning);
+
+    // An environment beside no environment: sudo and batch systems reset PATH.
+    machine.environment = {{"PATH", "/usr/bin"}, {"VIRTUAL_ENV", "/old"}};
+    CHECK(machine.python() == "/old/bin/python ($VIRTUAL_ENV)");
+    CHECK(
+        machine.warning() ==
+        "VIRTUAL_ENV means /old/bin/python, but python3 on PATH is /usr/bin/python3: the workers "
+        "run with /old/bin/python; --python chooses another one");
+
+    machine.files["/home/.pyenv/shims/python3"] = program;
+    machine.environment["PATH"] = "/home/.pyenv/shims:/usr/bin";
+    CHECK(machine.python() == "/old/bin/python ($VIRTUAL_ENV)");
+    CHECK(machine.warning().empty());
+
+    machine.environment["PATH"] = "/usr/bin";
+    machine.environment["VIRTUAL_ENV"] = "/gone";
+    CHECK(machine.python() == "/usr/bin/python3 (python3 on PATH)");
+    CHECK(machine.warning().empty());
+}
+
+TEST_CASE("one environment by two paths agrees with itself") {
+    Machine machine;
+    PathLook bin = folder;
+    bin.id = {1, 7};
+    machine.files = {
+        {"train.py", text_file},
+        {"/home/venv/bin", bin},
+        {"/mnt/home/venv/bin", bin},
+        {"/home/venv/bin/python", program},
+        {"/mnt/home/venv/bin/python", program},
+    };
+    machine.environment = {{"PATH", "/home/venv/bin"}, {"VIRTUAL_ENV", "/mnt/home/venv"}};
+
+    CHECK(machine.python() == "/mnt/home/venv/bin/python ($VIRTUAL_ENV)");
+    CHECK(machine.warning().empty());
+}
+
+TEST_CASE("conda's base gives way to an environment that was asked for") {
+    Machine machine;
+    machine.request.own_path = machine.request.own_target = "/conda/bin/ddprun";
+    machine.files = {
+        {"train.py", text_file},
+        {"/conda/bin/../conda-meta", folder},
+        {"/conda/bin/../condabin", folder},
+        {"/conda/bin/python", program},
+        {"/venv/bin/python", program},
+        {"/tools/bin/../pyvenv.cfg", text_file},
+        {"/tools/bin/python", program},
+    };
+    machine.environment = {{"PATH", "/conda/bin:/bin"}, {"CONDA_PREFIX", "/conda"}};
+    CHECK(machine.python() == "/conda/bin/python (beside ddprun, in its environment)");
+
+    machine.environment["PATH"] = "/venv/bin:/conda/bin";
+    machine.environment["VIRTUAL_ENV"] = "/venv";
+    CHECK(machine.python() == "/venv/bin/python ($VIRTUAL_ENV)");
+    CHECK(machine.warning().empty());
+
+    // A link to an environment's ddprun, in a shell where base is active.
+    machine.environment = {{"PATH", "/conda/bin:/bin"}, {"CONDA_PREFIX", "/conda"}};
+    machine.request.own_path = "/home/bin/ddprun";
+    machine.request.own_target = "/tools/bin/ddprun";
+    CHECK(machine.python() == "/tools/bin/python (beside the target of /home/bin/ddprun)");
 }
 
 TEST_CASE("an environment whose Python is gone is passed over") {
@@ -169,22 +298,22 @@ TEST_CASE("a program is found as a shell would, and run as it was typed") {
     machine.request.words = {"hostname", "-f"};
     machine.files["/usr/bin/hostname"] = text_file;
     machine.files["/bin/hostname"] = program;
-    CHECK(*machine.find() == WorkerCommand{"/bin/hostname", {"hostname", "-f"}, ""});
+    CHECK(*machine.find() == WorkerCommand{"/bin/hostname", {"hostname", "-f"}, "", ""});
 
     machine.request.words = {"./a.out"};
     machine.files["./a.out"] = program;
-    CHECK(*machine.find() == WorkerCommand{"./a.out", {"./a.out"}, ""});
+    CHECK(*machine.find() == WorkerCommand{"./a.out", {"./a.out"}, "", ""});
 }
 
 TEST_CASE("a compiled program needs no word that it is one") {
     auto machine = rich_machine();
     machine.request.words = {"bin/train", "--lr", "0.1"};
     machine.files["bin/train"] = compiled;
-    CHECK(*machine.find() == WorkerCommand{"bin/train", {"bin/train", "--lr", "0.1"}, ""});
+    CHECK(*machine.find() == WorkerCommand{"bin/train", {"bin/train", "--lr", "0.1"}, "", ""});
 
     machine.request.words = {"train"};
     machine.files["train"] = compiled;
-    CHECK(*machine.find() == WorkerCommand{"./train", {"train"}, ""});
+    CHECK(*machine.find() == WorkerCommand{"./train", {"train"}, "", ""});
 
     machine.files["train"].is_executable = false;
     CHECK(machine.refusal() == "train: is a compiled program that cannot be executed\nchmod +x it");

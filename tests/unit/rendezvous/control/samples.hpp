@@ -52,6 +52,7 @@ inline Join a_join() {
     join.max_restarts = 5;
     join.settings.late_nodes = LateNodes::at_restart;
     join.settings.is_static = true;
+    join.settings.replacement_timeout = std::chrono::seconds{90};
     join.settings.grace = std::chrono::milliseconds{300};
     join.settings.lease = Duration{6'000'000'001};
     join.settings.restart = {
@@ -106,6 +107,7 @@ inline std::vector<ServerMessage> server_messages() {
         Lost{"unknown job"},
         an_assignment(),
         Stop{4, "rank 3 died", a_cause(), 15, std::chrono::seconds{30}},
+        Standby{"two nodes are missing", 2},
         Standby{"full"},
         HeartbeatAck{5},
         Ask{a_nonce(3), 7, true},

@@ -22,6 +22,13 @@ std::string ranks_of(const Story& job, const std::string& nodes) {
     return text;
 }
 
+/// Without the lines about what is waited for.
+Lines without_notes(Lines lines) {
+    std::erase_if(
+        lines, [](const auto& line) { return line.find(" standby ") != std::string::npos; });
+    return lines;
+}
+
 }  // namespace
 
 TEST_CASE("a one-node job has its round at once, no lease and no timer") {
@@ -49,7 +56,7 @@ TEST_CASE("an elastic job waits for the last call, started again when the count 
     job.output();
 
     job.pass(29s, "a b");
-    CHECK(job.output() == Lines{});
+    CHECK(without_notes(job.output()) == Lines{});
     CHECK(
         job.status().reason ==
         "last call: 2 of at most 4 nodes ready; the round begins in 1.0 s at the latest");
@@ -62,7 +69,7 @@ TEST_CASE("an elastic job waits for the last call, started again when the count 
     job.join("c");
     job.output();
     job.pass(29s, "a c");
-    CHECK(job.output() == Lines{});
+    CHECK(without_notes(job.output()) == Lines{});
     job.pass(1s, "a c");
     CHECK(ranks_of(job, "a c") == "a=0 c=1");
     CHECK(
@@ -96,9 +103,82 @@ TEST_CASE("too few nodes within join_timeout end the job with 80 and the count")
     job.pass(600s, "a b");
 
     const std::string why =
-        "result failed exit_code=80 nobody_joined \"2 of 3 nodes joined within 600 s\"";
+        "result failed exit_code=80 nobody_joined \"2 of 3 nodes joined within 600 s (a, b)\"";
     CHECK(
-        job.output() == Lines{"failed: 2 of 3 nodes joined within 600 s", "a " + why, "b " + why});
+        without_notes(job.output()) ==
+        Lines{"failed: 2 of 3 nodes joined within 600 s (a, b)", "a " + why, "b " + why});
+}
+
+TEST_CASE("nodes that wait are notified of which nodes are there, ever less often") {
+    Story job{"4"};
+    job.join("a");
+    job.join("b");
+    job.output();
+    const auto note = [](const std::string& left) {
+        const auto line =
+            " standby missing=2 \"2 of 4 nodes are here (a, b), 2 missing; the job fails in " +
+            left + "\"";
+        return Lines{"a" + line, "b" + line};
+    };
+
+    for (const auto& [pause, left] : std::vector<std::pair<Duration, std::string>>{
+             {5s, "595 s"}, {10s, "585 s"}, {30s, "555 s"}, {90s, "465 s"}}) {
+        job.pass(pause - 1s, "a b");
+        CHECK(job.output() == Lines{});
+        job.pass(1s, "a b");
+        CHECK(job.output() == note(left));
+    }
+}
+
+TEST_CASE(
+    "a node that comes while others wait is notified five seconds later, the others in turn") {
+    Story job{"3"};
+    job.join("a");
+    job.pass(20s, "a");
+    job.join("b");
+    job.output();
+
+    job.pass(4s, "a b");
+    CHECK(job.output() == Lines{});
+    job.pass(1s, "a b");
+    CHECK(
+        job.output() == Lines{"b standby missing=1 \"2 of 3 nodes are here (a, b), 1 missing; the "
+                              "job fails in 575 s\""});
+}
+
+TEST_CASE("what waits for a last call is notified of when the round begins") {
+    Story job{"1:4"};
+    job.join("a");
+    job.output();
+
+    job.pass(5s, "a");
+
+    CHECK(
+        job.output() ==
+        Lines{"a standby \"1 of at most 4 nodes is here (a); the round begins in 25 s at the "
+              "latest\""});
+}
+
+TEST_CASE("a job that waits counts the nodes of a host, and names missing places if it can") {
+    Story job{"4", 3, [](control::Join& join) { join.settings.is_static = true; }};
+    job.is_hosted();
+    for (const auto& [node, rank] : std::vector<std::pair<std::string, int>>{{"a", 0}, {"b", 2}})
+        job.join(node, [rank = rank](control::Join& join) {
+            join.node_rank = rank;
+            join.node.host = "h";
+        });
+    job.output();
+
+    job.pass(5s, "a b");
+
+    CHECK(
+        job.output().front() ==
+        "a standby missing=2 \"2 of 4 nodes are here (h (2)), 2 missing (node ranks 1, 3); the job "
+        "fails in 595 s\"");
+    job.pass(595s, "a b");
+    CHECK(
+        job.whole_result("a").root_cause->reason ==
+        "2 of 4 nodes joined within 600 s (h (2); missing: node ranks 1, 3)");
 }
 
 TEST_CASE("group ranks follow node ranks, then the endpoint's host, then natural host names") {
@@ -189,7 +269,7 @@ TEST_CASE("a daemon cannot serve fixed places, and the two kinds do not mix") {
     });
     CHECK(
         job.output().front().find(
-            "--rdzv-backend is static here and c10d in the job started on a") != std::string::npos);
+            "--rdzv-backend is static on b and c10d in the job started on a") != std::string::npos);
 }
 
 TEST_CASE("a node rank that two ask for is reported once and arrival decides") {
@@ -300,6 +380,24 @@ TEST_CASE("a node behind a proxy on its own machine is refused unless it gives i
     CHECK(job.assignment("c").master_addr == "192.168.1.2");
 }
 
+TEST_CASE("two nodes of one host that differ are distinguished by their pids") {
+    Story job{"2"};
+    const auto on_h = [](int max, int pid) {
+        return [max, pid](control::Join& join) {
+            join.node.host = "h";
+            join.node.pid = pid;
+            join.nodes.max = max;
+        };
+    };
+    job.join("a", on_h(2, 100));
+    job.output();
+    job.join("b", on_h(4, 101));
+
+    CHECK(job.output().front().starts_with(
+        "b refused \"job 'job': --nnodes is 2:4 on h (pid 101) and 2 in the job started on h (pid "
+        "100);"));
+}
+
 TEST_CASE("a node with other options is refused with both values") {
     const auto refusal = [](const Story::Tweak& tweak) {
         Story job{"2"};
@@ -312,19 +410,19 @@ TEST_CASE("a node with other options is refused with both values") {
 
     CHECK(
         refusal([](control::Join& join) { join.nodes.max = 4; }) ==
-        "b refused \"job 'job': --nnodes is 2:4 here and 2 in the job started on a; all nodes must "
+        "b refused \"job 'job': --nnodes is 2:4 on b and 2 in the job started on a; all nodes must "
         "be started alike\"");
     CHECK(
         refusal([](control::Join& join) { join.max_restarts = 9; }) ==
-        "b refused \"job 'job': --max-restarts is 9 here and 3 in the job started on a; all nodes "
+        "b refused \"job 'job': --max-restarts is 9 on b and 3 in the job started on a; all nodes "
         "must be started alike\"");
     CHECK(
         refusal([](control::Join& join) { join.node.user = 1000; }) ==
-        "b refused \"job 'job': the user id is 1000 here and 0 in the job started on a; all nodes "
+        "b refused \"job 'job': the user id is 1000 on b and 0 in the job started on a; all nodes "
         "must be started alike\"");
     CHECK(
         refusal([](control::Join& join) { join.settings.grace = 5s; }) ==
-        "b refused \"job 'job': --shutdown-timeout is 5 s here and 30 s in the job started on a; "
+        "b refused \"job 'job': --shutdown-timeout is 5 s on b and 30 s in the job started on a; "
         "all nodes must be started alike\"");
     for (const auto& tweak : std::vector<Story::Tweak>{
              [](control::Join& join) { join.settings.join_timeout = 1s; },

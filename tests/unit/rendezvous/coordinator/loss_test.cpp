@@ -156,8 +156,71 @@ TEST_CASE("nodes of a fixed size wait for a replacement, then fail with 82") {
         CHECK(
             job.result("a") ==
             "result failed exit_code=82 node_lost \"node b (pid 100) was lost: its connection "
-            "ended; no replacement came within 600 s (1 of 2 nodes)\" host=b round=0");
+            "ended; no replacement came within 600 s (1 of 2 nodes: a)\" host=b round=0");
     }
+}
+
+TEST_CASE("a job that waits for no replacement ends when its members have stopped") {
+    Story job{"2", 1, [](control::Join& join) { join.settings.replacement_timeout = Duration{}; }};
+    job.run("a b");
+    job.drop("b");
+    job.pass(500ms, "a");
+    job.ready("a");
+    CHECK(
+        job.result("a") ==
+        "result failed exit_code=82 node_lost \"node b (pid 100) was lost: its connection ended; "
+        "no replacement is waited for (1 of 2 nodes: a)\" host=b round=0");
+}
+
+TEST_CASE("a restart waits for its members, replaced or not") {
+    Story job{"2", 1, [](control::Join& join) { join.settings.replacement_timeout = Duration{}; }};
+    job.run("a b");
+    job.failed("a");
+    job.ready("a");
+    job.pass(20s, "a b");
+    job.ready("b");
+    CHECK(job.assignment("b").round == 1);
+    job.output();
+
+    // One that is silent is a member as long as its lease lasts.
+    job.pass(29s, "a");
+    CHECK(job.status().state == "running");
+    job.pass(1s, "a");
+    job.ready("a", 1);
+    CHECK(job.result("a").starts_with("result failed exit_code=82 node_lost"));
+}
+
+TEST_CASE("a job may wait for a replacement for a shorter time than for its first nodes") {
+    Story job{"2", 0, [](control::Join& join) { join.settings.replacement_timeout = 7s; }};
+    job.join("a");
+    job.pass(599s, "a");
+    job.join("b");
+    job.started("a b");
+    job.drop("b");
+    job.pass(500ms, "a");
+    job.ready("a");
+    CHECK(job.status().reason.ends_with("the job fails in 7.0 s unless enough nodes come"));
+    job.pass(7s, "a");
+    CHECK(
+        job.result("a").find("no replacement came within 7 s (1 of 2 nodes: a)") !=
+        std::string::npos);
+}
+
+TEST_CASE("the time for a replacement may be longer than that for the first nodes") {
+    Story job{"2", 1, [](control::Join& join) {
+                  join.settings.join_timeout = 60s;
+                  join.settings.replacement_timeout = 90s;
+              }};
+    job.run("a b");
+    job.failed("a");
+    job.ready("a");
+    job.pass(20s, "a b");
+    job.drop("b");
+    job.pass(500ms, "a");
+    job.pass(89s, "a");
+    CHECK(job.status().state == "forming");
+    job.pass(1s, "a");
+    CHECK(job.result("a").find("no replacement came within 90 s") != std::string::npos);
 }
 
 TEST_CASE("a spare fills the hole in the same step") {

@@ -627,7 +627,7 @@ TEST_CASE("a round that was stopped and not taken up again is why a replacement 
     CHECK(
         result.root_cause->reason ==
         "round 0 was being stopped when the server was started again; no replacement came within "
-        "20 s (2 of 3 nodes)");
+        "20 s (2 of 3 nodes: a, b)");
 }
 
 TEST_CASE("a member that falls silent after a round was not taken up again is noticed") {

@@ -74,10 +74,11 @@ TEST_CASE(
 
     job.ready("a b");
 
-    const std::string why = "restart 1 of 9 after a pause of 4 s: rank 0 on a: exited with code 7";
+    const std::string what = "restart 1 of 9 after a pause of 4 s";
+    const auto why = what + ": rank 0 on a: exited with code 7";
     CHECK(
         job.output() ==
-        Lines{"a standby \"" + why + "\"", "b standby \"" + why + "\"", "forming: " + why});
+        Lines{"a standby \"" + what + "\"", "b standby \"" + what + "\"", "forming: " + why});
     job.pass(1500ms, "a b");
     CHECK(job.status().reason == why + " (2.5 s left)");
     job.pass(2400ms, "a b");
@@ -228,15 +229,15 @@ TEST_CASE("without a refill a budget that is spent stays spent") {
 TEST_CASE("nodes that were started with another restart policy are refused") {
     for (const auto& [tweak, words] : std::vector<std::pair<Story::Tweak, std::string>>{
              {[](control::Join& join) { join.settings.restart.shortest_delay = 5s; },
-              "--restart-delay is 5 s here and 0 s"},
+              "--restart-delay is 5 s on b and 0 s"},
              {[](control::Join& join) { join.settings.restart.longest_delay = 5s; },
-              "the longest --restart-delay is 5 s here and 0 s"},
+              "the longest --restart-delay is 5 s on b and 0 s"},
              {[](control::Join& join) {
                   join.settings.restart.refill_after = std::chrono::hours{1};
               },
-              "--restart-refill is 3600 s here and 0 s"},
+              "--restart-refill is 3600 s on b and 0 s"},
              {[](control::Join& join) { join.settings.restart.final_codes.clear(); },
-              "--no-restart-on is none here and 2,126,127"}}) {
+              "--no-restart-on is none on b and 2,126,127"}}) {
         Story job{"2"};
         job.join("a");
         job.output();

@@ -177,11 +177,11 @@ TEST_CASE("an exit code or signal that does not exist is an ordinary failure") {
 
 TEST_CASE("too few nodes are 80 before the first round and 82 after one") {
     CHECK(
-        text(judge(Shortage{nullptr, false, "1 of 2 nodes", 600s})) ==
-        "over failed 80: 1 of 2 nodes joined within 600 s");
+        text(judge(Shortage{nullptr, false, "1 of 2 nodes", "a", 600s})) ==
+        "over failed 80: 1 of 2 nodes joined within 600 s (a)");
 
     auto last = failure(0, 1s, exit_1).cause;
-    const auto verdict = judge(Shortage{&last, true, "1 of 2 nodes", 30s});
+    const auto verdict = judge(Shortage{&last, true, "1 of 2 nodes", "", 30s});
     CHECK(
         text(verdict) == "over failed 82: rank 0; no replacement came within 30 s (1 of 2 nodes)");
     CHECK(verdict.cause.kind == Cause::Kind::node_lost);

@@ -60,7 +60,7 @@ ServerStatus two_jobs() {
     status.control_connections = 7;
     status.rejected_connections = 2;
     status.agents = 1;
-    status.stores = StoreSurvey{12, 2, 3, 1, {{"ready/4", 2, "10.0.0.2:5000", 1.5}}};
+    status.stores = StoreSurvey{12, 4, 2, 3, 1, 500, 60, {{"ready/4", 2, "10.0.0.2:5000", 1.5}}};
     return status;
 }
 
@@ -164,6 +164,9 @@ TEST_CASE("metrics count connections, jobs, rounds and restarts") {
     CHECK(has_line(text, "ddprun_store_operations_total 12"));
     CHECK(has_line(text, "ddprun_store_keys 3"));
     CHECK(has_line(text, "ddprun_store_waits 1"));
+    CHECK(has_line(text, "ddprun_store_refused_total 4"));
+    CHECK(has_line(text, "ddprun_store_data_bytes 500"));
+    CHECK(has_line(text, "ddprun_store_client_bytes 60"));
     CHECK(has_line(text, "ddprun_nodes{job=\"train\",state=\"running\"} 1"));
     CHECK(has_line(text, "ddprun_workers{job=\"train\",state=\"running\"} 4"));
     CHECK(has_line(text, "ddprun_phase_seconds_total{job=\"train\",phase=\"forming\"} 0.25"));

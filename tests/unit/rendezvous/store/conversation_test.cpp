@@ -58,7 +58,10 @@ TEST_CASE("each recorded request is answered as recorded") {
             CHECK_FALSE(dialogue.is_closed);
             dialogue.answered.clear();
             dialogue.receive(step.sent);
-            CHECK(test::to_hex(dialogue.answered) == test::to_hex(step.answered));
+            if (step.is_in_any_order)
+                CHECK(test::sorted(dialogue.answered) == test::sorted(step.answered));
+            else
+                CHECK(test::to_hex(dialogue.answered) == test::to_hex(step.answered));
         }
         CHECK(dialogue.is_closed == conversation.is_closed_by_server);
     }
@@ -68,11 +71,11 @@ TEST_CASE("the answers do not depend on how the requests are cut") {
     for (const auto& conversation : conversations()) {
         CAPTURE(conversation.name);
         const auto sent = conversation.all_sent();
-        const auto expected = test::to_hex(conversation.all_answered());
 
         Dialogue at_once;
         at_once.receive(sent);
-        CHECK(test::to_hex(at_once.answered) == expected);
+        const auto expected = test::to_hex(at_once.answered);
+        CHECK(test::are_answers(conversation, at_once.answered));
 
         Dialogue by_byte;
         for (const char byte : sent)

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <system_error>
 #include <utility>
 
 namespace ddprun::nccl {
@@ -41,7 +42,7 @@ bool Communicators::end() {
         stderr,
         "ddprun: NCCL keeps what an ended group had on the GPU, since a CUDA graph that was "
         "captured with the group still exists: destroy graphs before the group\n");
-    if (is_finalize_over())
+    if (is_finalize_over() && finalizer_.joinable())
         finalizer_.join();  // otherwise this object is kept until the process ends
     return false;
 }
@@ -181,7 +182,13 @@ void Communicators::abort() {
     if (!is_aborted_.exchange(true)) {
         abort_began_at_ = Clock::now();
         settings_.before_abort();
-        aborter_ = start_signal_masked_thread([this] { abort_all(); });
+        try {
+            aborter_ = start_signal_masked_thread([this] { abort_all(); });
+        } catch (const std::system_error&) {  // here, without a deadline
+            lock.unlock();
+            abort_all();
+            lock.lock();
+        }
     }
     const bool is_captured = is_captured_;
     const auto wait = is_captured ? std::min<std::chrono::milliseconds>(
@@ -225,7 +232,7 @@ void Communicators::abort_all() {
 /// False when they have to be aborted. In its own thread, since a call that never returns would
 /// otherwise keep the program from ending.
 bool Communicators::finalize() {
-    finalizer_ = start_signal_masked_thread([this] {
+    const auto body = [this] {
         bool is_clean = false;
         settings_.on_device([&] {
             is_clean = finalize_all();
@@ -234,7 +241,12 @@ bool Communicators::finalize() {
         const std::lock_guard lock(abort_mutex_);
         is_clean_ = is_clean;
         finalized_.notify_all();
-    });
+    };
+    try {
+        finalizer_ = start_signal_masked_thread(body);
+    } catch (const std::system_error&) {
+        body();  // it has a deadline; only a call that never returns is not bounded
+    }
     std::unique_lock lock(abort_mutex_);
     finalized_.wait_for(
         lock, waiting_times::finalize_timeout, [&] { return is_clean_.has_value(); });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/transports/nccl/hang_watchdog.hpp"
 
-#include "rendezvous/base/signal_masked_thread.hpp"
+#include "worker_sdk/src/start_thread.hpp"
 #include "worker_sdk/src/transports/nccl/end_process.hpp"
 #include "worker_sdk/src/waiting_times.hpp"
 
@@ -10,7 +10,7 @@
 namespace ddprun::nccl {
 
 HangWatchdog::HangWatchdog()
-    : thread_(start_signal_masked_thread([this] {
+    : thread_(start_thread([this] {
           std::unique_lock lock(mutex_);
           while (!ended_.wait_for(
               lock, waiting_times::hang_check_interval, [this] { return is_over_; }))

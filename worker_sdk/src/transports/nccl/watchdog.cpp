@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/transports/nccl/watchdog.hpp"
 
-#include "rendezvous/base/signal_masked_thread.hpp"
+#include "worker_sdk/src/start_thread.hpp"
 #include "worker_sdk/src/waiting_times.hpp"
 
 #include <utility>
@@ -18,10 +18,14 @@ using groups::Outcome;
 Watchdog::Watchdog(const Device& device, Settings settings)
     : device_(device),
       settings_(std::move(settings)) {
-    if (const auto status = device_.driver().event_create(&last_, event_without_time))
+    if (const auto status = device_.driver().event_create(&last_, event_without_time)) {
         cannot_begin_ = GroupError{GroupError::Kind::other, device_.driver().describe(status)};
-    else
-        thread_ = start_signal_masked_thread([this] { serve(); });
+        return;
+    }
+    cannot_begin_ = groups::caught([this]() -> Outcome {
+        thread_ = start_thread([this] { serve(); });
+        return {};
+    });
 }
 
 Watchdog::~Watchdog() {

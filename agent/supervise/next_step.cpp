@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/supervise/next_step.hpp"
+
+#include "rendezvous/base/machine.hpp"
+#include "rendezvous/control/text.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+namespace ddprun::agent {
+namespace next_step {
+namespace {
+
+/// torch's default for --rdzv-id.
+constexpr std::string_view default_run_id = "none";
+
+std::string shell_word(const std::string& text) {
+    const bool is_plain = std::all_of(text.begin(), text.end(), [](unsigned char c) {
+        return std::isalnum(c) != 0 || std::string_view{"-_.,:/@%+=[]"}.find(
+                                           static_cast<char>(c)) != std::string_view::npos;
+    });
+    if (is_plain) return text;
+    std::string quoted = "'";
+    for (const char c : text)
+        quoted += c == '\'' ? std::string{"'\\''"} : std::string{c};
+    return quoted + "'";
+}
+
+/// What a node of this job is started with. Without the options that need not be the same on all
+/// nodes, and the script.
+std::string command(const AgentConfig& config) {
+    const auto& [endpoint, is_host, is_static] = config.rendezvous;
+    const auto& run_id = config.join.run_id;
+    auto text = "ddprun --nnodes=" + control::describe(config.join.nodes);
+    if (is_static)
+        text += " --node-rank=RANK --master-addr=" + endpoint.host +
+                " --master-port=" + std::to_string(endpoint.port);
+    else
+        text += " --rdzv-endpoint=" + endpoint.to_string();
+    if (run_id != default_run_id) text += " --rdzv-id=" + shell_word(run_id);
+    return text + " ...";
+}
+
+}  // namespace
+}  // namespace next_step
+
+std::string next_step_for_missing(const AgentConfig& config) {
+    const auto& host = config.rendezvous.endpoint.host;
+    if (config.join.incarnation)
+        return "srun starts ddprun on each node of the step: check that it did, and that each "
+               "reaches " +
+               config.rendezvous.endpoint.to_string();
+    auto text = "on each missing node: " + next_step::command(config);
+    if (host == "localhost" || is_loopback(host))
+        text += " (the endpoint " + host +
+                " is reachable from this machine only; other hosts each wait at their own)";
+    return text;
+}
+
+std::string next_step_after(control::ConnectError error, const AgentConfig& config) {
+    using control::ConnectError;
+    const auto& endpoint = config.rendezvous.endpoint;
+    const auto& host = endpoint.host;
+    switch (error) {
+        case ConnectError::unresolved: return "check the name " + host + " in the endpoint";
+        case ConnectError::refused:
+            return "start the job's ddprun on " + host + " too: that node serves the rendezvous";
+        case ConnectError::no_answer:
+            return "check that " + host + " is the right host, that the job's ddprun runs there, " +
+                   "and that no firewall blocks its TCP port " + std::to_string(endpoint.port);
+        case ConnectError::wrong_protocol:
+            return "stop the other server on " + host + ", or choose another port on all nodes";
+        case ConnectError::wrong_version:
+        case ConnectError::lost: return {};
+    }
+    contradiction("an error of no kind", __FILE__, __LINE__);
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/supervise/failure_report.hpp"
+#include "agent/supervise/worker_group.hpp"
+#include "rendezvous/base/text.hpp"
+#include "rendezvous/base/time.hpp"
+#include "rendezvous/control/message.hpp"
+
+#include <csignal>
+#include <optional>
+#include <string>
+
+namespace ddprun::agent {
+
+/// One round on this node: data of `Agent`, which keeps it until it enters another one.
+struct NodeRound {
+    /// This node's part of the round, as it is reported to the server.
+    struct Progress {
+        bool has_started = false;
+        bool has_succeeded = false;
+        bool is_ready = false;
+    };
+
+    control::Assignment assignment;
+    FailureReport failures;
+    /// None: the round began when this node was leaving.
+    std::optional<WorkerGroup> group = std::nullopt;
+    Progress reached = {};
+    Progress reported = {};
+    bool is_failure_reported = false;
+    bool needs_clean_up = false;
+    /// Why the server ended it, and when the log gets what this node waits for since then.
+    std::string stop_reason = {};
+    std::optional<Instant> note_at = std::nullopt;
+};
+
+/// A signal has ended this node.
+struct NodeLeaving {
+    int signal;
+    bool is_reported = false;
+    /// The workers are gone: until then a result may come.
+    std::optional<Instant> result_deadline = std::nullopt;
+
+    /// "stopped by SIGTERM on node1".
+    std::string reason(const std::string& host) const {
+        const auto source = signal_name(signal) + " on " + host;
+        return (signal == SIGINT ? "interrupted by " : "stopped by ") + source;
+    }
+};
+
+}  // namespace ddprun::agent

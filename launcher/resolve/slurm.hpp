@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launcher/grammar/env_defaults.hpp"
+#include "rendezvous/base/result.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ddprun::launcher {
+
+/// Where the first node of a Slurm step serves: below the ephemeral range.
+inline constexpr std::uint16_t first_slurm_port = 30'000;
+inline constexpr int slurm_port_count = 2'700;
+
+/// The Slurm step in which this process is one task: `srun -N2 ddprun train.py`.
+struct SlurmStep {
+    std::int64_t job = 0;
+    std::int64_t step = 0;
+    /// How many times Slurm has requeued the job.
+    std::string restarts;
+    int nodes = 1;
+    int tasks = 1;
+    /// Place of this node in the step, from 0.
+    int node = 0;
+    std::string first_host;
+
+    std::string name() const;
+    /// Where node 0 serves: a port of this step among `count` from `first` on, so that steps which
+    /// share a node seldom meet.
+    std::uint16_t port(std::uint16_t first, int count) const;
+};
+
+/// Only SLURM_STEP_* say that srun has started one ddprun per task: in a batch script the
+/// allocation's variables are set as well, and it is one process. Nothing is read in a worker of
+/// another launcher, which has inherited them. Fails when a variable cannot be read.
+Result<std::optional<SlurmStep>> read_slurm_step(const Environment& environment);
+
+/// "n[001-128,130],gpu-a[7-9]" -> "n001"; empty: not a list of hosts. Grammar: slurm.conf(5) and
+/// srun(1), "hostlist".
+std::string first_host_of(std::string_view list);
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/supervise/next_step.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace ddprun;
+using namespace ddprun::agent;
+using control::ConnectError;
+
+namespace {
+
+AgentConfig config_at(const std::string& host) {
+    AgentConfig config;
+    config.join.run_id = "none";
+    config.join.nodes = {4, 4, 0};
+    config.rendezvous.endpoint = {host, 29'400};
+    return config;
+}
+
+bool contains(const std::string& text, const std::string& words) {
+    return text.find(words) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a missing node is started with what all nodes of the job must have") {
+    auto config = config_at("node1");
+    CHECK(
+        next_step_for_missing(config) ==
+        "on each missing node: ddprun --nnodes=4 --rdzv-endpoint=node1:29400 ...");
+
+    config.join.run_id = "it's mine";
+    CHECK(contains(next_step_for_missing(config), " --rdzv-id='it'\\''s mine' ..."));
+
+    config = config_at("fe80::1");
+    CHECK(contains(next_step_for_missing(config), " --rdzv-endpoint=[fe80::1]:29400 ..."));
+
+    config = config_at("node1");
+    config.rendezvous.is_static = true;
+    CHECK(
+        next_step_for_missing(config) ==
+        "on each missing node: ddprun --nnodes=4 --node-rank=RANK --master-addr=node1 "
+        "--master-port=29400 ...");
+}
+
+TEST_CASE("in a Slurm step srun starts the missing nodes") {
+    auto config = config_at("n1");
+    config.join.incarnation = "0";
+    CHECK(
+        next_step_for_missing(config) ==
+        "srun starts ddprun on each node of the step: check that it did, and that each reaches "
+        "n1:29400");
+}
+
+TEST_CASE("an endpoint that is this machine only is named as what keeps other hosts away") {
+    for (const std::string host : {"localhost", "127.0.0.1", "::1"}) {
+        CAPTURE(host);
+        CHECK(contains(
+            next_step_for_missing(config_at(host)),
+            " (the endpoint " + host +
+                " is reachable from this machine only; other hosts each wait at their own)"));
+    }
+}
+
+TEST_CASE("a node that no server welcomed says what to look at") {
+    const auto config = config_at("node1");
+    CHECK(contains(next_step_after(ConnectError::unresolved, config), "the name node1"));
+    CHECK(contains(next_step_after(ConnectError::refused, config), "ddprun on node1 too"));
+    CHECK(contains(next_step_after(ConnectError::no_answer, config), "TCP port 29400"));
+    CHECK(contains(next_step_after(ConnectError::wrong_protocol, config), "another port"));
+}
