@@ -156,6 +156,14 @@ TEST_CASE("rounds: a number that goes back, two that live at once, and no end af
     {
         Facts facts;
         facts->on_worker_started(Facts::worker("a", 0));
+        auto other = Facts::worker("b", 0);
+        other.incarnation = "another life";
+        facts->on_worker_started(other);
+        CHECK(facts.finds("b starts round 0 while a has a worker of round 0"));
+    }
+    {
+        Facts facts;
+        facts->on_worker_started(Facts::worker("a", 0));
         facts->on_worker_stuck("a", 100);
         facts->on_worker_started(Facts::worker("b", 1, 1));
         CHECK(facts.is_fine());

@@ -11,8 +11,8 @@
 
 namespace ddprun::sim {
 
-/// Invariants 2 and 3: round numbers only grow, and no worker starts while one of an earlier round
-/// of its job still lives.
+/// Invariants 2 and 3: round numbers only grow, and no worker starts while one of another round of
+/// its run id still lives, whatever its incarnation.
 class Rounds {
 public:
     void on_worker_started(const WorkerStarted& fact, Complaints& complaints) {
@@ -23,8 +23,7 @@ public:
                 std::to_string(newest));
         newest = std::max(newest, fact.round());
         for (const auto& [worker, other] : living_)
-            if (other.incarnation == fact.incarnation && other.round() != fact.round() &&
-                acts(worker))
+            if (other.run_id == fact.run_id && !is_same_round(other, fact) && acts(worker))
                 complaints.push_back(
                     fact.host + " starts round " + std::to_string(fact.round()) + " while " +
                     other.host + " has a worker of round " + std::to_string(other.round()));
@@ -70,7 +69,11 @@ private:
         return !stuck_.contains(worker) && !asleep_.contains(worker.first);
     }
 
-    std::map<std::string, int> newest_;
+    static bool is_same_round(const WorkerStarted& one, const WorkerStarted& other) {
+        return one.incarnation == other.incarnation && one.round() == other.round();
+    }
+
+    std::map<std::string, int> newest_;  ///< by incarnation
     std::map<Worker, WorkerStarted> living_;
     std::set<Worker> stuck_;
     std::set<std::string> asleep_;

@@ -897,6 +897,26 @@ TEST_CASE("the fence follows the last acknowledged heartbeat, and is passed to t
     CHECK(story.asked() == Effects{A::SetFence{Instant{} + 1s + 24s}});
 }
 
+TEST_CASE("an assignment that was delayed beyond the lease starts nothing: the server is asked anew") {
+    Story story(a_config(2));
+    story.joined();
+    story.asked();
+
+    story.clock += 24s;
+    story.hears(an_assignment());
+
+    CHECK(story.asked_for<A::SpawnWorkers>().empty());
+    CHECK(story.asked_for<A::CloseLink>() == std::vector<A::CloseLink>{{1}});
+    CHECK(story.agent.phase() == Phase::joining);
+
+    story.pass(1s);
+    story.gets_through();
+    REQUIRE(story.said<ctl::Resume>().size() == 1);
+    story.hears(ctl::Resumed{});
+    story.hears(an_assignment());
+    CHECK(story.asked_for<A::SpawnWorkers>().size() == 1);
+}
+
 TEST_CASE("a job of one node has no heartbeats and no fence") {
     Story story;
     story.running();
