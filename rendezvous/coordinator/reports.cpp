@@ -7,6 +7,7 @@
 #include "rendezvous/coordinator/draining.hpp"
 #include "rendezvous/coordinator/ending.hpp"
 #include "rendezvous/coordinator/running.hpp"
+#include "rendezvous/coordinator/store_waits.hpp"
 
 #include <signal.h>
 
@@ -98,10 +99,7 @@ void on_message(JobStep& step, Member& member, control::AgentMessage message) {
                 on_succeeded(step, member, succeeded.round);
             },
             [&](const control::Failed& failed) { on_failed(step, member, failed); },
-            [&](const control::Heartbeat& heartbeat) {
-                step.has_changed = false;
-                step.send(member, control::HeartbeatAck{heartbeat.seq});
-            },
+            [&](const control::Heartbeat& heartbeat) { on_heartbeat(step, member, heartbeat); },
             [&](const control::NeighbourHeard& heard) {
                 step.has_changed = false;
                 feed_silence(step, Silence::Answered{member.nonce(), heard});
@@ -173,7 +171,9 @@ void on_failed(JobStep& step, Member& member, const control::Failed& failed) {
         ++job.stale_count;
         return;
     }
-    const auto cause = reports::cause_of(member, failed);
+    auto cause = reports::cause_of(member, failed);
+    if (cause.kind == control::Cause::Kind::worker_failed && cause.worker->why.empty())
+        cause.worker->why = timed_out_wait_text(job, failed.failure.rank, step.now);
     auto* drain = job.drain();
     if (!drain) drain = &stop_round(step, cause, SIGTERM);
     drain->failures.push_back({step.now - failed.age, cause, *member.group_rank});

@@ -90,6 +90,10 @@ inline std::vector<AgentMessage> agent_messages() {
         Succeeded{2'147'483'647},
         Failed{7, std::chrono::microseconds{1500}, a_failure(), Cause::Kind::store_unreachable},
         Heartbeat{18'446'744'073'709'551'615ULL},
+        Heartbeat{
+            0,
+            StoreWait{7, "a/b", 2, std::chrono::milliseconds{31'500}, true, 3, {"10.0.0.2:4711"}},
+            StoreClients{7, {{1, "[fe80::1]:4711"}}, {2, 3}, {0}}},
         NeighbourHeard{a_nonce(2), 7, std::chrono::milliseconds{2500}, false},
         Leave{"evicted", 15},
         bare,
@@ -110,6 +114,7 @@ inline std::vector<ServerMessage> server_messages() {
         Standby{"two nodes are missing", 2},
         Standby{"full"},
         HeartbeatAck{5},
+        HeartbeatAck{0, 7},
         Ask{a_nonce(3), 7, true},
         JobResult{
             Outcome::failed,

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/coordinator/store_waits.hpp"
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/text.hpp"
+#include "rendezvous/coordinator/waiting_ranks.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <ratio>
+#include <utility>
+#include <vector>
+
+namespace ddprun::coordinator {
+namespace store_waits {
+namespace {
+
+bool is_of_current_round(const JobData& job, const Member& member, int round) {
+    return job.is_round_going_on() && member.group_rank && member.is_active() &&
+           round == job.round->number;
+}
+
+/// Connections that were reported before the wait was may have changed.
+WaitingRanks ranks_of(const Round& round, const ReportedWait& wait) {
+    std::vector<NodeRanks> nodes;
+    nodes.reserve(round.places.size());
+    for (const auto& place : round.places) {
+        const bool is_new = place.store_clients && place.store_clients->at >= wait.at;
+        nodes.push_back(
+            {place.host,
+             place.rank_base,
+             place.nproc,
+             is_new ? &place.store_clients->what : nullptr});
+    }
+    return find_ranks(wait.what, nodes);
+}
+
+Duration age(const ReportedWait& wait, Instant now) {
+    return wait.what.age + (now - wait.at);
+}
+
+/// "12.3 s"
+std::string tenths_text(Duration length) {
+    using Tenths = std::chrono::duration<std::int64_t, std::deci>;
+    return seconds_text(std::chrono::floor<Tenths>(length));
+}
+
+/// Once for each key.
+void note(JobStep& step) {
+    auto& waits = step.job.round->store_waits;
+    if (!waits.longest || waits.noted_key == waits.longest->what.key) return;
+    waits.noted_key = waits.longest->what.key;
+    const auto ranks = ranks_of(*step.job.round, *waits.longest);
+    step.out.push_back(Waiting{
+        step.job.identity.run_id,
+        step.job.round->number,
+        waits.longest->what.key,
+        waiting_text(ranks),
+        age(*waits.longest, step.now),
+        missing_text(ranks)});
+}
+
+void ask_members(JobStep& step) {
+    const auto& job = step.job;
+    std::size_t asked = 0;
+    for (const auto* member : job.members.by_arrival()) {
+        if (!member->is_connected || !member->group_rank || !member->is_active()) continue;
+        ++asked;
+        step.send(*member, control::HeartbeatAck{0, job.round->number});
+    }
+    step.job.round->store_waits.unanswered = asked;
+}
+
+void on_wait(JobStep& step, const Member& member, const control::StoreWait& wait) {
+    auto& job = step.job;
+    // Its store is the round's.
+    if (!is_of_current_round(job, member, wait.round) || member.group_rank != 0) {
+        ++job.stale_count;
+        return;
+    }
+    auto& waits = job.round->store_waits;
+    if (wait.client_count == 0) {
+        waits.longest.reset();
+        return;
+    }
+    // A member did not answer within an interval of reports: the others have.
+    if (!wait.has_timed_out && waits.longest && waits.longest->what.key == wait.key) note(step);
+    auto& kept = wait.has_timed_out ? waits.timed_out : waits.longest;
+    kept = ReportedWait{wait, step.now};
+    ask_members(step);
+}
+
+void on_clients(JobStep& step, const Member& member, const control::StoreClients& clients) {
+    auto& job = step.job;
+    if (!is_of_current_round(job, member, clients.round)) {
+        ++job.stale_count;
+        return;
+    }
+    auto& waits = job.round->store_waits;
+    job.round->place_of(member).store_clients = ReportedClients{clients, step.now};
+    if (waits.unanswered == 0) return;
+    if (--waits.unanswered == 0) note(step);
+}
+
+}  // namespace
+}  // namespace store_waits
+
+void on_heartbeat(JobStep& step, const Member& member, const control::Heartbeat& heartbeat) {
+    step.has_changed = false;
+    step.send(member, control::HeartbeatAck{heartbeat.seq});
+    if (heartbeat.wait) store_waits::on_wait(step, member, *heartbeat.wait);
+    if (heartbeat.clients) store_waits::on_clients(step, member, *heartbeat.clients);
+}
+
+std::optional<StoreWaitStatus> store_wait_status(const JobData& job, Instant now) {
+    using namespace store_waits;
+    if (!job.is_round_going_on() || !job.round->store_waits.longest) return std::nullopt;
+    const auto& wait = *job.round->store_waits.longest;
+    if (now - wait.at > 2 * limits::wait_report_interval) return std::nullopt;
+    const auto ranks = ranks_of(*job.round, wait);
+    return StoreWaitStatus{
+        wait.what.key,
+        wait.what.more_keys,
+        in_seconds(age(wait, now)),
+        waiting_text(ranks),
+        missing_text(ranks)};
+}
+
+std::string timed_out_wait_text(const JobData& job, int rank, Instant now) {
+    if (!job.round || !job.round->store_waits.timed_out) return {};
+    const auto& wait = *job.round->store_waits.timed_out;
+    if (now - wait.at > limits::timed_out_wait_window) return {};
+    const auto ranks = store_waits::ranks_of(*job.round, wait);
+    const bool has_waited =
+        std::binary_search(ranks.waiting.begin(), ranks.waiting.end(), rank) ||
+        // Its process was gone before its connections were looked at.
+        ranks.unknown_clients > 0;
+    if (!has_waited) return {};
+    auto text = "a wait of " + store_waits::tenths_text(wait.what.age) + " for the key " +
+                wait.what.key + " in the store timed out";
+    if (!ranks.waiting.empty())
+        text += (ranks.waiting.size() == 1 ? " (rank " : " (ranks ") + waiting_text(ranks) + ")";
+    const auto missing = missing_text(ranks);
+    return missing.empty() ? text : text + "; " + missing;
+}
+
+}  // namespace ddprun::coordinator
