@@ -127,8 +127,12 @@ void Agent::on_store_waited(StoreWaited waited, Effects& out) {
     const bool is_of_round = round_ && round_->assignment.group_rank == 0 &&
                              round_->assignment.master_port == waited.port && has_workers();
     if (!is_of_round || !link_.is_admitted()) return;
-    waited.wait.round = round_->assignment.round;
+    const int round = round_->assignment.round;
+    const bool is_over = waited.wait.client_count == 0;
+    waited.wait.round = round;
     send(control::Heartbeat{0, std::move(waited.wait)}, out);
+    // Not asked by the server: a worker whose wait has timed out may be gone by then.
+    if (!is_over) find_store_clients(round, out);
 }
 
 void Agent::find_store_clients(int round, Effects& out) {

@@ -32,7 +32,7 @@ struct StoreWaits {
     std::optional<ReportedWait> longest;
     /// Its client has cancelled it.
     std::optional<ReportedWait> timed_out;
-    /// Members that were asked for their connections since the last report of a wait.
+    /// Members whose connections are awaited since the last report of a wait.
     std::size_t unanswered = 0;
     /// The key of the wait that was logged last.
     std::string noted_key;

@@ -61,15 +61,17 @@ void note(JobStep& step) {
         missing_text(ranks)});
 }
 
-void ask_members(JobStep& step) {
+/// The node that reports the wait answers unasked.
+void ask_others(JobStep& step, const Member& reporter) {
     const auto& job = step.job;
-    std::size_t asked = 0;
+    std::size_t unanswered = 1;
     for (const auto* member : job.members.by_arrival()) {
-        if (!member->is_connected || !member->group_rank || !member->is_active()) continue;
-        ++asked;
+        if (member == &reporter || !member->is_connected) continue;
+        if (!member->group_rank || !member->is_active()) continue;
+        ++unanswered;
         step.send(*member, control::HeartbeatAck{0, job.round->number});
     }
-    step.job.round->store_waits.unanswered = asked;
+    step.job.round->store_waits.unanswered = unanswered;
 }
 
 void on_wait(JobStep& step, const Member& member, const control::StoreWait& wait) {
@@ -88,7 +90,7 @@ void on_wait(JobStep& step, const Member& member, const control::StoreWait& wait
     if (!wait.has_timed_out && waits.longest && waits.longest->what.key == wait.key) note(step);
     auto& kept = wait.has_timed_out ? waits.timed_out : waits.longest;
     kept = ReportedWait{wait, step.now};
-    ask_members(step);
+    ask_others(step, member);
 }
 
 void on_clients(JobStep& step, const Member& member, const control::StoreClients& clients) {

@@ -8,8 +8,8 @@
 #include <string>
 
 /// Long waits in the store of the current round: which ranks they are about. The node that serves
-/// the store reports a wait; the members are asked for the connections of their workers; when all
-/// have answered the log gets a line. waiting_ranks.hpp compares the two.
+/// the store reports a wait and then the connections of its workers; the other members are asked for
+/// theirs; when all are there the log gets a line. waiting_ranks.hpp compares the two.
 namespace ddprun::coordinator {
 
 /// The acknowledgement, and what the heartbeat says of the store.

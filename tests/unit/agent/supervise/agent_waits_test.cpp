@@ -22,7 +22,14 @@ TEST_CASE("long waits of the round's store are reported while this node has work
     story.is(A::StoreWaited{first_store, wait});
     auto reported = wait;
     reported.round = 3;
-    CHECK(story.asked() == Effects{A::Send{1, ctl::Heartbeat{0, reported}}});
+    CHECK(
+        story.asked() == Effects{
+                             A::Send{1, ctl::Heartbeat{0, reported}},
+                             A::FindStoreClients{3, first_store, {100, 101}}});
+
+    // Its end.
+    story.is(A::StoreWaited{first_store, {}});
+    CHECK(story.asked() == Effects{A::Send{1, ctl::Heartbeat{0, ctl::StoreWait{3}}}});
 }
 
 TEST_CASE("only the first node of a round reports the waits of its store") {

@@ -61,8 +61,7 @@ TEST_CASE("a long wait is logged once, when every member has named its connectio
     auto job = two_nodes();
 
     report(job, "a", a_wait(30s));
-    CHECK(
-        job.output() == Lines{"a heartbeat_ack 0 clients_of=0", "b heartbeat_ack 0 clients_of=0"});
+    CHECK(job.output() == Lines{"b heartbeat_ack 0 clients_of=0"});
     answer(job, "b", {0, {}, {0}, {}});
     CHECK(job.output() == Lines{});
     answer(job, "a", {0, {{0, "10.0.0.1:5"}}, {}, {}});
@@ -74,8 +73,7 @@ TEST_CASE("a long wait is logged once, when every member has named its connectio
     job.pass(30s, "a b");
     report(job, "a", a_wait(60s));
     answer_both(job);
-    CHECK(
-        job.output() == Lines{"a heartbeat_ack 0 clients_of=0", "b heartbeat_ack 0 clients_of=0"});
+    CHECK(job.output() == Lines{"b heartbeat_ack 0 clients_of=0"});
 }
 
 TEST_CASE("a member that does not answer is not waited for beyond the next report") {
