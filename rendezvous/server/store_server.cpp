@@ -265,8 +265,10 @@ void StoreServer::look_at_waits() {
 
 /// Before the store handles it: afterwards the wait is gone.
 void StoreServer::cancels_wait(ConnectionId client) {
+    const auto began_at = driver_.machine().wait_began_at(client);
+    const auto now = driver_.now();
+    if (!began_at || !wait_watch_->cancelled(now - *began_at, now)) return;
     auto wait = wait_like_that_of(client);
-    if (wait.client_count == 0 || !wait_watch_->cancelled(wait.age, driver_.now())) return;
     wait.has_timed_out = true;
     on_wait_(std::move(wait));
 }

@@ -179,6 +179,12 @@ Waiters::Waiting Waiters::shown(const Wait& wait) {
     return {wait.client, *first_missing(wait).line->name, wait.missing_count, wait.since};
 }
 
+std::optional<Instant> Waiters::began_at(ConnectionId client) const {
+    const auto found = waits_.find(client.value);
+    if (found == waits_.end()) return std::nullopt;
+    return found->second->since;
+}
+
 std::optional<Waiters::ForKey> Waiters::like_that_of(
     ConnectionId client, std::size_t most_clients) const {
     const auto found = waits_.find(client.value);

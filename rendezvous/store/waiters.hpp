@@ -73,6 +73,9 @@ public:
     /// The oldest waits first.
     std::vector<Waiting> list(std::size_t longest) const;
 
+    /// When this client's wait began, if it waits.
+    std::optional<Instant> began_at(ConnectionId client) const;
+
     /// All waits for one key.
     struct ForKey {
         /// The wait that names it: this is its first missing key.
