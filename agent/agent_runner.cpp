@@ -303,6 +303,7 @@ void AgentRunner::perform(Agent::Effect& effect) {
 void AgentRunner::find_store_clients(const Agent::FindStoreClients& order) {
     post_mortem_.look([this, order]() -> BlockingThread::Answer {
         auto clients = agent::find_store_clients(order.round, order.port, order.pids);
+        clients.ended = order.ended;
         return [this, clients = std::move(clients)]() mutable {
             post(Agent::StoreClientsFound{std::move(clients)});
         };

@@ -93,7 +93,9 @@ private:
             if (link.empty() && errno != ENOENT) return false;
             if (const auto inode = socket_inode(link); inode != 0) inodes.insert(inode);
         }
-        return true;
+        // One that ends loses all of them at once: the list may have been cut off, or empty.
+        const auto still = numbers_in(folder);
+        return still && !still->empty();
     }
 
     const std::string own_network_ = link_of("/proc/self/ns/net");

@@ -66,7 +66,7 @@ struct AgentInterface {
         std::uint16_t port;
         control::StoreWait wait;
     };
-    /// Answers to FindStoreClients, without workers that have ended.
+    /// Answers to FindStoreClients.
     struct StoreClientsFound {
         control::StoreClients clients;
     };
@@ -141,6 +141,8 @@ struct AgentInterface {
         std::uint16_t port;
         /// By local rank; 0: it does not run.
         std::vector<int> pids;
+        /// Local ranks, for the answer: those that end during the search may be stopped ones.
+        std::vector<int> ended;
         bool operator==(const FindStoreClients&) const = default;
     };
     using GiveNotice = FailureReport::GiveNotice;

@@ -136,23 +136,20 @@ void Agent::on_store_waited(StoreWaited waited, Effects& out) {
 }
 
 void Agent::find_store_clients(int round, Effects& out) {
-    if (!is_current(round) || !has_workers())
+    // Of workers that are being stopped nothing can be learned.
+    if (!is_current(round) || !has_workers() || phase_ == Phase::stopping)
         return note_stale("question about round " + std::to_string(round), out);
-    FindStoreClients order{round, round_->assignment.master_port, {}};
+    FindStoreClients order{round, round_->assignment.master_port, {}, {}};
     for (int local_rank = 0; local_rank < config_.worker.nproc; ++local_rank) {
         const auto& worker = group()->worker(local_rank);
         order.pids.push_back(worker.exit() ? 0 : worker.pid());
+        if (worker.exit()) order.ended.push_back(local_rank);
     }
     out.push_back(std::move(order));
 }
 
 void Agent::on_store_clients_found(control::StoreClients clients, Effects& out) {
-    if (!is_current(clients.round) || group() == nullptr || !link_.is_admitted()) return;
-    for (int local_rank = 0; local_rank < config_.worker.nproc; ++local_rank) {
-        if (!group()->worker(local_rank).exit()) continue;
-        clients.ended.push_back(local_rank);
-        std::erase(clients.unconnected, local_rank);
-    }
+    if (!is_current(clients.round) || !has_workers() || !link_.is_admitted()) return;
     send(control::Heartbeat{0, std::nullopt, std::move(clients)}, out);
 }
 

@@ -171,9 +171,7 @@ void on_failed(JobStep& step, Member& member, const control::Failed& failed) {
         ++job.stale_count;
         return;
     }
-    auto cause = reports::cause_of(member, failed);
-    if (cause.kind == control::Cause::Kind::worker_failed && cause.worker->why.empty())
-        cause.worker->why = timed_out_wait_text(job, failed.failure.rank, step.now);
+    const auto cause = reports::cause_of(member, failed);
     auto* drain = job.drain();
     if (!drain) drain = &stop_round(step, cause, SIGTERM);
     drain->failures.push_back({step.now - failed.age, cause, *member.group_rank});

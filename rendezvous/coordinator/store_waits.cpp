@@ -17,7 +17,7 @@ namespace store_waits {
 namespace {
 
 bool is_of_current_round(const JobData& job, const Member& member, int round) {
-    return job.is_round_going_on() && member.group_rank && member.is_active() &&
+    return job.has_current_round() && member.group_rank && member.is_active() &&
            round == job.round->number;
 }
 
@@ -77,7 +77,9 @@ void ask_others(JobStep& step, const Member& reporter) {
 void on_wait(JobStep& step, const Member& member, const control::StoreWait& wait) {
     auto& job = step.job;
     // Its store is the round's.
-    if (!is_of_current_round(job, member, wait.round) || member.group_rank != 0) {
+    const bool is_meant =
+        is_of_current_round(job, member, wait.round) && member.group_rank == 0 && !job.drain();
+    if (!is_meant) {
         ++job.stale_count;
         return;
     }
@@ -102,7 +104,25 @@ void on_clients(JobStep& step, const Member& member, const control::StoreClients
     auto& waits = job.round->store_waits;
     job.round->place_of(member).store_clients = ReportedClients{clients, step.now};
     if (waits.unanswered == 0) return;
-    if (--waits.unanswered == 0) note(step);
+    if (--waits.unanswered == 0 && !job.drain()) note(step);
+}
+
+/// Empty: the rank that failed then has not waited.
+std::string timed_out_text(const Round& round, int rank, Instant failed_at) {
+    const auto& wait = *round.store_waits.timed_out;
+    if (failed_at - wait.at > limits::timed_out_wait_window) return {};
+    const auto ranks = ranks_of(round, wait);
+    const bool has_waited =
+        std::binary_search(ranks.waiting.begin(), ranks.waiting.end(), rank) ||
+        // Its process was gone before its connections were looked at.
+        ranks.unknown_clients > 0;
+    if (!has_waited) return {};
+    auto text = "a wait of " + tenths_text(wait.what.age) + " for the key " + wait.what.key +
+                " in the store timed out";
+    if (!ranks.waiting.empty())
+        text += (ranks.waiting.size() == 1 ? " (rank " : " (ranks ") + waiting_text(ranks) + ")";
+    const auto missing = missing_text(ranks);
+    return missing.empty() ? text : text + "; " + missing;
 }
 
 }  // namespace
@@ -129,22 +149,15 @@ std::optional<StoreWaitStatus> store_wait_status(const JobData& job, Instant now
         missing_text(ranks)};
 }
 
-std::string timed_out_wait_text(const JobData& job, int rank, Instant now) {
-    if (!job.round || !job.round->store_waits.timed_out) return {};
-    const auto& wait = *job.round->store_waits.timed_out;
-    if (now - wait.at > limits::timed_out_wait_window) return {};
-    const auto ranks = store_waits::ranks_of(*job.round, wait);
-    const bool has_waited =
-        std::binary_search(ranks.waiting.begin(), ranks.waiting.end(), rank) ||
-        // Its process was gone before its connections were looked at.
-        ranks.unknown_clients > 0;
-    if (!has_waited) return {};
-    auto text = "a wait of " + store_waits::tenths_text(wait.what.age) + " for the key " +
-                wait.what.key + " in the store timed out";
-    if (!ranks.waiting.empty())
-        text += (ranks.waiting.size() == 1 ? " (rank " : " (ranks ") + waiting_text(ranks) + ")";
-    const auto missing = missing_text(ranks);
-    return missing.empty() ? text : text + "; " + missing;
+void explain_by_waits(JobData& job) {
+    auto* drain = job.drain();
+    if (!drain || !job.round || !job.round->store_waits.timed_out) return;
+    for (auto& failure : drain->failures) {
+        auto& cause = failure.cause;
+        if (cause.kind == control::Cause::Kind::worker_failed && cause.worker->why.empty())
+            cause.worker->why =
+                store_waits::timed_out_text(*job.round, cause.worker->rank, failure.at);
+    }
 }
 
 }  // namespace ddprun::coordinator

@@ -5,7 +5,6 @@
 #include "rendezvous/coordinator/status.hpp"
 
 #include <optional>
-#include <string>
 
 /// Long waits in the store of the current round: which ranks they are about. The node that serves
 /// the store reports a wait and then the connections of its workers; the other members are asked for
@@ -17,7 +16,8 @@ void on_heartbeat(JobStep& step, const Member& member, const control::Heartbeat&
 
 /// The longest wait, unless its last report is too old.
 std::optional<StoreWaitStatus> store_wait_status(const JobData& job, Instant now);
-/// Why this rank failed, if its wait timed out shortly before: a sentence, else empty.
-std::string timed_out_wait_text(const JobData& job, int rank, Instant now);
+/// The round is over: a failure shortly after a wait of that rank timed out, of which its host knows
+/// no other cause, gets the wait as its `why`. Not earlier: members' answers come about now.
+void explain_by_waits(JobData& job);
 
 }  // namespace ddprun::coordinator

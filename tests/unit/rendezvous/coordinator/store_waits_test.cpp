@@ -14,8 +14,8 @@ using namespace ddprun::coordinator;
 namespace {
 
 /// Nodes a and b with a rank each; a serves the store.
-Story two_nodes() {
-    Story job{"2"};
+Story two_nodes(int restarts = 3) {
+    Story job{"2", restarts, [](control::Join& join) { join.nproc = 1; }};
     job.run("a b");
     job.output();
     return job;
@@ -137,8 +137,7 @@ TEST_CASE("reports of other rounds, and of a node that serves no store, are stal
 }
 
 TEST_CASE("a failure after a wait that timed out names the rank that is missing") {
-    Story job{"2", 0};
-    job.run("a b");
+    auto job = two_nodes(0);
     report(job, "a", a_timeout(12'345ms));
     answer_both(job);
     job.output();
@@ -153,8 +152,7 @@ TEST_CASE("a failure after a wait that timed out names the rank that is missing"
 }
 
 TEST_CASE("a failure that has another reason is not explained by a wait") {
-    Story job{"2", 0};
-    job.run("a b");
+    auto job = two_nodes(0);
     const auto answered = [&] { answer_both(job); };
     SUBCASE("the wait goes on") {
         report(job, "a", a_wait(60s));
@@ -185,9 +183,20 @@ TEST_CASE("a failure that has another reason is not explained by a wait") {
     CHECK(why_of(job).empty());
 }
 
+TEST_CASE("answers that come while the round is being stopped are in time") {
+    auto job = two_nodes(0);
+    report(job, "a", a_timeout(5s));
+    job.failed("a");
+    answer_both(job);
+    job.ready("a b");
+
+    CHECK(
+        why_of(job) ==
+        "a wait of 5 s for the key pg/0 in the store timed out (rank 0); " + b_is_missing);
+}
+
 TEST_CASE("a rank whose process was gone before it was looked at may have been the one that waited") {
-    Story job{"2", 0};
-    job.run("a b");
+    auto job = two_nodes(0);
     report(job, "a", a_timeout(5s));
     answer(job, "a", {0, {}, {}, {}});
     answer(job, "b", {0, {}, {0}, {}});
