@@ -73,8 +73,8 @@ inline constexpr Duration shortest_timed_out_wait = 1s;
 inline constexpr Duration timed_out_wait_window = 30s;
 /// Connections to the store that one message names, of its waits and of one node's workers each.
 inline constexpr std::size_t max_reported_sockets = 256;
-/// What is read of the kernel's table of connections, and how many descriptors of workers are looked
-/// at, to find which worker has which connection.
+/// What is read of the kernel's table of connections, and how many descriptors of workers are
+/// looked at, to find which worker has which connection.
 inline constexpr std::size_t max_socket_table_bytes = 32 * 1024 * 1024;
 inline constexpr std::size_t max_inspected_descriptors = 200'000;
 

@@ -118,7 +118,8 @@ TEST_CASE("nothing is reported of a worker that is gone") {
 TEST_CASE("nothing is reported of a worker in another network, whose connections are not seen") {
     if (::geteuid() != 0) return skip("it needs root");
     Port port("127.0.0.1");
-    Running worker("/usr/bin/unshare", {"--net", "/bin/sh", "-c", "echo up; exec tail -f /dev/null"});
+    Running worker(
+        "/usr/bin/unshare", {"--net", "/bin/sh", "-c", "echo up; exec tail -f /dev/null"});
     worker.wait_for_line("up");
 
     const auto found = find_store_clients(0, port.number(), {worker.pid()});

@@ -42,10 +42,11 @@ std::string without_host(const std::string& text) {
 std::string one_rank_is_missing(const TempDir& dir) {
     const auto folder = dir.path().string();
     const auto wait = stub("wait_in_store");
-    return when_rank(1, wait_for_ever) +
-           when_rank(2, wait + " pg/0 600 | while read line; do : > " + folder + "/two; done") +
-           when_rank(3, "exec " + wait + " '' 0 | while read line; do : > " + folder + "/three; done") +
-           "until [ -e " + folder + "/two -a -e " + folder + "/three ]; do sleep 0.02; done\n" +
+    const auto then_make = [&](const std::string& name) {
+        return " | while read line; do : > " + folder + "/" + name + "; done";
+    };
+    return when_rank(1, wait_for_ever) + when_rank(2, wait + " pg/0 600" + then_make("two")) +
+           when_rank(3, wait + " '' 0" + then_make("three")) + "until [ -e " + folder + "/two -a -e " + folder + "/three ]; do sleep 0.02; done\n" +
            "exec " + wait + " pg/0 2 " + folder + "/end";
 }
 

@@ -67,7 +67,7 @@ TEST_CASE("asked for its workers' connections, a node looks for those that run")
             0, std::nullopt, ctl::StoreClients{0, {{0, "10.0.0.2:5"}}, {1}, {}}}});
 }
 
-TEST_CASE("a worker that has ended is not looked for, and one that is being stopped has not ended") {
+TEST_CASE("a worker that ended is not looked for, and one that is being stopped has not ended") {
     Story story;
     story.running();
     story.is(A::WorkerExited{0, success});

@@ -195,7 +195,7 @@ TEST_CASE("answers that come while the round is being stopped are in time") {
         "a wait of 5 s for the key pg/0 in the store timed out (rank 0); " + b_is_missing);
 }
 
-TEST_CASE("a rank whose process was gone before it was looked at may have been the one that waited") {
+TEST_CASE("a rank whose process was gone when it was looked at may be the one that waited") {
     auto job = two_nodes(0);
     report(job, "a", a_timeout(5s));
     answer(job, "a", {0, {}, {}, {}});

@@ -71,7 +71,9 @@ TEST_CASE("a client of no known rank may be any rank that is connected") {
             {{"host-a", 0, 2, &a_waits}, {"host-b", 2, 2, &b_lacks_one}}) ==
         "0 and 1 other client | rank 3 (host-b) is not connected; "
         "ranks 1 (host-a), 2 (host-b) are connected");
-    CHECK(said(a_wait({"x:1", "x:2"}), {{"h", 0, 1, nullptr}}) == "2 clients | rank 0 (h) is not known");
+    CHECK(
+        said(a_wait({"x:1", "x:2"}), {{"h", 0, 1, nullptr}}) ==
+        "2 clients | rank 0 (h) is not known");
     // More clients than a message names.
     auto wait = a_wait({"10.0.0.1:1"});
     wait.client_count = 300;
