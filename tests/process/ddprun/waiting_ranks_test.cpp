@@ -45,9 +45,10 @@ std::string one_rank_is_missing(const TempDir& dir) {
     const auto then_make = [&](const std::string& name) {
         return " | while read line; do : > " + folder + "/" + name + "; done";
     };
+    const auto both = "[ -e " + folder + "/two -a -e " + folder + "/three ]";
     return when_rank(1, wait_for_ever) + when_rank(2, wait + " pg/0 600" + then_make("two")) +
-           when_rank(3, wait + " '' 0" + then_make("three")) + "until [ -e " + folder + "/two -a -e " + folder + "/three ]; do sleep 0.02; done\n" +
-           "exec " + wait + " pg/0 2 " + folder + "/end";
+           when_rank(3, wait + " '' 0" + then_make("three")) + "until " + both +
+           "; do sleep 0.02; done\nexec " + wait + " pg/0 2 " + folder + "/end";
 }
 
 }  // namespace
