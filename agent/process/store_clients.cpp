@@ -147,14 +147,16 @@ control::StoreClients find_store_clients(
             workers.push_back(inspection.look_at(
                 static_cast<int>(local_rank), std::move(roots[local_rank])));
     SocketTable table;
+    control::StoreClients clients;
     // The kernel may leave out a line while others come and go.
     for (int reading = 0; reading < 2; ++reading) {
         is_complete &= add_table("/proc/self/net/tcp", port, table);
         // Without IPv6 there is no such file.
         if (::access("/proc/self/net/tcp6", F_OK) == 0)
             is_complete &= add_table("/proc/self/net/tcp6", port, table);
+        clients = store_clients(round, workers, table);
+        if (clients.unconnected.empty()) break;
     }
-    auto clients = store_clients(round, workers, table);
     if (!is_complete) clients.unconnected.clear();
     return clients;
 }
