@@ -43,7 +43,7 @@ Duration age(const ReportedWait& wait, Instant now) {
 /// "12.3 s"
 std::string tenths_text(Duration length) {
     using Tenths = std::chrono::duration<std::int64_t, std::deci>;
-    return seconds_text(std::chrono::floor<Tenths>(length));
+    return seconds_text(std::chrono::round<Tenths>(length));
 }
 
 /// Once for each key.

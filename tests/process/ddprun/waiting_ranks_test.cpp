@@ -74,7 +74,7 @@ TEST_CASE("a failure after a wait that timed out names the rank that never conne
         "rank 3 (HOST) is connected and does not wait for it";
     const auto screen = without_host(unwrapped(job.err()));
     CAPTURE(screen);
-    CHECK(contains(screen, " why            a wait of 2"));
+    CHECK(contains(screen, " why            a wait of "));
     CHECK(contains(screen, why));
     const auto json = Json::parse(read_file(report_file));
     CHECK(contains(without_host(json["root_cause"]["worker"]["why"].get<std::string>()), why));
