@@ -5,6 +5,7 @@
 #include "agent/output/writer.hpp"
 #include "agent/plan/output_plan.hpp"
 #include "agent/process/inherited_state.hpp"
+#include "agent/process/store_clients.hpp"
 #include "agent/report/failure_summary.hpp"
 #include "agent/report/report_json.hpp"
 #include "agent/report/torchrun_table.hpp"
@@ -96,6 +97,7 @@ private:
     void post(Agent::Event event) { driver_->post(std::move(event)); }
 
     void perform(Agent::Effect& effect);
+    void find_store_clients(const Agent::FindStoreClients& order);
     void spawn(const Agent::SpawnWorkers& order);
     std::string error_log_of(int local_rank) const;
     void explain(const Agent::ExplainFailure& order);
@@ -152,7 +154,13 @@ AgentRunner::AgentRunner(
               std::_Exit(exit_codes::internal_error);
           }),
       console_(io_, [this] { workers_.resume_output(); }),
-      stores_(io_, own_listen_host(config), {config.first_port, config.last_port}),
+      stores_(
+          io_,
+          own_listen_host(config),
+          {config.first_port, config.last_port},
+          [this](std::uint16_t port, control::StoreWait wait) {
+              post(Agent::StoreWaited{port, std::move(wait)});
+          }),
       post_mortem_(io_),
       workers_(
           io_,
@@ -260,6 +268,7 @@ void AgentRunner::perform(Agent::Effect& effect) {
                     post(Agent::StoreChecked{round, std::move(failure)});
                 });
             },
+            [&](const Agent::FindStoreClients& e) { find_store_clients(e); },
             [&](const Agent::GiveNotice& e) {
                 give_notice(
                     io_, e.note, [this, round = e.round] { post(Agent::NoticeGiven{round}); });
@@ -289,6 +298,16 @@ void AgentRunner::perform(Agent::Effect& effect) {
             [&](const auto&) { note(effect); },
         },
         effect);
+}
+
+void AgentRunner::find_store_clients(const Agent::FindStoreClients& order) {
+    post_mortem_.look([this, order]() -> BlockingThread::Answer {
+        auto clients = agent::find_store_clients(order.round, order.port, order.pids);
+        clients.ended = order.ended;
+        return [this, clients = std::move(clients)]() mutable {
+            post(Agent::StoreClientsFound{std::move(clients)});
+        };
+    });
 }
 
 void AgentRunner::spawn(const Agent::SpawnWorkers& order) {

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ddprun::agent {
@@ -45,6 +46,8 @@ public:
 
     /// To be called, on any thread, when a round's workers are about to start. May block.
     std::function<void()> beginning() const;
+    /// Any other look at the workers that may block.
+    void look(BlockingThread::Work work) { thread_.post(std::move(work)); }
     void examine(Death death, OnFound on_found);
     /// Whether they exist or not.
     void remove(std::vector<std::string> paths);

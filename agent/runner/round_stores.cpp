@@ -53,11 +53,13 @@ Result<net::Tcp::acceptor> listen_in_range(
             std::to_string(range.last) + " (--port-range)"};
 }
 
-RoundStores::RoundStores(boost::asio::io_context& agent, std::string host, PortRange range)
+RoundStores::RoundStores(
+    boost::asio::io_context& agent, std::string host, PortRange range, OnWait on_wait)
     : agent_(agent),
       work_(boost::asio::make_work_guard(io_)),
       host_(std::move(host)),
       range_(range),
+      on_wait_(std::move(on_wait)),
       random_(seeded_by_the_system()),
       thread_([this] { io_.run(); }) {}
 
@@ -86,6 +88,12 @@ Result<std::uint16_t> RoundStores::open_now() {
     if (ec) return Failure{ec, "worker store"};
     auto store = std::make_unique<server::StoreServer>(io_);
     store->serve(std::move(*acceptor));
+    if (on_wait_)
+        store->watch_waits([this, port](control::StoreWait wait) {
+            boost::asio::post(agent_, [this, port, wait = std::move(wait)]() mutable {
+                on_wait_(port, std::move(wait));
+            });
+        });
     stores_.insert_or_assign(port, std::move(store));
     return port;
 }

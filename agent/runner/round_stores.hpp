@@ -41,8 +41,12 @@ class RoundStores {
 public:
     using OnOpened = std::function<void(Result<std::uint16_t>)>;
 
+    /// A store's long waits (StoreServer::watch_waits).
+    using OnWait = std::function<void(std::uint16_t port, control::StoreWait wait)>;
+
     /// Answers are posted to `agent`.
-    RoundStores(boost::asio::io_context& agent, std::string host, PortRange range);
+    RoundStores(
+        boost::asio::io_context& agent, std::string host, PortRange range, OnWait on_wait = {});
     /// Closes all that are open.
     ~RoundStores();
     RoundStores(const RoundStores&) = delete;
@@ -67,6 +71,7 @@ private:
     boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
     std::string host_;
     PortRange range_;
+    OnWait on_wait_;
     Random random_;
     std::map<std::uint16_t, std::unique_ptr<server::StoreServer>> stores_;
     std::vector<std::unique_ptr<server::StoreServer>> draining_;

@@ -102,6 +102,10 @@ void Agent::handle(Event event, Instant now, Effects& out) {
             [&](const NoticeGiven& given) {
                 if (round_) notify_failures(given, now, out);
             },
+            [&](StoreWaited& waited) { on_store_waited(std::move(waited), out); },
+            [&](StoreClientsFound& found) {
+                on_store_clients_found(std::move(found.clients), out);
+            },
             [&](const PeerAsked& asked) {
                 const bool is_valid = !is_lost_ && fence_.is_valid(link_.membership(), now);
                 out.push_back(AnswerPeer{

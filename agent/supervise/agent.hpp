@@ -72,6 +72,9 @@ private:
     void on_lost(const control::Lost& lost, Instant now, Effects& out);
     void on_worker_exited(WorkerExited exited, Instant now, Effects& out);
     void on_store_checked(StoreChecked checked, Instant now, Effects& out);
+    void on_store_waited(StoreWaited waited, Effects& out);
+    void find_store_clients(int round, Effects& out);
+    void on_store_clients_found(control::StoreClients clients, Effects& out);
     void on_peer_answered(const PeerAnswered& answered, Instant now, Effects& out);
     void on_signal(int signal, Instant now, Effects& out);
     void on_deadline(Instant now, Effects& out);

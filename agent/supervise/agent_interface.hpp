@@ -61,6 +61,15 @@ struct AgentInterface {
         std::string failure;
     };
     using NoticeGiven = FailureReport::NoticeGiven;
+    /// Clients wait long in the store of this port, which this node serves; without its round.
+    struct StoreWaited {
+        std::uint16_t port;
+        control::StoreWait wait;
+    };
+    /// Answers to FindStoreClients.
+    struct StoreClientsFound {
+        control::StoreClients clients;
+    };
     /// A probe of another agent; each caller has a number of its own.
     struct PeerAsked {
         int caller;
@@ -91,6 +100,8 @@ struct AgentInterface {
         LeftoversCounted,
         StoreChecked,
         NoticeGiven,
+        StoreWaited,
+        StoreClientsFound,
         PeerAsked,
         PeerAnswered,
         Signalled,
@@ -123,6 +134,16 @@ struct AgentInterface {
         int round;
         Endpoint store;
         bool operator==(const CheckStore&) const = default;
+    };
+    /// Which workers are connected to this port, the round's store.
+    struct FindStoreClients {
+        int round;
+        std::uint16_t port;
+        /// By local rank; 0: it does not run.
+        std::vector<int> pids;
+        /// Local ranks, for the answer: those that end during the search may be stopped ones.
+        std::vector<int> ended;
+        bool operator==(const FindStoreClients&) const = default;
     };
     using GiveNotice = FailureReport::GiveNotice;
     using ExplainFailure = FailureReport::ExplainFailure;
@@ -192,6 +213,7 @@ struct AgentInterface {
         CloseLink,
         SpawnWorkers,
         CheckStore,
+        FindStoreClients,
         GiveNotice,
         ExplainFailure,
         CleanUpRound,

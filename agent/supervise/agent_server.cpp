@@ -120,6 +120,39 @@ control::Resume Agent::resume(Instant now) const {
     return resume;
 }
 
+// ---- waits in the round's store -----------------------------------------------------------------
+
+void Agent::on_store_waited(StoreWaited waited, Effects& out) {
+    // A store that drains, or one whose round has not begun.
+    const bool is_of_round = round_ && round_->assignment.group_rank == 0 &&
+                             round_->assignment.master_port == waited.port && has_workers();
+    if (!is_of_round || !link_.is_admitted()) return;
+    const int round = round_->assignment.round;
+    const bool is_over = waited.wait.client_count == 0;
+    waited.wait.round = round;
+    send(control::Heartbeat{0, std::move(waited.wait)}, out);
+    // Not asked by the server: a worker whose wait has timed out may be gone by then.
+    if (!is_over) find_store_clients(round, out);
+}
+
+void Agent::find_store_clients(int round, Effects& out) {
+    // Of workers that are being stopped nothing can be learned.
+    if (!is_current(round) || !has_workers() || phase_ == Phase::stopping)
+        return note_stale("question about round " + std::to_string(round), out);
+    FindStoreClients order{round, round_->assignment.master_port, {}, {}};
+    for (int local_rank = 0; local_rank < config_.worker.nproc; ++local_rank) {
+        const auto& worker = group()->worker(local_rank);
+        order.pids.push_back(worker.exit() ? 0 : worker.pid());
+        if (worker.exit()) order.ended.push_back(local_rank);
+    }
+    out.push_back(std::move(order));
+}
+
+void Agent::on_store_clients_found(control::StoreClients clients, Effects& out) {
+    if (!is_current(clients.round) || !has_workers() || !link_.is_admitted()) return;
+    send(control::Heartbeat{0, std::nullopt, std::move(clients)}, out);
+}
+
 void Agent::send(control::AgentMessage message, Effects& out) {
     out.push_back(Send{link_.current(), std::move(message)});
 }
@@ -158,7 +191,10 @@ void Agent::on_message(control::ServerMessage message, Instant now, Effects& out
             [&](control::Welcome& welcome) { notify_link(std::move(welcome), now, out); },
             [&](control::Refused& refused) { notify_link(std::move(refused), now, out); },
             [&](control::Resumed& resumed) { notify_link(resumed, now, out); },
-            [&](control::HeartbeatAck& ack) { notify_link(ack, now, out); },
+            [&](control::HeartbeatAck& ack) {
+                notify_link(ack, now, out);
+                if (ack.clients_of) find_store_clients(*ack.clients_of, out);
+            },
         },
         message);
 }

@@ -72,6 +72,15 @@ std::string describe(const Agent::Event& event) {
                        (e.failure.empty() ? "answered" : e.failure);
             },
             [](const A::NoticeGiven& e) { return describe(FailureReport::Event{e}); },
+            [](const A::StoreWaited& e) {
+                return "store waited port=" + std::to_string(e.port) + ' ' +
+                       control::describe(control::AgentMessage{control::Heartbeat{0, e.wait}});
+            },
+            [](const A::StoreClientsFound& e) {
+                return "store clients found " +
+                       control::describe(
+                           control::AgentMessage{control::Heartbeat{0, std::nullopt, e.clients}});
+            },
             [](const A::PeerAsked& e) {
                 return "peer asked caller=" + std::to_string(e.caller) + ' ' +
                        trimmed_line(encode(e.probe));
@@ -99,6 +108,10 @@ std::string describe(const Agent::Effect& effect) {
             },
             [](const A::CheckStore& e) {
                 return "check store " + round_text(e.round) + ' ' + e.store.to_string();
+            },
+            [](const A::FindStoreClients& e) {
+                return "find store clients " + round_text(e.round) +
+                       " port=" + std::to_string(e.port);
             },
             [](const A::CleanUpRound& e) { return "clean up " + round_text(e.round); },
             [](const Neighbours::Ask& e) {

@@ -61,6 +61,23 @@ inline constexpr int max_reported_restarts = 1'000'000;
 /// Exit codes that are not restarted on, as far as a job can name them.
 inline constexpr std::size_t max_final_codes = 64;
 
+// Waits in a round's store.
+/// A client that waits this long waits for long: the ranks that are missing are looked for.
+inline constexpr Duration long_wait = 30s;
+/// How often a store looks at its waits, and how often a wait that goes on is reported again.
+inline constexpr Duration wait_check_interval = 5s;
+inline constexpr Duration wait_report_interval = 30s;
+/// A shorter wait that its client cancelled is no timeout that a job fails of.
+inline constexpr Duration shortest_timed_out_wait = 1s;
+/// A rank that fails this long after its wait timed out failed of it.
+inline constexpr Duration timed_out_wait_window = 30s;
+/// Connections to the store that one message names, of its waits and of one node's workers each.
+inline constexpr std::size_t max_reported_sockets = 256;
+/// What is read of the kernel's table of connections, and how many descriptors of workers are
+/// looked at, to find which worker has which connection.
+inline constexpr std::size_t max_socket_table_bytes = 32 * 1024 * 1024;
+inline constexpr std::size_t max_inspected_descriptors = 200'000;
+
 // HTTP.
 inline constexpr std::size_t max_http_header_bytes = 8 * 1024;
 inline constexpr Duration http_timeout = 5s;

@@ -171,6 +171,31 @@ void fields(Io& io, Like<Io, Neighbour>& neighbour) {
     io("peer_port", neighbour.peer_port, port);
 }
 
+template <class Io>
+void fields(Io& io, Like<Io, StoreWait>& wait) {
+    io("round", wait.round, round_number);
+    io("key", wait.key, Text{});
+    io("more_keys", wait.more_keys);
+    io("age", wait.age);
+    io("timed_out", wait.has_timed_out);
+    io("client_count", wait.client_count);
+    io("sockets", wait.sockets, List{limits::max_reported_sockets, Name{}});
+}
+
+template <class Io>
+void fields(Io& io, Like<Io, StoreSocket>& socket) {
+    io("local_rank", socket.local_rank, worker_place);
+    io("socket", socket.socket, Name{});
+}
+
+template <class Io>
+void fields(Io& io, Like<Io, StoreClients>& clients) {
+    io("round", clients.round, round_number);
+    io("sockets", clients.sockets, List{limits::max_reported_sockets});
+    io("unconnected", clients.unconnected, List{limits::max_workers_per_node, worker_place});
+    io("ended", clients.ended, List{limits::max_workers_per_node, worker_place});
+}
+
 // ---- agent to server ----------------------------------------------------------------------------
 
 template <>
@@ -263,6 +288,8 @@ inline constexpr std::string_view type_name<Heartbeat> = "heartbeat";
 template <class Io>
 void fields(Io& io, Like<Io, Heartbeat>& heartbeat) {
     io("seq", heartbeat.seq);
+    io.optional("wait", heartbeat.wait);
+    io.optional("clients", heartbeat.clients);
 }
 
 template <>
@@ -345,6 +372,7 @@ inline constexpr std::string_view type_name<HeartbeatAck> = "heartbeat_ack";
 template <class Io>
 void fields(Io& io, Like<Io, HeartbeatAck>& ack) {
     io("seq", ack.seq);
+    io.optional("clients_of", ack.clients_of, round_number);
 }
 
 template <>

@@ -257,8 +257,51 @@ struct Failed {
     bool operator==(const Failed&) const = default;
 };
 
+/// The longest wait in the round's store, as the node that serves it reports it. Clients that wait
+/// for the same key are one wait.
+struct StoreWait {
+    int round = 0;
+    std::string key;
+    /// So many other keys are missing for the client that has waited longest.
+    std::uint64_t more_keys = 0;
+    Duration age{};
+    /// A client has cancelled it: its timeout was over.
+    bool has_timed_out = false;
+    /// 0: no client waits for long any more.
+    std::uint64_t client_count = 0;
+    /// Their ends of the connections as the store sees them, numeric with port; not all if many.
+    std::vector<std::string> sockets;
+
+    bool operator==(const StoreWait&) const = default;
+};
+
+/// A connection to the round's store that a worker of this node, or a process below it, has open.
+struct StoreSocket {
+    int local_rank = 0;
+    /// Its own end, numeric with port.
+    std::string socket;
+
+    bool operator==(const StoreSocket&) const = default;
+};
+
+/// Which workers of a node are connected to the round's store. Nothing is known of a worker that is
+/// in none of the lists.
+struct StoreClients {
+    int round = 0;
+    std::vector<StoreSocket> sockets;
+    /// Local ranks that run and have no connection to it.
+    std::vector<int> unconnected;
+    /// Local ranks that have ended.
+    std::vector<int> ended;
+
+    bool operator==(const StoreClients&) const = default;
+};
+
 struct Heartbeat {
+    /// 0: no sign of life is asked for; the message is about the rest.
     std::uint64_t seq = 0;
+    std::optional<StoreWait> wait = std::nullopt;
+    std::optional<StoreClients> clients = std::nullopt;
 
     bool operator==(const Heartbeat&) const = default;
 };
@@ -343,6 +386,8 @@ struct Standby {
 
 struct HeartbeatAck {
     std::uint64_t seq = 0;
+    /// The `StoreClients` of this round are asked for.
+    std::optional<int> clients_of = std::nullopt;
 
     bool operator==(const HeartbeatAck&) const = default;
 };

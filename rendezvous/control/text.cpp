@@ -49,6 +49,20 @@ std::string describe_assignment(const Assignment& assignment) {
            ":" + std::to_string(assignment.master_port);
 }
 
+std::string describe_heartbeat(const Heartbeat& heartbeat) {
+    auto line = std::to_string(heartbeat.seq);
+    if (const auto& wait = heartbeat.wait)
+        line += " " + of("round", wait->round) + " " + std::to_string(wait->client_count) +
+                " wait for \"" + wait->key + "\" since " + seconds(wait->age) +
+                (wait->has_timed_out ? " timed out" : "");
+    if (const auto& clients = heartbeat.clients)
+        line += " " + of("round", clients->round) +
+                " sockets=" + std::to_string(clients->sockets.size()) +
+                " unconnected=" + std::to_string(clients->unconnected.size()) +
+                " ended=" + std::to_string(clients->ended.size());
+    return line;
+}
+
 }  // namespace
 }  // namespace text
 
@@ -74,7 +88,7 @@ std::string describe(const AgentMessage& message) {
                 if (failed.kind) line += std::string{name_of(*failed.kind)} + " ";
                 return line + describe(failed.failure);
             },
-            [](const Heartbeat& heartbeat) { return std::to_string(heartbeat.seq); },
+            [](const Heartbeat& heartbeat) { return describe_heartbeat(heartbeat); },
             [](const NeighbourHeard& heard) {
                 auto line = heard.node.to_short_string() + " " + of("round", heard.round);
                 if (heard.heard_ago) line += " heard " + seconds(*heard.heard_ago) + " ago";
@@ -114,7 +128,10 @@ std::string describe(const ServerMessage& message) {
                     standby.missing > 0 ? of("missing", standby.missing) + " " : std::string{};
                 return missing + "\"" + standby.reason + "\"";
             },
-            [](const HeartbeatAck& ack) { return std::to_string(ack.seq); },
+            [](const HeartbeatAck& ack) {
+                return std::to_string(ack.seq) +
+                       (ack.clients_of ? " " + of("clients_of", *ack.clients_of) : std::string{});
+            },
             [](const Ask& ask) {
                 return ask.node.to_short_string() + " " + of("round", ask.round) +
                        (ask.must_confirm ? " to confirm" : "");

@@ -54,6 +54,7 @@ public:
     using Close = coordinator::Close;
     using Changed = coordinator::Changed;
     using Ranked = coordinator::Ranked;
+    using Waiting = coordinator::Waiting;
     using Effect = coordinator::Effect;
 
     explicit Coordinator(Options options) : options_(std::move(options)) {}

@@ -5,6 +5,7 @@
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/coordinator/ending.hpp"
+#include "rendezvous/coordinator/store_waits.hpp"
 
 #include <utility>
 
@@ -114,6 +115,7 @@ Verdict verdict_so_far(const JobData& job, Instant now) {
 }
 
 void end_round(JobStep& step) {
+    explain_by_waits(step.job);
     follow(step, judge(round_end(step.job, step.now)));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "rendezvous/base/ids.hpp"
+#include "rendezvous/base/time.hpp"
 #include "rendezvous/control/message.hpp"
 
 #include <string>
@@ -49,6 +50,19 @@ struct Ranked {
     bool operator==(const Ranked&) const = default;
 };
 
-using Effect = std::variant<Send, Close, Changed, Ranked>;
+/// Ranks wait long for a key of the round's store, and which do not: for the log.
+struct Waiting {
+    std::string run_id;
+    int round = 0;
+    std::string key;
+    /// "0-6"
+    std::string ranks;
+    Duration age{};
+    /// "rank 7 (host-b) is not connected"; empty: every rank waits.
+    std::string missing;
+    bool operator==(const Waiting&) const = default;
+};
+
+using Effect = std::variant<Send, Close, Changed, Ranked, Waiting>;
 
 }  // namespace ddprun::coordinator

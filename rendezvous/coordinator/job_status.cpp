@@ -8,6 +8,7 @@
 #include "rendezvous/coordinator/job.hpp"
 #include "rendezvous/coordinator/recovering.hpp"
 #include "rendezvous/coordinator/standby.hpp"
+#include "rendezvous/coordinator/store_waits.hpp"
 
 #include <algorithm>
 #include <array>
@@ -141,6 +142,7 @@ JobStatus status_of(const JobData& job, Instant now, std::size_t first_node) {
     status.world_size = job.round ? job.round->world_size : 0;
     status.node_count = job.members.size();
     status.root_cause = root_cause(job, now);
+    status.store_wait = store_wait_status(job, now);
 
     const auto members = by_rank(job);
     const auto first = std::min(first_node, members.size());

@@ -7,6 +7,7 @@
 #include "rendezvous/coordinator/draining.hpp"
 #include "rendezvous/coordinator/ending.hpp"
 #include "rendezvous/coordinator/running.hpp"
+#include "rendezvous/coordinator/store_waits.hpp"
 
 #include <signal.h>
 
@@ -98,10 +99,7 @@ void on_message(JobStep& step, Member& member, control::AgentMessage message) {
                 on_succeeded(step, member, succeeded.round);
             },
             [&](const control::Failed& failed) { on_failed(step, member, failed); },
-            [&](const control::Heartbeat& heartbeat) {
-                step.has_changed = false;
-                step.send(member, control::HeartbeatAck{heartbeat.seq});
-            },
+            [&](const control::Heartbeat& heartbeat) { on_heartbeat(step, member, heartbeat); },
             [&](const control::NeighbourHeard& heard) {
                 step.has_changed = false;
                 feed_silence(step, Silence::Answered{member.nonce(), heard});

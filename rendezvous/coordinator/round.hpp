@@ -9,10 +9,34 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace ddprun::coordinator {
+
+/// What a member reported of its workers' connections to the store, and when it arrived.
+struct ReportedClients {
+    control::StoreClients what;
+    Instant at{};
+};
+
+/// A wait in the round's store, and when its report arrived.
+struct ReportedWait {
+    control::StoreWait what;
+    Instant at{};
+};
+
+struct StoreWaits {
+    /// It goes on, as far as is known.
+    std::optional<ReportedWait> longest;
+    /// Its client has cancelled it.
+    std::optional<ReportedWait> timed_out;
+    /// Members whose connections are awaited since the last report of a wait.
+    std::size_t unanswered = 0;
+    /// The key of the wait that was logged last.
+    std::string noted_key;
+};
 
 /// A member's place in a round. It stays when the member is lost.
 struct Place {
@@ -35,6 +59,7 @@ struct Place {
     bool has_succeeded = false;
     /// Lost or left after it had succeeded: not missed.
     bool is_gone = false;
+    std::optional<ReportedClients> store_clients;
 };
 
 /// Which member has which ranks: the current round, or the last one. A value; `Job` decides when
@@ -50,6 +75,7 @@ struct Round {
     std::string because;
     /// Rebuilt from what its members reported after the server was started again.
     bool is_recovered = false;
+    StoreWaits store_waits;
 
     /// Requires: `member` has a group rank.
     Place& place_of(const Member& member) {

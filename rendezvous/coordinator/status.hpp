@@ -28,6 +28,16 @@ struct NodeStatus {
     double heard_ago_s = 0;
 };
 
+/// The longest wait in the store of the current round.
+struct StoreWaitStatus {
+    std::string key;
+    std::uint64_t more_keys = 0;
+    double since_s = 0;
+    /// "0-6", and what is known of the other ranks; as in the log.
+    std::string ranks;
+    std::string missing;
+};
+
 struct JobStatus {
     std::string run_id;
     std::string incarnation;
@@ -42,6 +52,8 @@ struct JobStatus {
     std::size_t node_count = 0;
     std::vector<NodeStatus> nodes;
     std::string root_cause;
+    /// None: no wait is long.
+    std::optional<StoreWaitStatus> store_wait;
 
     // Of all nodes, not only of those above.
     std::map<std::string, std::uint64_t> nodes_by_state;

@@ -56,6 +56,11 @@ std::string describe(const Effect& effect) {
                        " group rank " + std::to_string(ranked.group_rank) + " is " + ranked.node +
                        " \"" + ranked.reason + "\"";
             },
+            [](const Waiting& waiting) {
+                return "job " + waiting.run_id + " round " + std::to_string(waiting.round) +
+                       " ranks " + waiting.ranks + " wait for \"" + waiting.key + "\" since " +
+                       seconds_text(waiting.age) + ": " + waiting.missing;
+            },
         },
         effect);
 }

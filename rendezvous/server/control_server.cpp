@@ -117,6 +117,17 @@ void ControlServer::perform(Machine::Effect& effect) {
                      {"state", changed.state},
                      {"reason", changed.reason}});
             },
+            [](const Machine::Waiting& waiting) {
+                log::warning(
+                    "store.waiting",
+                    {{"job", waiting.run_id},
+                     {"round", waiting.round},
+                     {"key", waiting.key},
+                     {"ranks", waiting.ranks},
+                     {"since_s", static_cast<int>(in_seconds(waiting.age))},
+                     {"missing",
+                      waiting.missing.empty() ? "no rank: all of them wait" : waiting.missing}});
+            },
             // The driver logs every effect at level debug, which is what this one is for.
             [](const Machine::Ranked&) {},
         },

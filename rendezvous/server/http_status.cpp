@@ -38,6 +38,16 @@ Json to_json(const coordinator::NodeStatus& node) {
     };
 }
 
+Json to_json(const coordinator::StoreWaitStatus& wait) {
+    return {
+        {"key", wait.key},
+        {"more_keys", wait.more_keys},
+        {"since_s", wait.since_s},
+        {"ranks", wait.ranks},
+        {"missing", wait.missing},
+    };
+}
+
 Json to_json(const coordinator::JobStatus& job) {
     auto nodes = Json::array();
     for (const auto& node : job.nodes)
@@ -54,6 +64,7 @@ Json to_json(const coordinator::JobStatus& job) {
         {"node_count", job.node_count},
         {"nodes", std::move(nodes)},
         {"root_cause", job.root_cause.empty() ? Json(nullptr) : Json(job.root_cause)},
+        {"store_wait", job.store_wait ? to_json(*job.store_wait) : Json(nullptr)},
     };
 }
 

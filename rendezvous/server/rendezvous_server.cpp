@@ -195,7 +195,8 @@ bool RendezvousServer::Core::start_store() {
     std::string reason = "no descriptors left";
     try {
         if (net::can_open_descriptors(store_thread_descriptors)) {
-            store_ = std::make_unique<StoreThread>();
+            store_ = std::make_unique<StoreThread>(
+                options_.has_store_of_round ? options_.on_store_wait : StoreServer::OnWait{});
             return true;
         }
     } catch (const std::system_error& error) {

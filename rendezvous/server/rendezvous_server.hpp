@@ -4,6 +4,7 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/result.hpp"
 #include "rendezvous/base/time.hpp"
+#include "rendezvous/control/message.hpp"
 #include "rendezvous/server/placement.hpp"
 #include "rendezvous/server/store_survey.hpp"
 
@@ -37,6 +38,8 @@ public:
         std::function<void()> on_idle = {};
         /// How long a caller may take to send its preamble, and an agent then to join.
         Duration handshake_timeout = limits::handshake_timeout;
+        /// Long waits in the store of the round (StoreServer::watch_waits), on that store's thread.
+        std::function<void(control::StoreWait)> on_store_wait = {};
         /// Stores that the owner serves beside this server, for the status page. Must outlive it.
         AskStores ask_stores = {};
     };

@@ -28,6 +28,7 @@ StoreServer::StoreServer(boost::asio::io_context& io, StoreBounds bounds)
       turn_(limits::store_turn_bytes),
       bounds_(bounds),
       unread_timer_(io),
+      wait_timer_(io),
       drain_timer_(io) {}
 
 StoreServer::~StoreServer() {
@@ -84,6 +85,7 @@ void StoreServer::stop() {
     to_flush_.clear();
     held_bytes_ = 0;
     unread_timer_.cancel();
+    wait_timer_.cancel();
 }
 
 void StoreServer::close_listeners() {
@@ -133,6 +135,7 @@ std::string StoreServer::peer_of(ConnectionId connection) const {
 
 void StoreServer::received(ConnectionId from, wire::Request request) {
     ++counters_.requests;
+    if (wait_watch_ && std::holds_alternative<wire::CancelWait>(request)) cancels_wait(from);
     driver_.post(store::Store::Received{from, std::move(request)});
 }
 
@@ -227,6 +230,61 @@ void StoreServer::close_unread() {
                 std::to_string(static_cast<int>(in_seconds(bounds_.unread_reply_timeout))) + " s");
     }
     if (!unread.empty()) watch_unread();
+}
+
+void StoreServer::watch_waits(OnWait on_wait, WaitWatch::Limits limits) {
+    on_wait_ = std::move(on_wait);
+    wait_watch_.emplace(limits);
+    look_at_waits_later();
+}
+
+void StoreServer::look_at_waits_later() {
+    wait_timer_.expires_after(wait_watch_->limits().check_interval);
+    wait_timer_.async_wait([this, alive = std::weak_ptr{alive_}](const error_code& ec) {
+        if (ec || alive.expired()) return;
+        look_at_waits();
+        look_at_waits_later();
+    });
+}
+
+void StoreServer::look_at_waits() {
+    const auto now = driver_.now();
+    const auto longest = waits(1);
+    const auto step = longest.empty()
+                          ? wait_watch_->look(std::nullopt, now)
+                          : wait_watch_->look(
+                                WaitWatch::Longest{
+                                    longest.front().first_missing, longest.front().since},
+                                now);
+    switch (step) {
+        case WaitWatch::Step::none: return;
+        case WaitWatch::Step::report: return on_wait_(wait_like_that_of(longest.front().client));
+        case WaitWatch::Step::report_end: return on_wait_(control::StoreWait{});
+    }
+}
+
+/// Before the store handles it: afterwards the wait is gone.
+void StoreServer::cancels_wait(ConnectionId client) {
+    const auto began_at = driver_.machine().wait_began_at(client);
+    const auto now = driver_.now();
+    if (!began_at || !wait_watch_->cancelled(now - *began_at, now)) return;
+    auto wait = wait_like_that_of(client);
+    wait.has_timed_out = true;
+    on_wait_(std::move(wait));
+}
+
+control::StoreWait StoreServer::wait_like_that_of(ConnectionId client) const {
+    const auto found =
+        driver_.machine().waits_like_that_of(client, limits::max_reported_sockets);
+    control::StoreWait wait;
+    if (!found) return wait;
+    wait.key = found->wait.first_missing.substr(0, limits::max_name_bytes);
+    wait.more_keys = found->wait.missing_count - 1;
+    wait.age = driver_.now() - found->wait.since;
+    wait.client_count = found->client_count;
+    for (const auto each : found->clients)
+        wait.sockets.push_back(peer_of(each));
+    return wait;
 }
 
 void StoreServer::close_over_bound(StoreConnection& connection, const std::string& reason) {

@@ -4,10 +4,12 @@
 #include "rendezvous/base/ids.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/time.hpp"
+#include "rendezvous/control/message.hpp"
 #include "rendezvous/net/driver.hpp"
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/server/rejections.hpp"
 #include "rendezvous/server/store_survey.hpp"
+#include "rendezvous/server/wait_watch.hpp"
 #include "rendezvous/store/store.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -17,6 +19,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -73,6 +76,11 @@ public:
     /// Closes everything now.
     void stop();
 
+    /// From now on long waits are reported, and waits that timed out (WaitWatch). The report has no
+    /// round: a store does not know it.
+    using OnWait = std::function<void(control::StoreWait)>;
+    void watch_waits(OnWait on_wait, WaitWatch::Limits limits = {});
+
     Counters counters() const;
     StoreSurvey survey() const;
     /// The waits of all clients, longest first.
@@ -103,6 +111,10 @@ private:
     /// Closes the connections that hold most until all together are within their bound.
     void keep_within_bound();
     void close_unread();
+    void look_at_waits();
+    void look_at_waits_later();
+    void cancels_wait(ConnectionId client);
+    control::StoreWait wait_like_that_of(ConnectionId client) const;
     void flush_soon();
     void close_listeners();
     void wait_for_drain();
@@ -127,6 +139,10 @@ private:
     Rejections closings_;
     boost::asio::steady_timer unread_timer_;
     bool is_watching_unread_ = false;
+    /// With them `on_wait_` is set.
+    std::optional<WaitWatch> wait_watch_;
+    OnWait on_wait_;
+    boost::asio::steady_timer wait_timer_;
     boost::asio::steady_timer drain_timer_;
     std::function<void()> drained_;
     /// Expired when the server is gone: a timer that has fired already checks this.

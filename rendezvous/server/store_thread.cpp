@@ -13,10 +13,12 @@
 
 namespace ddprun::server {
 
-StoreThread::StoreThread()
+StoreThread::StoreThread(StoreServer::OnWait on_wait)
     : work_(boost::asio::make_work_guard(io_)),
-      store_(io_),
-      thread_(start_signal_masked_thread([this] { run(); })) {}
+      store_(io_) {
+    if (on_wait) store_.watch_waits(std::move(on_wait));
+    thread_ = start_signal_masked_thread([this] { run(); });
+}
 
 void StoreThread::run() {
     for (;;) {

@@ -17,7 +17,8 @@ namespace ddprun::server {
 /// Calls come from the server's thread.
 class StoreThread {
 public:
-    StoreThread();
+    /// `on_wait`, if any, is called on the store's thread (StoreServer::watch_waits).
+    explicit StoreThread(StoreServer::OnWait on_wait = {});
     /// Closes every connection and waits for the thread.
     ~StoreThread();
     StoreThread(const StoreThread&) = delete;

@@ -76,6 +76,13 @@ public:
     std::vector<Waiters::Waiting> waits(std::size_t longest) const {
         return waiters_.list(longest);
     }
+    std::optional<Instant> wait_began_at(ConnectionId client) const {
+        return waiters_.began_at(client);
+    }
+    std::optional<Waiters::ForKey> waits_like_that_of(
+        ConnectionId client, std::size_t most_clients) const {
+        return waiters_.like_that_of(client, most_clients);
+    }
 
 private:
     struct Step;

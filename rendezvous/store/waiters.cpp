@@ -164,15 +164,41 @@ std::vector<Waiters::Waiting> Waiters::list(std::size_t longest) const {
     waits.resize(longest);
 
     std::vector<Waiting> result;
-    for (const auto* wait : waits) {
-        Waiting waiting{wait->client, {}, wait->missing_count, wait->since};
-        const auto missing =
-            std::find_if(wait->places.begin(), wait->places.end(), [](const Place& place) {
-                return place.line != nullptr;
-            });
-        waiting.first_missing = *missing->line->name;
-        result.push_back(std::move(waiting));
-    }
+    for (const auto* wait : waits)
+        result.push_back(shown(*wait));
+    return result;
+}
+
+const Waiters::Place& Waiters::first_missing(const Wait& wait) {
+    return *std::find_if(wait.places.begin(), wait.places.end(), [](const Place& place) {
+        return place.line != nullptr;
+    });
+}
+
+Waiters::Waiting Waiters::shown(const Wait& wait) {
+    return {wait.client, *first_missing(wait).line->name, wait.missing_count, wait.since};
+}
+
+std::optional<Instant> Waiters::began_at(ConnectionId client) const {
+    const auto found = waits_.find(client.value);
+    if (found == waits_.end()) return std::nullopt;
+    return found->second->since;
+}
+
+std::optional<Waiters::ForKey> Waiters::like_that_of(
+    ConnectionId client, std::size_t most_clients) const {
+    const auto found = waits_.find(client.value);
+    if (found == waits_.end()) return std::nullopt;
+    const auto& line = *first_missing(*found->second).line;
+    ForKey result{shown(*found->second), 0, {}};
+    for (const auto* first : {line.waits.first, line.barriers.first})
+        for (const auto* place = first; place != nullptr; place = place->after) {
+            // A name listed twice is two places, one behind the other.
+            if (place->before != nullptr && place->before->wait == place->wait) continue;
+            ++result.client_count;
+            if (result.clients.size() < most_clients)
+                result.clients.push_back(place->wait->client);
+        }
     return result;
 }
 

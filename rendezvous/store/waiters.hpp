@@ -73,6 +73,20 @@ public:
     /// The oldest waits first.
     std::vector<Waiting> list(std::size_t longest) const;
 
+    /// When this client's wait began, if it waits.
+    std::optional<Instant> began_at(ConnectionId client) const;
+
+    /// All waits for one key.
+    struct ForKey {
+        /// The wait that names it: this is its first missing key.
+        Waiting wait;
+        std::size_t client_count = 0;
+        /// The first of them, in order.
+        std::vector<ConnectionId> clients;
+    };
+    /// For the first missing key of this client's wait, if it waits.
+    std::optional<ForKey> like_that_of(ConnectionId client, std::size_t most_clients) const;
+
 private:
     struct Wait;
     struct Line;
@@ -80,6 +94,8 @@ private:
 
     using Lines = StringMap<std::unique_ptr<Line>>;
 
+    static const Place& first_missing(const Wait& wait);
+    static Waiting shown(const Wait& wait);
     void end(const Wait& wait);
     void erase(Lines::iterator line);
     /// Takes the place out of its line; true if it was the wait's last, which then has ended.

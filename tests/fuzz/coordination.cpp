@@ -88,8 +88,16 @@ private:
             case 20: return pass_to_deadline();
             case 21: return all_are_heard();
             case 22: return say(join());
-            default:
-                if (bytes_.one_of(16) == 0) post(Coordinator::Interrupted{SIGTERM, "stopped"});
+            default: return something_rare_happens();
+        }
+    }
+
+    void something_rare_happens() {
+        switch (bytes_.one_of(16)) {
+            case 0: return post(Coordinator::Interrupted{SIGTERM, "stopped"});
+            case 1: return say(control::Heartbeat{0, wait()});
+            case 2: return say(control::Heartbeat{0, std::nullopt, clients()});
+            default: return;
         }
     }
 
@@ -137,6 +145,23 @@ private:
     }
 
     // ---- messages ----
+
+    control::StoreWait wait() {
+        const int place = round();
+        return {
+            place,
+            bytes_.coin() ? "a" : "b",
+            0,
+            age(),
+            bytes_.coin(),
+            static_cast<std::uint64_t>(bytes_.one_of(3)),
+            {"10.0.0.1:1"}};
+    }
+
+    control::StoreClients clients() {
+        const int place = round();
+        return {place, {{bytes_.one_of(4), "10.0.0.1:1"}}, {bytes_.one_of(4)}, {bytes_.one_of(4)}};
+    }
 
     Nonce nonce(int number) {
         std::array<std::uint8_t, 16> bytes{};

@@ -16,11 +16,15 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <condition_variable>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <deque>
 #include <fstream>
+#include <functional>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 using namespace ddprun;
@@ -49,6 +53,33 @@ RawClient greeted(std::uint16_t port) {
     REQUIRE(to_hex(client.hear(4)) == to_hex(pong));
     return client;
 }
+
+/// What a store reports of its waits, taken on its thread.
+class Reports {
+public:
+    server::StoreServer::OnWait taker() {
+        return [this](control::StoreWait wait) {
+            const std::lock_guard lock(mutex_);
+            waits_.push_back(std::move(wait));
+            arrived_.notify_one();
+        };
+    }
+    /// The first, passing over others.
+    control::StoreWait next(const std::function<bool(const control::StoreWait&)>& is_wanted) {
+        std::unique_lock lock(mutex_);
+        for (;;) {
+            REQUIRE(arrived_.wait_for(lock, 30s, [&] { return !waits_.empty(); }));
+            auto wait = std::move(waits_.front());
+            waits_.pop_front();
+            if (is_wanted(wait)) return wait;
+        }
+    }
+
+private:
+    std::mutex mutex_;
+    std::condition_variable arrived_;
+    std::deque<control::StoreWait> waits_;
+};
 
 /// Of this process: pages in memory, or of its address space.
 std::size_t statm(bool is_resident) {
@@ -146,6 +177,48 @@ TEST_CASE("when the end of a wait and its cancellation cross, the end comes firs
         CHECK((first == "00" || first == "01"));
         CHECK(to_hex(waiter.hear(4)) == to_hex(pong));
     }
+}
+
+TEST_CASE("long waits and their end are reported, with the clients that wait for the same key") {
+    Reports reports;
+    StoreThread store;
+    store.on_thread([&] {
+        store.server().watch_waits(reports.taker(), {.long_wait = 50ms, .check_interval = 10ms});
+    });
+    auto first = greeted(store.port());
+    first.say(encoded({Wait{{"/a", "/b"}}}));
+    auto second = greeted(store.port());
+    second.say(encoded({Wait{{"/a"}}}));
+    REQUIRE(store.becomes([](const auto& counters) { return counters.waits == 2; }));
+
+    auto report = reports.next([](const auto& wait) { return wait.client_count == 2; });
+    CHECK(report.key == "/a");
+    CHECK(report.more_keys == 1);
+    CHECK(report.age >= 50ms);
+    CHECK_FALSE(report.has_timed_out);
+    CHECK(report.sockets.size() == 2);
+
+    second.say(encoded({CancelWait{}, Set{"/a", ""}, Set{"/b", ""}}));
+    reports.next([](const auto& wait) { return wait.client_count == 0; });
+}
+
+TEST_CASE("a wait that its client cancels after its timeout is reported before it is gone") {
+    Reports reports;
+    StoreThread store;
+    store.on_thread([&] {
+        store.server().watch_waits(
+            reports.taker(), {.check_interval = 1h, .shortest_timed_out = 0ms});
+    });
+    auto client = greeted(store.port());
+    client.say(encoded({Wait{{"/a"}}}));
+    REQUIRE(store.becomes([](const auto& counters) { return counters.waits == 1; }));
+    client.say(encoded({CancelWait{}}));
+
+    const auto report = reports.next([](const auto&) { return true; });
+    CHECK(report.key == "/a");
+    CHECK(report.has_timed_out);
+    CHECK(report.client_count == 1);
+    CHECK(report.sockets.size() == 1);
 }
 
 TEST_CASE("a client that leaves while waiting for a queue leaves its element to the next") {

@@ -38,6 +38,12 @@ template <>
 inline constexpr const char* part_name<control::EndedWorker> = "*ended worker*";
 template <>
 inline constexpr const char* part_name<control::Neighbour> = "*neighbour*";
+template <>
+inline constexpr const char* part_name<control::StoreWait> = "*store wait*";
+template <>
+inline constexpr const char* part_name<control::StoreClients> = "*store clients*";
+template <>
+inline constexpr const char* part_name<control::StoreSocket> = "*store socket*";
 
 /// Lists the fields of one message or part, and of the parts inside.
 class FieldLister {

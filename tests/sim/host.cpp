@@ -259,6 +259,8 @@ void Host::perform(Agent::Effect& effect) {
             [](const agent::WorkerGroup::SignalLeftovers&) {},
             [](agent::WorkerGroup::KillLeftovers) {},
             [](const Agent::CleanUpRound&) {},
+            // No store of this world reports a wait.
+            [](const Agent::FindStoreClients&) {},
             [](const Agent::NoteWaiting&) {},
             [](const Agent::NoteStale&) {},
             [](const Agent::NoteStuck&) {},

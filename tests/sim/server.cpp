@@ -75,6 +75,7 @@ void Server::perform(coordinator::Effect& effect) {
                 world_.note(changed.state + ": " + changed.reason);
             },
             [](const coordinator::Ranked&) {},
+            [](const coordinator::Waiting&) {},
         },
         effect);
 }

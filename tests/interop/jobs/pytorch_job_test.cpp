@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -120,6 +121,33 @@ TEST_CASE("two nodes in two networks train an unmodified PyTorch script to the s
     const auto losses = epochs(a.out() + b.out());
     CHECK(losses.size() == 2);
     CHECK(losses == losses_under_torchrun(environment));
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("init_process_group that times out: the report names the rank that never came") {
+    const auto environment = torch_environment();
+    if (environment.empty()) return;
+    const TempDir dir;
+    const auto script = dir.write(
+        "train.py",
+        "import datetime, os, signal\n"
+        "if os.environ['RANK'] == '1':\n"
+        "    signal.pause()\n"
+        "import torch.distributed as dist\n"
+        "dist.init_process_group('gloo', timeout=datetime.timedelta(seconds=5))\n");
+
+    Running job{
+        program("ddprun"),
+        activated(environment, {"--standalone", "--nproc_per_node=2", script})};
+    const int code = job.wait_for_code(torch_timeout);
+
+    const auto report = std::regex_replace(job.err(), std::regex{"\\n +"}, " ");
+    CAPTURE(report);
+    CHECK(code == 1);
+    const std::regex why{
+        " why +a wait of [5-9][.0-9]* s for the key [^ ]+ in the store timed out \\(rank 0\\); "
+        "rank 1 \\([^ ]+\\) is not connected"};
+    CHECK(std::regex_search(report, why));
     CHECK(no_descendants_left());
 }
 

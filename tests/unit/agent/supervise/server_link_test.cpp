@@ -150,6 +150,9 @@ TEST_CASE("an answered heartbeat counts from when it was sent") {
     story.pass(2s);
     CHECK(story.asked() == Effects{L::Send{1, ctl::Heartbeat{1}}, L::Send{1, ctl::Heartbeat{2}}});
     story.pass(900ms);
+    // A question of the server acknowledges none.
+    story.is(ctl::HeartbeatAck{0, 4});
+    CHECK(story.link.membership()->acknowledged_at == Instant{});
     story.is(ctl::HeartbeatAck{1});
     CHECK(story.link.membership()->acknowledged_at == Instant{} + 1s);
     story.is(ctl::HeartbeatAck{2});

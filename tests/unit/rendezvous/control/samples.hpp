@@ -89,9 +89,13 @@ inline std::vector<AgentMessage> agent_messages() {
         Started{7, 3},
         Succeeded{2'147'483'647},
         Failed{7, std::chrono::microseconds{1500}, a_failure(), Cause::Kind::store_unreachable},
-        Heartbeat{18'446'744'073'709'551'615ULL},
+        Heartbeat{
+            18'446'744'073'709'551'615ULL,
+            StoreWait{7, "a/b", 2, std::chrono::milliseconds{31'500}, true, 3, {"10.0.0.2:4711"}},
+            StoreClients{7, {{1, "[fe80::1]:4711"}}, {2, 3}, {0}}},
         NeighbourHeard{a_nonce(2), 7, std::chrono::milliseconds{2500}, false},
         Leave{"evicted", 15},
+        Heartbeat{7},
         bare,
         Resume{bare, "abcd", std::nullopt, 0, NodeState::ready, std::nullopt},
         Failed{0, {}, a_bare_failure(), std::nullopt},
@@ -109,7 +113,7 @@ inline std::vector<ServerMessage> server_messages() {
         Stop{4, "rank 3 died", a_cause(), 15, std::chrono::seconds{30}},
         Standby{"two nodes are missing", 2},
         Standby{"full"},
-        HeartbeatAck{5},
+        HeartbeatAck{5, 7},
         Ask{a_nonce(3), 7, true},
         JobResult{
             Outcome::failed,
@@ -117,6 +121,7 @@ inline std::vector<ServerMessage> server_messages() {
             255,
             {{5, 1, 77, {WorkerEnd::Kind::exited, 1, false}, "node3"}}},
         ProtocolError{"what?"},
+        HeartbeatAck{5},
         Refused{"never", std::nullopt},
         JobResult{Outcome::succeeded, std::nullopt, 0}};
 }

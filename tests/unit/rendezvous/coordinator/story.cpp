@@ -62,7 +62,8 @@ void Story::note(const Coordinator::Effect& effect) {
         Overloaded{
             [&](const Send& send) {
                 const auto name = name_of(send.connection);
-                if (std::holds_alternative<control::HeartbeatAck>(send.message)) return;
+                const auto* ack = std::get_if<control::HeartbeatAck>(&send.message);
+                if (ack != nullptr && !ack->clients_of) return;
                 if (const auto* assignment = std::get_if<control::Assignment>(&send.message))
                     assignments_[name] = *assignment;
                 if (const auto* result = std::get_if<control::JobResult>(&send.message))
@@ -77,6 +78,7 @@ void Story::note(const Coordinator::Effect& effect) {
             },
             // In `status()`, too, where its test finds it.
             [](const Ranked&) {},
+            [&](const Waiting& waiting) { lines_.push_back(describe(Effect{waiting})); },
         },
         effect);
 }

@@ -44,6 +44,7 @@ ServerStatus two_jobs() {
     training.world_size = 4;
     training.node_count = 1;
     training.nodes = {node};
+    training.store_wait = {"ready/4", 2, 31.5, "0-2", "rank 3 (node1) is not connected"};
     training.nodes_by_state = {{"running", 1}};
     training.workers_by_state = {{"running", 4}};
     training.restarts_by_cause = {{"node_lost", 1}, {"worker_failed", 1}};
@@ -108,7 +109,14 @@ TEST_CASE("the status page shows jobs, nodes and ranks in the documented order")
           "heard_ago_s": 0.5
         }
       ],
-      "root_cause": null
+      "root_cause": null,
+      "store_wait": {
+        "key": "ready/4",
+        "more_keys": 2,
+        "since_s": 31.5,
+        "ranks": "0-2",
+        "missing": "rank 3 (node1) is not connected"
+      }
     }
   ],
   "stores": {

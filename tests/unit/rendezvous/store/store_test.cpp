@@ -167,6 +167,28 @@ TEST_CASE("a key that existed for a moment since the wait began counts") {
     CHECK(story.say(2, Set{"/b", ""}) == Lines{"stop waiting -> #1"});
 }
 
+TEST_CASE("all clients that wait for the same key are found, each once") {
+    Story story;
+    story.say(1, Wait{{"/a", "/b"}});
+    story.say(2, Wait{{"/b", "/b"}});
+    story.say(3, Wait{{"/a"}});
+    story.say(4, Wait{{"/b"}});
+    CHECK_FALSE(story.store.waits_like_that_of({9}, 10));
+
+    const auto for_a = story.store.waits_like_that_of({1}, 10);
+    REQUIRE(for_a);
+    CHECK(for_a->wait.first_missing == "/a");
+    CHECK(for_a->wait.missing_count == 2);
+    CHECK(for_a->clients == std::vector<ConnectionId>{{1}, {3}});
+
+    story.say(9, Set{"/a", ""});
+    const auto for_b = story.store.waits_like_that_of({1}, 2);
+    REQUIRE(for_b);
+    CHECK(for_b->wait.first_missing == "/b");
+    CHECK(for_b->client_count == 3);
+    CHECK(for_b->clients == std::vector<ConnectionId>{{1}, {2}});
+}
+
 TEST_CASE("a key listed twice is counted twice and given twice") {
     Story story;
 

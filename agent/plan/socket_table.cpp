@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/plan/socket_table.hpp"
+
+#include "rendezvous/base/endpoint.hpp"
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/text.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+namespace ddprun::agent {
+namespace {
+
+constexpr std::string_view established = "01";
+constexpr std::string_view link_begin = "socket:[";
+
+template <class Number>
+std::optional<Number> number_of(std::string_view digits, int base) {
+    Number number{};
+    const auto* end = digits.data() + digits.size();
+    const auto parsed = std::from_chars(digits.data(), end, number, base);
+    if (digits.empty() || parsed.ec != std::errc{} || parsed.ptr != end) return std::nullopt;
+    return number;
+}
+
+/// The kernel prints an address as words of 32 bits in its own byte order.
+std::string address_of(std::string_view digits) {
+    std::array<std::uint32_t, 4> words{};
+    const auto count = digits.size() / 8;
+    if (digits.size() % 8 != 0 || (count != 1 && count != words.size())) return {};
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto word = number_of<std::uint32_t>(digits.substr(8 * i, 8), 16);
+        if (!word) return {};
+        words[i] = *word;
+    }
+    std::array<char, INET6_ADDRSTRLEN> text{};
+    const int family = count == 1 ? AF_INET : AF_INET6;
+    if (::inet_ntop(family, words.data(), text.data(), text.size()) == nullptr) return {};
+    return unwrap_mapped(text.data());
+}
+
+/// "0100007F:1F90"
+std::optional<Endpoint> endpoint_of(std::string_view text) {
+    const auto colon = text.find(':');
+    if (colon == std::string_view::npos) return std::nullopt;
+    const auto port = number_of<std::uint16_t>(text.substr(colon + 1), 16);
+    auto host = address_of(text.substr(0, colon));
+    if (!port || host.empty()) return std::nullopt;
+    return Endpoint{std::move(host), *port};
+}
+
+std::string_view next_word(std::string_view& line) {
+    line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+    const auto word = line.substr(0, line.find(' '));
+    line.remove_prefix(word.size());
+    return word;
+}
+
+}  // namespace
+
+void add_connections_to(std::uint16_t port, std::string_view proc_net_tcp, SocketTable& table) {
+    for (auto line : split(proc_net_tcp, '\n')) {
+        // sl local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode
+        std::array<std::string_view, 10> words;
+        for (auto& word : words)
+            word = next_word(line);
+        if (words[3] != established) continue;
+        const auto remote = endpoint_of(words[2]);
+        if (!remote || remote->port != port) continue;
+        const auto own = endpoint_of(words[1]);
+        const auto inode = number_of<std::uint64_t>(words[9], 10);
+        if (own && inode && *inode != 0) table.emplace(*inode, own->to_string());
+    }
+}
+
+std::uint64_t socket_inode(std::string_view link) {
+    if (!link.starts_with(link_begin) || !link.ends_with(']')) return 0;
+    link.remove_prefix(link_begin.size());
+    link.remove_suffix(1);
+    return number_of<std::uint64_t>(link, 10).value_or(0);
+}
+
+control::StoreClients store_clients(
+    int round, const std::vector<WorkerSockets>& workers, const SocketTable& table) {
+    control::StoreClients clients{round, {}, {}, {}};
+    for (const auto& worker : workers) {
+        bool is_connected = false;
+        for (const auto inode : worker.inodes) {
+            const auto socket = table.find(inode);
+            if (socket == table.end()) continue;
+            is_connected = true;
+            if (clients.sockets.size() < limits::max_reported_sockets)
+                clients.sockets.push_back({worker.local_rank, socket->second});
+        }
+        if (!is_connected && worker.is_complete)
+            clients.unconnected.push_back(worker.local_rank);
+    }
+    return clients;
+}
+
+}  // namespace ddprun::agent

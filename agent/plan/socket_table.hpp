@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/control/message.hpp"
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// Which worker has which connection to the round's store: the kernel's texts as values. Pure.
+namespace ddprun::agent {
+
+/// The sockets of established connections to one port of any address: the inode, and the own end,
+/// "10.0.0.2:51234".
+using SocketTable = std::map<std::uint64_t, std::string>;
+
+/// Adds those that a text of /proc/net/tcp or tcp6 has.
+void add_connections_to(std::uint16_t port, std::string_view proc_net_tcp, SocketTable& table);
+
+/// From what a link of /proc/PID/fd points to, "socket:[1234]"; 0: to no socket.
+std::uint64_t socket_inode(std::string_view link);
+
+/// What was found of one worker and the processes below it.
+struct WorkerSockets {
+    int local_rank = 0;
+    std::set<std::uint64_t> inodes;
+    /// Every descriptor of every process was seen.
+    bool is_complete = false;
+};
+
+/// A worker whose sockets are not all known is in no list unless one of them is in the table.
+control::StoreClients store_clients(
+    int round, const std::vector<WorkerSockets>& workers, const SocketTable& table);
+
+}  // namespace ddprun::agent

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/control/message.hpp"
+
+#include <string>
+#include <vector>
+
+/// Which ranks a wait in the round's store is about, as far as the nodes have reported it. Pure.
+namespace ddprun::coordinator {
+
+/// The ranks of one node, and what it reported of their connections to the store.
+struct NodeRanks {
+    std::string host;
+    int rank_base = 0;
+    int nproc = 1;
+    /// Null: nothing.
+    const control::StoreClients* clients = nullptr;
+};
+
+struct RanksOfHost {
+    std::string host;
+    std::vector<int> ranks;
+
+    bool operator==(const RanksOfHost&) const = default;
+};
+
+/// Every rank of the round is in one of the lists, each in ascending order.
+struct WaitingRanks {
+    std::vector<int> waiting;
+    /// Clients that wait, and of which no node says that they are its ranks.
+    std::uint64_t unknown_clients = 0;
+    /// Their workers run and have no connection to the store: their own node found none.
+    std::vector<RanksOfHost> unconnected;
+    std::vector<RanksOfHost> ended;
+    std::vector<RanksOfHost> connected;
+    /// Their node did not report them.
+    std::vector<RanksOfHost> unknown;
+
+    bool operator==(const WaitingRanks&) const = default;
+};
+
+/// `nodes` in the order of their ranks.
+WaitingRanks find_ranks(const control::StoreWait& wait, const std::vector<NodeRanks>& nodes);
+
+/// "0-6,8"; "0-6 and 2 other clients".
+std::string waiting_text(const WaitingRanks& ranks);
+/// "rank 7 (host-b) is not connected"; empty when every rank waits.
+std::string missing_text(const WaitingRanks& ranks);
+
+}  // namespace ddprun::coordinator

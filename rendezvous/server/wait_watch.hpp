@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/time.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace ddprun::server {
+
+/// When the waits of a store are reported to the node that serves it. A plain value; the store's
+/// shell looks at the longest wait now and then.
+class WaitWatch {
+public:
+    struct Limits {
+        Duration long_wait = limits::long_wait;
+        Duration check_interval = limits::wait_check_interval;
+        Duration report_interval = limits::wait_report_interval;
+        Duration shortest_timed_out = limits::shortest_timed_out_wait;
+    };
+    struct Longest {
+        std::string key;
+        Instant since;
+    };
+    enum class Step : std::uint8_t {
+        none,
+        report,
+        /// A wait was reported, and no client waits for long any more.
+        report_end,
+    };
+
+    explicit WaitWatch(Limits limits) : limits_(limits) {}
+
+    /// The longest wait there is now. Reported when it is long, again while it lasts, and when
+    /// another key is waited for.
+    Step look(const std::optional<Longest>& longest, Instant now);
+    /// A client cancels a wait of this age: whether that is reported. Of several that time out
+    /// together the first is, before the others are gone.
+    bool cancelled(Duration age, Instant now);
+
+    const Limits& limits() const { return limits_; }
+
+private:
+    struct Reported {
+        std::string key;
+        Instant at;
+    };
+
+    Limits limits_;
+    std::optional<Reported> reported_;
+    std::optional<Instant> timeout_reported_at_;
+};
+
+}  // namespace ddprun::server
