@@ -32,11 +32,22 @@ public:
         StoreBesideModel both;
         for (; bytes.size() >= 3 && both.difference_.empty(); bytes = bytes.subspan(3))
             both.play(bytes[0], bytes[1], bytes[2]);
-        return both.difference_.empty() ? "" : both.transcript_ + both.difference_;
+        return both.first_difference();
+    }
+    /// The same with these requests, of the clients in turns.
+    static std::string first_difference(const std::vector<wire::Request>& requests) {
+        StoreBesideModel both;
+        for (std::size_t i = 0; i < requests.size() && both.difference_.empty(); ++i)
+            both.request(i % clients, requests[i]);
+        return both.first_difference();
     }
 
 private:
     using Store = store::Store;
+
+    std::string first_difference() const {
+        return difference_.empty() ? "" : transcript_ + difference_;
+    }
 
     void play(std::uint8_t sender, std::uint8_t what, std::uint8_t names) {
         const std::uint64_t client = sender % clients;
