@@ -118,7 +118,8 @@ private:
 
     static StoreModel::Answer answer_in(const Store::Effect& effect) {
         const auto* reply = std::get_if<Store::Reply>(&effect);
-        if (reply == nullptr) return {std::get<Store::CloseConnection>(effect).connection.value, {}};
+        if (reply == nullptr)
+            return {std::get<Store::CloseConnection>(effect).connection.value, std::nullopt};
         if (!std::holds_alternative<wire::EncodedKeys>(reply->reply))
             return {reply->to.value, reply->reply};
         return {reply->to.value, sorted(reply->reply)};
@@ -138,7 +139,7 @@ private:
     static std::string text(const StoreModel::Answers& answers) {
         std::string text;
         for (const auto& [to, reply] : answers)
-            text += (reply ? wire::describe(*reply) : "close") + " -> #" + std::to_string(to) + ", ";
+            text += (reply ? wire::describe(*reply) : "close") + " -> #" + std::to_string(to) + " ";
         return text;
     }
 

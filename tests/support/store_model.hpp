@@ -38,7 +38,8 @@ public:
         Answers answers;
         Step step{*this, from, now, answers};
         const auto* pop = std::get_if<wire::QueuePop>(&request);
-        step.release([&](const Reservation& own) { return pop == nullptr || pop->key != own.name; });
+        step.release(
+            [&](const Reservation& own) { return pop == nullptr || pop->key != own.name; });
         std::visit([&](const auto& it) { step.on(it); }, request);
         return answers;
     }
@@ -101,7 +102,8 @@ private:
                 return it.name == name;
             });
         const auto queue = queues_.find(name);
-        return queue == queues_.end() ? 0 : queue->second.size() - static_cast<std::size_t>(reserved);
+        if (queue == queues_.end()) return 0;
+        return queue->second.size() - static_cast<std::size_t>(reserved);
     }
     bool exists(const std::string& name) const {
         return keys_.contains(name) || free_count(name) > 0;

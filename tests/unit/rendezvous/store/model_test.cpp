@@ -31,7 +31,7 @@ std::uint64_t number_in_environment(const char* name, std::uint64_t otherwise) {
 }  // namespace
 
 // DDPRUN_SEED=N replays one sequence, and with DDPRUN_SEEDS=COUNT those that follow it too.
-TEST_CASE("random operations of several clients are answered as a model of the store answers them") {
+TEST_CASE("random operations of several clients are answered as the model answers them") {
     const bool is_replay = std::getenv("DDPRUN_SEED") != nullptr;
     const auto first = number_in_environment("DDPRUN_SEED", 1);
     const auto count = number_in_environment("DDPRUN_SEEDS", is_replay ? 1 : 300);
