@@ -110,8 +110,8 @@ TEST_CASE("stock torchrun agents have their rendezvous in our daemon's store") {
     const Started with_restarted(first, "2");
     CHECK(restarted.rank + with_restarted.rank == 1);
 
-    // An agent is lost with its worker. As with any store, the other one notices it only when its
-    // own worker has ended, and goes on alone.
+    // An agent is killed with its worker. Whatever serves the rendezvous, the other agent detects
+    // it only after its own worker has failed.
     ::kill(second.pid(), SIGKILL);
     ::kill(restarted.pid, SIGKILL);
     jobs.end_worker(with_restarted.pid, 4);
@@ -119,7 +119,7 @@ TEST_CASE("stock torchrun agents have their rendezvous in our daemon's store") {
     jobs.end_worker(left_alone.pid, 0);
     CHECK(first.wait_for_code(torch_timeout) == 0);
 
-    // The other job has not noticed any of it.
+    // The other job's worker was not disturbed.
     jobs.end_worker(other.pid, 0);
     CHECK(other_job.wait_for_code(torch_timeout) == 0);
     CHECK(jobs.daemon.metric("ddprun_rejected_total") == 0);
