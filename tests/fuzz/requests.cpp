@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes from a client: a decoder gives requests or an error, the same however the bytes are
-// cut, and what it accepts encodes to the bytes it came from.
+// cut, and what it accepts encodes to the bytes it came from. A store answers these requests as its
+// model does.
 #include "rendezvous/wire/decoder.hpp"
 #include "rendezvous/wire/encoder.hpp"
+#include "tests/support/store_beside_model.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -61,5 +64,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const auto& request : whole.requests)
         encode(request, again);
     must(bytes.compare(0, again.size(), again) == 0);
+
+    const auto difference = test::StoreBesideModel::first_difference(whole.requests);
+    std::fputs(difference.c_str(), stderr);
+    must(difference.empty());
     return 0;
 }

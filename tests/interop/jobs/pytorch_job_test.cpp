@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tests/interop/jobs/torch_environment.hpp"
 #include "tests/process/support/free_port.hpp"
 #include "tests/process/support/left_behind.hpp"
 #include "tests/process/support/network_pair.hpp"
@@ -8,45 +9,17 @@
 
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <iostream>
 #include <regex>
 #include <sstream>
 #include <string>
-#include <string_view>
 #include <vector>
 
 using namespace ddprun::test;
 
 namespace {
 
-// Importing PyTorch takes seconds, and these machines are small.
-constexpr std::chrono::seconds torch_timeout{120};
-
 using Words = std::vector<std::string>;
-
-/// The environment that has PyTorch, or empty after a skip (a failure where PyTorch is required).
-std::filesystem::path torch_environment() {
-    const char* const python = std::getenv("DDPRUN_TORCH_PYTHON");
-    if (python != nullptr) return std::filesystem::path{python}.parent_path().parent_path();
-    const char* const required = std::getenv("DDPRUN_REQUIRE_TORCH");
-    if (required != nullptr && std::string_view{required} == "1")
-        FAIL("PyTorch is required and DDPRUN_TORCH_PYTHON names none");
-    std::cout << "SKIP unmodified PyTorch jobs: DDPRUN_TORCH_PYTHON names no Python with PyTorch"
-              << std::endl;
-    return {};
-}
-
-/// As `source bin/activate` leaves it; a python3 without PyTorch is further down the PATH.
-Running::Options activated(const std::filesystem::path& environment, Words arguments) {
-    Running::Options options;
-    options.arguments = std::move(arguments);
-    options.environment = {
-        {"VIRTUAL_ENV", environment.string()},
-        {"PATH", (environment / "bin").string() + ":/usr/local/bin:/usr/bin:/bin"}};
-    return options;
-}
 
 Words example(Words options) {
     options.insert(

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "tests/process/support/running.hpp"
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace ddprun::test {
+
+/// Importing PyTorch takes seconds, and these machines are small.
+inline constexpr std::chrono::seconds torch_timeout{120};
+
+/// The environment that has PyTorch, or empty after a skip (a failure where PyTorch is required).
+std::filesystem::path torch_environment();
+
+/// As `source bin/activate` leaves it; a python3 without PyTorch is further down the PATH.
+Running::Options activated(
+    const std::filesystem::path& environment, std::vector<std::string> arguments);
+
+}  // namespace ddprun::test
