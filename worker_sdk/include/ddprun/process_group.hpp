@@ -32,7 +32,7 @@ namespace ddprun {
 /// at its position in the output, the output of reduce_scatter and scatter at its position in the
 /// input.
 ///
-/// An invalid call (a root that does not exist, a null buffer) throws UsageError and launches
+/// An invalid call (a root that does not exist, a null buffer, an overlap) throws UsageError and launches
 /// nothing. All other errors are thrown by `Work::wait`: after one of them the group is dead on
 /// this rank, and each further call throws it again.
 ///
