@@ -3,6 +3,7 @@
 
 #include "ddprun/world.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -13,9 +14,25 @@
 
 namespace ddprun {
 
+/// Floats in memory of the program's, for a checkpoint that is to be saved.
+struct FloatView {
+    const float* first = nullptr;
+    std::size_t count = 0;
+
+    const float* data() const { return first; }
+    std::size_t size() const { return count; }
+
+    friend bool operator==(const FloatView& one, const FloatView& other) {
+        return std::equal(
+            one.first, one.first + one.count, other.first, other.first + other.count);
+    }
+};
+
 /// Numbers with a name. The product of the shape is their count; without a shape it is one number.
 struct Tensor {
-    using Values = std::variant<std::vector<float>, std::vector<double>, std::vector<std::int64_t>>;
+    /// A loaded checkpoint has no views.
+    using Values = std::
+        variant<std::vector<float>, std::vector<double>, std::vector<std::int64_t>, FloatView>;
 
     std::string name;
     std::vector<std::uint64_t> shape;
@@ -28,7 +45,10 @@ struct Tensor {
 /// worker of an old round never hides a checkpoint of a later round. Rounds are counted from 0 in
 /// each incarnation of a job: take the round to write from `CheckpointRound`.
 struct Checkpoint {
-    std::uint64_t round = 0;
+    static constexpr std::uint64_t no_round = ~std::uint64_t{0};
+
+    /// A checkpoint without one cannot be saved: see `CheckpointRound::write_to`.
+    std::uint64_t round = no_round;
     std::uint64_t step = 0;
     std::map<std::string, std::string> texts;
     std::vector<Tensor> tensors;
@@ -39,6 +59,9 @@ struct Checkpoint {
     void add(std::string name, const float* values, std::size_t count);
     void add(std::string name, std::int64_t number);
     void add(std::string name, double number);
+    /// A list of floats that is not copied: it must stay, and stay the same, until
+    /// `CheckpointFolder::save` has returned. (`CheckpointWriter::save` copies it.)
+    void add_view(std::string name, const float* values, std::size_t count);
 
     /// Null when there is no tensor of that name.
     const Tensor* find(const std::string& name) const;
@@ -86,8 +109,9 @@ public:
     const std::string& path() const { return path_; }
 
     /// Creates the folder when there is none, writes, then removes all but the `keep` newest
-    /// checkpoints and the unfinished files of earlier writers. Returns the file's path. Throws
-    /// Error with path and reason; the earlier checkpoints are then still there.
+    /// checkpoints and the unfinished files of earlier writers. Returns the file's path. Needs no
+    /// memory for the values. Throws Error with path and reason; the earlier checkpoints are then
+    /// still there. Throws UsageError for a checkpoint that is invalid, or has no round.
     std::string save(const Checkpoint& checkpoint) const;
 
     struct Found {

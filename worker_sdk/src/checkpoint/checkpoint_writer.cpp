@@ -11,8 +11,21 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <variant>
+#include <vector>
 
 namespace ddprun {
+
+namespace {
+
+/// The program may change what it has views of before it is written.
+void copy_views(Checkpoint& checkpoint) {
+    for (auto& tensor : checkpoint.tensors)
+        if (const auto* view = std::get_if<FloatView>(&tensor.values))
+            tensor.values = std::vector<float>(view->first, view->first + view->count);
+}
+
+}  // namespace
 
 class CheckpointWriter::State {
 public:
@@ -97,6 +110,7 @@ CheckpointWriter::CheckpointWriter(CheckpointFolder folder)
 CheckpointWriter::~CheckpointWriter() = default;
 
 void CheckpointWriter::save(Checkpoint checkpoint) {
+    copy_views(checkpoint);
     state_->save(std::move(checkpoint));
 }
 
