@@ -69,8 +69,8 @@ Blame blame_of(const ExitFacts& facts);
 ///                                                         one the first of them is the failure
 ///   any        --other bad exit-->            same        listed in `ends`
 ///
-/// GiveNotice, where the round has other ranks: until NoticeGiven or its timeout no worker is stopped
-/// because of the failure, and it is not reported (`is_reportable`).
+/// GiveNotice, where the round has other ranks: until NoticeGiven or its timeout no worker is
+/// stopped because of the failure, and it is not reported (`is_reportable`).
 class FailureReport {
 public:
     struct Place {

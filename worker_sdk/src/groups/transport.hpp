@@ -40,7 +40,7 @@ public:
     /// peers notice, and `run` is called again only for collectives that have begun.
     virtual Outcome run(const Collective& collective, std::chrono::milliseconds timeout) = 0;
 
-    /// Makes a `connect` or `run` in progress, and the peers, fail soon. Harmless when there is none.
+    /// Makes a `connect` or `run` in progress, and the peers, fail soon. Harmless without one.
     virtual void abort() = 0;
 
     /// True when a connection to some peer has ended. That is no error by itself: a peer that has

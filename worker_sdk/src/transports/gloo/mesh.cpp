@@ -60,8 +60,7 @@ void Mesh::connect_to(int peer, const std::vector<char>& addresses_of_peer) {
     // A peer has no address for itself.
     const int place = context_->rank > peer ? context_->rank - 1 : context_->rank;
     const auto bytes = addresses_of_peer.size() / (size() - 1);
-    const auto begin =
-        addresses_of_peer.begin() + static_cast<std::ptrdiff_t>(bytes) * place;
+    const auto begin = addresses_of_peer.begin() + static_cast<std::ptrdiff_t>(bytes) * place;
     try {
         transport_->getPair(peer)->connect({begin, begin + static_cast<std::ptrdiff_t>(bytes)});
     } catch (const gloo::IoException& thrown) {

@@ -14,8 +14,8 @@ struct StoreFailed {
     int kind;
 };
 
-/// The addresses of a mesh in the round's store: of each rank one for every other rank, in the order
-/// of their numbers, all of the same length.
+/// The addresses of a mesh in the round's store: of each rank one for every other rank, in the
+/// order of their numbers, all of the same length.
 class Rendezvous {
 public:
     explicit Rendezvous(const DdprunStore& store) : store_(store) {}
