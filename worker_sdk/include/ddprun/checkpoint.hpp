@@ -3,7 +3,6 @@
 
 #include "ddprun/world.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -14,29 +13,20 @@
 
 namespace ddprun {
 
-/// Floats in memory of the program's, for a checkpoint that is to be saved.
-struct FloatView {
-    const float* first = nullptr;
-    std::size_t count = 0;
-
-    const float* data() const { return first; }
-    std::size_t size() const { return count; }
-
-    friend bool operator==(const FloatView& one, const FloatView& other) {
-        return std::equal(
-            one.first, one.first + one.count, other.first, other.first + other.count);
-    }
-};
-
 /// Numbers with a name. The product of the shape is their count; without a shape it is one number.
 struct Tensor {
-    /// A loaded checkpoint has no views.
-    using Values = std::
-        variant<std::vector<float>, std::vector<double>, std::vector<std::int64_t>, FloatView>;
+    using Values = std::variant<std::vector<float>, std::vector<double>, std::vector<std::int64_t>>;
 
     std::string name;
     std::vector<std::uint64_t> shape;
     Values values;
+};
+
+/// A list of floats with a name, in memory of the program's.
+struct TensorView {
+    std::string name;
+    const float* values = nullptr;
+    std::size_t count = 0;
 };
 
 /// What a training run needs to resume: tensors by name and short texts by key. A plain value.
@@ -52,6 +42,8 @@ struct Checkpoint {
     std::uint64_t step = 0;
     std::map<std::string, std::string> texts;
     std::vector<Tensor> tensors;
+    /// Saved as tensors: a loaded checkpoint has none. See `add_view`.
+    std::vector<TensorView> views;
 
     /// Appends. That names differ and shapes fit is checked when the checkpoint is written.
     void add(std::string name, std::vector<std::uint64_t> shape, Tensor::Values values);
@@ -63,7 +55,7 @@ struct Checkpoint {
     /// `CheckpointFolder::save` has returned. (`CheckpointWriter::save` copies it.)
     void add_view(std::string name, const float* values, std::size_t count);
 
-    /// Null when there is no tensor of that name.
+    /// Null when there is no tensor of that name; views are not searched.
     const Tensor* find(const std::string& name) const;
 
     /// These throw Error, with the name, when the tensor or text is missing or has another type or

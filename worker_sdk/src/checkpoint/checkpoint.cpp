@@ -49,7 +49,7 @@ void Checkpoint::add(std::string name, const float* values, std::size_t count) {
 }
 
 void Checkpoint::add_view(std::string name, const float* values, std::size_t count) {
-    add(std::move(name), {count}, FloatView{values, count});
+    views.push_back({std::move(name), values, count});
 }
 
 void Checkpoint::add(std::string name, std::int64_t number) {

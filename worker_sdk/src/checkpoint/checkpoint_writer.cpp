@@ -11,8 +11,6 @@
 #include <optional>
 #include <thread>
 #include <utility>
-#include <variant>
-#include <vector>
 
 namespace ddprun {
 
@@ -20,9 +18,8 @@ namespace {
 
 /// The program may change what it has views of before it is written.
 void copy_views(Checkpoint& checkpoint) {
-    for (auto& tensor : checkpoint.tensors)
-        if (const auto* view = std::get_if<FloatView>(&tensor.values))
-            tensor.values = std::vector<float>(view->first, view->first + view->count);
+    for (auto& view : std::exchange(checkpoint.views, {}))
+        checkpoint.add(std::move(view.name), view.values, view.count);
 }
 
 }  // namespace

@@ -225,6 +225,10 @@ private:
     bool ok_ = true;
 };
 
+std::size_t tensor_count_of(const Checkpoint& checkpoint) {
+    return checkpoint.tensors.size() + checkpoint.views.size();
+}
+
 std::size_t encoded_size(const Checkpoint& checkpoint) {
     auto size = header_bytes + checksum_bytes;
     for (const auto& [key, value] : checkpoint.texts)
@@ -232,23 +236,38 @@ std::size_t encoded_size(const Checkpoint& checkpoint) {
     for (const auto& tensor : checkpoint.tensors)
         size += 6 + tensor.name.size() + 8 * tensor.shape.size() +
                 std::visit(
-                    [](const auto& values) { return values.size() * sizeof(*values.data()); },
+                    [](const auto& values) { return values.size() * sizeof(values[0]); },
                     tensor.values);
+    for (const auto& view : checkpoint.views)
+        size += 6 + view.name.size() + 8 + view.count * sizeof(*view.values);
     return size;
 }
 
-void write_tensor(Writer& writer, const Tensor& tensor) {
-    writer.text(tensor.name);
-    std::visit(
-        [&](const auto& values) {
-            using T = std::remove_cvref_t<decltype(*values.data())>;
-            writer.number(value_type_of<T>());
-            writer.number(static_cast<std::uint8_t>(tensor.shape.size()));
-            for (const auto dimension : tensor.shape)
-                writer.number(dimension);
-            writer.raw(values.data(), values.size() * sizeof(T));
-        },
-        tensor.values);
+template <class T>
+void write_tensor(
+    Writer& writer,
+    const std::string& name,
+    std::span<const std::uint64_t> shape,
+    std::span<const T> values) {
+    writer.text(name);
+    writer.number(value_type_of<T>());
+    writer.number(static_cast<std::uint8_t>(shape.size()));
+    for (const auto dimension : shape)
+        writer.number(dimension);
+    writer.raw(values.data(), values.size_bytes());
+}
+
+void write_tensors(Writer& writer, const Checkpoint& checkpoint) {
+    for (const auto& tensor : checkpoint.tensors)
+        std::visit(
+            [&]<class T>(const std::vector<T>& values) {
+                write_tensor<T>(writer, tensor.name, tensor.shape, values);
+            },
+            tensor.values);
+    for (const auto& view : checkpoint.views) {
+        const std::array shape{std::uint64_t{view.count}};
+        write_tensor<float>(writer, view.name, shape, {view.values, view.count});
+    }
 }
 
 Result<Tensor> read_tensor(Reader& reader) {
@@ -323,20 +342,25 @@ std::optional<std::uint64_t> count_of(const std::vector<std::uint64_t>& shape) {
 
 Result<> check(const Checkpoint& checkpoint) {
     if (checkpoint.round == Checkpoint::no_round) return malformed(no_round_text);
-    if (checkpoint.texts.size() > max_text_count || checkpoint.tensors.size() > max_tensor_count)
+    if (checkpoint.texts.size() > max_text_count || tensor_count_of(checkpoint) > max_tensor_count)
         return malformed("too many texts or tensors");
     for (const auto& [key, value] : checkpoint.texts) {
         if (const auto fault = fault_of_name(key); !fault.empty()) return malformed(fault);
         if (value.size() > max_text_bytes) return malformed("text '" + key + "' is too long");
     }
     std::set<std::string_view> names;
+    const auto fault_of_next = [&](const std::string& name) {
+        auto fault = fault_of_name(name);
+        if (fault.empty() && !names.insert(name).second) fault = "tensor '" + name + "' comes twice";
+        return fault;
+    };
     for (const auto& tensor : checkpoint.tensors) {
-        if (const auto fault = fault_of_name(tensor.name); !fault.empty()) return malformed(fault);
-        if (!names.insert(tensor.name).second)
-            return malformed("tensor '" + tensor.name + "' comes twice");
+        if (auto fault = fault_of_next(tensor.name); !fault.empty()) return malformed(fault);
         if (const auto fault = fault_of(tensor); !fault.empty())
             return malformed("tensor '" + tensor.name + "' " + fault);
     }
+    for (const auto& view : checkpoint.views)
+        if (auto fault = fault_of_next(view.name); !fault.empty()) return malformed(fault);
     return {};
 }
 
@@ -348,13 +372,12 @@ Result<> encode(const Checkpoint& checkpoint, const Sink& sink) {
     writer.number(checkpoint.round);
     writer.number(checkpoint.step);
     writer.number(static_cast<std::uint32_t>(checkpoint.texts.size()));
-    writer.number(static_cast<std::uint32_t>(checkpoint.tensors.size()));
+    writer.number(static_cast<std::uint32_t>(tensor_count_of(checkpoint)));
     for (const auto& [key, value] : checkpoint.texts) {
         writer.text(key);
         writer.text(value);
     }
-    for (const auto& tensor : checkpoint.tensors)
-        write_tensor(writer, tensor);
+    write_tensors(writer, checkpoint);
     return writer.finish();
 }
 
