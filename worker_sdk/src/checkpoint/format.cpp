@@ -351,8 +351,8 @@ Result<> check(const Checkpoint& checkpoint) {
     std::set<std::string_view> names;
     const auto fault_of_next = [&](const std::string& name) {
         auto fault = fault_of_name(name);
-        if (fault.empty() && !names.insert(name).second) fault = "tensor '" + name + "' comes twice";
-        return fault;
+        if (!fault.empty() || names.insert(name).second) return fault;
+        return "tensor '" + name + "' comes twice";
     };
     for (const auto& tensor : checkpoint.tensors) {
         if (auto fault = fault_of_next(tensor.name); !fault.empty()) return malformed(fault);
