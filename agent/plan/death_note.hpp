@@ -26,7 +26,7 @@ inline constexpr std::string_view no_deaths = "none";
 
 }  // namespace store_names
 
-/// Ranks that died, for the workers of other nodes, and where to write them.
+/// Ranks that died, for the other workers, and where to write them.
 struct DeathNote {
     Endpoint store;
     /// store_names::deaths.

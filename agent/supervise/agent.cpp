@@ -40,7 +40,7 @@ std::string node_addr(const AgentConfig& config, const ServerLink& link) {
 FailureReport::Place place_in(
     const control::Assignment& round, const std::string& incarnation, const AgentConfig& config) {
     FailureReport::Place place{round.round, round.rank_base, config.join.node.host};
-    if (config.shares_store && round.group_world_size > 1)
+    if (config.shares_store && round.world_size > 1)
         place.notice = DeathNote{
             {round.master_addr, round.master_port},
             store_names::deaths(incarnation, round.round, round.restart_count),

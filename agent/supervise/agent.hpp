@@ -28,8 +28,8 @@ namespace ddprun::agent {
 ///   joining   --Lost-->                joining     joins under a new nonce
 ///   starting  --all spawned-->         running     Send Started
 ///   running   --all exited 0-->        succeeded   Send Succeeded
-///   starting, running --failure-->     stopping    ExplainFailure, then Send Failed; where other
-///                                                  nodes have ranks, GiveNotice before
+///   starting, running --failure-->     stopping    ExplainFailure, then Send Failed; where the
+///                                                  round has other ranks, GiveNotice before
 ///   starting, running --fence-->       stopping    KillSession
 ///   starting, running, succeeded
 ///      --Stop, Lost, Signalled-->      stopping    the group's signals

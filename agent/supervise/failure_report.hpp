@@ -69,15 +69,15 @@ Blame blame_of(const ExitFacts& facts);
 ///                                                         one the first of them is the failure
 ///   any        --other bad exit-->            same        listed in `ends`
 ///
-/// GiveNotice, where other nodes have ranks: until NoticeGiven or its timeout no worker is stopped
-/// because of the failure, and it is not reported (`is_reportable`).
+/// GiveNotice, where the round has other ranks: until NoticeGiven or its timeout no worker is
+/// stopped because of the failure, and it is not reported (`is_reportable`).
 class FailureReport {
 public:
     struct Place {
         int round = 0;
         int rank_base = 0;
         std::string host;
-        /// Without ranks: where workers of other nodes read of deaths. None: there are no others.
+        /// Without ranks: where the other workers read of deaths. None: there are no others.
         std::optional<DeathNote> notice = std::nullopt;
     };
     /// Workers of the round that did not exit with 0, each in the order of their ends.
@@ -150,7 +150,7 @@ public:
         int local_rank;
         bool operator==(const ExplainFailure&) const = default;
     };
-    /// To the workers of other nodes, through the round's store: before any worker is signalled
+    /// To the other workers, through the round's store: before any worker is signalled
     /// because of these deaths. Within limits::death_notice_timeout.
     struct GiveNotice {
         int round;
@@ -175,7 +175,7 @@ public:
     /// A worker's end may still become the failure, and its error file is needed.
     bool is_open() const { return !std::holds_alternative<Watching>(question_); }
     bool has_failure() const { return failure_.has_value(); }
-    /// There is a failure, and the workers of other nodes had the time to read of it.
+    /// There is a failure, and the other workers had the time to read of it.
     bool is_reportable() const { return failure_ && !notice_until_; }
     /// Requires: `is_reportable`.
     const control::WorkerFailure& failure() const { return failure_->what; }

@@ -2,12 +2,11 @@
 // Trains a small network on made-up numbers and prints each step's loss of this rank. Micro-batches
 // (no_sync), a layer that is not always used, and the running averages of a batch norm are in it.
 // Seeds and numbers are PyTorch's, so a Python program with DistributedDataParallel gives the same.
-#include "distributed_data_parallel.hpp"
-
 #include <torch/torch.h>
 
 #include <cstdio>
 #include <ddprun/error.hpp>
+#include <ddprun/torch/distributed_data_parallel.hpp>
 #include <exception>
 
 namespace nn = ::torch::nn;

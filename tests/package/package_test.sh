@@ -37,10 +37,16 @@ fi
 if command -v pkg-config >/dev/null; then
     export PKG_CONFIG_PATH
     PKG_CONFIG_PATH=$(echo "$prefix"/lib*/pkgconfig)
-    # shellcheck disable=SC2046  # flags are words
-    cc -std=c11 "$source_dir/examples/tutorials/plain_c.c" -o "$place/plain_c" $(pkg-config --cflags --libs ddprun)
-    "$prefix/bin/ddprun" --standalone --nproc-per-node=2 --no-python "$place/plain_c" > "$place/plain_c.out"
-    grep -q 'rank 1 of 2: average 9.5' "$place/plain_c.out"
+    for package in ddprun ddprun-static; do
+        # shellcheck disable=SC2046  # flags are words
+        cc -std=c11 "$source_dir/examples/tutorials/plain_c.c" -o "$place/plain_c" $(pkg-config --cflags --libs $package)
+        "$prefix/bin/ddprun" --standalone --nproc-per-node=2 --no-python "$place/plain_c" > "$place/plain_c.out"
+        grep -q 'rank 1 of 2: average 9.5' "$place/plain_c.out"
+        needs_library=no
+        ! readelf -d "$place/plain_c" | grep -q 'NEEDED.*libddprun_worker' || needs_library=yes
+        [ $needs_library = yes ] || [ $package = ddprun-static ] || { echo "$package links no shared library"; exit 1; }
+        [ $needs_library = no ] || [ $package = ddprun ] || { echo "$package links the shared library"; exit 1; }
+    done
 else
     echo "SKIP pkg-config: not installed"
 fi

@@ -37,6 +37,8 @@ inline constexpr const char* plugin_dir = "DDPRUN_PLUGIN_DIR";
 
 /// Which libnccl.so.2 to use; else it is searched (transports/nccl/library.hpp).
 inline constexpr const char* nccl = "DDPRUN_NCCL";
+/// NCCL's own: "1" makes every communicator blocking, whatever its creator asks for.
+inline constexpr const char* nccl_comm_blocking = "NCCL_COMM_BLOCKING";
 /// Set by --share-gpu: several ranks of a node may have the same GPU.
 inline constexpr const char* share_gpu = "DDPRUN_SHARE_GPU";
 /// The active Python environment, whose packages may contain NCCL.

@@ -36,9 +36,14 @@ inline constexpr milliseconds quick_call_check_interval = 1ms;
 
 /// For an answer. A store that is gone refuses at once; one that is slow must not hold a wait.
 inline constexpr milliseconds store_answer_timeout = 2s;
-/// Between two checks for deaths while a key of a peer is awaited: hundreds of ranks may be
-/// waiting.
-inline constexpr milliseconds death_check_interval = 500ms;
+/// Between two checks for deaths while a key of a peer is awaited: a millisecond for each rank, so
+/// that the store gets some 2000 requests a second, but at least this ...
+inline constexpr milliseconds shortest_death_check_interval = 50ms;
+/// ... and at most this.
+inline constexpr milliseconds longest_death_check_interval = 500ms;
+/// From an announced stop, or the beginning of a later wait, to the end of the creation of a group:
+/// peers that are alive, and create it too, come within that time.
+inline constexpr milliseconds creation_after_stop = 50ms;
 
 // A thread's wait, as reported to a group's failure monitor.
 

@@ -126,6 +126,21 @@ TEST_CASE("sdk: a writer saves in the background, and the newest is on disk afte
     CHECK(folder.names().size() <= 2);
 }
 
+TEST_CASE("sdk: a writer copies what a checkpoint has a view of") {
+    const TemporaryFolder folder;
+    std::vector<float> values{1, 2};
+    auto checkpoint = at(0, 1);
+    checkpoint.add_view("view", values.data(), values.size());
+    CheckpointWriter writer(CheckpointFolder(folder.path));
+
+    writer.save(checkpoint);
+    values = {0, 0};
+
+    CHECK(
+        read_checkpoint(writer.wait()).find("view")->values ==
+        Tensor::Values{std::vector<float>{1, 2}});
+}
+
 TEST_CASE("sdk: the destructor of a writer writes what is queued") {
     const TemporaryFolder folder;
     { CheckpointWriter(CheckpointFolder(folder.path)).save(at(3, 4)); }

@@ -94,6 +94,7 @@ TEST_CASE("sdk: a peer that never joins is a timeout while joining") {
 
     CHECK(workers.exit_codes() == these(killed, timed_out));
     CHECK(mentions(workers.output(1), "Timeout: rank 1 could not find its peers: store: "));
+    CHECK(mentions(workers.output(1), "late ranks 0 in "));
 }
 
 TEST_CASE("sdk: a collective that exceeds the group's timeout ends the group with Timeout") {

@@ -202,3 +202,37 @@ TEST_CASE("worker: the progress can be read from outside") {
     }
     CHECK(found == 1);
 }
+
+namespace {
+
+/// A job of three ranks on this machine.
+Running job_of_three(const std::string& scenario) {
+    Running::Options options;
+    options.environment = {{"SDK_WORKER_IGNORE_TERM", "1"}};
+    options.arguments = {"--nproc-per-node=3", "--no-python", stub("sdk_worker"), scenario};
+    return Running(program("ddprun"), options);
+}
+
+}  // namespace
+
+TEST_CASE("worker: a rank that dies before its group exists is named by the others at once") {
+    auto job = job_of_three("dies_before_group");
+
+    // They ignore SIGTERM, and the group's timeout is ten minutes.
+    for (int survivor = 0; survivor < 2; ++survivor)
+        job.wait_for_line("after .* ranks 1$");
+
+    CHECK(job.wait_for_code() == 5);
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("worker: the creation of a group ends when a stop is announced") {
+    auto job = job_of_three("stopped_before_group");
+
+    // No rank has requested reports of deaths when rank 1 ends.
+    for (int survivor = 0; survivor < 2; ++survivor)
+        job.wait_for_line("PeerLost: a stop was announced");
+
+    CHECK(job.wait_for_code() == 5);
+    CHECK(no_descendants_left());
+}

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <iterator>
 #include <random>
 #include <string>
@@ -24,21 +23,8 @@ namespace {
 /// Milliseconds. A process under a sanitizer takes long to die.
 constexpr long long bound = ddprun::is_sanitized ? 2000 : 50;
 
-long long monotonic_ms() {
-    return std::chrono::duration_cast<std::chrono::milliseconds>(
-               std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-}
-
 bool mentions(const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
-}
-
-/// When a rank noticed the loss, as it printed it.
-long long moment_in(const std::string& output) {
-    const std::string before = "after ";
-    const auto start = output.find(before);
-    return start == std::string::npos ? 0 : std::atoll(output.c_str() + start + before.size());
 }
 
 /// Kills rank 1 of three at some moment of a mix of all calls; how long the others took to notice.

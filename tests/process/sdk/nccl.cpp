@@ -405,7 +405,7 @@ TEST_CASE("nccl: more ranks than GPUs are an error with both numbers") {
     CHECK(mentions(workers.output(2), "3 ranks on this node and 2 GPUs"));
 }
 
-TEST_CASE("nccl: a missing library is named, with every place that was tried") {
+TEST_CASE("nccl: what makes the backend unusable is named, a missing library with its places") {
     const FakeGpus gpus;
     {
         Workers without_driver(1, {"endless"}, gpus.variables({{"LD_LIBRARY_PATH", ""}}));
@@ -431,6 +431,11 @@ TEST_CASE("nccl: a missing library is named, with every place that was tried") {
         Workers too_old(1, {"endless"}, gpus.variables({{"FAKE_NCCL_VERSION", "21602"}}));
         CHECK(too_old.exit_code(0) == misused);
         CHECK(mentions(too_old.output(0), "is version 2.16.2"));
+    }
+    {
+        Workers blocking(1, {"endless"}, gpus.variables({{"NCCL_COMM_BLOCKING", "1"}}));
+        CHECK(blocking.exit_code(0) == misused);
+        CHECK(mentions(blocking.output(0), "NCCL_COMM_BLOCKING=1 makes NCCL wait for ever"));
     }
 }
 

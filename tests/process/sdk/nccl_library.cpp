@@ -96,3 +96,18 @@ TEST_CASE("nccl: the real library makes ids without a GPU, or reports that it ne
     CHECK(::memcmp(first.bytes, second.bytes, sizeof first.bytes) != 0);
     CHECK(nccl.describe(abi::Result::remote_error).find("ncclRemoteError") != std::string::npos);
 }
+
+TEST_CASE("nccl: an environment in which NCCL waits for ever is refused") {
+    const auto refusal_of = [](const std::string& value) {
+        return refuse_blocking(environment({{"NCCL_COMM_BLOCKING", value}}));
+    };
+    for (const auto* value : {"1", "0x1"}) {
+        const auto refused = refusal_of(value);
+        REQUIRE(refused);
+        CHECK(refused->kind == ddprun::groups::GroupError::Kind::usage);
+        CHECK(refused->text.find("NCCL_COMM_BLOCKING=") == 0);
+    }
+    for (const auto* value : {"", "0", "-2", "no"})
+        CHECK_FALSE(refusal_of(value));
+    CHECK_FALSE(refuse_blocking(environment({})));
+}

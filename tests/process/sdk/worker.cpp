@@ -6,12 +6,14 @@
 #include "ddprun/process_group.hpp"
 #include "ddprun/record.hpp"
 #include "ddprun/reducer.hpp"
+#include "ddprun/stop.hpp"
 #include "ddprun/world.hpp"
 #include "tests/process/sdk/every_call.hpp"
 #include "tests/process/sdk/gpu_scenarios.hpp"
 #include "tests/process/sdk/one_call.hpp"
 #include "tests/process/sdk/refuse_threads.hpp"
 #include "tests/process/sdk/say.hpp"
+#include "worker_sdk/src/store_names.hpp"
 
 #include <poll.h>
 #include <signal.h>
@@ -197,6 +199,31 @@ int every_call(const World& world) {
             const auto wrong = ddprun::tests::try_every_call(group, count, is_shared);
             expect(wrong.empty(), wrong);
         }
+    return 0;
+}
+
+/// Calls of the size of a bucket, which touch no fresh memory after the first ones.
+int page_faults(const World& world) {
+    const auto group = join(world);
+    constexpr std::size_t count = 128 * 1024;
+    std::vector<float> parts(count * static_cast<std::size_t>(group.size()), 1.0F);
+    std::vector<float> output(parts.size());
+    const auto call = [&] {
+        group.reduce_scatter(parts.data(), output.data(), count).wait();
+        group.all_to_all(parts.data(), output.data(), count).wait();
+    };
+    const auto faults = [] {
+        rusage usage{};
+        ::getrusage(RUSAGE_SELF, &usage);
+        return usage.ru_minflt;
+    };
+    for (int warm_up = 0; warm_up < 3; ++warm_up)
+        call();
+    const auto before = faults();
+    for (int i = 0; i < 10; ++i)
+        call();
+    const auto each = (faults() - before) / 10;
+    expect(each < 50, std::to_string(each) + " page faults in a call");
     return 0;
 }
 
@@ -391,6 +418,16 @@ int first_one_missing(const World& world) {
     return 0;
 }
 
+/// Rank 0 comes to the first call that connects all ranks when it is allowed to.
+int late_in_mesh(const World& world) {
+    const auto group = join(world);
+    group.barrier().wait();
+    say("ready");
+    if (world.rank == 0) ddprun::Store::connect(world).get("go", start_up_timeout);
+    check_all_gather<float>(group, 10);
+    return 0;
+}
+
 /// All but the last rank wait in a barrier that the last never enters.
 int last_one_idle(const World& world) {
     const auto group = join(world);
@@ -434,6 +471,36 @@ int killed_while_joining(const World& world) {
     prepare(world.rank);
     const auto timeout = given_timeout(5s);
     create_group(world, ddprun::Store::connect(world, timeout), timeout);
+    return 0;
+}
+
+/// Rank 1 ends when another rank has begun to create the group.
+int dies_before_group(const World& world) {
+    prepare(world.rank);
+    auto store = ddprun::Store::connect(world);
+    if (world.rank == 1) {
+        store.get(
+            ddprun::store_names::deaths(world.incarnation, world.round, world.restart_count),
+            start_up_timeout);
+        return 5;
+    }
+    create_group(world, store, 10min);
+    return 0;
+}
+
+/// Rank 1 ends before any other rank begins to create the group.
+int stopped_before_group(const World& world) {
+    ddprun::should_stop();
+    auto store = ddprun::Store::connect(world);
+    if (world.rank == 1) {
+        store.get("ready/0", start_up_timeout);
+        store.get("ready/2", start_up_timeout);
+        return 5;
+    }
+    store.set("ready/" + std::to_string(world.rank), "");
+    while (!ddprun::should_stop())
+        std::this_thread::sleep_for(1ms);
+    create_group(world, store, 10min);
     return 0;
 }
 
@@ -665,6 +732,7 @@ const std::map<std::string, std::function<int(const World&)>> scenarios{
     {"every_call", every_call},
     {"some_calls", some_calls},
     {"few_calls", few_calls},
+    {"page_faults", page_faults},
     {"messages", messages},
     {"sub_groups", sub_groups},
     {"splits", splits},
@@ -676,9 +744,12 @@ const std::map<std::string, std::function<int(const World&)>> scenarios{
     {"first_one_missing", first_one_missing},
     {"endless_collectives", endless_collectives},
     {"endless_mix", endless_mix},
+    {"late_in_mesh", late_in_mesh},
     {"last_one_idle", last_one_idle},
     {"one_late_one_missing", one_late_one_missing},
     {"killed_while_joining", killed_while_joining},
+    {"dies_before_group", dies_before_group},
+    {"stopped_before_group", stopped_before_group},
     {"late_and_dead", late_and_dead},
     {"own_deadline", own_deadline},
     {"one_nan", one_nan},

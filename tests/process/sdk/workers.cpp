@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
+#include <cstdlib>
 
 namespace ddprun::tests {
 
@@ -126,6 +128,18 @@ std::string Workers::exit_codes() {
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
         codes += (rank > 0 ? " " : "") + std::to_string(exit_code(static_cast<int>(rank)));
     return codes;
+}
+
+long long monotonic_ms() {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
+long long moment_in(const std::string& output) {
+    const std::string before = "after ";
+    const auto start = output.find(before);
+    return start == std::string::npos ? 0 : std::atoll(output.c_str() + start + before.size());
 }
 
 }  // namespace ddprun::tests

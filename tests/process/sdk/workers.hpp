@@ -59,4 +59,9 @@ private:
     std::vector<Rank> ranks_;
 };
 
+/// Of the clock by which ranks print when they noticed a loss.
+long long monotonic_ms();
+/// That moment, in the output of a rank; 0 without one.
+long long moment_in(const std::string& output);
+
 }  // namespace ddprun::tests

@@ -22,16 +22,28 @@ struct Tensor {
     Values values;
 };
 
+/// A list of floats with a name, in memory of the program's.
+struct TensorView {
+    std::string name;
+    const float* values = nullptr;
+    std::size_t count = 0;
+};
+
 /// What a training run needs to resume: tensors by name and short texts by key. A plain value.
 ///
 /// Of two checkpoints the one with the larger (round, step) is the newer. So a late write of a
 /// worker of an old round never hides a checkpoint of a later round. Rounds are counted from 0 in
 /// each incarnation of a job: take the round to write from `CheckpointRound`.
 struct Checkpoint {
-    std::uint64_t round = 0;
+    static constexpr std::uint64_t no_round = ~std::uint64_t{0};
+
+    /// A checkpoint without one cannot be saved: see `CheckpointRound::write_to`.
+    std::uint64_t round = no_round;
     std::uint64_t step = 0;
     std::map<std::string, std::string> texts;
     std::vector<Tensor> tensors;
+    /// Saved as tensors: a loaded checkpoint has none. See `add_view`.
+    std::vector<TensorView> views;
 
     /// Appends. That names differ and shapes fit is checked when the checkpoint is written.
     void add(std::string name, std::vector<std::uint64_t> shape, Tensor::Values values);
@@ -39,8 +51,11 @@ struct Checkpoint {
     void add(std::string name, const float* values, std::size_t count);
     void add(std::string name, std::int64_t number);
     void add(std::string name, double number);
+    /// A list of floats that is not copied: it must stay, and stay the same, until
+    /// `CheckpointFolder::save` has returned. (`CheckpointWriter::save` copies it.)
+    void add_view(std::string name, const float* values, std::size_t count);
 
-    /// Null when there is no tensor of that name.
+    /// Null when there is no tensor of that name; views are not searched.
     const Tensor* find(const std::string& name) const;
 
     /// These throw Error, with the name, when the tensor or text is missing or has another type or
@@ -86,8 +101,9 @@ public:
     const std::string& path() const { return path_; }
 
     /// Creates the folder when there is none, writes, then removes all but the `keep` newest
-    /// checkpoints and the unfinished files of earlier writers. Returns the file's path. Throws
-    /// Error with path and reason; the earlier checkpoints are then still there.
+    /// checkpoints and the unfinished files of earlier writers. Returns the file's path. Needs no
+    /// memory for the values. Throws Error with path and reason; the earlier checkpoints are then
+    /// still there. Throws UsageError for a checkpoint that is invalid, or has no round.
     std::string save(const Checkpoint& checkpoint) const;
 
     struct Found {

@@ -32,9 +32,9 @@ namespace ddprun {
 /// at its position in the output, the output of reduce_scatter and scatter at its position in the
 /// input.
 ///
-/// An invalid call (a root that does not exist, a null buffer) throws UsageError and launches
-/// nothing. All other errors are thrown by `Work::wait`: after one of them the group is dead on
-/// this rank, and each further call throws it again.
+/// An invalid call (a root that does not exist, a null buffer, an overlap) throws UsageError and
+/// launches nothing. All other errors are thrown by `Work::wait`: after one of them the group is
+/// dead on this rank, and each further call throws it again.
 ///
 /// Any thread may call, as long as the order is the same on all ranks: in practice one thread.
 /// For a fixed world size results are the same bits on all ranks and in every run.

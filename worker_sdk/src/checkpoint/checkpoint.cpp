@@ -48,6 +48,10 @@ void Checkpoint::add(std::string name, const float* values, std::size_t count) {
     add(std::move(name), {count}, std::vector<float>(values, values + count));
 }
 
+void Checkpoint::add_view(std::string name, const float* values, std::size_t count) {
+    views.push_back({std::move(name), values, count});
+}
+
 void Checkpoint::add(std::string name, std::int64_t number) {
     add(std::move(name), {}, std::vector<std::int64_t>{number});
 }

@@ -14,6 +14,16 @@
 
 namespace ddprun {
 
+namespace {
+
+/// The program may change what it has views of before it is written.
+void copy_views(Checkpoint& checkpoint) {
+    for (auto& view : std::exchange(checkpoint.views, {}))
+        checkpoint.add(std::move(view.name), view.values, view.count);
+}
+
+}  // namespace
+
 class CheckpointWriter::State {
 public:
     explicit State(CheckpointFolder folder)
@@ -97,6 +107,7 @@ CheckpointWriter::CheckpointWriter(CheckpointFolder folder)
 CheckpointWriter::~CheckpointWriter() = default;
 
 void CheckpointWriter::save(Checkpoint checkpoint) {
+    copy_views(checkpoint);
     state_->save(std::move(checkpoint));
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/checkpoint/folder.hpp"
 
-#include "ddprun/checkpoint.hpp"
 #include "ddprun/error.hpp"
 #include "worker_sdk/src/checkpoint/format.hpp"
 
@@ -82,10 +81,14 @@ std::string folder_of(const std::string& path) {
     return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
-Result<> write_and_flush(const std::string& path, std::span<const std::byte> bytes) {
+Result<> write_and_flush(const std::string& path, const Checkpoint& checkpoint) {
     OpenFile file{path, O_WRONLY | O_CREAT | O_TRUNC, 0666};
     if (!file.is_open()) return system_failure("create " + path);
-    if (!write_all(file.number(), bytes)) return system_failure("write " + path);
+    const auto written = encode(checkpoint, [&](std::span<const std::byte> bytes) -> Result<> {
+        if (!write_all(file.number(), bytes)) return system_failure("write " + path);
+        return {};
+    });
+    if (!written) return written;
     if (::fsync(file.number()) != 0) return system_failure("flush " + path);
     if (!file.close()) return system_failure("close " + path);
     return {};
@@ -178,12 +181,12 @@ Result<std::vector<std::byte>> read_file(const std::string& path) {
     return bytes;
 }
 
-Result<> write_file(const std::string& path, std::span<const std::byte> bytes) {
+Result<> write_file(const std::string& path, const Checkpoint& checkpoint) {
     const auto folder = folder_of(path);
     const auto name = path.substr(path.rfind('/') + 1);
     const auto unfinished =
         folder + "/" + std::string{unfinished_prefix} + std::to_string(::getpid()) + "-" + name;
-    if (auto written = write_and_flush(unfinished, bytes); !written) {
+    if (auto written = write_and_flush(unfinished, checkpoint); !written) {
         ::unlink(unfinished.c_str());
         return written;
     }
@@ -257,8 +260,8 @@ CheckpointFolder::CheckpointFolder(std::string path, std::size_t keep)
 }
 
 std::string CheckpointFolder::save(const Checkpoint& checkpoint) const {
-    const auto bytes = checkpoint::encode(checkpoint);
-    if (!bytes) throw UsageError("the checkpoint cannot be written: " + bytes.error().context);
+    if (const auto valid = checkpoint::check(checkpoint); !valid)
+        throw UsageError("the checkpoint cannot be written: " + valid.error().context);
 
     std::error_code error;
     std::filesystem::create_directories(path_, error);
@@ -266,7 +269,7 @@ std::string CheckpointFolder::save(const Checkpoint& checkpoint) const {
 
     const Position position{checkpoint.round, checkpoint.step};
     auto path = checkpoint::path_in(path_, position);
-    if (const auto written = checkpoint::write_file(path, *bytes); !written)
+    if (const auto written = checkpoint::write_file(path, checkpoint); !written)
         throw Error("the checkpoint was not saved: " + written.error().describe());
     prune(path_, position, keep_);
     return path;

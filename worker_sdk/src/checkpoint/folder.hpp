@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "ddprun/checkpoint.hpp"
 #include "rendezvous/base/result.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,8 +33,8 @@ inline constexpr std::string_view unfinished_prefix = ".unfinished-";
 Result<std::vector<std::byte>> read_file(const std::string& path);
 
 /// Writes a temporary file beside `path`, flushes, renames and flushes the folder. A failed write
-/// leaves no file.
-Result<> write_file(const std::string& path, std::span<const std::byte> bytes);
+/// leaves no file. Requires: the checkpoint is valid (`check`).
+Result<> write_file(const std::string& path, const Checkpoint& checkpoint);
 
 struct Listing {
     std::vector<Position> checkpoints;  ///< by their names, newest first

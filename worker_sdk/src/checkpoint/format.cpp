@@ -60,22 +60,35 @@ constexpr Table crc_table = make_table();
 
 /// The CRC-32 of zlib, PNG and Ethernet, eight bytes at a time ("slicing by 8"): eight independent
 /// look-ups.
-std::uint32_t crc32(std::span<const std::byte> bytes) {
-    std::uint32_t remainder = 0xffffffff;
-    const auto* at = bytes.data();
-    std::size_t left = bytes.size();
-    for (; left >= slices; at += slices, left -= slices) {
-        std::uint64_t word = 0;
-        std::memcpy(&word, at, sizeof word);
-        word ^= remainder;
-        remainder = 0;
-        for (std::size_t k = 0; k < slices; ++k)
-            remainder ^= crc_table[slices - 1 - k][(word >> (8 * k)) & 0xff];
+class Crc32 {
+public:
+    void add(std::span<const std::byte> bytes) {
+        auto remainder = remainder_;
+        const auto* at = bytes.data();
+        std::size_t left = bytes.size();
+        for (; left >= slices; at += slices, left -= slices) {
+            std::uint64_t word = 0;
+            std::memcpy(&word, at, sizeof word);
+            word ^= remainder;
+            remainder = 0;
+            for (std::size_t k = 0; k < slices; ++k)
+                remainder ^= crc_table[slices - 1 - k][(word >> (8 * k)) & 0xff];
+        }
+        for (; left > 0; ++at, --left)
+            remainder = (remainder >> 8) ^
+                        crc_table[0][(remainder ^ std::to_integer<std::uint32_t>(*at)) & 0xff];
+        remainder_ = remainder;
     }
-    for (; left > 0; ++at, --left)
-        remainder = (remainder >> 8) ^
-                    crc_table[0][(remainder ^ std::to_integer<std::uint32_t>(*at)) & 0xff];
-    return ~remainder;
+    std::uint32_t value() const { return ~remainder_; }
+
+private:
+    std::uint32_t remainder_ = 0xffffffff;
+};
+
+std::uint32_t crc32(std::span<const std::byte> bytes) {
+    Crc32 sum;
+    sum.add(bytes);
+    return sum.value();
 }
 
 constexpr std::string_view magic = "DDPCKPT\n";
@@ -93,6 +106,9 @@ constexpr ValueType value_type_of() {
     else
         return ValueType::int64;
 }
+
+constexpr const char* no_round_text =
+    "it has no round: call CheckpointRound::write_to, or set its round";
 
 Failure malformed(std::string what) {
     return {Fault::malformed, std::move(what)};
@@ -113,9 +129,11 @@ std::string fault_of_name(const std::string& name) {
     return {};
 }
 
+/// Passes small fields on together, and values in pieces: what was added up is still in the cache
+/// when it is written.
 class Writer {
 public:
-    explicit Writer(std::size_t size_hint) { bytes_.reserve(size_hint); }
+    explicit Writer(const Sink& sink) : sink_(sink) { small_.reserve(most_small_bytes); }
 
     template <class T>
     void number(T value) {
@@ -126,21 +144,39 @@ public:
         raw(value.data(), value.size());
     }
     void raw(const void* data, std::size_t size) {
-        const auto* first = static_cast<const std::byte*>(data);
-        bytes_.insert(bytes_.end(), first, first + size);
+        const std::span bytes{static_cast<const std::byte*>(data), size};
+        if (small_.size() + size > most_small_bytes) flush();
+        if (size <= most_small_bytes)
+            small_.insert(small_.end(), bytes.begin(), bytes.end());
+        else
+            for (std::size_t at = 0; at < size; at += piece_bytes)
+                pass_on(bytes.subspan(at, std::min(piece_bytes, size - at)));
     }
-    void set_file_size() {
-        const std::uint64_t size = bytes_.size() + checksum_bytes;
-        std::memcpy(bytes_.data() + preamble_bytes - sizeof size, &size, sizeof size);
-    }
-    std::vector<std::byte> finish() {
-        set_file_size();
-        number(crc32(bytes_));
-        return std::move(bytes_);
+    Result<> finish() {
+        flush();
+        number(sum_.value());
+        flush();
+        return result_;
     }
 
 private:
-    std::vector<std::byte> bytes_;
+    static constexpr std::size_t most_small_bytes = 64 * 1024;
+    static constexpr std::size_t piece_bytes = 256 * 1024;
+
+    void flush() {
+        pass_on(small_);
+        small_.clear();
+    }
+    void pass_on(std::span<const std::byte> bytes) {
+        if (bytes.empty() || !result_) return;
+        sum_.add(bytes);
+        result_ = sink_(bytes);
+    }
+
+    const Sink& sink_;
+    std::vector<std::byte> small_;
+    Crc32 sum_;
+    Result<> result_;
 };
 
 /// Reads from the front. After the first read beyond the end all reads are empty and `ok` is false.
@@ -189,6 +225,10 @@ private:
     bool ok_ = true;
 };
 
+std::size_t tensor_count_of(const Checkpoint& checkpoint) {
+    return checkpoint.tensors.size() + checkpoint.views.size();
+}
+
 std::size_t encoded_size(const Checkpoint& checkpoint) {
     auto size = header_bytes + checksum_bytes;
     for (const auto& [key, value] : checkpoint.texts)
@@ -198,20 +238,36 @@ std::size_t encoded_size(const Checkpoint& checkpoint) {
                 std::visit(
                     [](const auto& values) { return values.size() * sizeof(values[0]); },
                     tensor.values);
+    for (const auto& view : checkpoint.views)
+        size += 6 + view.name.size() + 8 + view.count * sizeof(*view.values);
     return size;
 }
 
-void write_tensor(Writer& writer, const Tensor& tensor) {
-    writer.text(tensor.name);
-    std::visit(
-        [&]<class T>(const std::vector<T>& values) {
-            writer.number(value_type_of<T>());
-            writer.number(static_cast<std::uint8_t>(tensor.shape.size()));
-            for (const auto dimension : tensor.shape)
-                writer.number(dimension);
-            writer.raw(values.data(), values.size() * sizeof(T));
-        },
-        tensor.values);
+template <class T>
+void write_tensor(
+    Writer& writer,
+    const std::string& name,
+    std::span<const std::uint64_t> shape,
+    std::span<const T> values) {
+    writer.text(name);
+    writer.number(value_type_of<T>());
+    writer.number(static_cast<std::uint8_t>(shape.size()));
+    for (const auto dimension : shape)
+        writer.number(dimension);
+    writer.raw(values.data(), values.size_bytes());
+}
+
+void write_tensors(Writer& writer, const Checkpoint& checkpoint) {
+    for (const auto& tensor : checkpoint.tensors)
+        std::visit(
+            [&]<class T>(const std::vector<T>& values) {
+                write_tensor<T>(writer, tensor.name, tensor.shape, values);
+            },
+            tensor.values);
+    for (const auto& view : checkpoint.views) {
+        const std::array shape{std::uint64_t{view.count}};
+        write_tensor<float>(writer, view.name, shape, {view.values, view.count});
+    }
 }
 
 Result<Tensor> read_tensor(Reader& reader) {
@@ -241,6 +297,7 @@ Result<Checkpoint> read_body(Reader& reader) {
     Checkpoint checkpoint;
     checkpoint.round = reader.number<std::uint64_t>();
     checkpoint.step = reader.number<std::uint64_t>();
+    if (checkpoint.round == Checkpoint::no_round) return malformed("it has no round");
     const auto text_count = reader.number<std::uint32_t>();
     const auto tensor_count = reader.number<std::uint32_t>();
     if (text_count > max_text_count || tensor_count > max_tensor_count)
@@ -283,36 +340,44 @@ std::optional<std::uint64_t> count_of(const std::vector<std::uint64_t>& shape) {
     return count;
 }
 
-Result<std::vector<std::byte>> encode(const Checkpoint& checkpoint) {
-    if (checkpoint.texts.size() > max_text_count || checkpoint.tensors.size() > max_tensor_count)
+Result<> check(const Checkpoint& checkpoint) {
+    if (checkpoint.round == Checkpoint::no_round) return malformed(no_round_text);
+    if (checkpoint.texts.size() > max_text_count || tensor_count_of(checkpoint) > max_tensor_count)
         return malformed("too many texts or tensors");
     for (const auto& [key, value] : checkpoint.texts) {
         if (const auto fault = fault_of_name(key); !fault.empty()) return malformed(fault);
         if (value.size() > max_text_bytes) return malformed("text '" + key + "' is too long");
     }
     std::set<std::string_view> names;
+    const auto fault_of_next = [&](const std::string& name) {
+        auto fault = fault_of_name(name);
+        if (!fault.empty() || names.insert(name).second) return fault;
+        return "tensor '" + name + "' comes twice";
+    };
     for (const auto& tensor : checkpoint.tensors) {
-        if (const auto fault = fault_of_name(tensor.name); !fault.empty()) return malformed(fault);
-        if (!names.insert(tensor.name).second)
-            return malformed("tensor '" + tensor.name + "' comes twice");
+        if (auto fault = fault_of_next(tensor.name); !fault.empty()) return malformed(fault);
         if (const auto fault = fault_of(tensor); !fault.empty())
             return malformed("tensor '" + tensor.name + "' " + fault);
     }
+    for (const auto& view : checkpoint.views)
+        if (auto fault = fault_of_next(view.name); !fault.empty()) return malformed(fault);
+    return {};
+}
 
-    Writer writer{encoded_size(checkpoint)};
+Result<> encode(const Checkpoint& checkpoint, const Sink& sink) {
+    Writer writer{sink};
     writer.raw(magic.data(), magic.size());
     writer.number(format_version);
-    writer.number(std::uint64_t{0});  // the size, known at the end
+    writer.number(std::uint64_t{encoded_size(checkpoint)});
     writer.number(checkpoint.round);
     writer.number(checkpoint.step);
     writer.number(static_cast<std::uint32_t>(checkpoint.texts.size()));
-    writer.number(static_cast<std::uint32_t>(checkpoint.tensors.size()));
+    writer.number(static_cast<std::uint32_t>(tensor_count_of(checkpoint)));
     for (const auto& [key, value] : checkpoint.texts) {
         writer.text(key);
         writer.text(value);
     }
-    for (const auto& tensor : checkpoint.tensors)
-        write_tensor(writer, tensor);
+    write_tensors(writer, checkpoint);
     return writer.finish();
 }
 

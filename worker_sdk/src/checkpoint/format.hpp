@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -37,7 +38,14 @@ inline constexpr std::size_t preamble_bytes = 20;
 
 /// Refuses, with the name in the context, what `decode` would not accept: a shape that does not
 /// fit, a duplicate name, a text that is too long.
-Result<std::vector<std::byte>> encode(const Checkpoint& checkpoint);
+Result<> check(const Checkpoint& checkpoint);
+
+/// Takes the next bytes of a file; they are valid during the call.
+using Sink = std::function<Result<>(std::span<const std::byte>)>;
+
+/// The file, one piece after the other: values come from where they are, so that the whole is
+/// never in memory. Ends with the first error of `sink`. Requires: `check` has no objection.
+Result<> encode(const Checkpoint& checkpoint, const Sink& sink);
 
 /// How long the file is that begins with these bytes. Lets a reader refuse a file of another size
 /// before it reads it.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/groups/collective.hpp"
 
+#include <cstdint>
 #include <limits>
 #include <tuple>
 
@@ -66,6 +67,57 @@ auto agreed(const Collective& collective) {
         collective.sequence};
 }
 
+/// The bytes of a buffer of this rank, which it has where it is not null.
+struct Span {
+    std::uintptr_t begin;
+    std::size_t bytes;
+
+    bool overlaps(const Span& other) const {
+        return begin < other.begin + other.bytes && other.begin < begin + bytes;
+    }
+};
+
+/// Whether input and output share memory in a way that loses input. A rank's own part may be in
+/// place.
+bool overlaps(const Collective& collective, int rank, int world_size) {
+    const auto whole = collective.bytes() * static_cast<std::size_t>(world_size);
+    const auto own = collective.bytes() * static_cast<std::size_t>(rank);
+    const auto span = [](const void* buffer, std::size_t bytes) {
+        return Span{reinterpret_cast<std::uintptr_t>(buffer), buffer ? bytes : 0};
+    };
+    const auto is_used = collective.root == rank;
+    Span one{};
+    Span all{};
+    switch (collective.kind) {
+        case Kind::all_gather:
+            one = span(collective.input, collective.bytes());
+            all = span(collective.data, whole);
+            break;
+        case Kind::gather:
+            one = span(collective.input, collective.bytes());
+            all = span(collective.data, is_used ? whole : 0);
+            break;
+        case Kind::reduce_scatter:
+            one = span(collective.data, collective.bytes());
+            all = span(collective.input, whole);
+            break;
+        case Kind::scatter:
+            one = span(collective.data, collective.bytes());
+            all = span(collective.input, is_used ? whole : 0);
+            break;
+        case Kind::all_to_all:
+            return span(collective.input, whole).overlaps(span(collective.data, whole));
+        case Kind::all_reduce:
+        case Kind::reduce:
+        case Kind::broadcast:
+        case Kind::barrier:
+        case Kind::split:
+        case Kind::send:
+        case Kind::recv: return false;
+    }
+    return one.overlaps(all) && one.begin != all.begin + own;
+}
+
 bool lacks_buffer(const Collective& collective, int rank) {
     const bool is_root = collective.root == rank;
     switch (collective.kind) {
@@ -121,6 +173,10 @@ Outcome check(const Collective& collective, int rank, int world_size) {
         return misuse(collective, "the buffer is a null pointer");
     for (const int one : {collective.root, collective.receiver})
         if (one < 0 || one >= world_size) return misuse(collective, ranks_below(world_size));
+    if (overlaps(collective, rank, world_size))
+        return misuse(
+            collective,
+            "input and output overlap: they may only where this rank's own part is in its place");
     if (collective.is_point_to_point() && collective.root == collective.receiver)
         return misuse(collective, "a rank needs no message to itself");
     return {};

@@ -52,16 +52,25 @@ void DeathReports::require_no_deaths(Store& store) const {
 }
 
 std::string DeathReports::await(
-    Store& store, const std::string& key, Clock::time_point until) const {
+    Store& store,
+    const std::string& key,
+    Clock::time_point until,
+    const std::function<void()>& check) const {
+    using namespace waiting_times;
+    // All ranks together query the store about as often, however many they are.
+    const auto interval = std::clamp(
+        milliseconds(world_size_), shortest_death_check_interval, longest_death_check_interval);
     for (;;) {
         const auto left = std::max(std::chrono::ceil<milliseconds>(until - Clock::now()), 1ms);
-        // The last attempt throws the store's own Timeout for the key.
-        if (key_.empty() || left <= waiting_times::death_check_interval)
-            return store.get(key, left);
         try {
-            return store.get(key, waiting_times::death_check_interval);
-        } catch (const Timeout&) {
-            require_no_deaths(store);
+            return store.get(key, std::min(left, interval));
+        } catch (const Timeout& thrown) {
+            if (key_.empty())
+                store.check({key});  // throws when it is silent for long
+            else
+                require_no_deaths(store);
+            check();
+            if (Clock::now() >= until) throw Timeout("store: a peer has not set " + key);
         }
     }
 }

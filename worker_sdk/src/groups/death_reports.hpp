@@ -6,15 +6,15 @@
 #include "worker_sdk/src/groups/group_error.hpp"
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace ddprun::groups {
 
-/// Which ranks of a group have died, on other nodes too: the agent of a node writes it into the
-/// round's store before it signals any other worker because of it. Other launchers write no such
-/// reports.
+/// Which ranks of a group have died: the agent of a node writes it into the round's store before it
+/// signals any other worker because of it. Other launchers write no such reports.
 ///
 /// A value; any thread.
 class DeathReports {
@@ -31,8 +31,12 @@ public:
     /// Throws PeerLost when a rank of the group has died, if the store answers.
     void require_no_deaths(Store& store) const;
     /// Waits for a key that another rank of the group sets; throws PeerLost when one of them has
-    /// died instead, and Timeout.
-    std::string await(Store& store, const std::string& key, Clock::time_point until) const;
+    /// died instead, Timeout, and what `check` throws, which is called now and then.
+    std::string await(
+        Store& store,
+        const std::string& key,
+        Clock::time_point until,
+        const std::function<void()>& check) const;
 
 private:
     /// Empty: there are no reports.

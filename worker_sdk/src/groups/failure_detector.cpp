@@ -72,7 +72,7 @@ void FailureDetector::on(WaitSeen fact, Instant, Effects&) {
     const bool is_new = known ? known->since < fact.since : std::holds_alternative<Idle>(here);
     if (!is_new || verdict_) return;
     const auto broken = known ? known->broken : std::nullopt;  // of a call, whichever wait it has
-    here = Waiting{fact.since, first_questions(fact.since), broken};
+    here = Waiting{fact.since, first_questions(fact.queue, fact.since), broken};
 }
 
 void FailureDetector::on(WaitEnded fact, Instant, Effects&) {
@@ -127,8 +127,8 @@ void FailureDetector::on(CallFailed fact, Instant now, Effects& out) {
     const bool is_loss = error.kind == ErrorKind::peer_lost;
     const bool is_timeout = error.kind == ErrorKind::timeout;
     if (!is_loss && !is_timeout) {
-        if (settings_.way == Way::gpus && error.kind == ErrorKind::mismatch &&
-            settings_.has_reports)
+        // Only the ranks of this host, or the rank that has compared, see it.
+        if (error.kind == ErrorKind::mismatch && settings_.has_reports)
             out.push_back(Publish{error});
         const bool may_have_a_reason =
             settings_.way == Way::hosts && error.kind == ErrorKind::other;
@@ -226,9 +226,10 @@ void FailureDetector::on(StoreUnreachable fact, Instant now, Effects& out) {
         decide(fact.queue, std::move(confirming->error), out);
 }
 
-FailureDetector::Schedule FailureDetector::first_questions(Instant since) const {
+FailureDetector::Schedule FailureDetector::first_questions(Queue queue, Instant since) const {
     using namespace waiting_times;
-    if (settings_.way == Way::gpus)
+    // Connections that are being made do not break.
+    if (settings_.way == Way::gpus || queue == Queue::group)
         return {
             since + first_report_check_after, first_report_check_after, longest_report_interval};
     return {since + first_compare_after, first_compare_after, longest_compare_interval};

@@ -38,6 +38,7 @@ namespace ddprun::groups {
 ///   asking      WaitersRead: else             any            confirming  ReadReports
 ///   any         CallFailed: lost, late, else  any            confirming  ReadReports
 ///   any         CallFailed: other errors      hosts          confirming  ReadReports
+///   any         CallFailed: mismatch          not memory     decided     Publish, and that
 ///   any         CallFailed: else              any            decided     that
 ///   confirming  NoReport                      any            decided     Publish, and that
 ///   confirming  StoreUnreachable              any            decided     that
@@ -292,7 +293,7 @@ private:
 
     State& state(Queue queue) { return states_[static_cast<std::size_t>(queue)]; }
     bool sees_memory() const { return settings_.way == Way::memory || settings_.way == Way::hosts; }
-    Schedule first_questions(Instant since) const;
+    Schedule first_questions(Queue queue, Instant since) const;
     static bool is_due(Schedule& questions, Instant now);
     void ask_waiters(CallFailed fact, Effects& out);
     void name(Queue queue, GroupError error, Instant now, Effects& out);

@@ -4,6 +4,7 @@
 #include "ddprun/error.hpp"
 #include "worker_sdk/src/groups/loopback.hpp"
 #include "worker_sdk/src/start_thread.hpp"
+#include "worker_sdk/src/waiting_times.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -47,9 +48,7 @@ std::shared_ptr<Group> Group::create(
     group->lanes_.front().thread =
         start_thread([raw, open = std::move(open)] { raw->serve(open); });
 
-    std::unique_lock lock(group->mutex_);
-    group->work_done_.wait(lock, [&] { return group->is_open_ || group->dead_; });
-    if (group->dead_) throw_error(*group->dead_, settings.round);
+    group->await_opened();
     return group;
 }
 
@@ -204,15 +203,40 @@ bool Group::open_transport(const std::function<Opened()>& open) {
     } catch (const std::exception& thrown) {  // the creator of the group waits for the result
         opened = GroupError{GroupError::Kind::other, thrown.what()};
     }
-    const std::lock_guard lock(mutex_);
+    Outcome failed;
     if (auto* error = std::get_if<GroupError>(&opened)) {
-        dead_ = std::move(*error);
+        failed = std::move(*error);
     } else {
-        transport_ = std::get<std::unique_ptr<Transport>>(std::move(opened));
-        is_open_ = true;
+        const std::shared_ptr<Transport> transport =
+            std::get<std::unique_ptr<Transport>>(std::move(opened));
+        {
+            const std::lock_guard lock(mutex_);
+            transport_ = transport;
+        }
+        failed = caught([&] { return transport->connect(); });
+        if (failed) failed = monitor_->explain({}, std::move(*failed));
     }
+    const std::lock_guard lock(mutex_);
+    if (failed && !dead_) dead_ = std::move(failed);
+    is_open_ = !dead_;
     work_done_.notify_all();
     return is_open_;
+}
+
+/// Throws the error with which the group could not be opened.
+void Group::await_opened() {
+    const FailureMonitor::Wait wait{FailureDetector::Queue::group, Clock::now(), {}};
+    std::unique_lock lock(mutex_);
+    const auto is_over = [&] { return is_open_ || dead_; };
+    while (!work_done_.wait_for(lock, waiting_times::connection_check_interval, is_over)) {
+        // Without a transport it is being opened, which ends by itself.
+        if (!transport_) continue;
+        lock.unlock();
+        if (auto verdict = monitor_->renew(wait)) abort(std::move(*verdict));
+        lock.lock();
+    }
+    if (dead_) throw_error(*dead_, settings_.round);
+    monitor_->end(wait);
 }
 
 void Group::work_through(Lane& lane) {

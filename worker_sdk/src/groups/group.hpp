@@ -40,7 +40,8 @@ public:
 
     using Settings = GroupSettings;
 
-    /// Runs `open` on the group's thread and waits for it; throws its error. Without `monitor` the
+    /// Runs `open` and then connects the transport, on the group's thread, and waits for it; throws
+    /// its error. Without `monitor` the
     /// group creates one without a store; without `config` it has no sub-groups.
     static std::shared_ptr<Group> create(
         Settings settings,
@@ -92,6 +93,7 @@ private:
     Lane& lane_of(const Collective& collective);
     void serve(const std::function<Opened()>& open);
     bool open_transport(const std::function<Opened()>& open);
+    void await_opened();
     void work_through(Lane& lane);
     bool await_ticket(
         std::unique_lock<std::mutex>& lock,

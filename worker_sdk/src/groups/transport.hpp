@@ -21,6 +21,10 @@ class Transport {
 public:
     virtual ~Transport() = default;
 
+    /// Connects to the peers: called once, and before everything but `abort`. After an error
+    /// connections that are there stay until `abort`: the error is explained to the peers first.
+    virtual Outcome connect() { return {}; }
+
     /// Called when a collective that has a stream is launched: it is ordered after the work that is
     /// in the stream then, whenever it begins. An error has the effect of an error in `run`, except
     /// a usage error, which changes nothing.
@@ -36,7 +40,7 @@ public:
     /// peers notice, and `run` is called again only for collectives that have begun.
     virtual Outcome run(const Collective& collective, std::chrono::milliseconds timeout) = 0;
 
-    /// Makes a `run` in progress, and the peers, fail soon. Harmless when there is none.
+    /// Makes a `connect` or `run` in progress, and the peers, fail soon. Harmless without one.
     virtual void abort() = 0;
 
     /// True when a connection to some peer has ended. That is no error by itself: a peer that has

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records the announcement of a stop.
+#include "worker_sdk/src/record/stop.hpp"
+
 #include "ddprun/ddprun.h"
 #include "worker_sdk/src/environment_names.hpp"
 
@@ -74,6 +76,10 @@ void listen() {
 }
 
 }  // namespace
+
+bool ddprun::is_stop_announced() {
+    return announced_at_ns.load() != 0;
+}
 
 extern "C" int ddprun_should_stop(int64_t* left_ms) {
     static std::once_flag once;

@@ -52,16 +52,15 @@ DeathReports deaths_of(const GroupConfig& config) {
     return {config.world, config.members};
 }
 
-/// Connects some ranks of the group over Gloo, this one among them.
-TwoLevelTransport::Connect connect_over_gloo(const GroupConfig& config) {
+/// For connections of some ranks of the group over Gloo, this one among them.
+TwoLevelTransport::Open open_over_gloo(const GroupConfig& config) {
     const auto& plugin = gloo();
     const auto address = address_of(config.world, config.store);
     return [&plugin, address, config](const std::string& name, const std::vector<int>& ranks) {
-        const auto own = std::find(ranks.begin(), ranks.end(), config.world.rank);
         return open_gloo_transport(
             plugin,
-            {static_cast<int>(own - ranks.begin()),
-             static_cast<int>(ranks.size()),
+            {ranks,
+             config.world.rank,
              address,
              config.store,
              config.prefix + name + "/",
@@ -101,7 +100,7 @@ std::shared_ptr<Group> create_over_gloo(GroupConfig config) {
     std::iota(all_ranks.begin(), all_ranks.end(), 0);
     return Group::create(
         settings_of(config, Backend::gloo),
-        [connect = connect_over_gloo(config), all_ranks] { return connect("gloo", all_ranks); },
+        [open = open_over_gloo(config), all_ranks] { return open("gloo", all_ranks); },
         monitor_of(config, FailureMonitor::Way::gloo),
         config);
 }
@@ -113,7 +112,8 @@ Hosts hosts_of(GroupConfig& config) {
         return Hosts::find(
             {config.store, deaths_of(config), until}, config.prefix, world.rank, world.world_size);
     } catch (const Timeout& thrown) {
-        throw Timeout(text_of({world.rank}) + " could not find its peers: " + thrown.what());
+        const auto text = text_of({world.rank}) + " could not find its peers: " + thrown.what();
+        throw Timeout(text, Hosts::missing(config.store, config.prefix, world.world_size));
     }
 }
 
@@ -160,10 +160,10 @@ std::shared_ptr<Group> create_on_hosts(GroupConfig config) {
     settings.own_host = hosts.own();
     settings.segment = hosts.segment();
     settings.monitor = monitor_of(config, FailureMonitor::Way::hosts);
-    settings.connect = connect_over_gloo(config);
+    settings.open = open_over_gloo(config);
     return Group::create(
         settings_of(config, Backend::cpu),
-        [settings] { return TwoLevelTransport::open(settings); },
+        [settings]() -> Group::Opened { return std::make_unique<TwoLevelTransport>(settings); },
         settings.monitor,
         config);
 }

@@ -21,16 +21,14 @@ int index_of(const std::vector<int>& ranks, int rank) {
 
 }  // namespace
 
-TwoLevelTransport::Opened TwoLevelTransport::open(Settings settings) {
-    std::unique_ptr<TwoLevelTransport> transport(new TwoLevelTransport(std::move(settings)));
-    if (!transport->is_leader()) return transport;
-    auto leaders = transport->way("leaders", transport->leaders_);
-    if (auto* error = std::get_if<GroupError>(&leaders)) {
-        auto reason = transport->settings_.monitor->explain({}, std::move(*error));
-        if (transport->host_) transport->host_->fail(reason);
-        return reason;
-    }
-    return transport;
+Outcome TwoLevelTransport::connect() {
+    if (!is_leader()) return {};
+    auto leaders = way("leaders", leaders_);
+    auto* const error = std::get_if<GroupError>(&leaders);
+    if (!error) return {};
+    auto reason = settings_.monitor->explain({}, std::move(*error));
+    if (host_) host_->fail(reason);
+    return reason;
 }
 
 TwoLevelTransport::TwoLevelTransport(Settings settings) : settings_(std::move(settings)) {
@@ -38,6 +36,12 @@ TwoLevelTransport::TwoLevelTransport(Settings settings) : settings_(std::move(se
         leaders_.push_back(ranks.front());
         all_ranks_.insert(all_ranks_.end(), ranks.begin(), ranks.end());
     }
+    const auto smallest = std::min_element(
+        settings_.hosts.begin(), settings_.hosts.end(), [](const auto& one, const auto& other) {
+            return one.size() < other.size();
+        });
+    is_by_host_ = std::is_sorted(all_ranks_.begin(), all_ranks_.end()) &&
+                  smallest->size() == largest_host();
     std::sort(all_ranks_.begin(), all_ranks_.end());
     if (settings_.segment)
         host_ = std::make_unique<HostTransport>(
@@ -102,39 +106,45 @@ Outcome TwoLevelTransport::reduce_scatter(const Collective& collective, millisec
     if (sum.op == Op::average) sum.op = Op::sum;
 
     // Of the ranks of this host, in the leader's memory.
-    std::vector<std::byte> sums;
-    auto step = sum;
-    step.kind = Kind::reduce;
-    step.root = 0;
-    step.count = collective.count * all_ranks_.size();
-    step.data = const_cast<void*>(collective.input);  // a non-root rank of a reduce only sends
-    if (is_leader()) {
-        const auto* input = static_cast<const std::byte*>(collective.input);
-        sums.assign(input, input + step.bytes());
-        step.data = sums.data();
+    const auto* sums = static_cast<const std::byte*>(collective.input);
+    if (host_) {
+        auto step = sum;
+        step.kind = Kind::reduce;
+        step.root = 0;
+        step.count = collective.count * all_ranks_.size();
+        step.data = const_cast<void*>(collective.input);  // a non-root rank of a reduce only sends
+        if (is_leader()) {
+            auto* const own = sums_.of(step.bytes());
+            std::copy_n(sums, step.bytes(), own);
+            step.data = own;
+            sums = own;
+        }
+        if (auto error = here(step, collective, timeout)) return error;
     }
-    if (auto error = here(step, collective, timeout)) return error;
 
     // Of all ranks: the parts of this host.
-    std::vector<std::byte> own;
+    std::byte* parts = nullptr;
     if (is_leader()) {
         auto between = sum;
         between.count = collective.count * largest_host();
-        sums = by_host(sums, collective.bytes());
-        own.resize(between.bytes());
-        between.input = sums.data();
-        between.data = own.data();
+        parts = host_ || largest_host() > 1 ? parts_.of(between.bytes())
+                                            : static_cast<std::byte*>(collective.data);
+        between.input = by_host(sums, collective.bytes());
+        between.data = parts;
         if (auto error = between_leaders(between, collective, timeout)) return error;
         if (collective.op == Op::average)
-            divide(own.data(), between.count, collective.type, static_cast<int>(all_ranks_.size()));
+            divide(parts, between.count, collective.type, static_cast<int>(all_ranks_.size()));
     }
 
-    step = collective;
-    step.kind = Kind::scatter;
-    step.root = 0;
-    step.input = own.data();
-    if (host_) return from_leader(step, collective, timeout);
-    std::copy_n(own.data(), collective.bytes(), static_cast<std::byte*>(collective.data));
+    if (host_) {
+        auto step = collective;
+        step.kind = Kind::scatter;
+        step.root = 0;
+        step.input = parts;
+        return from_leader(step, collective, timeout);
+    }
+    if (parts != collective.data)
+        std::copy_n(parts, collective.bytes(), static_cast<std::byte*>(collective.data));
     return {};
 }
 
@@ -145,17 +155,18 @@ std::size_t TwoLevelTransport::largest_host() const {
     return largest;
 }
 
-/// Rearranges one part for each rank, in the order of ranks, into one part for each host, all of
-/// equal size, with the parts of its ranks.
-std::vector<std::byte> TwoLevelTransport::by_host(
-    const std::vector<std::byte>& by_rank, std::size_t part_bytes) const {
+/// One part for each rank, in the order of ranks, as one part for each host, all of equal size,
+/// with the parts of its ranks.
+const std::byte* TwoLevelTransport::by_host(const std::byte* by_rank, std::size_t part_bytes) {
+    if (is_by_host_) return by_rank;
     const auto host_bytes = largest_host() * part_bytes;
-    std::vector<std::byte> sorted(settings_.hosts.size() * host_bytes);
+    auto* const sorted = sorted_.of(settings_.hosts.size() * host_bytes);
     for (std::size_t host = 0; host < settings_.hosts.size(); ++host) {
-        auto* to = sorted.data() + host * host_bytes;
+        auto* to = sorted + host * host_bytes;
         for (const int rank : settings_.hosts[host])
-            to = std::copy_n(
-                by_rank.data() + static_cast<std::size_t>(rank) * part_bytes, part_bytes, to);
+            to = std::copy_n(by_rank + static_cast<std::size_t>(rank) * part_bytes, part_bytes, to);
+        // Of a smaller host: added up and never used.
+        std::fill(to, sorted + (host + 1) * host_bytes, std::byte{});
     }
     return sorted;
 }
@@ -212,9 +223,6 @@ Outcome TwoLevelTransport::over(
         outcome = std::get<std::shared_ptr<Transport>>(opened)->run(
             step, timeout + waiting_times::other_host_grace);
         if (!outcome) return {};
-        for (auto& rank : outcome->ranks)
-            rank = ranks[static_cast<std::size_t>(rank)];
-        if (!outcome->ranks.empty()) outcome->text = "lost " + text_of(outcome->ranks);
     }
     // The ranks of this host wait in shared memory and have no Gloo connection.
     outcome = settings_.monitor->explain(
@@ -246,12 +254,15 @@ std::variant<std::shared_ptr<Transport>, GroupError> TwoLevelTransport::way(
     auto& way = ways_[name];
     lock.unlock();
     const std::lock_guard opening(way.opening);
-    if (way.transport) return way.transport;
-    auto opened = settings_.connect(name, ranks);
+    if (way.is_connected) return way.transport;
+    auto opened = settings_.open(name, ranks);
     if (auto* error = std::get_if<GroupError>(&opened)) return std::move(*error);
     lock.lock();
     way.transport = std::get<std::unique_ptr<Transport>>(std::move(opened));
     if (is_aborted_) way.transport->abort();
+    lock.unlock();
+    if (auto error = way.transport->connect()) return std::move(*error);
+    way.is_connected = true;
     return way.transport;
 }
 

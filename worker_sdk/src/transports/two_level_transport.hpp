@@ -2,6 +2,7 @@
 #pragma once
 
 #include "worker_sdk/src/groups/failure_monitor.hpp"
+#include "worker_sdk/src/groups/scratch.hpp"
 #include "worker_sdk/src/groups/transport.hpp"
 #include "worker_sdk/src/transports/host/host_transport.hpp"
 
@@ -25,8 +26,8 @@ namespace ddprun::groups {
 class TwoLevelTransport : public Transport {
 public:
     using Opened = std::variant<std::unique_ptr<Transport>, GroupError>;
-    /// Connects this rank, numbered in `ranks`, with the other ranks. `name` is the same on all.
-    using Connect = std::function<Opened(const std::string& name, const std::vector<int>& ranks)>;
+    /// For connections of this rank, one of `ranks`, with the others. `name` is the same on all.
+    using Open = std::function<Opened(const std::string& name, const std::vector<int>& ranks)>;
 
     struct Settings {
         int rank = 0;
@@ -34,11 +35,13 @@ public:
         std::size_t own_host = 0;
         std::shared_ptr<Segment> segment;  // null: alone on this host
         std::shared_ptr<FailureMonitor> monitor;
-        Connect connect;
+        Open open;
     };
 
-    static Opened open(Settings settings);
+    explicit TwoLevelTransport(Settings settings);
 
+    /// Of leaders; the other ranks are connected already.
+    Outcome connect() override;
     Outcome run(const Collective& collective, std::chrono::milliseconds timeout) override;
     void abort() override;
     bool is_broken() override;
@@ -50,10 +53,9 @@ private:
     /// One way over Gloo, made when it is first needed.
     struct Way {
         std::mutex opening;
+        bool is_connected = false;  // guarded by it
         std::shared_ptr<Transport> transport;
     };
-
-    explicit TwoLevelTransport(Settings settings);
 
     Outcome all_reduce(const Collective& collective, std::chrono::milliseconds timeout);
     Outcome broadcast(const Collective& collective, std::chrono::milliseconds timeout);
@@ -80,12 +82,17 @@ private:
     bool is_leader() const { return own_ranks().front() == settings_.rank; }
     std::size_t host_of(int rank) const;
     std::size_t largest_host() const;
-    std::vector<std::byte> by_host(
-        const std::vector<std::byte>& by_rank, std::size_t part_bytes) const;
+    const std::byte* by_host(const std::byte* by_rank, std::size_t part_bytes);
 
     const Settings settings_;
     std::vector<int> leaders_;
     std::vector<int> all_ranks_;
+    /// Each host has the same number of ranks, and the next ones.
+    bool is_by_host_ = false;
+    /// Of a leader's reduce_scatter: the sums of its host, by host, and the parts of its host.
+    Scratch<std::byte> sums_;
+    Scratch<std::byte> sorted_;
+    Scratch<std::byte> parts_;
     std::unique_ptr<HostTransport> host_;
     std::mutex mutex_;
     std::map<std::string, Way> ways_;

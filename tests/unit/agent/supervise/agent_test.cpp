@@ -312,8 +312,9 @@ A::GiveNotice notice_of_rank(int rank) {
 
 }  // namespace
 
-TEST_CASE("the workers of other nodes are notified of a death before any process is signalled") {
+TEST_CASE("the other workers are notified of a death before any process is signalled") {
     Story story(a_config(2));
+    story.gives_notices = false;
     story.running(an_assignment_of_two());
 
     story.is(A::WorkerExited{1, by_sigkill});
@@ -332,8 +333,23 @@ TEST_CASE("the workers of other nodes are notified of a death before any process
                              A::Send{1, ctl::Failed{2, 1ms, failure, std::nullopt}}});
 }
 
+TEST_CASE("of one node alone the workers read of a death, too, unless there is one worker") {
+    for (const int count : {1, 2}) {
+        Story story;
+        story.gives_notices = false;
+        auto assignment = an_assignment(2);
+        assignment.world_size = count;
+        story.running(assignment);
+
+        story.is(A::WorkerExited{1, by_sigkill});
+
+        CHECK(story.asked_for<A::GiveNotice>().size() == static_cast<std::size_t>(count - 1));
+    }
+}
+
 TEST_CASE("a store that does not take the notice holds up nothing for long") {
     Story story(a_config(2));
+    story.gives_notices = false;
     story.running(an_assignment_of_two());
     story.is(A::WorkerExited{1, crash});
     story.is(A::FailureExplained{2, 1, "", "", false});
@@ -349,6 +365,7 @@ TEST_CASE("a store that does not take the notice holds up nothing for long") {
 
 TEST_CASE("a stop that comes while a death is being announced does not wait for it") {
     Story story(a_config(2));
+    story.gives_notices = false;
     story.running(an_assignment_of_two());
     story.is(A::WorkerExited{1, crash});
     story.is(A::FailureExplained{2, 1, "", "", false});
@@ -361,6 +378,7 @@ TEST_CASE("a stop that comes while a death is being announced does not wait for 
 
 TEST_CASE("a connection that comes back while a death is being announced says nothing of it yet") {
     Story story(a_config(2));
+    story.gives_notices = false;
     story.running(an_assignment_of_two());
     story.is(A::WorkerExited{1, crash});
     story.is(A::FailureExplained{2, 1, "", "", false});
@@ -377,6 +395,7 @@ TEST_CASE("a connection that comes back while a death is being announced says no
 
 TEST_CASE("a death in its settle window is explained also when a stop has ended the round") {
     Story story(a_config(2));
+    story.gives_notices = false;
     story.running(an_assignment_of_two());
     story.is(A::WorkerExited{1, by_sigterm});
     story.hears(a_stop(2));
@@ -395,6 +414,7 @@ TEST_CASE("a death in its settle window is explained also when a stop has ended 
 
 TEST_CASE("all workers may die while the death of the first is being announced") {
     Story story(a_config(2));
+    story.gives_notices = false;
     story.running(an_assignment_of_two());
     story.is(A::WorkerExited{1, by_sigkill});
     story.is(A::WorkerExited{0, by_sigkill});
@@ -412,6 +432,7 @@ TEST_CASE("where workers serve their own store no death is announced through it"
     auto config = a_config(2);
     config.shares_store = false;
     Story story(config);
+    story.gives_notices = false;
     story.running(an_assignment_of_two());
 
     story.is(A::WorkerExited{1, crash});

@@ -78,7 +78,17 @@ struct Story : test::MachineStory<Agent> {
     Random random{7};
     Agent agent;
     int link = 0;
+    /// Every notice is given at once, and not listed.
+    bool gives_notices = true;
 
+    void is(Agent::Event event) {
+        MachineStory::is(std::move(event));
+        give_notices();
+    }
+    void pass(Duration length) {
+        MachineStory::pass(length);
+        give_notices();
+    }
     void is_after(Duration later, Agent::Event event) {
         pass(later);
         is(std::move(event));
@@ -146,6 +156,15 @@ struct Story : test::MachineStory<Agent> {
     }
 
 private:
+    void give_notices() {
+        if (!gives_notices) return;
+        const auto orders = asked_for<A::GiveNotice>();
+        std::erase_if(
+            out, [](const auto& effect) { return std::holds_alternative<A::GiveNotice>(effect); });
+        for (const auto& order : orders)
+            MachineStory::is(A::NoticeGiven{order.round});
+    }
+
     Effects all_;
 };
 

@@ -3,11 +3,14 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <random>
+#include <span>
 #include <string>
+#include <vector>
 
 using namespace ddprun;
 using namespace ddprun::checkpoint;
@@ -29,7 +32,14 @@ Checkpoint a_checkpoint() {
 }
 
 Bytes encoded(const Checkpoint& checkpoint) {
-    return encode(checkpoint).value();
+    REQUIRE(check(checkpoint).has_value());
+    Bytes bytes;
+    const auto all = encode(checkpoint, [&](std::span<const std::byte> piece) -> Result<> {
+        bytes.insert(bytes.end(), piece.begin(), piece.end());
+        return {};
+    });
+    REQUIRE(all.has_value());
+    return bytes;
 }
 
 /// The same checkpoint again has the same bytes: nothing else is needed to compare two.
@@ -80,6 +90,7 @@ TEST_CASE("a checkpoint is read as it was written") {
 
 TEST_CASE("NaNs and signed zeros keep their bits") {
     Checkpoint checkpoint;
+    checkpoint.round = 0;
     checkpoint.add("odd", {2}, std::vector<float>{std::nanf("7"), -0.0F});
 
     const auto back = decode(encoded(checkpoint)).value();
@@ -102,6 +113,41 @@ TEST_CASE("the worked example of FORMAT.md") {
     append(expected, "\1\0\0\0\0\0\0\0\0\0\x80\x3f"sv);
 
     CHECK(encoded(checkpoint) == with_checksum(expected));
+}
+
+TEST_CASE("values are written from where they are, in pieces") {
+    const std::vector<float> values(1'000'003, 2.5F);
+    Checkpoint checkpoint;
+    checkpoint.round = 1;
+    checkpoint.add_view("weight", values.data(), values.size());
+    const auto* const begin = reinterpret_cast<const std::byte*>(values.data());
+    std::size_t largest = 0;
+    std::size_t in_place = 0;
+
+    const auto all = encode(checkpoint, [&](std::span<const std::byte> piece) -> Result<> {
+        largest = std::max(largest, piece.size());
+        const bool is_there = piece.data() >= begin && piece.data() < begin + 4 * values.size();
+        if (is_there) in_place += piece.size();
+        return {};
+    });
+
+    CHECK(all.has_value());
+    CHECK(largest <= 256 * 1024);
+    CHECK(in_place == 4 * values.size());
+    const auto back = decode(encoded(checkpoint)).value();
+    CHECK(std::get<std::vector<float>>(back.tensors[0].values) == values);
+}
+
+TEST_CASE("the first error of the sink ends the encoding") {
+    int pieces = 0;
+    const auto all = encode(a_checkpoint(), [&](std::span<const std::byte>) -> Result<> {
+        ++pieces;
+        return Failure{Fault::damaged, "disk"};
+    });
+
+    REQUIRE_FALSE(all.has_value());
+    CHECK(all.error().context == "disk");
+    CHECK(pieces == 1);
 }
 
 TEST_CASE("a file cut at any byte is known to be cut short") {
@@ -153,7 +199,7 @@ TEST_CASE("bytes with a good checksum and anything inside give a checkpoint or a
         const auto decoded = decode(with_checksum(bytes));
 
         if (decoded)
-            CHECK(encode(*decoded).has_value());
+            CHECK(check(*decoded).has_value());
         else
             CHECK(decoded.error().code == Fault::malformed);
     }
@@ -163,11 +209,17 @@ TEST_CASE("what could not be read again is not written") {
     const auto refusal = [](auto change) {
         auto checkpoint = a_checkpoint();
         change(checkpoint);
-        const auto bytes = encode(checkpoint);
-        return bytes ? std::string{} : bytes.error().context;
+        const auto valid = check(checkpoint);
+        return valid ? std::string{} : valid.error().context;
     };
 
     CHECK(refusal([](Checkpoint& c) { c.add("weight", 1.0); }) == "tensor 'weight' comes twice");
+    CHECK(
+        refusal([](Checkpoint& c) { c.add_view("weight", nullptr, 0); }) ==
+        "tensor 'weight' comes twice");
+    CHECK(
+        refusal([](Checkpoint& c) { c.round = Checkpoint{}.round; }) ==
+        "it has no round: call CheckpointRound::write_to, or set its round");
     CHECK(refusal([](Checkpoint& c) {
               c.tensors[0].shape = {7};
           }) == "tensor 'weight' has 6 values, which does not match its shape");

@@ -15,12 +15,14 @@ namespace {
 
 Collective a_call(Kind kind, ElementType type, std::size_t count) {
     static double somewhere = 0;
+    static double elsewhere[4] = {};
     Collective collective;
     collective.kind = kind;
     collective.type = type;
     collective.count = count;
-    collective.input = &somewhere;
-    collective.data = &somewhere;
+    const bool has_parts = kind == Kind::reduce_scatter || kind == Kind::scatter;
+    collective.input = has_parts ? elsewhere : &somewhere;
+    collective.data = has_parts ? &somewhere : elsewhere;
     collective.sequence = 7;
     return collective;
 }
@@ -109,6 +111,37 @@ TEST_CASE("calls that make no sense on one rank are refused there") {
     CHECK(
         complaint_about(send) ==
         "message 7 from rank 0 to rank 0: 1 int32: a rank needs no message to itself");
+}
+
+TEST_CASE("buffers that overlap are refused, unless a rank's own part is in its place") {
+    std::vector<float> memory(64);
+    const auto complains = [&](Kind kind, std::size_t input, std::size_t output, int root = 2) {
+        auto call = a_call(kind, ElementType::float32, 4);
+        call.input = memory.data() + input;
+        call.data = memory.data() + output;
+        call.root = root;
+        const auto wrong = check(call, 2, 4);
+        return wrong && wrong->text.find("input and output overlap") != std::string::npos;
+    };
+
+    // Rank 2's part of the 16 elements at 20 is at 28.
+    for (const auto kind : {Kind::all_gather, Kind::gather}) {
+        CHECK_FALSE(complains(kind, 28, 20));
+        CHECK_FALSE(complains(kind, 16, 20));
+        CHECK_FALSE(complains(kind, 36, 20));
+        for (const std::size_t input : {17, 20, 24, 27, 29, 35})
+            CHECK(complains(kind, input, 20));
+    }
+    for (const auto kind : {Kind::reduce_scatter, Kind::scatter}) {
+        CHECK_FALSE(complains(kind, 20, 28));
+        CHECK(complains(kind, 20, 20));
+        CHECK(complains(kind, 20, 35));
+    }
+    CHECK_FALSE(complains(Kind::gather, 20, 20, 1));
+    CHECK_FALSE(complains(Kind::scatter, 20, 20, 1));
+    CHECK_FALSE(complains(Kind::all_to_all, 4, 20));
+    CHECK(complains(Kind::all_to_all, 20, 20));
+    CHECK(complains(Kind::all_to_all, 5, 20));
 }
 
 TEST_CASE("a buffer that only the root needs may be missing elsewhere") {

@@ -155,6 +155,31 @@ TEST_CASE("what is not in a call of the program's has none to compare") {
     CHECK(story.now_said() == Lines{"read reports"});
 }
 
+TEST_CASE("while a group is created its reports are read from 100 ms on") {
+    Story story(Way::hosts);
+    story.waits(0s, Queue::group);
+
+    story.at(99ms, D::DeadlinePassed{Queue::group});
+    CHECK(story.now_said().empty());
+    story.at(100ms, D::DeadlinePassed{Queue::group});
+    story.at(300ms, D::DeadlinePassed{Queue::group});
+
+    CHECK(story.now_said() == Lines{"read reports", "read reports"});
+}
+
+TEST_CASE("a mismatch of one host is published before its ranks fail") {
+    for (const auto way : {Way::gloo, Way::hosts, Way::gpus}) {
+        Story story(way);
+
+        story.at(0s, D::CallFailed{calls, mismatch_between("rank 1 is at a", "rank 2 is at b")});
+
+        CHECK(
+            story.now_said() == Lines{
+                                    "publish Mismatch: rank 1 is at a, but rank 2 is at b",
+                                    "decided Mismatch: rank 1 is at a, but rank 2 is at b"});
+    }
+}
+
 TEST_CASE("each wait has its own second, also where the end of the one before was not seen") {
     Story story(Way::gloo);
     story.waits(0s);

@@ -2,8 +2,9 @@
 #pragma once
 
 #include <gloo/common/error.h>
-#include <gloo/rendezvous/context.h>
+#include <gloo/context.h>
 #include <gloo/transport/context.h>
+#include <gloo/transport/device.h>
 #include <gloo/transport/unbound_buffer.h>
 
 #include <chrono>
@@ -110,13 +111,18 @@ private:
     bool is_aborted_ = false;
 };
 
-class AbortableContext : public gloo::rendezvous::Context {
+class AbortableContext : public gloo::Context {
 public:
     using Context::Context;
 
-    /// Requires: connected.
-    std::shared_ptr<AbortableTransport> make_abortable() {
-        auto transport = std::make_shared<AbortableTransport>(transportContext_);
+    /// Its pairs listen, and are not connected.
+    std::shared_ptr<AbortableTransport> listen(std::shared_ptr<gloo::transport::Device> device) {
+        auto pairs = device->createContext(rank, size);
+        pairs->setTimeout(getTimeout());
+        for (int peer = 0; peer < size; ++peer)
+            if (peer != rank) pairs->createPair(peer);
+        auto transport = std::make_shared<AbortableTransport>(std::move(pairs));
+        device_ = std::move(device);
         transportContext_ = transport;
         return transport;
     }

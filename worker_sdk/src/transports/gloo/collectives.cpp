@@ -115,7 +115,7 @@ void all_gather(const Mesh& mesh, const DdprunCollective& collective) {
 /// Gloo has no reduce_scatter. Part p begins with the rank after p and goes round the ring; each
 /// rank adds its own, and rank p is the last. A part is sent in pieces, so that adding one overlaps
 /// with sending the one before it.
-void reduce_scatter(const Mesh& mesh, const DdprunCollective& collective) {
+void reduce_scatter(Mesh& mesh, const DdprunCollective& collective) {
     constexpr std::uint8_t prefix = 0x71;
     constexpr std::size_t most_piece_bytes = 128 * 1024;
     const auto slot = gloo::Slot::build(prefix, collective.tag);
@@ -126,34 +126,44 @@ void reduce_scatter(const Mesh& mesh, const DdprunCollective& collective) {
     const auto previous = static_cast<int>((mesh.rank() + ranks - 1) % ranks);
     const auto next = static_cast<int>((mesh.rank() + 1) % ranks);
 
-    std::vector<char> sums(bytes_of_all(mesh, collective));
-    ::memcpy(sums.data(), collective.input, sums.size());
-    std::vector<char> arriving(part_bytes);
-    const auto from = mesh.transport().createUnboundBuffer(arriving.data(), arriving.size());
-    const auto to = mesh.transport().createUnboundBuffer(sums.data(), sums.size());
-    std::size_t sent = 0;
-    const auto exchange = [&](std::size_t part, std::size_t start) {
-        const auto bytes = std::min(most_piece_bytes, part_bytes - start);
-        from->recv(previous, slot, start, bytes);
-        to->send(next, slot, part * part_bytes + start, bytes);
-        ++sent;
+    const auto* const input = static_cast<const char*>(collective.input);
+    // What arrives, then the sums that are passed on: of all parts but the first and the last.
+    char* const arriving = mesh.scratch(part_bytes * (ranks - 1));
+    char* const sums = arriving + part_bytes;
+    const auto from = mesh.transport().createUnboundBuffer(arriving, part_bytes);
+    // Gloo only reads what it sends.
+    const auto own = mesh.transport().createUnboundBuffer(
+        const_cast<char*>(input), bytes_of_all(mesh, collective));
+    const auto to = mesh.transport().createUnboundBuffer(sums, part_bytes * (ranks - 2));
+    const auto pieces = (part_bytes + most_piece_bytes - 1) / most_piece_bytes;
+    const auto first_part = (mesh.rank() + ranks - 1) % ranks;
+    const auto for_each_piece = [&](const auto& call) {
+        for (std::size_t start = 0; start < part_bytes; start += most_piece_bytes)
+            call(start, std::min(most_piece_bytes, part_bytes - start));
     };
 
-    for (std::size_t start = 0; start < part_bytes; start += most_piece_bytes)
-        exchange((mesh.rank() + ranks - 1) % ranks, start);
+    for_each_piece([&](std::size_t start, std::size_t bytes) {
+        from->recv(previous, slot, start, bytes);
+        own->send(next, slot, first_part * part_bytes + start, bytes);
+    });
     for (std::size_t step = 2; step <= ranks; ++step) {
         const auto part = (mesh.rank() + ranks - step % ranks) % ranks;
-        for (std::size_t start = 0; start < part_bytes; start += most_piece_bytes) {
+        const bool is_last = step == ranks;
+        const auto place = is_last ? 0 : (step - 2) * part_bytes;
+        char* const sum = is_last ? static_cast<char*>(collective.data) : sums + place;
+        for_each_piece([&](std::size_t start, std::size_t bytes) {
             from->waitRecv(timeout);
-            auto* sum = sums.data() + part * part_bytes + start;
-            const auto bytes = std::min(most_piece_bytes, part_bytes - start);
-            combine(sum, arriving.data() + start, sum, bytes / collective.element_bytes);
-            if (step < ranks) exchange(part, start);
-        }
+            const auto count = bytes / collective.element_bytes;
+            combine(sum + start, arriving + start, input + part * part_bytes + start, count);
+            if (is_last) return;
+            from->recv(previous, slot, start, bytes);
+            to->send(next, slot, place + start, bytes);
+        });
     }
-    for (; sent > 0; --sent)
+    for (std::size_t sent = 0; sent < pieces; ++sent)
+        own->waitSend(timeout);
+    for (std::size_t sent = 0; sent < pieces * (ranks - 2); ++sent)
         to->waitSend(timeout);
-    ::memcpy(collective.data, own_part(mesh, collective, sums.data()), part_bytes);
 }
 
 void gather(const Mesh& mesh, const DdprunCollective& collective) {
@@ -186,12 +196,12 @@ void scatter(const Mesh& mesh, const DdprunCollective& collective) {
 }
 
 void all_to_all(const Mesh& mesh, const DdprunCollective& collective) {
-    std::vector<char> input(bytes_of_all(mesh, collective));
-    ::memcpy(input.data(), collective.input, input.size());
+    const auto bytes = bytes_of_all(mesh, collective);
     gloo::AlltoallOptions options(mesh.context());
     prepare(options, collective);
-    options.setInput(input.data(), input.size());
-    options.setOutput(static_cast<char*>(collective.data), input.size());
+    // Gloo only reads it.
+    options.setInput(static_cast<char*>(const_cast<void*>(collective.input)), bytes);
+    options.setOutput(static_cast<char*>(collective.data), bytes);
     gloo::alltoall(options);
 }
 

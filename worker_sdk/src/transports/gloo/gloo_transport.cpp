@@ -13,7 +13,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -52,11 +56,10 @@ std::vector<std::string> candidates(const std::string& name) {
 
 /// Keeps the store's exception while C code is on the call stack.
 struct StoreBridge {
+    const GlooSettings& settings;
     Store store;
-    std::string prefix;
-    DeathReports deaths;
-    std::chrono::steady_clock::time_point deadline;
-    std::optional<GroupError> error;
+    const std::atomic<bool>& is_aborted;
+    std::optional<GroupError> error{};
 
     template <class Call>
     int guarded(Call call) {
@@ -73,15 +76,16 @@ struct StoreBridge {
         return static_cast<int>(error->kind);
     }
 
-    milliseconds time_left() const {
-        const auto left = deadline - std::chrono::steady_clock::now();
-        return std::max(duration_cast<milliseconds>(left), 1ms);
+    std::string await(const std::string& key) {
+        return settings.deaths.await(store, settings.prefix + key, settings.deadline, [this] {
+            if (is_aborted) throw PeerLost("aborted");
+        });
     }
 };
 
 int bridge_set(void* self, const char* key, const char* data, std::size_t bytes) {
     auto& bridge = *static_cast<StoreBridge*>(self);
-    return bridge.guarded([&] { bridge.store.set(bridge.prefix + key, {data, bytes}); });
+    return bridge.guarded([&] { bridge.store.set(bridge.settings.prefix + key, {data, bytes}); });
 }
 
 int bridge_get(
@@ -91,7 +95,7 @@ int bridge_get(
     void (*take)(void* sink, const char* data, std::size_t bytes)) {
     auto& bridge = *static_cast<StoreBridge*>(self);
     return bridge.guarded([&] {
-        const auto value = bridge.deaths.await(bridge.store, bridge.prefix + key, bridge.deadline);
+        const auto value = bridge.await(key);
         take(sink, value.data(), value.size());
     });
 }
@@ -102,6 +106,13 @@ GroupError error_from(const DdprunReport& report) {
     return error;
 }
 
+/// This rank's number among them.
+int place_of(const GlooSettings& settings) {
+    const auto& ranks = settings.ranks;
+    return static_cast<int>(
+        std::find(ranks.begin(), ranks.end(), settings.own_rank) - ranks.begin());
+}
+
 /// Whether this rank has a result of `collective`.
 bool gets_result(const Collective& collective, int rank) {
     return collective.kind != Collective::Kind::reduce || collective.root == rank;
@@ -109,14 +120,25 @@ bool gets_result(const Collective& collective, int rank) {
 
 class GlooTransport : public Transport {
 public:
-    GlooTransport(const DdprunPlugin& plugin, void* handle, int rank, int world_size)
+    GlooTransport(const DdprunPlugin& plugin, void* handle, GlooSettings settings)
         : plugin_(plugin),
           handle_(handle),
-          rank_(rank),
-          world_size_(world_size) {}
+          settings_(std::move(settings)) {}
     GlooTransport(const GlooTransport&) = delete;
     GlooTransport& operator=(const GlooTransport&) = delete;
     ~GlooTransport() override { plugin_.close(handle_); }
+
+    Outcome connect() override {
+        StoreBridge bridge{settings_, settings_.store, is_aborted_};
+        const DdprunStore store{&bridge, bridge_set, bridge_get};
+        DdprunReport report{};
+        if (plugin_.connect(handle_, &store, &report) == 0) return {};
+        auto error = bridge.error ? *bridge.error : named(error_from(report));
+        if (error.kind != GroupError::Kind::peer_lost || error.ranks.empty())
+            error.text = text_of({settings_.own_rank}) + " at " + settings_.address +
+                         " could not connect to its peers: " + error.text;
+        return error;
+    }
 
     Outcome run(const Collective& collective, milliseconds timeout) override {
         DdprunCollective call{};
@@ -132,21 +154,34 @@ public:
         call.count = collective.count;
         call.timeout_ms = timeout.count();
         DdprunReport report{};
-        if (plugin_.run(handle_, &call, &report) != 0) return error_from(report);
+        if (plugin_.run(handle_, &call, &report) != 0) return named(error_from(report));
+        const auto size = static_cast<int>(settings_.ranks.size());
         if (collective.is_reduction() && collective.op == Op::average &&
-            gets_result(collective, rank_))
-            divide(collective.data, collective.count, collective.type, world_size_);
+            gets_result(collective, place_of(settings_)))
+            divide(collective.data, collective.count, collective.type, size);
         return {};
     }
 
-    void abort() override { plugin_.abort(handle_); }
+    void abort() override {
+        is_aborted_ = true;
+        plugin_.abort(handle_);
+    }
     bool is_broken() override { return plugin_.is_broken(handle_) != 0; }
 
 private:
+    /// With the group's ranks in place of the plugin's.
+    GroupError named(GroupError error) const {
+        if (error.ranks.empty()) return error;
+        for (auto& rank : error.ranks)
+            rank = settings_.ranks[static_cast<std::size_t>(rank)];
+        error.text = "lost " + text_of(error.ranks);
+        return error;
+    }
+
     const DdprunPlugin& plugin_;
     void* handle_;
-    int rank_;
-    int world_size_;
+    const GlooSettings settings_;
+    std::atomic<bool> is_aborted_ = false;
 };
 
 }  // namespace
@@ -175,22 +210,21 @@ std::variant<const DdprunPlugin*, GroupError> load_gloo_plugin() {
 
 std::variant<std::unique_ptr<Transport>, GroupError> open_gloo_transport(
     const DdprunPlugin& plugin, GlooSettings settings) {
-    StoreBridge bridge{settings.store, settings.prefix, settings.deaths, settings.deadline, {}};
+    const auto left = duration_cast<milliseconds>(
+        settings.deadline - std::chrono::steady_clock::now());
     DdprunOpen open{};
-    open.rank = settings.rank;
-    open.world_size = settings.world_size;
+    open.rank = place_of(settings);
+    open.world_size = static_cast<int>(settings.ranks.size());
     open.address = settings.address.c_str();
     // Gloo multiplies this timeout by five.
     open.connect_timeout_ms =
-        (std::min(waiting_times::gloo_connect_timeout, bridge.time_left()) / 5).count() + 1;
-    open.store = {&bridge, bridge_set, bridge_get};
-
+        (std::clamp(left, milliseconds(1), waiting_times::gloo_connect_timeout) / 5).count() + 1;
     DdprunReport report{};
     if (void* handle = plugin.open(&open, &report))
-        return std::make_unique<GlooTransport>(plugin, handle, settings.rank, settings.world_size);
-    auto error = bridge.error ? *bridge.error : error_from(report);
-    error.text = "rank " + std::to_string(settings.rank) + " at " + settings.address +
-                 " could not connect to its peers: " + error.text;
+        return std::make_unique<GlooTransport>(plugin, handle, std::move(settings));
+    auto error = error_from(report);
+    error.text = text_of({settings.own_rank}) + " cannot listen at " + settings.address + ": " +
+                 error.text;
     return error;
 }
 

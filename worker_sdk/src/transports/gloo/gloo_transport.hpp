@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <variant>
+#include <vector>
 
 namespace ddprun::groups {
 
@@ -22,8 +23,10 @@ std::variant<const DdprunPlugin*, GroupError> load_gloo_plugin();
 
 /// The settings for opening a transport over Gloo.
 struct GlooSettings {
-    int rank = 0;
-    int world_size = 1;
+    /// The ranks that it connects, as the group numbers them; errors name them so. Calls number
+    /// them by their places here.
+    std::vector<int> ranks;
+    int own_rank = 0;
     std::string address;
     /// Keys of the rendezvous have `prefix` in `store`; each is waited for until `deadline`, or
     /// until a rank has died.
@@ -33,7 +36,7 @@ struct GlooSettings {
     std::chrono::steady_clock::time_point deadline;
 };
 
-/// Connects to all peers. Blocks.
+/// Not connected yet.
 std::variant<std::unique_ptr<Transport>, GroupError> open_gloo_transport(
     const DdprunPlugin& plugin, GlooSettings settings);
 

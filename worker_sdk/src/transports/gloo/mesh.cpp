@@ -16,31 +16,77 @@ namespace ddprun::groups {
 
 using std::chrono::milliseconds;
 
-Mesh::Mesh(const DdprunOpen& settings) {
-    const auto sockets_before = open_sockets();
+Mesh::Mesh(const DdprunOpen& settings) : sockets_before_(open_sockets()) {
     const gloo::transport::tcp::attr where(settings.address);
-    auto device = gloo::transport::tcp::CreateDevice(where);
     context_ = std::make_shared<AbortableContext>(settings.rank, settings.world_size);
     // Gloo allows five times this for each connection.
     context_->setTimeout(milliseconds(std::max<std::int64_t>(settings.connect_timeout_ms, 1)));
-    Rendezvous store(settings.store);
-    context_->connectFullMesh(store, device);
+    transport_ = context_->listen(gloo::transport::tcp::CreateDevice(where));
+}
+
+/// In place of Gloo's own: it waits for the next address with connections half made, so that its
+/// time for a connection includes the wait for a third rank; and it cannot be ended.
+void Mesh::connect(const DdprunStore& store) {
+    const auto addresses = exchange_addresses(store);
+    for (int peer = 0; peer < context_->size; ++peer)
+        if (peer != context_->rank) connect_to(peer, addresses[static_cast<std::size_t>(peer)]);
+    if (!end_connecting()) throw gloo::IoException("aborted");
     // A peer that leaves is a failed connection to a rank that is still connecting: no rank
     // continues before all are connected.
     gloo::BarrierOptions all_are_here(context_);
     all_are_here.setTimeout(5 * context_->getTimeout());
     gloo::barrier(all_are_here);
-    transport_ = context_->make_abortable();
-    sockets_ = close_on_exec_all_but(sockets_before);
+    sockets_ = close_on_exec_all_but(sockets_before_);
+    is_connected_ = true;
 }
 
-/// Gloo does all of this when one wait times out, and has no other function for it.
+Mesh::Addresses Mesh::exchange_addresses(const DdprunStore& store) {
+    std::vector<char> own;
+    for (int peer = 0; peer < context_->size; ++peer) {
+        if (peer == context_->rank) continue;
+        const auto address = transport_->getPair(peer)->address().bytes();
+        own.insert(own.end(), address.begin(), address.end());
+    }
+    Rendezvous rendezvous(store);
+    rendezvous.publish(context_->rank, own);
+    Addresses addresses(size());
+    for (int peer = 0; peer < context_->size; ++peer)
+        if (peer != context_->rank)
+            addresses[static_cast<std::size_t>(peer)] = rendezvous.addresses_of(peer);
+    return addresses;
+}
+
+void Mesh::connect_to(int peer, const std::vector<char>& addresses_of_peer) {
+    // A peer has no address for itself.
+    const int place = context_->rank > peer ? context_->rank - 1 : context_->rank;
+    const auto bytes = addresses_of_peer.size() / (size() - 1);
+    const auto begin = addresses_of_peer.begin() + static_cast<std::ptrdiff_t>(bytes) * place;
+    try {
+        transport_->getPair(peer)->connect({begin, begin + static_cast<std::ptrdiff_t>(bytes)});
+    } catch (const gloo::IoException& thrown) {
+        throw ConnectFailed{peer, without_place(thrown.what())};
+    }
+    // A wait for a pair that is closed meanwhile ends without an error.
+    if (aborted()) throw gloo::IoException("aborted");
+}
+
+/// False after an abort.
+bool Mesh::end_connecting() {
+    const std::lock_guard lock(abort_mutex_);
+    is_connecting_ = false;
+    return !aborted_;
+}
+
 void Mesh::abort() {
+    bool is_connecting = false;
     {
         const std::lock_guard lock(abort_mutex_);
+        is_connecting = is_connecting_;
         // Before this rank breaks the rest.
-        if (!aborted_) aborted_ = broken_connections();
+        if (!aborted_) aborted_ = is_connecting ? Lost{} : broken_connections();
     }
+    if (is_connecting) return close_pairs();
+    // Gloo does all of this when one wait times out, and has no other function for it.
     try {
         char nothing = 0;
         auto buffer = transport_->inner().createUnboundBuffer(&nothing, sizeof nothing);
@@ -48,6 +94,11 @@ void Mesh::abort() {
     } catch (const std::exception&) {
     }
     transport_->wake_all();
+}
+
+void Mesh::close_pairs() {
+    for (int peer = 0; peer < context_->size; ++peer)
+        if (peer != context_->rank) transport_->getPair(peer)->close();
 }
 
 std::optional<Lost> Mesh::aborted() {

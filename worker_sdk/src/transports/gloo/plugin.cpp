@@ -37,21 +37,44 @@ bool is_timeout(const std::string& text) {
     return text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
 }
 
+/// Requires: all pairs were connected once, or the mesh is aborted.
+void report_io(DdprunReport* report, Mesh& mesh, const std::string& text) {
+    if (const auto aborted = mesh.aborted())
+        report_loss(report, *aborted, "aborted");
+    else if (is_timeout(text))
+        report_error(report, GroupError::Kind::timeout, text);
+    else
+        report_loss(report, mesh.broken_connections(), text);
+}
+
 void* open_gloo(const DdprunOpen* settings, DdprunReport* report) {
     try {
         return new Mesh(*settings);
-    } catch (const StoreFailed& failed) {
-        report_error(report, static_cast<GroupError::Kind>(failed.kind), "the store failed");
-    } catch (const gloo::IoException& thrown) {
-        const auto text = without_place(thrown.what());
-        report_error(
-            report,
-            is_timeout(text) ? GroupError::Kind::timeout : GroupError::Kind::peer_lost,
-            text);
     } catch (const std::exception& thrown) {
         report_error(report, GroupError::Kind::other, without_place(thrown.what()));
     }
     return nullptr;
+}
+
+int connect_gloo(void* transport, const DdprunStore* store, DdprunReport* report) {
+    auto& self = *static_cast<Mesh*>(transport);
+    try {
+        self.connect(*store);
+        report->kind = 0;
+    } catch (const StoreFailed& failed) {
+        report_error(report, static_cast<GroupError::Kind>(failed.kind), "the store failed");
+    } catch (const ConnectFailed& failed) {
+        // Which rank is late is not known: this peer may be waiting for another.
+        if (is_timeout(failed.text))
+            report_error(report, GroupError::Kind::timeout, failed.text);
+        else
+            report_loss(report, {{failed.peer}, failed.text}, {});
+    } catch (const gloo::IoException& thrown) {
+        report_io(report, self, without_place(thrown.what()));
+    } catch (const std::exception& thrown) {
+        report_error(report, GroupError::Kind::other, without_place(thrown.what()));
+    }
+    return report->kind;
 }
 
 int run_gloo(void* transport, const DdprunCollective* collective, DdprunReport* report) {
@@ -60,14 +83,7 @@ int run_gloo(void* transport, const DdprunCollective* collective, DdprunReport* 
         perform(self, *collective);
         report->kind = 0;
     } catch (const gloo::IoException& thrown) {
-        const auto text = without_place(thrown.what());
-        if (const auto aborted = self.aborted()) {
-            report_loss(report, *aborted, "aborted");
-        } else if (is_timeout(text)) {
-            report_error(report, GroupError::Kind::timeout, text);
-        } else {
-            report_loss(report, self.broken_connections(), text);
-        }
+        report_io(report, self, without_place(thrown.what()));
     } catch (const std::exception& thrown) {
         report_error(report, GroupError::Kind::other, without_place(thrown.what()));
     }
@@ -92,8 +108,7 @@ void close_gloo(void* transport) {
 
 extern "C" [[gnu::visibility("default")]] const DdprunPlugin* ddprun_transport_plugin() {
     using namespace ddprun::groups;
-    using namespace ddprun::groups;
     static const DdprunPlugin plugin{
-        plugin_version, open_gloo, run_gloo, abort_gloo, is_gloo_broken, close_gloo};
+        plugin_version, open_gloo, connect_gloo, run_gloo, abort_gloo, is_gloo_broken, close_gloo};
     return &plugin;
 }

@@ -18,7 +18,7 @@ struct DdprunReport {
 };
 
 /// The store, as the plugin sees it. Functions return 0, or a GroupError::Kind after which the
-/// plugin stops opening; the SDK's side keeps the error.
+/// plugin stops connecting; the SDK's side keeps the error.
 struct DdprunStore {
     void* self;
     int (*set)(void* self, const char* key, const char* data, std::size_t bytes);
@@ -37,7 +37,6 @@ struct DdprunOpen {
     const char* address;
     /// For connecting to one peer that has published its address.
     std::int64_t connect_timeout_ms;
-    DdprunStore store;
 };
 
 struct DdprunCollective {
@@ -56,9 +55,11 @@ struct DdprunCollective {
 
 struct DdprunPlugin {
     std::uint32_t version;  ///< groups::plugin_version of the headers it was built with
-    /// A connected transport, or null and a report.
+    /// A transport that is not connected yet, or null and a report.
     void* (*open)(const DdprunOpen* settings, DdprunReport* report);
-    /// Contracts of groups::Transport, also about concurrent calls. `run` returns report->kind.
+    /// Contracts of groups::Transport, also about concurrent calls. `connect` and `run` return
+    /// report->kind. `store` is used during the call only.
+    int (*connect)(void* transport, const DdprunStore* store, DdprunReport* report);
     int (*run)(void* transport, const DdprunCollective* collective, DdprunReport* report);
     void (*abort)(void* transport);
     int (*is_broken)(void* transport);
@@ -72,7 +73,7 @@ using DdprunPluginEntry = const DdprunPlugin* (*)();
 
 namespace ddprun::groups {
 
-inline constexpr std::uint32_t plugin_version = 6;
+inline constexpr std::uint32_t plugin_version = 7;
 inline constexpr const char* plugin_entry_name = "ddprun_transport_plugin";
 
 }  // namespace ddprun::groups

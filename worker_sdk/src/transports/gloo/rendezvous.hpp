@@ -3,9 +3,6 @@
 
 #include "worker_sdk/src/transports/gloo/plugin_abi.hpp"
 
-#include <gloo/rendezvous/store.h>
-
-#include <chrono>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -17,34 +14,29 @@ struct StoreFailed {
     int kind;
 };
 
-/// Gloo's rendezvous through the round's store.
-class Rendezvous : public gloo::rendezvous::Store {
+/// The addresses of a mesh in the round's store: of each rank one for every other rank, in the
+/// order of their numbers, all of the same length.
+class Rendezvous {
 public:
     explicit Rendezvous(const DdprunStore& store) : store_(store) {}
 
-    void set(const std::string& key, const std::vector<char>& data) override {
-        if (const int kind = store_.set(store_.self, key.c_str(), data.data(), data.size()))
+    void publish(int rank, const std::vector<char>& addresses) {
+        const auto key = std::to_string(rank);
+        if (const int kind =
+                store_.set(store_.self, key.c_str(), addresses.data(), addresses.size()))
             throw StoreFailed{kind};
     }
 
-    std::vector<char> get(const std::string& key) override {
-        std::vector<char> value;
+    /// Waits for them.
+    std::vector<char> addresses_of(int rank) {
+        std::vector<char> addresses;
         const auto take = [](void* sink, const char* data, std::size_t bytes) {
             static_cast<std::vector<char>*>(sink)->assign(data, data + bytes);
         };
-        if (const int kind = store_.get(store_.self, key.c_str(), &value, take))
+        if (const int kind =
+                store_.get(store_.self, std::to_string(rank).c_str(), &addresses, take))
             throw StoreFailed{kind};
-        return value;
-    }
-
-    void wait(const std::vector<std::string>& keys) override {
-        for (const auto& key : keys)
-            get(key);
-    }
-
-    /// The base class would wait without a limit; the SDK's `get` has its own deadline.
-    void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds&) override {
-        wait(keys);
+        return addresses;
     }
 
 private:

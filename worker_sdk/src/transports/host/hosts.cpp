@@ -3,6 +3,7 @@
 
 #include "ddprun/error.hpp"
 #include "worker_sdk/src/environment_names.hpp"
+#include "worker_sdk/src/record/stop.hpp"
 #include "worker_sdk/src/transports/host/handover.hpp"
 #include "worker_sdk/src/transports/host/peers.hpp"
 #include "worker_sdk/src/waiting_times.hpp"
@@ -26,6 +27,10 @@ using Clock = Hosts::Clock;
 using std::chrono::milliseconds;
 
 const std::string shared_verdict = "shared";
+
+std::string id_key(const std::string& prefix, int rank) {
+    return prefix + "host_of/" + std::to_string(rank);
+}
 
 std::string link_target(const char* path) {
     std::array<char, PATH_MAX> text{};
@@ -117,9 +122,9 @@ private:
                 return segment.seat(rank).arrived.sleep(1, waiting_times::seat_check_interval);
     }
 
-    /// Throws when a rank has died or the deadline has passed.
+    /// Throws as Rendezvous does, and when the deadline has passed.
     void check_still_possible() {
-        rendezvous_.deaths.require_no_deaths(store_);
+        rendezvous_.require_still_possible();
         if (Clock::now() < rendezvous_.until) return;
         throw Timeout(
             text_of({ranks_[static_cast<std::size_t>(seat_)]}) +
@@ -153,6 +158,23 @@ private:
 
 }  // namespace
 
+std::string Hosts::Rendezvous::await(const std::string& key) {
+    return deaths.await(store, key, until, [this] { require_no_stop(); });
+}
+
+void Hosts::Rendezvous::require_still_possible() {
+    deaths.require_no_deaths(store);
+    require_no_stop();
+}
+
+void Hosts::Rendezvous::require_no_stop() {
+    if (!is_stop_announced()) return;
+    const auto now = Clock::now();
+    if (!stop_seen_at) stop_seen_at = now;
+    if (now - *stop_seen_at >= waiting_times::creation_after_stop)
+        throw PeerLost("a stop was announced, and not all peers are there to create a group");
+}
+
 std::string Hosts::own_id() {
     if (const char* given = ::getenv(environment::host_id); given && *given) return given;
     std::string boot;
@@ -162,14 +184,24 @@ std::string Hosts::own_id() {
            " " + std::to_string(::geteuid());
 }
 
+std::vector<int> Hosts::missing(Store& store, const std::string& prefix, int world_size) {
+    std::vector<int> ranks;
+    try {
+        for (int rank = 0; rank < world_size; ++rank)
+            if (!store.check({id_key(prefix, rank)})) ranks.push_back(rank);
+    } catch (const Error&) {
+        ranks.clear();
+    }
+    return ranks;
+}
+
 Hosts Hosts::find(Rendezvous rendezvous, const std::string& prefix, int rank, int world_size) {
-    const auto id_key = [&](int of) { return prefix + "host_of/" + std::to_string(of); };
-    rendezvous.store.set(id_key(rank), own_id());
+    rendezvous.store.set(id_key(prefix, rank), own_id());
     if (rank == 0) {
         // One rank reads all ids for the others.
         std::vector<std::string> ids;
         for (int other = 0; other < world_size; ++other)
-            ids.push_back(rendezvous.await(id_key(other)));
+            ids.push_back(rendezvous.await(id_key(prefix, other)));
         rendezvous.store.set(prefix + "hosts", host_numbers(ids));
     }
     const auto numbers = rendezvous.await(prefix + "hosts");

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,15 +28,24 @@ public:
         Store store;
         DeathReports deaths;
         Clock::time_point until;
+        /// By these waits.
+        std::optional<Clock::time_point> stop_seen_at{};
 
-        /// The value of a key that another rank sets.
-        std::string await(const std::string& key) { return deaths.await(store, key, until); }
+        /// The value of a key that another rank sets. Throws as `require_still_possible`, and
+        /// Timeout.
+        std::string await(const std::string& key);
+        /// Throws PeerLost when a rank has died, or a stop was announced: its peers may be gone.
+        void require_still_possible();
+        void require_no_stop();
     };
 
     /// Every rank calls it. Determines which ranks share a host, and creates this host's memory.
     /// Ranks that have equal ids but cannot share memory become separate hosts. Throws what the
-    /// store throws, PeerLost when one of them has died, and Timeout.
+    /// store and `Rendezvous` throw.
     static Hosts find(Rendezvous rendezvous, const std::string& prefix, int rank, int world_size);
+
+    /// The ranks that have not called it, as far as the store answers.
+    static std::vector<int> missing(Store& store, const std::string& prefix, int world_size);
 
     const std::vector<std::vector<int>>& all() const { return hosts_; }
     /// Which of them this rank is in.

@@ -19,6 +19,7 @@ std::variant<Libraries*, GroupError> Libraries::get() {
         auto driver = DriverFunctions::open();
         if (auto* error = std::get_if<GroupError>(&driver)) return *error;
         const auto lookup = [](const char* name) -> const char* { return ::getenv(name); };
+        if (auto refused = refuse_blocking(lookup)) return *refused;
         auto nccl = NcclFunctions::open(lookup);
         if (auto* error = std::get_if<GroupError>(&nccl)) return *error;
         libraries = new Libraries(

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <glob.h>
 
+#include <cstdlib>
 #include <utility>
 
 namespace ddprun::nccl {
@@ -56,6 +57,16 @@ std::vector<Place> nccl_places(const environment::Lookup& lookup) {
             places.push_back({std::move(path), false, false});
     }
     return places;
+}
+
+groups::Outcome refuse_blocking(const environment::Lookup& lookup) {
+    const std::string value{environment::value_of(lookup, environment::nccl_comm_blocking)};
+    // NCCL reads the number in any base, and ignores others.
+    if (std::strtoll(value.c_str(), nullptr, 0) != 1) return {};
+    return GroupError{
+        GroupError::Kind::usage,
+        std::string{environment::nccl_comm_blocking} + "=" + value +
+            " makes NCCL wait for ever for a peer that is gone: unset it, or set it to 0"};
 }
 
 std::vector<Place> driver_places() {

@@ -25,6 +25,9 @@ struct Place {
 /// dynamic linker looks, then the PyPI packages of the active Python environment ($VIRTUAL_ENV,
 /// $CONDA_PREFIX). Reads folders.
 std::vector<Place> nccl_places(const environment::Lookup& lookup);
+/// UsageError where the environment makes NCCL's calls wait for the peers: no deadline, abort or
+/// check for a dead peer could end them.
+groups::Outcome refuse_blocking(const environment::Lookup& lookup);
 /// The driver's: only where the dynamic linker looks, since it belongs to the kernel module.
 std::vector<Place> driver_places();
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gradient_averager.hpp"
+#include "ddprun/torch/gradient_averager.hpp"
 
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
 
 #include <ddprun/error.hpp>
+#include <map>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -16,17 +17,18 @@ namespace {
 namespace autograd = ::torch::autograd;
 
 ElementType type_of(const std::string& name, const at::Tensor& tensor) {
-    switch (tensor.scalar_type()) {
-        case at::kFloat: return ElementType::float32;
-        case at::kDouble: return ElementType::float64;
-        case at::kHalf: return ElementType::float16;
-        case at::kBFloat16: return ElementType::bfloat16;
-        case at::kInt: return ElementType::int32;
-        case at::kLong: return ElementType::int64;
-        case at::kByte:
-        case at::kBool: return ElementType::uint8;
-        default: throw UsageError(name + " has a type that cannot be sent");
-    }
+    static const std::map<at::ScalarType, ElementType> types{
+        {at::kFloat, ElementType::float32},
+        {at::kDouble, ElementType::float64},
+        {at::kHalf, ElementType::float16},
+        {at::kBFloat16, ElementType::bfloat16},
+        {at::kInt, ElementType::int32},
+        {at::kLong, ElementType::int64},
+        {at::kByte, ElementType::uint8},
+        {at::kBool, ElementType::uint8}};
+    const auto found = types.find(tensor.scalar_type());
+    if (found == types.end()) throw UsageError(name + " has a type that cannot be sent");
+    return found->second;
 }
 
 void check(const std::string& name, const at::Tensor& tensor) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "gradient_averager.hpp"
+#include "ddprun/torch/gradient_averager.hpp"
 
 #include <memory>
 #include <utility>
