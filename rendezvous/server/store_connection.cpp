@@ -44,7 +44,7 @@ void StoreConnection::attempt(Step step) {
     try {
         step();
     } catch (const std::bad_alloc&) {
-        if (!is_closed_) server.close_over_bound(*this, "no memory for its requests");
+        if (!is_closed_) server.close_without_memory(*this, "no memory for its requests");
         server.end_batch();
     }
 }

@@ -12,6 +12,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/socket_base.hpp>
 
+#include <new>
 #include <utility>
 #include <variant>
 
@@ -19,12 +20,15 @@ namespace ddprun::server {
 namespace {
 
 constexpr std::size_t most_logged_bytes = 16;
+/// Enough for a log line and what the end of a connection changes.
+constexpr std::size_t reserve_bytes = 64 * 1024;
 
 }  // namespace
 
 StoreServer::StoreServer(boost::asio::io_context& io, StoreBounds bounds)
     : driver_(
           io, "store", store::Store{bounds.data_bytes}, [this](auto& effect) { perform(effect); }),
+      reserve_(std::make_unique<char[]>(reserve_bytes)),
       turn_(limits::store_turn_bytes),
       bounds_(bounds),
       unread_timer_(io),
@@ -174,7 +178,7 @@ void StoreServer::flush() {
         try {
             connection->write();
         } catch (const std::bad_alloc&) {
-            close_over_bound(*connection, "no memory for its replies");
+            close_without_memory(*connection, "no memory for its replies");
         }
     }
     to_flush_.clear();
@@ -238,15 +242,27 @@ void StoreServer::close_over_bound(StoreConnection& connection, const std::strin
     connection.close();
 }
 
+void StoreServer::close_without_memory(StoreConnection& connection, const std::string& reason) {
+    reserve_.reset();
+    close_over_bound(connection, reason);
+    reserve_.reset(new (std::nothrow) char[reserve_bytes]);
+}
+
 void StoreServer::perform(store::Store::Effect& effect) {
     std::visit(
         Overloaded{
             [&](const store::Store::Reply& it) {
                 const auto place = connections_.find(it.to.value);
                 if (place == connections_.end()) return;
-                if (!place->second->enqueue(it.reply)) return;
-                to_flush_.push_back(place->second);
-                flush_soon();
+                try {
+                    if (!place->second->enqueue(it.reply)) return;
+                    to_flush_.push_back(place->second);
+                    flush_soon();
+                } catch (const std::bad_alloc&) {
+                    // The effects for others still follow.
+                    const auto connection = place->second;
+                    close_without_memory(*connection, "no memory for its replies");
+                }
             },
             [&](const store::Store::CloseConnection& it) {
                 const auto place = connections_.find(it.connection.value);

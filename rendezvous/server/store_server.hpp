@@ -93,6 +93,8 @@ private:
     Instant watch_unread();
     /// Closes the connection, with a log line for the first of its address.
     void close_over_bound(StoreConnection& connection, const std::string& reason);
+    /// The same after a bad_alloc.
+    void close_without_memory(StoreConnection& connection, const std::string& reason);
     /// Between these two, replies are collected; then there is one write per connection.
     void begin_batch() { is_in_batch_ = true; }
     void end_batch();
@@ -109,6 +111,8 @@ private:
     void end_drain_if_empty();
 
     net::Driver<store::Store> driver_;
+    /// Given back while a connection is closed for lack of memory.
+    std::unique_ptr<char[]> reserve_;
     std::unordered_map<std::uint64_t, std::shared_ptr<StoreConnection>> connections_;
     std::vector<std::shared_ptr<Listener>> listeners_;
     std::vector<std::shared_ptr<StoreConnection>> to_flush_;

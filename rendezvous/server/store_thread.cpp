@@ -12,6 +12,17 @@
 #include <utility>
 
 namespace ddprun::server {
+namespace {
+
+/// A connection that was being accepted, a page that was asked for: it is lost.
+void log_out_of_memory() {
+    try {
+        log::error("store.out_of_memory");
+    } catch (const std::bad_alloc&) {
+    }
+}
+
+}  // namespace
 
 StoreThread::StoreThread()
     : work_(boost::asio::make_work_guard(io_)),
@@ -24,8 +35,7 @@ void StoreThread::run() {
             io_.run();
             return;
         } catch (const std::bad_alloc&) {
-            // A connection that was being accepted, a page that was asked for: it is lost.
-            log::error("store.out_of_memory");
+            log_out_of_memory();
         }
     }
 }

@@ -35,8 +35,16 @@ public:
         return own != nullptr ? std::string_view{*own} : shared_view();
     }
     std::size_t size() const { return view().size(); }
-    /// The bytes that a meter does not count.
-    std::size_t own_bytes() const { return is_shared() ? 0 : size(); }
+    /// What a meter does not count: the memory of bytes of its own, outside of this object.
+    std::size_t own_bytes() const {
+        const auto* own = std::get_if<std::string>(&bytes_);
+        return own != nullptr ? own->capacity() - std::string{}.capacity() : 0;
+    }
+    /// What is free again when this is gone: nothing while copies share it.
+    std::size_t sole_bytes() const;
+    /// The memory that `append` needs for so many bytes, while what it replaces is still there: at
+    /// most.
+    std::size_t growth_by_append(std::size_t bytes) const;
     bool is_shared() const { return std::holds_alternative<Shared>(bytes_); }
 
     /// The bytes; not copied where this had its own.
