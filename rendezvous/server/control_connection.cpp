@@ -2,6 +2,7 @@
 #include "rendezvous/server/control_connection.hpp"
 
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/memory_reserve.hpp"
 #include "rendezvous/server/sniff.hpp"
 
 #include <boost/asio/co_spawn.hpp>
@@ -68,6 +69,7 @@ boost::asio::awaitable<void> ControlConnection::serve(std::string first_bytes) {
             }
             understand({chunk.data(), size});
             count();
+            if (!keep_memory_reserve()) throw std::bad_alloc{};
         }
     } catch (const std::bad_alloc&) {
         if (hooks_.on_no_memory) hooks_.on_no_memory();

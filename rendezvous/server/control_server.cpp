@@ -2,6 +2,7 @@
 #include "rendezvous/server/control_server.hpp"
 
 #include "rendezvous/base/log.hpp"
+#include "rendezvous/base/memory_reserve.hpp"
 
 #include <boost/asio/post.hpp>
 
@@ -10,14 +11,6 @@
 #include <utility>
 
 namespace ddprun::server {
-namespace control_server {
-namespace {
-
-/// Enough for log lines and what the end of a connection changes.
-constexpr std::size_t reserve_bytes = 64 * 1024;
-
-}  // namespace
-}  // namespace control_server
 
 ControlServer::ControlServer(
     boost::asio::io_context& io,
@@ -29,8 +22,8 @@ ControlServer::ControlServer(
       options_(std::move(options)),
       handshake_timeout_(handshake_timeout),
       hooks_(std::move(hooks)),
-      max_held_bytes_(max_held_bytes),
-      reserve_(std::make_unique<char[]>(control_server::reserve_bytes)) {
+      max_held_bytes_(max_held_bytes) {
+    keep_memory_reserve();
     begin();
 }
 
@@ -72,20 +65,18 @@ void ControlServer::post(Machine::Event event) {
 }
 
 void ControlServer::start_over() {
-    reserve_.reset();
     log::error("rendezvous.out_of_memory");
     for (const auto& [id, connection] : connections_)
         connection->abort("the server had no memory");
     begin();
     // Not reported: what was busy goes on when its agents are back.
     is_idle_ = true;
-    reserve_.reset(new (std::nothrow) char[control_server::reserve_bytes]);
+    keep_memory_reserve();
 }
 
 void ControlServer::close_without_memory(ControlConnection& connection) {
-    reserve_.reset();
-    connection.abort_over_bound("no memory for its messages");
-    reserve_.reset(new (std::nothrow) char[control_server::reserve_bytes]);
+    connection.abort_over_bound("no memory");
+    keep_memory_reserve();
 }
 
 void ControlServer::holds(std::size_t before, std::size_t now) {

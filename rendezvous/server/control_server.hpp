@@ -88,8 +88,6 @@ private:
     Hooks hooks_;
     std::size_t max_held_bytes_;
     std::size_t held_bytes_ = 0;
-    /// Given back while connections are closed for lack of memory.
-    std::unique_ptr<char[]> reserve_;
     std::map<ConnectionId, std::shared_ptr<ControlConnection>> connections_;
     std::uint64_t next_connection_ = 1;
     std::optional<control::ServerMessage> encoded_message_;

@@ -31,8 +31,8 @@
 namespace ddprun::server {
 namespace {
 
-/// Of an io_context: epoll, a timer, a wake-up.
-constexpr int store_thread_descriptors = 3;
+/// Of an io_context: epoll, a timer, a wake-up; and the epoll of the store's clients.
+constexpr int store_thread_descriptors = 4;
 
 }  // namespace
 

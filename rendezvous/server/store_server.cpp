@@ -4,6 +4,7 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/memory_reserve.hpp"
 #include "rendezvous/server/listener.hpp"
 #include "rendezvous/server/store_connection.hpp"
 #include "rendezvous/store/store_text.hpp"
@@ -20,19 +21,27 @@ namespace ddprun::server {
 namespace {
 
 constexpr std::size_t most_logged_bytes = 16;
-/// Enough for a log line and what the end of a connection changes.
-constexpr std::size_t reserve_bytes = 64 * 1024;
 
 }  // namespace
 
 StoreServer::StoreServer(boost::asio::io_context& io, StoreBounds bounds)
-    : driver_(
+    : io_(io),
+      driver_(
           io, "store", store::Store{bounds.data_bytes}, [this](auto& effect) { perform(effect); }),
-      reserve_(std::make_unique<char[]>(reserve_bytes)),
+      poller_(
+          io,
+          [this](std::uint64_t number, std::uint32_t events) {
+              const auto place = connections_.find(number);
+              if (place == connections_.end()) return false;
+              const auto connection = place->second;
+              return connection->on_ready(events);
+          }),
       turn_(limits::store_turn_bytes),
       bounds_(bounds),
       unread_timer_(io),
-      drain_timer_(io) {}
+      drain_timer_(io) {
+    keep_memory_reserve();
+}
 
 StoreServer::~StoreServer() {
     stop();
@@ -135,7 +144,7 @@ std::string StoreServer::peer_of(ConnectionId connection) const {
     return place == connections_.end() ? std::string{} : place->second->peer();
 }
 
-void StoreServer::received(ConnectionId from, wire::Request request) {
+void StoreServer::received(ConnectionId from, wire::Request&& request) {
     ++counters_.requests;
     driver_.post(store::Store::Received{from, std::move(request)});
 }
@@ -164,7 +173,7 @@ void StoreServer::end_batch() {
 /// For replies that no request of a batch caused: a reservation's end, a disconnection.
 void StoreServer::flush_soon() {
     if (is_in_batch_ || std::exchange(will_flush_, true)) return;
-    boost::asio::post(drain_timer_.get_executor(), [this, alive = std::weak_ptr{alive_}] {
+    boost::asio::post(executor(), [this, alive = std::weak_ptr{alive_}] {
         if (alive.expired()) return;
         will_flush_ = false;
         flush();
@@ -243,9 +252,8 @@ void StoreServer::close_over_bound(StoreConnection& connection, const std::strin
 }
 
 void StoreServer::close_without_memory(StoreConnection& connection, const std::string& reason) {
-    reserve_.reset();
     close_over_bound(connection, reason);
-    reserve_.reset(new (std::nothrow) char[reserve_bytes]);
+    keep_memory_reserve();
 }
 
 void StoreServer::perform(store::Store::Effect& effect) {

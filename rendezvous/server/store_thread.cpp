@@ -2,6 +2,7 @@
 #include "rendezvous/server/store_thread.hpp"
 
 #include "rendezvous/base/log.hpp"
+#include "rendezvous/base/memory_reserve.hpp"
 #include "rendezvous/base/signal_masked_thread.hpp"
 
 #include <boost/asio/post.hpp>
@@ -20,6 +21,7 @@ void log_out_of_memory() {
         log::error("store.out_of_memory");
     } catch (const std::bad_alloc&) {
     }
+    keep_memory_reserve();
 }
 
 }  // namespace

@@ -18,7 +18,13 @@ struct Store::Step {
     Instant now;
     std::vector<Effect>& out;
 
-    void reply(wire::Reply reply) { out.push_back(Reply{from, std::move(reply)}); }
+    /// Made in place: this is on the path of every request.
+    template <class Content>
+    void reply(Content content) {
+        Reply& effect = std::get<Reply>(out.emplace_back(std::in_place_type<Reply>));
+        effect.to = from;
+        effect.reply.emplace<Content>(std::move(content));
+    }
 
     void close(const std::string& reason) { out.push_back(CloseConnection{from, reason}); }
 
@@ -226,7 +232,7 @@ struct Store::Step {
     }
 };
 
-void Store::handle(Event event, Instant now, std::vector<Effect>& out) {
+void Store::handle(Event&& event, Instant now, std::vector<Effect>& out) {
     std::visit(
         Overloaded{
             [&](Received& it) {

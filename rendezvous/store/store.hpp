@@ -62,7 +62,7 @@ public:
     explicit Store(std::size_t max_data_bytes = limits::max_store_data_bytes)
         : max_data_bytes_(max_data_bytes) {}
 
-    void handle(Event event, Instant now, std::vector<Effect>& out);
+    void handle(Event&& event, Instant now, std::vector<Effect>& out);
     std::optional<Instant> next_deadline() const { return queues_.next_expiry(); }
 
     // For status pages and logs.

@@ -49,9 +49,13 @@ bool FailingAllocation::has_failed() const {
 }  // namespace ddprun::test
 
 void* operator new(std::size_t size) {
-    void* memory = ddprun::test::may_allocate() ? std::malloc(size == 0 ? 1 : size) : nullptr;
-    if (memory == nullptr) throw std::bad_alloc{};
-    return memory;
+    for (;;) {
+        void* memory = ddprun::test::may_allocate() ? std::malloc(size == 0 ? 1 : size) : nullptr;
+        if (memory != nullptr) return memory;
+        const auto handler = std::get_new_handler();
+        if (handler == nullptr) throw std::bad_alloc{};
+        handler();
+    }
 }
 
 void operator delete(void* memory) noexcept {
