@@ -55,7 +55,7 @@ public:
     /// The time by which this driver runs its machine, for queries of the machine.
     Instant now() const { return Clock::now(); }
 
-    void post(Event event) {
+    void post(Event&& event) {
         // In the middle of another one, or behind what one without memory for its effects has left.
         if (is_draining_ || !inbox_.empty()) {
             inbox_.push_back(std::move(event));

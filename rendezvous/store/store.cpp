@@ -117,7 +117,7 @@ struct Store::Step {
     /// A missing key is an empty value, as with libuv; the other server of PyTorch would close.
     void on(wire::Get&& it) {
         const auto* value = store.keys_.find(it.key);
-        reply(wire::Value{value != nullptr ? *value : wire::SharedText{}});
+        reply(wire::Value{value != nullptr ? value->borrowed() : wire::SharedText{}});
     }
 
     void on(wire::Add&& it) {
@@ -159,18 +159,17 @@ struct Store::Step {
     void on(wire::MultiGet&& it) {
         // Few bytes can ask for one big value very often.
         std::size_t reply_bytes = 0;
-        for (const auto& key : it.keys)
-            if (const auto* value = store.keys_.find(key)) reply_bytes += value->size();
-        if (reply_bytes > limits::max_request_bytes)
-            return close(
-                "MULTI_GET of " + std::to_string(it.keys.size()) + " keys: its reply would have " +
-                std::to_string(reply_bytes) + " bytes");
         wire::Values values;
         values.values.reserve(it.keys.size());
         for (const auto& key : it.keys) {
             const auto* value = store.keys_.find(key);
-            values.values.push_back(value != nullptr ? *value : wire::SharedText{});
+            values.values.push_back(value != nullptr ? value->borrowed() : wire::SharedText{});
+            reply_bytes += values.values.back().size();
         }
+        if (reply_bytes > limits::max_request_bytes)
+            return close(
+                "MULTI_GET of " + std::to_string(it.keys.size()) + " keys: its reply would have " +
+                std::to_string(reply_bytes) + " bytes");
         reply(std::move(values));
     }
 

@@ -28,6 +28,9 @@ namespace ddprun::store {
 ///   Disconnected{from}        its wait and its reservation are dropped
 ///   DeadlinePassed            queue reservations that are over end, and the next waiter is woken
 ///
+/// The values of replies are borrowed from the store: valid until its next event, unless they are
+/// copied.
+///
 /// Requires: requests of one connection come in their order, and none after its CloseConnection or
 /// Disconnected.
 class Store {

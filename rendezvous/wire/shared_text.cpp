@@ -52,6 +52,22 @@ SharedText::SharedText(std::string bytes, const Meter& meter) {
         bytes_ = Shared{std::make_shared<Block>(std::move(bytes), meter), size};
 }
 
+SharedText::SharedText(const SharedText& other) {
+    if (const auto* shared = std::get_if<Shared>(&other.bytes_))
+        bytes_ = *shared;
+    else
+        bytes_.emplace<std::string>(other.view());
+}
+
+SharedText SharedText::borrowed() const {
+    SharedText text;
+    if (const auto* shared = std::get_if<Shared>(&bytes_))
+        text.bytes_ = *shared;
+    else
+        text.bytes_ = view();
+    return text;
+}
+
 void SharedText::append(std::string_view bytes, const Meter& meter) {
     if (auto* shared = std::get_if<Shared>(&bytes_);
         shared != nullptr && shared->size == shared->block->bytes.size()) {
@@ -74,9 +90,9 @@ std::size_t SharedText::growth_by_append(std::size_t bytes) const {
     const auto needed = size() + bytes;
     const auto* shared = std::get_if<Shared>(&bytes_);
     if (shared == nullptr) {
-        const auto capacity = std::get<std::string>(bytes_).capacity();
-        if (needed >= limits::least_shared_bytes) return needed;
-        return needed <= capacity ? 0 : std::max(needed, 2 * capacity);
+        const auto* own = std::get_if<std::string>(&bytes_);
+        if (own == nullptr || needed >= limits::least_shared_bytes) return needed;
+        return needed <= own->capacity() ? 0 : std::max(needed, 2 * own->capacity());
     }
     if (shared->size < shared->block->bytes.size()) return needed;
     return shared->block->has_room_for(bytes) ? 0 : grown_bytes(needed);
@@ -112,7 +128,7 @@ std::optional<SharedText> SharedText::Observer::get() const {
 
 std::string SharedText::take() && {
     if (auto* own = std::get_if<std::string>(&bytes_)) return std::move(*own);
-    return std::string{shared_view()};
+    return std::string{view()};
 }
 
 }  // namespace ddprun::wire
