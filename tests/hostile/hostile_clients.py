@@ -21,9 +21,9 @@ MEBI = 1 << 20
 DOCUMENTED = (1024 + 1024 + 256 + 256) * MEBI
 # What the program itself and the allocator keep besides; a debug build is bigger.
 OWN = 64 * MEBI
-# The other client waits for one turn of each stream; so much longer it may be on a machine with fewer CPUs than
+# The other client waits for one turn of each attacker; so much longer it may be on a machine with fewer CPUs than
 # busy processes.
-FACTOR = 40
+FACTOR = 10
 BOUND_S = 60
 TURN_BYTES = 64 * 1024
 STREAMS = 16
@@ -90,12 +90,20 @@ class Daemon:
         return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024
 
     def metric(self, name):
+        # A page does without a store that is busy just then.
+        until = time.monotonic() + BOUND_S
+        while not (found := self.find_on_page(name)):
+            if time.monotonic() > until:
+                raise SystemExit(f"no {name} on the page of metrics")
+        return int(float(found[1]))
+
+    def find_on_page(self, name):
         with socket.create_connection(("127.0.0.1", self.port), BOUND_S) as connection:
             connection.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
             page = b""
             while more := connection.recv(65536):
                 page += more
-        return int(float(re.search(rf"\n{name} (\S+)", page.decode())[1]))
+        return re.search(rf"\n{name} (\S+)", page.decode())
 
     def end(self):
         self.process.send_signal(signal.SIGTERM)
@@ -120,7 +128,9 @@ def appended(connection, size, number):
             for _ in range(size["append_blocks"]):
                 connection.sendall(request(APPEND, b"/big", bytes(8 * MEBI)))
             ask(connection, PING_BYTES, 4)
-    unread(connection, request(GET, b"/big"))
+    ask(connection, keys_request(WAIT, [b"/big"]), 1)
+    connection.sendall(request(GET, b"/big") * 12)
+    time.sleep(1)  # so long it reads nothing, and then goes
 
 
 def multi_gets(connection, size, number):
@@ -181,6 +191,13 @@ def attacker(attack, port, size, number):
         os._exit(code)
 
 
+def end(attackers):
+    while attackers:
+        pid = attackers.pop()
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
 def percentile(sorted_samples, share):
     return sorted_samples[int(share * (len(sorted_samples) - 1))]
 
@@ -220,12 +237,11 @@ def run(build, name, seconds, size):
         turn = turn_seconds(daemon.port)
         attackers = [attacker(attack, daemon.port, size, number) for number in range(count)]
         samples = delays(healthy, seconds)
-        held = daemon.most_bytes()
+        end(attackers)
         refused = daemon.metric("ddprun_store_refused_total")
+        held = daemon.most_bytes()
     finally:
-        for pid in attackers:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
+        end(attackers)
         code = daemon.end()
     p50, p99 = percentile(samples, 0.5), percentile(samples, 0.99)
     most_delay = FACTOR * (count + 1) * turn
