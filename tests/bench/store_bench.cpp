@@ -74,7 +74,7 @@ Load make_load(const std::string& name, int connection) {
         if (name == "multi_set")
             load.requests.emplace_back(std::move(together));
         else
-            // In one segment, as PyTorch's multi_set sends to an older server, and NCCL's bootstrap.
+            // In one segment.
             for (auto& pair : together.pairs)
                 load.requests.emplace_back(Set{std::move(pair.key), std::move(pair.value)});
         load.requests.emplace_back(Ping{1});

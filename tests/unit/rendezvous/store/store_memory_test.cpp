@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include <initializer_list>
 #include <limits>
 #include <map>
 #include <new>
@@ -145,5 +146,36 @@ TEST_CASE("memory that runs out at any point of a request leaves all counts righ
             CHECK(served.store.wait_count() == 0);
             CHECK(served.store.wait_bytes() == 0);
         }
+    }
+}
+
+TEST_CASE("a request for a small value allocates nothing in the store") {
+    Store store;
+    std::vector<Store::Effect> effects;
+    effects.reserve(8);
+    const auto feed = [&](const Request& request, std::size_t allowed) {
+        Store::Event event = Store::Received{{sender}, request};
+        effects.clear();
+        const FailingAllocation failing(allowed);
+        store.handle(std::move(event), Instant{}, effects);
+        return !failing.has_failed();
+    };
+    const auto any = std::numeric_limits<std::size_t>::max();
+    feed(MultiSet{{{small, small_value}, {big, big_value}, {number, "1"}}}, any);
+
+    CHECK(feed(Get{small}, 0));
+    CHECK(std::get<Value>(std::get<Store::Reply>(effects.at(0)).reply).value == small_value);
+    for (const auto& request : std::initializer_list<Request>{
+             Get{big},
+             Get{missing},
+             Set{small, small_value},
+             Add{number, 1},
+             Check{{small, missing}},
+             Append{big, ""},
+             NumKeys{},
+             Ping{7},
+             QueueLen{queue}}) {
+        CAPTURE(wire::name(query_of(request)));
+        CHECK(feed(request, 0));
     }
 }
