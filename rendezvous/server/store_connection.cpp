@@ -24,6 +24,8 @@ namespace ddprun::server {
 namespace {
 
 constexpr std::size_t worth_keeping_out_bytes = 64 * 1024;
+/// A client that sends so little at a time waits for its answer, as far as can be seen.
+constexpr std::size_t dialogue_bytes = 4096;
 
 /// Closing a socket with unread bytes resets the connection, and the reset can overtake replies
 /// that are on their way.
@@ -73,17 +75,17 @@ void StoreConnection::start(const std::string& first_bytes) {
 }
 
 bool StoreConnection::on_ready(std::uint32_t events) {
-    bool is_exhausted = false;
+    bool is_dialogue = false;
     attempt([&] {
         const bool has_ended = (events & (EPOLLERR | EPOLLHUP)) != 0;
         if (is_waiting_to_write_ && (has_ended || (events & EPOLLOUT) != 0)) on_writable();
         if (!is_closed_ && !is_paused_) {
-            if (has_ended || (events & EPOLLIN) != 0) is_exhausted = read();
+            if (has_ended || (events & EPOLLIN) != 0) is_dialogue = read();
         } else if (has_ended) {
             close();
         }
     });
-    return is_exhausted;
+    return is_dialogue;
 }
 
 bool StoreConnection::read() {
@@ -99,7 +101,7 @@ bool StoreConnection::read() {
         decoder_.borrow({turn.data(), size});
         handle_requests();
     }
-    return size < turn.size();
+    return size <= dialogue_bytes;
 }
 
 void StoreConnection::handle_requests() {

@@ -38,7 +38,7 @@ public:
 
     /// Begins to serve, with what was read from the socket already.
     void start(const std::string& first_bytes);
-    /// The socket's events of epoll. True if all was read that there was, and that was something.
+    /// The socket's events of epoll. True if a few bytes were read, and no more were there.
     bool on_ready(std::uint32_t events);
 
     /// Puts the reply into the outgoing queue; it leaves with the next `write`. True if the queue

@@ -14,6 +14,8 @@ namespace {
 
 /// Then other handlers of the io_context have their turn.
 constexpr std::size_t most_events = 128;
+/// Then the others are looked at too.
+constexpr int most_guesses = 8;
 
 epoll_event event_of(std::uint64_t number, std::uint32_t events) {
     epoll_event event{};
@@ -75,17 +77,18 @@ void StorePoller::on_ready() {
 }
 
 void StorePoller::handle_ready() {
-    if (guess_ && ready_(*guess_, EPOLLIN)) return;
+    if (guess_ && guess_count_++ < most_guesses && ready_(*guess_, EPOLLIN)) return;
     guess_.reset();
+    guess_count_ = 0;
     std::array<epoll_event, most_events> events;
     const auto count =
         ::epoll_wait(epoll_.native_handle(), events.data(), static_cast<int>(events.size()), 0);
-    bool is_exhausted = false;
+    bool is_dialogue = false;
     for (int i = 0; i < count; ++i) {
         const auto& event = events[static_cast<std::size_t>(i)];
-        is_exhausted = ready_(event.data.u64, event.events);
+        is_dialogue = ready_(event.data.u64, event.events);
     }
-    if (count == 1 && is_exhausted) guess_ = std::uint64_t{events[0].data.u64};
+    if (count == 1 && is_dialogue) guess_ = std::uint64_t{events[0].data.u64};
 }
 
 }  // namespace ddprun::server

@@ -19,7 +19,7 @@ namespace ddprun::server {
 class StorePoller {
 public:
     /// Gets the number that a socket was added with, and its events of epoll. True if it took all
-    /// that there was to read, and that was something.
+    /// that there was to read, and that was something, but little: a client in a dialogue.
     using Ready = std::function<bool(std::uint64_t number, std::uint32_t events)>;
 
     StorePoller(boost::asio::io_context& io, Ready ready);
@@ -39,8 +39,9 @@ private:
     void handle_ready();
 
     Ready ready_;
-    /// The one socket that was ready the last time: a client in a dialogue is tried first.
+    /// The one socket that was ready the last time, if its client is in a dialogue: tried first.
     std::optional<std::uint64_t> guess_;
+    int guess_count_ = 0;
     /// Opened by the first socket.
     boost::asio::posix::stream_descriptor epoll_;
     /// Expired when this is gone: a wait that has ended already checks it.
