@@ -46,7 +46,8 @@ public:
         feed(Store::Received{{3}, Wait{{missing, other}}});
         feed(Store::Received{{4}, Barrier{barrier, 3}});
         feed(Store::Received{{5}, Wait{{queue}}});
-        feed(Store::Received{{7}, MultiSet{{{small, small_value}, {big, big_value}, {number, "1"}}}});
+        feed(Store::Received{
+            {7}, MultiSet{{{small, small_value}, {big, big_value}, {number, "1"}}}});
         feed(Store::Received{{8}, Get{big}});
         woken.clear();
     }
