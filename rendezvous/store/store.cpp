@@ -176,14 +176,17 @@ struct Store::Step {
     /// All or nothing: a client that is woken by the first key finds the last one stored. Only when
     /// memory runs out there is less, and its sender is closed.
     void on(wire::MultiSet&& it) {
+        const bool may_wake = store.waiters_.size() > 0;
         std::size_t stored = 0;
         try {
-            for (; stored < it.pairs.size(); ++stored)
-                store.keys_.put(it.pairs[stored].key, std::move(it.pairs[stored].value));
+            for (; stored < it.pairs.size(); ++stored) {
+                auto& [key, value] = it.pairs[stored];
+                store.keys_.put(may_wake ? key : std::move(key), std::move(value));
+            }
         } catch (const std::bad_alloc&) {
             close("no memory");
         }
-        for (std::size_t i = 0; i < stored; ++i)
+        for (std::size_t i = 0; may_wake && i < stored; ++i)
             wake(it.pairs[i].key);
     }
 
