@@ -49,7 +49,11 @@ inline constexpr int max_json_depth = 16;
 inline constexpr std::size_t max_free_text_bytes = 8 * 1024;
 /// Failures after the first that a `result` names.
 inline constexpr std::size_t max_reported_failures = 16;
+/// Messages that one agent does not read; beyond it, it is closed.
 inline constexpr std::size_t max_control_backlog_bytes = 4 * 1024 * 1024;
+/// Unsent and incomplete messages of all agents of a server together. Beyond it the agent that
+/// holds most is closed.
+inline constexpr std::size_t max_control_bytes = 256 * 1024 * 1024;
 inline constexpr std::size_t max_name_bytes = 255;
 inline constexpr int max_nodes_per_job = 65'536;
 inline constexpr int max_workers_per_node = 4'096;

@@ -24,6 +24,8 @@ using Json = nlohmann::json;
 
 constexpr double longest_seconds = 10 * 365.25 * 86'400;
 constexpr std::size_t header_bytes = 4;
+/// Of an empty buffer.
+constexpr std::size_t worth_keeping_bytes = 1024;
 
 // ---- writing ------------------------------------------------------------------------------------
 
@@ -358,6 +360,8 @@ Result<std::optional<Message>> FrameDecoder<Message>::next() {
     if (consumed_ == buffer_.size() || consumed_ >= limits::max_control_frame_bytes) {
         buffer_.erase(0, consumed_);
         consumed_ = 0;
+        if (buffer_.empty() && buffer_.capacity() > codec::worth_keeping_bytes)
+            buffer_.shrink_to_fit();
     }
     return std::optional<Message>{std::move(*message)};
 }

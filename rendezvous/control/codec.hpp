@@ -31,6 +31,8 @@ class FrameDecoder {
 public:
     void append(std::string_view bytes) { buffer_ += bytes; }
     Result<std::optional<Message>> next();
+    /// What an incomplete message keeps in memory.
+    std::size_t held_bytes() const { return buffer_.capacity(); }
 
 private:
     std::string buffer_;

@@ -55,9 +55,14 @@ public:
     /// The time by which this driver runs its machine, for queries of the machine.
     Instant now() const { return Clock::now(); }
 
-    void post(Event event) {
-        inbox_.push_back(std::move(event));
-        if (!is_draining_) drain();
+    void post(Event&& event) {
+        // In the middle of another one, or behind what one without memory for its effects has left.
+        if (is_draining_ || !inbox_.empty()) {
+            inbox_.push_back(std::move(event));
+            if (!is_draining_) drain(nullptr);
+            return;
+        }
+        drain(&event);
     }
 
 private:
@@ -65,26 +70,31 @@ private:
         void operator()(bool* is_draining) const { *is_draining = false; }
     };
 
-    void drain() {
+    void drain(Event* first) {
         is_draining_ = true;
-        // Also without memory for an effect: the events that are left are handled with the next.
-        const auto end = std::unique_ptr<bool, EndDraining>(&is_draining_);
-        while (!inbox_.empty()) {
-            auto event = std::move(inbox_.front());
-            inbox_.pop_front();
-            if (log::is_enabled(log::Level::trace))
-                log::trace(name_ + ".event", {{"is", describe(event)}});
-            effects_.clear();
-            machine_.handle(std::move(event), Clock::now(), effects_);
-            for (auto& effect : effects_) {
-                if (log::is_enabled(log::Level::debug))
-                    log::debug(name_ + ".effect", {{"is", describe(effect)}});
-                perform_(effect);
+        {
+            const auto end = std::unique_ptr<bool, EndDraining>(&is_draining_);
+            if (first != nullptr) handle(*first);
+            while (!inbox_.empty()) {
+                auto event = std::move(inbox_.front());
+                inbox_.pop_front();
+                handle(event);
             }
         }
-        is_draining_ = false;
         rearm();
         if (settled_) settled_();
+    }
+
+    void handle(Event& event) {
+        if (log::is_enabled(log::Level::trace))
+            log::trace(name_ + ".event", {{"is", describe(event)}});
+        effects_.clear();
+        machine_.handle(std::move(event), Clock::now(), effects_);
+        for (auto& effect : effects_) {
+            if (log::is_enabled(log::Level::debug))
+                log::debug(name_ + ".effect", {{"is", describe(effect)}});
+            perform_(effect);
+        }
     }
 
     void rearm() {

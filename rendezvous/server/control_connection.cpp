@@ -2,6 +2,7 @@
 #include "rendezvous/server/control_connection.hpp"
 
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/memory_reserve.hpp"
 #include "rendezvous/server/sniff.hpp"
 
 #include <boost/asio/co_spawn.hpp>
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 #include <utility>
 
 namespace ddprun::server {
@@ -19,6 +21,8 @@ namespace {
 
 /// Frames passed to the kernel in one call.
 constexpr std::size_t most_frames_at_once = 16;
+/// What a frame costs besides its bytes.
+constexpr std::size_t frame_bytes = 128;
 
 ControlConnection::Frame frame_of(const control::ServerMessage& message) {
     return std::make_shared<const std::string>(control::encode(message));
@@ -52,16 +56,23 @@ void ControlConnection::start(std::string first_bytes, Duration handshake_timeou
 
 boost::asio::awaitable<void> ControlConnection::serve(std::string first_bytes) {
     const auto self = shared_from_this();
-    understand(first_bytes);
-    std::array<char, 4096> chunk{};
-    for (;;) {
-        const auto [ec, size] =
-            co_await socket_.async_read_some(boost::asio::buffer(chunk), net::as_values);
-        if (ec) {
-            ended_by_peer(ec);
-            co_return;
+    try {
+        understand(first_bytes);
+        count();
+        std::array<char, 4096> chunk{};
+        for (;;) {
+            const auto [ec, size] =
+                co_await socket_.async_read_some(boost::asio::buffer(chunk), net::as_values);
+            if (ec) {
+                ended_by_peer(ec);
+                co_return;
+            }
+            understand({chunk.data(), size});
+            count();
+            if (!keep_memory_reserve()) throw std::bad_alloc{};
         }
-        understand({chunk.data(), size});
+    } catch (const std::bad_alloc&) {
+        if (hooks_.on_no_memory) hooks_.on_no_memory();
     }
 }
 
@@ -104,11 +115,13 @@ void ControlConnection::greet(std::string_view bytes) {
 
 void ControlConnection::send(Frame frame) {
     if (is_finishing_ || is_concluded_) return;
-    queued_bytes_ += frame->size();
+    const auto bytes = control_connection::frame_bytes + frame->size();
     queue_.push_back(std::move(frame));
+    queued_bytes_ += bytes;
     if (queued_bytes_ > limits::max_control_backlog_bytes)
-        return abort("it does not read what is sent to it");
+        return abort_over_bound("it does not read what is sent to it");
     write();
+    count();
 }
 
 void ControlConnection::finish(std::string reason) {
@@ -123,6 +136,11 @@ void ControlConnection::finish(std::string reason) {
 void ControlConnection::abort(std::string reason) {
     remember(std::move(reason));
     conclude();
+}
+
+void ControlConnection::abort_over_bound(std::string reason) {
+    was_over_bound_ = true;
+    abort(std::move(reason));
 }
 
 void ControlConnection::ended_by_peer(const error_code& ec) {
@@ -150,9 +168,10 @@ void ControlConnection::wrote(const error_code& ec, std::size_t frame_count) {
     if (is_concluded_) return;
     if (ec) return abort(ec.message());
     for (; frame_count > 0; --frame_count) {
-        queued_bytes_ -= queue_.front()->size();
+        queued_bytes_ -= control_connection::frame_bytes + queue_.front()->size();
         queue_.pop_front();
     }
+    count();
     if (!queue_.empty()) return write();
     if (!is_finishing_) return;
     // The agent reads to our end and closes; a close here could be a reset that overtakes the last
@@ -168,11 +187,18 @@ void ControlConnection::conclude() {
     handshake_.reset();
     flush_.reset();
     net::close(socket_);
+    count();
     // Later, because this may run inside one of the owner's calls.
     boost::asio::post(socket_.get_executor(), [self = shared_from_this()] {
         const auto hooks = std::exchange(self->hooks_, {});
         if (hooks.on_ended) hooks.on_ended(self->is_greeted_, self->reason_);
     });
+}
+
+void ControlConnection::count() {
+    const auto now = is_concluded_ ? 0 : queued_bytes_ + decoder_.held_bytes();
+    const auto before = std::exchange(held_bytes_, now);
+    if (before != now && hooks_.on_held) hooks_.on_held(before, now);
 }
 
 void ControlConnection::remember(std::string reason) {

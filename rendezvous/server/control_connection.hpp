@@ -34,6 +34,10 @@ public:
         /// The last callback, once; the reason is for the log. `was_greeted`: on_greeted came
         /// before.
         std::function<void(bool was_greeted, std::string reason)> on_ended;
+        /// What it holds has changed.
+        std::function<void(std::size_t before, std::size_t now)> on_held = {};
+        /// There is no memory for its messages. The owner ends it.
+        std::function<void()> on_no_memory = {};
     };
 
     explicit ControlConnection(net::Tcp::socket socket);
@@ -47,10 +51,16 @@ public:
     void finish(std::string reason);
     /// Ends it now.
     void abort(std::string reason);
+    /// The same, because it holds too much.
+    void abort_over_bound(std::string reason);
 
     const std::string& peer() const { return peer_; }
     const net::Tcp::socket& socket() const { return socket_; }
     void notice_lost_peer() { net::notice_lost_peer(socket_); }
+    /// What unsent messages and an incomplete one keep in memory. A message to several connections
+    /// counts for each.
+    std::size_t held_bytes() const { return held_bytes_; }
+    bool was_over_bound() const { return was_over_bound_; }
 
 private:
     boost::asio::awaitable<void> serve(std::string first_bytes);
@@ -63,6 +73,8 @@ private:
     void wrote(const error_code& ec, std::size_t frame_count);
     void conclude();
     void remember(std::string reason);
+    /// Reports what it holds now.
+    void count();
 
     net::Tcp::socket socket_;
     std::string peer_;
@@ -76,10 +88,12 @@ private:
 
     std::deque<Frame> queue_;
     std::size_t queued_bytes_ = 0;
+    std::size_t held_bytes_ = 0;
     bool is_writing_ = false;
     bool is_greeted_ = false;
     bool is_finishing_ = false;
     bool is_concluded_ = false;
+    bool was_over_bound_ = false;
     /// Why it ends: the first reason counts.
     std::string reason_;
 };

@@ -2,9 +2,12 @@
 #include "rendezvous/server/control_server.hpp"
 
 #include "rendezvous/base/log.hpp"
+#include "rendezvous/base/memory_reserve.hpp"
 
 #include <boost/asio/post.hpp>
 
+#include <algorithm>
+#include <new>
 #include <utility>
 
 namespace ddprun::server {
@@ -13,29 +16,88 @@ ControlServer::ControlServer(
     boost::asio::io_context& io,
     coordinator::Coordinator::Options options,
     Duration handshake_timeout,
-    Hooks hooks)
+    Hooks hooks,
+    std::size_t max_held_bytes)
     : io_(io),
+      options_(std::move(options)),
       handshake_timeout_(handshake_timeout),
       hooks_(std::move(hooks)),
-      driver_(
-          io,
-          "coordinator",
-          Machine(std::move(options)),
-          [this](Machine::Effect& effect) { perform(effect); },
-          [this] { settled(); }) {}
+      max_held_bytes_(max_held_bytes) {
+    keep_memory_reserve();
+    begin();
+}
+
+void ControlServer::begin() {
+    driver_.emplace(
+        io_,
+        "coordinator",
+        Machine(options_),
+        [this](Machine::Effect& effect) { perform(effect); },
+        [this] { settled(); });
+}
 
 void ControlServer::adopt(net::Tcp::socket socket, std::string first_bytes) {
     const ConnectionId id{next_connection_++};
     const auto connection = std::make_shared<ControlConnection>(std::move(socket));
     connections_.emplace(id, connection);
-    connection->start(
-        std::move(first_bytes),
-        handshake_timeout_,
-        {[this, id] { greeted(id); },
-         [this, id](control::AgentMessage message) { received(id, std::move(message)); },
-         [this, id](bool was_greeted, const std::string& reason) {
-             ended(id, was_greeted, reason);
-         }});
+    try {
+        connection->start(
+            std::move(first_bytes),
+            handshake_timeout_,
+            {[this, id] { greeted(id); },
+             [this, id](control::AgentMessage message) { received(id, std::move(message)); },
+             [this, id](bool was_greeted, const std::string& reason) {
+                 ended(id, was_greeted, reason);
+             },
+             [this](std::size_t before, std::size_t now) { holds(before, now); },
+             [this, &connection = *connection] { close_without_memory(connection); }});
+    } catch (const std::bad_alloc&) {
+        close_without_memory(*connection);
+    }
+}
+
+void ControlServer::post(Machine::Event event) {
+    try {
+        driver_->post(std::move(event));
+    } catch (const std::bad_alloc&) {
+        start_over();
+    }
+}
+
+void ControlServer::start_over() {
+    log::error("rendezvous.out_of_memory");
+    for (const auto& [id, connection] : connections_)
+        connection->abort("the server had no memory");
+    begin();
+    // Not reported: what was busy goes on when its agents are back.
+    is_idle_ = true;
+    keep_memory_reserve();
+}
+
+void ControlServer::close_without_memory(ControlConnection& connection) {
+    connection.abort_over_bound("no memory");
+    keep_memory_reserve();
+}
+
+void ControlServer::holds(std::size_t before, std::size_t now) {
+    held_bytes_ += now - before;
+    if (now > before) keep_within_bound();
+}
+
+/// Closes the connections that hold most until all together are within their bound.
+void ControlServer::keep_within_bound() {
+    while (held_bytes_ > max_held_bytes_) {
+        const auto biggest = std::max_element(
+            connections_.begin(), connections_.end(), [](const auto& a, const auto& b) {
+                return a.second->held_bytes() < b.second->held_bytes();
+            });
+        if (biggest == connections_.end() || biggest->second->held_bytes() == 0) return;
+        biggest->second->abort_over_bound(
+            "all agents together hold " + std::to_string(held_bytes_) +
+            " bytes of unsent and incomplete messages, more than " +
+            std::to_string(max_held_bytes_) + "; this one holds most of it, " +
+            std::to_string(biggest->second->held_bytes()));
+    }
 }
 
 void ControlServer::interrupt(int signal, std::string reason) {
@@ -52,20 +114,20 @@ void ControlServer::take_interruption() {
         const std::lock_guard lock(interruption_mutex_);
         taken.swap(interruption_);
     }
-    if (taken) driver_.post(std::move(*taken));
+    if (taken) post(std::move(*taken));
 }
 
 void ControlServer::report_if_idle() const {
-    if (driver_.machine().is_idle() && hooks_.on_idle) hooks_.on_idle();
+    if (driver_->machine().is_idle() && hooks_.on_idle) hooks_.on_idle();
 }
 
 std::vector<coordinator::JobStatus> ControlServer::status(std::size_t first_node) const {
-    return driver_.machine().status(driver_.now(), first_node);
+    return driver_->machine().status(driver_->now(), first_node);
 }
 
 void ControlServer::greeted(ConnectionId id) {
     const auto& connection = *connections_.at(id);
-    driver_.post(Machine::Connected{
+    post(Machine::Connected{
         id,
         net::peer_address(connection.socket()),
         connection.peer(),
@@ -81,16 +143,17 @@ void ControlServer::received(ConnectionId id, control::AgentMessage message) {
     if (found != connections_.end() && join && join->nodes.max == 1 && join->nodes.spares == 0)
         found->second->notice_lost_peer();
     take_interruption();
-    driver_.post(Machine::Received{id, std::move(message)});
+    post(Machine::Received{id, std::move(message)});
 }
 
 void ControlServer::ended(ConnectionId id, bool was_greeted, const std::string& reason) {
     const auto connection = connections_.extract(id);
     const auto& peer = connection.mapped()->peer();
     log::debug("rendezvous.agent_disconnected", {{"peer", peer}, {"reason", reason}});
-    if (!was_greeted) return hooks_.on_rejected(peer, reason);
+    if (!was_greeted || connection.mapped()->was_over_bound()) hooks_.on_rejected(peer, reason);
+    if (!was_greeted) return;
     take_interruption();
-    driver_.post(Machine::Disconnected{id});
+    post(Machine::Disconnected{id});
 }
 
 void ControlServer::perform(Machine::Effect& effect) {
@@ -103,8 +166,13 @@ void ControlServer::perform(Machine::Effect& effect) {
             [&](const Machine::Send& send) {
                 notice_round(send.message);
                 notice_refusal(send.message);
-                if (const auto connection = connection_of(send.connection))
+                const auto connection = connection_of(send.connection);
+                if (connection == nullptr) return;
+                try {
                     connection->send(encoded(send.message));
+                } catch (const std::bad_alloc&) {
+                    close_without_memory(*connection);
+                }
             },
             [&](Machine::Close& close) {
                 if (const auto connection = connection_of(close.connection))
@@ -151,6 +219,7 @@ void ControlServer::notice_refusal(const control::ServerMessage& message) {
 
 const ControlConnection::Frame& ControlServer::encoded(const control::ServerMessage& message) {
     if (encoded_message_ != message) {
+        encoded_message_.reset();
         encoded_frame_ = std::make_shared<const std::string>(control::encode(message));
         encoded_message_ = message;
     }
@@ -158,7 +227,7 @@ const ControlConnection::Frame& ControlServer::encoded(const control::ServerMess
 }
 
 void ControlServer::settled() {
-    const bool was_idle = std::exchange(is_idle_, driver_.machine().is_idle());
+    const bool was_idle = std::exchange(is_idle_, driver_->machine().is_idle());
     if (is_idle_ && !was_idle && hooks_.on_idle) hooks_.on_idle();
 }
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
 #include "rendezvous/net/driver.hpp"
 #include "rendezvous/server/control_connection.hpp"
 
 #include <boost/asio/io_context.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -28,7 +30,7 @@ public:
     struct Hooks {
         /// See RendezvousServer::Options.
         std::function<void()> on_idle;
-        /// A connection that did not complete the preamble.
+        /// A connection that did not complete the preamble, or was closed because it held too much.
         std::function<void(std::string peer, std::string reason)> on_rejected;
         /// The first assignment of a new round is about to leave.
         std::function<void()> on_round = {};
@@ -38,7 +40,8 @@ public:
         boost::asio::io_context& io,
         coordinator::Coordinator::Options options,
         Duration handshake_timeout,
-        Hooks hooks);
+        Hooks hooks,
+        std::size_t max_held_bytes = limits::max_control_bytes);
 
     void adopt(net::Tcp::socket socket, std::string first_bytes);
     /// From any thread. Handled before any message of an agent that is not handled yet: what the
@@ -49,11 +52,23 @@ public:
 
     std::vector<coordinator::JobStatus> status(std::size_t first_node) const;
     std::size_t agent_count() const { return connections_.size(); }
-    Instant now() const { return driver_.now(); }
+    /// What all connections hold: unsent and incomplete messages.
+    std::size_t held_bytes() const { return held_bytes_; }
+    Instant now() const { return driver_->now(); }
+
+    /// After a bad_alloc while the machine was handling something, which may be half done: closes
+    /// every connection and begins again without jobs. The agents come back and report theirs, as
+    /// after a restart of the server.
+    void start_over();
 
 private:
     using Machine = coordinator::Coordinator;
 
+    void begin();
+    void post(Machine::Event event);
+    void holds(std::size_t before, std::size_t now);
+    void keep_within_bound();
+    void close_without_memory(ControlConnection& connection);
     void take_interruption();
     void greeted(ConnectionId id);
     void received(ConnectionId id, control::AgentMessage message);
@@ -68,15 +83,18 @@ private:
     static void notice_refusal(const control::ServerMessage& message);
 
     boost::asio::io_context& io_;
+    Machine::Options options_;
     Duration handshake_timeout_;
     Hooks hooks_;
+    std::size_t max_held_bytes_;
+    std::size_t held_bytes_ = 0;
     std::map<ConnectionId, std::shared_ptr<ControlConnection>> connections_;
     std::uint64_t next_connection_ = 1;
     std::optional<control::ServerMessage> encoded_message_;
     ControlConnection::Frame encoded_frame_;
     bool is_idle_ = true;
     int round_ = -1;
-    net::Driver<Machine> driver_;
+    std::optional<net::Driver<Machine>> driver_;
     std::mutex interruption_mutex_;
     std::optional<Machine::Interrupted> interruption_;
 };

@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <new>
 #include <utility>
 
 namespace ddprun::server {
@@ -84,10 +85,15 @@ void Listener::serve(int descriptor) {
     error_code ec;
     net::Tcp::socket socket(acceptor_.get_executor());
     socket.assign(protocol_, descriptor, ec);
-    if (ec)
+    if (ec) {
         ::close(descriptor);
-    else
+        return;
+    }
+    try {
         take_(std::move(socket));
+    } catch (const std::bad_alloc&) {
+        // Its connection is closed; the next caller may be served.
+    }
 }
 
 Listener::Accepted Listener::accept_one() {

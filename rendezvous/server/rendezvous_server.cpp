@@ -22,6 +22,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include <array>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -30,8 +31,8 @@
 namespace ddprun::server {
 namespace {
 
-/// Of an io_context: epoll, a timer, a wake-up.
-constexpr int store_thread_descriptors = 3;
+/// Of an io_context: epoll, a timer, a wake-up; and the epoll of the store's clients.
+constexpr int store_thread_descriptors = 4;
 
 }  // namespace
 
@@ -48,6 +49,7 @@ public:
 
 private:
     Result<std::uint16_t> listen_at(const std::string& address, std::uint16_t port);
+    void run();
     boost::asio::awaitable<void> receive(net::Tcp::socket socket, int round);
     void dispatch(net::Tcp::socket socket, int round, Caller caller, std::string first_bytes);
     bool start_store();
@@ -109,9 +111,20 @@ Result<std::uint16_t> RendezvousServer::Core::start() {
             break;
     }
     if (!port) return port;
-    thread_ = start_signal_masked_thread([this] { io_.run(); });
+    thread_ = start_signal_masked_thread([this] { run(); });
     log::info("rendezvous.listening", {{"port", *port}});
     return port;
+}
+
+void RendezvousServer::Core::run() {
+    for (;;) {
+        try {
+            io_.run();
+            return;
+        } catch (const std::bad_alloc&) {
+            control_.start_over();
+        }
+    }
 }
 
 Result<std::uint16_t> RendezvousServer::Core::listen_at(
@@ -170,8 +183,8 @@ void RendezvousServer::Core::dispatch(
         case Caller::c10d:
             // Of a worker of the previous round: closed.
             if (round != round_) return;
-            ++store_count_;
             if (!store_ && !start_store()) return;
+            ++store_count_;
             return store_->adopt(std::move(socket), std::move(first_bytes));
         case Caller::http:
             ++http_count_;

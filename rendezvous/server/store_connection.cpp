@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/server/store_connection.hpp"
 
+#include "rendezvous/base/endpoint.hpp"
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/memory_reserve.hpp"
 #include "rendezvous/server/store_server.hpp"
 #include "rendezvous/wire/encoder.hpp"
 
-#include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
-#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <new>
 #include <utility>
@@ -21,6 +24,8 @@ namespace ddprun::server {
 namespace {
 
 constexpr std::size_t worth_keeping_out_bytes = 64 * 1024;
+/// A client that sends so little at a time waits for its answer, as far as can be seen.
+constexpr std::size_t dialogue_bytes = 4096;
 
 /// Closing a socket with unread bytes resets the connection, and the reset can overtake replies
 /// that are on their way.
@@ -35,56 +40,68 @@ void discard_unread(int descriptor) {
 StoreConnection::StoreConnection(StoreServer& server, ConnectionId id, net::Tcp::socket socket)
     : server_(&server),
       id_(id),
-      socket_(std::move(socket)),
-      peer_(net::peer_name(socket_)) {}
+      peer_(net::peer_name(socket)) {
+    error_code ec;
+    const int descriptor = socket.release(ec);
+    if (!ec) socket_ = descriptor;
+}
+
+StoreConnection::~StoreConnection() {
+    if (socket_ >= 0) ::close(socket_);
+}
 
 template <class Step>
 void StoreConnection::attempt(Step step) {
     auto& server = *server_;
     try {
         step();
+        if (!keep_memory_reserve()) throw std::bad_alloc{};
     } catch (const std::bad_alloc&) {
-        if (!is_closed_) server.close_over_bound(*this, "no memory for its requests");
+        if (!is_closed_) server.close_without_memory(*this, "no memory for its requests");
         server.end_batch();
     }
 }
 
 void StoreConnection::start(const std::string& first_bytes) {
     attempt([&] {
+        // Without a descriptor for the poller it is turned away, as by the listener.
+        if (!server_->poller_.add(socket_, id_.value)) return close();
+        watched_events_ = EPOLLIN;
         handshake_.emplace(
-            socket_.get_executor(), limits::handshake_timeout, [this] { on_silence(); });
+            server_->executor(), limits::handshake_timeout, [this] { on_silence(); });
         decoder_.append(first_bytes);
         handle_requests();
     });
 }
 
-void StoreConnection::read() {
-    socket_.async_read_some(
-        boost::asio::buffer(first_),
-        [self = shared_from_this()](const error_code& ec, std::size_t bytes) {
-            if (self->is_closed_) return;
-            self->attempt([&] { self->on_read(ec, bytes); });
-        });
+bool StoreConnection::on_ready(std::uint32_t events) {
+    bool is_dialogue = false;
+    attempt([&] {
+        const bool has_ended = (events & (EPOLLERR | EPOLLHUP)) != 0;
+        if (is_waiting_to_write_ && (has_ended || (events & EPOLLOUT) != 0)) on_writable();
+        if (!is_closed_ && !is_paused_) {
+            if (has_ended || (events & EPOLLIN) != 0) is_dialogue = read();
+        } else if (has_ended) {
+            close();
+        }
+    });
+    return is_dialogue;
 }
 
-void StoreConnection::on_read(const error_code& ec, std::size_t bytes) {
-    if (ec) return close();
-    if (is_finishing_) return read();
-    decoder_.borrow(whole_turn(bytes));
-    handle_requests();
-}
-
-std::string_view StoreConnection::whole_turn(std::size_t first_bytes) {
-    if (first_bytes < first_.size()) return {first_.data(), first_bytes};
+bool StoreConnection::read() {
     auto& turn = server_->turn_;
-    std::copy(first_.begin(), first_.end(), turn.begin());
-    const auto received = ::recv(
-        socket_.native_handle(),
-        turn.data() + first_bytes,
-        turn.size() - first_bytes,
-        MSG_DONTWAIT);
-    // Nothing there, the end or an error: the next regular read will report which.
-    return {turn.data(), first_bytes + static_cast<std::size_t>(std::max<ssize_t>(received, 0))};
+    const auto received = ::recv(socket_, turn.data(), turn.size(), MSG_DONTWAIT);
+    if (received < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+    if (received <= 0) {
+        close();
+        return false;
+    }
+    const auto size = static_cast<std::size_t>(received);
+    if (!is_finishing_) {
+        decoder_.borrow({turn.data(), size});
+        handle_requests();
+    }
+    return size <= dialogue_bytes;
 }
 
 void StoreConnection::handle_requests() {
@@ -110,13 +127,13 @@ void StoreConnection::handle_requests() {
     count();
     server.end_batch();
     if (is_closed_) return;
-    if (!is_paused_) return read();
+    watch();
     // The socket has accepted it all at once: the others' turn, then this one goes on.
-    if (backlog() <= limits::max_store_backlog_bytes) go_on_soon();
+    if (is_paused_ && backlog() <= limits::max_store_backlog_bytes) go_on_soon();
 }
 
 void StoreConnection::go_on_soon() {
-    boost::asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    boost::asio::post(server_->executor(), [self = shared_from_this()] {
         if (self->is_closed_ || !self->is_paused_) return;
         self->attempt([&] { self->handle_requests(); });
     });
@@ -140,7 +157,7 @@ ssize_t StoreConnection::send_some() {
     constexpr int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
     const auto front = out_.front();
     if (front.size() == backlog())
-        return ::send(socket_.native_handle(), front.data(), front.size(), flags);
+        return ::send(socket_, front.data(), front.size(), flags);
     std::array<std::string_view, 64> parts;
     std::array<iovec, parts.size()> vectors;
     msghdr message{};
@@ -148,7 +165,7 @@ ssize_t StoreConnection::send_some() {
     message.msg_iovlen = out_.gather(parts);
     for (std::size_t i = 0; i < message.msg_iovlen; ++i)
         vectors[i] = {const_cast<char*>(parts[i].data()), parts[i].size()};
-    return ::sendmsg(socket_.native_handle(), &message, flags);
+    return ::sendmsg(socket_, &message, flags);
 }
 
 void StoreConnection::write() {
@@ -164,24 +181,29 @@ void StoreConnection::write() {
             return close();
     }
     if (backlog() == 0) on_all_written();
+    watch();
     count();
 }
 
 void StoreConnection::wait_until_writable() {
     const auto now = server_->watch_unread();
     if (!unread_since_) unread_since_ = now;
-    socket_.async_wait(
-        net::Tcp::socket::wait_write, [self = shared_from_this()](const error_code& ec) {
-            if (self->is_closed_) return;
-            self->is_waiting_to_write_ = false;
-            if (ec) return self->close();
-            self->attempt([&] {
-                self->write();
-                if (!self->is_paused_ || self->is_closed_) return;
-                if (self->backlog() <= limits::max_store_backlog_bytes) self->handle_requests();
-            });
-        });
     is_waiting_to_write_ = true;
+}
+
+void StoreConnection::on_writable() {
+    is_waiting_to_write_ = false;
+    write();
+    if (is_paused_ && !is_closed_ && backlog() <= limits::max_store_backlog_bytes)
+        handle_requests();
+}
+
+void StoreConnection::watch() {
+    if (is_closed_) return;
+    const auto wanted =
+        (is_paused_ ? 0U : std::uint32_t{EPOLLIN}) | (is_waiting_to_write_ ? EPOLLOUT : 0U);
+    if (std::exchange(watched_events_, wanted) == wanted) return;
+    server_->poller_.change(socket_, id_.value, wanted);
 }
 
 void StoreConnection::on_all_written() {
@@ -192,8 +214,7 @@ void StoreConnection::on_all_written() {
     if (done.capacity() > spare.capacity() && done.capacity() <= worth_keeping_out_bytes)
         spare = std::move(done);
     if (!is_finishing_) return;
-    error_code ignored;
-    socket_.shutdown(net::Tcp::socket::shutdown_send, ignored);
+    ::shutdown(socket_, SHUT_WR);
 }
 
 void StoreConnection::finish() {
@@ -201,8 +222,9 @@ void StoreConnection::finish() {
     is_finishing_ = true;
     handshake_.reset();
     write();
-    // A paused connection has no read outstanding, which is what will see the client close.
-    if (std::exchange(is_paused_, false) && !is_closed_) read();
+    // A paused connection is not read from, which is what will show that the client closes.
+    is_paused_ = false;
+    watch();
 }
 
 void StoreConnection::close() {
@@ -217,9 +239,11 @@ void StoreConnection::abandon() {
 }
 
 std::string StoreConnection::local() const {
-    error_code ec;
-    const auto address = socket_.local_endpoint(ec);
-    return net::local_address(socket_) + ":" + std::to_string(ec ? 0 : address.port());
+    net::Tcp::endpoint address;
+    auto size = static_cast<socklen_t>(address.capacity());
+    if (::getsockname(socket_, address.data(), &size) != 0) return "?";
+    address.resize(size);
+    return unwrap_mapped(address.address().to_string()) + ":" + std::to_string(address.port());
 }
 
 void StoreConnection::count() {
@@ -234,8 +258,9 @@ void StoreConnection::close_socket() {
     held_bytes_ = 0;
     is_closed_ = true;
     handshake_.reset();
-    discard_unread(socket_.native_handle());
-    net::close(socket_);
+    if (server_ != nullptr) server_->poller_.remove(socket_);
+    discard_unread(socket_);
+    ::close(std::exchange(socket_, -1));
 }
 
 }  // namespace ddprun::server

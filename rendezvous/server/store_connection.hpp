@@ -11,12 +11,11 @@
 
 #include <sys/types.h>
 
-#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 
 namespace ddprun::server {
 
@@ -27,15 +26,20 @@ class StoreServer;
 /// Connections take turns: one read of at most `limits::store_turn_bytes`, then the others. All
 /// requests of one read are handled before anything is written, and their replies leave in one
 /// write. A client that does not read its replies is not read from either, so what waits for it is
-/// bounded; no other client is affected. Plain callbacks instead of a coroutine: this is the path
-/// of every request, and it allocates nothing of its own.
+/// bounded; no other client is affected. The socket is none of Asio's (StorePoller): this is the
+/// path of every request, and it allocates nothing of its own.
 class StoreConnection : public std::enable_shared_from_this<StoreConnection> {
 public:
     /// `server` must outlive this or call `abandon` first.
     StoreConnection(StoreServer& server, ConnectionId id, net::Tcp::socket socket);
+    ~StoreConnection();
+    StoreConnection(const StoreConnection&) = delete;
+    StoreConnection& operator=(const StoreConnection&) = delete;
 
     /// Begins to serve, with what was read from the socket already.
     void start(const std::string& first_bytes);
+    /// The socket's events of epoll. True if a few bytes were read, and no more were there.
+    bool on_ready(std::uint32_t events);
 
     /// Puts the reply into the outgoing queue; it leaves with the next `write`. True if the queue
     /// was empty before.
@@ -63,15 +67,15 @@ private:
     /// Runs a step of this connection. Without memory for it this connection ends, nothing else.
     template <class Step>
     void attempt(Step step);
-    void read();
-    void on_read(const error_code& ec, std::size_t bytes);
-    /// What a read brought: `first_`, and behind it what that left in the socket. Valid until the
-    /// next call for any connection.
-    std::string_view whole_turn(std::size_t first_bytes);
+    /// As `on_ready`.
+    bool read();
     void handle_requests();
+    /// Has the poller wait for what this waits for.
+    void watch();
     void go_on_soon();
     void on_silence();
     void wait_until_writable();
+    void on_writable();
     /// As `send`: how many bytes the socket has accepted.
     ssize_t send_some();
     void on_all_written();
@@ -83,12 +87,11 @@ private:
 
     StoreServer* server_;
     ConnectionId id_;
-    net::Tcp::socket socket_;
     std::string peer_;
+    /// -1 once it is closed.
+    int socket_ = -1;
+    std::uint32_t watched_events_ = 0;
     wire::Decoder decoder_;
-    /// What a read brings at first; its continuation is read into the server's buffer. Most
-    /// requests fit, and an idle connection costs no more than this.
-    std::array<char, 256> first_;
     wire::Outgoing out_;
     std::optional<net::Deadline> handshake_;
     std::size_t held_bytes_ = 0;

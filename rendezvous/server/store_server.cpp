@@ -4,6 +4,7 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/memory_reserve.hpp"
 #include "rendezvous/server/listener.hpp"
 #include "rendezvous/server/store_connection.hpp"
 #include "rendezvous/store/store_text.hpp"
@@ -12,6 +13,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/socket_base.hpp>
 
+#include <new>
 #include <utility>
 #include <variant>
 
@@ -23,13 +25,24 @@ constexpr std::size_t most_logged_bytes = 16;
 }  // namespace
 
 StoreServer::StoreServer(boost::asio::io_context& io, StoreBounds bounds)
-    : driver_(
+    : io_(io),
+      driver_(
           io, "store", store::Store{bounds.data_bytes}, [this](auto& effect) { perform(effect); }),
+      poller_(
+          io,
+          [this](std::uint64_t number, std::uint32_t events) {
+              const auto place = connections_.find(number);
+              if (place == connections_.end()) return false;
+              const auto connection = place->second;
+              return connection->on_ready(events);
+          }),
       turn_(limits::store_turn_bytes),
       bounds_(bounds),
       unread_timer_(io),
       wait_timer_(io),
-      drain_timer_(io) {}
+      drain_timer_(io) {
+    keep_memory_reserve();
+}
 
 StoreServer::~StoreServer() {
     stop();
@@ -133,7 +146,7 @@ std::string StoreServer::peer_of(ConnectionId connection) const {
     return place == connections_.end() ? std::string{} : place->second->peer();
 }
 
-void StoreServer::received(ConnectionId from, wire::Request request) {
+void StoreServer::received(ConnectionId from, wire::Request&& request) {
     ++counters_.requests;
     if (wait_watch_ && std::holds_alternative<wire::CancelWait>(request)) cancels_wait(from);
     driver_.post(store::Store::Received{from, std::move(request)});
@@ -163,7 +176,7 @@ void StoreServer::end_batch() {
 /// For replies that no request of a batch caused: a reservation's end, a disconnection.
 void StoreServer::flush_soon() {
     if (is_in_batch_ || std::exchange(will_flush_, true)) return;
-    boost::asio::post(drain_timer_.get_executor(), [this, alive = std::weak_ptr{alive_}] {
+    boost::asio::post(executor(), [this, alive = std::weak_ptr{alive_}] {
         if (alive.expired()) return;
         will_flush_ = false;
         flush();
@@ -177,7 +190,7 @@ void StoreServer::flush() {
         try {
             connection->write();
         } catch (const std::bad_alloc&) {
-            close_over_bound(*connection, "no memory for its replies");
+            close_without_memory(*connection, "no memory for its replies");
         }
     }
     to_flush_.clear();
@@ -296,15 +309,26 @@ void StoreServer::close_over_bound(StoreConnection& connection, const std::strin
     connection.close();
 }
 
+void StoreServer::close_without_memory(StoreConnection& connection, const std::string& reason) {
+    close_over_bound(connection, reason);
+    keep_memory_reserve();
+}
+
 void StoreServer::perform(store::Store::Effect& effect) {
     std::visit(
         Overloaded{
             [&](const store::Store::Reply& it) {
                 const auto place = connections_.find(it.to.value);
                 if (place == connections_.end()) return;
-                if (!place->second->enqueue(it.reply)) return;
-                to_flush_.push_back(place->second);
-                flush_soon();
+                try {
+                    if (!place->second->enqueue(it.reply)) return;
+                    to_flush_.push_back(place->second);
+                    flush_soon();
+                } catch (const std::bad_alloc&) {
+                    // The effects for others still follow.
+                    const auto connection = place->second;
+                    close_without_memory(*connection, "no memory for its replies");
+                }
             },
             [&](const store::Store::CloseConnection& it) {
                 const auto place = connections_.find(it.connection.value);

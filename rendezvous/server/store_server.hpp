@@ -8,6 +8,7 @@
 #include "rendezvous/net/driver.hpp"
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/server/rejections.hpp"
+#include "rendezvous/server/store_poller.hpp"
 #include "rendezvous/server/store_survey.hpp"
 #include "rendezvous/server/wait_watch.hpp"
 #include "rendezvous/store/store.hpp"
@@ -92,7 +93,7 @@ private:
     friend class StoreConnection;
 
     // Called by connections.
-    void received(ConnectionId from, wire::Request request);
+    void received(ConnectionId from, wire::Request&& request);
     void refused(const StoreConnection& connection, const Failure& failure, std::string_view bytes);
     void closed(ConnectionId connection);
     /// What a connection holds has changed.
@@ -101,6 +102,8 @@ private:
     Instant watch_unread();
     /// Closes the connection, with a log line for the first of its address.
     void close_over_bound(StoreConnection& connection, const std::string& reason);
+    /// The same after a bad_alloc.
+    void close_without_memory(StoreConnection& connection, const std::string& reason);
     /// Between these two, replies are collected; then there is one write per connection.
     void begin_batch() { is_in_batch_ = true; }
     void end_batch();
@@ -120,13 +123,17 @@ private:
     void wait_for_drain();
     void end_drain_if_empty();
 
+    boost::asio::io_context::executor_type executor() { return io_.get_executor(); }
+
+    boost::asio::io_context& io_;
     net::Driver<store::Store> driver_;
+    StorePoller poller_;
     std::unordered_map<std::uint64_t, std::shared_ptr<StoreConnection>> connections_;
     std::vector<std::shared_ptr<Listener>> listeners_;
     std::vector<std::shared_ptr<StoreConnection>> to_flush_;
     bool is_in_batch_ = false;
     bool will_flush_ = false;
-    /// Where connections read what does not fit into their own small buffers.
+    /// Where all connections read; what is not used up of it at once, they copy.
     std::vector<char> turn_;
     /// A buffer for replies, kept while no connection needs it.
     std::string spare_out_;

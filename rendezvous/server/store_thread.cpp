@@ -2,6 +2,7 @@
 #include "rendezvous/server/store_thread.hpp"
 
 #include "rendezvous/base/log.hpp"
+#include "rendezvous/base/memory_reserve.hpp"
 #include "rendezvous/base/signal_masked_thread.hpp"
 
 #include <boost/asio/post.hpp>
@@ -12,6 +13,18 @@
 #include <utility>
 
 namespace ddprun::server {
+namespace {
+
+/// A connection that was being accepted, a page that was asked for: it is lost.
+void log_out_of_memory() {
+    try {
+        log::error("store.out_of_memory");
+    } catch (const std::bad_alloc&) {
+    }
+    keep_memory_reserve();
+}
+
+}  // namespace
 
 StoreThread::StoreThread(StoreServer::OnWait on_wait)
     : work_(boost::asio::make_work_guard(io_)),
@@ -26,8 +39,7 @@ void StoreThread::run() {
             io_.run();
             return;
         } catch (const std::bad_alloc&) {
-            // A connection that was being accepted, a page that was asked for: it is lost.
-            log::error("store.out_of_memory");
+            log_out_of_memory();
         }
     }
 }

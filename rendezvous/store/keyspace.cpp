@@ -32,6 +32,11 @@ std::optional<std::int64_t> leading_number(std::string_view text) {
     return number;
 }
 
+/// COMPARE_SET's notion: a missing key counts as empty.
+bool is_equal(const wire::SharedText* present, std::string_view expected) {
+    return (present != nullptr ? present->view() : std::string_view{}) == expected;
+}
+
 std::int64_t wrapping_sum(std::int64_t a, std::int64_t b) {
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
 }
@@ -41,11 +46,17 @@ std::int64_t wrapping_sum(std::int64_t a, std::int64_t b) {
 std::size_t Keyspace::growth(std::string_view key, std::size_t value_bytes) const {
     const auto* present = find(key);
     if (present == nullptr) return entry_bytes + key.size() + value_bytes;
-    return value_bytes - std::min(value_bytes, present->size());
+    return value_bytes - std::min(value_bytes, present->sole_bytes());
 }
 
 std::size_t Keyspace::growth_by_append(std::string_view key, std::size_t value_bytes) const {
-    return value_bytes + (has(key) ? 0 : entry_bytes + key.size());
+    const auto* present = find(key);
+    return present != nullptr ? present->growth_by_append(value_bytes) : growth(key, value_bytes);
+}
+
+std::size_t Keyspace::growth_by_compare_set(
+    std::string_view key, std::string_view expected, std::size_t value_bytes) const {
+    return is_equal(find(key), expected) ? growth(key, value_bytes) : 0;
 }
 
 std::size_t Keyspace::growth_by_names() const {
@@ -53,59 +64,58 @@ std::size_t Keyspace::growth_by_names() const {
 }
 
 Keyspace::Values::iterator Keyspace::insert(std::string key, wire::SharedText value) {
-    *meter_ += entry_bytes + key.size() + value.own_bytes();
-    encoded_names_bytes_ += encoded_length_bytes + key.size();
+    const auto place = values_.emplace(std::move(key), std::move(value)).first;
+    *meter_ += entry_bytes + place->first.size() + place->second.own_bytes();
+    encoded_names_bytes_ += encoded_length_bytes + place->first.size();
     names_.reset();
-    return values_.emplace(std::move(key), std::move(value)).first;
+    return place;
 }
 
 void Keyspace::replace(wire::SharedText& place, wire::SharedText value) {
-    *meter_ += value.own_bytes();
     *meter_ -= place.own_bytes();
     place = std::move(value);
+    *meter_ += place.own_bytes();
 }
 
-bool Keyspace::put(std::string key, std::string value) {
+std::string_view Keyspace::put(std::string key, std::string value) {
     wire::SharedText text{std::move(value), meter_};
+    auto place = values_.find(key);
+    if (place == values_.end())
+        place = insert(std::move(key), std::move(text));
+    else
+        replace(place->second, std::move(text));
+    return place->first;
+}
+
+void Keyspace::append(const std::string& key, std::string_view value) {
     const auto place = values_.find(key);
     if (place == values_.end()) {
-        insert(std::move(key), std::move(text));
-        return true;
+        insert(key, {std::string{value}, meter_});
+        return;
     }
-    replace(place->second, std::move(text));
-    return false;
-}
-
-bool Keyspace::append(std::string key, std::string_view value) {
-    auto place = values_.find(key);
-    const bool is_new = place == values_.end();
-    if (is_new) place = insert(std::move(key), {});
-    *meter_ -= place->second.own_bytes();
+    const auto before = place->second.own_bytes();
     place->second.append(value, meter_);
-    *meter_ += place->second.own_bytes();
-    return is_new;
+    *meter_ += place->second.own_bytes() - before;
 }
 
 Keyspace::Compared Keyspace::compare_set(
-    std::string key, std::string_view expected, std::string desired) {
+    const std::string& key, std::string_view expected, std::string desired) {
     const auto place = values_.find(key);
-    if (place == values_.end()) {
-        if (!expected.empty()) return {std::string{expected}, false};
-    } else if (place->second.view() != expected) {
-        return {place->second, false};
-    }
+    auto* const present = place == values_.end() ? nullptr : &place->second;
+    if (!is_equal(present, expected))
+        return {present != nullptr ? *present : wire::SharedText{std::string{expected}}, false};
     wire::SharedText value{std::move(desired), meter_};
-    if (place != values_.end())
-        replace(place->second, value);
+    if (present != nullptr)
+        replace(*present, value);
     else
-        insert(std::move(key), value);
+        insert(key, value);
     return {std::move(value), true};
 }
 
-std::optional<Keyspace::Added> Keyspace::add(std::string key, std::int64_t delta) {
+std::optional<Keyspace::Added> Keyspace::add(const std::string& key, std::int64_t delta) {
     const auto place = values_.find(key);
     if (place == values_.end()) {
-        insert(std::move(key), std::to_string(delta));
+        insert(key, std::to_string(delta));
         return Added{delta, true};
     }
     const auto number = leading_number(place->second.view());

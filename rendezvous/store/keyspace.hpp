@@ -33,17 +33,23 @@ public:
     /// Big values are shared with the replies that carry them. `meter` counts all that is stored.
     explicit Keyspace(wire::Meter meter) : meter_(std::move(meter)) {}
 
-    /// What storing a value of this size at the key may add to the meter: at most.
+    /// What storing a value of this size at the key adds to the meter: at most. A value that is
+    /// replaced frees nothing while replies still carry it.
     std::size_t growth(std::string_view key, std::size_t value_bytes) const;
     /// The same, if the value is added at the end.
     std::size_t growth_by_append(std::string_view key, std::size_t value_bytes) const;
+    /// The same, if it is stored only where the present value is `expected`.
+    std::size_t growth_by_compare_set(
+        std::string_view key, std::string_view expected, std::size_t value_bytes) const;
     /// What a new list of the names adds to the meter.
     std::size_t growth_by_names() const;
 
-    /// Inserts or overwrites. True if the key was not there before.
-    bool put(std::string key, std::string value);
-    /// Adds at the end of the value, which is empty for a missing key. True if it was not there.
-    bool append(std::string key, std::string_view value);
+    // Without memory for a change, it throws before anything has changed.
+
+    /// Inserts or overwrites. The key as it is stored, valid until it is erased.
+    std::string_view put(std::string key, std::string value);
+    /// Adds at the end of the value, which is empty for a missing key.
+    void append(const std::string& key, std::string_view value);
 
     struct Compared {
         /// What COMPARE_SET answers: `desired` if it was stored, else the present value, else
@@ -52,7 +58,8 @@ public:
         bool is_stored = false;
     };
     /// Stores `desired` if the value is `expected`; a missing key counts as empty.
-    Compared compare_set(std::string key, std::string_view expected, std::string desired);
+    Compared compare_set(
+        const std::string& key, std::string_view expected, std::string desired);
 
     struct Added {
         std::int64_t sum = 0;
@@ -61,7 +68,7 @@ public:
     /// Reads the value as PyTorch does (leading blanks, a sign, what follows the digits ignored),
     /// adds with wrap-around and stores decimal text. Nothing if the value is no such number: the
     /// key is unchanged then.
-    std::optional<Added> add(std::string key, std::int64_t delta);
+    std::optional<Added> add(const std::string& key, std::int64_t delta);
 
     bool erase(std::string_view key);
 

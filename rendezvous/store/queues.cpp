@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/machine.hpp"
 
+#include <new>
 #include <utility>
 
 namespace ddprun::store {
@@ -21,11 +22,12 @@ std::size_t Queues::growth(std::string_view name, std::size_t value_bytes) const
 }
 
 void Queues::push(std::string name, std::string value) {
-    const auto name_bytes = name.size();
+    std::list<wire::SharedText> element;
+    element.emplace_back(std::move(value), meter_);
     const auto [place, is_new] = queues_.try_emplace(std::move(name));
-    if (is_new) *meter_ += queue_bytes + name_bytes;
-    const auto& element = place->second.elements.emplace_back(std::move(value), meter_);
-    *meter_ += element_bytes + element.own_bytes();
+    if (is_new) *meter_ += queue_bytes + place->first.size();
+    *meter_ += element_bytes + element.front().own_bytes();
+    place->second.elements.splice(place->second.elements.end(), element);
 }
 
 Queues::Popped Queues::pop(std::string_view name, ConnectionId client) {
@@ -61,13 +63,19 @@ std::size_t Queues::free_count(std::string_view name) const {
 void Queues::reserve(std::string_view name, ConnectionId client, Instant until) {
     require(free_count(name) > 0, "a queue element is reserved that is not there");
     require(reserved_by(client) == nullptr, "a second reservation of one client");
-    ++queues_.find(name)->second.reserved_count;
+    const auto queue = queues_.find(name);
     const auto place =
-        reservations_.emplace(next_age_++, Reservation{client, std::string{name}, until}).first;
-    reservation_of_.emplace(client.value, place);
+        reservations_.emplace(next_age_++, Reservation{client, &queue->first, until}).first;
+    try {
+        reservation_of_.emplace(client.value, place);
+    } catch (const std::bad_alloc&) {
+        reservations_.erase(place);
+        throw;
+    }
+    ++queue->second.reserved_count;
 }
 
-std::optional<std::string> Queues::release(ConnectionId client) {
+std::optional<std::string_view> Queues::release(ConnectionId client) {
     const auto place = reservation_of_.find(client.value);
     if (place == reservation_of_.end()) return std::nullopt;
     return forget(place->second);
@@ -76,7 +84,7 @@ std::optional<std::string> Queues::release(ConnectionId client) {
 const std::string* Queues::reserved_by(ConnectionId client) const {
     if (reservation_of_.empty()) return nullptr;
     const auto place = reservation_of_.find(client.value);
-    return place == reservation_of_.end() ? nullptr : &place->second->second.name;
+    return place == reservation_of_.end() ? nullptr : place->second->second.name;
 }
 
 std::optional<Instant> Queues::next_expiry() const {
@@ -84,13 +92,13 @@ std::optional<Instant> Queues::next_expiry() const {
     return reservations_.begin()->second.until;
 }
 
-std::optional<std::string> Queues::expire(Instant now) {
+std::optional<std::string_view> Queues::expire(Instant now) {
     if (reservations_.empty() || now < reservations_.begin()->second.until) return std::nullopt;
     return forget(reservations_.begin());
 }
 
-std::string Queues::forget(ByAge::iterator reservation) {
-    auto name = std::move(reservation->second.name);
+std::string_view Queues::forget(ByAge::iterator reservation) {
+    const std::string_view name = *reservation->second.name;
     --queues_.find(name)->second.reserved_count;
     reservation_of_.erase(reservation->second.client.value);
     reservations_.erase(reservation);

@@ -35,6 +35,7 @@ public:
 
     /// What pushing a value of this size adds to the meter: at most.
     std::size_t growth(std::string_view name, std::size_t value_bytes) const;
+    /// Without memory for it, it throws before anything has changed; so does `reserve`.
     void push(std::string name, std::string value);
     /// Takes the first element this client may have; its own reservation is used up.
     Popped pop(std::string_view name, ConnectionId client);
@@ -45,15 +46,16 @@ public:
 
     /// Keeps one free element for this client. Requires: there is one, and the client holds none.
     void reserve(std::string_view name, ConnectionId client, Instant until);
-    /// Ends the client's reservation; the name of the queue that has a free element again.
-    std::optional<std::string> release(ConnectionId client);
+    /// Ends the client's reservation; the name of the queue that has a free element again, valid
+    /// until that is taken.
+    std::optional<std::string_view> release(ConnectionId client);
     /// The queue this client has an element of, if any; valid until the next change.
     const std::string* reserved_by(ConnectionId client) const;
 
     /// The end of the oldest reservation.
     std::optional<Instant> next_expiry() const;
     /// Ends the oldest reservation if its time is over; the name of its queue.
-    std::optional<std::string> expire(Instant now);
+    std::optional<std::string_view> expire(Instant now);
 
 private:
     struct Queue {
@@ -63,13 +65,14 @@ private:
     };
     struct Reservation {
         ConnectionId client;
-        std::string name;
+        /// Of the queue, which is there while an element of it is reserved.
+        const std::string* name;
         Instant until;
     };
     /// Reservations by age, which is also the order in which they end.
     using ByAge = std::map<std::uint64_t, Reservation>;
 
-    std::string forget(ByAge::iterator reservation);
+    std::string_view forget(ByAge::iterator reservation);
 
     wire::Meter meter_;
     /// Without empty queues: an element that is reserved is still in its queue.

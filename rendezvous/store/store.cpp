@@ -6,6 +6,7 @@
 #include "rendezvous/wire/text.hpp"
 
 #include <limits>
+#include <new>
 #include <utility>
 
 namespace ddprun::store {
@@ -17,9 +18,27 @@ struct Store::Step {
     Instant now;
     std::vector<Effect>& out;
 
-    void reply(wire::Reply reply) { out.push_back(Reply{from, std::move(reply)}); }
+    /// Made in place: this is on the path of every request.
+    template <class Content>
+    void reply(Content content) {
+        Reply& effect = std::get<Reply>(out.emplace_back(std::in_place_type<Reply>));
+        effect.to = from;
+        effect.reply.emplace<Content>(std::move(content));
+    }
 
     void close(const std::string& reason) { out.push_back(CloseConnection{from, reason}); }
+
+    /// After a change no client may miss its answer for lack of memory: the room comes first. A
+    /// wait is answered once, and the sender once.
+    void make_room() {
+        make_room(out);
+        make_room(store.completed_);
+    }
+    template <class Place>
+    void make_room(std::vector<Place>& places) const {
+        const auto most = places.size() + store.waiters_.size() + 1;
+        if (places.capacity() < most) places.reserve(2 * most);
+    }
 
     /// The name was written: every client that waited for it is answered.
     void wake(std::string_view name) {
@@ -40,9 +59,16 @@ struct Store::Step {
             const auto woken = store.waiters_.wake_one(name);
             if (!woken) return;
             if (!woken->is_complete) continue;
-            if (woken->is_sole)
-                store.queues_.reserve(name, woken->client, now + limits::queue_reservation);
+            if (woken->is_sole) keep_for(woken->client, name);
             out.push_back(Reply{woken->client, wire::StopWaiting{}});
+        }
+    }
+
+    /// Without memory the element goes to the client that asks first.
+    void keep_for(ConnectionId client, std::string_view name) {
+        try {
+            store.queues_.reserve(name, client, now + limits::queue_reservation);
+        } catch (const std::bad_alloc&) {
         }
     }
 
@@ -60,11 +86,10 @@ struct Store::Step {
 
     /// True if the store is too full for it.
     bool refuses(const wire::Request& request) {
-        // Any request fits; what it needs is not computed. A list of the keys may need more.
+        // Any request fits; what it needs is not computed. The most is a request's bytes with 160
+        // for each key, a list of all keys, or a value that grows by a quarter beside the old one.
         constexpr auto most = 2 * limits::max_request_bytes;
-        if (store.data_bytes() + most <= store.max_data_bytes_ &&
-            !std::holds_alternative<wire::ListKeys>(request))
-            return false;
+        if (store.data_bytes() / 4 * 9 + most <= store.max_data_bytes_) return false;
         const auto growth = store.growth(request);
         if (growth == 0 || store.data_bytes() + growth <= store.max_data_bytes_) return false;
         close(
@@ -80,12 +105,7 @@ struct Store::Step {
     void on(wire::Validate&&) {}
 
     void on(wire::Set&& it) {
-        if (store.waiters_.size() == 0) {
-            store.keys_.put(std::move(it.key), std::move(it.value));
-            return;
-        }
-        store.keys_.put(it.key, std::move(it.value));
-        wake(it.key);
+        wake(store.keys_.put(std::move(it.key), std::move(it.value)));
     }
 
     void on(wire::CompareSet&& it) {
@@ -97,7 +117,7 @@ struct Store::Step {
     /// A missing key is an empty value, as with libuv; the other server of PyTorch would close.
     void on(wire::Get&& it) {
         const auto* value = store.keys_.find(it.key);
-        reply(wire::Value{value != nullptr ? *value : wire::SharedText{}});
+        reply(wire::Value{value != nullptr ? value->borrowed() : wire::SharedText{}});
     }
 
     void on(wire::Add&& it) {
@@ -123,7 +143,7 @@ struct Store::Step {
         if (!missing.empty())
             return store.waiters_.begin(from, std::move(missing), Waiters::Purpose::presence, now);
         if (is_sole && store.queues_.free_count(it.keys.front()) > 0)
-            store.queues_.reserve(it.keys.front(), from, now + limits::queue_reservation);
+            keep_for(from, it.keys.front());
         reply(wire::StopWaiting{});
     }
 
@@ -139,27 +159,35 @@ struct Store::Step {
     void on(wire::MultiGet&& it) {
         // Few bytes can ask for one big value very often.
         std::size_t reply_bytes = 0;
-        for (const auto& key : it.keys)
-            if (const auto* value = store.keys_.find(key)) reply_bytes += value->size();
-        if (reply_bytes > limits::max_request_bytes)
-            return close(
-                "MULTI_GET of " + std::to_string(it.keys.size()) + " keys: its reply would have " +
-                std::to_string(reply_bytes) + " bytes");
         wire::Values values;
         values.values.reserve(it.keys.size());
         for (const auto& key : it.keys) {
             const auto* value = store.keys_.find(key);
-            values.values.push_back(value != nullptr ? *value : wire::SharedText{});
+            values.values.push_back(value != nullptr ? value->borrowed() : wire::SharedText{});
+            reply_bytes += values.values.back().size();
         }
+        if (reply_bytes > limits::max_request_bytes)
+            return close(
+                "MULTI_GET of " + std::to_string(it.keys.size()) + " keys: its reply would have " +
+                std::to_string(reply_bytes) + " bytes");
         reply(std::move(values));
     }
 
-    /// All or nothing: a client that is woken by the first key finds the last one stored.
+    /// All or nothing: a client that is woken by the first key finds the last one stored. Only when
+    /// memory runs out there is less, and its sender is closed.
     void on(wire::MultiSet&& it) {
-        for (auto& [key, value] : it.pairs)
-            store.keys_.put(key, std::move(value));
-        for (const auto& pair : it.pairs)
-            wake(pair.key);
+        const bool may_wake = store.waiters_.size() > 0;
+        std::size_t stored = 0;
+        try {
+            for (; stored < it.pairs.size(); ++stored) {
+                auto& [key, value] = it.pairs[stored];
+                store.keys_.put(may_wake ? key : std::move(key), std::move(value));
+            }
+        } catch (const std::bad_alloc&) {
+            close("no memory");
+        }
+        for (std::size_t i = 0; may_wake && i < stored; ++i)
+            wake(it.pairs[i].key);
     }
 
     /// Always answered, also when nothing was waited for. A StopWaiting that is already on its way
@@ -199,29 +227,34 @@ struct Store::Step {
             reply(wire::StopWaiting{});
             store.waiters_.appeared(it.key, store.completed_);
         } else {
+            store.waiters_.begin(from, {it.key}, Waiters::Purpose::barrier, now);
             store.waiters_.appeared_to_waits(it.key, store.completed_);
-            store.waiters_.begin(from, {std::move(it.key)}, Waiters::Purpose::barrier, now);
         }
         stop_waiting();
     }
 };
 
-void Store::handle(Event event, Instant now, std::vector<Effect>& out) {
+void Store::handle(Event&& event, Instant now, std::vector<Effect>& out) {
     std::visit(
         Overloaded{
             [&](Received& it) {
                 Step step{*this, it.from, now, out};
+                step.make_room();
                 if (step.refuses(it.request)) return;
                 step.settle_reservation(it.request);
                 std::visit([&](auto& request) { step.on(std::move(request)); }, it.request);
             },
             [&](Disconnected& it) {
                 waiters_.cancel(it.from);
-                Step{*this, it.from, now, out}.release_reservation();
+                Step step{*this, it.from, now, out};
+                step.make_room();
+                step.release_reservation();
             },
             [&](DeadlinePassed&) {
+                Step step{*this, {}, now, out};
+                step.make_room();
                 while (const auto name = queues_.expire(now))
-                    Step{*this, {}, now, out}.serve_queue(*name);
+                    step.serve_queue(*name);
             },
         },
         event);
@@ -232,7 +265,9 @@ std::size_t Store::growth(const wire::Request& request) const {
     return std::visit(
         Overloaded{
             [&](const wire::Set& it) { return keys_.growth(it.key, it.value.size()); },
-            [&](const wire::CompareSet& it) { return keys_.growth(it.key, it.desired.size()); },
+            [&](const wire::CompareSet& it) {
+                return keys_.growth_by_compare_set(it.key, it.expected, it.desired.size());
+            },
             [&](const wire::Append& it) { return keys_.growth_by_append(it.key, it.value.size()); },
             [&](const wire::MultiSet& it) {
                 std::size_t sum = 0;

@@ -28,6 +28,9 @@ namespace ddprun::store {
 ///   Disconnected{from}        its wait and its reservation are dropped
 ///   DeadlinePassed            queue reservations that are over end, and the next waiter is woken
 ///
+/// The values of replies are borrowed from the store: valid until its next event, unless they are
+/// copied.
+///
 /// Requires: requests of one connection come in their order, and none after its CloseConnection or
 /// Disconnected.
 class Store {
@@ -62,7 +65,7 @@ public:
     explicit Store(std::size_t max_data_bytes = limits::max_store_data_bytes)
         : max_data_bytes_(max_data_bytes) {}
 
-    void handle(Event event, Instant now, std::vector<Effect>& out);
+    void handle(Event&& event, Instant now, std::vector<Effect>& out);
     std::optional<Instant> next_deadline() const { return queues_.next_expiry(); }
 
     // For status pages and logs.

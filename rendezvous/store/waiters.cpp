@@ -4,6 +4,7 @@
 #include "rendezvous/base/machine.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace ddprun::store {
@@ -50,8 +51,9 @@ namespace {
 
 /// A name's entry in the map, besides its bytes, and its line.
 constexpr std::size_t line_bytes = 192;
-/// A wait and its entry in the map, besides its places.
-constexpr std::size_t wait_bytes = 160;
+/// A wait and its entry in the map, besides its places, and its place among the replies of one
+/// event (Store).
+constexpr std::size_t wait_bytes = 352;
 
 }  // namespace
 
@@ -84,21 +86,37 @@ void Waiters::begin(
     ConnectionId client, std::vector<std::string> missing, Purpose purpose, Instant since) {
     require(!missing.empty(), "a wait for nothing");
     cancel(client);
-    auto& wait = waits_[client.value];
-    wait = std::make_unique<Wait>(Wait{
-        client, purpose, since, next_age_++, missing.size(), std::vector<Place>(missing.size())});
+    auto& wait =
+        *waits_
+             .emplace(
+                 client.value,
+                 std::make_unique<Wait>(Wait{
+                     client,
+                     purpose,
+                     since,
+                     next_age_++,
+                     missing.size(),
+                     std::vector<Place>(missing.size())}))
+             .first->second;
     held_bytes_ += wait_bytes + missing.size() * sizeof(Place);
-    for (std::size_t i = 0; i < missing.size(); ++i) {
-        auto entry = lines_.find(missing[i]);
-        if (entry == lines_.end()) {
-            auto line = std::make_unique<Line>();
-            entry = lines_.emplace(std::move(missing[i]), std::move(line)).first;
-            entry->second->name = &entry->first;
-            held_bytes_ += line_bytes + entry->first.size();
+    try {
+        for (std::size_t i = 0; i < missing.size(); ++i) {
+            wait.places[i].wait = &wait;
+            line_of(std::move(missing[i])).join(wait.places[i]);
         }
-        wait->places[i].wait = wait.get();
-        entry->second->join(wait->places[i]);
+    } catch (const std::bad_alloc&) {
+        cancel(client);
+        throw;
     }
+}
+
+Waiters::Line& Waiters::line_of(std::string name) {
+    const auto found = lines_.find(name);
+    if (found != lines_.end()) return *found->second;
+    const auto entry = lines_.emplace(std::move(name), std::make_unique<Line>()).first;
+    entry->second->name = &entry->first;
+    held_bytes_ += line_bytes + entry->first.size();
+    return *entry->second;
 }
 
 bool Waiters::cancel(ConnectionId client) {

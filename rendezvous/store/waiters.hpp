@@ -35,14 +35,16 @@ public:
         barrier,
     };
 
-    /// Requires: `missing` is not empty. A name that is there twice is counted twice.
+    /// Requires: `missing` is not empty. A name that is there twice is counted twice. Without
+    /// memory for the wait, it throws and there is none.
     void begin(
         ConnectionId client, std::vector<std::string> missing, Purpose purpose, Instant since);
     /// True if there was a wait to drop.
     bool cancel(ConnectionId client);
 
     /// The name was written: adds to `completed` each client that has now been given all of its
-    /// names.
+    /// names. Requires, so that none is lost for lack of memory: `completed` has room for `size()`
+    /// more.
     void appeared(std::string_view name, std::vector<ConnectionId>& completed);
     /// The same for the waits for presence only: a barrier's own counting must not end it.
     void appeared_to_waits(std::string_view name, std::vector<ConnectionId>& completed);
@@ -96,6 +98,7 @@ private:
 
     static const Place& first_missing(const Wait& wait);
     static Waiting shown(const Wait& wait);
+    Line& line_of(std::string name);
     void end(const Wait& wait);
     void erase(Lines::iterator line);
     /// Takes the place out of its line; true if it was the wait's last, which then has ended.

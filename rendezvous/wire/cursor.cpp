@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/wire/cursor.hpp"
 
+#include <bit>
+#include <cstring>
+
 namespace ddprun::wire {
 namespace {
 
@@ -8,8 +11,12 @@ namespace {
 template <class Unsigned>
 Unsigned from_little_endian(const char* bytes) {
     Unsigned value = 0;
-    for (std::size_t i = 0; i < sizeof(Unsigned); ++i)
-        value |= static_cast<Unsigned>(static_cast<unsigned char>(bytes[i])) << (8 * i);
+    if constexpr (std::endian::native == std::endian::little) {
+        std::memcpy(&value, bytes, sizeof value);
+    } else {
+        for (std::size_t i = 0; i < sizeof(Unsigned); ++i)
+            value |= static_cast<Unsigned>(static_cast<unsigned char>(bytes[i])) << (8 * i);
+    }
     return value;
 }
 

@@ -97,6 +97,12 @@ void Decoder::begin_list(Query query, Cursor& cursor) {
     if (!cursor.is_complete()) return;
     if (count > limits::max_key_count) return cursor.fail(Error::too_many_keys);
     list_ = List{query, count};
+    // As many as can be here already: each has a length in front of it.
+    const auto here = std::min<std::uint64_t>(count, input_.unread().size() / sizeof count);
+    if (query == Query::multi_set)
+        list_->pairs.reserve(here / 2);
+    else
+        list_->keys.reserve(here);
 }
 
 Result<std::optional<Request>> Decoder::go_on_with_list() {

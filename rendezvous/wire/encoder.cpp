@@ -4,6 +4,8 @@
 #include "rendezvous/base/machine.hpp"
 
 #include <array>
+#include <bit>
+#include <cstring>
 #include <string_view>
 
 namespace ddprun::wire {
@@ -14,9 +16,13 @@ namespace {
 template <class Out, class Unsigned>
 void put_little_endian(Out& out, Unsigned value) {
     std::array<char, sizeof(Unsigned)> bytes{};
-    for (auto& byte : bytes) {
-        byte = static_cast<char>(value & 0xff);
-        value = static_cast<Unsigned>(value >> 8);
+    if constexpr (std::endian::native == std::endian::little) {
+        std::memcpy(bytes.data(), &value, sizeof value);
+    } else {
+        for (auto& byte : bytes) {
+            byte = static_cast<char>(value & 0xff);
+            value = static_cast<Unsigned>(value >> 8);
+        }
     }
     out.append(std::string_view{bytes.data(), bytes.size()});
 }

@@ -3,7 +3,17 @@
 
 #include "rendezvous/base/limits.hpp"
 
+#include <algorithm>
+
 namespace ddprun::wire {
+namespace {
+
+/// By a quarter instead of twice: this may be the biggest thing in memory.
+std::size_t grown_bytes(std::size_t needed) {
+    return needed / 4 * 5;
+}
+
+}  // namespace
 
 struct SharedText::Block {
     Block(std::string text, Meter to) : bytes(std::move(text)), meter(std::move(to)) { count(); }
@@ -11,11 +21,12 @@ struct SharedText::Block {
     Block(const Block&) = delete;
     Block& operator=(const Block&) = delete;
 
+    bool has_room_for(std::size_t more) const { return bytes.size() + more <= bytes.capacity(); }
+
     void append(std::string_view more) {
-        if (bytes.size() + more.size() > bytes.capacity()) {
-            // By a quarter instead of twice: this may be the biggest thing in memory.
+        if (!has_room_for(more.size())) {
             std::string grown;
-            grown.reserve((bytes.size() + more.size()) / 4 * 5);
+            grown.reserve(grown_bytes(bytes.size() + more.size()));
             grown.append(bytes);
             bytes = std::move(grown);
         }
@@ -41,6 +52,22 @@ SharedText::SharedText(std::string bytes, const Meter& meter) {
         bytes_ = Shared{std::make_shared<Block>(std::move(bytes), meter), size};
 }
 
+SharedText::SharedText(const SharedText& other) {
+    if (const auto* shared = std::get_if<Shared>(&other.bytes_))
+        bytes_ = *shared;
+    else
+        bytes_.emplace<std::string>(other.view());
+}
+
+SharedText SharedText::borrowed() const {
+    SharedText text;
+    if (const auto* shared = std::get_if<Shared>(&bytes_))
+        text.bytes_ = *shared;
+    else
+        text.bytes_ = view();
+    return text;
+}
+
 void SharedText::append(std::string_view bytes, const Meter& meter) {
     if (auto* shared = std::get_if<Shared>(&bytes_);
         shared != nullptr && shared->size == shared->block->bytes.size()) {
@@ -53,9 +80,28 @@ void SharedText::append(std::string_view bytes, const Meter& meter) {
         own->append(bytes);
         return;
     }
-    std::string all{view()};
-    all.append(bytes);
+    std::string all;
+    all.reserve(size() + bytes.size());
+    all.append(view()).append(bytes);
     *this = SharedText(std::move(all), meter);
+}
+
+std::size_t SharedText::growth_by_append(std::size_t bytes) const {
+    const auto needed = size() + bytes;
+    const auto* shared = std::get_if<Shared>(&bytes_);
+    if (shared == nullptr) {
+        const auto* own = std::get_if<std::string>(&bytes_);
+        if (own == nullptr || needed >= limits::least_shared_bytes) return needed;
+        return needed <= own->capacity() ? 0 : std::max(needed, 2 * own->capacity());
+    }
+    if (shared->size < shared->block->bytes.size()) return needed;
+    return shared->block->has_room_for(bytes) ? 0 : grown_bytes(needed);
+}
+
+std::size_t SharedText::sole_bytes() const {
+    const auto* shared = std::get_if<Shared>(&bytes_);
+    if (shared == nullptr) return own_bytes();
+    return shared->block.use_count() == 1 ? shared->block->counted : 0;
 }
 
 std::string_view SharedText::shared_view() const {
@@ -82,7 +128,7 @@ std::optional<SharedText> SharedText::Observer::get() const {
 
 std::string SharedText::take() && {
     if (auto* own = std::get_if<std::string>(&bytes_)) return std::move(*own);
-    return std::string{shared_view()};
+    return std::string{view()};
 }
 
 }  // namespace ddprun::wire

@@ -16,7 +16,7 @@ namespace ddprun::wire {
 using Meter = std::shared_ptr<std::size_t>;
 
 /// A value on its way from the store to a client: bytes of its own, or, if they are many, bytes
-/// that all copies share. Copies belong to one thread.
+/// that all copies share; or borrowed ones. Copies belong to one thread.
 class SharedText {
 public:
     SharedText() = default;
@@ -25,18 +25,36 @@ public:
     SharedText(const char* own) : bytes_(std::string{own}) {}
     /// Shared from `limits::least_shared_bytes` on.
     SharedText(std::string bytes, const Meter& meter);
+    /// A copy of a borrowed text has bytes of its own.
+    SharedText(const SharedText& other);
+    SharedText& operator=(const SharedText& other) { return *this = SharedText(other); }
+    SharedText(SharedText&&) = default;
+    SharedText& operator=(SharedText&&) = default;
+
+    /// Shows the same bytes without a copy of them, and only while this is as it is, unless they
+    /// are shared.
+    SharedText borrowed() const;
 
     /// The other copies stay as they are; no byte of a shared text is copied unless another copy
     /// was added to before.
     void append(std::string_view bytes, const Meter& meter);
 
     std::string_view view() const {
-        const auto* own = std::get_if<std::string>(&bytes_);
-        return own != nullptr ? std::string_view{*own} : shared_view();
+        if (const auto* own = std::get_if<std::string>(&bytes_)) return *own;
+        if (const auto* borrowed = std::get_if<std::string_view>(&bytes_)) return *borrowed;
+        return shared_view();
     }
     std::size_t size() const { return view().size(); }
-    /// The bytes that a meter does not count.
-    std::size_t own_bytes() const { return is_shared() ? 0 : size(); }
+    /// What a meter does not count: the memory of bytes of its own, outside of this object.
+    std::size_t own_bytes() const {
+        const auto* own = std::get_if<std::string>(&bytes_);
+        return own != nullptr ? own->capacity() - std::string{}.capacity() : 0;
+    }
+    /// What is free again when this is gone: nothing while copies share it.
+    std::size_t sole_bytes() const;
+    /// The memory that `append` needs for so many bytes, while what it replaces is still there: at
+    /// most.
+    std::size_t growth_by_append(std::size_t bytes) const;
     bool is_shared() const { return std::holds_alternative<Shared>(bytes_); }
 
     /// The bytes; not copied where this had its own.
@@ -58,7 +76,7 @@ private:
 
     std::string_view shared_view() const;
 
-    std::variant<std::string, Shared> bytes_;
+    std::variant<std::string, Shared, std::string_view> bytes_;
 };
 
 class SharedText::Observer {

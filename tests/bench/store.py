@@ -11,7 +11,7 @@ import tempfile
 
 import bench
 
-CASES = ["get", "set", "add", "check", "wait_and_wake", "multi_get"]
+CASES = ["get", "set", "add", "append", "check", "wait_and_wake", "multi_get", "multi_set", "batch_of_sets"]
 CONNECTIONS = [1, 8, 64]
 REPETITIONS = 5
 SECONDS = 0.4

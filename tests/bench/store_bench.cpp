@@ -53,7 +53,7 @@ struct Load {
     int operations = 1;
 };
 
-constexpr int multi_get_keys = 16;
+constexpr int keys_at_once = 16;
 constexpr std::size_t length_bytes = 8;
 
 /// An operation without a reply is followed by a PING, so that the next waits for it to be done.
@@ -64,11 +64,26 @@ Load make_load(const std::string& name, int connection) {
     if (name == "get") return {{Set{key, value}}, {Get{key}}, length_bytes + value.size()};
     if (name == "set") return {{}, {Set{key, value}, Ping{1}}, 4};
     if (name == "add") return {{}, {Add{"/counter", 1}}, 8};
+    if (name == "append") return {{}, {Append{key, "v"}, Ping{1}}, 4};
     if (name == "check") return {{}, {Check{{"/exception_dump"}}}, 1};
+    if (name == "multi_set" || name == "batch_of_sets") {
+        MultiSet together;
+        Load load{{}, {}, 4};
+        for (int i = 0; i < keys_at_once; ++i)
+            together.pairs.push_back({key + "/" + std::to_string(i), value});
+        if (name == "multi_set")
+            load.requests.emplace_back(std::move(together));
+        else
+            // In one segment.
+            for (auto& pair : together.pairs)
+                load.requests.emplace_back(Set{std::move(pair.key), std::move(pair.value)});
+        load.requests.emplace_back(Ping{1});
+        return load;
+    }
     if (name == "multi_get") {
-        Load load{{}, {}, multi_get_keys * (length_bytes + value.size())};
+        Load load{{}, {}, keys_at_once * (length_bytes + value.size())};
         MultiGet request;
-        for (int i = 0; i < multi_get_keys; ++i) {
+        for (int i = 0; i < keys_at_once; ++i) {
             request.keys.push_back(key + "/" + std::to_string(i));
             load.preparation.emplace_back(Set{request.keys.back(), value});
         }

@@ -14,8 +14,10 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <cstdio>
@@ -310,6 +312,39 @@ TEST_CASE("a client that streams requests yields to the others after its turn") 
     streaming.say(encoded({Ping{7}}));
     CHECK(streaming.hear(4) == pong);
     CHECK(store.counters().keys == count);
+}
+
+TEST_CASE("a socket that is ready again and again delays no other") {
+    boost::asio::io_context io;
+    std::vector<std::uint64_t> served;
+    server::StorePoller poller(io, [&](std::uint64_t number, std::uint32_t) {
+        served.push_back(number);
+        return true;
+    });
+    int first[2];
+    int second[2];
+    for (auto* pair : {first, second})
+        REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+    REQUIRE(poller.add(first[0], 1));
+    REQUIRE(poller.add(second[0], 2));
+
+    REQUIRE(::write(first[1], "x", 1) == 1);
+    for (int i = 0; i < 4; ++i)
+        io.run_one();
+    CHECK(served == std::vector<std::uint64_t>(4, 1));
+    REQUIRE(::write(second[1], "x", 1) == 1);
+    for (int i = 0; i < 16; ++i)
+        io.run_one();
+
+    CHECK(std::count(served.begin(), served.end(), 2) > 0);
+    poller.change(first[0], 1, 0);
+    poller.remove(second[0]);
+    served.clear();
+    for (int i = 0; i < 16; ++i)
+        io.poll_one();
+    CHECK(std::count(served.begin(), served.end(), 2) == 0);
+    for (const int descriptor : {first[0], first[1], second[0], second[1]})
+        ::close(descriptor);
 }
 
 TEST_CASE("half a request delays no other client") {

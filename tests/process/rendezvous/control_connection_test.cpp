@@ -98,6 +98,7 @@ TEST_CASE("a peer that does not read is ended when its queue is over the bound")
 
     REQUIRE(pair.ended.has_value());
     CHECK(*pair.ended == "it does not read what is sent to it");
+    CHECK(pair.connection->was_over_bound());
     CHECK(sent > static_cast<int>(limits::max_control_backlog_bytes / frame->size()));
 }
 

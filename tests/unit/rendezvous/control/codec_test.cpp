@@ -202,6 +202,17 @@ TEST_CASE("a frame that is too long is refused before it arrives") {
     CHECK(verdict(long_join) == "frame too long | join");
 }
 
+TEST_CASE("a decoder that had a long frame keeps no memory of it") {
+    AgentMessageDecoder decoder;
+    const auto frame = encode(AgentMessage{Heartbeat{1}});
+    decoder.append(framed(frame.substr(4) + std::string(50'000, ' ')));
+    CHECK(decoder.held_bytes() > 50'000);
+    const auto message = decoder.next();
+    REQUIRE(message.has_value());
+    CHECK(message->has_value());
+    CHECK(decoder.held_bytes() < 1'000);
+}
+
 TEST_CASE("after an error the decoder does not go on with the next frame") {
     AgentMessageDecoder decoder;
     decoder.append(framed("{}") + encode(AgentMessage{Heartbeat{1}}));

@@ -328,6 +328,65 @@ TEST_CASE("a store refuses what would make it hold more than its bound") {
     CHECK(story.say(2, Set{"/b", half}) == nothing);
 }
 
+TEST_CASE("a value that replies still carry takes room besides the one that replaces it") {
+    Story story;
+    story.store = Store{100'000};
+    const std::string half(50'000, 'v');
+    story.say(1, Set{"/a", half});
+    {
+        const auto unread = story.answer<Value>(Get{"/a"});
+        CHECK(story.say(1, Set{"/a", half}).size() == 1);
+        CHECK(story.say(1, CompareSet{"/a", half, half}).size() == 1);
+        CHECK(story.store.data_bytes() <= 100'000);
+    }
+    CHECK(story.say(1, Set{"/a", half}) == nothing);
+}
+
+TEST_CASE("a value that grows takes room besides what it grows from") {
+    Story story;
+    story.store = Store{100'000};
+    story.say(1, Set{"/a", std::string(50'000, 'v')});
+    CHECK(story.say(1, Append{"/a", "+"}).size() == 1);
+    story.say(1, Set{"/a", std::string(40'000, 'v')});
+    CHECK(story.say(1, Append{"/a", "+"}) == nothing);
+    CHECK(story.store.data_bytes() >= 50'000);
+    // There is room behind it now.
+    CHECK(story.say(1, Append{"/a", std::string(9'000, '+')}) == nothing);
+
+    story.store = Store{2'000};
+    story.say(1, Set{"/small", std::string(900, 'v')});
+    CHECK(story.say(1, Append{"/small", "+"}).size() == 1);
+}
+
+TEST_CASE("a value that has become shorter counts with the memory that it keeps") {
+    Story story;
+    story.say(1, Set{"/a", std::string(1'000, 'v')});
+    story.say(1, Set{"/a", "v"});
+    CHECK(story.store.data_bytes() > 1'000);
+    story.say(1, DeleteKey{"/a"});
+    CHECK(story.store.data_bytes() == 0);
+}
+
+TEST_CASE("a store that is full answers a COMPARE_SET that stores nothing") {
+    Story story;
+    story.store = Store{1'000};
+    story.say(1, Set{"/a", std::string(700, 'v')});
+    const std::string desired(900, 'd');
+    CHECK(story.say(1, CompareSet{"/a", "other", desired}).front().starts_with("value"));
+    CHECK(story.say(1, CompareSet{"/b", "other", desired}).front().starts_with("value"));
+    CHECK(story.say(1, CompareSet{"/b", "", desired}).front().starts_with("close"));
+}
+
+TEST_CASE("the place of each key counts in what a MULTI_SET needs") {
+    Story story;
+    story.store = Store{100'000};
+    MultiSet request;
+    for (int i = 0; i < 1'000; ++i)
+        request.pairs.push_back({"/" + std::to_string(i), ""});
+    CHECK(story.say(1, request).front().starts_with("close #1: MULTI_SET needs 16"));
+    CHECK(story.store.key_count() == 0);
+}
+
 TEST_CASE("what a store holds is counted, and nothing is left of what is gone") {
     Story story;
     const std::string big(limits::least_shared_bytes, 'v');

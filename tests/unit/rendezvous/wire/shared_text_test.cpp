@@ -63,3 +63,45 @@ TEST_CASE("an observer gives the text while a copy is alive") {
     CHECK_FALSE(observer.get());
     CHECK_FALSE(SharedText{"small"}.observer().get());
 }
+
+TEST_CASE("a borrowed text shows bytes that are not copied, and its copies have their own") {
+    const auto meter = new_meter();
+    SharedText small{"small"};
+    const auto borrowed = small.borrowed();
+    CHECK(borrowed == small);
+    CHECK(borrowed.view().data() == small.view().data());
+    const auto copy = borrowed;
+    small = SharedText{"other"};
+    CHECK(copy == SharedText{"small"});
+    CHECK(copy.own_bytes() == 0);
+    CHECK(small.borrowed().own_bytes() == 0);
+
+    SharedText shared{big, meter};
+    const auto kept = shared.borrowed();
+    CHECK(kept.view().data() == shared.view().data());
+    shared = {};
+    CHECK(kept == big);
+    CHECK(kept.is_shared());
+}
+
+TEST_CASE("what a text needs to grow is known before, and what is free when it is gone") {
+    const auto meter = new_meter();
+    SharedText text{big, meter};
+    CHECK(text.sole_bytes() == *meter);
+    {
+        const auto copy = text;
+        CHECK(text.sole_bytes() == 0);
+    }
+    // What it grows from is there until it is copied.
+    const auto needed = text.growth_by_append(1);
+    const auto before = *meter;
+    text.append("1", meter);
+    CHECK(*meter <= needed);
+    CHECK(*meter > before);
+    CHECK(text.growth_by_append(1) == 0);
+
+    SharedText small{std::string(100, 's')};
+    CHECK(small.growth_by_append(100) >= 200);
+    CHECK(small.growth_by_append(big.size()) >= 100 + big.size());
+    CHECK(small.sole_bytes() == small.own_bytes());
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory that agents make the coordinator's server hold. It runs in this thread.
+#include "rendezvous/server/control_server.hpp"
+
+#include "tests/process/support/raw_client.hpp"
+#include "tests/process/support/wait.hpp"
+#include "tests/support/failing_allocation.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <new>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ddprun::test {
+namespace {
+
+constexpr std::size_t bound = 256 * 1024;
+
+struct Served {
+    Served()
+        : acceptor(*net::listen(io, "127.0.0.1", 0)),
+          control(
+              io,
+              {},
+              limits::handshake_timeout,
+              {{}, [this](const std::string&, std::string reason) { rejected.push_back(reason); }},
+              bound) {
+        // What is not read shall not disappear in the kernel.
+        acceptor.set_option(boost::asio::socket_base::send_buffer_size(4096));
+    }
+
+    void poll() {
+        io.restart();
+        try {
+            io.poll();
+        } catch (const std::bad_alloc&) {
+            control.start_over();
+        }
+    }
+    template <class Fact>
+    bool until(Fact fact) {
+        return holds_within(fact_timeout, [&] {
+            poll();
+            return fact();
+        });
+    }
+
+    std::unique_ptr<RawClient> connect() {
+        auto agent = std::make_unique<RawClient>(acceptor.local_endpoint().port());
+        control.adopt(acceptor.accept(), "DDPRUN/1\n");
+        poll();
+        return agent;
+    }
+    std::unique_ptr<RawClient> joined(const std::string& run_id) {
+        auto agent = connect();
+        agent->say(join_of(run_id));
+        CHECK(is<control::Hello>(*agent));
+        CHECK(is<control::Welcome>(*agent));
+        return agent;
+    }
+    template <class Message>
+    bool is(RawClient& agent) {
+        auto heard = std::async(std::launch::async, [&] { return agent.hear_message(); });
+        until([&] { return heard.wait_for(std::chrono::seconds{0}) == std::future_status::ready; });
+        return std::holds_alternative<Message>(heard.get());
+    }
+
+    static std::string join_of(const std::string& run_id) {
+        control::Join join;
+        join.run_id = run_id;
+        join.node.host = "here";
+        join.nodes = {2, 2, 0};
+        join.addr = "127.0.0.1";
+        return control::encode(control::AgentMessage{join});
+    }
+    static std::string heartbeats(std::uint64_t count) {
+        std::string bytes;
+        for (std::uint64_t i = 1; i <= count; ++i)
+            bytes += control::encode(control::AgentMessage{control::Heartbeat{i}});
+        return bytes;
+    }
+
+    boost::asio::io_context io;
+    net::Tcp::acceptor acceptor;
+    std::vector<std::string> rejected;
+    server::ControlServer control;
+};
+
+}  // namespace
+
+TEST_CASE("the agent that holds most is closed when all together hold too much") {
+    Served served;
+    const auto healthy = served.joined("healthy");
+    std::vector<std::unique_ptr<RawClient>> hostile;
+
+    SUBCASE("of messages that are not read") {
+        hostile.push_back(served.joined("hostile"));
+        const auto bytes = Served::heartbeats(100);
+        REQUIRE(served.until([&] {
+            if (served.rejected.empty()) hostile.back()->say(bytes);
+            return !served.rejected.empty();
+        }));
+    }
+    SUBCASE("of incomplete messages") {
+        const std::string half = std::string("\0\0\xff\xff", 4) + std::string(60'000, ' ');
+        while (served.rejected.empty()) {
+            REQUIRE(hostile.size() < 10);
+            hostile.push_back(served.connect());
+            hostile.back()->say(half);
+            const auto before = served.control.held_bytes();
+            REQUIRE(served.until([&] {
+                return served.control.held_bytes() >= before + half.size() ||
+                       !served.rejected.empty();
+            }));
+        }
+    }
+
+    CHECK(served.rejected.size() == 1);
+    CHECK(served.rejected.front().starts_with("all agents together hold "));
+    CHECK(served.control.held_bytes() <= bound);
+    healthy->say(Served::heartbeats(1));
+    CHECK(served.is<control::HeartbeatAck>(*healthy));
+}
+
+TEST_CASE("memory that runs out at any point of a message ends no server") {
+    std::size_t allowed = 0;
+    for (bool is_over = false; !is_over; ++allowed) {
+        REQUIRE(allowed < 5000);
+        Served served;
+        const auto agent = served.connect();
+        agent->say(Served::join_of("job") + Served::heartbeats(2));
+        {
+            // Until the reserve is given back (base/memory_reserve.hpp).
+            const FailingAllocation failing(allowed, 32 * 1024);
+            for (int i = 0; i < 20; ++i)
+                served.poll();
+            is_over = !failing.has_failed();
+        }
+        const auto next = served.joined("next");
+        next->say(Served::heartbeats(1));
+        CHECK(served.is<control::HeartbeatAck>(*next));
+        CHECK(served.control.held_bytes() < bound);
+    }
+    CHECK(allowed > 10);
+}
+
+}  // namespace ddprun::test
