@@ -3,9 +3,35 @@
 
 #include "worker_sdk/src/transports/nccl/polling.hpp"
 
+#include <utility>
+
 namespace ddprun::nccl {
 
+DeviceArena::DeviceArena(
+    const NcclFunctions& nccl,
+    const Device& device,
+    std::shared_ptr<HangWatchdog> hang_watchdog,
+    std::chrono::milliseconds longest_wait)
+    : nccl_(nccl),
+      device_(device),
+      hang_watchdog_(std::move(hang_watchdog)),
+      longest_wait_(longest_wait) {}
+
 void* DeviceArena::take(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    const HangWatchdog::Watch watch(
+        *hang_watchdog_, HangWatchdog::Work::memory, Clock::now() + longest_wait_);
+    return zeroed(bytes);
+}
+
+void DeviceArena::give_back(void* data, std::size_t) {
+    const std::lock_guard lock(mutex_);
+    const HangWatchdog::Watch watch(
+        *hang_watchdog_, HangWatchdog::Work::memory, Clock::now() + longest_wait_);
+    release(data);
+}
+
+void* DeviceArena::zeroed(std::size_t bytes) {
     const OnDevice here(device_);
     void* const data = allocate(bytes);
     if (!data) return nullptr;
@@ -17,7 +43,7 @@ void* DeviceArena::take(std::size_t bytes) {
     for (Pause pause; is_begun && queue.look() == DriverFunctions::not_ready;)
         pause.take();
     if (is_begun && queue.look() == 0) return data;
-    give_back(data, bytes);
+    release(data);
     return nullptr;
 }
 
@@ -25,7 +51,6 @@ void* DeviceArena::allocate(std::size_t bytes) {
     void* data = nullptr;
     if (nccl_.mem_alloc && nccl_.mem_free &&
         nccl_.mem_alloc(&data, bytes) == abi::Result::success && data) {
-        const std::lock_guard lock(mutex_);
         from_nccl_.insert(data);
         return data;
     }
@@ -36,15 +61,10 @@ void* DeviceArena::allocate(std::size_t bytes) {
 
 /// A kernel whose memory is unmapped destroys the whole context, and neither NCCL nor the driver
 /// guarantees to wait for kernels.
-void DeviceArena::give_back(void* data, std::size_t) {
+void DeviceArena::release(void* data) {
     const OnDevice here(device_);
     device_.driver().context_synchronize();
-    bool is_from_nccl = false;
-    {
-        const std::lock_guard lock(mutex_);
-        is_from_nccl = from_nccl_.erase(data) > 0;
-    }
-    if (is_from_nccl)
+    if (from_nccl_.erase(data) > 0)
         nccl_.mem_free(data);
     else
         device_.driver().memory_free(reinterpret_cast<DriverFunctions::DevicePointer>(data));
