@@ -8,8 +8,8 @@
 #   NCCL, cuBLAS, cuDNN   where the dynamic linker finds them, else in the packages (nvidia-nccl-cu13, nvidia-cublas,
 #                         nvidia-cudnn-cu13) of the Python that runs the checks, or of DDPRUN_TORCH_PYTHON: PyTorch brings them;
 #                         DDPRUN_NCCL=PATH names an NCCL that is elsewhere
-# tests/gpu/try_pack.sh tries it in a root that holds nothing else.
 #   libcudart             for the two programs that link it (nvidia-cuda-runtime); without it they are reported as failed
+# tests/gpu/try_pack.sh tries it in a root that holds nothing else.
 # Exits 1 when the folder would be too large, or a program needs a library that is neither there nor in every Linux.
 set -euo pipefail
 cd "$(dirname "$0")/.."
