@@ -120,6 +120,7 @@ class Bench:
     def __init__(self, choice, folder, results):
         self.bin = pathlib.Path(choice.build).resolve() / "bin"
         self.limits = choice.limits
+        self.is_simulated = choice.limits > 1
         self.folder = pathlib.Path(folder)
         self.results = results
         self.count = 0
@@ -212,7 +213,7 @@ def check_facts(bench):
 # ---- collectives --------------------------------------------------------------------------------
 
 def check_kernels(bench):
-    text = bench.worker(1, "kernels", bench.pick(4 * MEBIBYTE, 5000))
+    text = bench.worker(1, "kernels", 5000 if bench.is_simulated else MEBIBYTE)
     return f"compression and clipping of {figure(text, 'elements'):.0f} elements as on the host"
 
 
@@ -282,7 +283,7 @@ def check_kill_by_hand(bench):
 def check_stop(bench):
     folder = bench.fresh("stop")
     size = bench.pick(16 * MEBIBYTE, MEBIBYTE // 4)
-    timeout_s = 5 if bench.limits == 1 else 10  # within which the group also has to be made
+    timeout_s = 10 if bench.is_simulated else 5  # within which the group also has to be made
     # The others have their figures and end well; only then the launcher has to end the stopped one.
     with bench.launched(3, [bench.program("gpu_worker"), "stop", size, folder, timeout_s], ["--shutdown-timeout=2"]) as job:
         job.await_fact("the survivors' new group", lambda: "again_ms" in job.text())
@@ -322,7 +323,8 @@ def check_cycles(ranks, whole):
 
 def check_bench(ranks):
     def check(bench):
-        most = bench.pick(64 * MEBIBYTE, 4096)
+        # Ranks that share a GPU take turns on it, and talk over the network.
+        most = bench.pick((64 if ranks == 1 else 4) * MEBIBYTE, 4096)
         text = bench.worker(ranks, "bench", most, bench.pick(1.5, 0.05))
         say = bench.results.say
         say(f"\nall_reduce, {ranks} rank{'s' if ranks > 1 else ''}, microseconds (medians; by hand: the same calls on a non-blocking "
@@ -544,7 +546,7 @@ def check_cifar_speed(bench):
 # ---- the table ----------------------------------------------------------------------------------
 
 class Target:
-    """A figure with a target; a missed one is shown, and fails nothing."""
+    """A figure with a target; one that is missed in full is shown, and fails nothing."""
 
     def __init__(self, text, is_met):
         self.text = text
@@ -566,7 +568,7 @@ class Check:
 
 CHECKS = [
     Check("driver, GPU and libraries", 0, 10, 0, check_facts),
-    Check("kernels beside the host", 1, 10, 6, check_kernels),
+    Check("kernels beside the host", 1, 10, 0, check_kernels),
     Check("one rank: init, all_reduce, finalize", 1, 10, 0, check_life),
     Check("NCCL by hand, 1 rank", 1, 8, 0, check_by_hand(1)),
     Check("sums, 1 rank", 1, 8, 0, check_sums(1)),
@@ -586,14 +588,14 @@ CHECKS = [
     Check("groups made and aborted, 2 ranks", 2, 10, 16, check_cycles(2, 30)),
     Check("NCCL without MPI", 2, 8, 0, check_hello),
     Check("an adopted NCCL program loses a peer", 3, 8, 0, check_adopted),
-    Check("a killed rank becomes a restart", 2, 12, 14, check_restart),
+    Check("a killed rank becomes a restart", 2, 12, 18, check_restart),
     Check("trainer, 1 rank", 1, 8, 12, check_train(1)),
     Check("trainer, 2 ranks share the GPU", 2, 10, 12, check_train(2)),
     Check("trainer, 4 ranks share the GPU", 4, 10, 0, check_train(4)),
     Check("trainer beside the processor", 1, 8, 0, check_cpu_parity),
     Check("compute-sanitizer", 1, 20, 0, check_sanitizer),
     Check("speed of MNIST, batch 128", 1, 15, 28, check_mnist_speed),
-    Check("speed of CIFAR", 1, 18, 45, check_cifar_speed),
+    Check("speed of CIFAR", 1, 18, 47, check_cifar_speed),
 ]
 PASSES = ("short", "full")
 assert sum(check.short_s + check.full_s for check in CHECKS) <= BUDGET_S - RESERVE_S, "more than one call has"
@@ -632,7 +634,7 @@ def make(bench, number, check, a_pass, rows):
             raise Skipped(reason or "no time was left for it")
         figure_of = check.make(bench)
         is_target = isinstance(figure_of, Target)
-        result = "ok" if not is_target or figure_of.is_met else "missed"
+        result = "missed" if is_target and not figure_of.is_met and a_pass == "full" else "ok"
         text = figure_of.text if is_target else figure_of
     except Skipped as reason:
         result, text = "skipped", str(reason)
