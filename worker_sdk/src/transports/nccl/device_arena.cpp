@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/transports/nccl/device_arena.hpp"
 
-#include "worker_sdk/src/transports/nccl/polling.hpp"
-
 #include <utility>
 
 namespace ddprun::nccl {
@@ -17,17 +15,34 @@ DeviceArena::DeviceArena(
       hang_watchdog_(std::move(hang_watchdog)),
       longest_wait_(longest_wait) {}
 
+DeviceArena::Watched::Watched(DeviceArena& arena)
+    : arena_(arena),
+      latest_end_(Clock::now() + arena.longest_wait_) {
+    const std::lock_guard lock(arena_.mutex_);
+    arena_.latest_ends_.insert(latest_end_);
+    arena_.watch_earliest();
+}
+
+DeviceArena::Watched::~Watched() {
+    const std::lock_guard lock(arena_.mutex_);
+    arena_.latest_ends_.erase(arena_.latest_ends_.find(latest_end_));
+    arena_.watch_earliest();
+}
+
+/// Requires: the mutex.
+void DeviceArena::watch_earliest() {
+    watch_.reset();
+    if (!latest_ends_.empty())
+        watch_.emplace(*hang_watchdog_, HangWatchdog::Work::memory, *latest_ends_.begin());
+}
+
 void* DeviceArena::take(std::size_t bytes) {
-    const std::lock_guard lock(mutex_);
-    const HangWatchdog::Watch watch(
-        *hang_watchdog_, HangWatchdog::Work::memory, Clock::now() + longest_wait_);
+    const Watched watched(*this);
     return zeroed(bytes);
 }
 
 void DeviceArena::give_back(void* data, std::size_t) {
-    const std::lock_guard lock(mutex_);
-    const HangWatchdog::Watch watch(
-        *hang_watchdog_, HangWatchdog::Work::memory, Clock::now() + longest_wait_);
+    const Watched watched(*this);
     release(data);
 }
 
@@ -51,6 +66,7 @@ void* DeviceArena::allocate(std::size_t bytes) {
     void* data = nullptr;
     if (nccl_.mem_alloc && nccl_.mem_free &&
         nccl_.mem_alloc(&data, bytes) == abi::Result::success && data) {
+        const std::lock_guard lock(mutex_);
         from_nccl_.insert(data);
         return data;
     }
@@ -64,7 +80,12 @@ void* DeviceArena::allocate(std::size_t bytes) {
 void DeviceArena::release(void* data) {
     const OnDevice here(device_);
     device_.driver().context_synchronize();
-    if (from_nccl_.erase(data) > 0)
+    bool is_from_nccl = false;
+    {
+        const std::lock_guard lock(mutex_);
+        is_from_nccl = from_nccl_.erase(data) > 0;
+    }
+    if (is_from_nccl)
         nccl_.mem_free(data);
     else
         device_.driver().memory_free(reinterpret_cast<DriverFunctions::DevicePointer>(data));

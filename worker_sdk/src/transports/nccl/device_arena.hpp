@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 
 namespace ddprun::nccl {
@@ -32,6 +33,21 @@ public:
     void give_back(void* data, std::size_t bytes) override;
 
 private:
+    /// While it exists, this thread's call is watched. Several threads may make such calls: what
+    /// one waits for on the device may need another's.
+    class Watched {
+    public:
+        explicit Watched(DeviceArena& arena);
+        Watched(const Watched&) = delete;
+        Watched& operator=(const Watched&) = delete;
+        ~Watched();
+
+    private:
+        DeviceArena& arena_;
+        const Clock::time_point latest_end_;
+    };
+
+    void watch_earliest();
     void* allocate(std::size_t bytes);
     void* zeroed(std::size_t bytes);
     void release(void* data);
@@ -40,8 +56,10 @@ private:
     const Device& device_;
     const std::shared_ptr<HangWatchdog> hang_watchdog_;
     const std::chrono::milliseconds longest_wait_;
-    std::mutex mutex_;  // one such call at a time: the watchdog watches one
+    std::mutex mutex_;  // guards what follows
     std::set<void*> from_nccl_;
+    std::multiset<Clock::time_point> latest_ends_;
+    std::optional<HangWatchdog::Watch> watch_;
 };
 
 }  // namespace ddprun::nccl
