@@ -38,8 +38,8 @@ void sums_by_hand(const ddprun::World& world, std::size_t count);
 void cycles(const ddprun::World& world, int count);
 
 /// The last rank sends itself `signal` in mid all_reduce of `bytes`: when the others
-/// know, when its end is visible in the system, and when those have a new group. `folder`: of this run, where they join again. `timeout`:
-/// the group's.
+/// know, when its end is visible in the system, and when those have a new group. `folder`: of this
+/// run, where they join again. `timeout`: the group's.
 void lose_one(
     const ddprun::World& world,
     int signal,

@@ -162,8 +162,7 @@ std::string try_every_call(
                 call.count = count;
                 call.root = round++ % group.size();
                 if (!call.is_reduction() && op != Op::sum) continue;
-                if (auto wrong = try_one(group, call, memory, copies); !wrong.empty())
-                    return wrong;
+                if (auto wrong = try_one(group, call, memory, copies); !wrong.empty()) return wrong;
             }
         say("kind " + std::to_string(static_cast<int>(kind)) + " with " + std::to_string(count));
     }
@@ -205,8 +204,7 @@ std::string try_messages(const ProcessGroup& group, std::size_t count) {
     return {};
 }
 
-std::string try_messages_there(
-    const ProcessGroup& group, std::size_t count, const Copies& copies) {
+std::string try_messages_there(const ProcessGroup& group, std::size_t count, const Copies& copies) {
     const auto ranks = static_cast<std::size_t>(group.size());
     const auto own = numbers(ElementType::int32, count, group.rank(), 0);
     const auto memory = group.allocate(own.size() * ranks);

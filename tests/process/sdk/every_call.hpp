@@ -34,7 +34,6 @@ std::string try_one_call(const ProcessGroup& group, std::size_t n, std::size_t c
 /// All to all by messages, large ones too.
 std::string try_messages(const ProcessGroup& group, std::size_t count);
 /// The same in memory from `allocate`.
-std::string try_messages_there(
-    const ProcessGroup& group, std::size_t count, const Copies& copies);
+std::string try_messages_there(const ProcessGroup& group, std::size_t count, const Copies& copies);
 
 }  // namespace ddprun::tests

@@ -223,8 +223,7 @@ TEST_CASE("gpu: work of the program that outlasts an abort does not end the proc
 
 TEST_CASE("gpu: a peer that is lost while the driver blocks the launch of a graph is named") {
     const FakeGpus gpus;
-    Workers workers(
-        2, {"gpu_lost_in_launch"}, gpus.variables({{"SDK_WORKER_TIMEOUT_MS", "8000"}}));
+    Workers workers(2, {"gpu_lost_in_launch"}, gpus.variables({{"SDK_WORKER_TIMEOUT_MS", "8000"}}));
     workers.await_line("launching");
 
     workers.kill(1, SIGKILL);
