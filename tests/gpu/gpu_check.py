@@ -400,7 +400,7 @@ def epochs_of(text):
     return rows
 
 
-LOSSES = {}
+LOSSES = {}  # of each epoch, by pass and ranks
 
 
 def check_train(ranks):
@@ -409,12 +409,12 @@ def check_train(ranks):
         with train(bench, ranks, 256 // ranks, epochs) as job:
             text = job.require()
         rows = epochs_of(text)
-        LOSSES[ranks] = [row[0] for row in rows]
+        LOSSES[bench.is_short, ranks] = [row[0] for row in rows]
         accuracy = figure(text.split("test ")[-1], "accuracy")
         if not bench.is_short and accuracy < 90:
             raise Failed(f"test accuracy {accuracy} %")
-        alone = LOSSES.get(1)
-        for epoch, (ours, theirs) in enumerate(zip(LOSSES[ranks], alone or [])):
+        alone = LOSSES.get((bench.is_short, 1), [])
+        for epoch, (ours, theirs) in enumerate(zip(LOSSES[bench.is_short, ranks], alone)):
             if abs(ours - theirs) > 0.02 + 0.1 * theirs:
                 raise Failed(f"loss of epoch {epoch + 1} is {ours}, with one rank {theirs}")
         return f"loss {rows[-1][0]:.4f} after {epochs} epochs, test accuracy {accuracy:.2f} %, {rows[-1][2]:.0f} samples/s"
@@ -435,7 +435,7 @@ def check_cpu_parity(bench):
 
 def check_restart(bench):
     """A rank is killed in its second epoch: new workers within two seconds, and the parameters of an undisturbed run."""
-    epochs = bench.pick(4, 24)
+    epochs = bench.pick(4, 24 if bench.is_simulated else 200)  # more than are over before the kill
     saved = {}
     for way in ("undisturbed", "disturbed"):
         saved[way] = bench.fresh(way)
@@ -526,7 +526,7 @@ def check_cifar_speed(bench):
     program = bench.program("train_cifar")
     bench.program("libcifar_cuda.so")
     folder = bench.fresh("images")
-    sizes = bench.pick([], ["--train", "80", "--test", "10"])
+    sizes = bench.pick(["--train", "25600", "--test", "1024"], ["--train", "80", "--test", "10"])
     with bench.start([bench.program("make_images"), "--out", folder, *sizes]) as job:
         job.require()
     command = [program, "--data", folder, "--batch-size", bench.pick(512, 16), "--epochs", bench.pick(3, 1),
@@ -537,7 +537,7 @@ def check_cifar_speed(bench):
     if not rates:
         raise Failed("no epoch was reported")
     try:
-        peer, how = torch_beside(f"{rates[-1]:.0f} images/s", bench, "torch_cifar.py", bench.pick(512, 16), bench.pick(100, 2))
+        peer, how = torch_beside(f"{rates[-1]:.0f} images/s", bench, "torch_cifar.py", bench.pick(512, 16), bench.pick(30, 2))
     except Skipped as reason:
         return f"{rates[-1]:.0f} images/s; {reason}"
     return Target(f"{rates[-1]:.0f} images/s, PyTorch {how} {peer:.0f}: {rates[-1] / peer:.2f} times (target 1)", rates[-1] >= peer)
@@ -557,7 +557,7 @@ class Target:
 class Check:
     name: str
     ranks: int
-    short_s: float
+    short_s: float  # 0: it cannot be short
     full_s: float  # 0: the short one shows everything
     make: typing.Callable
     is_gate: bool = False  # where it fails, so many ranks cannot share the GPU
@@ -574,14 +574,14 @@ CHECKS = [
     Check("sums, 1 rank", 1, 8, 0, check_sums(1)),
     Check("every call, 1 rank", 1, 10, 0, check_calls(1)),
     Check("a Reducer's steps, 1 rank", 1, 10, 0, check_steps(1)),
-    Check("groups made and aborted, 1 rank", 1, 10, 20, check_cycles(1, 100)),
-    Check("speed of all_reduce, 1 rank", 1, 8, 30, check_bench(1)),
+    Check("groups made and aborted, 1 rank", 1, 10, 16, check_cycles(1, 100)),
+    Check("speed of all_reduce, 1 rank", 1, 8, 22, check_bench(1)),
     Check("NCCL by hand, 2 ranks share the GPU", 2, 10, 0, check_by_hand(2), True),
     Check("sums, 2 ranks share the GPU", 2, 10, 8, check_sums(2), True),
     Check("sums, 4 ranks share the GPU", 4, 12, 0, check_sums(4), True),
     Check("every call, 2 ranks share the GPU", 2, 10, 8, check_calls(2)),
     Check("a Reducer's steps, 2 ranks share the GPU", 2, 10, 0, check_steps(2)),
-    Check("speed of all_reduce, 2 ranks", 2, 10, 16, check_bench(2)),
+    Check("speed of all_reduce, 2 ranks", 2, 10, 14, check_bench(2)),
     Check("SIGKILL one of 3 in mid all_reduce", 3, 12, 12, check_kill),
     Check("the same with NCCL by hand", 3, 12, 0, check_kill_by_hand),
     Check("SIGSTOP one of 3 in mid all_reduce", 3, 16, 0, check_stop),
@@ -590,12 +590,12 @@ CHECKS = [
     Check("an adopted NCCL program loses a peer", 3, 8, 0, check_adopted),
     Check("a killed rank becomes a restart", 2, 12, 18, check_restart),
     Check("trainer, 1 rank", 1, 8, 12, check_train(1)),
-    Check("trainer, 2 ranks share the GPU", 2, 10, 12, check_train(2)),
+    Check("trainer, 2 ranks share the GPU", 2, 10, 10, check_train(2)),
     Check("trainer, 4 ranks share the GPU", 4, 10, 0, check_train(4)),
     Check("trainer beside the processor", 1, 8, 0, check_cpu_parity),
-    Check("compute-sanitizer", 1, 20, 0, check_sanitizer),
-    Check("speed of MNIST, batch 128", 1, 15, 28, check_mnist_speed),
-    Check("speed of CIFAR", 1, 18, 47, check_cifar_speed),
+    Check("speed of MNIST, batch 128", 1, 15, 26, check_mnist_speed),
+    Check("speed of CIFAR", 1, 18, 45, check_cifar_speed),
+    Check("compute-sanitizer", 1, 0, 40, check_sanitizer),
 ]
 PASSES = ("short", "full")
 assert sum(check.short_s + check.full_s for check in CHECKS) <= BUDGET_S - RESERVE_S, "more than one call has"
