@@ -8,7 +8,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
-timeout -k 5 60 python3 tests/gpu/gpu_check.py --probe || exit $? # a driver that is stuck does not answer
+status=0
+timeout -k 5 60 python3 tests/gpu/gpu_check.py --probe || status=$?
+[ $status != 124 ] || die 1 "the CUDA driver does not answer"
+[ $status = 0 ] || exit $status
 if [ $# = 0 ]; then
     require_packages "${build_packages[@]}" "${test_packages[@]}"
     # Headers for what is built with them; a machine without a network may have its own.
