@@ -64,7 +64,8 @@ void bench(const World& world, std::size_t most_bytes, double seconds) {
             [&] { by_hand(hand, 1); },
             [&] { by_hand(blocking, 1); },
             [&] { by_sdk(in_flight); },
-            [&] { by_hand(hand, in_flight); }};
+            [&] { by_hand(hand, in_flight); },
+            [&] { by_hand(blocking, in_flight); }};
 
         // Rank 0 says how often, so that all do the same.
         const auto key = "blocks/" + std::to_string(bytes);
@@ -87,17 +88,19 @@ void bench(const World& world, std::size_t most_bytes, double seconds) {
             for (std::size_t way = 0; way < ways.size(); ++way)
                 times[way].push_back(microseconds_of(ways[way]));
         if (world.rank != 0) continue;
-        char line[256];
+        char line[320];
         std::snprintf(
             line,
             sizeof line,
-            "bytes %zu sdk %.2f hand %.2f blocking %.2f sdk_flying %.2f hand_flying %.2f blocks %d",
+            "bytes %zu sdk %.2f hand %.2f blocking %.2f sdk_flying %.2f hand_flying %.2f "
+            "blocking_flying %.2f blocks %d",
             bytes,
             median(times[0]),
             median(times[1]),
             median(times[2]),
             median(times[3]) / in_flight,
             median(times[4]) / in_flight,
+            median(times[5]) / in_flight,
             blocks);
         say(line);
     }

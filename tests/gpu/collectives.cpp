@@ -3,9 +3,11 @@
 #include "tests/gpu/parts.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace gpu_check {
@@ -144,33 +146,41 @@ void sums(const World& world, std::size_t most_bytes) {
 void cycles(const World& world, int count) {
     auto store = Store::connect(world);
     const Gpu gpu(device_of(world));
-    const int first_ones = std::min(10, count / 2);  // what is loaded once and kept
-    for (int i = 0; i < first_ones; ++i)
-        cycle(world, store, i % 2 == 1);
-    // No rank looks while another one still has a group, or has the next one already.
-    synchronize(world, store, "first ones done");
-    const auto before = held(gpu);
-    synchronize(world, store, "looked");
+    int made = 0;
     double longest = 0;
-    const auto begin = Clock::now();
-    for (int i = first_ones; i < count; ++i) {
-        const auto start = Clock::now();
-        cycle(world, store, i % 2 == 1);
-        longest = std::max(longest, milliseconds_since(start));
-    }
-    const auto each = milliseconds_since(begin) / (count - first_ones);
-    synchronize(world, store, "all done");
-    const auto after = settled(gpu, before);
-    const auto mebibytes = [](std::size_t bytes) { return bytes >> 20; };
-    if (world.rank == 0) {
-        say("each_ms " + text(each));
-        say("longest_ms " + text(longest));
-        say("descriptors " + std::to_string(before.descriptors) + " " +
-            std::to_string(after.descriptors));
-        say("threads " + std::to_string(before.threads) + " " + std::to_string(after.threads));
-        say("gpu_mib " + std::to_string(mebibytes(before.gpu_bytes)) + " " +
-            std::to_string(mebibytes(after.gpu_bytes)));
-    }
+    // No rank looks while another one still has a group, or has the next one already.
+    const auto held_after = [&](int until, const Held& before) {
+        const auto first = made;
+        const auto begin = Clock::now();
+        for (; made < until; ++made) {
+            const auto start = Clock::now();
+            cycle(world, store, made % 2 == 1);
+            if (first > 0) longest = std::max(longest, milliseconds_since(start));
+        }
+        const auto each = milliseconds_since(begin) / std::max(1, made - first);
+        const auto name = std::to_string(made);
+        synchronize(world, store, name + " done");
+        const auto now = settled(gpu, before);
+        synchronize(world, store, name + " looked at");
+        return std::pair(now, each);
+    };
+    const int first_ones = std::min(10, count / 2);  // what is loaded once and kept
+    const auto half = (count - first_ones) / 2;
+    const auto before = held_after(first_ones, {SIZE_MAX, SIZE_MAX, SIZE_MAX / 2}).first;
+    const auto middle = held_after(first_ones + half, before).first;
+    const auto last = held_after(first_ones + 2 * half, middle);
+    const auto& after = last.first;
+    if (world.rank != 0) return;
+    say("each_ms " + text(last.second));
+    say("longest_ms " + text(longest));
+    say("in_each_half " + std::to_string(half));
+    const auto numbers = [&](const char* name, auto number) {
+        say(std::string{name} + " " + std::to_string(number(before)) + " " +
+            std::to_string(number(middle)) + " " + std::to_string(number(after)));
+    };
+    numbers("descriptors", [](const Held& one) { return one.descriptors; });
+    numbers("threads", [](const Held& one) { return one.threads; });
+    numbers("gpu_mib", [](const Held& one) { return one.gpu_bytes >> 20; });
 }
 
 }  // namespace gpu_check

@@ -91,6 +91,49 @@ std::size_t Gpu::used_bytes() const {
     return total - free;
 }
 
+void* Gpu::allocate(std::size_t bytes) const {
+    DevicePointer data = 0;
+    call("cuMemAlloc_v2", takes<DevicePointer*, std::size_t>(), &data, bytes);
+    return reinterpret_cast<void*>(data);
+}
+
+void Gpu::fill(void* data, unsigned char byte, std::size_t bytes, Stream stream) const {
+    call(
+        "cuMemsetD8Async",
+        takes<DevicePointer, unsigned char, std::size_t, void*>(),
+        address(data),
+        byte,
+        bytes,
+        stream);
+}
+
+void Gpu::begin_capture(Stream stream) const {
+    constexpr int relaxed = 2;
+    call("cuStreamBeginCapture_v2", takes<void*, int>(), stream, relaxed);
+}
+
+Gpu::Graph Gpu::end_capture(Stream stream) const {
+    void* graph = nullptr;
+    void* executable = nullptr;
+    call("cuStreamEndCapture", takes<void*, void**>(), stream, &graph);
+    call(
+        "cuGraphInstantiateWithFlags",
+        takes<void**, void*, unsigned long long>(),
+        &executable,
+        graph,
+        0ULL);
+    call("cuGraphDestroy", takes<void*>(), graph);
+    return executable;
+}
+
+void Gpu::launch(Graph graph, Stream stream) const {
+    call("cuGraphLaunch", takes<void*, void*>(), graph, stream);
+}
+
+void Gpu::destroy(Graph graph) const {
+    call("cuGraphExecDestroy", takes<void*>(), graph);
+}
+
 int device_of(const ddprun::World& world) {
     return world.local_rank % Gpu::count();
 }

@@ -29,8 +29,26 @@ public:
     void synchronize(Stream stream) const;
     Stream new_stream() const;
     std::size_t used_bytes() const;
+    /// Until the process ends.
+    void* allocate(std::size_t bytes) const;
+    /// Enqueues it.
+    void fill(void* data, unsigned char byte, std::size_t bytes, Stream stream) const;
+
+    using Graph = void*;  ///< one that can be launched
+    /// What `body` enqueues in the stream.
+    template <class Body>
+    Graph capture(Stream stream, const Body& body) const {
+        begin_capture(stream);
+        body();
+        return end_capture(stream);
+    }
+    void launch(Graph graph, Stream stream) const;
+    void destroy(Graph graph) const;
 
 private:
+    void begin_capture(Stream stream) const;
+    Graph end_capture(Stream stream) const;
+
     void* context_ = nullptr;
 };
 

@@ -23,6 +23,12 @@ using Arguments = std::vector<std::string>;
 const std::map<std::string, std::function<void(const World&, const Arguments&)>> parts{
     {"life", [](const World& world, const Arguments&) { life(world); }},
     {"sums", [](const World& world, const Arguments& a) { sums(world, std::stoul(a.at(0))); }},
+    {"kernels",
+     [](const World& world, const Arguments& a) { kernels(world, std::stoul(a.at(0))); }},
+    {"calls", [](const World& world, const Arguments& a) { calls(world, std::stoul(a.at(0))); }},
+    {"steps", [](const World& world, const Arguments&) { steps(world); }},
+    {"sums_by_hand",
+     [](const World& world, const Arguments& a) { sums_by_hand(world, std::stoul(a.at(0))); }},
     {"cycles", [](const World& world, const Arguments& a) { cycles(world, std::stoi(a.at(0))); }},
     {"kill",
      [](const World& world, const Arguments& a) {
@@ -35,7 +41,8 @@ const std::map<std::string, std::function<void(const World&, const Arguments&)>>
      }},
     {"kill_by_hand",
      [](const World& world, const Arguments& a) {
-         lose_one_by_hand(world, std::stoul(a.at(0)), a.at(1));
+         const std::chrono::seconds longest(std::stoi(a.at(2)));
+         lose_one_by_hand(world, std::stoul(a.at(0)), a.at(1), longest);
      }},
     {"bench",
      [](const World& world, const Arguments& a) {

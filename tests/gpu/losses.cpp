@@ -5,11 +5,15 @@
 #include "tests/gpu/gpu.hpp"
 #include "tests/gpu/parts.hpp"
 
+#include <poll.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <fstream>
+#include <memory>
+#include <optional>
 #include <thread>
 
 namespace gpu_check {
@@ -56,6 +60,37 @@ World without_the_last(const World& world, const std::string& folder) {
     return left;
 }
 
+/// Notes when the end of the last rank's process is visible: the kernel has then also ended what it
+/// had on the GPU, which may take long.
+class EndOfLast {
+public:
+    EndOfLast(const World& world, Store& store) {
+        const int last = world.world_size - 1;
+        if (world.rank == last) store.set("pid of the last", std::to_string(::getpid()));
+        if (world.rank != 0) return;
+        const auto pid = static_cast<pid_t>(std::stoi(store.get("pid of the last")));
+        const int process = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+        expect(process >= 0, "pidfd_open");
+        std::thread([process, seen = seen_] {
+            pollfd end{process, POLLIN, 0};
+            while (::poll(&end, 1, -1) < 0) {
+            }
+            *seen = Clock::now().time_since_epoch().count();
+            ::close(process);
+        }).detach();
+    }
+
+    /// Since the strike; none when it has not ended.
+    std::optional<double> milliseconds_after(double strike_age) const {
+        const auto seen = seen_->load();
+        if (seen == 0) return {};
+        return strike_age - milliseconds_since(Clock::time_point(Clock::duration(seen)));
+    }
+
+private:
+    std::shared_ptr<std::atomic<Clock::rep>> seen_ = std::make_shared<std::atomic<Clock::rep>>(0);
+};
+
 bool is_last(const World& world) {
     return world.rank == world.world_size - 1;
 }
@@ -69,8 +104,9 @@ void lose_one(
     const std::string& folder,
     std::chrono::milliseconds timeout) {
     ddprun::should_stop();  // the launcher's order to end is to come later than our figures
-    const auto store = Store::connect(world);
+    auto store = Store::connect(world);
     const auto group = nccl_group(world, store, timeout);
+    const EndOfLast end(world, store);
     const auto memory = group.allocate(bytes);
     auto* const data = static_cast<float*>(memory.data());
     std::string text;
@@ -90,7 +126,11 @@ void lose_one(
     expect(
         signal == SIGSTOP || text.find("lost " + named) != std::string::npos,
         "the error does not name " + named);
-    if (world.rank == 0) say("known_ms " + std::to_string(known));
+    if (world.rank == 0) {
+        say("known_ms " + std::to_string(known));
+        const auto visible = end.milliseconds_after(milliseconds_since_strike(folder));
+        if (visible) say("end_visible_ms " + std::to_string(*visible));
+    }
 
     const auto begin = Clock::now();
     const auto left = without_the_last(world, folder);
@@ -103,7 +143,11 @@ void lose_one(
     }
 }
 
-void lose_one_by_hand(const World& world, std::size_t bytes, const std::string& folder) {
+void lose_one_by_hand(
+    const World& world,
+    std::size_t bytes,
+    const std::string& folder,
+    std::chrono::seconds longest) {
     ddprun::should_stop();
     auto store = Store::connect(world);
     const auto group = nccl_group(world, store);  // for its memory, and its device
@@ -124,7 +168,7 @@ void lose_one_by_hand(const World& world, std::size_t bytes, const std::string& 
     } catch (const std::exception& error) {
         failure = error.what();
     }
-    const auto until = Clock::now() + 30s;
+    const auto until = Clock::now() + longest;
     while (!failure && Clock::now() < until) {
         std::this_thread::sleep_for(1ms);
         failure = hand.async_error();

@@ -20,13 +20,26 @@ void life(const ddprun::World& world);
 /// Sums of 4 bytes up to `most_bytes`, each element looked at.
 void sums(const ddprun::World& world, std::size_t most_bytes);
 
+/// The SDK's kernels on so many elements, beside the same arithmetic on the host.
+void kernels(const ddprun::World& world, std::size_t count);
+
+/// Every collective, type and operation, and messages, up to that many elements, beside the same on
+/// the host; and a call behind late work in its stream.
+void calls(const ddprun::World& world, std::size_t most_count);
+
+/// A Reducer's steps beside those of a group on the host: plain, compressed, clipped, captured.
+void steps(const ddprun::World& world);
+
+/// A sum without the SDK, on a blocking and then on a non-blocking communicator.
+void sums_by_hand(const ddprun::World& world, std::size_t count);
+
 /// `count` groups, one after the other, every other one aborted in mid all_reduce: descriptors,
-/// threads and the GPU's memory before and after.
+/// threads and the GPU's memory before, in the middle and after.
 void cycles(const ddprun::World& world, int count);
 
 /// The last rank sends itself `signal` in mid all_reduce of `bytes`: when the others
-/// know, and when those have a new group. `folder`: of this run, where they join again. `timeout`:
-/// the group's.
+/// know, when its end is visible in the system, and when those have a new group. `folder`: of this
+/// run, where they join again. `timeout`: the group's.
 void lose_one(
     const ddprun::World& world,
     int signal,
@@ -34,8 +47,13 @@ void lose_one(
     const std::string& folder,
     std::chrono::milliseconds timeout);
 
-/// The same with NCCL by hand: when NCCL itself notices, and how long its abort takes.
-void lose_one_by_hand(const ddprun::World& world, std::size_t bytes, const std::string& folder);
+/// The same with NCCL by hand: when NCCL itself notices, in `longest` or never, and how long its
+/// abort takes.
+void lose_one_by_hand(
+    const ddprun::World& world,
+    std::size_t bytes,
+    const std::string& folder,
+    std::chrono::seconds longest);
 
 /// The SDK's all_reduce beside NCCL's, 4 bytes to `most_bytes`, about `seconds` for each size.
 void bench(const ddprun::World& world, std::size_t most_bytes, double seconds);

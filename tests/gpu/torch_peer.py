@@ -19,6 +19,8 @@ def cuda():
         print(f"PyTorch {torch.__version__} of {sys.executable} has no CUDA")
         sys.exit(SKIP)
     torch.cuda.set_device(0)
+    print(f"PyTorch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}, "
+          f"NCCL {torch.cuda.nccl.version()}, {torch.cuda.get_device_name()}", flush=True)
     return torch
 
 

@@ -24,10 +24,18 @@ Way first_reproducible(
         if (way.status != CUDNN_STATUS_SUCCESS || way.determinism != CUDNN_DETERMINISTIC) continue;
         if (workspace(way, &way.memory) == CUDNN_STATUS_SUCCESS) return way;
     }
+    std::string offered;
+    for (int i = 0; i < count; ++i)
+        offered += std::string{i > 0 ? ", " : "; it offers "} +
+                   std::to_string(static_cast<int>(ways[i].algo)) +
+                   (ways[i].status != CUDNN_STATUS_SUCCESS
+                        ? " (status " + std::to_string(static_cast<int>(ways[i].status)) + ")"
+                        : " (not deterministic)");
     throw gpu::Error(
         what +
         ": cuDNN has no way to do this in bfloat16 on this GPU that gives the same bits "
-        "each time (compute capability 8.0 or newer is needed)");
+        "each time (compute capability 8.0 or newer is needed)" +
+        offered);
 }
 
 }  // namespace

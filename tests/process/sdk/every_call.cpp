@@ -107,7 +107,8 @@ struct Story {
     }
 };
 
-std::string try_one(const ProcessGroup& group, const Collective& call, Memory& memory) {
+std::string try_one(
+    const ProcessGroup& group, const Collective& call, Memory& memory, const Copies& copies) {
     Story story(call, group.size());
     const auto rank = static_cast<std::size_t>(group.rank());
     const auto& input = story.buffers[2 * rank];
@@ -119,15 +120,17 @@ std::string try_one(const ProcessGroup& group, const Collective& call, Memory& m
     mine.data = own_data.data();
     auto* shared = static_cast<std::byte*>(memory.data());
     if (shared) {
-        mine.input = std::copy(input.begin(), input.end(), shared) - input.size();
-        mine.data = std::copy(data.begin(), data.end(), shared + input.size()) - data.size();
+        mine.input = shared;
+        mine.data = shared + input.size();
+        copies.there(shared, input.data(), input.size());
+        copies.there(mine.data, data.data(), data.size());
     }
 
     launch(group, mine).wait();
     groups::perform_together(story.calls);
 
-    const auto* result = static_cast<const std::byte*>(mine.data);
-    const auto wrong = std::mismatch(data.begin(), data.end(), result);
+    if (shared) copies.back(own_data.data(), mine.data, own_data.size());
+    const auto wrong = std::mismatch(data.begin(), data.end(), own_data.begin());
     if (wrong.first == data.end()) return {};
     return groups::describe(call) + ": byte " + std::to_string(wrong.first - data.begin()) +
            " of " + std::to_string(data.size()) + " is " + std::to_string(int(*wrong.second)) +
@@ -136,7 +139,15 @@ std::string try_one(const ProcessGroup& group, const Collective& call, Memory& m
 
 }  // namespace
 
-std::string try_every_call(const ProcessGroup& group, std::size_t count, bool is_shared) {
+Copies host_copies() {
+    const auto copy = [](void* to, const void* from, std::size_t bytes) {
+        if (bytes > 0) ::memcpy(to, from, bytes);
+    };
+    return {copy, copy};
+}
+
+std::string try_every_call(
+    const ProcessGroup& group, std::size_t count, bool is_shared, const Copies& copies) {
     Memory memory;
     if (is_shared)
         memory = group.allocate(2 * (count + 1) * 8 * static_cast<std::size_t>(group.size()));
@@ -151,7 +162,7 @@ std::string try_every_call(const ProcessGroup& group, std::size_t count, bool is
                 call.count = count;
                 call.root = round++ % group.size();
                 if (!call.is_reduction() && op != Op::sum) continue;
-                if (auto wrong = try_one(group, call, memory); !wrong.empty()) return wrong;
+                if (auto wrong = try_one(group, call, memory, copies); !wrong.empty()) return wrong;
             }
         say("kind " + std::to_string(static_cast<int>(kind)) + " with " + std::to_string(count));
     }
@@ -167,7 +178,7 @@ std::string try_one_call(const ProcessGroup& group, std::size_t n, std::size_t c
     call.count = count;
     Memory memory;
     if (n % 2 == 0) memory = group.allocate(2 * count * 8 * static_cast<std::size_t>(group.size()));
-    return try_one(group, call, memory);
+    return try_one(group, call, memory, host_copies());
 }
 
 std::string try_messages(const ProcessGroup& group, std::size_t count) {
@@ -189,6 +200,31 @@ std::string try_messages(const ProcessGroup& group, std::size_t count) {
         if (buffers[static_cast<std::size_t>(step - 1)] !=
             numbers(ElementType::int32, count, from, 0))
             return "the message from rank " + std::to_string(from);
+    }
+    return {};
+}
+
+std::string try_messages_there(const ProcessGroup& group, std::size_t count, const Copies& copies) {
+    const auto ranks = static_cast<std::size_t>(group.size());
+    const auto own = numbers(ElementType::int32, count, group.rank(), 0);
+    const auto memory = group.allocate(own.size() * ranks);
+    auto* const place = static_cast<std::byte*>(memory.data());
+    const auto part = [&](int rank) { return place + own.size() * static_cast<std::size_t>(rank); };
+    copies.there(part(group.rank()), own.data(), own.size());
+    std::vector<Work> works;
+    for (int peer = 0; peer < group.size(); ++peer) {
+        if (peer == group.rank()) continue;
+        works.push_back(group.send_raw(part(group.rank()), count, ElementType::int32, peer));
+        works.push_back(group.recv_raw(part(peer), count, ElementType::int32, peer));
+    }
+    for (auto& work : works)
+        work.wait();
+    for (int peer = 0; peer < group.size(); ++peer) {
+        Bytes got(own.size());
+        copies.back(got.data(), part(peer), got.size());
+        if (got != numbers(ElementType::int32, count, peer, 0))
+            return "the message of " + std::to_string(count) + " int32 from rank " +
+                   std::to_string(peer);
     }
     return {};
 }

@@ -149,6 +149,26 @@ void own_work_goes_on(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
     });
 }
 
+/// ... The others are in a launch that the driver blocks until the device has progressed.
+void lost_in_launch(const ProcessGroup& on_gpu, const ProcessGroup& on_cpu) {
+    Pair pair(on_gpu, on_cpu, small_buckets());
+    three_steps(pair.trainee);
+    void* const graph = pair.gpu.capture([&] { pair.trainee.step(); });
+    if (on_gpu.rank() == on_gpu.size() - 1) {
+        say("launching");
+        for (;;)
+            ::pause();
+    }
+    expect_failure(pair.trainee, on_cpu, [&] {
+        pair.trainee.step();
+        pair.trainee.model().replay([&] {
+            say("launching");
+            pair.gpu.drain();
+            pair.gpu.launch(graph);
+        });
+    });
+}
+
 /// ... The others wait for the GPU without the SDK, whose watchdog aborts meanwhile, and then make
 /// a call that is not part of a step.
 template <class Enqueue, class Call>
@@ -203,6 +223,7 @@ GpuScenarios gpu_failures() {
         {"gpu_endless_replays", endless_replays},
         {"gpu_last_one_stops", last_one_stops},
         {"gpu_own_work_goes_on", own_work_goes_on},
+        {"gpu_lost_in_launch", lost_in_launch},
         {"gpu_metrics_after_watchdog", metrics_after_watchdog},
         {"gpu_barrier_after_watchdog", barrier_after_watchdog},
         {"gpu_device_fails", device_fails},

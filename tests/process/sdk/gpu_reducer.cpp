@@ -221,6 +221,19 @@ TEST_CASE("gpu: work of the program that outlasts an abort does not end the proc
     CHECK(committed(workers.output(0)) == 3);
 }
 
+TEST_CASE("gpu: a peer that is lost while the driver blocks the launch of a graph is named") {
+    const FakeGpus gpus;
+    Workers workers(2, {"gpu_lost_in_launch"}, gpus.variables({{"SDK_WORKER_TIMEOUT_MS", "8000"}}));
+    workers.await_line("launching");
+
+    workers.kill(1, SIGKILL);
+
+    CHECK(workers.exit_codes() == "10 137");
+    CAPTURE(workers.output(0));
+    CHECK(mentions(workers.output(0), "lost rank 1"));
+    CHECK(committed(workers.output(0)) == 3);
+}
+
 TEST_CASE("gpu: a device that fails while the host waits is an error with the driver's text") {
     const Workers::Variables third_step{{"FAKE_GPU_FAILS_IN", "ddprun_count_step:3"}};
     const std::string words =

@@ -547,7 +547,9 @@ TEST_CASE("nccl: any call that never returns ends the process") {
           "ncclAllReduce",
           "ncclGroupEnd",
           "ncclCommFinalize",
-          "ncclCommDestroy"})
+          "ncclCommDestroy",
+          "ncclMemAlloc",
+          "ncclMemFree"})
         stuck[call] = std::make_unique<Workers>(
             1,
             std::vector<std::string>{"few_calls"},

@@ -605,6 +605,7 @@ extern "C" Result ncclMemAlloc(void** data, std::size_t bytes) {
 }
 
 extern "C" Result ncclMemFree(void* data) {
+    if (const auto failed = fake_gpu::injected_fault("ncclMemFree")) return *failed;
     note("ncclMemFree");
     const auto unmap = driver_function<int (*)(unsigned long long, std::size_t)>("cuMemUnmap");
     return unmap(reinterpret_cast<std::uintptr_t>(data), 0) == 0 ? Result::success

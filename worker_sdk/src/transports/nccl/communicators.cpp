@@ -142,7 +142,6 @@ Outcome Communicators::begin_call(const std::function<Result()>& calls) {
 }
 
 Outcome Communicators::launch(const std::function<Outcome()>& body) {
-    const std::lock_guard lock(mutex_);
     if (is_aborted_) return aborted();
     return body();
 }

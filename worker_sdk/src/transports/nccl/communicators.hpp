@@ -90,7 +90,10 @@ public:
     groups::Outcome begin_call(const std::function<abi::Result()>& calls);
     groups::Outcome await_ready(Comm comm, const Deadline& deadline);
 
-    /// Launches a graph, which contains calls made before. Short.
+    /// Launches a graph, which contains calls made before. Without the mutex, which an abort needs:
+    /// the driver may block a launch until the device has progressed, and after the loss of a peer
+    /// only an abort makes it progress. A launch beside an abort is harmless: NCCL keeps what the
+    /// graph uses while it exists, and kernels of an aborted communicator leave at once.
     groups::Outcome launch(const std::function<groups::Outcome()>& body);
 
     /// NCCL's asynchronous state: success, in_progress or an error.

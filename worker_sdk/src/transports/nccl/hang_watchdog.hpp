@@ -18,7 +18,7 @@ namespace ddprun::nccl {
 class HangWatchdog {
 public:
     /// Kinds of work that may run concurrently.
-    enum class Work { collective, send, recv, life, steps, launch };
+    enum class Work { collective, send, recv, life, steps, launch, memory };
 
     HangWatchdog();
     HangWatchdog(const HangWatchdog&) = delete;
@@ -48,7 +48,7 @@ private:
     }
     void look();
 
-    std::array<std::atomic<Clock::rep>, 6> latest_ends_{};
+    std::array<std::atomic<Clock::rep>, 7> latest_ends_{};
     std::mutex mutex_;
     std::condition_variable ended_;
     bool is_over_ = false;

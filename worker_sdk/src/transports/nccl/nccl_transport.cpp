@@ -3,6 +3,7 @@
 
 #include "worker_sdk/src/environment_names.hpp"
 #include "worker_sdk/src/transports/nccl/device_choice.hpp"
+#include "worker_sdk/src/waiting_times.hpp"
 
 #include <stdlib.h>
 
@@ -76,7 +77,11 @@ NcclTransport::NcclTransport(
     std::unique_ptr<Session> session)
     : context_(std::move(context)),
       session_(std::move(session)),
-      arena_(std::make_shared<DeviceArena>(libraries.nccl, device)) {}
+      arena_(std::make_shared<DeviceArena>(
+          libraries.nccl,
+          device,
+          session_->hang_watchdog(),
+          session_->timeout() + 3 * waiting_times::abort_timeout)) {}
 
 Outcome NcclTransport::follow(const Collective& collective) {
     auto error = session_->follow(collective);

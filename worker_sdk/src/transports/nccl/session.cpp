@@ -95,7 +95,7 @@ std::variant<std::unique_ptr<Session>, GroupError> Session::open(
     const std::optional<SplitOff>& split) {
     auto session = std::make_unique<Session>(nccl, device, context);
     const HangWatchdog::Watch watch(
-        session->hang_watchdog_,
+        *session->hang_watchdog_,
         HangWatchdog::Work::life,
         session->latest_end_of(session->timeout()));
     const OnDevice here(device);
@@ -124,7 +124,7 @@ Session::Session(const NcclFunctions& nccl, const Device& device, GroupContext& 
 
 Session::~Session() {
     const HangWatchdog::Watch watch(
-        hang_watchdog_, HangWatchdog::Work::life, latest_end_of(waiting_times::finalize_timeout));
+        *hang_watchdog_, HangWatchdog::Work::life, latest_end_of(waiting_times::finalize_timeout));
     const OnDevice here(device_);
     if (!comms_->end()) keep_for_ever(std::move(comms_));
     comms_.reset();
@@ -206,7 +206,7 @@ Session::Joined Session::join(
 
 std::variant<Communicators::Comm, GroupError> Session::split(int color, int key) {
     const HangWatchdog::Watch watch(
-        hang_watchdog_, HangWatchdog::Work::life, latest_end_of(timeout() + abort_timeout()));
+        *hang_watchdog_, HangWatchdog::Work::life, latest_end_of(timeout() + abort_timeout()));
     const OnDevice here(device_);
     auto part = comms_->split(all_, color, key, deadline());
     if (auto* error = std::get_if<GroupError>(&part)) {
@@ -218,7 +218,7 @@ std::variant<Communicators::Comm, GroupError> Session::split(int color, int key)
 
 void Session::drop(Comm part) {
     const HangWatchdog::Watch watch(
-        hang_watchdog_, HangWatchdog::Work::life, latest_end_of(abort_timeout()));
+        *hang_watchdog_, HangWatchdog::Work::life, latest_end_of(abort_timeout()));
     const OnDevice here(device_);
     comms_->drop(part);
 }
@@ -266,7 +266,7 @@ Outcome Session::follow(const groups::Collective& collective) {
 
 GroupError Session::fail(GroupError error) {
     const HangWatchdog::Watch watch(
-        hang_watchdog_, HangWatchdog::Work::launch, latest_end_of(abort_timeout()));
+        *hang_watchdog_, HangWatchdog::Work::launch, latest_end_of(abort_timeout()));
     abort(std::move(error));
     return *why_aborted();
 }
@@ -276,7 +276,7 @@ std::variant<bool, GroupError> Session::begin(const groups::Collective& collecti
     if (!can_be_in_flight(collective) || in_flight_->is_full()) return false;
     auto begun = [&] {
         const HangWatchdog::Watch watch(
-            hang_watchdog_, HangWatchdog::Work::launch, latest_end_of(timeout()));
+            *hang_watchdog_, HangWatchdog::Work::launch, latest_end_of(timeout()));
         return enqueue_now(collective);
     }();
     auto* const error = std::get_if<GroupError>(&begun);
@@ -338,14 +338,14 @@ Outcome Session::run(const groups::Collective& collective, milliseconds timeout)
     auto& queue = *queues_[static_cast<std::size_t>(work)];
     auto error = [&] {
         const HangWatchdog::Watch watch(
-            hang_watchdog_, work, latest_end_after(wait.deadline().until));
+            *hang_watchdog_, work, latest_end_after(wait.deadline().until));
         return perform(collective, queue, wait);
     }();
     if (!error) {
         wait.end();
         return {};
     }
-    const HangWatchdog::Watch watch(hang_watchdog_, work, latest_end_of(2 * abort_timeout()));
+    const HangWatchdog::Watch watch(*hang_watchdog_, work, latest_end_of(2 * abort_timeout()));
     abort(*error);
     // Behind all work: NCCL may have enqueued calls behind which there is no event yet.
     queue.mark_end();

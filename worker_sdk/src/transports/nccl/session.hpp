@@ -77,6 +77,8 @@ public:
     Target target(DriverFunctions::Stream stream) const;
     const Device& device() const { return device_; }
     const NcclFunctions& nccl() const { return nccl_; }
+    /// For the group's memory, which may outlive this object.
+    const std::shared_ptr<HangWatchdog>& hang_watchdog() const { return hang_watchdog_; }
     /// 1 on the device until the communicators are aborted.
     DriverFunctions::DevicePointer valid_flag() const { return valid_flag_->on_device(); }
     /// With steps, an abort may have to wait for the program's own work before a bucket.
@@ -91,7 +93,7 @@ public:
     public:
         explicit Enqueuing(Session& session)
             : watch_(
-                  session.hang_watchdog_,
+                  *session.hang_watchdog_,
                   HangWatchdog::Work::steps,
                   session.latest_end_of(session.timeout())),
               here_(session.device_) {}
@@ -133,7 +135,7 @@ private:
     const NcclFunctions& nccl_;
     const Device device_;
     GroupContext& context_;
-    HangWatchdog hang_watchdog_;
+    const std::shared_ptr<HangWatchdog> hang_watchdog_ = std::make_shared<HangWatchdog>();
     DriverFunctions::DevicePointer scratch_ = 0;
     std::optional<Pinned> valid_flag_;              // one word
     std::array<std::unique_ptr<Queue>, 3> queues_;  // by `HangWatchdog::Work`
