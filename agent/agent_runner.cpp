@@ -389,7 +389,10 @@ void AgentRunner::explain(const Agent::ExplainFailure& order) {
         death.pid = worker.pid();
         if (worker.exit()) death.end = to_worker_end(*worker.exit());
     }
-    post_mortem_.examine(std::move(death), [this, order, kept, log](PostMortem::Finding finding) {
+    // As Python ends after an exception.
+    const bool has_unseen_error = death.end.kind == control::WorkerEnd::Kind::exited &&
+                                  death.end.value == 1 && ::isatty(STDERR_FILENO) == 1;
+    auto done = [this, order, kept, log, has_unseen_error](PostMortem::Finding finding) {
         Agent::FailureExplained explained{order.round, order.local_rank, "", "", false};
         explained.cause = std::move(finding.cause);
         explained.unix_time = finding.unix_time;
@@ -410,11 +413,15 @@ void AgentRunner::explain(const Agent::ExplainFailure& order) {
             keep_original(order.local_rank, finding);
         }
         auto& why = explained.cause.sentence;
+        const auto& program = config_.worker.program;
+        const auto& origin = config_.worker.python_origin;
         if (why.empty() && is_run_by_python(config_.worker))
-            why = missing_module(
-                explained.details, config_.worker.program, config_.worker.python_origin);
+            why = has_unseen_error && explained.details.empty()
+                      ? run_by(program, origin)
+                      : missing_module(explained.details, program, origin);
         post(std::move(explained));
-    });
+    };
+    post_mortem_.examine(std::move(death), std::move(done));
 }
 
 /// As the machine chooses: the first, unless it is a secondary failure and this one is not.
