@@ -17,6 +17,7 @@
 #include "agent/runner/store_calls.hpp"
 #include "agent/runner/worker_processes.hpp"
 #include "agent/supervise/agent.hpp"
+#include "agent/supervise/terminal_interrupts.hpp"
 #include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
@@ -105,6 +106,8 @@ private:
     void note(const Agent::Effect& effect);
     void post_worker_event(Agent::Event event);
     void on_signal(int signal);
+    bool is_for_attached_rank(int signal);
+    void announce_attachment();
     void keep_original(int local_rank, PostMortem::Finding& finding);
     std::string original_of(const std::optional<control::Cause>& cause) const;
     void finish(const JobReport& report);
@@ -135,6 +138,8 @@ private:
         std::string text;
     };
     std::optional<Original> original_;
+    TerminalInterrupts interrupts_;
+    bool has_announced_attachment_ = false;
     boost::asio::steady_timer drain_timer_;
     bool is_finished_ = false;
     bool is_server_idle_ = false;
@@ -337,6 +342,7 @@ void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
         keeper_.note_error_files(
             temporary_error_file_stem(config_.worker, *plan_), config_.worker.nproc);
     if (!config_.shares_store) stores_.wait_until_closed();
+    announce_attachment();
     workers_.spawn(*plan_, post_mortem_.beginning());
     const auto level = assignment.restart_count > 0 ? log::Level::warning : log::Level::info;
     // More than are allowed, once the budget was refilled.
@@ -373,6 +379,9 @@ std::string AgentRunner::address_towards(
 
 void AgentRunner::post_worker_event(Agent::Event event) {
     if (const auto* exited = std::get_if<Agent::WorkerExited>(&event)) {
+        const auto attached = attached_local_rank(config_.worker, *plan_);
+        if (exited->local_rank == attached && interrupts_.is_for_job(exited->exit))
+            post(Agent::Signalled{SIGINT});
         const bool is_expected =
             exited->exit.is_success() || driver_->machine().phase() == Agent::Phase::stopping;
         log::write(
@@ -392,6 +401,7 @@ void AgentRunner::post_worker_event(Agent::Event event) {
 /// The file that the worker's standard error goes to; empty: none.
 std::string AgentRunner::error_log_of(int local_rank) const {
     const int rank = plan_->assignment.rank_base + local_rank;
+    if (is_at_terminal(config_.worker, Stream::err, rank)) return {};
     const auto route = route_of(config_.output, Stream::err, local_rank, rank);
     return route.to_file ? plan_->logs.file_of_worker(Stream::err, local_rank, rank) : "";
 }
@@ -408,7 +418,10 @@ void AgentRunner::explain(const Agent::ExplainFailure& order) {
         death.pid = worker.pid();
         if (worker.exit()) death.end = to_worker_end(*worker.exit());
     }
-    post_mortem_.examine(std::move(death), [this, order, kept, log](PostMortem::Finding finding) {
+    // As Python ends after an exception.
+    const bool has_unseen_error = death.end.kind == control::WorkerEnd::Kind::exited &&
+                                  death.end.value == 1 && ::isatty(STDERR_FILENO) == 1;
+    auto done = [this, order, kept, log, has_unseen_error](PostMortem::Finding finding) {
         Agent::FailureExplained explained{order.round, order.local_rank, "", "", false};
         explained.cause = std::move(finding.cause);
         explained.unix_time = finding.unix_time;
@@ -429,11 +442,15 @@ void AgentRunner::explain(const Agent::ExplainFailure& order) {
             keep_original(order.local_rank, finding);
         }
         auto& why = explained.cause.sentence;
+        const auto& program = config_.worker.program;
+        const auto& origin = config_.worker.python_origin;
         if (why.empty() && is_run_by_python(config_.worker))
-            why = missing_module(
-                explained.details, config_.worker.program, config_.worker.python_origin);
+            why = has_unseen_error && explained.details.empty()
+                      ? run_by(program, origin)
+                      : missing_module(explained.details, program, origin);
         post(std::move(explained));
-    });
+    };
+    post_mortem_.examine(std::move(death), std::move(done));
 }
 
 /// As the machine chooses: the first, unless it is a secondary failure and this one is not.
@@ -514,11 +531,41 @@ void AgentRunner::on_signal(int signal) {
     const auto& forwarded = config_.forwarded_signals;
     if (std::find(forwarded.begin(), forwarded.end(), signal) != forwarded.end())
         return workers_.forward(signal);
+    if (is_for_attached_rank(signal)) return workers_.signal_attached(signal);
     if (signal == SIGTSTP) return workers_.suspend();
     if (signal == SIGCONT) return workers_.go_on();
     if (!is_finished_) return post(Agent::Signalled{signal});
     // Only the server is left, waiting for other nodes.
     if (signal == SIGINT) leave();
+}
+
+/// A window that changes its size, and a Ctrl-C that is not for the job.
+bool AgentRunner::is_for_attached_rank(int signal) {
+    const auto& attachment = config_.worker.attachment;
+    if (!attachment || !attachment->has_terminal) return false;
+    if (signal == SIGWINCH) return true;
+    if (signal != SIGINT) return false;
+    const bool has_rank =
+        workers_.has_attached() && driver_->machine().phase() != Agent::Phase::stopping;
+    return interrupts_.next(has_rank, driver_->now()) == TerminalInterrupts::Receiver::rank;
+}
+
+void AgentRunner::announce_attachment() {
+    if (has_announced_attachment_ || !attached_local_rank(config_.worker, *plan_)) return;
+    has_announced_attachment_ = true;
+    const auto& attachment = *config_.worker.attachment;
+    const std::string limits_text =
+        "--shutdown-timeout is " + seconds_text(config_.join.settings.grace) +
+        ", PyTorch's NCCL watchdogs are off unless set";
+    if (!attachment.has_terminal) {
+        log::info("rank.attached", {{"rank", attachment.rank}, {"time_limits", limits_text}});
+        return;
+    }
+    log::warning(
+        "rank.attached",
+        {{"rank", attachment.rank},
+         {"ctrl_c", "goes to the rank; two within 1 s stop the job"},
+         {"time_limits", limits_text}});
 }
 
 void AgentRunner::finish(const JobReport& report) {

@@ -21,7 +21,9 @@
 #include "rendezvous/control/version_text.hpp"
 #include "rendezvous/net/descriptors.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <string>
 #include <variant>
@@ -82,7 +84,14 @@ int fork_and_run(
     auto handed_on = signals.stopping.value;
     const auto& forwarded = signals.forwarded.value;
     handed_on.insert(handed_on.end(), forwarded.begin(), forwarded.end());
-    auto fork = agent::fork_agent(start, handed_on);
+    const auto& attachment = config.worker.attachment;
+    const bool is_terminal_read = attachment && attachment->has_terminal;
+    // Ctrl-C is the rank's, whatever stops the job; the size of the window is too.
+    if (is_terminal_read)
+        for (const int signal : {SIGINT, SIGWINCH})
+            if (std::find(handed_on.begin(), handed_on.end(), signal) == handed_on.end())
+                handed_on.push_back(signal);
+    auto fork = agent::fork_agent(start, handed_on, is_terminal_read);
     if (!fork) {
         std::fprintf(
             stderr,

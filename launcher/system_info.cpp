@@ -124,6 +124,7 @@ SystemInfo read_system_info(const char* const* environment) {
     system.interfaces = interface_addresses();
     system.has_address = has_address;
     system.has_terminal = ::isatty(STDERR_FILENO) == 1;
+    system.has_input_terminal = ::isatty(STDIN_FILENO) == 1;
     auto random = seeded_by_the_system();
     system.fresh_id = make_nonce(random);
     system.look_at = look_at;

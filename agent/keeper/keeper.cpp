@@ -85,6 +85,29 @@ int find_terminal() {
     return -1;
 }
 
+/// As the kernel stops a program that reads the terminal in the background. False: it was not
+/// stopped, because no shell could continue it.
+bool stop_for_input() {
+    sigset_t go_on;
+    sigemptyset(&go_on);
+    sigaddset(&go_on, SIGCONT);
+    sigset_t before;
+    ::sigprocmask(SIG_BLOCK, &go_on, &before);
+    ::kill(0, SIGTTIN);
+    sigset_t pending;
+    ::sigpending(&pending);
+    const bool was_stopped = sigismember(&pending, SIGCONT) == 1;
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+    return was_stopped;
+}
+
+void wait_for_foreground(int terminal) {
+    for (;;) {
+        const pid_t foreground = ::tcgetpgrp(terminal);
+        if (foreground < 0 || foreground == ::getpgrp() || !stop_for_input()) return;
+    }
+}
+
 AgentSide become_agent(int socket, KeeperPage* page, pid_t keeper, std::span<const int> handed_on) {
     ::setsid();
     for (const int signal : stop_signals)
@@ -191,6 +214,7 @@ private:
         forward(SIGTSTP);
         wait_until_heard(Clock::now() + limits::suspend_timeout);
         stop_here();
+        if (side_.is_read) wait_for_foreground(side_.terminal);
         // Continued, or never stopped, as when no shell is there to continue us.
         forward(SIGCONT);
     }
@@ -349,7 +373,7 @@ private:
 }  // namespace
 
 Result<std::variant<AgentSide, KeeperSide>> fork_agent(
-    const InheritedState& start, std::span<const int> handed_on) {
+    const InheritedState& start, std::span<const int> handed_on, bool is_terminal_read) {
     const auto failed = [] { return Failure{system_code(errno), "start the agent"}; };
     std::array<int, 2> pair{};
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair.data()) != 0) return failed();
@@ -377,6 +401,11 @@ Result<std::variant<AgentSide, KeeperSide>> fork_agent(
     side.preexisting_count =
         std::clamp(list_children(side.preexisting), 0, max_preexisting_children);
     side.terminal = find_terminal();
+    side.is_read = is_terminal_read && side.terminal >= 0;
+    if (side.is_read) {
+        set_disposition(SIGTTIN, SIG_DFL);
+        wait_for_foreground(side.terminal);
+    }
     if (side.terminal >= 0 && ::tcgetattr(side.terminal, &side.terminal_modes) != 0)
         side.terminal = -1;
 

@@ -68,6 +68,8 @@ struct KeeperSide {
     /// The terminal whose modes are given back, -1 for none.
     int terminal = -1;
     termios terminal_modes{};
+    /// A worker reads the terminal: this process runs in the terminal's foreground only.
+    bool is_read = false;
 };
 
 /// The signals that the keeper hands to the agent unless others are asked for.
@@ -77,9 +79,13 @@ inline constexpr std::array stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 /// (they are read from a descriptor), the agent in a session of its own, itself a subreaper, with
 /// all of `handed_on`, the stop signals and TSTP ignored. SIGUSR1 and SIGUSR2 are ignored by both
 /// unless they are handed on.
+/// `is_terminal_read`: a worker is to read the terminal. Like any program that does, this process
+/// then stops (SIGTTIN) while it is in the terminal's background, already here.
 /// Requires: no thread was ever started.
 Result<std::variant<AgentSide, KeeperSide>> fork_agent(
-    const InheritedState& start, std::span<const int> handed_on = stop_signals);
+    const InheritedState& start,
+    std::span<const int> handed_on = stop_signals,
+    bool is_terminal_read = false);
 
 /// Runs the keeper to its end. Returns what `main` returns: the agent's exit code, or 1 after a
 /// line on stderr when the agent did not end by itself. By then nothing below this process is left,

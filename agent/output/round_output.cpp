@@ -31,6 +31,12 @@ void point_latest(const std::string& folder, const std::string& target, const st
 
 }  // namespace
 
+bool is_at_terminal(const WorkerSpec& spec, Stream stream, int rank) {
+    const auto& attachment = spec.attachment;
+    return attachment && attachment->has_terminal && attachment->rank == rank &&
+           ::isatty(stream == Stream::out ? STDOUT_FILENO : STDERR_FILENO) == 1;
+}
+
 int WorkerOutput::worker_end(Stream stream) const {
     const auto& relay = stream == Stream::out ? out_ : err_;
     return relay ? relay->worker_end() : SpawnSpec::inherit;
@@ -101,6 +107,7 @@ WorkerOutput RoundOutput::open(int local_rank) {
 std::optional<StreamRelay> RoundOutput::relay(Stream stream, int local_rank) {
     const int rank = rank_of(local_rank);
     const auto route = route_of(plan_, stream, local_rank, rank);
+    if (is_at_terminal(spec_, stream, rank)) return std::nullopt;
     const bool is_err = stream == Stream::err;
     // A stderr that is no terminal passes through us, so that its end can be in the report.
     const bool is_kept = is_err && !is_on_terminal_;

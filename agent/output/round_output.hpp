@@ -34,6 +34,10 @@ private:
     std::optional<StreamRelay> err_;
 };
 
+/// Whether a stream of this rank is the user's terminal itself, whatever the options say about the
+/// output of the ranks: it has the terminal as its standard input too (--attach).
+bool is_at_terminal(const WorkerSpec& spec, Stream stream, int rank);
+
 /// Connects the output of a round's workers as planned: exists while they are being started. On the
 /// agent's thread; what blocks is done by the writer.
 class RoundOutput {

@@ -3,6 +3,7 @@
 
 #include "agent/plan/topology.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <charconv>
@@ -132,6 +133,31 @@ std::string expand(std::string_view text, const Place& place) {
     return result;
 }
 
+std::string expand_wrapper(std::string_view text, const std::string& rank) {
+    std::string result;
+    for (std::size_t at = 0; at < text.size(); ++at) {
+        const char next = text[at] == '%' && at + 1 < text.size() ? text[at + 1] : '\0';
+        if (next == 'r')
+            result += rank;
+        else
+            result += text[at];
+        if (next == 'r' || next == '%') ++at;
+    }
+    return result;
+}
+
+/// The wrapper of one worker, if it has one.
+const Wrapper* wrapper_of(const Place& place) {
+    const auto& wrapper = place.spec.wrapper;
+    const int rank = place.in().rank_base + place.local_rank;
+    const bool is_wrapped =
+        wrapper &&
+        std::any_of(wrapper->ranks.begin(), wrapper->ranks.end(), [&](const RankRange& ranks) {
+            return ranks.contains(place.local_rank, rank);
+        });
+    return is_wrapped ? &*wrapper : nullptr;
+}
+
 }  // namespace
 
 bool is_run_by_python(const WorkerSpec& spec) {
@@ -179,7 +205,27 @@ std::vector<std::string> worker_arguments(
     const Place place{spec, plan, local_rank};
     for (std::size_t i = 1; i < arguments.size(); ++i)
         arguments[i] = expand(arguments[i], place);
-    return arguments;
+    const auto* wrapper = wrapper_of(place);
+    if (wrapper == nullptr) return arguments;
+    // The wrapper would search a name as it sees fit; the program was found already.
+    if (!arguments.empty()) arguments.front() = spec.program;
+    std::vector<std::string> wrapped;
+    for (const auto& argument : wrapper->arguments)
+        wrapped.push_back(expand_wrapper(argument, text(plan.assignment.rank_base + local_rank)));
+    wrapped.insert(wrapped.end(), arguments.begin(), arguments.end());
+    return wrapped;
+}
+
+const std::string& worker_program(const WorkerSpec& spec, const RoundPlan& plan, int local_rank) {
+    const auto* wrapper = wrapper_of({spec, plan, local_rank});
+    return wrapper == nullptr ? spec.program : wrapper->program;
+}
+
+std::optional<int> attached_local_rank(const WorkerSpec& spec, const RoundPlan& plan) {
+    if (!spec.attachment) return std::nullopt;
+    const int local_rank = spec.attachment->rank - plan.assignment.rank_base;
+    if (local_rank < 0 || local_rank >= spec.nproc) return std::nullopt;
+    return local_rank;
 }
 
 std::string own_device(const WorkerSpec& spec, int local_rank) {

@@ -8,6 +8,7 @@
 #include "rendezvous/control/message.hpp"
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,27 @@
 /// and values are torchrun's, exactly, with two differences: the restart count is the job's, not
 /// this node's, and the error file is not created beforehand.
 namespace ddprun::agent {
+
+/// A command that is put before the command of some ranks: a debugger, a profiler (--wrap).
+struct Wrapper {
+    std::vector<RankRange> ranks;
+    /// Found and executable at launch time.
+    std::string program;
+    /// argv, argv[0] included: `%r` becomes the rank, `%%` becomes `%`.
+    std::vector<std::string> arguments;
+
+    bool operator==(const Wrapper&) const = default;
+};
+
+/// The rank of the job that has ddprun's standard input; the other workers have /dev/null
+/// (--attach).
+struct Attachment {
+    int rank = 0;
+    /// Standard input is a terminal: Ctrl-C is for the rank.
+    bool has_terminal = false;
+
+    bool operator==(const Attachment&) const = default;
+};
 
 /// What every worker of this node runs, as the user asked for it: resolved by the launcher, turned
 /// into one process per rank by the functions below and supervise/.
@@ -36,6 +58,9 @@ struct WorkerSpec {
     bool has_virtual_local_rank = false;
     /// Why the launcher chose this Python; empty for a program.
     std::string python_origin;
+    std::optional<Wrapper> wrapper;
+    /// Absent: every worker inherits standard input.
+    std::optional<Attachment> attachment;
 
     bool operator==(const WorkerSpec&) const = default;
 };
@@ -73,9 +98,15 @@ struct RoundPlan {
 std::vector<std::string> worker_environment(
     const WorkerSpec& spec, const RoundPlan& plan, int local_rank);
 
-/// argv of one worker: every argument after the program's name goes through torchrun's template:
-/// `$local_rank` and `${local_rank}` become the number, `$$` becomes `$`, any other `$` stays; but
-/// `${rank}` and `${group_rank}` are known too.
+/// The local rank that has standard input; empty: a rank of another node.
+std::optional<int> attached_local_rank(const WorkerSpec& spec, const RoundPlan& plan);
+
+/// What is executed for one worker: the program, or the wrapper around it.
+const std::string& worker_program(const WorkerSpec& spec, const RoundPlan& plan, int local_rank);
+
+/// argv of one worker, behind the wrapper's where it has one: every argument after the program's
+/// name goes through torchrun's template: `$local_rank` and `${local_rank}` become the number, `$$`
+/// becomes `$`, any other `$` stays; but `${rank}` and `${group_rank}` are known too.
 std::vector<std::string> worker_arguments(
     const WorkerSpec& spec, const RoundPlan& plan, int local_rank);
 

@@ -215,6 +215,10 @@ std::string missing_module(
            "); --python=PATH chooses another Python";
 }
 
+std::string run_by(const std::string& python, const std::string& python_origin) {
+    return "run by " + python + " (" + python_origin + "); --python=PATH chooses another Python";
+}
+
 std::string exception_in(const std::string& output) {
     using namespace cause_in_words_file;
     std::string_view found;

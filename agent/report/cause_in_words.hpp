@@ -48,6 +48,10 @@ CauseInWords cause_in_words(const control::WorkerEnd& end, const MachineFacts& f
 std::string missing_module(
     const std::string& output, const std::string& python, const std::string& python_origin);
 
+/// For an error whose text ddprun has not seen because the worker wrote it to the terminal itself:
+/// the module may be missing.
+std::string run_by(const std::string& python, const std::string& python_origin);
+
 /// The exception that ended a Python program, if the end of its standard error shows one:
 /// "ValueError: bad batch". One line, at most limits::max_exception_bytes; else empty.
 std::string exception_in(const std::string& output);

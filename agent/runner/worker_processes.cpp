@@ -5,6 +5,7 @@
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/start_failure.hpp"
 
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,11 +42,20 @@ WorkerProcesses::WorkerProcesses(
       keeper_(keeper),
       on_event_(std::move(on_event)),
       reaper_(io, [this] { return living_leaders(); }),
-      spawner_(io) {}
+      spawner_(io) {
+    if (!spec_.attachment) return;
+    no_input_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (spec_.attachment->has_terminal) terminal_.emplace();
+}
+
+WorkerProcesses::~WorkerProcesses() {
+    if (no_input_ >= 0) ::close(no_input_);
+}
 
 void WorkerProcesses::spawn(const RoundPlan& plan, std::function<void()> before_first) {
     processes_.clear();
     processes_.resize(static_cast<std::size_t>(spec_.nproc));
+    attached_local_rank_ = attached_local_rank(spec_, plan).value_or(-1);
     RoundOutput outputs(io_, writer_, output_plan_, spec_, plan);
     std::vector<SpawnSpec> batch;
     batch.reserve(processes_.size());
@@ -65,10 +75,11 @@ void WorkerProcesses::spawn(const RoundPlan& plan, std::function<void()> before_
 
 SpawnSpec WorkerProcesses::spawn_spec(const RoundPlan& plan, int local_rank) const {
     SpawnSpec spec;
-    spec.program = spec_.program;
+    spec.program = worker_program(spec_, plan, local_rank);
     spec.arguments = worker_arguments(spec_, plan, local_rank);
     spec.environment = worker_environment(spec_, plan, local_rank);
     spec.start = start_;
+    if (local_rank != attached_local_rank_) spec.standard_input = no_input_;
     const auto index = static_cast<std::size_t>(local_rank);
     if (index < spec_.bindings.size()) spec.binding = spec_.bindings[index];
     if (!plan.logs.is_none())
@@ -107,6 +118,7 @@ void WorkerProcesses::on_spawned(const Spawner::Outcome& outcome) {
 void WorkerProcesses::on_exited(int local_rank, WorkerExit exit) {
     auto& process = processes_.at(static_cast<std::size_t>(local_rank));
     process.output.finish();
+    if (terminal_ && local_rank == attached_local_rank_) terminal_->reset();
     on_event_(Agent::WorkerExited{local_rank, std::move(exit)});
 }
 
@@ -152,6 +164,18 @@ void WorkerProcesses::kill_leftovers() {
     signal_descendants(SIGKILL, living_leaders());
 }
 
+bool WorkerProcesses::has_attached() const {
+    if (attached_local_rank_ < 0 || processes_.empty()) return false;
+    const auto& child = processes_.at(static_cast<std::size_t>(attached_local_rank_)).child;
+    return child && !child->has_exited();
+}
+
+void WorkerProcesses::signal_attached(int signal) {
+    if (!has_attached()) return;
+    // It is not reaped yet, so no other group has its number.
+    ::kill(-processes_.at(static_cast<std::size_t>(attached_local_rank_)).child->pid(), signal);
+}
+
 void WorkerProcesses::forward(int signal) {
     for (auto& process : processes_)
         if (process.child)
@@ -165,10 +189,12 @@ void WorkerProcesses::suspend() {
     // One that forks while it is looked at has a child the second time.
     signal_descendants(SIGSTOP);
     signal_descendants(SIGSTOP);
+    if (terminal_) terminal_->hand_over();
 }
 
 void WorkerProcesses::go_on() {
     is_suspended_ = false;
+    if (terminal_) terminal_->take_back();
     signal_descendants(SIGCONT);
 }
 

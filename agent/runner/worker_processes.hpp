@@ -7,6 +7,7 @@
 #include "agent/plan/worker_env.hpp"
 #include "agent/process/child.hpp"
 #include "agent/process/spawner.hpp"
+#include "agent/process/terminal.hpp"
 #include "agent/supervise/agent.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -33,6 +34,7 @@ public:
         Writer& writer,
         KeeperLink& keeper,
         OnEvent on_event);
+    ~WorkerProcesses();
     WorkerProcesses(const WorkerProcesses&) = delete;
     WorkerProcesses& operator=(const WorkerProcesses&) = delete;
 
@@ -48,6 +50,10 @@ public:
     int count_leftovers();
     void signal_leftovers(int signal);
     void kill_leftovers();
+    /// Whether the rank that has the terminal has a process.
+    bool has_attached() const;
+    /// As the terminal would, were it the worker's own: to its whole process group.
+    void signal_attached(int signal);
     /// A signal of --signals-to-forward, to the leaders.
     void forward(int signal);
     /// Ctrl-Z: every process below this one stops, also those that are started meanwhile.
@@ -83,6 +89,12 @@ private:
     KeeperLink& keeper_;
     OnEvent on_event_;
     bool is_suspended_ = false;
+    /// Of the current round; -1: all inherit standard input, or it goes to another node's rank.
+    int attached_local_rank_ = -1;
+    /// Where a worker has it.
+    std::optional<Terminal> terminal_;
+    /// The standard input of the others; -1: they inherit it.
+    int no_input_ = -1;
     std::vector<Process> processes_;
     OrphanReaper reaper_;
     // Last: its thread ends first, and with it what it started.

@@ -223,6 +223,12 @@ std::string explain(
     page.row("signals handed on", signals.forwarded, describe_signals(signals.forwarded.value));
     page.row(
         "workers' store", spec.shares_store, spec.shares_store.value ? "shared" : "rank 0's own");
+    if (const auto& attached = spec.attachment.value)
+        page.row(
+            "attached",
+            spec.attachment,
+            "rank " + std::to_string(attached->rank) +
+                (attached->has_terminal ? ": terminal" : ": stdin"));
     const auto& binding = spec.binding;
     page.row("CPU binding", binding.mode.empty() ? "-" : binding.mode, binding.origin);
 
@@ -236,6 +242,12 @@ std::string explain(
     std::string command = spec.command.program;
     for (std::size_t i = 1; i < spec.command.arguments.size(); ++i)
         command += " " + shell_word(spec.command.arguments[i]);
+    if (const auto& wrapper = spec.wrapper.value) {
+        std::string words = wrapper->program;
+        for (std::size_t i = 1; i < wrapper->arguments.size(); ++i)
+            words += " " + shell_word(wrapper->arguments[i]);
+        page.line("wrapper: " + words);
+    }
     page.line("command: " + command);
     if (!spec.command.python_origin.empty()) page.line("python: " + spec.command.python_origin);
     if (!binding.mode.empty()) page.line("CPUs by local rank, " + binding.plan.placed_by + ":");

@@ -112,6 +112,17 @@ constexpr std::array all_rows{
          "node|socket|exclusive|core-complex",
          command,
          "bind each worker to CPUs near its GPU"}),
+    own(
+        {"wrap",
+         "RANKS: COMMAND",
+         command,
+         "put COMMAND (gdb, strace, nsys, ...) before the command of these ranks, as in "
+         "'0,2-3: strace -o trace.%r'; %r is the rank, RANKS may be all"}),
+    own(
+        {"attach",
+         "RANK",
+         command,
+         "this rank of the job has terminal and stdin, for a debugger; the others have /dev/null"}),
 
     OptionRow{
         "max-restarts", "N", failure, "restarts of the whole job before it fails (default 0)"},

@@ -43,7 +43,9 @@ agent::AgentConfig to_agent_config(const JobSpec& spec) {
         spec.role.value,
         spec.binding.plan.workers,
         spec.has_virtual_local_rank.value,
-        spec.command.python_origin};
+        spec.command.python_origin,
+        spec.wrapper.value,
+        spec.attachment.value};
     config.report = spec.report;
     config.output = spec.output.plan;
     config.event_file = spec.event_file.value;

@@ -41,6 +41,8 @@ struct SystemInfo {
     HasAddress has_address;
     /// Standard error is a terminal.
     bool has_terminal = false;
+    /// Standard input is one.
+    bool has_input_terminal = false;
     /// Fresh randomness for a job that was given no name.
     Nonce fresh_id;
     LookAt look_at;
@@ -94,6 +96,8 @@ struct JobSpec {
     From<bool> shares_store;
     CpuBindingChoice binding;
     WorkerCommand command;
+    From<std::optional<agent::Wrapper>> wrapper;
+    From<std::optional<agent::Attachment>> attachment;
     agent::ReportPlan report;
     /// What the workers inherit, our changes included.
     Environment environment;

@@ -73,6 +73,13 @@ Result<> resolve_network(Resolving& job);
 /// Fills join_timeout, last_call_timeout, lease and grace. Requires: --rdzv-conf is resolved.
 Result<> resolve_time_limits(Resolving& job);
 
+/// Fills attachment; suspends the time limits that were not given. Requires: nodes, nproc and grace
+/// are resolved.
+Result<> resolve_attachment(Resolving& job);
+
+/// Fills wrapper; its program is searched as that of the workers is.
+Result<> resolve_wrapper(Resolving& job);
+
 /// Options of torchrun that configure its Python implementation: checked as torchrun checks them,
 /// so that the same mistakes are errors; each is answered with one sentence about what happens
 /// instead.

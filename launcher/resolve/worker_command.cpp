@@ -239,6 +239,18 @@ Result<WorkerCommand> machine_code_command(const CommandRequest& request, const 
 
 }  // namespace
 
+Result<std::string> find_program(
+    const std::string& name, const Environment& environment, const LookAt& look_at) {
+    bool is_blocked = false;
+    if (auto found = Search(environment, look_at).find(name, is_blocked)) return *found;
+    const bool has_slash = name.find('/') != std::string::npos;
+    if (is_blocked) return refusal(EACCES, name + ": cannot be executed", "chmod +x it");
+    return refusal(
+        ENOENT,
+        name + ": program not found" + (has_slash ? "" : " on PATH"),
+        "give its path, with a slash if it lies in this folder");
+}
+
 Result<WorkerCommand> find_worker_command(
     const CommandRequest& request, const Environment& environment, const LookAt& look_at) {
     if (request.is_program) return program_command(request, environment, look_at);

@@ -54,6 +54,11 @@ struct WorkerCommand {
     bool operator==(const WorkerCommand&) const = default;
 };
 
+/// The program called `name`, found as a shell finds it. On error the context is two lines and the
+/// code as below.
+Result<std::string> find_program(
+    const std::string& name, const Environment& environment, const LookAt& look_at);
+
 /// Finds the program and looks at the script before anything is started: python itself would
 /// report a missing script with exit code 2, once per worker.
 /// On error the context is two lines: what is wrong, and what to do. The code is ENOENT when

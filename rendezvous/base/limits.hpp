@@ -204,5 +204,9 @@ inline constexpr std::size_t max_waiting_events = 10'000;
 inline constexpr Duration suspend_timeout = 1s;
 /// After a second SIGINT the agent has this long to report anything.
 inline constexpr Duration second_interrupt_timeout = 3s;
+/// A Ctrl-C so soon after another one is for the job, where the first was for the attached rank.
+inline constexpr Duration repeated_interrupt_time = 1s;
+/// In place of the default grace where a rank is being debugged.
+inline constexpr Duration attached_grace = 24h;
 
 }  // namespace ddprun::limits

@@ -176,3 +176,34 @@ TEST_CASE("with a virtual local rank each worker sees one GPU and takes it for i
     spec.arguments = {"train", "--log=${local_rank}"};
     CHECK(worker_arguments(spec, a_plan(), 1)[1] == "--log=1");
 }
+
+TEST_CASE("a wrapper stands before the command of its ranks, %r is the rank") {
+    auto spec = a_spec();
+    spec.arguments.front() = "python3";
+    spec.wrapper = Wrapper{{{1, 1, false}}, "/usr/bin/nsys", {"nsys", "-o", "r%r.%%r%"}};
+    // Rank 4 is the node's first.
+    CHECK(worker_program(spec, a_plan(), 0) == "/usr/bin/python3");
+    CHECK(worker_arguments(spec, a_plan(), 0).front() == "python3");
+    CHECK(worker_program(spec, a_plan(), 1) == "/usr/bin/nsys");
+    CHECK(
+        worker_arguments(spec, a_plan(), 1) ==
+        std::vector<std::string>{
+            "nsys", "-o", "r5.%r%", "/usr/bin/python3", "-u", "train.py", "--log=1.txt"});
+
+    spec.wrapper->ranks = {{4, 4, true}};
+    CHECK(worker_program(spec, a_plan(), 0) == "/usr/bin/nsys");
+    CHECK(worker_program(spec, a_plan(), 1) == "/usr/bin/python3");
+}
+
+TEST_CASE("the attached rank is one of this node's, or of another node") {
+    auto spec = a_spec();
+    const auto local_rank_of = [&](int rank) {
+        spec.attachment = Attachment{rank, true};
+        return attached_local_rank(spec, a_plan());
+    };
+    CHECK_FALSE(attached_local_rank(spec, a_plan()));
+    CHECK_FALSE(local_rank_of(3));
+    CHECK(local_rank_of(4) == 0);
+    CHECK(local_rank_of(5) == 1);
+    CHECK_FALSE(local_rank_of(6));
+}

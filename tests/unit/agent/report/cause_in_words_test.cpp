@@ -127,6 +127,12 @@ TEST_CASE("signals and exit codes with a known meaning have a sentence, others n
     CHECK(sentence_of(Kind::not_executed, 12345).empty());
 }
 
+TEST_CASE("of an error that went to the terminal the Python is named") {
+    CHECK(
+        run_by("/v/bin/python", "$VIRTUAL_ENV") ==
+        "run by /v/bin/python ($VIRTUAL_ENV); --python=PATH chooses another Python");
+}
+
 TEST_CASE("a missing module names the Python that looked for it") {
     const auto of_output = [](const std::string& output) {
         return missing_module(output, "/bin/python3", "python3 on PATH");

@@ -154,6 +154,7 @@ TEST_CASE("what stands for something else is named as its origin") {
 TEST_CASE("every option that was given is in the explanation, as it was spelled") {
     // One word each; an option that is not here is a flag, or 3.
     const std::map<std::string_view, std::string> values{
+        {"attach", "0"},
         {"compat", "torchrun"},
         {"duplicate-stderr-filters", "loss"},
         {"duplicate-stdout-filters", "loss"},
@@ -179,7 +180,8 @@ TEST_CASE("every option that was given is in the explanation, as it was spelled"
         {"report-format", "json"},
         {"signals-to-forward", "SIGUSR1"},
         {"signals-to-handle", "SIGTERM,SIGINT"},
-        {"start-method", "fork"}};
+        {"start-method", "fork"},
+        {"wrap", "all:python3"}};
     const std::map<std::string_view, Words> needs{
         {"log-keep", {"--log-max-size=1M"}}, {"node-rank", {"--nnodes=4", "--master-addr=node1"}}};
     for (const auto& row : option_table()) {
