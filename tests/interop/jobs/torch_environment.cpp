@@ -12,7 +12,8 @@ namespace ddprun::test {
 
 std::filesystem::path torch_environment() {
     const char* const python = std::getenv("DDPRUN_TORCH_PYTHON");
-    if (python != nullptr) return std::filesystem::path{python}.parent_path().parent_path();
+    if (python != nullptr && *python != '\0')
+        return std::filesystem::path{python}.parent_path().parent_path();
     const char* const required = std::getenv("DDPRUN_REQUIRE_TORCH");
     if (required != nullptr && std::string_view{required} == "1")
         FAIL("PyTorch is required and DDPRUN_TORCH_PYTHON names none");
