@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Makes the packages that install ddprun without a build, into build/package:
-#   ddprun-VERSION-linux-PROCESSOR.tar.gz  programs, man page, completions, unit file; unpack anywhere
+#   ddprun-VERSION-linux-PROCESSOR.tar.gz  programs, man page, completions, units, Containerfile; unpack anywhere
 #   ddprun_VERSION_ARCH.deb                the same for Debian and Ubuntu
 #   ddprun-VERSION-py3-none-*.whl          the programs, for a Python environment
 #   libddprun-dev_VERSION_ARCH.deb         the worker SDK
@@ -77,7 +77,8 @@ build_aarch64() {
 # Everything of the programs' package under $stage/usr, and their symbols beside it.
 stage_programs() {
     local program bin=$stage/usr/bin
-    cmake --install "$build_dir" --component programs --prefix "$stage/usr" >/dev/null
+    # The unit file names the program where it will be.
+    DESTDIR=$stage cmake --install "$build_dir" --component programs --prefix /usr >/dev/null
     mkdir -p "$stage/debug"
     for program in ddprun ddprun-rendezvous; do
         $objcopy --only-keep-debug "$bin/$program" "$stage/debug/$program.debug"
@@ -90,8 +91,6 @@ stage_programs() {
     "${run[@]}" "$bin/ddprun" --print-completion zsh >"$stage/usr/share/zsh/site-functions/_ddprun"
     "${run[@]}" "$bin/ddprun" --print-completion fish >"$stage/usr/share/fish/vendor_completions.d/ddprun.fish"
     gzip -9nf "$stage/usr/share/man/man1/ddprun.1"
-    mkdir -p "$stage/usr/lib/systemd/system"
-    cp scripts/packaging/ddprun-rendezvous.service "$stage/usr/lib/systemd/system"
     put_licenses "$stage/usr/share/doc/ddprun"
 }
 

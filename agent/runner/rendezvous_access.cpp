@@ -63,7 +63,10 @@ RendezvousAccess::RendezvousAccess(
       hooks_(std::move(hooks)) {}
 
 RendezvousAccess::~RendezvousAccess() {
-    if (server_) server_->stop();
+    if (!server_) return;
+    // A server that drains waits for its agents; the loop that this one runs on has ended.
+    links_.clear();
+    server_->drain();
 }
 
 void RendezvousAccess::connect(int link, bool may_host, Duration unanswered_for) {

@@ -98,8 +98,26 @@ inline constexpr Duration connect_attempt_timeout = 1s;
 inline constexpr Duration keepalive_idle = 10s;
 inline constexpr Duration keepalive_interval = 5s;
 inline constexpr int keepalive_probes = 3;
+/// Every accepted connection is probed after this long without a byte, so that a caller that
+/// vanished without closing does not hold a descriptor for ever. More often than address
+/// translators and load balancers forget an idle connection (4 minutes at Azure, 350 s at AWS); and
+/// for a quarter of an hour in all, which is how long the kernel repeats data that is not
+/// acknowledged (tcp_retries2): an outage that a busy connection survives ends no idle one, and no
+/// job that PyTorch's own server would have kept.
+inline constexpr Duration caller_keepalive_idle = 120s;
+inline constexpr Duration caller_keepalive_interval = 60s;
+inline constexpr int caller_keepalive_probes = 13;
+/// Callers that may wait to be accepted: the kernel grants no more than net.core.somaxconn of it.
+inline constexpr int max_accept_backlog = 65'535;
+/// What Linux grants unless it is configured otherwise (5.4 and newer). With less the daemon warns.
+inline constexpr int usual_accept_backlog = 4'096;
+/// Listening sockets that a service manager hands over (LISTEN_FDS).
+inline constexpr int max_inherited_sockets = 64;
 /// How long a closed connection may take to read what was still written to it.
 inline constexpr Duration flush_timeout = 5s;
+/// The same for all connections together when a server ends. Far shorter than an agent's fence with
+/// the shortest lease, so that a server that is started again at once finds every job.
+inline constexpr Duration drain_timeout = 1s;
 /// Log lines that the daemon buffers while its output is not read, and how long its exit waits for
 /// that.
 inline constexpr std::size_t max_log_backlog_bytes = 1024 * 1024;

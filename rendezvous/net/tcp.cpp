@@ -5,15 +5,18 @@
 #include "rendezvous/net/deadline.hpp"
 
 #include <boost/asio/ip/v6_only.hpp>
-#include <boost/asio/socket_base.hpp>
 #include <boost/asio/this_coro.hpp>
 
 #include <fcntl.h>
+#include <linux/sock_diag.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -26,9 +29,44 @@ void close_on_exec(int descriptor) {
     ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
 }
 
-void set_number(Tcp::socket& socket, int level, int option, std::chrono::milliseconds::rep value) {
+void set_number(int descriptor, int level, int option, std::chrono::milliseconds::rep value) {
     const auto number = static_cast<int>(value);
-    ::setsockopt(socket.native_handle(), level, option, &number, sizeof number);
+    ::setsockopt(descriptor, level, option, &number, sizeof number);
+}
+
+int number_of(int descriptor, int level, int option) {
+    int number = 0;
+    socklen_t size = sizeof number;
+    return ::getsockopt(descriptor, level, option, &number, &size) == 0 ? number : -1;
+}
+
+struct Probing {
+    Duration idle;
+    Duration interval;
+    int probes;
+};
+
+void probe_when_idle(int descriptor, const Probing& probing) {
+    using namespace std::chrono;
+    const auto in_seconds = [](Duration length) { return duration_cast<seconds>(length).count(); };
+    set_number(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_number(descriptor, IPPROTO_TCP, TCP_KEEPIDLE, in_seconds(probing.idle));
+    set_number(descriptor, IPPROTO_TCP, TCP_KEEPINTVL, in_seconds(probing.interval));
+    set_number(descriptor, IPPROTO_TCP, TCP_KEEPCNT, probing.probes);
+}
+
+/// What every listening socket needs, ours or inherited. Accepted sockets inherit their probes from
+/// it, which costs no call for each.
+error_code begin_to_listen(Tcp::acceptor& acceptor) {
+    close_on_exec(acceptor.native_handle());
+    probe_when_idle(
+        acceptor.native_handle(),
+        {limits::caller_keepalive_idle,
+         limits::caller_keepalive_interval,
+         limits::caller_keepalive_probes});
+    error_code ec;
+    acceptor.listen(limits::max_accept_backlog, ec);
+    return ec;
 }
 
 /// One attempt at one address; `is_dual` asks for the wildcard of both families.
@@ -36,12 +74,11 @@ error_code try_listen(Tcp::acceptor& acceptor, const Tcp::endpoint& address, boo
     error_code ec;
     acceptor.open(address.protocol(), ec);
     if (ec) return ec;
-    close_on_exec(acceptor.native_handle());
     acceptor.set_option(Tcp::acceptor::reuse_address(true), ec);
     if (!ec && address.protocol() == Tcp::v6())
         acceptor.set_option(boost::asio::ip::v6_only(!is_dual), ec);
     if (!ec) acceptor.bind(address, ec);
-    if (!ec) acceptor.listen(boost::asio::socket_base::max_listen_connections, ec);
+    if (!ec) ec = begin_to_listen(acceptor);
     if (ec) {
         error_code ignored;
         acceptor.close(ignored);
@@ -88,6 +125,18 @@ std::optional<ListeningSocket> listening_socket(const char* table, std::uint16_t
     return std::nullopt;
 }
 
+/// Why the descriptor cannot be listened on; empty: it can.
+std::string why_not_listening(int descriptor) {
+    if (number_of(descriptor, SOL_SOCKET, SO_TYPE) < 0)
+        return errno == ENOTSOCK ? "it is no socket" : system_code(errno).message();
+    const int family = number_of(descriptor, SOL_SOCKET, SO_DOMAIN);
+    if (family != AF_INET && family != AF_INET6) return "it is no internet socket";
+    if (number_of(descriptor, SOL_SOCKET, SO_TYPE) != SOCK_STREAM) return "it is no TCP socket";
+    if (number_of(descriptor, SOL_SOCKET, SO_ACCEPTCONN) != 1)
+        return "it does not listen (a socket unit needs Accept=no)";
+    return {};
+}
+
 /// Descriptors that are inspected for one call.
 constexpr int most_descriptors = 200'000;
 
@@ -110,6 +159,37 @@ Result<Tcp::acceptor> listen(
         return Failure{ec, "listen on " + wanted.to_string()};
     }
     return acceptor;
+}
+
+Result<Tcp::acceptor> take_listening(boost::asio::io_context& io, int descriptor) {
+    const auto context = "descriptor " + std::to_string(descriptor);
+    if (const auto why_not = why_not_listening(descriptor); !why_not.empty())
+        return Failure{system_code(EINVAL), context + ": " + why_not};
+    Tcp::acceptor acceptor(io);
+    const bool is_v6 = number_of(descriptor, SOL_SOCKET, SO_DOMAIN) == AF_INET6;
+    error_code ec;
+    acceptor.assign(is_v6 ? Tcp::v6() : Tcp::v4(), descriptor, ec);
+    if (!ec) ec = begin_to_listen(acceptor);
+    if (ec) return Failure{ec, context};
+    return acceptor;
+}
+
+std::optional<int> granted_backlog(Tcp::acceptor& acceptor) {
+    tcp_info info{};
+    socklen_t size = sizeof info;
+    const int answer =
+        ::getsockopt(acceptor.native_handle(), IPPROTO_TCP, TCP_INFO, &info, &size);
+    // Of a listening socket these two fields are its backlog and what waits in it.
+    if (answer != 0 || info.tcpi_sacked == 0) return std::nullopt;
+    return static_cast<int>(info.tcpi_sacked);
+}
+
+std::uint32_t dropped_callers(Tcp::acceptor& acceptor) {
+    std::array<std::uint32_t, SK_MEMINFO_VARS> numbers{};
+    socklen_t size = sizeof numbers;
+    const int answer = ::getsockopt(
+        acceptor.native_handle(), SOL_SOCKET, SO_MEMINFO, numbers.data(), &size);
+    return answer == 0 ? numbers[SK_MEMINFO_DROPS] : 0;
 }
 
 boost::asio::awaitable<Result<std::vector<Tcp::endpoint>>> resolve(Endpoint endpoint) {
@@ -155,15 +235,16 @@ void prepare(Tcp::socket& socket) {
 }
 
 void notice_lost_peer(Tcp::socket& socket) {
-    using namespace std::chrono;
-    const auto in_seconds = [](Duration length) { return duration_cast<seconds>(length).count(); };
-    constexpr auto all =
-        limits::keepalive_idle + limits::keepalive_probes * limits::keepalive_interval;
-    set_number(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
-    set_number(socket, IPPROTO_TCP, TCP_KEEPIDLE, in_seconds(limits::keepalive_idle));
-    set_number(socket, IPPROTO_TCP, TCP_KEEPINTVL, in_seconds(limits::keepalive_interval));
-    set_number(socket, IPPROTO_TCP, TCP_KEEPCNT, limits::keepalive_probes);
-    set_number(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, duration_cast<milliseconds>(all).count());
+    using std::chrono::milliseconds;
+    constexpr Probing probing{
+        limits::keepalive_idle, limits::keepalive_interval, limits::keepalive_probes};
+    constexpr auto all = probing.idle + probing.probes * probing.interval;
+    probe_when_idle(socket.native_handle(), probing);
+    set_number(
+        socket.native_handle(),
+        IPPROTO_TCP,
+        TCP_USER_TIMEOUT,
+        std::chrono::duration_cast<milliseconds>(all).count());
 }
 
 std::string local_address(const Tcp::socket& socket) {

@@ -11,6 +11,7 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,8 +28,20 @@ inline constexpr auto as_values = boost::asio::as_tuple(boost::asio::use_awaitab
 /// Listens on `host`:`port`. An empty host is the dual-stack wildcard (IPv4 only where the kernel
 /// has no IPv6); otherwise a numeric address. Port 0 takes a free one.
 /// SO_REUSEADDR, never SO_REUSEPORT; an address in use is reported by `listen` as well as `bind`.
+/// Connections that are accepted end once their peer has vanished for `limits::caller_keepalive_*`.
 Result<Tcp::acceptor> listen(
     boost::asio::io_context& io, const std::string& host, std::uint16_t port);
+
+/// Takes over a socket that listens already, inherited from the parent. The context of a failure
+/// names the descriptor and what is wrong with it.
+Result<Tcp::acceptor> take_listening(boost::asio::io_context& io, int descriptor);
+
+/// How many callers may wait to be accepted; empty where the kernel does not report it.
+std::optional<int> granted_backlog(Tcp::acceptor& acceptor);
+
+/// Callers that the kernel has dropped at this socket so far, nearly always because its backlog was
+/// full. Each tries again after a second or more.
+std::uint32_t dropped_callers(Tcp::acceptor& acceptor);
 
 /// Every address of a host name or numeric text, both families. The context of a failure says
 /// "resolve NAME". Runs in Asio's resolver thread, so the caller's thread never blocks.

@@ -121,6 +121,18 @@ void ControlServer::report_if_idle() const {
     if (driver_->machine().is_idle() && hooks_.on_idle) hooks_.on_idle();
 }
 
+void ControlServer::drain(std::function<void()> done) {
+    drained_ = std::move(done);
+    for (const auto& [id, connection] : connections_)
+        connection->finish("the server ends");
+    end_drain_if_empty();
+}
+
+void ControlServer::end_drain_if_empty() {
+    if (connections_.empty())
+        if (const auto done = std::exchange(drained_, nullptr)) done();
+}
+
 std::vector<coordinator::JobStatus> ControlServer::status(std::size_t first_node) const {
     return driver_->machine().status(driver_->now(), first_node);
 }
@@ -135,7 +147,7 @@ void ControlServer::greeted(ConnectionId id) {
 }
 
 /// A job of one node has no lease: only TCP detects that its host is gone. With a lease, a
-/// connection must not end before it.
+/// connection must not end before it; the probes of every connection come much later.
 void ControlServer::received(ConnectionId id, control::AgentMessage message) {
     const auto* join = std::get_if<control::Join>(&message);
     if (const auto* resume = std::get_if<control::Resume>(&message)) join = &resume->join;
@@ -150,6 +162,7 @@ void ControlServer::ended(ConnectionId id, bool was_greeted, const std::string& 
     const auto connection = connections_.extract(id);
     const auto& peer = connection.mapped()->peer();
     log::debug("rendezvous.agent_disconnected", {{"peer", peer}, {"reason", reason}});
+    if (drained_) return end_drain_if_empty();
     if (!was_greeted || connection.mapped()->was_over_bound()) hooks_.on_rejected(peer, reason);
     if (!was_greeted) return;
     take_interruption();

@@ -49,6 +49,9 @@ public:
     void interrupt(int signal, std::string reason);
     /// `on_idle` is called if no job is running and no agent is connected.
     void report_if_idle() const;
+    /// Ends every connection once what is queued for it is written, and calls `done` when all have
+    /// closed. The coordinator sees nothing of it: to its jobs the server has gone.
+    void drain(std::function<void()> done);
 
     std::vector<coordinator::JobStatus> status(std::size_t first_node) const;
     std::size_t agent_count() const { return connections_.size(); }
@@ -77,6 +80,7 @@ private:
     /// The same message goes to every member of a round: encoded once.
     const ControlConnection::Frame& encoded(const control::ServerMessage& message);
     void settled();
+    void end_drain_if_empty();
 
     /// Calls `on_round` once for each round, before its first assignment leaves.
     void notice_round(const control::ServerMessage& message);
@@ -93,6 +97,8 @@ private:
     std::optional<control::ServerMessage> encoded_message_;
     ControlConnection::Frame encoded_frame_;
     bool is_idle_ = true;
+    /// While the last connections of a drain are ending.
+    std::function<void()> drained_;
     int round_ = -1;
     std::optional<net::Driver<Machine>> driver_;
     std::mutex interruption_mutex_;

@@ -11,6 +11,7 @@
 #include "rendezvous/server/daemon_options.hpp"
 #include "rendezvous/server/log_writer.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
+#include "rendezvous/server/service_manager.hpp"
 
 #include <signal.h>
 #include <unistd.h>
@@ -55,6 +56,21 @@ private:
     LogWriter writer_{STDERR_FILENO};
 };
 
+int refuse(int code, const std::string& reason) {
+    std::fprintf(stderr, "ddprun-rendezvous: %s\n", reason.c_str());
+    return code;
+}
+
+/// Why the server did not start: with the holder of a port in use, or what was inherited.
+std::string describe(Failure failure, std::uint16_t port, const Activation& activation) {
+    if (const auto count = activation.sockets.size(); count > 0)
+        failure.context = "LISTEN_FDS=" + std::to_string(count) + ": " + failure.context;
+    const bool is_in_use = failure.code == boost::asio::error::address_in_use;
+    const auto holder = is_in_use ? net::listener_on_port(port) : std::string{};
+    if (!holder.empty()) failure.context += " (held by " + holder + ")";
+    return failure.describe();
+}
+
 }  // namespace
 }  // namespace daemon
 
@@ -66,11 +82,18 @@ int run_daemon(int argc, const char* const* argv) {
     }
     const auto& options = std::get<DaemonOptions>(parsed);
     log::set_level(options.log_level);
+    const auto taken = take_activation();
+    if (const auto* mistake = std::get_if<std::string>(&taken))
+        return daemon::refuse(exit_codes::usage, *mistake);
+    const auto& activation = std::get<Activation>(taken);
+    if (!activation.sockets.empty() && options.is_place_given)
+        return daemon::refuse(
+            exit_codes::usage,
+            "--host, --port: leave them out, LISTEN_FDS=" +
+                std::to_string(activation.sockets.size()) + " has sockets that listen already");
     if (const auto lacking = net::lacking_descriptors(daemon::needed_descriptors);
-        !lacking.empty()) {
-        std::fprintf(stderr, "ddprun-rendezvous: %s\n", lacking.c_str());
-        return exit_codes::internal_error;
-    }
+        !lacking.empty())
+        return daemon::refuse(exit_codes::internal_error, lacking);
     net::prepare_descriptors();
     net::prepare_threads();
     const auto awaited = daemon::hold_back_signals();
@@ -79,19 +102,16 @@ int run_daemon(int argc, const char* const* argv) {
     RendezvousServer::Options server_options;
     server_options.listen = listen_on("", options.host, options.port);
     server_options.version = build::version;
+    server_options.inherited = activation.sockets;
     RendezvousServer server(std::move(server_options));
-    if (const auto port = server.start(); !port) {
-        auto failure = port.error();
-        const bool is_in_use = failure.code == boost::asio::error::address_in_use;
-        const auto holder = is_in_use ? net::listener_on_port(options.port) : std::string{};
-        if (!holder.empty()) failure.context += " (held by " + holder + ")";
-        std::fprintf(stderr, "ddprun-rendezvous: %s\n", failure.describe().c_str());
-        return 1;
-    }
+    if (const auto port = server.start(); !port)
+        return daemon::refuse(1, daemon::describe(port.error(), options.port, activation));
+    notify_manager(activation.notify_socket, "READY=1");
     int signal = 0;
     sigwait(&awaited, &signal);
     log::info("rendezvous.detached", {{"signal", signal}});
-    server.stop();
+    notify_manager(activation.notify_socket, "STOPPING=1");
+    server.drain();
     return 0;
 }
 

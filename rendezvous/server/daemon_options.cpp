@@ -23,7 +23,8 @@ std::variant<DaemonOptions, ExitNow> parse_daemon_options(int argc, const char* 
     std::string level{log::level_name(options.log_level)};
     CLI::App app{
         "Rendezvous server for ddprun jobs, and c10d store for torchrun ones, on one port.\n"
-        "SIGTERM detaches: jobs go on and find the next server at the same endpoint.\n",
+        "SIGTERM detaches: jobs go on and find the next server at the same endpoint.\n"
+        "Listening sockets of a service manager (LISTEN_FDS) are used instead of a port.\n",
         "ddprun-rendezvous"};
     app.add_option(
         "--host", options.host, "numeric address to listen on, or localhost (default: all)");
@@ -54,6 +55,7 @@ std::variant<DaemonOptions, ExitNow> parse_daemon_options(int argc, const char* 
             "ddprun-rendezvous: --log-level: " + level +
                 ": trace, debug, info, warning or error\n"};
     options.log_level = *known;
+    options.is_place_given = app.count("--host") + app.count("--port") > 0;
     return options;
 }
 

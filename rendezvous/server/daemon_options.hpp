@@ -15,6 +15,8 @@ struct DaemonOptions {
     /// Address to listen on; empty: all.
     std::string host;
     std::uint16_t port = limits::default_rendezvous_port;
+    /// Where to listen was said: it cannot be said by inherited sockets too.
+    bool is_place_given = false;
     log::Level log_level = log::Level::info;
 
     bool operator==(const DaemonOptions&) const = default;

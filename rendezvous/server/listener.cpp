@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/server/listener.hpp"
 
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 
 #include <fcntl.h>
@@ -41,7 +42,8 @@ Listener::Listener(net::Tcp::acceptor acceptor, Take take)
       protocol_(protocol_of(acceptor_)),
       take_(std::move(take)),
       pause_(acceptor_.get_executor()),
-      spare_(open_spare()) {
+      spare_(open_spare()),
+      dropped_before_(net::dropped_callers(acceptor_)) {
     error_code ignored;
     acceptor_.native_non_blocking(true, ignored);
 }
@@ -58,8 +60,7 @@ void Listener::close() {
 }
 
 void Listener::take_waiting() {
-    // The kernel lets no more wait than that.
-    for (int i = 0; i < SOMAXCONN && accept_one() == Accepted::one; ++i) {
+    for (int i = 0; i < limits::max_accept_backlog && accept_one() == Accepted::one; ++i) {
     }
 }
 
@@ -78,7 +79,23 @@ void Listener::on_ready() {
         if (accepted == Accepted::later) return pause();
         if (accepted == Accepted::none_waiting) break;
     }
+    notice_dropped_callers();
     wait();
+}
+
+/// The kernel counts them, but wakes no one process for it: read once in each turn until the first.
+void Listener::notice_dropped_callers() {
+    if (has_reported_drops_) return;
+    const auto dropped = net::dropped_callers(acceptor_) - dropped_before_;
+    if (dropped == 0) return;
+    has_reported_drops_ = true;
+    log::warning(
+        "listener.overflowed",
+        {{"dropped", dropped},
+         {"backlog", net::granted_backlog(acceptor_).value_or(0)},
+         {"effect",
+          "so many callers came at once that some must try again, after a second or more; "
+          "net.core.somaxconn bounds how many may wait"}});
 }
 
 void Listener::serve(int descriptor) {

@@ -5,6 +5,7 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -13,7 +14,8 @@ namespace ddprun::server {
 /// Accepts on one listening socket and hands each connection on, closed on exec from the start.
 ///
 /// When the process has no descriptor left, a spare one is closed for a moment to accept the client
-/// and close its connection: the client learns that at once, and the listener does not spin.
+/// and close its connection: the client learns that at once, and the listener does not spin. When
+/// the kernel drops callers because too many wait already, that is logged.
 class Listener : public std::enable_shared_from_this<Listener> {
 public:
     using Take = std::function<void(net::Tcp::socket)>;
@@ -38,12 +40,16 @@ private:
     Accepted accept_with_spare();
     void serve(int descriptor);
     void pause();
+    void notice_dropped_callers();
 
     net::Tcp::acceptor acceptor_;
     net::Tcp protocol_;
     Take take_;
     boost::asio::steady_timer pause_;
     int spare_ = -1;
+    /// An inherited socket may have dropped callers before.
+    std::uint32_t dropped_before_;
+    bool has_reported_drops_ = false;
     bool has_complained_ = false;
     bool is_closed_ = false;
 };

@@ -16,13 +16,17 @@
 #include "rendezvous/server/store_thread.hpp"
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <algorithm>
 #include <array>
+#include <exception>
+#include <future>
+#include <memory>
 #include <new>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -46,15 +50,27 @@ public:
     Result<std::uint16_t> start();
     void interrupt(int signal, std::string reason);
     void report_if_idle();
+    void drain();
 
 private:
+    Result<std::uint16_t> listen();
+    Result<std::uint16_t> take_inherited();
     Result<std::uint16_t> listen_at(const std::string& address, std::uint16_t port);
+    Result<std::uint16_t> serve(Result<net::Tcp::acceptor> acceptor);
+    void warn_of_small_backlog(net::Tcp::acceptor& acceptor) const;
     void run();
+    /// Runs what a drain waits for.
+    void attend(boost::asio::awaitable<void> conversation);
     boost::asio::awaitable<void> receive(net::Tcp::socket socket, int round);
     void dispatch(net::Tcp::socket socket, int round, Caller caller, std::string first_bytes);
     bool start_store();
     void reject(const std::string& peer, std::string_view reason);
     void begin_round();
+    void retire_store();
+    void begin_drain(std::function<void()> done);
+    void part_drained();
+    void end_drain_if_empty();
+    void end_drain();
     boost::asio::awaitable<ServerStatus> status(StatusQuery query);
     /// Stores that have not answered yet.
     struct Survey {
@@ -71,6 +87,8 @@ private:
     ControlServer control_;
     /// Started by the first c10d connection: most servers never get one.
     std::unique_ptr<StoreThread> store_;
+    /// Of earlier rounds: their clients read to the end.
+    std::vector<std::unique_ptr<StoreThread>> retired_stores_;
     /// How many rounds have had a store of their own here.
     int round_ = 0;
     std::vector<std::shared_ptr<Listener>> listeners_;
@@ -79,6 +97,19 @@ private:
     std::uint64_t store_count_ = 0;
     std::uint64_t http_count_ = 0;
     Instant started_at_;
+    /// Callers that are sniffed or read a page.
+    std::size_t caller_count_ = 0;
+    /// From the begin of a drain to the end of this object.
+    struct Drain {
+        Drain(boost::asio::io_context& io, std::function<void()> on_done)
+            : timeout(io),
+              done(std::move(on_done)) {}
+        boost::asio::steady_timer timeout;
+        std::function<void()> done;
+        /// Of the coordinator and the store those that still have connections.
+        int parts = 0;
+    };
+    std::optional<Drain> drain_;
     std::thread thread_;
 };
 
@@ -99,20 +130,14 @@ RendezvousServer::Core::~Core() {
 }
 
 Result<std::uint16_t> RendezvousServer::Core::start() {
-    const auto& on = options_.listen;
-    Result<std::uint16_t> port = on.port;
-    switch (on.scope) {
-        case ListenOn::Scope::everywhere: port = listen_at("", on.port); break;
-        case ListenOn::Scope::address: port = listen_at(on.address, on.port); break;
-        case ListenOn::Scope::loopback:
-            port = listen_at("127.0.0.1", on.port);
-            // The process that has 127.0.0.1 is the server; ::1 is optional.
-            if (port) std::ignore = listen_at("::1", *port);
-            break;
-    }
+    auto port = options_.inherited.empty() ? listen() : take_inherited();
     if (!port) return port;
     thread_ = start_signal_masked_thread([this] { run(); });
-    log::info("rendezvous.listening", {{"port", *port}});
+    if (options_.inherited.empty())
+        log::info("rendezvous.listening", {{"port", *port}});
+    else
+        log::info(
+            "rendezvous.listening", {{"port", *port}, {"inherited", options_.inherited.size()}});
     return port;
 }
 
@@ -127,20 +152,70 @@ void RendezvousServer::Core::run() {
     }
 }
 
+Result<std::uint16_t> RendezvousServer::Core::listen() {
+    const auto& on = options_.listen;
+    if (on.scope == ListenOn::Scope::everywhere) return listen_at("", on.port);
+    if (on.scope == ListenOn::Scope::address) return listen_at(on.address, on.port);
+    // The process that has 127.0.0.1 is the server; ::1 is optional where there is that address.
+    auto port = listen_at("127.0.0.1", on.port);
+    if (port)
+        std::ignore = listen_at("::1", *port);
+    else if (port.error().code == boost::system::errc::address_not_available)
+        return listen_at("::1", on.port);
+    return port;
+}
+
+Result<std::uint16_t> RendezvousServer::Core::take_inherited() {
+    Result<std::uint16_t> first = std::uint16_t{0};
+    for (const int descriptor : options_.inherited) {
+        const auto port = serve(net::take_listening(io_, descriptor));
+        if (!port) return port;
+        if (*first == 0) first = port;
+    }
+    return first;
+}
+
 Result<std::uint16_t> RendezvousServer::Core::listen_at(
     const std::string& address, std::uint16_t port) {
-    auto acceptor = net::listen(io_, address, port);
+    return serve(net::listen(io_, address, port));
+}
+
+Result<std::uint16_t> RendezvousServer::Core::serve(Result<net::Tcp::acceptor> acceptor) {
     if (!acceptor) return acceptor.error();
     error_code ec;
     const auto bound = acceptor->local_endpoint(ec);
     if (ec) return Failure{ec, "listen"};
+    if (listeners_.empty()) warn_of_small_backlog(*acceptor);
     listeners_.push_back(
         std::make_shared<Listener>(std::move(*acceptor), [this](net::Tcp::socket socket) {
             net::prepare(socket);
-            boost::asio::co_spawn(io_, receive(std::move(socket), round_), boost::asio::detached);
+            attend(receive(std::move(socket), round_));
         }));
     listeners_.back()->start();
     return bound.port();
+}
+
+/// A daemon does not know how many nodes its jobs will have; a hosting `ddprun` has few enough or
+/// sees `listener.overflowed`.
+void RendezvousServer::Core::warn_of_small_backlog(net::Tcp::acceptor& acceptor) const {
+    if (options_.hosted_run_id) return;
+    const auto granted = net::granted_backlog(acceptor);
+    if (!granted || *granted >= limits::usual_accept_backlog) return;
+    log::warning(
+        "listener.backlog_small",
+        {{"backlog", *granted},
+         {"usual", limits::usual_accept_backlog},
+         {"effect",
+          "when more callers come at once, some must try again after a second or more: raise "
+          "net.core.somaxconn"}});
+}
+
+void RendezvousServer::Core::attend(boost::asio::awaitable<void> conversation) {
+    ++caller_count_;
+    boost::asio::co_spawn(io_, std::move(conversation), [this](const std::exception_ptr&) {
+        --caller_count_;
+        end_drain_if_empty();
+    });
 }
 
 void RendezvousServer::Core::interrupt(int signal, std::string reason) {
@@ -178,23 +253,21 @@ void RendezvousServer::Core::dispatch(
     net::Tcp::socket socket, int round, Caller caller, std::string first_bytes) {
     switch (caller) {
         case Caller::control:
+            if (drain_) return;
             ++control_count_;
             return control_.adopt(std::move(socket), std::move(first_bytes));
         case Caller::c10d:
             // Of a worker of the previous round: closed.
-            if (round != round_) return;
+            if (round != round_ || drain_) return;
             if (!store_ && !start_store()) return;
             ++store_count_;
             return store_->adopt(std::move(socket), std::move(first_bytes));
         case Caller::http:
             ++http_count_;
-            return boost::asio::co_spawn(
-                io_,
-                serve_http(
-                    std::move(socket),
-                    std::move(first_bytes),
-                    [this](StatusQuery query) { return status(std::move(query)); }),
-                boost::asio::detached);
+            return attend(serve_http(
+                std::move(socket), std::move(first_bytes), [this](StatusQuery query) {
+                    return status(std::move(query));
+                }));
         case Caller::need_more:
         case Caller::older_c10d:
         case Caller::big_endian_c10d:
@@ -230,7 +303,59 @@ void RendezvousServer::Core::begin_round() {
     for (const auto& listener : listeners_)
         listener->take_waiting();
     ++round_;
-    store_.reset();
+    if (store_) retire_store();
+}
+
+/// From here on it handles no request; its clients read their last replies and the end.
+void RendezvousServer::Core::retire_store() {
+    auto* const store = store_.get();
+    retired_stores_.push_back(std::move(store_));
+    store->drain(limits::flush_timeout, [this, store] {
+        boost::asio::post(io_, [this, store] {
+            std::erase_if(retired_stores_, [&](const auto& each) { return each.get() == store; });
+        });
+    });
+}
+
+void RendezvousServer::Core::drain() {
+    if (!thread_.joinable()) return;
+    // Shared: this thread may go on while the other is still inside `set_value`.
+    const auto drained = std::make_shared<std::promise<void>>();
+    boost::asio::post(io_, [this, drained] { begin_drain([drained] { drained->set_value(); }); });
+    drained->get_future().wait();
+}
+
+void RendezvousServer::Core::begin_drain(std::function<void()> done) {
+    drain_.emplace(io_, std::move(done));
+    for (const auto& listener : listeners_) {
+        // The parent keeps an inherited socket open: what waits there is for the next server.
+        if (options_.inherited.empty()) listener->take_waiting();
+        listener->close();
+    }
+    drain_->timeout.expires_after(options_.drain_timeout);
+    drain_->timeout.async_wait([this](const error_code& ec) {
+        if (!ec) end_drain();
+    });
+    drain_->parts = store_ ? 2 : 1;
+    control_.drain([this] { part_drained(); });
+    if (store_)
+        store_->drain(options_.drain_timeout, [this] {
+            boost::asio::post(io_, [this] { part_drained(); });
+        });
+}
+
+void RendezvousServer::Core::part_drained() {
+    --drain_->parts;
+    end_drain_if_empty();
+}
+
+void RendezvousServer::Core::end_drain_if_empty() {
+    if (drain_ && drain_->parts == 0 && caller_count_ == 0) end_drain();
+}
+
+void RendezvousServer::Core::end_drain() {
+    drain_->timeout.cancel();
+    if (const auto done = std::exchange(drain_->done, nullptr)) done();
 }
 
 boost::asio::awaitable<ServerStatus> RendezvousServer::Core::status(StatusQuery query) {
@@ -285,6 +410,11 @@ void RendezvousServer::interrupt(int signal, std::string reason) {
 
 void RendezvousServer::report_if_idle() {
     if (core_) core_->report_if_idle();
+}
+
+void RendezvousServer::drain() {
+    if (core_) core_->drain();
+    stop();
 }
 
 void RendezvousServer::stop() {

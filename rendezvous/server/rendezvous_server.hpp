@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ddprun::server {
 
@@ -42,6 +43,10 @@ public:
         std::function<void(control::StoreWait)> on_store_wait = {};
         /// Stores that the owner serves beside this server, for the status page. Must outlive it.
         AskStores ask_stores = {};
+        /// Sockets that listen already (activation.hpp), instead of `listen`; theirs is the port.
+        std::vector<int> inherited = {};
+        /// How long callers may take to read to the end when this server drains.
+        Duration drain_timeout = limits::drain_timeout;
     };
 
     explicit RendezvousServer(Options options);
@@ -63,8 +68,12 @@ public:
     /// no job now, perhaps because there never was one.
     void report_if_idle();
 
-    /// Closes every connection without a message and waits for the threads. To agents it is a
-    /// server that went away: the jobs are not ended. Harmless when repeated.
+    /// Accepts no more, lets every caller read what was written to it and the end of its stream,
+    /// `drain_timeout` at most, and stops. To agents it is a server that went away: the
+    /// jobs are not ended. Harmless when repeated.
+    void drain();
+
+    /// As `drain`, but closes every connection now: a caller may see a reset instead of the end.
     void stop();
 
 private:

@@ -11,7 +11,6 @@
 #include "rendezvous/wire/text.hpp"
 
 #include <boost/asio/post.hpp>
-#include <boost/asio/socket_base.hpp>
 
 #include <new>
 #include <utility>
@@ -56,8 +55,6 @@ void StoreServer::serve(net::Tcp::acceptor acceptor) {
 
 void StoreServer::adopt(net::Tcp::socket socket, std::string first_bytes) {
     net::prepare(socket);
-    error_code ignored;
-    socket.set_option(boost::asio::socket_base::keep_alive(true), ignored);
     const ConnectionId id{next_id_++};
     auto connection = std::make_shared<StoreConnection>(*this, id, std::move(socket));
     ++counters_.accepted;

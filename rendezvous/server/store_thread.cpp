@@ -9,6 +9,8 @@
 
 #include <unistd.h>
 
+#include <future>
+#include <memory>
 #include <new>
 #include <utility>
 
@@ -66,6 +68,18 @@ void StoreThread::adopt(net::Tcp::socket socket, std::string first_bytes) {
         io_, [this, moved = std::move(moved), bytes = std::move(first_bytes)]() mutable {
             store_.adopt(std::move(moved), std::move(bytes));
         });
+}
+
+void StoreThread::drain(Duration timeout, std::function<void()> done) {
+    // Kept alive by the handler alone: one that ends without memory ends the wait too.
+    auto begun = std::make_shared<std::promise<void>>();
+    const auto has_begun = begun->get_future();
+    boost::asio::post(
+        io_, [this, timeout, done = std::move(done), begun = std::move(begun)]() mutable {
+            store_.drain(timeout, std::move(done));
+            begun->set_value();
+        });
+    has_begun.wait();
 }
 
 void StoreThread::survey(std::function<void(StoreSurvey)> answer) {

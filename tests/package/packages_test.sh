@@ -34,9 +34,13 @@ step "tar file"
 tar -xzf "$(the "ddprun-*-linux-$processor.tar.gz")" -C /opt
 try_program /opt/ddprun-*/bin/ddprun
 for file in share/man/man1/ddprun.1.gz share/bash-completion/completions/ddprun share/doc/ddprun/LICENSE \
-    share/doc/ddprun/THIRD-PARTY-LICENSES lib/systemd/system/ddprun-rendezvous.service; do
+    share/doc/ddprun/THIRD-PARTY-LICENSES lib/systemd/system/ddprun-rendezvous.service \
+    lib/systemd/system/ddprun-rendezvous.socket; do
     [ -s /opt/ddprun-*/"$file" ] || fail "the tar file lacks $file"
 done
+grep -q '^ExecStart=/usr/bin/ddprun-rendezvous$' /opt/ddprun-*/lib/systemd/system/ddprun-rendezvous.service ||
+    fail "the unit does not start the program where the packages have it"
+"$source_dir/tests/package/image_test.sh" /opt/ddprun-* --run
 for program in /opt/ddprun-*/bin/*; do
     size=$(stat -c %s "$program")
     printf '%s: %d.%d MB\n' "$(basename "$program")" $((size / 1000000)) $((size / 100000 % 10))
@@ -48,6 +52,9 @@ step "Debian package"
 dpkg -i "$(the "ddprun_*_$arch.deb")"
 try_program ddprun
 ddprun-rendezvous --version
+for unit in service socket; do
+    [ -s "/usr/lib/systemd/system/ddprun-rendezvous.$unit" ] || fail "the package lacks the $unit unit"
+done
 dpkg --remove ddprun
 [ ! -e /usr/bin/ddprun ] || fail "ddprun is left after its package was removed"
 

@@ -52,6 +52,23 @@ TEST_CASE("a job of one node has its store on the loopback interface only") {
     CHECK(job.out() == "0100007F\n");
 }
 
+TEST_CASE("ddprun raises its limit of open files for itself, and not for its workers") {
+    Running job{
+        "/bin/sh",
+        {"-c",
+         "ulimit -Sn 200; exec \"$0\" --standalone --no-python sh -c \"$1\"",
+         program("ddprun"),
+         "echo worker $(ulimit -Sn) of $(ulimit -Hn); "
+         "awk '/Max open files/ {print \"agent \" $4 \" of \" $5}' /proc/$PPID/limits"}};
+
+    CHECK(job.wait_for_code() == 0);
+    const auto lines = sorted_lines(job.out());
+    REQUIRE(lines.size() == 2);
+    const auto hard = lines[1].substr(lines[1].rfind(' ') + 1);
+    CHECK(lines[0] == "agent " + hard + " of " + hard);
+    CHECK(lines[1] == "worker 200 of " + hard);
+}
+
 TEST_CASE("what stands after the script is handed through untouched") {
     const TempDir dir;
     const auto script =

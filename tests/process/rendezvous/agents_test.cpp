@@ -14,9 +14,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -25,15 +27,17 @@ namespace ddprun::test {
 namespace {
 
 using namespace std::chrono_literals;
+using namespace std::string_view_literals;
 using server::ListenOn;
 using server::RendezvousServer;
 
 struct Served {
-    explicit Served(std::optional<std::string> hosted_run_id = {})
+    explicit Served(
+        std::optional<std::string> hosted_run_id = {}, bool has_store_of_round = false)
         : server(
               {{ListenOn::Scope::loopback, "", 0},
                std::move(hosted_run_id),
-               false,
+               has_store_of_round,
                "1.2.3",
                [this] { ++idle_count; }}),
           port(*server.start()) {}
@@ -46,6 +50,14 @@ struct Served {
     RendezvousServer server;
     std::uint16_t port;
 };
+
+/// A number as the c10d protocol writes it.
+std::string bytes_of(std::uint64_t number) {
+    std::string bytes;
+    for (int i = 0; i < 8; ++i, number >>= 8)
+        bytes += static_cast<char>(number & 0xff);
+    return bytes;
+}
 
 control::Join a_join(std::uint8_t number, int node_count) {
     control::Join join;
@@ -155,6 +167,38 @@ TEST_CASE("a failed worker stops the round for every agent") {
         REQUIRE(stop.root_cause.worker.has_value());
         CHECK(stop.root_cause.worker->rank == 3);
     }
+}
+
+TEST_CASE("at the next round the old store's clients read to the end, and the new one is empty") {
+    constexpr auto validate_and_ping = "\0\xCE\xF7\x85\x3C\x0D\x01\x02\x03\x04"sv;
+    constexpr auto pong = "\x01\x02\x03\x04"sv;
+    const auto get = "\x03" + bytes_of(1) + "a";
+    Served served({}, true);
+    RawClient old_client(served.port);
+    old_client.say(validate_and_ping);
+    REQUIRE(old_client.hear(4) == pong);
+    const std::string value(256 * 1024, 'v');
+    const auto reply = bytes_of(value.size()) + value;
+    old_client.say("\x01" + bytes_of(1) + "a" + reply);
+    // More than the store queues for one client: the last requests are not even read.
+    std::string requests;
+    for (int i = 0; i < 20'000; ++i)
+        requests += get;
+    old_client.say(requests);
+    REQUIRE(old_client.hear(reply.size()) == reply);
+
+    FakeAgent agent(served, 1, 1);
+    agent.say_join();
+    agent.hear<control::Assignment>();
+
+    RawClient new_client(served.port);
+    new_client.say(validate_and_ping).say(get);
+    CHECK(new_client.hear(4) == pong);
+    CHECK(new_client.hear(8) == bytes_of(0));
+    const auto rest = old_client.hear_to_the_end();
+    CHECK_FALSE(old_client.was_reset());
+    CHECK(rest.size() >= reply.size());
+    CHECK(rest.size() % reply.size() == 0);
 }
 
 TEST_CASE("a job's success is sent to all, and the server is idle when they have closed") {

@@ -72,8 +72,14 @@ TEST_CASE("a peer that is gone without closing is detected by the kernel") {
         ::getsockopt(socket.native_handle(), level, option, &value, &size);
         return value;
     };
-    CHECK(number(SOL_SOCKET, SO_KEEPALIVE) == 0);
+    // As every accepted connection, after a quarter of an hour.
+    CHECK(number(SOL_SOCKET, SO_KEEPALIVE) == 1);
+    CHECK(number(IPPROTO_TCP, TCP_KEEPIDLE) == 120);
+    CHECK(number(IPPROTO_TCP, TCP_KEEPINTVL) == 60);
+    CHECK(number(IPPROTO_TCP, TCP_KEEPCNT) == 13);
+    CHECK(number(IPPROTO_TCP, TCP_USER_TIMEOUT) == 0);
 
+    // One whose loss only TCP detects, within half a minute.
     pair.connection->notice_lost_peer();
 
     CHECK(number(SOL_SOCKET, SO_KEEPALIVE) == 1);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/process/support/left_behind.hpp"
+#include "tests/process/support/mount_namespace.hpp"
+#include "tests/process/support/network_pair.hpp"
 #include "tests/process/support/raw_client.hpp"
 #include "tests/process/support/running.hpp"
+#include "tests/process/support/skip.hpp"
 #include "tests/process/support/wait.hpp"
 
 #include <doctest/doctest.h>
@@ -10,6 +13,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -44,6 +48,38 @@ struct Said {
 
 bool has(const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
+}
+
+Running in_namespace(const std::string& name, std::string program, std::vector<std::string> words) {
+    Running::Options options;
+    options.arguments = std::move(words);
+    options.network_namespace = name;
+    return Running(std::move(program), options);
+}
+
+/// Whether a setting of a network namespace could be changed: a container's /proc may be read-only.
+bool set(const std::string& name, const std::string& file, const std::string& value) {
+    return in_namespace(name, "/bin/sh", {"-c", "echo " + value + " >/proc/sys/net/" + file})
+               .wait_for_code() == 0;
+}
+
+/// Whether a daemon with this --host (empty: none) answers there at an address.
+bool serves_at(const std::string& name, const std::string& host, const std::string& address) {
+    std::vector<std::string> options{"--port", "0"};
+    if (!host.empty()) options.insert(options.end(), {"--host", host});
+    auto daemon = in_namespace(name, program("ddprun-rendezvous"), options);
+    const auto port = daemon.wait_for_number("rendezvous.listening port=");
+    auto client = in_namespace(
+        name,
+        "python3",
+        {"-c",
+         "import socket, sys\n"
+         "s = socket.create_connection((sys.argv[1], int(sys.argv[2])), 20)\n"
+         "s.sendall(b'GET /healthz HTTP/1.1\\r\\n\\r\\n')\n"
+         "print(s.recv(999))",
+         address,
+         std::to_string(port)});
+    return client.wait_for_code() == 0 && has(client.out(), "200 OK");
 }
 
 }  // namespace
@@ -185,6 +221,66 @@ TEST_CASE("a second daemon on the same port names the first and ends with 1") {
     CHECK(has(second.err, "127.0.0.1:" + std::to_string(daemon.port)));
     CHECK(has(second.err, "ddprun-rendezvous (pid " + std::to_string(daemon.process.pid()) + ")"));
     CHECK(has(second.err, "Address already in use"));
+}
+
+TEST_CASE("machines with addresses of one family only are served, with and without --host") {
+    if (const auto reason = NetworkPair::why_not(); !reason.empty()) return skip(reason);
+    const NetworkPair pair;
+    const auto& v4 = pair.a();
+    const auto& v6 = pair.b();
+    const auto ip = [](std::vector<std::string> words) {
+        return Running("ip", std::move(words)).wait_for_code() == 0;
+    };
+    if (!set(v4.name, "ipv6/conf/all/disable_ipv6", "1"))
+        return skip_even_as_root("IPv6 cannot be switched off here");
+    if (!ip({"-n", v6.name, "address", "add", "fd77::1/64", "dev", v6.name, "nodad"}))
+        return skip_even_as_root("no IPv6");
+    for (const auto& device : {std::string{"lo"}, v6.name})
+        REQUIRE(ip({"-n", v6.name, "-4", "address", "flush", "dev", device}));
+
+    CHECK(serves_at(v4.name, "", v4.address));
+    CHECK(serves_at(v4.name, "localhost", "127.0.0.1"));
+    CHECK(serves_at(v6.name, "", "fd77::1"));
+    CHECK(serves_at(v6.name, "localhost", "::1"));
+    CHECK(serves_at(v6.name, "fd77::1", "fd77::1"));
+}
+
+TEST_CASE("a backlog smaller than usual is named with the setting that bounds it") {
+    if (const auto reason = NetworkPair::why_not(); !reason.empty()) return skip(reason);
+    const NetworkPair pair;
+    if (!set(pair.a().name, "core/somaxconn", "17"))
+        return skip_even_as_root("net.core.somaxconn cannot be changed here");
+
+    auto daemon = in_namespace(
+        pair.a().name, program("ddprun-rendezvous"), {"--host", "127.0.0.1", "--port", "0"});
+
+    const auto line = daemon.wait_for_line("listener.backlog_small");
+    CHECK(has(line, "backlog=17 usual=4096 "));
+    CHECK(has(line, "net.core.somaxconn"));
+    daemon.wait_for_line("rendezvous.listening");
+}
+
+TEST_CASE("as the first process of a container the daemon ends at SIGTERM") {
+    if (const auto reason = why_no_mount_namespace(); !reason.empty()) return skip(reason);
+    Running container(
+        "unshare",
+        {"--pid",
+         "--fork",
+         "--kill-child",
+         program("ddprun-rendezvous"),
+         "--host",
+         "127.0.0.1",
+         "--port",
+         "0"});
+    container.wait_for_line("rendezvous.listening");
+    const auto unshare = std::to_string(container.pid());
+    pid_t first = 0;
+    std::ifstream("/proc/" + unshare + "/task/" + unshare + "/children") >> first;
+    REQUIRE(first > 0);
+
+    ::kill(first, SIGTERM);
+
+    CHECK(container.wait_for_code() == 0);
 }
 
 TEST_CASE("an address of another machine cannot be listened on, in one line") {

@@ -9,8 +9,16 @@
 
 #include <doctest/doctest.h>
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <future>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -18,6 +26,7 @@
 namespace ddprun::test {
 namespace {
 
+using namespace std::chrono_literals;
 using namespace std::string_view_literals;
 using server::ListenOn;
 using server::RendezvousServer;
@@ -63,6 +72,47 @@ std::string error_of(RawClient& client) {
     return error == nullptr ? "" : error->reason;
 }
 
+constexpr auto validate_and_ping = "\0\xCE\xF7\x85\x3C\x0D\x01\x02\x03\x04"sv;
+constexpr auto pong = "\x01\x02\x03\x04"sv;
+
+std::string little_endian(std::uint64_t number) {
+    std::string bytes;
+    for (int i = 0; i < 8; ++i, number >>= 8)
+        bytes += static_cast<char>(number & 0xff);
+    return bytes;
+}
+
+/// This process's descriptor of the accepted end of a client's connection.
+int accepted_end(const RawClient& client) {
+    for (int descriptor = 0; descriptor < 1024; ++descriptor) {
+        sockaddr_in peer{};
+        socklen_t size = sizeof peer;
+        if (::getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
+        const auto port = ":" + std::to_string(ntohs(peer.sin_port));
+        if (peer.sin_family == AF_INET && client.socket_addr().ends_with(port)) return descriptor;
+    }
+    return -1;
+}
+
+/// A server that drains on another thread, as long as its callers take.
+struct Draining {
+    Draining()
+        : server(std::make_unique<RendezvousServer>(RendezvousServer::Options{
+              .listen = {ListenOn::Scope::loopback, "", 0}, .drain_timeout = fact_timeout})),
+          port(*server->start()) {}
+
+    void begin() {
+        done = std::async(std::launch::async, [this] { server->drain(); });
+        CHECK(holds_within(fact_timeout, [&] { return !RawClient::can_connect(port); }));
+    }
+    bool is_done() const { return done.wait_for(0s) == std::future_status::ready; }
+    void wait() { CHECK(done.wait_for(fact_timeout) == std::future_status::ready); }
+
+    std::unique_ptr<RendezvousServer> server;
+    std::uint16_t port;
+    std::future<void> done;
+};
+
 }  // namespace
 
 TEST_CASE("garbage on the rendezvous port is closed and counted, and nothing else changes") {
@@ -93,7 +143,6 @@ TEST_CASE("a caller that goes before it has sent anything is no event") {
 }
 
 TEST_CASE("a caller without a preamble within the handshake deadline is closed") {
-    using namespace std::chrono_literals;
     // Long enough for what is sent here in time, on a busy machine too.
     Served served(4s);
     RawClient silent(served.port);
@@ -218,7 +267,6 @@ TEST_CASE("one answer per connection, however many requests come at once") {
 
 TEST_CASE("a PyTorch store client is served on the same port, byte by byte too") {
     Served served;
-    const auto validate_and_ping = "\0\xCE\xF7\x85\x3C\x0D\x01\x02\x03\x04"sv;
     const auto set_a = "\x01\x01\0\0\0\0\0\0\0a\x01\0\0\0\0\0\0\0v"sv;
     const auto get_a = "\x03\x01\0\0\0\0\0\0\0a"sv;
 
@@ -284,6 +332,114 @@ TEST_CASE("a stopped server is gone from its port and its callers see the end") 
     CHECK(client.hear_to_the_end() == "");
     CHECK(store.hear_to_the_end() == "");
     CHECK_FALSE(RawClient::can_connect(served.port));
+}
+
+TEST_CASE("an agent of a draining server hears the end in order, whatever it still sends") {
+    Draining draining;
+    auto agent = std::make_unique<RawClient>(draining.port);
+    agent->say("DDPRUN/1\n");
+    REQUIRE(is<control::Hello>(agent->hear_message()));
+
+    draining.begin();
+
+    CHECK(agent->hear_to_the_end() == "");
+    agent->say_message(control::Heartbeat{1});
+    agent->hear_to_the_end();
+    CHECK_FALSE(agent->was_reset());
+    CHECK_FALSE(draining.is_done());
+    agent.reset();
+    draining.wait();
+}
+
+TEST_CASE("a store client of a draining server gets whole replies and the end in order") {
+    Draining draining;
+    auto client = std::make_unique<RawClient>(draining.port);
+    client->say(validate_and_ping);
+    REQUIRE(client->hear(4) == pong);
+    const std::string value(1024 * 1024, 'v');
+    client->say("\x01" + little_endian(1) + "a" + little_endian(value.size()) + value);
+    // More than the server queues for one client: the last requests are not even read.
+    std::string requests;
+    for (int i = 0; i < 20'000; ++i)
+        requests += "\x03" + little_endian(1) + "a";
+    client->say(requests);
+    const auto reply = little_endian(value.size()) + value;
+    REQUIRE(client->hear(reply.size()) == reply);
+
+    draining.begin();
+
+    const auto rest = client->hear_to_the_end();
+    CHECK_FALSE(client->was_reset());
+    CHECK(rest.size() >= reply.size());
+    CHECK(rest.size() % reply.size() == 0);
+    CHECK_FALSE(draining.is_done());
+    client.reset();
+    draining.wait();
+}
+
+TEST_CASE("a page that was asked for before the drain is answered, and no new caller is served") {
+    Draining draining;
+    auto browser = std::make_unique<RawClient>(draining.port);
+    browser->say("GET /healthz HT");
+    RawClient half_store(draining.port);
+    half_store.say(validate_and_ping.substr(0, 2));
+    CHECK(holds_within(fact_timeout, [&] {
+        return accepted_end(*browser) >= 0 && accepted_end(half_store) >= 0;
+    }));
+
+    draining.begin();
+
+    browser->say("TP/1.1\r\n\r\n");
+    CHECK(browser->hear_to_the_end().ends_with("\r\n\r\nok\n"));
+    CHECK_FALSE(browser->was_reset());
+    half_store.say(validate_and_ping.substr(2));
+    CHECK(half_store.hear_to_the_end() == "");
+    browser.reset();
+    draining.wait();
+}
+
+TEST_CASE("a caller that stays silent delays the end of a server by its limit only") {
+    RendezvousServer server(
+        {.listen = {ListenOn::Scope::loopback, "", 0}, .drain_timeout = 50ms});
+    const auto port = server.start();
+    RawClient silent(*port);
+    RawClient store(*port);
+    store.say(validate_and_ping);
+    REQUIRE(store.hear(4) == pong);
+    CHECK(holds_within(fact_timeout, [&] { return accepted_end(silent) >= 0; }));
+
+    server.drain();
+
+    CHECK(silent.hear_to_the_end() == "");
+    CHECK(store.hear_to_the_end() == "");
+    CHECK_FALSE((silent.was_reset() || store.was_reset()));
+}
+
+TEST_CASE("the kernel probes every caller, and ends those that vanished in a quarter of an hour") {
+    Served served;
+    RawClient agent(served.port);
+    agent.say("DDPRUN/1\n");
+    REQUIRE(is<control::Hello>(agent.hear_message()));
+    RawClient store(served.port);
+    store.say(validate_and_ping);
+    REQUIRE(store.hear(4) == pong);
+
+    for (const auto* client : {&agent, &store}) {
+        const int socket = accepted_end(*client);
+        REQUIRE(socket >= 0);
+        const auto number = [&](int level, int option) {
+            int value = -1;
+            socklen_t size = sizeof value;
+            ::getsockopt(socket, level, option, &value, &size);
+            return value;
+        };
+        CHECK(number(SOL_SOCKET, SO_KEEPALIVE) == 1);
+        const int idle = number(IPPROTO_TCP, TCP_KEEPIDLE);
+        const int all =
+            idle + number(IPPROTO_TCP, TCP_KEEPCNT) * number(IPPROTO_TCP, TCP_KEEPINTVL);
+        CHECK(idle == 120);
+        CHECK(all == 15 * 60);
+    }
 }
 
 }  // namespace ddprun::test

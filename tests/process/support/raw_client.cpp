@@ -77,6 +77,7 @@ bool RawClient::hear_more() {
         throw std::runtime_error("the server says nothing more, after \"" + heard_ + '"');
     std::array<char, 4096> chunk{};
     const auto size = ::recv(socket_, chunk.data(), chunk.size(), 0);
+    was_reset_ = size < 0 && errno == ECONNRESET;
     if (size <= 0) return false;
     heard_.append(chunk.data(), static_cast<std::size_t>(size));
     return true;

@@ -26,6 +26,8 @@ public:
     std::string hear(std::size_t bytes);
     /// Everything until the server ends the connection.
     std::string hear_to_the_end();
+    /// The connection ended by a reset, not in order.
+    bool was_reset() const { return was_reset_; }
     /// Nothing more will be said; the other direction stays open.
     void end_of_speech();
 
@@ -42,6 +44,7 @@ private:
     bool hear_more();
 
     int socket_ = -1;
+    bool was_reset_ = false;
     std::string heard_;
     control::ServerMessageDecoder decoder_;
 };
