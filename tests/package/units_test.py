@@ -129,8 +129,8 @@ def serves_all_kinds_of_callers_at_once(units, folder):
     agent = Client("::1").say(b"DDPRUN/1\n")
     assert writer.hear(4) == waiter.hear(4) == PONG
     scanners = [Client("127.0.0.1").say(os.urandom(64).replace(b"\x00", b"\xff")) for _ in range(20)]
-    writer.say(b"\x01" + in_c10d(b"key") + in_c10d(b"value"))
-    waiter.say(wait_for(b"key") + b"\x03" + in_c10d(b"key"))
+    writer.say(b"\x01" + in_c10d(b"/key") + in_c10d(b"value"))
+    waiter.say(wait_for(b"/key") + b"\x03" + in_c10d(b"/key"))
     page = Client("::1").say(b"GET /healthz HTTP/1.1\r\n\r\n").hear_to_the_end()
     assert page.startswith(b"HTTP/1.1 200 OK\r\n") and page.endswith(b"ok\n"), page
     assert waiter.hear(14) == b"\x00" + in_c10d(b"value")
@@ -152,7 +152,7 @@ def serves_all_kinds_of_callers_at_once(units, folder):
 
 
 def with_pytorch(writer):
-    """What a rank of PyTorch writes, another client reads."""
+    """What a rank of PyTorch writes, another client reads, and the reverse. PyTorch puts a slash before its keys."""
     python = os.environ.get("DDPRUN_TORCH_PYTHON")
     if not python:
         return
@@ -160,7 +160,7 @@ def with_pytorch(writer):
                                   "store = TCPStore('localhost', 29400, is_master=False)\n"
                                   "assert store.get('key') == b'value'\n"
                                   "store.set('from torch', 'here')"], check=True, timeout=DEADLINE_S)
-    writer.say(b"\x03" + in_c10d(b"from torch"))
+    writer.say(b"\x03" + in_c10d(b"/from torch"))
     assert writer.hear(12) == in_c10d(b"here")
 
 
