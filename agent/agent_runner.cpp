@@ -554,9 +554,9 @@ void AgentRunner::announce_attachment() {
     if (has_announced_attachment_ || !attached_local_rank(config_.worker, *plan_)) return;
     has_announced_attachment_ = true;
     const auto& attachment = *config_.worker.attachment;
-    const std::string limits_text =
-        "--shutdown-timeout is " + seconds_text(config_.join.settings.grace) +
-        ", PyTorch's NCCL watchdogs are off unless set";
+    const std::string limits_text = "--shutdown-timeout is " +
+                                    seconds_text(config_.join.settings.grace) +
+                                    ", PyTorch's NCCL watchdogs are off unless set";
     if (!attachment.has_terminal) {
         log::info("rank.attached", {{"rank", attachment.rank}, {"time_limits", limits_text}});
         return;

@@ -98,8 +98,7 @@ control::StoreClients store_clients(
             if (clients.sockets.size() < limits::max_reported_sockets)
                 clients.sockets.push_back({worker.local_rank, socket->second});
         }
-        if (!is_connected && worker.is_complete)
-            clients.unconnected.push_back(worker.local_rank);
+        if (!is_connected && worker.is_complete) clients.unconnected.push_back(worker.local_rank);
     }
     return clients;
 }

@@ -144,8 +144,8 @@ control::StoreClients find_store_clients(
     std::vector<WorkerSockets> workers;
     for (std::size_t local_rank = 0; local_rank < roots.size(); ++local_rank)
         if (pids_by_local_rank[local_rank] > 0)
-            workers.push_back(inspection.look_at(
-                static_cast<int>(local_rank), std::move(roots[local_rank])));
+            workers.push_back(
+                inspection.look_at(static_cast<int>(local_rank), std::move(roots[local_rank])));
     SocketTable table;
     control::StoreClients clients;
     // The kernel may leave out a line while others come and go.

@@ -215,8 +215,8 @@ void Agent::on_assignment(control::Assignment next, Instant now, Effects& out) {
         return begin_round_without_workers(std::move(next), out);
     if (!is_free || leaving_ || ending_)
         return note_stale("assignment of round " + std::to_string(next.round), out);
-    // Delayed beyond the lease: the server may have given this node's ranks away since. The answer to
-    // a resume repeats what still holds.
+    // Delayed beyond the lease: the server may have given this node's ranks away since. The answer
+    // to a resume repeats what still holds.
     if (!fence_.is_valid(link_.membership(), now)) {
         note_stale("assignment of round " + std::to_string(next.round) + " after the lease", out);
         return notify_link(ServerLink::ReconnectRequested{}, now, out);

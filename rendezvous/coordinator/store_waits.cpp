@@ -112,10 +112,9 @@ std::string timed_out_text(const Round& round, int rank, Instant failed_at) {
     const auto& wait = *round.store_waits.timed_out;
     if (failed_at - wait.at > limits::timed_out_wait_window) return {};
     const auto ranks = ranks_of(round, wait);
-    const bool has_waited =
-        std::binary_search(ranks.waiting.begin(), ranks.waiting.end(), rank) ||
-        // Its process was gone before its connections were looked at.
-        ranks.unknown_clients > 0;
+    const bool has_waited = std::binary_search(ranks.waiting.begin(), ranks.waiting.end(), rank) ||
+                            // Its process was gone before its connections were looked at.
+                            ranks.unknown_clients > 0;
     if (!has_waited) return {};
     auto text = "a wait of " + tenths_text(wait.what.age) + " for the key " + wait.what.key +
                 " in the store timed out";

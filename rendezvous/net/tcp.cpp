@@ -177,8 +177,7 @@ Result<Tcp::acceptor> take_listening(boost::asio::io_context& io, int descriptor
 std::optional<int> granted_backlog(Tcp::acceptor& acceptor) {
     tcp_info info{};
     socklen_t size = sizeof info;
-    const int answer =
-        ::getsockopt(acceptor.native_handle(), IPPROTO_TCP, TCP_INFO, &info, &size);
+    const int answer = ::getsockopt(acceptor.native_handle(), IPPROTO_TCP, TCP_INFO, &info, &size);
     // Of a listening socket these two fields are its backlog and what waits in it.
     if (answer != 0 || info.tcpi_sacked == 0) return std::nullopt;
     return static_cast<int>(info.tcpi_sacked);
@@ -187,8 +186,8 @@ std::optional<int> granted_backlog(Tcp::acceptor& acceptor) {
 std::uint32_t dropped_callers(Tcp::acceptor& acceptor) {
     std::array<std::uint32_t, SK_MEMINFO_VARS> numbers{};
     socklen_t size = sizeof numbers;
-    const int answer = ::getsockopt(
-        acceptor.native_handle(), SOL_SOCKET, SO_MEMINFO, numbers.data(), &size);
+    const int answer =
+        ::getsockopt(acceptor.native_handle(), SOL_SOCKET, SO_MEMINFO, numbers.data(), &size);
     return answer == 0 ? numbers[SK_MEMINFO_DROPS] : 0;
 }
 

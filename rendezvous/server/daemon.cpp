@@ -91,8 +91,7 @@ int run_daemon(int argc, const char* const* argv) {
             exit_codes::usage,
             "--host, --port: leave them out, LISTEN_FDS=" +
                 std::to_string(activation.sockets.size()) + " has sockets that listen already");
-    if (const auto lacking = net::lacking_descriptors(daemon::needed_descriptors);
-        !lacking.empty())
+    if (const auto lacking = net::lacking_descriptors(daemon::needed_descriptors); !lacking.empty())
         return daemon::refuse(exit_codes::internal_error, lacking);
     net::prepare_descriptors();
     net::prepare_threads();

@@ -264,8 +264,8 @@ void RendezvousServer::Core::dispatch(
             return store_->adopt(std::move(socket), std::move(first_bytes));
         case Caller::http:
             ++http_count_;
-            return attend(serve_http(
-                std::move(socket), std::move(first_bytes), [this](StatusQuery query) {
+            return attend(
+                serve_http(std::move(socket), std::move(first_bytes), [this](StatusQuery query) {
                     return status(std::move(query));
                 }));
         case Caller::need_more:
@@ -339,9 +339,8 @@ void RendezvousServer::Core::begin_drain(std::function<void()> done) {
     drain_->parts = store_ ? 2 : 1;
     control_.drain([this] { part_drained(); });
     if (store_)
-        store_->drain(options_.drain_timeout, [this] {
-            boost::asio::post(io_, [this] { part_drained(); });
-        });
+        store_->drain(
+            options_.drain_timeout, [this] { boost::asio::post(io_, [this] { part_drained(); }); });
 }
 
 void RendezvousServer::Core::part_drained() {

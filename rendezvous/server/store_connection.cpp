@@ -156,8 +156,7 @@ bool StoreConnection::enqueue(const wire::Reply& reply) {
 ssize_t StoreConnection::send_some() {
     constexpr int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
     const auto front = out_.front();
-    if (front.size() == backlog())
-        return ::send(socket_, front.data(), front.size(), flags);
+    if (front.size() == backlog()) return ::send(socket_, front.data(), front.size(), flags);
     std::array<std::string_view, 64> parts;
     std::array<iovec, parts.size()> vectors;
     msghdr message{};

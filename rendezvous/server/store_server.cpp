@@ -260,12 +260,11 @@ void StoreServer::look_at_waits_later() {
 void StoreServer::look_at_waits() {
     const auto now = driver_.now();
     const auto longest = waits(1);
-    const auto step = longest.empty()
-                          ? wait_watch_->look(std::nullopt, now)
-                          : wait_watch_->look(
-                                WaitWatch::Longest{
-                                    longest.front().first_missing, longest.front().since},
-                                now);
+    const auto step =
+        longest.empty()
+            ? wait_watch_->look(std::nullopt, now)
+            : wait_watch_->look(
+                  WaitWatch::Longest{longest.front().first_missing, longest.front().since}, now);
     switch (step) {
         case WaitWatch::Step::none: return;
         case WaitWatch::Step::report: return on_wait_(wait_like_that_of(longest.front().client));
@@ -284,8 +283,7 @@ void StoreServer::cancels_wait(ConnectionId client) {
 }
 
 control::StoreWait StoreServer::wait_like_that_of(ConnectionId client) const {
-    const auto found =
-        driver_.machine().waits_like_that_of(client, limits::max_reported_sockets);
+    const auto found = driver_.machine().waits_like_that_of(client, limits::max_reported_sockets);
     control::StoreWait wait;
     if (!found) return wait;
     wait.key = found->wait.first_missing.substr(0, limits::max_name_bytes);

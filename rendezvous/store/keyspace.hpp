@@ -58,8 +58,7 @@ public:
         bool is_stored = false;
     };
     /// Stores `desired` if the value is `expected`; a missing key counts as empty.
-    Compared compare_set(
-        const std::string& key, std::string_view expected, std::string desired);
+    Compared compare_set(const std::string& key, std::string_view expected, std::string desired);
 
     struct Added {
         std::int64_t sum = 0;

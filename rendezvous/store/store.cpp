@@ -104,9 +104,7 @@ struct Store::Step {
     /// The connection's greeting, which the decoder has checked.
     void on(wire::Validate&&) {}
 
-    void on(wire::Set&& it) {
-        wake(store.keys_.put(std::move(it.key), std::move(it.value)));
-    }
+    void on(wire::Set&& it) { wake(store.keys_.put(std::move(it.key), std::move(it.value))); }
 
     void on(wire::CompareSet&& it) {
         auto compared = store.keys_.compare_set(it.key, it.expected, std::move(it.desired));

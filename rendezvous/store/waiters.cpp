@@ -86,18 +86,17 @@ void Waiters::begin(
     ConnectionId client, std::vector<std::string> missing, Purpose purpose, Instant since) {
     require(!missing.empty(), "a wait for nothing");
     cancel(client);
-    auto& wait =
-        *waits_
-             .emplace(
-                 client.value,
-                 std::make_unique<Wait>(Wait{
-                     client,
-                     purpose,
-                     since,
-                     next_age_++,
-                     missing.size(),
-                     std::vector<Place>(missing.size())}))
-             .first->second;
+    auto& wait = *waits_
+                      .emplace(
+                          client.value,
+                          std::make_unique<Wait>(Wait{
+                              client,
+                              purpose,
+                              since,
+                              next_age_++,
+                              missing.size(),
+                              std::vector<Place>(missing.size())}))
+                      .first->second;
     held_bytes_ += wait_bytes + missing.size() * sizeof(Place);
     try {
         for (std::size_t i = 0; i < missing.size(); ++i) {
@@ -214,8 +213,7 @@ std::optional<Waiters::ForKey> Waiters::like_that_of(
             // A name listed twice is two places, one behind the other.
             if (place->before != nullptr && place->before->wait == place->wait) continue;
             ++result.client_count;
-            if (result.clients.size() < most_clients)
-                result.clients.push_back(place->wait->client);
+            if (result.clients.size() < most_clients) result.clients.push_back(place->wait->client);
         }
     return result;
 }

@@ -11,8 +11,7 @@ namespace ddprun::test {
 class FailingAllocation {
 public:
     explicit FailingAllocation(
-        std::size_t allowed,
-        std::size_t reserve_bytes = std::numeric_limits<std::size_t>::max());
+        std::size_t allowed, std::size_t reserve_bytes = std::numeric_limits<std::size_t>::max());
     ~FailingAllocation();
     FailingAllocation(const FailingAllocation&) = delete;
     FailingAllocation& operator=(const FailingAllocation&) = delete;

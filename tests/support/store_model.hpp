@@ -192,8 +192,8 @@ private:
             wake(it.key);
         }
         void on(const wire::Check& it) {
-            reply(wire::Checked{std::ranges::all_of(
-                it.keys, [&](const auto& key) { return store.exists(key); })});
+            reply(wire::Checked{
+                std::ranges::all_of(it.keys, [&](const auto& key) { return store.exists(key); })});
         }
         void on(const wire::Wait& it) {
             store.cancel(from);
@@ -266,9 +266,7 @@ private:
             const bool has_own = own != store.reservations_.end() && own->name == name;
             return store.free_count(name) + (has_own ? 1 : 0);
         }
-        static wire::Number number(std::size_t count) {
-            return {static_cast<std::int64_t>(count)};
-        }
+        static wire::Number number(std::size_t count) { return {static_cast<std::int64_t>(count)}; }
     };
 
     std::map<std::string, std::string> keys_;

@@ -14,8 +14,8 @@ class Daemon {
 public:
     Daemon()
         : process_(program("ddprun-rendezvous"), {"--host", "127.0.0.1", "--port", "0"}),
-          port_(static_cast<std::uint16_t>(
-              process_.wait_for_number("rendezvous.listening port="))) {}
+          port_(
+              static_cast<std::uint16_t>(process_.wait_for_number("rendezvous.listening port="))) {}
 
     std::uint16_t port() const { return port_; }
     std::string endpoint() const { return "127.0.0.1:" + std::to_string(port_); }

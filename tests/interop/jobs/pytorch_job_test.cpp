@@ -110,8 +110,7 @@ TEST_CASE("init_process_group that times out: the report names the rank that nev
         "dist.init_process_group('gloo', timeout=datetime.timedelta(seconds=5))\n");
 
     Running job{
-        program("ddprun"),
-        activated(environment, {"--standalone", "--nproc_per_node=2", script})};
+        program("ddprun"), activated(environment, {"--standalone", "--nproc_per_node=2", script})};
     const int code = job.wait_for_code(torch_timeout);
 
     const auto report = std::regex_replace(job.err(), std::regex{"\\n +"}, " ");

@@ -47,7 +47,8 @@ std::vector<std::string> names_of_tests(const std::filesystem::path& suite) {
 /// One test of the suite, and a daemon with an empty store for it.
 struct Case {
     Case(const std::filesystem::path& suite, const std::string& test)
-        : name(test), process(suite.string(), options(test)) {}
+        : name(test),
+          process(suite.string(), options(test)) {}
 
     Running::Options options(const std::string& test) const {
         Running::Options options;

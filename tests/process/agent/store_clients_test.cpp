@@ -30,11 +30,9 @@ struct Port {
     /// A worker that is connected here.
     Running client(const std::string& host, const std::string& program = {}) {
         Running::Options options;
-        options.environment = {
-            {"MASTER_ADDR", host}, {"MASTER_PORT", std::to_string(number())}};
-        options.arguments = program.empty()
-                                ? std::vector<std::string>{"", "0"}
-                                : std::vector<std::string>{"-c", program};
+        options.environment = {{"MASTER_ADDR", host}, {"MASTER_PORT", std::to_string(number())}};
+        options.arguments = program.empty() ? std::vector<std::string>{"", "0"}
+                                            : std::vector<std::string>{"-c", program};
         Running client(program.empty() ? stub("wait_in_store") : "/bin/sh", options);
         client.wait_for_line("waiting");
         return client;

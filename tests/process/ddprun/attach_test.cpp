@@ -73,8 +73,7 @@ TEST_CASE("breakpoint() works in rank 1 of 2 at a terminal") {
         "train.py",
         "import os\nrank = int(os.environ['RANK'])\nprint('begin', rank, flush=True)\n"
         "if rank == 1:\n    breakpoint()\nprint('end', rank, rank + 41, flush=True)\n");
-    auto shell = shell_with_job(
-        {"--nproc-per-node=2", "--python=" + python, "--attach=1", script});
+    auto shell = shell_with_job({"--nproc-per-node=2", "--python=" + python, "--attach=1", script});
     shell.wait_for_line("rank.attached.*rank=1");
     shell.wait_for_line("^-> print");
 
@@ -172,8 +171,8 @@ TEST_CASE("without --attach a worker's stream is a terminal where ddprun's is, a
 
 TEST_CASE("the attached rank is at the terminal itself, whatever becomes of the others' output") {
     const TempDir dir;
-    const auto script = dir.write_script(
-        "say", "#!/bin/sh\n" + say_what_is_a_terminal + "\necho said $RANK\n");
+    const auto script =
+        dir.write_script("say", "#!/bin/sh\n" + say_what_is_a_terminal + "\necho said $RANK\n");
     Running::Options how;
     how.has_terminal = true;
     how.environment = {{"RESULTS", dir.path().string()}};
@@ -194,8 +193,7 @@ TEST_CASE("the attached rank is at the terminal itself, whatever becomes of the 
 }
 
 TEST_CASE("a Ctrl-C is for the attached rank; two in a row are for the job, and one more kills") {
-    auto shell = shell_with_job(
-        {"--attach=0", "--no-python", stub("print_signal"), "stay"});
+    auto shell = shell_with_job({"--attach=0", "--no-python", stub("print_signal"), "stay"});
     shell.wait_for_line("up");
     // Each reaches the rank, the job's too. On a slow machine two of them may be far apart.
     int presses = 0;
@@ -291,8 +289,7 @@ TEST_CASE("in the background a job with an attached rank waits for fg, and reads
 TEST_CASE("a changed size of the window is announced to the attached rank") {
     const TempDir dir;
     const auto script = dir.write_script(
-        "work",
-        "#!/bin/sh\ntrap 'stty size; exit' WINCH\necho up\nwhile :; do sleep 0.05; done\n");
+        "work", "#!/bin/sh\ntrap 'stty size; exit' WINCH\necho up\nwhile :; do sleep 0.05; done\n");
     auto shell = shell_with_job({"--attach=0", "--no-python", script});
     shell.wait_for_line("up");
     const winsize size{33, 77, 0, 0};

@@ -28,8 +28,9 @@ public:
         fs::create_directories(dir_ / "conda/conda-meta");
         for (const auto* python : {"plain/python3", "conda/bin/python", "conda/bin/python3"})
             fs::create_symlink(system_python, dir_ / python);
-        has_venv_ = Running(system_python, {"-m", "venv", "--without-pip", path("venv")})
-                        .wait_for_code() == 0;
+        has_venv_ =
+            Running(system_python, {"-m", "venv", "--without-pip", path("venv")}).wait_for_code() ==
+            0;
         for (const auto* folder : {"venv/bin", "conda/bin"}) {
             fs::create_symlink(program("ddprun"), dir_ / folder / "ddprun");
             // As pip writes programs: torchrun starts its workers with sys.executable.
@@ -70,8 +71,7 @@ private:
 }  // namespace
 
 TEST_CASE("a worker's sys.executable is what the environment's torchrun would use") {
-    if (::access(system_python.c_str(), X_OK) != 0)
-        return skip_even_as_root("no " + system_python);
+    if (::access(system_python.c_str(), X_OK) != 0) return skip_even_as_root("no " + system_python);
     const Machine machine;
     const auto elsewhere = program("ddprun");
     if (machine.has_venv()) {
@@ -99,8 +99,7 @@ TEST_CASE("a worker's sys.executable is what the environment's torchrun would us
 }
 
 TEST_CASE("a worker without a module is reported with the interpreter and why it was chosen") {
-    if (::access(system_python.c_str(), X_OK) != 0)
-        return skip_even_as_root("no " + system_python);
+    if (::access(system_python.c_str(), X_OK) != 0) return skip_even_as_root("no " + system_python);
     const TempDir dir;
     const auto script = dir.write_script("train.py", "import no_such_module\n");
     for (const Words& command : {Words{script}, Words{"-m", "no_such_module"}}) {

@@ -56,7 +56,9 @@ std::string one_rank_is_missing(const TempDir& dir) {
 TEST_CASE("a failure after a wait that timed out names the rank that never connected") {
     const TempDir dir;
     Words options{"--nproc-per-node=4", "--log-level=debug"};
-    SUBCASE("with the store in the first node's agent") { options.push_back("--standalone"); }
+    SUBCASE("with the store in the first node's agent") {
+        options.push_back("--standalone");
+    }
     SUBCASE("with the store in the server") {
         options.push_back("--master-port=" + std::to_string(free_port()));
     }

@@ -31,7 +31,8 @@ TEST_CASE("a wrapper runs the ranks that it was given, and their exit codes are 
         Words{"rank 1: as1", "rank 2: as2", "work 0", "work 1", "work 2"});
 
     auto failed = one_node(
-        dir, {"--nproc-per-node=2", "--wrap=all: '" + wrapper(dir) + "' x"},
+        dir,
+        {"--nproc-per-node=2", "--wrap=all: '" + wrapper(dir) + "' x"},
         "test $RANK = 0 || exit 7; " + wait_for_ever);
     CHECK(failed.wait_for_code() == 7);
     CHECK(no_descendants_left());

@@ -32,8 +32,7 @@ using server::ListenOn;
 using server::RendezvousServer;
 
 struct Served {
-    explicit Served(
-        std::optional<std::string> hosted_run_id = {}, bool has_store_of_round = false)
+    explicit Served(std::optional<std::string> hosted_run_id = {}, bool has_store_of_round = false)
         : server(
               {{ListenOn::Scope::loopback, "", 0},
                std::move(hosted_run_id),

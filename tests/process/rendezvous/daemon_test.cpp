@@ -154,9 +154,9 @@ TEST_CASE("a store that has no descriptors turns its callers away, and is served
     }
     CHECK(holds_within(fact_timeout, [&] { return open_count() == before; }));
     CHECK(RawClient(port).say(validate_and_ping).hear(4) == "\x01\x02\x03\x04");
-    CHECK(has(
-        RawClient(port).say("GET /metrics HTTP/1.1\r\n\r\n").hear_to_the_end(),
-        "ddprun_connections_total{protocol=\"c10d\"} 1\n"));
+    CHECK(
+        has(RawClient(port).say("GET /metrics HTTP/1.1\r\n\r\n").hear_to_the_end(),
+            "ddprun_connections_total{protocol=\"c10d\"} 1\n"));
     CHECK_FALSE(process.has_exited());
 }
 

@@ -399,8 +399,7 @@ TEST_CASE("a page that was asked for before the drain is answered, and no new ca
 }
 
 TEST_CASE("a caller that stays silent delays the end of a server by its limit only") {
-    RendezvousServer server(
-        {.listen = {ListenOn::Scope::loopback, "", 0}, .drain_timeout = 50ms});
+    RendezvousServer server({.listen = {ListenOn::Scope::loopback, "", 0}, .drain_timeout = 50ms});
     const auto port = server.start();
     RawClient silent(*port);
     RawClient store(*port);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a service manager hands to the daemon: listening sockets, and one for notifications.
-#include "rendezvous/base/log.hpp"
 #include "rendezvous/server/service_manager.hpp"
+
+#include "rendezvous/base/log.hpp"
 #include "tests/process/support/raw_client.hpp"
 #include "tests/process/support/running.hpp"
 #include "tests/process/support/temp_dir.hpp"
@@ -117,9 +118,9 @@ TEST_CASE("what is no listening TCP socket is refused with its number and what i
 }
 
 TEST_CASE("wrong variables, and a place that is given twice, are wrong use") {
-    CHECK(has(
-        refusal(daemon_with({"tcp"}, {}, {{"LISTEN_FDS", "some"}}), 2),
-        "ddprun-rendezvous: LISTEN_FDS: 'some': accepted is "));
+    CHECK(
+        has(refusal(daemon_with({"tcp"}, {}, {{"LISTEN_FDS", "some"}}), 2),
+            "ddprun-rendezvous: LISTEN_FDS: 'some': accepted is "));
     for (const auto& option : {"--port=29400", "--host=127.0.0.1"})
         CHECK(has(refusal(daemon_with({"tcp"}, {option}), 2), "LISTEN_FDS=1 has sockets"));
 }

@@ -83,10 +83,14 @@ DesyncDetector::Answer DesyncDetector::read_waiters(
 
 void DesyncDetector::publish(const GroupError& error) {
     try {
-        connection().compare_set(prefix_ + "trouble", "", written(error));
+        connection().compare_set(first_error_key(), "", written(error));
     } catch (const std::exception&) {
         own_connection_.reset();
     }
+}
+
+std::string DesyncDetector::first_error_key() const {
+    return prefix_ + "error";
 }
 
 std::string DesyncDetector::waiting_key(int rank) const {
@@ -94,7 +98,7 @@ std::string DesyncDetector::waiting_key(int rank) const {
 }
 
 std::optional<GroupError> DesyncDetector::first_report() {
-    const auto key = prefix_ + "trouble";
+    const auto key = first_error_key();
     auto& store = connection();
     if (!store.check({key})) return deaths_.look(store, store_answer_timeout);
     return error_from_text(store.get(key, store_answer_timeout));

@@ -42,6 +42,7 @@ public:
 private:
     template <class Call>
     Answer ask(Queue queue, const Call& call);
+    std::string first_error_key() const;
     std::string waiting_key(int rank) const;
     std::optional<GroupError> first_report();
     Store& connection();

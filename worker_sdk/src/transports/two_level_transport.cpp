@@ -40,8 +40,8 @@ TwoLevelTransport::TwoLevelTransport(Settings settings) : settings_(std::move(se
         settings_.hosts.begin(), settings_.hosts.end(), [](const auto& one, const auto& other) {
             return one.size() < other.size();
         });
-    is_by_host_ = std::is_sorted(all_ranks_.begin(), all_ranks_.end()) &&
-                  smallest->size() == largest_host();
+    is_by_host_ =
+        std::is_sorted(all_ranks_.begin(), all_ranks_.end()) && smallest->size() == largest_host();
     std::sort(all_ranks_.begin(), all_ranks_.end());
     if (settings_.segment)
         host_ = std::make_unique<HostTransport>(

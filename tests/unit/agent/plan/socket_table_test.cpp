@@ -44,8 +44,7 @@ TEST_CASE("the clients' ends of established connections to a port are found") {
     CHECK(table == SocketTable{{12, "127.0.0.1:49153"}});
     add_connections_to(store_port, table_6, table);
     CHECK(
-        table ==
-        SocketTable{{12, "127.0.0.1:49153"}, {15, "10.0.0.2:49157"}, {16, "[::1]:49158"}});
+        table == SocketTable{{12, "127.0.0.1:49153"}, {15, "10.0.0.2:49157"}, {16, "[::1]:49158"}});
 }
 
 TEST_CASE("a table that makes no sense has no connections") {

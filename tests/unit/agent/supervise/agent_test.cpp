@@ -918,7 +918,8 @@ TEST_CASE("the fence follows the last acknowledged heartbeat, and is passed to t
     CHECK(story.asked() == Effects{A::SetFence{Instant{} + 1s + 24s}});
 }
 
-TEST_CASE("an assignment that was delayed beyond the lease starts nothing: the node connects again") {
+TEST_CASE(
+    "an assignment that was delayed beyond the lease starts nothing: the node connects again") {
     Story story(a_config(2));
     story.joined();
     story.asked();

@@ -63,8 +63,8 @@ TEST_CASE("asked for its workers' connections, a node looks for those that run")
     story.is(A::StoreClientsFound{{0, {{0, "10.0.0.2:5"}}, {1}, {}}});
     CHECK(
         story.said<ctl::Heartbeat>() ==
-        std::vector{ctl::Heartbeat{
-            0, std::nullopt, ctl::StoreClients{0, {{0, "10.0.0.2:5"}}, {1}, {}}}});
+        std::vector{
+            ctl::Heartbeat{0, std::nullopt, ctl::StoreClients{0, {{0, "10.0.0.2:5"}}, {1}, {}}}});
 }
 
 TEST_CASE("a worker that ended is not looked for, and one that is being stopped has not ended") {

@@ -31,8 +31,7 @@ TEST_CASE("a Ctrl-C now and then is for the attached rank, however many come") {
 TEST_CASE("a Ctrl-C right behind another one is for the job, and so are all after it") {
     TerminalInterrupts interrupts;
     CHECK(interrupts.next(true, start) == Receiver::rank);
-    CHECK(
-        interrupts.next(true, start + limits::repeated_interrupt_time - 1ms) == Receiver::job);
+    CHECK(interrupts.next(true, start + limits::repeated_interrupt_time - 1ms) == Receiver::job);
     CHECK(interrupts.next(true, start + 1h) == Receiver::job);
 }
 

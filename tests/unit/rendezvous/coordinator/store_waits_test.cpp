@@ -104,9 +104,15 @@ TEST_CASE("the status page has the longest wait while it lasts") {
     CHECK(shown->ranks == "0");
     CHECK(shown->missing == b_is_missing);
 
-    SUBCASE("the store reports its end") { report(job, "a", {}); }
-    SUBCASE("no report follows") { job.pass(2 * limits::wait_report_interval, "a b"); }
-    SUBCASE("the round ends") { job.failed("a"); }
+    SUBCASE("the store reports its end") {
+        report(job, "a", {});
+    }
+    SUBCASE("no report follows") {
+        job.pass(2 * limits::wait_report_interval, "a b");
+    }
+    SUBCASE("the round ends") {
+        job.failed("a");
+    }
     CHECK_FALSE(job.status().store_wait);
 }
 

@@ -40,8 +40,8 @@ std::string refusal(const Environment& environment) {
 TEST_CASE("inherited sockets are the descriptors behind the standard streams") {
     CHECK(handed({{"LISTEN_PID", "412"}, {"LISTEN_FDS", "1"}}).sockets == std::vector{3});
     CHECK(
-        handed({{"LISTEN_PID", "412"}, {"LISTEN_FDS", "3"}, {"LISTEN_FDNAMES", "a:b:c"}})
-            .sockets == std::vector{3, 4, 5});
+        handed({{"LISTEN_PID", "412"}, {"LISTEN_FDS", "3"}, {"LISTEN_FDNAMES", "a:b:c"}}).sockets ==
+        std::vector{3, 4, 5});
     CHECK(handed({{"NOTIFY_SOCKET", "/run/notify"}}) == Activation{{}, "/run/notify"});
     CHECK(handed({}) == Activation{});
 }

@@ -53,8 +53,7 @@ public:
     }
 
     /// False without memory for it. Its sender is closed then, and its effects are lost.
-    bool feed(
-        Store::Event event, std::size_t allowed = std::numeric_limits<std::size_t>::max()) {
+    bool feed(Store::Event event, std::size_t allowed = std::numeric_limits<std::size_t>::max()) {
         std::vector<Store::Effect> effects;
         try {
             const FailingAllocation failing(allowed);

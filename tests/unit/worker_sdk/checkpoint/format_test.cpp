@@ -214,12 +214,12 @@ TEST_CASE("what could not be read again is not written") {
     };
 
     CHECK(refusal([](Checkpoint& c) { c.add("weight", 1.0); }) == "tensor 'weight' comes twice");
-    CHECK(
-        refusal([](Checkpoint& c) { c.add_view("weight", nullptr, 0); }) ==
-        "tensor 'weight' comes twice");
-    CHECK(
-        refusal([](Checkpoint& c) { c.round = Checkpoint{}.round; }) ==
-        "it has no round: call CheckpointRound::write_to, or set its round");
+    CHECK(refusal([](Checkpoint& c) {
+              c.add_view("weight", nullptr, 0);
+          }) == "tensor 'weight' comes twice");
+    CHECK(refusal([](Checkpoint& c) {
+              c.round = Checkpoint{}.round;
+          }) == "it has no round: call CheckpointRound::write_to, or set its round");
     CHECK(refusal([](Checkpoint& c) {
               c.tensors[0].shape = {7};
           }) == "tensor 'weight' has 6 values, which does not match its shape");

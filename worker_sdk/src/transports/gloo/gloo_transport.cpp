@@ -210,8 +210,8 @@ std::variant<const DdprunPlugin*, GroupError> load_gloo_plugin() {
 
 std::variant<std::unique_ptr<Transport>, GroupError> open_gloo_transport(
     const DdprunPlugin& plugin, GlooSettings settings) {
-    const auto left = duration_cast<milliseconds>(
-        settings.deadline - std::chrono::steady_clock::now());
+    const auto left =
+        duration_cast<milliseconds>(settings.deadline - std::chrono::steady_clock::now());
     DdprunOpen open{};
     open.rank = place_of(settings);
     open.world_size = static_cast<int>(settings.ranks.size());
@@ -223,8 +223,8 @@ std::variant<std::unique_ptr<Transport>, GroupError> open_gloo_transport(
     if (void* handle = plugin.open(&open, &report))
         return std::make_unique<GlooTransport>(plugin, handle, std::move(settings));
     auto error = error_from(report);
-    error.text = text_of({settings.own_rank}) + " cannot listen at " + settings.address + ": " +
-                 error.text;
+    error.text =
+        text_of({settings.own_rank}) + " cannot listen at " + settings.address + ": " + error.text;
     return error;
 }
 
