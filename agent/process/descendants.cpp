@@ -166,6 +166,11 @@ bool is_alive(const ProcessEntry& entry) {
     return dead_states.find(entry.state) == std::string_view::npos;
 }
 
+/// By a signal, or by a debugger.
+bool is_stopped(const ProcessEntry& entry) {
+    return entry.state == 'T' || entry.state == 't';
+}
+
 void pause_for(Duration length) {
     const timespec pause{0, static_cast<long>(length.count())};
     ::nanosleep(&pause, nullptr);
@@ -242,6 +247,27 @@ int signal_descendants(int signal, Pids excluded) {
         if (entry && is_alive(*entry) && ::kill(pid, signal) == 0) ++reached;
     });
     return reached;
+}
+
+void stop_descendants(Duration timeout) {
+    const auto deadline = Clock::now() + timeout;
+    auto pause = shortest_pause;
+    // One that forks while it is looked at has a child the second time.
+    int stopped_walks = 0;
+    for (;;) {
+        bool are_stopped = true;
+        walk_all({}, [&](pid_t pid) {
+            const auto entry = read_entry(pid);
+            if (!entry || !is_alive(*entry) || is_stopped(*entry)) return;
+            are_stopped = false;
+            ::kill(pid, SIGSTOP);
+        });
+        stopped_walks = are_stopped ? stopped_walks + 1 : 0;
+        if (stopped_walks == 2 || Clock::now() >= deadline) return;
+        if (are_stopped) continue;
+        pause_for(pause);
+        pause = std::min(pause * 2, longest_pause);
+    }
 }
 
 int signal_session_of(pid_t session, int signal) {

@@ -69,6 +69,10 @@ std::vector<ProcessEntry> list_descendants();
 /// living ones it reached.
 int signal_descendants(int signal, Pids excluded = {});
 
+/// SIGSTOPs every descendant, and returns when all have stopped, at most `timeout` later: until then
+/// they may still read a terminal. Blocks.
+void stop_descendants(Duration timeout);
+
 /// Sends `signal` to every living descendant whose session is `session`; returns how many.
 int signal_session_of(pid_t session, int signal);
 

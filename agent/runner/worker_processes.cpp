@@ -11,11 +11,16 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <utility>
 
 namespace ddprun::agent {
 namespace {
+
+/// Less than the keeper waits (limits::suspend_timeout); one inside a call of the kernel may take
+/// longer.
+constexpr Duration longest_stop = std::chrono::milliseconds(200);
 
 WorkerExit exit_of_unstarted(const Failure& failure, const std::string& program) {
     if (is_about_program(failure))
@@ -186,9 +191,7 @@ void WorkerProcesses::forward(int signal) {
 
 void WorkerProcesses::suspend() {
     is_suspended_ = true;
-    // One that forks while it is looked at has a child the second time.
-    signal_descendants(SIGSTOP);
-    signal_descendants(SIGSTOP);
+    stop_descendants(longest_stop);
     if (terminal_) terminal_->hand_over();
 }
 

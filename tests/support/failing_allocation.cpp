@@ -48,6 +48,8 @@ bool FailingAllocation::has_failed() const {
 
 }  // namespace ddprun::test
 
+// All of them: a sanitizer has its own of those that are not here, and finds the mixture.
+
 void* operator new(std::size_t size) {
     for (;;) {
         void* memory = ddprun::test::may_allocate() ? std::malloc(size == 0 ? 1 : size) : nullptr;
@@ -58,10 +60,42 @@ void* operator new(std::size_t size) {
     }
 }
 
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+    try {
+        return ::operator new(size);
+    } catch (const std::bad_alloc&) {
+        return nullptr;
+    }
+}
+
+void* operator new[](std::size_t size) {
+    return ::operator new(size);
+}
+
+void* operator new[](std::size_t size, const std::nothrow_t& tag) noexcept {
+    return ::operator new(size, tag);
+}
+
 void operator delete(void* memory) noexcept {
     ddprun::test::give_back(memory);
 }
 
 void operator delete(void* memory, std::size_t) noexcept {
+    ddprun::test::give_back(memory);
+}
+
+void operator delete(void* memory, const std::nothrow_t&) noexcept {
+    ddprun::test::give_back(memory);
+}
+
+void operator delete[](void* memory) noexcept {
+    ddprun::test::give_back(memory);
+}
+
+void operator delete[](void* memory, std::size_t) noexcept {
+    ddprun::test::give_back(memory);
+}
+
+void operator delete[](void* memory, const std::nothrow_t&) noexcept {
     ddprun::test::give_back(memory);
 }

@@ -39,7 +39,7 @@ constexpr std::uint64_t waiters[] = {2, 3, 4, 5};
 class Served {
 public:
     Served() {
-        for (const std::uint64_t client : {7, 8})
+        for (const std::uint64_t client : {7U, 8U})
             feed(Store::Received{{client}, QueuePush{full_queue, small_value}});
         feed(Store::Received{{9}, Wait{{full_queue}}});
         feed(Store::Received{{2}, Wait{{missing}}});
@@ -76,7 +76,7 @@ public:
         for (const auto& key : {missing, other, barrier})
             feed(Store::Received{{7}, Append{key, ""}});
         feed(Store::Received{{7}, QueuePush{queue, ""}});
-        for (const std::uint64_t client : {1, 5, 7, 9})
+        for (const std::uint64_t client : {1U, 5U, 7U, 9U})
             feed(Store::Disconnected{{client}});
         for (const auto& key : {missing, other, barrier, small, big, number, queue, full_queue}) {
             feed(Store::Received{{7}, DeleteKey{key}});
