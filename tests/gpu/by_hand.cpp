@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <string>
 #include <utility>
 #include <variant>
 
@@ -32,7 +33,10 @@ ByHand::ByHand(
     const Gpu& gpu,
     Kind kind,
     const std::string& name)
-    : gpu_(gpu),
+    : world_(world),
+      store_(store),
+      gpu_(gpu),
+      name_(name),
       nccl_(opened()),
       stream_(gpu.new_stream()) {
     UniqueId id{};
@@ -80,6 +84,10 @@ void ByHand::end() {
     else
         require(result);
     require(nccl_.comm_destroy(std::exchange(comm_, nullptr)));
+    const auto ended = name_ + "/ended/";
+    store_.set(ended + std::to_string(world_.rank), "ended");
+    for (int rank = 0; rank < world_.world_size; ++rank)
+        store_.get(ended + std::to_string(rank));
 }
 
 void ByHand::require(Result result) {

@@ -18,7 +18,8 @@ class ByHand {
 public:
     enum class Kind { blocking, non_blocking };
 
-    /// All ranks of the world call it. `name`: of this communicator, for the store.
+    /// All ranks of the world call it. What is passed must outlive this. `name`: of this
+    /// communicator, for the store.
     ByHand(
         const ddprun::World& world,
         ddprun::Store& store,
@@ -35,13 +36,18 @@ public:
     /// What NCCL has noticed by itself; nothing while all is well.
     std::optional<std::string> async_error() const;
     void abort();
+    /// On every rank, and on none before all have ended it: to one that is still ending it a
+    /// process that exits is a lost peer.
     void end();
 
 private:
     void require(ddprun::nccl::abi::Result result);
     void await_ready();
 
+    const ddprun::World& world_;
+    ddprun::Store& store_;
     const Gpu& gpu_;
+    std::string name_;
     ddprun::nccl::NcclFunctions nccl_;
     ddprun::nccl::abi::Communicator* comm_ = nullptr;
     Gpu::Stream stream_ = nullptr;

@@ -123,7 +123,8 @@ def check_hung(fake, folder, out):
     seen = "".join(text for name, text in logs.items() if ".backtraces" in name)
     expect("gpu_worker" in seen and "system call" in seen, f"where it hung: {list(logs)}", output)
     if shutil.which("gdb"):
-        expect("injected_fault" in seen, f"the calls of its threads: {seen}", output)
+        # Without symbols of a release build: the library.
+        expect("injected_fault" in seen or "/libnccl.so" in seen, f"the calls of its threads: {seen}", output)
 
 
 def check_terminated(fake, folder, out):
