@@ -26,20 +26,28 @@ train() { # CHECKPOINT_FOLDER
         "$bin"/train_mnist --data "$place"/digits --epochs "$epochs" --checkpoint-dir "$1"
 }
 
-# Every process below the one given, children before grandchildren.
-descendants() { # PID
-    local child
-    for child in $(cat /proc/"$1"/task/*/children 2>/dev/null); do
-        echo "$child"
-        descendants "$child"
+# Every process below the one given, children before grandchildren, in the array "found". The shell alone
+# reads them: on a busy machine a program that is started for each process comes too late.
+find_descendants() { # PID
+    local list child children
+    for list in /proc/"$1"/task/*/children; do
+        children=()
+        { read -r -a children <"$list"; } 2>/dev/null || true # the list ends without a newline
+        for child in "${children[@]}"; do
+            found+=("$child")
+            find_descendants "$child"
+        done
     done
 }
 
-# Waits for a line in a file while the process that writes it lives; 1 if it ended without.
-wait_for_line() { # PATTERN FILE PID
-    until grep -q "$1" "$2"; do
-        kill -0 "$3" 2>/dev/null || return 1
-        sleep 0.05
+# The workers of the job in the array "victims".
+find_workers() { # JOB
+    local found=() process name
+    find_descendants "$1"
+    victims=()
+    for process in "${found[@]}"; do
+        { read -r name </proc/"$process"/comm; } 2>/dev/null || continue
+        if [ "$name" = train_mnist ]; then victims+=("$process"); fi
     done
 }
 
@@ -47,24 +55,33 @@ say "== training with $workers workers, undisturbed"
 (train "$place"/undisturbed) 2>&1 | tee "$place"/undisturbed.log
 
 say "== the same again, and one worker is killed on the way"
-: >"$place"/disturbed.log
-(train "$place"/disturbed) >"$place"/disturbed.log 2>&1 &
+exec {output}< <(train "$place"/disturbed 2>&1)
 job=$!
-tail -n +1 -f --pid=$job "$place"/disturbed.log &
-shown=$!
 trap 'kill $job 2>/dev/null || true' EXIT
-
-wait_for_line '^epoch 3/' "$place"/disturbed.log $job || die 1 "the job ended before it could be disturbed"
-mapfile -t victims < <(for pid in $(descendants $job); do
-    [ "$(cat /proc/"$pid"/comm 2>/dev/null)" = train_mnist ] && echo "$pid"
-done)
-[ ${#victims[@]} = $workers ] || die 1 "found ${#victims[@]} workers, not $workers"
-say "== SIGKILL to worker ${victims[2]}"
-kill -KILL "${victims[2]}"
+ranks=0
+victims=()
+killed=
+while IFS= read -r line <&$output; do
+    echo "$line"
+    echo "$line" >&3
+    case $line in
+        "rank "*" of $workers: "*)
+            ranks=$((ranks + 1))
+            if [ $ranks = $workers ]; then find_workers $job; fi
+            ;;
+        "epoch 3/"*)
+            [ -z "$killed" ] || continue
+            [ ${#victims[@]} = $workers ] || die 1 "found ${#victims[@]} workers, not $workers"
+            killed=${victims[2]}
+            kill -KILL "$killed" || die 1 "the job ended before it could be disturbed"
+            say "== SIGKILL to worker $killed"
+            ;;
+    esac
+done 3>"$place"/disturbed.log
 
 wait $job || die 1 "the disturbed job failed with exit code $?"
 trap - EXIT
-wait $shown || true
+[ -n "$killed" ] || die 1 "the job ended before it could be disturbed"
 
 restarts=$(grep -c "^rank 0 of $workers:" "$place"/disturbed.log)
 [ "$restarts" = 2 ] || die 1 "the disturbed job started $restarts times, not twice"
