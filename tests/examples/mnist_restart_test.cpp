@@ -25,7 +25,7 @@ Outcome train(const TemporaryFolder& folder, const std::string& saved, const std
     return run(
         "ddprun",
         "--standalone --nproc-per-node=2 --max-restarts=1 --no-python " + wrapper +
-            " " DDPRUN_BIN_DIR "/train_mnist --data " + folder.in("digits") +
+            " '" DDPRUN_BIN_DIR "/train_mnist' --data " + folder.in("digits") +
             " --epochs 8 --checkpoint-every 5 --checkpoint-dir " + folder.in(saved));
 }
 

@@ -33,7 +33,7 @@ inline Outcome run_command(const std::string& line) {
 
 /// The same for a program of this build.
 inline Outcome run(const std::string& program, const std::string& arguments) {
-    return run_command(DDPRUN_BIN_DIR "/" + program + " " + arguments);
+    return run_command("'" DDPRUN_BIN_DIR "/" + program + "' " + arguments);
 }
 
 inline std::string last_line(const std::string& text) {

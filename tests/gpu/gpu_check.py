@@ -33,6 +33,8 @@ from results import Results
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SKIP = 77
+# What a Reducer on GPUs says where there was no CUDA compiler: as for a program that was not built.
+NO_KERNELS = "this ddprun was built without nvcc"
 # All checks together: one whose turn comes later is skipped, and what is started has no more than is left.
 BUDGET_S = 570
 # Of it, for what comes when a check is over its limit: backtraces, and processes that are slow to end.
@@ -640,8 +642,12 @@ def make(bench, number, check, a_pass, rows):
         result, text = "skipped", str(reason)
     except Exception as error:  # whatever it is, the next check has its turn
         result, text = "FAILED", str(error) or type(error).__name__
+        lines = []
         if bench.last_log and bench.last_log.exists():
             lines = bench.last_log.read_text(encoding="utf-8", errors="replace").splitlines()
+        if any(NO_KERNELS in line for line in lines):
+            result, text = "skipped", NO_KERNELS
+        elif lines:
             bench.results.say(f"--- {check.name}: the end of its output\n" + "\n".join(lines[-SHOWN_LINES:]) + "\n---")
     left = jobs.end_all()
     if left and result != "FAILED":

@@ -36,7 +36,11 @@ fi
 # A C program without CMake, moved away from where it was built.
 if command -v pkg-config >/dev/null; then
     export PKG_CONFIG_PATH
-    PKG_CONFIG_PATH=$(echo "$prefix"/lib*/pkgconfig)
+    # pkg-config quotes a space in some flags and not in others: it gets a name without one.
+    link=$(mktemp -d)
+    trap 'rm -r "$link"' EXIT
+    ln -s "$prefix" "$link/prefix"
+    PKG_CONFIG_PATH=$(echo "$link"/prefix/lib*/pkgconfig)
     for package in ddprun ddprun-static; do
         # shellcheck disable=SC2046  # flags are words
         cc -std=c11 "$source_dir/examples/tutorials/plain_c.c" -o "$place/plain_c" $(pkg-config --cflags --libs $package)

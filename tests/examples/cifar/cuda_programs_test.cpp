@@ -56,7 +56,7 @@ struct Machine {
         return run(
             "ddprun",
             "--standalone --nproc-per-node=" + std::to_string(workers) +
-                " --max-restarts=1 --no-python " + wrapper + " " DDPRUN_BIN_DIR "/train_cifar " +
+                " --max-restarts=1 --no-python " + wrapper + " '" DDPRUN_BIN_DIR "/train_cifar' " +
                 command(options));
     }
 

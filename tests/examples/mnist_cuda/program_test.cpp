@@ -42,7 +42,7 @@ Outcome train_on_two(
     return run(
         "ddprun",
         "--standalone --nproc-per-node=2 --max-restarts=1 --no-python " + wrapper +
-            " " DDPRUN_BIN_DIR "/train_mnist " + all);
+            " '" DDPRUN_BIN_DIR "/train_mnist' " + all);
 }
 
 /// The numbers of each epoch's line: loss and percent, one after the other.

@@ -41,7 +41,7 @@ std::string without_host(const std::string& text) {
 /// does, and ends when there is the file "end".
 std::string one_rank_is_missing(const TempDir& dir) {
     const auto folder = dir.path().string();
-    const auto wait = stub("wait_in_store");
+    const auto wait = stub_in_shell("wait_in_store");
     const auto then_make = [&](const std::string& name) {
         return " | while read line; do : > " + folder + "/" + name + "; done";
     };
@@ -90,7 +90,7 @@ TEST_CASE("a long wait of two hosts is in the log and on the status page, with t
     const auto endpoint = hosts.a().address + ":29400";
     const auto path = dir.write_script(
         "worker",
-        "#!/bin/sh\n" + when_rank(3, wait_for_ever) + "exec " + stub("wait_in_store") +
+        "#!/bin/sh\n" + when_rank(3, wait_for_ever) + "exec " + stub_in_shell("wait_in_store") +
             " pg/0 600\n");
     const auto start = [&](const NetworkPair::Host& host, const std::string& name) {
         Running::Options options;

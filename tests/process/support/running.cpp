@@ -73,6 +73,10 @@ std::string stub(const std::string& name) {
     return DDPRUN_STUB_DIR "/" + name;
 }
 
+std::string stub_in_shell(const std::string& name) {
+    return "'" + stub(name) + "'";
+}
+
 std::string program(const std::string& name) {
     return DDPRUN_BIN_DIR "/" + name;
 }

@@ -18,6 +18,8 @@ namespace ddprun::test {
 /// Paths of the programs of this build: stubs/NAME, and `ddprun` or `ddprun-rendezvous`.
 std::string stub(const std::string& name);
 std::string program(const std::string& name);
+/// The first as a word of a shell: the folder of the build may have a space in its name.
+std::string stub_in_shell(const std::string& name);
 
 /// A program that a test has started, in a session of its own.
 ///
