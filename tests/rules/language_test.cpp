@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 // One vocabulary for comments, texts, pages and test names. A string literal of one word is a key
@@ -115,15 +116,25 @@ std::vector<std::string> prose_of_shell(std::string_view line) {
     return prose;
 }
 
-/// "told (instead: report, ...)" for each term in the text.
-std::vector<std::string> terms_in(std::string_view text) {
-    const auto words = words_of(text);
-    std::vector<std::string> found;
+/// Each word or phrase between spaces, as it is searched for, and what to say instead.
+std::vector<std::pair<std::string, std::string_view>> each_word() {
+    std::vector<std::pair<std::string, std::string_view>> all;
     for (const auto& term : terms)
         for (const auto word : ddprun::split(term.words, '|'))
-            if (words.find(" " + std::string{word} + " ") != words.npos)
-                found.push_back(
-                    std::string{word} + " (instead: " + std::string{term.instead} + ")");
+            all.emplace_back(" " + std::string{word} + " ", term.instead);
+    return all;
+}
+
+/// "told (instead: report, ...)" for each term in the text.
+std::vector<std::string> terms_in(std::string_view text) {
+    static const auto all = each_word();
+    std::vector<std::string> found;
+    if (text.empty()) return found;
+    const auto words = words_of(text);
+    for (const auto& [word, instead] : all)
+        if (words.find(word) != words.npos)
+            found.push_back(
+                word.substr(1, word.size() - 2) + " (instead: " + std::string{instead} + ")");
     return found;
 }
 
