@@ -27,6 +27,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration pause_between_connects = 100ms;
+/// While workers that were asked to stop may still begin to create a group.
+constexpr Duration pause_between_late_notices = 100ms;
 
 boost::asio::awaitable<void> reach(Endpoint store, std::function<void(std::string)> on_done) {
     const auto executor = co_await boost::asio::this_coro::executor;
@@ -56,6 +58,7 @@ class Notice {
 public:
     explicit Notice(DeathNote note) : note_(std::move(note)) {}
 
+    /// Within limits::death_notice_timeout.
     boost::asio::awaitable<void> give() {
         const net::Deadline deadline(
             co_await boost::asio::this_coro::executor, limits::death_notice_timeout, [this] {
@@ -67,19 +70,35 @@ public:
         auto socket = co_await net::connect(std::move(*addresses));
         if (!socket || has_ended_) co_return;
         socket_ = std::move(*socket);
+        co_await write();
+    }
 
-        auto expected = std::string{store_names::no_deaths};
-        while (auto desired = with_deaths(expected, note_.ranks)) {
-            session_.send(wire::CompareSet{note_.key, expected, *desired});
-            auto stored = co_await answer();
-            // The expected text also comes back where there is no such key: no worker asked for
-            // one.
-            if (!stored || *stored == *desired || *stored == expected) co_return;
-            expected = std::move(*stored);
+    /// For workers that begin to create a group after the death: until one has, or the store is
+    /// closed with its round.
+    boost::asio::awaitable<void> give_late() {
+        boost::asio::steady_timer pause(co_await boost::asio::this_coro::executor);
+        while (is_unasked_ && !has_ended_) {
+            pause.expires_after(pause_between_late_notices);
+            co_await pause.async_wait(net::as_values);
+            co_await write();
         }
     }
 
 private:
+    boost::asio::awaitable<void> write() {
+        is_unasked_ = false;
+        auto expected = std::string{store_names::no_deaths};
+        while (auto desired = with_deaths(expected, note_.ranks)) {
+            session_.send(wire::CompareSet{note_.key, expected, *desired});
+            auto stored = co_await answer();
+            // The expected text also comes back where there is no such key: no worker has asked
+            // for one.
+            is_unasked_ = stored && *stored == expected;
+            if (!stored || *stored == *desired || is_unasked_) co_return;
+            expected = std::move(*stored);
+        }
+    }
+
     boost::asio::awaitable<std::optional<std::string>> answer() {
         const auto output = session_.output();
         const auto [failed, written] = co_await boost::asio::async_write(
@@ -106,12 +125,14 @@ private:
     client::ClientSession session_{client::ClientSession::Greeting::validate};
     std::optional<net::Tcp::socket> socket_;
     bool has_ended_ = false;
+    bool is_unasked_ = false;
 };
 
 boost::asio::awaitable<void> run(DeathNote note, std::function<void()> on_done) {
     Notice notice(std::move(note));
     co_await notice.give();
     on_done();
+    co_await notice.give_late();
 }
 
 }  // namespace

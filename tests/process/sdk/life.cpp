@@ -226,6 +226,17 @@ TEST_CASE("worker: a rank that dies before its group exists is named by the othe
     CHECK(no_descendants_left());
 }
 
+TEST_CASE("worker: a rank that dies before any other begins to create a group is named too") {
+    auto job = job_of_three("dies_unasked");
+
+    // They handle SIGTERM themselves, and the group's timeout is ten minutes.
+    for (int survivor = 0; survivor < 2; ++survivor)
+        job.wait_for_line("after .* ranks 1$");
+
+    CHECK(job.wait_for_code() == 5);
+    CHECK(no_descendants_left());
+}
+
 TEST_CASE("worker: the creation of a group ends when a stop is announced") {
     auto job = job_of_three("stopped_before_group");
 

@@ -488,6 +488,25 @@ int dies_before_group(const World& world) {
     return 0;
 }
 
+volatile std::sig_atomic_t has_got_sigterm = 0;
+
+/// Rank 1 ends before any other rank begins to create the group; the others have a SIGTERM handler
+/// of their own.
+int dies_unasked(const World& world) {
+    ::signal(SIGTERM, [](int) { has_got_sigterm = 1; });
+    auto store = ddprun::Store::connect(world);
+    if (world.rank == 1) {
+        store.get("ready/0", start_up_timeout);
+        store.get("ready/2", start_up_timeout);
+        return 5;
+    }
+    store.set("ready/" + std::to_string(world.rank), "");
+    while (has_got_sigterm == 0)
+        std::this_thread::sleep_for(1ms);
+    create_group(world, store, 10min);
+    return 0;
+}
+
 /// Rank 1 ends before any other rank begins to create the group.
 int stopped_before_group(const World& world) {
     ddprun::should_stop();
@@ -749,6 +768,7 @@ const std::map<std::string, std::function<int(const World&)>> scenarios{
     {"one_late_one_missing", one_late_one_missing},
     {"killed_while_joining", killed_while_joining},
     {"dies_before_group", dies_before_group},
+    {"dies_unasked", dies_unasked},
     {"stopped_before_group", stopped_before_group},
     {"late_and_dead", late_and_dead},
     {"own_deadline", own_deadline},
