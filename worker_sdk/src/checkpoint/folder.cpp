@@ -193,6 +193,13 @@ FileReader::FileReader(FileReader&& other) noexcept
       descriptor_(std::exchange(other.descriptor_, -1)),
       size_(other.size_) {}
 
+FileReader& FileReader::operator=(FileReader&& other) noexcept {
+    std::swap(path_, other.path_);
+    std::swap(descriptor_, other.descriptor_);
+    std::swap(size_, other.size_);
+    return *this;
+}
+
 FileReader::~FileReader() {
     if (descriptor_ >= 0) ::close(descriptor_);
 }

@@ -37,7 +37,7 @@ class FileReader {
 public:
     static Result<FileReader> open(const std::string& path);
     FileReader(FileReader&& other) noexcept;
-    FileReader& operator=(FileReader&&) = delete;
+    FileReader& operator=(FileReader&& other) noexcept;
     ~FileReader();
 
     std::uint64_t size() const { return size_; }

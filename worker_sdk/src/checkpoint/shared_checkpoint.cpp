@@ -99,9 +99,10 @@ private:
         const auto bytes =
             static_cast<std::size_t>(std::min<std::uint64_t>(left_, piece_bytes));
         message_.resize(bytes + 1);
-        piece_ = std::span{message_}.first(bytes);
+        const auto piece = std::span{message_}.first(bytes);
+        piece_ = piece;
         Result<> result;
-        if (file_ != nullptr) result = file_->read(piece_);
+        if (file_ != nullptr) result = file_->read(piece);
         message_.back() = result ? std::byte{0} : std::byte{1};
         group_.broadcast(message_.data(), message_.size(), root_).wait();
         left_ -= bytes;
