@@ -24,6 +24,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <functional>
 #include <map>
@@ -574,6 +575,19 @@ int other_count(const World& world) {
     return 0;
 }
 
+/// Rank 1 expects less from rank 0 than it sends.
+int other_parts(const World& world) {
+    const auto group = join(world);
+    const auto ranks = static_cast<std::size_t>(group.size());
+    std::vector<float> input(10 * ranks);
+    std::vector<float> output(10 * ranks);
+    const std::vector<std::size_t> sent(ranks, 10);
+    auto received = sent;
+    if (world.rank == 1) received[0] = 9;
+    group.all_to_all_v(input.data(), sent, output.data(), received).wait();
+    return 0;
+}
+
 /// One rank gives another length to one kind of call.
 int other_count_in_call(const World& world) {
     const auto group = join(world);
@@ -774,6 +788,7 @@ const std::map<std::string, std::function<int(const World&)>> scenarios{
     {"own_deadline", own_deadline},
     {"one_nan", one_nan},
     {"other_count", other_count},
+    {"other_parts", other_parts},
     {"other_count_in_call", other_count_in_call},
     {"other_type", other_type},
     {"other_order", other_order},
