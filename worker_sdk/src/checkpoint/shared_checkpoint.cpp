@@ -4,7 +4,6 @@
 #include "ddprun/error.hpp"
 #include "worker_sdk/src/checkpoint/folder.hpp"
 #include "worker_sdk/src/checkpoint/format.hpp"
-#include "worker_sdk/src/groups/group_error.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <span>
+#include <string>
 #include <utility>
 
 namespace ddprun {
@@ -96,8 +96,7 @@ public:
 private:
     /// The last byte of a message is 1 when the root could not read what belongs before it.
     Result<> next() {
-        const auto bytes =
-            static_cast<std::size_t>(std::min<std::uint64_t>(left_, piece_bytes));
+        const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>(left_, piece_bytes));
         message_.resize(bytes + 1);
         const auto piece = std::span{message_}.first(bytes);
         piece_ = piece;
@@ -108,7 +107,8 @@ private:
         left_ -= bytes;
         if (!result) return result;
         if (message_.back() != std::byte{0})
-            return Failure{system_code(EIO), groups::text_of({root_}) + " could not read its file"};
+            return Failure{
+                system_code(EIO), "rank " + std::to_string(root_) + " could not read its file"};
         return {};
     }
 
