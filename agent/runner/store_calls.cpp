@@ -58,17 +58,11 @@ class Notice {
 public:
     explicit Notice(DeathNote note) : note_(std::move(note)) {}
 
-    /// Within limits::death_notice_timeout.
     boost::asio::awaitable<void> give() {
-        const net::Deadline deadline(
-            co_await boost::asio::this_coro::executor, limits::death_notice_timeout, [this] {
-                has_ended_ = true;
-                if (socket_) net::close(*socket_);
-            });
         auto addresses = co_await net::resolve(note_.store);
-        if (!addresses || has_ended_) co_return;
+        if (!addresses) co_return;
         auto socket = co_await net::connect(std::move(*addresses));
-        if (!socket || has_ended_) co_return;
+        if (!socket) co_return;
         socket_ = std::move(*socket);
         co_await write();
     }
@@ -77,7 +71,7 @@ public:
     /// closed with its round.
     boost::asio::awaitable<void> give_late() {
         boost::asio::steady_timer pause(co_await boost::asio::this_coro::executor);
-        while (is_unasked_ && !has_ended_) {
+        while (is_unasked_) {
             pause.expires_after(pause_between_late_notices);
             co_await pause.async_wait(net::as_values);
             co_await write();
@@ -124,14 +118,18 @@ private:
     DeathNote note_;
     client::ClientSession session_{client::ClientSession::Greeting::validate};
     std::optional<net::Tcp::socket> socket_;
-    bool has_ended_ = false;
     bool is_unasked_ = false;
 };
 
 boost::asio::awaitable<void> run(DeathNote note, std::function<void()> on_done) {
+    const auto call_back = [&on_done] {
+        if (on_done) std::exchange(on_done, {})();
+    };
+    const net::Deadline deadline(
+        co_await boost::asio::this_coro::executor, limits::death_notice_timeout, call_back);
     Notice notice(std::move(note));
     co_await notice.give();
-    on_done();
+    call_back();
     co_await notice.give_late();
 }
 
