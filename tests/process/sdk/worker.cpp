@@ -480,11 +480,15 @@ int dies_before_group(const World& world) {
     prepare(world.rank);
     auto store = ddprun::Store::connect(world);
     if (world.rank == 1) {
+        // They ignore SIGTERM from then on.
+        store.get("ready/0", start_up_timeout);
+        store.get("ready/2", start_up_timeout);
         store.get(
             ddprun::store_names::deaths(world.incarnation, world.round, world.restart_count),
             start_up_timeout);
         return 5;
     }
+    store.set("ready/" + std::to_string(world.rank), "");
     create_group(world, store, 10min);
     return 0;
 }
