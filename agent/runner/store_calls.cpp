@@ -27,6 +27,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration pause_between_connects = 100ms;
+/// While workers that were asked to stop may still begin to create a group.
+constexpr Duration pause_between_late_notices = 100ms;
 
 boost::asio::awaitable<void> reach(Endpoint store, std::function<void(std::string)> on_done) {
     const auto executor = co_await boost::asio::this_coro::executor;
@@ -57,29 +59,40 @@ public:
     explicit Notice(DeathNote note) : note_(std::move(note)) {}
 
     boost::asio::awaitable<void> give() {
-        const net::Deadline deadline(
-            co_await boost::asio::this_coro::executor, limits::death_notice_timeout, [this] {
-                has_ended_ = true;
-                if (socket_) net::close(*socket_);
-            });
         auto addresses = co_await net::resolve(note_.store);
-        if (!addresses || has_ended_) co_return;
+        if (!addresses) co_return;
         auto socket = co_await net::connect(std::move(*addresses));
-        if (!socket || has_ended_) co_return;
+        if (!socket) co_return;
         socket_ = std::move(*socket);
+        co_await write();
+    }
 
-        auto expected = std::string{store_names::no_deaths};
-        while (auto desired = with_deaths(expected, note_.ranks)) {
-            session_.send(wire::CompareSet{note_.key, expected, *desired});
-            auto stored = co_await answer();
-            // The expected text also comes back where there is no such key: no worker asked for
-            // one.
-            if (!stored || *stored == *desired || *stored == expected) co_return;
-            expected = std::move(*stored);
+    /// For workers that begin to create a group after the death: until one has, or the store is
+    /// closed with its round.
+    boost::asio::awaitable<void> give_late() {
+        boost::asio::steady_timer pause(co_await boost::asio::this_coro::executor);
+        while (is_unasked_) {
+            pause.expires_after(pause_between_late_notices);
+            co_await pause.async_wait(net::as_values);
+            co_await write();
         }
     }
 
 private:
+    boost::asio::awaitable<void> write() {
+        is_unasked_ = false;
+        auto expected = std::string{store_names::no_deaths};
+        while (auto desired = with_deaths(expected, note_.ranks)) {
+            session_.send(wire::CompareSet{note_.key, expected, *desired});
+            auto stored = co_await answer();
+            // The expected text also comes back where there is no such key: no worker has asked
+            // for one.
+            is_unasked_ = stored && *stored == expected;
+            if (!stored || *stored == *desired || is_unasked_) co_return;
+            expected = std::move(*stored);
+        }
+    }
+
     boost::asio::awaitable<std::optional<std::string>> answer() {
         const auto output = session_.output();
         const auto [failed, written] = co_await boost::asio::async_write(
@@ -105,13 +118,19 @@ private:
     DeathNote note_;
     client::ClientSession session_{client::ClientSession::Greeting::validate};
     std::optional<net::Tcp::socket> socket_;
-    bool has_ended_ = false;
+    bool is_unasked_ = false;
 };
 
 boost::asio::awaitable<void> run(DeathNote note, std::function<void()> on_done) {
+    const auto call_back = [&on_done] {
+        if (on_done) std::exchange(on_done, {})();
+    };
+    const net::Deadline deadline(
+        co_await boost::asio::this_coro::executor, limits::death_notice_timeout, call_back);
     Notice notice(std::move(note));
     co_await notice.give();
-    on_done();
+    call_back();
+    co_await notice.give_late();
 }
 
 }  // namespace

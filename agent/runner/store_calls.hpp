@@ -19,7 +19,8 @@ void check_store(
 
 /// Writes deaths into the round's store, where workers asked for notices; else adds no key. Calls
 /// back when they are there, or cannot be within limits::death_notice_timeout: they help workers
-/// elsewhere, and nothing depends on them.
+/// elsewhere, and nothing depends on them. After that it goes on: with a store that is slow, and,
+/// where no worker has asked yet, until one does or the store is closed.
 void give_notice(boost::asio::io_context& io, DeathNote note, std::function<void()> on_done);
 
 }  // namespace ddprun::agent

@@ -33,6 +33,8 @@ expect save_and_load 2 '(begin at step 75|rank 1: step 100, 50)' "$place/saved"
 expect model_parallel 2 'rank RANK: u \* v = 3\.00'
 expect accumulate 2 'rank RANK: w = 1\.50'
 expect uneven 3 'rank RANK: [234]0 batches, w = [45]\.[0-9]+ as on rank 2'
+expect balanced 3 'rank 0: a smaller share, every sample once in each epoch, epochs of .*'
+expect balanced 3 '(rank 0: a smaller|rank RANK: a larger) share, every sample once in each epoch, epochs of .*'
 expect many_devices 2 'rank RANK with 3 devices: w = 2\.50'
 expect plain_c 2 'rank RANK of 2: average 9\.5'
 exit $((failures > 0))

@@ -21,6 +21,8 @@
 namespace ddprun::test {
 namespace {
 
+using namespace std::chrono_literals;
+
 const std::string key = agent::store_names::deaths("inc", 2, 1);
 /// Clients put the slash in front themselves.
 const std::string key_of_clients = key.substr(1);
@@ -29,7 +31,10 @@ const std::string key_of_clients = key.substr(1);
 void give(const Endpoint& store, std::vector<int> ranks) {
     boost::asio::io_context io;
     bool is_done = false;
-    agent::give_notice(io, {store, key, std::move(ranks)}, [&] { is_done = true; });
+    agent::give_notice(io, {store, key, std::move(ranks)}, [&] {
+        is_done = true;
+        io.stop();  // what follows is for workers that ask later
+    });
     io.run();
     REQUIRE(is_done);
 }
@@ -59,6 +64,25 @@ TEST_CASE("a store whose workers never asked has no key more after a death") {
     give(store.endpoint(), {5});
 
     CHECK(client.num_keys().value() == 0);
+}
+
+TEST_CASE("a death is written also where a worker asks for it later") {
+    StoreThread store;
+    auto client = client::StoreClient::connect({store.endpoint()}).value();
+    boost::asio::io_context io;
+    bool has_asked = false;
+    const auto ask = [&] {
+        if (std::exchange(has_asked, true)) return;
+        REQUIRE(client.set(key_of_clients, std::string{agent::store_names::no_deaths}).has_value());
+    };
+
+    // A notice that is abandoned, where the store hangs for a moment, is given again.
+    CHECK(holds_within(fact_timeout, [&] {
+        io.restart();
+        agent::give_notice(io, {store.endpoint(), key, {5}}, ask);
+        io.run_for(1s);
+        return has_asked && client.get(key_of_clients).value() == "5";
+    }));
 }
 
 TEST_CASE("a store that accepts and never answers holds up a death notice for a moment only") {

@@ -58,6 +58,25 @@ static void use_store(ddprun_store* store, const ddprun_world* world) {
     ddprun_store_free(other);
 }
 
+/* The last rank alone gives a number to all; then each gives one to every other rank. */
+static void use_parts(ddprun_group* group, int64_t* room) {
+    const int rank = ddprun_group_rank(group);
+    const int size = ddprun_group_size(group);
+    int64_t mine[64];
+    size_t counts[64];
+    for (int i = 0; i < size; ++i)
+        counts[i] = i == size - 1 ? 1 : 0;
+    mine[0] = rank;
+    WORKS(ddprun_all_gather_v(group, mine, room, counts, DDPRUN_INT64, NULL));
+    EXPECT(room[0] == size - 1);
+    for (int i = 0; i < size; ++i)
+        counts[i] = i == rank ? 0 : 1;
+    for (int i = 0; i + 1 < size; ++i)
+        mine[i] = rank * 100 + (i < rank ? i : i + 1);
+    WORKS(ddprun_all_to_all_v(group, mine, counts, room, counts, DDPRUN_INT64, NULL));
+    if (size > 1) EXPECT(room[size - 2] == (rank == size - 1 ? size - 2 : size - 1) * 100 + rank);
+}
+
 static void use_collectives(ddprun_group* group) {
     const int rank = ddprun_group_rank(group);
     const int size = ddprun_group_size(group);
@@ -99,6 +118,10 @@ static void use_collectives(ddprun_group* group) {
     WORKS(ddprun_all_to_all(group, all, mine, 1, DDPRUN_INT64, NULL));
     EXPECT(mine[size - 1] == (size - 1) * 100 + rank);
 
+    WORKS(ddprun_all_reduce_to(group, mine, all, n, DDPRUN_INT64, DDPRUN_MAX, NULL));
+    EXPECT(mine[0] == rank && all[0] == size - 1);
+    use_parts(group, all);
+
     if (size > 1) {
         ddprun_work* sending = NULL;
         mine[0] = rank;
@@ -122,7 +145,13 @@ static void misuse(ddprun_group* group, const ddprun_world* world) {
     EXPECT(ddprun_all_reduce(NULL, &number, 1, DDPRUN_FLOAT32, DDPRUN_SUM, NULL) == DDPRUN_USAGE);
     EXPECT(ddprun_all_reduce(group, NULL, 1, DDPRUN_FLOAT32, DDPRUN_SUM, NULL) == DDPRUN_USAGE);
     EXPECT(ddprun_all_reduce(group, &number, 1, (ddprun_type)77, DDPRUN_SUM, NULL) == DDPRUN_USAGE);
-    EXPECT(strstr(ddprun_last_error(), "element type 77: expected 0 to 6") != NULL);
+    EXPECT(strstr(ddprun_last_error(), "element type 77: expected 0 to 12") != NULL);
+    EXPECT(
+        ddprun_all_reduce_to(group, NULL, &number, 1, DDPRUN_FLOAT32, DDPRUN_SUM, NULL) ==
+        DDPRUN_USAGE);
+    EXPECT(ddprun_all_reduce(group, &number, 1, DDPRUN_BOOL, DDPRUN_AVERAGE, NULL) == DDPRUN_USAGE);
+    EXPECT(
+        ddprun_all_gather_v(group, &number, &number, NULL, DDPRUN_FLOAT32, NULL) == DDPRUN_USAGE);
     EXPECT(ddprun_group_create(world, NULL, (ddprun_backend)9, 0, &none) == DDPRUN_USAGE);
     EXPECT(ddprun_work_wait(NULL, 0) == DDPRUN_USAGE);
     EXPECT(ddprun_last_error_ranks(NULL, 0) == 0);

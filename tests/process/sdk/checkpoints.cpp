@@ -69,6 +69,44 @@ TEST_CASE("sdk: ranks load the newest of a shared folder, on any world size") {
     CHECK(place_of(CheckpointFolder(folder.path).newest()) == "0/40");
 }
 
+TEST_CASE("sdk: ranks load a model of several pieces into memory of their own") {
+    const TemporaryFolder folder;
+    constexpr std::size_t count = (std::size_t{9} << 20) / sizeof(float) + 3;
+    std::vector<float> model(count);
+    for (std::size_t i = 0; i < count; ++i)
+        model[i] = static_cast<float>(i);
+    auto saved = at(0, 5);
+    saved.add_view("model", model.data(), model.size());
+    CheckpointFolder(folder.path).save(saved);
+
+    const auto complaints = on_ranks(3, [&](const ProcessGroup& group) {
+        std::vector<float> own(count);
+        const auto found =
+            load_newest(CheckpointFolder(folder.path), group, {{"model", own.data(), own.size()}});
+        require(place_of(found) == "0/5", "loaded " + place_of(found));
+        require(own == model, "not the model");
+        require(found->checkpoint.find("model") == nullptr, "the model is in memory twice");
+        require(found->checkpoint.find("weight") != nullptr, "without the rest");
+    });
+
+    CHECK(complaints == Texts{"", "", ""});
+}
+
+TEST_CASE("sdk: a checkpoint that does not fit the model is an error on all ranks") {
+    const TemporaryFolder folder;
+    const auto path = CheckpointFolder(folder.path).save(at(0, 5));
+    const auto expected = "rank 0: " + path +
+                          ": tensor 'weight' has 2 values, expected are 3: the checkpoint does not "
+                          "fit the model";
+
+    const auto complaints = on_ranks(2, [&](const ProcessGroup& group) {
+        std::vector<float> own(3);
+        load_newest(CheckpointFolder(folder.path), group, {{"weight", own.data(), own.size()}});
+    });
+
+    CHECK(complaints == Texts{expected, expected});
+}
+
 TEST_CASE("sdk: without any checkpoint every rank returns none") {
     const TemporaryFolder parent;
     CHECK(loaded(parent.path, 3) == Texts{"none", "none", "none"});

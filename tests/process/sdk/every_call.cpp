@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <deque>
 #include <iterator>
+#include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,7 @@ namespace ddprun::tests {
 namespace {
 
 using groups::Collective;
+using groups::PartCounts;
 using Kind = Collective::Kind;
 using Bytes = std::vector<std::byte>;
 
@@ -29,7 +32,9 @@ constexpr Kind kinds[] = {
     Kind::reduce_scatter,
     Kind::gather,
     Kind::scatter,
-    Kind::all_to_all};
+    Kind::all_to_all,
+    Kind::all_gather_v,
+    Kind::all_to_all_v};
 constexpr ElementType types[] = {
     ElementType::float32,
     ElementType::float64,
@@ -37,7 +42,13 @@ constexpr ElementType types[] = {
     ElementType::bfloat16,
     ElementType::int32,
     ElementType::int64,
-    ElementType::uint8};
+    ElementType::uint8,
+    ElementType::int8,
+    ElementType::uint32,
+    ElementType::uint64,
+    ElementType::boolean,
+    ElementType::float8_e4m3,
+    ElementType::float8_e5m2};
 constexpr Op operations[] = {Op::sum, Op::average, Op::min, Op::max, Op::product};
 
 /// Small numbers, whose sums and products are exact in every type.
@@ -60,9 +71,29 @@ bool has_a_part_for_each(Kind kind, bool is_input) {
     return kind == Kind::all_gather || kind == Kind::gather;
 }
 
+/// Of the part that goes from one rank to another: some of them are empty.
+std::size_t part_count(std::size_t count, std::size_t from, std::size_t to) {
+    return count * ((from + 2 * to) % 3) / 2;
+}
+
+std::shared_ptr<PartCounts> part_counts(Kind kind, std::size_t count, int rank, int ranks) {
+    auto counts = std::make_shared<PartCounts>();
+    const auto own = static_cast<std::size_t>(rank);
+    const bool is_gathered = kind == Kind::all_gather_v;
+    for (std::size_t other = 0; other < static_cast<std::size_t>(ranks); ++other) {
+        counts->received.push_back(part_count(count, other, is_gathered ? 0 : own));
+        if (!is_gathered) counts->sent.push_back(part_count(count, own, other));
+    }
+    if (is_gathered) counts->sent.push_back(counts->received[own]);
+    return counts;
+}
+
 Work launch(const ProcessGroup& group, const Collective& call) {
     switch (call.kind) {
         case Kind::all_reduce:
+            if (call.input)
+                return group.all_reduce_to_raw(
+                    call.input, call.data, call.count, call.type, call.op);
             return group.all_reduce_raw(call.data, call.count, call.type, call.op);
         case Kind::reduce:
             return group.reduce_raw(call.data, call.count, call.type, call.root, call.op);
@@ -78,6 +109,11 @@ Work launch(const ProcessGroup& group, const Collective& call) {
             return group.scatter_raw(call.input, call.data, call.count, call.type, call.root);
         case Kind::all_to_all:
             return group.all_to_all_raw(call.input, call.data, call.count, call.type);
+        case Kind::all_gather_v:
+            return group.all_gather_v_raw(call.input, call.data, call.counts->received, call.type);
+        case Kind::all_to_all_v:
+            return group.all_to_all_v_raw(
+                call.input, call.counts->sent, call.data, call.counts->received, call.type);
         case Kind::barrier:
         case Kind::split:
         case Kind::send:
@@ -94,14 +130,29 @@ struct Story {
     Story(const Collective& call, int ranks) : calls(static_cast<std::size_t>(ranks), call) {
         for (int rank = 0; rank < ranks; ++rank) {
             auto& mine = calls[static_cast<std::size_t>(rank)];
-            mine.input = buffer(call, rank, true, ranks);
-            mine.data = buffer(call, rank, false, ranks);
+            if (mine.has_part_counts())
+                mine.counts = part_counts(call.kind, call.count, rank, ranks);
+            mine.input = buffer(mine, rank, true, ranks);
+            mine.data = buffer(mine, rank, false, ranks);
+            if (is_in_place(call)) mine.input = nullptr;
         }
     }
 
-    void* buffer(const Collective& call, int rank, bool is_input, int ranks) {
+    static bool is_in_place(const Collective& call) {
+        return call.kind == Kind::all_reduce && call.root % 2 == 0;
+    }
+
+    static std::size_t count_of(const Collective& call, bool is_input, int ranks) {
+        if (call.counts) {
+            const auto& counts = is_input ? call.counts->sent : call.counts->received;
+            return std::accumulate(counts.begin(), counts.end(), std::size_t{});
+        }
         const bool is_whole = has_a_part_for_each(call.kind, is_input);
-        const auto count = call.count * static_cast<std::size_t>(is_whole ? ranks : 1);
+        return call.count * static_cast<std::size_t>(is_whole ? ranks : 1);
+    }
+
+    void* buffer(const Collective& call, int rank, bool is_input, int ranks) {
+        const auto count = count_of(call, is_input, ranks);
         buffers.push_back(numbers(call.type, count, rank, is_input ? 1 : 5));
         return buffers.back().data();
     }
@@ -115,7 +166,7 @@ std::string try_one(
     const auto& data = story.buffers[2 * rank + 1];
     Bytes own_input = input;
     Bytes own_data = data;
-    auto mine = call;
+    auto mine = story.calls[rank];
     mine.input = own_input.data();
     mine.data = own_data.data();
     auto* shared = static_cast<std::byte*>(memory.data());
@@ -126,6 +177,7 @@ std::string try_one(
         copies.there(mine.data, data.data(), data.size());
     }
 
+    if (Story::is_in_place(call)) mine.input = nullptr;
     launch(group, mine).wait();
     groups::perform_together(story.calls);
 
@@ -162,6 +214,7 @@ std::string try_every_call(
                 call.count = count;
                 call.root = round++ % group.size();
                 if (!call.is_reduction() && op != Op::sum) continue;
+                if (type == ElementType::boolean && op == Op::average) continue;
                 if (auto wrong = try_one(group, call, memory, copies); !wrong.empty()) return wrong;
             }
         say("kind " + std::to_string(static_cast<int>(kind)) + " with " + std::to_string(count));
@@ -174,6 +227,7 @@ std::string try_one_call(const ProcessGroup& group, std::size_t n, std::size_t c
     call.kind = kinds[n % std::size(kinds)];
     call.type = types[n % std::size(types)];
     call.op = operations[n % std::size(operations)];
+    if (call.type == ElementType::boolean && call.op == Op::average) call.op = Op::sum;
     call.root = static_cast<int>(n) % group.size();
     call.count = count;
     Memory memory;

@@ -141,6 +141,13 @@ TEST_CASE("sdk: ranks that disagree on size, type or order get Mismatch, which n
     check_mismatch("other_call_than_split", "call 1: split", "rank 1 is at call 1: barrier");
 }
 
+TEST_CASE("sdk: parts that one rank sends and another does not expect are a Mismatch on all") {
+    check_mismatch(
+        "other_parts",
+        "rank 0 is at call 1: all_to_all_v, with 10 float32 for rank 1",
+        "rank 1 is at call 1: all_to_all_v, with room for 9 float32 from rank 0");
+}
+
 TEST_CASE("sdk: a failure is explained at a limit of processes too") {
     check_mismatch(
         "other_order",

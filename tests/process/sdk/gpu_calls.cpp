@@ -28,6 +28,19 @@ void come_or_pause(const ProcessGroup& group) {
         ::pause();
 }
 
+/// An older NCCL moves 8-bit floats and reduces none: that is refused, and the group goes on.
+void float8_of_old_nccl(const ProcessGroup& on_gpu, const ProcessGroup&) {
+    std::vector<Float8E4M3> values(100, Float8E4M3(1.5F));
+    on_gpu.broadcast(values.data(), values.size()).wait();
+    try {
+        on_gpu.all_reduce(values.data(), values.size()).wait();
+        expect(false, "a reduction that NCCL does not have");
+    } catch (const UsageError& error) {
+        say(error.what());
+    }
+    on_gpu.barrier().wait();
+}
+
 /// The call begins after the work already in the stream.
 void after_stream(const ProcessGroup& on_gpu, const ProcessGroup&) {
     expect(on_gpu.device() == on_gpu.rank(), "the device of the local rank");
@@ -124,6 +137,7 @@ GpuScenarios gpu_calls() {
     return {
         {"gpu_after_stream", after_stream},
         {"gpu_before_later_work", before_later_work},
+        {"gpu_float8_of_old_nccl", float8_of_old_nccl},
         {"gpu_given_back_in_use", given_back_in_use},
         {"gpu_in_flight", in_flight},
         {"gpu_lost_behind_own_work", lost_behind_own_work},

@@ -136,6 +136,29 @@ TEST_CASE("sdk: a death that an agent reported ends a collective that would not 
     }
 }
 
+TEST_CASE("sdk: while ranks join, a death is named by the others, whichever rank it is") {
+    for (const std::string hosts : {"a,a,a", "a,b,b", "a,b,c"})
+        for (const int victim : {1, 2}) {
+            CAPTURE(hosts);
+            CAPTURE(victim);
+            auto variables = on_hosts(hosts);
+            variables["DDPRUN_INCARNATION"] = "life";
+            variables["SDK_WORKER_TIMEOUT_MS"] = "600000";
+            // Rank 0, which reads the host ids for the others, never joins.
+            Workers workers(3, {"killed_while_joining"}, variables);
+            workers.await_line("ready");
+            workers.kill(victim, SIGKILL);
+
+            write_death(workers, victim);
+
+            const int other = 3 - victim;
+            CHECK(workers.exit_code(other) == peer_lost);
+            CAPTURE(workers.output(other));
+            CHECK(mentions(workers.output(other), "ranks " + std::to_string(victim) + "\n"));
+            workers.kill(0, SIGKILL);
+        }
+}
+
 TEST_CASE("sdk: a death that an agent reported ends the wait for a rank that never joined") {
     auto variables = on_hosts("a,b,b");
     variables["DDPRUN_INCARNATION"] = "life";

@@ -205,6 +205,81 @@ TEST_CASE("worker: the progress can be read from outside") {
 
 namespace {
 
+/// What read_calls.py prints about a folder.
+std::string read_calls(const std::string& folder) {
+    Running::Options options;
+    options.arguments = {"python3", DDPRUN_READ_CALLS, folder};
+    Running reader("/usr/bin/env", options);
+    CHECK(reader.wait_for_code() == 0);
+    return reader.out();
+}
+
+bool has(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "worker: the ranks of a failed group write their calls, and the reader names the difference") {
+    const TempDir folder;
+    Running::Options options;
+    // A rank that gets SIGTERM can still write.
+    options.environment = {{"SDK_WORKER_IGNORE_TERM", "1"}};
+    options.arguments = {
+        "--nproc-per-node=3",
+        "--log-dir=" + folder.path().string(),
+        "--no-python",
+        stub("sdk_worker"),
+        "other_order"};
+    Running job(program("ddprun"), options);
+    CHECK(job.wait_for_code() == 12);
+
+    const auto text = read_calls(folder.path().string());
+
+    CAPTURE(text);
+    CHECK(has(text, "rank 2 failed with: "));
+    CHECK(
+        has(text,
+            "ranks differ: ranks 0, 2: call 1: all_reduce (sum) of 1 float32; rank 1: call 1: "
+            "barrier"));
+}
+
+TEST_CASE("worker: the reader of calls names the rank behind and messages without a peer") {
+    const TempDir folder;
+    const auto write = [&](int rank, const std::string& calls) {
+        const auto place = folder.path() / ("rank-" + std::to_string(rank));
+        std::filesystem::create_directories(place);
+        std::ofstream(place / "calls.jsonl")
+            << R"({"ddprun_calls": 1, "rank": )" << rank
+            << R"(, "world_size": 4, "round": 0, "group": "g", "error": "e"})" << '\n'
+            << calls;
+    };
+    const auto collective = [](int number, const std::string& state) {
+        return R"({"queue": "collective", "number": )" + std::to_string(number) +
+               R"(, "call": "call )" + std::to_string(number) + R"(: barrier", "state": ")" +
+               state + R"(", "launched_ms": 1, "ended_ms": 0})" + "\n";
+    };
+    write(0, collective(1, "done") + collective(2, "running"));
+    write(1, collective(1, "done"));
+    write(
+        2,
+        collective(1, "done") + collective(2, "running") +
+            R"({"queue": "send", "number": 1, "call": "message 1 from rank 2 to rank 0: 3 int32", )"
+            R"("state": "running", "launched_ms": 1, "ended_ms": 0})"
+            "\n");
+
+    const auto text = read_calls(folder.path().string());
+
+    CAPTURE(text);
+    CHECK(has(text, "rank 3 wrote nothing"));
+    CHECK(has(text, "rank 1 behind: last launched call 1: barrier; others are at call 2: barrier"));
+    CHECK(has(text, "message 1 from rank 2 to rank 0: 3 int32: not received by its other end"));
+    CHECK(!has(text, "ranks differ"));
+}
+
+namespace {
+
 /// A job of three ranks on this machine.
 Running job_of_three(const std::string& scenario) {
     Running::Options options;
@@ -226,13 +301,28 @@ TEST_CASE("worker: a rank that dies before its group exists is named by the othe
     CHECK(no_descendants_left());
 }
 
+TEST_CASE("worker: a rank that dies before any other begins to create a group is named too") {
+    auto job = job_of_three("dies_unasked");
+
+    // They handle SIGTERM themselves, and the group's timeout is ten minutes.
+    for (int survivor = 0; survivor < 2; ++survivor)
+        job.wait_for_line("after .* ranks 1$");
+
+    CHECK(job.wait_for_code() == 5);
+    CHECK(no_descendants_left());
+}
+
 TEST_CASE("worker: the creation of a group ends when a stop is announced") {
     auto job = job_of_three("stopped_before_group");
 
-    // No rank has requested reports of deaths when rank 1 ends.
-    for (int survivor = 0; survivor < 2; ++survivor)
+    for (int rank = 0; rank < 3; ++rank)
+        job.wait_for_line("ready");
+    job.signal(SIGINT);
+
+    for (int rank = 0; rank < 2; ++rank)
         job.wait_for_line("PeerLost: a stop was announced");
 
-    CHECK(job.wait_for_code() == 5);
+    job.signal(SIGINT);
+    CHECK(job.wait_for_code() == 128 + SIGINT);
     CHECK(no_descendants_left());
 }

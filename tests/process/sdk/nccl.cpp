@@ -439,6 +439,17 @@ TEST_CASE("nccl: what makes the backend unusable is named, a missing library wit
     }
 }
 
+TEST_CASE("nccl: reductions of 8-bit floats are refused where NCCL does not have them") {
+    const FakeGpus gpus;
+    Workers workers(
+        2, {"gpu_float8_of_old_nccl"}, gpus.variables({{"FAKE_NCCL_VERSION", "22304"}}));
+
+    CHECK(workers.exit_codes() == all_of(0, 2));
+    CHECK(mentions(
+        workers.output(0),
+        "all_reduce (sum) of 100 float8_e4m3: NCCL reduces 8-bit floats from 2.24 on"));
+}
+
 TEST_CASE("nccl: a peer whose death NCCL notices first is named as well") {
     const FakeGpus gpus;
     Workers workers(3, {"endless"}, gpus.variables({{"FAKE_NCCL_NOTICES_DEATHS", "1"}}));

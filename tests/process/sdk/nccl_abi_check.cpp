@@ -39,6 +39,10 @@ static_assert(same(abi::Type::float16, ncclFloat16));
 static_assert(same(abi::Type::float32, ncclFloat32));
 static_assert(same(abi::Type::float64, ncclFloat64));
 static_assert(same(abi::Type::bfloat16, ncclBfloat16));
+#if NCCL_VERSION_CODE >= 22400
+static_assert(same(abi::Type::float8_e4m3, ncclFloat8e4m3));
+static_assert(same(abi::Type::float8_e5m2, ncclFloat8e5m2));
+#endif
 
 static_assert(same(abi::Op::sum, ncclSum));
 static_assert(same(abi::Op::product, ncclProd));

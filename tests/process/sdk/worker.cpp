@@ -24,6 +24,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <functional>
 #include <map>
@@ -479,6 +480,9 @@ int dies_before_group(const World& world) {
     prepare(world.rank);
     auto store = ddprun::Store::connect(world);
     if (world.rank == 1) {
+        // They ignore SIGTERM from then on.
+        store.get("ready/0", start_up_timeout);
+        store.get("ready/2", start_up_timeout);
         store.get(
             ddprun::store_names::deaths(world.incarnation, world.round, world.restart_count),
             start_up_timeout);
@@ -492,9 +496,12 @@ int dies_before_group(const World& world) {
     return 0;
 }
 
-/// Rank 1 ends before any other rank begins to create the group.
-int stopped_before_group(const World& world) {
-    ddprun::should_stop();
+volatile std::sig_atomic_t has_got_sigterm = 0;
+
+/// Rank 1 ends before any other rank begins to create the group; the others have a SIGTERM handler
+/// of their own.
+int dies_unasked(const World& world) {
+    ::signal(SIGTERM, [](int) { has_got_sigterm = 1; });
     auto store = ddprun::Store::connect(world);
     if (world.rank == 1) {
         store.get("ready/0", start_up_timeout);
@@ -502,8 +509,22 @@ int stopped_before_group(const World& world) {
         return 5;
     }
     store.set("ready/" + std::to_string(world.rank), "");
+    while (has_got_sigterm == 0)
+        std::this_thread::sleep_for(1ms);
+    create_group(world, store, 10min);
+    return 0;
+}
+
+/// Rank 1 never comes to create the group that the others create after a stop was announced.
+int stopped_before_group(const World& world) {
+    ddprun::should_stop();
+    auto store = ddprun::Store::connect(world);
+    say("ready");
     while (!ddprun::should_stop())
         std::this_thread::sleep_for(1ms);
+    if (world.rank == 1)
+        for (;;)
+            ::pause();
     create_group(world, store, 10min);
     return 0;
 }
@@ -556,6 +577,19 @@ int other_count(const World& world) {
     const auto group = join(world);
     std::vector<float> values(1000);
     group.all_reduce(values.data(), world.rank == 1 ? 500 : 1000).wait();
+    return 0;
+}
+
+/// Rank 1 expects less from rank 0 than it sends.
+int other_parts(const World& world) {
+    const auto group = join(world);
+    const auto ranks = static_cast<std::size_t>(group.size());
+    std::vector<float> input(10 * ranks);
+    std::vector<float> output(10 * ranks);
+    const std::vector<std::size_t> sent(ranks, 10);
+    auto received = sent;
+    if (world.rank == 1) received[0] = 9;
+    group.all_to_all_v(input.data(), sent, output.data(), received).wait();
     return 0;
 }
 
@@ -753,11 +787,13 @@ const std::map<std::string, std::function<int(const World&)>> scenarios{
     {"one_late_one_missing", one_late_one_missing},
     {"killed_while_joining", killed_while_joining},
     {"dies_before_group", dies_before_group},
+    {"dies_unasked", dies_unasked},
     {"stopped_before_group", stopped_before_group},
     {"late_and_dead", late_and_dead},
     {"own_deadline", own_deadline},
     {"one_nan", one_nan},
     {"other_count", other_count},
+    {"other_parts", other_parts},
     {"other_count_in_call", other_count_in_call},
     {"other_type", other_type},
     {"other_order", other_order},

@@ -29,6 +29,13 @@ struct TensorView {
     std::size_t count = 0;
 };
 
+/// Memory of the program's for the floats of that name in a checkpoint that is read.
+struct TensorTarget {
+    std::string name;
+    float* values = nullptr;
+    std::size_t count = 0;
+};
+
 /// What a training run needs to resume: tensors by name and short texts by key. A plain value.
 ///
 /// Of two checkpoints the one with the larger (round, step) is the newer. So a late write of a
@@ -115,6 +122,14 @@ public:
     /// reason for each newer file that was not whole. Throws Error when the folder itself cannot be
     /// read.
     std::optional<Found> newest(std::vector<std::string>* passed_over = nullptr) const;
+    /// The same, and the values of these tensors are read into their targets and nowhere else, so
+    /// that a model needs no memory twice. The file is first read whole, without keeping it: the
+    /// targets are written only from a whole file that has all of them as floats of that count.
+    /// Throws Error, and writes nothing, for a whole file that does not; when the second reading
+    /// fails, it throws Error, and the targets are partly written.
+    std::optional<Found> newest(
+        const std::vector<TensorTarget>& targets,
+        std::vector<std::string>* passed_over = nullptr) const;
 
 private:
     std::string path_;
@@ -123,5 +138,7 @@ private:
 
 /// Reads one file. Throws Error: cannot be read, is no checkpoint, is cut short, is damaged, ...
 Checkpoint read_checkpoint(const std::string& path);
+/// With targets, as `CheckpointFolder::newest`.
+Checkpoint read_checkpoint(const std::string& path, const std::vector<TensorTarget>& targets);
 
 }  // namespace ddprun

@@ -150,7 +150,13 @@ enum {
     DDPRUN_BFLOAT16 = 3,
     DDPRUN_INT32 = 4,
     DDPRUN_INT64 = 5,
-    DDPRUN_UINT8 = 6
+    DDPRUN_UINT8 = 6,
+    DDPRUN_INT8 = 7,
+    DDPRUN_UINT32 = 8,
+    DDPRUN_UINT64 = 9,
+    DDPRUN_BOOL = 10,        /* a byte, 0 or 1; no average */
+    DDPRUN_FLOAT8_E4M3 = 11, /* see ddprun/float8.hpp */
+    DDPRUN_FLOAT8_E5M2 = 12
 };
 typedef int ddprun_type;
 
@@ -216,6 +222,16 @@ int ddprun_all_reduce(
     ddprun_type type,
     ddprun_op op,
     ddprun_work** work);
+/* Not in place: `input` stays as it is. On the cpu it is copied first. `input` may be `output`;
+ * else they do not overlap. */
+int ddprun_all_reduce_to(
+    ddprun_group* group,
+    const void* input,
+    void* output,
+    size_t count,
+    ddprun_type type,
+    ddprun_op op,
+    ddprun_work** work);
 int ddprun_reduce(
     ddprun_group* group,
     void* data,
@@ -262,6 +278,25 @@ int ddprun_all_to_all(
     const void* input,
     void* output,
     size_t count,
+    ddprun_type type,
+    ddprun_work** work);
+/* Parts of different sizes. `counts` has the elements of each rank's part, the same list on every
+ * rank; it is copied. `output` holds all parts, one behind the other in the order of ranks. */
+int ddprun_all_gather_v(
+    ddprun_group* group,
+    const void* input,
+    void* output,
+    const size_t* counts,
+    ddprun_type type,
+    ddprun_work** work);
+/* `input_counts[r]` elements go to rank r, `output_counts[r]` come from it; parts lie one behind
+ * the other in the order of ranks. The lists are copied. */
+int ddprun_all_to_all_v(
+    ddprun_group* group,
+    const void* input,
+    const size_t* input_counts,
+    void* output,
+    const size_t* output_counts,
     ddprun_type type,
     ddprun_work** work);
 int ddprun_send(

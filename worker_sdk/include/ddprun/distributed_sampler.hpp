@@ -17,6 +17,13 @@ namespace ddprun {
 /// Call `set_epoch` before each epoch: without it every epoch has the same order. When accuracy is
 /// measured, the padding counts up to R - 1 samples twice.
 ///
+/// Ranks of different speed: with `shares` a step takes the next sum(shares) elements of the order,
+/// of which rank r gets shares[r], one behind the other, in the order of ranks. The last step of an
+/// epoch divides what is left by the shares. So every sample is used once, without padding, also
+/// when the shares or the world size change between two steps. A rank's gradient is then the mean
+/// of another number of samples: multiply it by (its samples * R / samples of the step) for the
+/// mean over all.
+///
 /// A plain value without clock, random source or communication; any thread may own it.
 class DistributedSampler {
 public:
@@ -24,6 +31,10 @@ public:
         bool shuffle = true;
         std::uint64_t seed = 0;
         bool drop_last = false;
+        /// Samples of each rank in one step, the same list on every rank: `shares_by_speed`. Empty:
+        /// PyTorch's order, in which all ranks get equally many. With `drop_last` the last step is
+        /// left out unless it is whole.
+        std::vector<std::uint64_t> shares{};
     };
 
     /// All that is needed to resume in the middle of an epoch, with any number of ranks.
@@ -34,7 +45,7 @@ public:
         std::uint64_t consumed = 0;
     };
 
-    /// Throws UsageError unless 0 <= rank < world_size.
+    /// Throws UsageError unless 0 <= rank < world_size, or for shares as in `set_shares`.
     DistributedSampler(
         std::uint64_t sample_count, int world_size, int rank, const Options& options);
     DistributedSampler(std::uint64_t sample_count, int world_size, int rank);
@@ -42,7 +53,12 @@ public:
     /// Begins an epoch: nothing of it is consumed.
     void set_epoch(std::uint64_t epoch);
 
-    /// How many samples of this epoch are left for this rank: the same number on every rank.
+    /// Other shares from the next step on: `indices` and `size` begin there. Throws UsageError
+    /// unless they are none, or one for each rank, each at least 1 and together below 2^32.
+    void set_shares(std::vector<std::uint64_t> shares);
+
+    /// How many samples of this epoch are left for this rank: without shares the same number on
+    /// every rank.
     std::uint64_t size() const;
 
     /// Their indices, in the order in which to use them.
@@ -59,14 +75,32 @@ public:
     void resume(const State& state) { state_ = state; }
 
 private:
+    struct Steps {
+        std::uint64_t whole;        ///< how many steps all ranks take their shares in
+        std::uint64_t before;       ///< the shares of the ranks before this one
+        std::uint64_t last_before;  ///< the same in the step with the rest
+        std::uint64_t last;         ///< this rank's samples in that step
+    };
     std::uint64_t remaining() const;
+    Steps steps() const;
+    std::vector<std::uint64_t> shared_out(const std::vector<std::uint64_t>& order) const;
 
     std::uint64_t sample_count_;
     std::uint64_t world_size_;
     std::uint64_t rank_;
     bool shuffle_;
     bool drop_last_;
+    std::vector<std::uint64_t> shares_;
+    std::uint64_t samples_per_step_ = 0;
     State state_;
 };
+
+/// The samples of each rank in a step of `samples_per_step`, in proportion to speeds that were
+/// measured: samples per second, without the time in which a rank waits for others. Each rank gets
+/// at least 1. Equal speeds give equal shares, as far as they can be. All ranks pass the same list
+/// (all_gather). Throws UsageError unless every speed is finite and above 0, and there is a sample
+/// for each rank.
+std::vector<std::uint64_t> shares_by_speed(
+    const std::vector<double>& samples_per_second, std::uint64_t samples_per_step);
 
 }  // namespace ddprun

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ddprun/float16.hpp"
+#include "ddprun/float8.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -18,13 +19,22 @@ enum class ElementType : int {
     int32 = 4,
     int64 = 5,
     uint8 = 6,
+    int8 = 7,
+    uint32 = 8,
+    uint64 = 9,
+    boolean = 10,  ///< a byte, 0 or 1
+    float8_e4m3 = 11,
+    float8_e5m2 = 12,
 };
 
 /// How all_reduce, reduce and reduce_scatter combine elements. The numbers are part of the C
 /// interface.
 ///
 /// Always in the order of ranks. Integers wrap around; their average is rounded towards zero. A NaN
-/// on any rank gives a NaN, also with min and max.
+/// on any rank gives a NaN, also with min and max. Floats of 8 and 16 bits are combined as floats
+/// on the cpu. Of bools, sum and max are true where any is, product and min where all are; an
+/// average of them is refused. On nccl, reductions of 8-bit floats need NCCL 2.24 and a GPU that
+/// has them (compute capability 9.0); they are refused with an older NCCL.
 enum class Op : int { sum = 0, average = 1, min = 2, max = 3, product = 4 };
 
 namespace detail {
@@ -34,7 +44,9 @@ constexpr bool is_any_of = (std::is_same_v<T, Others> || ...);
 
 template <class T>
 constexpr ElementType element_type_of() {
-    constexpr bool is_integer = is_any_of<T, int, long, long long>;
+    constexpr bool is_signed = is_any_of<T, int, long, long long>;
+    constexpr bool is_unsigned = is_any_of<T, unsigned, unsigned long, unsigned long long>;
+    constexpr bool is_short = sizeof(T) == sizeof(std::int32_t);
     if constexpr (std::is_same_v<T, float>) {
         return ElementType::float32;
     } else if constexpr (std::is_same_v<T, double>) {
@@ -43,19 +55,27 @@ constexpr ElementType element_type_of() {
         return ElementType::float16;
     } else if constexpr (std::is_same_v<T, BFloat16>) {
         return ElementType::bfloat16;
-    } else if constexpr (is_integer && sizeof(T) == sizeof(std::int32_t)) {
-        return ElementType::int32;
-    } else if constexpr (is_integer) {
-        return ElementType::int64;
+    } else if constexpr (std::is_same_v<T, Float8E4M3>) {
+        return ElementType::float8_e4m3;
+    } else if constexpr (std::is_same_v<T, Float8E5M2>) {
+        return ElementType::float8_e5m2;
+    } else if constexpr (is_signed) {
+        return is_short ? ElementType::int32 : ElementType::int64;
+    } else if constexpr (is_unsigned) {
+        return is_short ? ElementType::uint32 : ElementType::uint64;
+    } else if constexpr (std::is_same_v<T, signed char>) {
+        return ElementType::int8;
+    } else if constexpr (std::is_same_v<T, bool>) {
+        return ElementType::boolean;
     } else if constexpr (is_any_of<T, unsigned char, std::byte>) {
         return ElementType::uint8;
     } else {
         static_assert(
             sizeof(T) == 0,
-            "ddprun: collectives carry float, double, ddprun::Float16, ddprun::BFloat16, 32 and 64 "
-            "bit signed integers, and bytes (unsigned char, std::byte). Convert other elements: "
-            "std::size_t and unsigned to std::int64_t, bool and signed char to unsigned char or "
-            "std::int32_t.");
+            "ddprun: collectives carry float, double, ddprun::Float16, ddprun::BFloat16, "
+            "ddprun::Float8E4M3, ddprun::Float8E5M2, signed and unsigned integers of 8, 32 and 64 "
+            "bits, std::byte and bool. Convert other elements: char to unsigned char or signed "
+            "char, 16 bit integers to std::int32_t.");
         return ElementType::uint8;
     }
 }

@@ -16,6 +16,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace ddprun {
@@ -81,6 +82,13 @@ public:
         return all_reduce_raw(data, count, ElementTypeOf<T>::value, op);
     }
 
+    /// Not in place: `input` stays as it is. `output` may be `input`; else they do not overlap. On
+    /// the cpu the input is copied first; on nccl it is not.
+    template <class T>
+    Work all_reduce(const T* input, T* output, std::size_t count, Op op = Op::sum) const {
+        return all_reduce_to_raw(input, output, count, ElementTypeOf<T>::value, op);
+    }
+
     /// The same on `root` only; on other ranks `data` is unchanged.
     template <class T>
     Work reduce(T* data, std::size_t count, int root = 0, Op op = Op::sum) const {
@@ -121,6 +129,28 @@ public:
     template <class T>
     Work all_to_all(const T* input, T* output, std::size_t count) const {
         return all_to_all_raw(input, output, count, ElementTypeOf<T>::value);
+    }
+
+    /// all_gather of parts of different sizes: `counts` has the elements of each rank's part, the
+    /// same list on every rank, and size() of them. `output` holds all parts, one behind the other
+    /// in the order of ranks. The own part may be in place.
+    template <class T>
+    Work all_gather_v(const T* input, T* output, const std::vector<std::size_t>& counts) const {
+        return all_gather_v_raw(input, output, counts, ElementTypeOf<T>::value);
+    }
+
+    /// all_to_all of parts of different sizes: `input_counts[r]` elements go to rank r, and
+    /// `output_counts[r]` come from it. Parts lie one behind the other in the order of ranks. Where
+    /// a rank expects another count than its peer sends, all ranks get Mismatch; on nccl it is not
+    /// compared.
+    template <class T>
+    Work all_to_all_v(
+        const T* input,
+        const std::vector<std::size_t>& input_counts,
+        T* output,
+        const std::vector<std::size_t>& output_counts) const {
+        return all_to_all_v_raw(
+            input, input_counts, output, output_counts, ElementTypeOf<T>::value);
     }
 
     /// One message to `peer`, which calls `recv` with the same count and type. Sends are performed
@@ -171,6 +201,8 @@ public:
 
     /// For an element type that is known only at run time.
     Work all_reduce_raw(void* data, std::size_t count, ElementType type, Op op) const;
+    Work all_reduce_to_raw(
+        const void* input, void* output, std::size_t count, ElementType type, Op op) const;
     Work reduce_raw(void* data, std::size_t count, ElementType type, int root, Op op) const;
     Work broadcast_raw(void* data, std::size_t count, ElementType type, int root) const;
     Work all_gather_raw(const void* input, void* output, std::size_t count, ElementType type) const;
@@ -181,6 +213,17 @@ public:
     Work scatter_raw(
         const void* input, void* output, std::size_t count, ElementType type, int root) const;
     Work all_to_all_raw(const void* input, void* output, std::size_t count, ElementType type) const;
+    Work all_gather_v_raw(
+        const void* input,
+        void* output,
+        const std::vector<std::size_t>& counts,
+        ElementType type) const;
+    Work all_to_all_v_raw(
+        const void* input,
+        const std::vector<std::size_t>& input_counts,
+        void* output,
+        const std::vector<std::size_t>& output_counts,
+        ElementType type) const;
     Work send_raw(const void* data, std::size_t count, ElementType type, int peer) const;
     Work recv_raw(void* data, std::size_t count, ElementType type, int peer) const;
 
@@ -199,6 +242,14 @@ private:
     static ddprun_type number(ElementType type) { return static_cast<ddprun_type>(type); }
     static ddprun_op number(Op op) { return static_cast<ddprun_op>(op); }
 
+    const std::size_t* one_for_each(const std::vector<std::size_t>& counts) const {
+        if (counts.size() != static_cast<std::size_t>(size()))
+            throw UsageError(
+                "counts of " + std::to_string(counts.size()) + " ranks: the group has " +
+                std::to_string(size()));
+        return counts.data();
+    }
+
     template <class Call>
     static Work launched(const Call& call) {
         ddprun_work* work = nullptr;
@@ -213,6 +264,13 @@ inline Work ProcessGroup::all_reduce_raw(
     void* data, std::size_t count, ElementType type, Op op) const {
     return launched([&](auto work) {
         return ddprun_all_reduce(handle(), data, count, number(type), number(op), work);
+    });
+}
+
+inline Work ProcessGroup::all_reduce_to_raw(
+    const void* input, void* output, std::size_t count, ElementType type, Op op) const {
+    return launched([&](auto work) {
+        return ddprun_all_reduce_to(handle(), input, output, count, number(type), number(op), work);
     });
 }
 
@@ -263,6 +321,35 @@ inline Work ProcessGroup::all_to_all_raw(
     const void* input, void* output, std::size_t count, ElementType type) const {
     return launched([&](auto work) {
         return ddprun_all_to_all(handle(), input, output, count, number(type), work);
+    });
+}
+
+inline Work ProcessGroup::all_gather_v_raw(
+    const void* input,
+    void* output,
+    const std::vector<std::size_t>& counts,
+    ElementType type) const {
+    return launched([&](auto work) {
+        return ddprun_all_gather_v(
+            handle(), input, output, one_for_each(counts), number(type), work);
+    });
+}
+
+inline Work ProcessGroup::all_to_all_v_raw(
+    const void* input,
+    const std::vector<std::size_t>& input_counts,
+    void* output,
+    const std::vector<std::size_t>& output_counts,
+    ElementType type) const {
+    return launched([&](auto work) {
+        return ddprun_all_to_all_v(
+            handle(),
+            input,
+            one_for_each(input_counts),
+            output,
+            one_for_each(output_counts),
+            number(type),
+            work);
     });
 }
 

@@ -26,4 +26,12 @@ std::optional<CheckpointFolder::Found> load_newest(
     const ProcessGroup& group,
     std::vector<std::string>* passed_over = nullptr);
 
+/// The same, and the values of these tensors go into their targets and nowhere else, as in
+/// `CheckpointFolder::newest`. Every rank gives the same names and counts, and memory of its own.
+std::optional<CheckpointFolder::Found> load_newest(
+    const CheckpointFolder& folder,
+    const ProcessGroup& group,
+    const std::vector<TensorTarget>& targets,
+    std::vector<std::string>* passed_over = nullptr);
+
 }  // namespace ddprun

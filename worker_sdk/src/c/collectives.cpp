@@ -6,6 +6,8 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -16,6 +18,7 @@ using ddprun::c::need;
 using ddprun::c::of;
 using ddprun::groups::Collective;
 using ddprun::groups::Group;
+using ddprun::groups::PartCounts;
 using Kind = ddprun::groups::Collective::Kind;
 
 static_assert(static_cast<int>(ElementType::float32) == DDPRUN_FLOAT32);
@@ -25,6 +28,12 @@ static_assert(static_cast<int>(ElementType::bfloat16) == DDPRUN_BFLOAT16);
 static_assert(static_cast<int>(ElementType::int32) == DDPRUN_INT32);
 static_assert(static_cast<int>(ElementType::int64) == DDPRUN_INT64);
 static_assert(static_cast<int>(ElementType::uint8) == DDPRUN_UINT8);
+static_assert(static_cast<int>(ElementType::int8) == DDPRUN_INT8);
+static_assert(static_cast<int>(ElementType::uint32) == DDPRUN_UINT32);
+static_assert(static_cast<int>(ElementType::uint64) == DDPRUN_UINT64);
+static_assert(static_cast<int>(ElementType::boolean) == DDPRUN_BOOL);
+static_assert(static_cast<int>(ElementType::float8_e4m3) == DDPRUN_FLOAT8_E4M3);
+static_assert(static_cast<int>(ElementType::float8_e5m2) == DDPRUN_FLOAT8_E5M2);
 static_assert(static_cast<int>(Op::sum) == DDPRUN_SUM);
 static_assert(static_cast<int>(Op::average) == DDPRUN_AVERAGE);
 static_assert(static_cast<int>(Op::min) == DDPRUN_MIN);
@@ -38,11 +47,17 @@ Op op_of(ddprun_op number) {
 Collective call_of(Kind kind, const void* input, void* data, size_t count, ddprun_type type) {
     Collective call;
     call.kind = kind;
-    call.type = ddprun::c::checked(type, ElementType::uint8, "element type");
+    call.type = ddprun::c::checked(type, ElementType::float8_e5m2, "element type");
     call.input = input;
     call.data = data;
     call.count = count;
     return call;
+}
+
+/// One number for each rank.
+std::vector<size_t> list_of(ddprun_group* group, const size_t* counts, const char* name) {
+    need(counts, name);
+    return {counts, counts + of(group)->settings().world_size};
 }
 
 /// Launches what `make` returns; waits for it here, or hands it to the caller.
@@ -93,6 +108,22 @@ int ddprun_all_reduce(
     ddprun_work** work) {
     return launch(group, work, [&](int) {
         auto call = call_of(Kind::all_reduce, nullptr, data, count, type);
+        call.op = op_of(op);
+        return call;
+    });
+}
+
+int ddprun_all_reduce_to(
+    ddprun_group* group,
+    const void* input,
+    void* output,
+    size_t count,
+    ddprun_type type,
+    ddprun_op op,
+    ddprun_work** work) {
+    return launch(group, work, [&](int) {
+        if (count > 0) need(input, "input");
+        auto call = call_of(Kind::all_reduce, input, output, count, type);
         call.op = op_of(op);
         return call;
     });
@@ -188,6 +219,39 @@ int ddprun_all_to_all(
     ddprun_work** work) {
     return launch(
         group, work, [&](int) { return call_of(Kind::all_to_all, input, output, count, type); });
+}
+
+int ddprun_all_gather_v(
+    ddprun_group* group,
+    const void* input,
+    void* output,
+    const size_t* counts,
+    ddprun_type type,
+    ddprun_work** work) {
+    return launch(group, work, [&](int own_rank) {
+        auto received = list_of(group, counts, "counts");
+        auto call = call_of(Kind::all_gather_v, input, output, 0, type);
+        const auto own = received[static_cast<size_t>(own_rank)];
+        call.counts = std::make_shared<PartCounts>(PartCounts{{own}, std::move(received)});
+        return call;
+    });
+}
+
+int ddprun_all_to_all_v(
+    ddprun_group* group,
+    const void* input,
+    const size_t* input_counts,
+    void* output,
+    const size_t* output_counts,
+    ddprun_type type,
+    ddprun_work** work) {
+    return launch(group, work, [&](int) {
+        auto call = call_of(Kind::all_to_all_v, input, output, 0, type);
+        call.counts = std::make_shared<PartCounts>(PartCounts{
+            list_of(group, input_counts, "input_counts"),
+            list_of(group, output_counts, "output_counts")});
+        return call;
+    });
 }
 
 int ddprun_send(

@@ -112,16 +112,38 @@ Failure at(const std::string& path, const Failure& failure) {
     return {failure.code, failure.context.empty() ? path : path + ": " + failure.context};
 }
 
-Result<Checkpoint> decode_file(const std::string& path, std::span<const std::byte> bytes) {
-    auto decoded = decode(bytes);
-    if (!decoded) return at(path, decoded.error());
+Result<Checkpoint> read(const std::string& path, const Destination& destination) {
+    auto file = FileReader::open(path);
+    if (!file) return file.error();
+    auto decoded = decode(
+        [&](std::span<std::byte> target) { return file->read(target); }, file->size(), destination);
+    // The errors of the file itself have the path.
+    if (!decoded && decoded.error().code.category() == make_error_code(Fault::damaged).category())
+        return at(path, decoded.error());
     return decoded;
 }
 
-Result<Checkpoint> read(const std::string& path) {
-    const auto bytes = read_file(path);
-    if (!bytes) return bytes.error();
-    return decode_file(path, *bytes);
+bool does_not_fit(const Failure& failure) {
+    return failure.code == make_error_code(Fault::unfit);
+}
+
+/// What `read_now` reads of a file; where there are targets it first reads to check, so that they
+/// are written only from a whole file.
+template <class Read>
+Result<Checkpoint> checked_first(std::span<const TensorTarget> targets, const Read& read_now) {
+    if (targets.empty()) return read_now(Destination{});
+    auto checked = read_now(Destination{targets, true});
+    if (!checked) return checked;
+    auto loaded = read_now(Destination{targets, false});
+    if (!loaded)
+        throw Error(
+            "a checkpoint could not be read a second time, and its targets are partly written: " +
+            loaded.error().describe());
+    return loaded;
+}
+
+Result<Checkpoint> load(const std::string& path, std::span<const TensorTarget> targets) {
+    return checked_first(targets, [&](const Destination& to) { return read(path, to); });
 }
 
 Failure named_wrongly(const std::string& path) {
@@ -155,30 +177,38 @@ std::optional<Position> position_in(std::string_view name) {
     return position;
 }
 
-Result<std::vector<std::byte>> read_file(const std::string& path) {
-    const OpenFile file{path, O_RDONLY | O_NONBLOCK};
-    if (!file.is_open()) return system_failure(path);
+Result<FileReader> FileReader::open(const std::string& path) {
+    FileReader file{path, ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC), 0};
+    if (file.descriptor_ < 0) return system_failure(path);
     struct stat status {};
-    if (::fstat(file.number(), &status) != 0) return system_failure(path);
+    if (::fstat(file.descriptor_, &status) != 0) return system_failure(path);
     if (S_ISDIR(status.st_mode)) return Failure{system_code(EISDIR), path};
     if (!S_ISREG(status.st_mode)) return Failure{Fault::not_a_checkpoint, path};
+    file.size_ = static_cast<std::uint64_t>(status.st_size);
+    return file;
+}
 
-    std::vector<std::byte> bytes(preamble_bytes);
-    const auto preamble = read_up_to(file.number(), bytes.data(), bytes.size());
-    if (!preamble) return system_failure(path);
-    bytes.resize(*preamble);
-    const auto size = file_size_in(bytes);
-    if (!size) return Failure{size.error().code, path};
-    const auto actual = static_cast<std::uint64_t>(status.st_size);
-    if (actual < *size) return Failure{Fault::cut_short, path};
-    if (actual > *size || *size < preamble_bytes) return Failure{Fault::malformed, path};
+FileReader::FileReader(FileReader&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      size_(other.size_) {}
 
-    bytes.resize(*size);
-    const auto rest =
-        read_up_to(file.number(), bytes.data() + preamble_bytes, bytes.size() - preamble_bytes);
-    if (!rest) return system_failure(path);
-    bytes.resize(preamble_bytes + *rest);
-    return bytes;
+FileReader& FileReader::operator=(FileReader&& other) noexcept {
+    std::swap(path_, other.path_);
+    std::swap(descriptor_, other.descriptor_);
+    std::swap(size_, other.size_);
+    return *this;
+}
+
+FileReader::~FileReader() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+Result<> FileReader::read(std::span<std::byte> target) {
+    const auto done = read_up_to(descriptor_, target.data(), target.size());
+    if (!done) return system_failure(path_);
+    if (*done < target.size()) return Failure{Fault::cut_short, {}};
+    return {};
 }
 
 Result<> write_file(const std::string& path, const Checkpoint& checkpoint) {
@@ -220,16 +250,23 @@ std::string path_in(const std::string& folder, Position position) {
     return in_folder(folder, file_name(position));
 }
 
-Result<std::vector<std::byte>> read_whole(const std::string& folder, Position position) {
+Result<Checkpoint> read_at(
+    const std::string& folder, Position position, const Destination& destination) {
     const auto path = path_in(folder, position);
-    auto bytes = read_file(path);
-    if (!bytes) return bytes;
-    const auto decoded = decode_file(path, *bytes);
-    if (!decoded) return decoded.error();
-    if (Position{decoded->round, decoded->step} != position) return named_wrongly(path);
-    return bytes;
+    auto found = read(path, destination);
+    if (found && Position{found->round, found->step} != position) return named_wrongly(path);
+    return found;
 }
 
+namespace {
+
+Result<Checkpoint> load_at(
+    const std::string& folder, Position position, std::span<const TensorTarget> targets) {
+    return checked_first(
+        targets, [&](const Destination& to) { return read_at(folder, position, to); });
+}
+
+}  // namespace
 }  // namespace checkpoint
 
 namespace {
@@ -277,20 +314,25 @@ std::string CheckpointFolder::save(const Checkpoint& checkpoint) const {
 
 std::optional<CheckpointFolder::Found> CheckpointFolder::newest(
     std::vector<std::string>* passed_over) const {
+    return newest(std::vector<TensorTarget>{}, passed_over);
+}
+
+std::optional<CheckpointFolder::Found> CheckpointFolder::newest(
+    const std::vector<TensorTarget>& targets, std::vector<std::string>* passed_over) const {
     constexpr int most_looks = 10;
     for (int looks = 1;; ++looks) {
         std::optional<Found> whole;
         std::vector<std::string> unusable;
         bool is_pruned = false;
         for (const auto& position : checkpoint::list(path_).checkpoints) {
-            auto path = checkpoint::path_in(path_, position);
-            auto found = checkpoint::read(path);
-            if (found && Position{found->round, found->step} != position)
-                found = checkpoint::named_wrongly(path);
-            if (found) whole = Found{std::move(*found), std::move(path)};
+            auto found = checkpoint::load_at(path_, position, targets);
+            if (found)
+                whole = Found{std::move(*found), checkpoint::path_in(path_, position)};
             // Removed since it was listed, by a concurrent run, which has newer ones.
             else if (found.error().code == system_code(ENOENT) && looks < most_looks)
                 is_pruned = true;
+            else if (checkpoint::does_not_fit(found.error()))
+                throw Error(found.error().describe());
             else
                 unusable.push_back(found.error().describe());
             if (whole || is_pruned) break;
@@ -303,7 +345,11 @@ std::optional<CheckpointFolder::Found> CheckpointFolder::newest(
 }
 
 Checkpoint read_checkpoint(const std::string& path) {
-    auto found = checkpoint::read(path);
+    return read_checkpoint(path, {});
+}
+
+Checkpoint read_checkpoint(const std::string& path, const std::vector<TensorTarget>& targets) {
+    auto found = checkpoint::load(path, targets);
     if (!found) throw Error(found.error().describe());
     return std::move(*found);
 }

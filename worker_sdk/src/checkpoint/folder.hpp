@@ -3,12 +3,15 @@
 
 #include "ddprun/checkpoint.hpp"
 #include "rendezvous/base/result.hpp"
+#include "worker_sdk/src/checkpoint/format.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 /// Checkpoint files on a disk: their names, whole ones read and written, and the content of their
@@ -28,9 +31,29 @@ std::optional<Position> position_in(std::string_view file_name);
 /// Prefix of the name of an unfinished file.
 inline constexpr std::string_view unfinished_prefix = ".unfinished-";
 
-/// The content of a checkpoint file; only its size has been checked. Refuses anything but a regular
-/// file, and never blocks on one.
-Result<std::vector<std::byte>> read_file(const std::string& path);
+/// A checkpoint file that is being read, from its beginning. Refuses anything but a regular file,
+/// and never blocks on one.
+class FileReader {
+public:
+    static Result<FileReader> open(const std::string& path);
+    FileReader(FileReader&& other) noexcept;
+    FileReader& operator=(FileReader&& other) noexcept;
+    ~FileReader();
+
+    std::uint64_t size() const { return size_; }
+    /// Fills all of it.
+    Result<> read(std::span<std::byte> target);
+
+private:
+    FileReader(std::string path, int descriptor, std::uint64_t size)
+        : path_(std::move(path)),
+          descriptor_(descriptor),
+          size_(size) {}
+
+    std::string path_;
+    int descriptor_;
+    std::uint64_t size_;
+};
 
 /// Writes a temporary file beside `path`, flushes, renames and flushes the folder. A failed write
 /// leaves no file. Requires: the checkpoint is valid (`check`).
@@ -46,7 +69,8 @@ Listing list(const std::string& folder);
 
 std::string path_in(const std::string& folder, Position position);
 
-/// The bytes of the file at `position`, verified to be a whole checkpoint of that name.
-Result<std::vector<std::byte>> read_whole(const std::string& folder, Position position);
+/// The checkpoint of the file at `position`, which has to have that name's position.
+Result<Checkpoint> read_at(
+    const std::string& folder, Position position, const Destination& destination);
 
 }  // namespace ddprun::checkpoint

@@ -29,6 +29,7 @@ public:
             case Fault::later_version: return "the file was written by a later version of ddprun";
             case Fault::malformed: return "the file does not follow its format";
             case Fault::misnamed: return "its name does not match its content";
+            case Fault::unfit: return "the checkpoint does not fit the model";
         }
         return "unknown fault";
     }
@@ -84,12 +85,6 @@ public:
 private:
     std::uint32_t remainder_ = 0xffffffff;
 };
-
-std::uint32_t crc32(std::span<const std::byte> bytes) {
-    Crc32 sum;
-    sum.add(bytes);
-    return sum.value();
-}
 
 constexpr std::string_view magic = "DDPCKPT\n";
 constexpr std::size_t checksum_bytes = 4;
@@ -179,50 +174,89 @@ private:
     Result<> result_;
 };
 
-/// Reads from the front. After the first read beyond the end all reads are empty and `ok` is false.
+/// Reads from the front, and adds up. After the first read beyond the end, or error of the source,
+/// all reads are empty and `ok` is false.
 class Reader {
 public:
-    explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
+    Reader(const Source& source, std::uint64_t size) : source_(source), left_(size) {}
 
     bool ok() const { return ok_; }
-    std::size_t left() const { return rest_.size(); }
+    std::uint64_t left() const { return left_; }
+    const Result<>& source_result() const { return result_; }
 
     template <class T>
     T number() {
         T value{};
-        copy_to(&value, sizeof value);
-        return value;
+        read(&value, sizeof value);
+        return ok_ ? value : T{};
     }
     std::string text(std::size_t limit) {
         const auto size = number<std::uint32_t>();
-        if (size > limit || size > rest_.size()) return fail(), std::string{};
+        if (size > limit || size > left_) return fail(), std::string{};
         std::string value(size, '\0');
-        copy_to(value.data(), size);
+        read(value.data(), size);
         return value;
     }
     /// Requires: count_of(...) values of T; counts that the file cannot hold are refused before
     /// anything is allocated.
     template <class T>
     std::vector<T> values(std::uint64_t count) {
-        if (count > rest_.size() / sizeof(T)) return fail(), std::vector<T>{};
+        if (count > left_ / sizeof(T)) return fail(), std::vector<T>{};
         std::vector<T> result(count);
-        copy_to(result.data(), count * sizeof(T));
+        read(result.data(), count * sizeof(T));
         return result;
     }
-    void fail() {
-        ok_ = false;
-        rest_ = {};
+    /// In pieces: what was read is still in the cache when it is added up.
+    void read(void* target, std::uint64_t size) {
+        if (!ok_ || size > left_) return fail();
+        auto* at = static_cast<std::byte*>(target);
+        for (std::uint64_t left = size; left > 0 && ok_;) {
+            const auto piece = static_cast<std::size_t>(std::min<std::uint64_t>(left, piece_bytes));
+            take({at, piece});
+            at += piece;
+            left -= piece;
+        }
     }
+    void skip(std::uint64_t size) {
+        if (!ok_ || size > left_) return fail();
+        for (std::uint64_t left = size; left > 0 && ok_;) {
+            skipped_.resize(piece_bytes);
+            const auto piece = static_cast<std::size_t>(std::min<std::uint64_t>(left, piece_bytes));
+            take({skipped_.data(), piece});
+            left -= piece;
+        }
+    }
+    /// What is read next ends before the checksum. Requires: the file has one.
+    void begin_body() { left_ -= checksum_bytes; }
+    /// Skips the rest, also after a length that makes no sense. Whether the checksum is right.
+    bool has_right_sum() {
+        if (!result_) return false;
+        ok_ = true;
+        skip(left_);
+        const auto sum = sum_.value();
+        std::uint32_t stored = 0;
+        left_ = sizeof stored;
+        read(&stored, sizeof stored);
+        return ok_ && stored == sum;
+    }
+    void fail() { ok_ = false; }
 
 private:
-    void copy_to(void* target, std::size_t size) {
-        if (size > rest_.size()) return fail();
-        if (size != 0) std::memcpy(target, rest_.data(), size);
-        rest_ = rest_.subspan(size);
+    static constexpr std::size_t piece_bytes = 256 * 1024;
+
+    void take(std::span<std::byte> target) {
+        result_ = source_(target);
+        if (!result_) return fail();
+        left_ -= target.size();
+        sum_.add(target);
     }
 
-    std::span<const std::byte> rest_;
+    const Source& source_;
+    std::uint64_t left_;
     bool ok_ = true;
+    Result<> result_;
+    Crc32 sum_;
+    std::vector<std::byte> skipped_;
 };
 
 std::size_t tensor_count_of(const Checkpoint& checkpoint) {
@@ -270,30 +304,90 @@ void write_tensors(Writer& writer, const Checkpoint& checkpoint) {
     }
 }
 
-Result<Tensor> read_tensor(Reader& reader) {
-    Tensor tensor;
-    tensor.name = reader.text(max_name_bytes);
-    const auto type = reader.number<std::uint8_t>();
-    const auto dimension_count = reader.number<std::uint8_t>();
-    if (dimension_count > max_dimension_count)
-        return malformed("tensor '" + tensor.name + "' has too many dimensions");
-    for (int i = 0; i < dimension_count; ++i)
-        tensor.shape.push_back(reader.number<std::uint64_t>());
-    const auto count = count_of(tensor.shape);
-    if (!count) return malformed("the shape of tensor '" + tensor.name + "' is too large");
-    if (type == static_cast<std::uint8_t>(ValueType::float32))
-        tensor.values = reader.values<float>(*count);
-    else if (type == static_cast<std::uint8_t>(ValueType::float64))
-        tensor.values = reader.values<double>(*count);
-    else if (type == static_cast<std::uint8_t>(ValueType::int64))
-        tensor.values = reader.values<std::int64_t>(*count);
-    else
-        return malformed("tensor '" + tensor.name + "' is of an unknown type");
-    return tensor;
+Failure unfit(std::string what) {
+    return {Fault::unfit, std::move(what)};
 }
 
+/// Of a file: reads its tensors to where they belong.
+class TensorReader {
+public:
+    TensorReader(Reader& reader, const Destination& destination)
+        : reader_(reader),
+          destination_(destination) {}
+
+    Result<Tensor> next() {
+        Tensor tensor;
+        tensor.name = reader_.text(max_name_bytes);
+        const auto type = reader_.number<std::uint8_t>();
+        const auto dimension_count = reader_.number<std::uint8_t>();
+        if (dimension_count > max_dimension_count)
+            return malformed("tensor '" + tensor.name + "' has too many dimensions");
+        for (int i = 0; i < dimension_count; ++i)
+            tensor.shape.push_back(reader_.number<std::uint64_t>());
+        const auto count = count_of(tensor.shape);
+        if (!count) return malformed("the shape of tensor '" + tensor.name + "' is too large");
+        is_kept_ = true;
+        if (type == static_cast<std::uint8_t>(ValueType::float32))
+            read<float>(tensor, *count);
+        else if (type == static_cast<std::uint8_t>(ValueType::float64))
+            read<double>(tensor, *count);
+        else if (type == static_cast<std::uint8_t>(ValueType::int64))
+            read<std::int64_t>(tensor, *count);
+        else
+            return malformed("tensor '" + tensor.name + "' is of an unknown type");
+        return tensor;
+    }
+
+    /// Whether the values of the last one are in it.
+    bool is_kept() const { return is_kept_; }
+    /// Whether all targets were found, and fit.
+    Result<> fit() const {
+        if (!unfit_.empty()) return unfit(unfit_);
+        for (const auto& target : destination_.targets)
+            if (found_.count(target.name) == 0) return unfit("it has no tensor '" + target.name + "'");
+        return {};
+    }
+
+private:
+    template <class T>
+    void read(Tensor& tensor, std::uint64_t count) {
+        const auto target = std::find_if(
+            destination_.targets.begin(), destination_.targets.end(), [&](const auto& one) {
+                return one.name == tensor.name;
+            });
+        const bool has_target = target != destination_.targets.end();
+        if (has_target) note<T>(*target, count);
+        is_kept_ = !has_target && !destination_.is_check;
+        if (is_kept_)
+            tensor.values = reader_.values<T>(count);
+        else if (count > reader_.left() / sizeof(T))
+            reader_.fail();
+        else if (has_target && !destination_.is_check && unfit_.empty())
+            reader_.read(target->values, count * sizeof(T));
+        else
+            reader_.skip(count * sizeof(T));
+    }
+
+    template <class T>
+    void note(const TensorTarget& target, std::uint64_t count) {
+        found_.insert(target.name);
+        if (!unfit_.empty()) return;
+        if (!std::is_same_v<T, float>)
+            unfit_ = "tensor '" + target.name + "' is not of type float";
+        else if (count != target.count)
+            unfit_ = "tensor '" + target.name + "' has " + std::to_string(count) +
+                     " values, expected are " + std::to_string(target.count);
+    }
+
+    Reader& reader_;
+    const Destination& destination_;
+    std::set<std::string> found_;
+    std::string unfit_;
+    bool is_kept_ = true;
+};
+
 /// Everything between the preamble and the checksum.
-Result<Checkpoint> read_body(Reader& reader) {
+Result<Checkpoint> read_body(Reader& reader, const Destination& destination) {
     Checkpoint checkpoint;
     checkpoint.round = reader.number<std::uint64_t>();
     checkpoint.step = reader.number<std::uint64_t>();
@@ -312,17 +406,19 @@ Result<Checkpoint> read_body(Reader& reader) {
             return malformed("text '" + key + "' comes twice");
     }
     std::set<std::string> names;
+    TensorReader tensors(reader, destination);
     for (std::uint32_t i = 0; i < tensor_count && reader.ok(); ++i) {
-        auto tensor = read_tensor(reader);
+        auto tensor = tensors.next();
         if (!reader.ok()) break;
         if (!tensor) return tensor.error();
         if (const auto fault = fault_of_name(tensor->name); !fault.empty()) return malformed(fault);
         if (!names.insert(tensor->name).second)
             return malformed("tensor '" + tensor->name + "' comes twice");
-        checkpoint.tensors.push_back(std::move(*tensor));
+        if (tensors.is_kept()) checkpoint.tensors.push_back(std::move(*tensor));
     }
     if (!reader.ok()) return malformed("a length points past the end of the file");
     if (reader.left() != 0) return malformed("bytes follow the last tensor");
+    if (const auto fit = tensors.fit(); !fit) return fit.error();
     return checkpoint;
 }
 
@@ -387,24 +483,43 @@ Result<std::uint64_t> file_size_in(std::span<const std::byte> preamble) {
     if (!std::equal(begins_as.begin(), begins_as.end(), preamble.begin()))
         return Failure{Fault::not_a_checkpoint, {}};
     if (preamble.size() < preamble_bytes) return Failure{Fault::cut_short, {}};
-    Reader reader{preamble.subspan(magic.size())};
-    const auto version = reader.number<std::uint32_t>();
+    std::uint32_t version = 0;
+    std::uint64_t size = 0;
+    std::memcpy(&version, preamble.data() + magic.size(), sizeof version);
+    std::memcpy(&size, preamble.data() + magic.size() + sizeof version, sizeof size);
     if (version > format_version) return Failure{Fault::later_version, {}};
-    return reader.number<std::uint64_t>();
+    return size;
 }
 
-Result<Checkpoint> decode(std::span<const std::byte> file) {
-    const auto size = file_size_in(file.first(std::min(file.size(), preamble_bytes)));
+Result<Checkpoint> decode(
+    const Source& source, std::uint64_t file_size, const Destination& destination) {
+    Reader reader{source, file_size};
+    std::array<std::byte, preamble_bytes> preamble{};
+    const auto first = static_cast<std::size_t>(std::min<std::uint64_t>(file_size, preamble_bytes));
+    reader.read(preamble.data(), first);
+    if (!reader.source_result()) return reader.source_result().error();
+    const auto size = file_size_in(std::span{preamble}.first(first));
     if (!size) return size.error();
-    if (file.size() < *size) return Failure{Fault::cut_short, {}};
-    if (file.size() > *size || file.size() < header_bytes + checksum_bytes)
+    if (file_size < *size) return Failure{Fault::cut_short, {}};
+    if (file_size > *size || file_size < header_bytes + checksum_bytes)
         return malformed("the size in the file is not the file's");
 
-    const auto body = file.first(file.size() - checksum_bytes);
-    if (Reader{file.last(checksum_bytes)}.number<std::uint32_t>() != crc32(body))
-        return Failure{Fault::damaged, {}};
-    Reader reader{body.subspan(preamble_bytes)};
-    return read_body(reader);
+    reader.begin_body();
+    auto checkpoint = read_body(reader, destination);
+    const bool is_undamaged = reader.has_right_sum();
+    if (!reader.source_result()) return reader.source_result().error();
+    if (!is_undamaged) return Failure{Fault::damaged, {}};
+    return checkpoint;
+}
+
+Result<Checkpoint> decode(std::span<const std::byte> file, const Destination& destination) {
+    auto rest = file;
+    const Source source = [&rest](std::span<std::byte> target) -> Result<> {
+        std::copy_n(rest.begin(), target.size(), target.begin());
+        rest = rest.subspan(target.size());
+        return {};
+    };
+    return decode(source, file.size(), destination);
 }
 
 }  // namespace ddprun::checkpoint

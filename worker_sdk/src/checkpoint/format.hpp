@@ -22,6 +22,7 @@ enum class Fault {
     later_version,
     malformed,
     misnamed,
+    unfit,
 };
 
 error_code make_error_code(Fault fault);
@@ -51,8 +52,26 @@ Result<> encode(const Checkpoint& checkpoint, const Sink& sink);
 /// before it reads it.
 Result<std::uint64_t> file_size_in(std::span<const std::byte> preamble);
 
-/// Any bytes give a checkpoint or a reason; never allocates more than a few times their size.
-Result<Checkpoint> decode(std::span<const std::byte> file);
+/// Fills all of a span with the next bytes of a file.
+using Source = std::function<Result<>(std::span<std::byte>)>;
+
+/// Where the values of a checkpoint go that is decoded.
+struct Destination {
+    /// The tensors that are not returned but written here. A file without one of them, or with
+    /// another type or count, is unfit.
+    std::span<const TensorTarget> targets{};
+    /// No value is kept: to find out whether the file is whole, and fits.
+    bool is_check = false;
+};
+
+/// Decodes a file of that size, first byte included, which is never in memory as a whole. Any
+/// bytes give a checkpoint or a reason; never allocates more than a few times their size. The
+/// reason is the first error of `source` where it has one.
+Result<Checkpoint> decode(
+    const Source& source, std::uint64_t file_size, const Destination& destination = {});
+/// The same from memory.
+Result<Checkpoint> decode(
+    std::span<const std::byte> file, const Destination& destination = {});
 
 /// Of the values' type and count; nothing when the product of the dimensions overflows.
 std::optional<std::uint64_t> count_of(const std::vector<std::uint64_t>& shape);

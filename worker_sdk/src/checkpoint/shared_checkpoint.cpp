@@ -7,8 +7,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <deque>
+#include <span>
+#include <string>
 #include <utility>
 
 namespace ddprun {
@@ -17,7 +20,7 @@ namespace {
 using checkpoint::Position;
 
 /// How many bytes of a file one collective carries.
-constexpr std::size_t piece_bytes = std::size_t{64} << 20;
+constexpr std::size_t piece_bytes = std::size_t{4} << 20;
 
 /// What a rank offers: its newest file not known to be damaged.
 struct Offer {
@@ -57,15 +60,65 @@ const Offer* best_of(const std::vector<Offer>& offers) {
     return best;
 }
 
-/// Every rank gets the bytes of `root`; none when it has none.
-std::vector<std::byte> send(const ProcessGroup& group, std::vector<std::byte> bytes, int root) {
-    auto size = static_cast<std::int64_t>(bytes.size());
+/// Every rank gets the text of `root`.
+std::string send(const ProcessGroup& group, std::string text, int root) {
+    auto size = static_cast<std::int64_t>(text.size());
     group.broadcast(&size, 1, root).wait();
-    bytes.resize(static_cast<std::size_t>(size));
-    for (std::size_t at = 0; at < bytes.size(); at += piece_bytes)
-        group.broadcast(bytes.data() + at, std::min(piece_bytes, bytes.size() - at), root).wait();
-    return bytes;
+    text.resize(static_cast<std::size_t>(size));
+    group.broadcast(reinterpret_cast<std::byte*>(text.data()), text.size(), root).wait();
+    return text;
 }
+
+/// A file of `root` that all ranks read together: a piece is in memory at a time. All read the same
+/// number of bytes.
+class SharedFile {
+public:
+    /// `file`: on the root only.
+    SharedFile(
+        const ProcessGroup& group, int root, std::uint64_t size, checkpoint::FileReader* file)
+        : group_(group),
+          root_(root),
+          left_(size),
+          file_(file) {}
+
+    Result<> read(std::span<std::byte> target) {
+        while (!target.empty()) {
+            if (piece_.empty())
+                if (auto failed = next(); !failed) return failed;
+            const auto bytes = std::min(piece_.size(), target.size());
+            std::copy_n(piece_.begin(), bytes, target.begin());
+            piece_ = piece_.subspan(bytes);
+            target = target.subspan(bytes);
+        }
+        return {};
+    }
+
+private:
+    /// The last byte of a message is 1 when the root could not read what belongs before it.
+    Result<> next() {
+        const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>(left_, piece_bytes));
+        message_.resize(bytes + 1);
+        const auto piece = std::span{message_}.first(bytes);
+        piece_ = piece;
+        Result<> result;
+        if (file_ != nullptr) result = file_->read(piece);
+        message_.back() = result ? std::byte{0} : std::byte{1};
+        group_.broadcast(message_.data(), message_.size(), root_).wait();
+        left_ -= bytes;
+        if (!result) return result;
+        if (message_.back() != std::byte{0})
+            return Failure{
+                system_code(EIO), "rank " + std::to_string(root_) + " could not read its file"};
+        return {};
+    }
+
+    const ProcessGroup& group_;
+    int root_;
+    std::uint64_t left_;
+    checkpoint::FileReader* file_;
+    std::vector<std::byte> message_;
+    std::span<const std::byte> piece_;
+};
 
 /// Throws on every rank the error of the lowest rank that has one.
 void throw_first_failure(
@@ -74,12 +127,37 @@ void throw_first_failure(
         return offer.kind == Offer::Kind::failure;
     });
     if (found == offers.end()) return;
-    std::vector<std::byte> bytes(mine.size());
-    std::transform(mine.begin(), mine.end(), bytes.begin(), [](char c) { return std::byte(c); });
-    const auto sent = send(group, std::move(bytes), found->rank);
-    std::string text(sent.size(), '\0');
-    std::transform(sent.begin(), sent.end(), text.begin(), [](std::byte b) { return char(b); });
+    const auto text = send(group, std::move(mine), found->rank);
     throw Error("rank " + std::to_string(found->rank) + ": " + text);
+}
+
+/// The file of the rank with the best offer, and how long it is: whole, as far as that rank knows.
+struct Chosen {
+    static constexpr std::int64_t is_damaged = 0;
+    static constexpr std::int64_t is_unfit = -1;
+
+    std::optional<checkpoint::FileReader> file{};
+    std::int64_t size = is_damaged;
+    std::string why{};
+};
+
+Chosen choose(
+    const std::string& folder, const Position& position, std::span<const TensorTarget> targets) {
+    Chosen chosen;
+    const auto checked = checkpoint::read_at(folder, position, {targets, true});
+    if (checked) {
+        if (auto file = checkpoint::FileReader::open(checkpoint::path_in(folder, position))) {
+            chosen.size = static_cast<std::int64_t>(file->size());
+            chosen.file.emplace(std::move(*file));
+        } else {
+            chosen.why = file.error().describe();
+        }
+    } else {
+        chosen.why = checked.error().describe();
+        const bool fits = checked.error().code != make_error_code(checkpoint::Fault::unfit);
+        if (!fits) chosen.size = Chosen::is_unfit;
+    }
+    return chosen;
 }
 
 }  // namespace
@@ -87,6 +165,14 @@ void throw_first_failure(
 std::optional<CheckpointFolder::Found> load_newest(
     const CheckpointFolder& folder,
     const ProcessGroup& group,
+    std::vector<std::string>* passed_over) {
+    return load_newest(folder, group, {}, passed_over);
+}
+
+std::optional<CheckpointFolder::Found> load_newest(
+    const CheckpointFolder& folder,
+    const ProcessGroup& group,
+    const std::vector<TensorTarget>& targets,
     std::vector<std::string>* passed_over) {
     std::deque<Position> mine;
     std::string failure;
@@ -106,18 +192,23 @@ std::optional<CheckpointFolder::Found> load_newest(
         const auto* best = best_of(offers);
         if (best == nullptr) return std::nullopt;
 
-        std::vector<std::byte> bytes;
+        Chosen chosen;
         if (best->rank == group.rank()) {
-            auto whole = checkpoint::read_whole(folder.path(), best->position);
-            if (whole)
-                bytes = std::move(*whole);
-            else if (passed_over != nullptr)
-                passed_over->push_back(whole.error().describe());
+            chosen = choose(folder.path(), best->position, targets);
+            if (chosen.size == Chosen::is_damaged && passed_over != nullptr)
+                passed_over->push_back(chosen.why);
             mine.pop_front();  // if it is damaged, what comes next
         }
-        bytes = send(group, std::move(bytes), best->rank);
-        if (bytes.empty()) continue;
-        auto decoded = checkpoint::decode(bytes);
+        group.broadcast(&chosen.size, 1, best->rank).wait();
+        if (chosen.size == Chosen::is_damaged) continue;
+        if (chosen.size == Chosen::is_unfit)
+            throw Error(
+                "rank " + std::to_string(best->rank) + ": " +
+                send(group, std::move(chosen.why), best->rank));
+        const auto size = static_cast<std::uint64_t>(chosen.size);
+        SharedFile file(group, best->rank, size, chosen.file ? &*chosen.file : nullptr);
+        auto decoded = checkpoint::decode(
+            [&](std::span<std::byte> target) { return file.read(target); }, size, {targets});
         if (!decoded)
             throw Error(
                 "a checkpoint was damaged on its way from rank " + std::to_string(best->rank) +

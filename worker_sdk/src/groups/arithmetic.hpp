@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <type_traits>
 
-/// The element operations of the reductions. 16-bit floats are combined as floats; integers wrap
-/// around, so they are combined without a sign.
+/// The element operations of the reductions. Floats of 8 and 16 bits are combined as floats;
+/// integers wrap around, so they are combined without a sign.
 namespace ddprun::groups {
 
 /// The type in which elements of type T are computed.
@@ -21,6 +21,14 @@ struct WideOf<Float16> {
 };
 template <>
 struct WideOf<BFloat16> {
+    using type = float;
+};
+template <>
+struct WideOf<Float8E4M3> {
+    using type = float;
+};
+template <>
+struct WideOf<Float8E5M2> {
     using type = float;
 };
 template <class T>
@@ -39,7 +47,9 @@ T narrow(Wide<T> value) {
 struct Sum {
     template <class T>
     static T apply(T a, T b) {
-        if constexpr (std::is_integral_v<T>) {
+        if constexpr (std::is_same_v<T, bool>) {
+            return a || b;
+        } else if constexpr (std::is_integral_v<T>) {
             using U = std::make_unsigned_t<T>;
             return static_cast<T>(static_cast<U>(static_cast<U>(a) + static_cast<U>(b)));
         } else {
@@ -51,7 +61,9 @@ struct Sum {
 struct Product {
     template <class T>
     static T apply(T a, T b) {
-        if constexpr (std::is_integral_v<T>) {
+        if constexpr (std::is_same_v<T, bool>) {
+            return a && b;
+        } else if constexpr (std::is_integral_v<T>) {
             const auto product = static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b);
             return static_cast<T>(static_cast<std::make_unsigned_t<T>>(product));
         } else {
@@ -78,7 +90,9 @@ struct Maximum {
 /// The average of a sum over that many ranks.
 template <class T>
 T divided(T sum, int world_size) {
-    if constexpr (std::is_integral_v<T>)
+    if constexpr (std::is_unsigned_v<T>)
+        return static_cast<T>(sum / static_cast<std::uint64_t>(world_size));
+    else if constexpr (std::is_integral_v<T>)
         return static_cast<T>(static_cast<std::int64_t>(sum) / world_size);
     else
         return sum / static_cast<T>(world_size);
@@ -94,6 +108,12 @@ auto with_type(ElementType type, Call call) {
         case ElementType::bfloat16: return call(BFloat16{});
         case ElementType::int32: return call(std::int32_t{});
         case ElementType::int64: return call(std::int64_t{});
+        case ElementType::int8: return call(std::int8_t{});
+        case ElementType::uint32: return call(std::uint32_t{});
+        case ElementType::uint64: return call(std::uint64_t{});
+        case ElementType::boolean: return call(bool{});
+        case ElementType::float8_e4m3: return call(Float8E4M3{});
+        case ElementType::float8_e5m2: return call(Float8E5M2{});
         case ElementType::uint8: break;
     }
     return call(std::uint8_t{});

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/groups/collective.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <tuple>
 
 namespace ddprun::groups {
@@ -29,6 +31,8 @@ const char* name_of(Kind kind) {
         case Kind::gather: return "gather";
         case Kind::scatter: return "scatter";
         case Kind::all_to_all: return "all_to_all";
+        case Kind::all_gather_v: return "all_gather_v";
+        case Kind::all_to_all_v: return "all_to_all_v";
         case Kind::barrier: return "barrier";
         case Kind::split: return "split";
         case Kind::send: return "send";
@@ -53,10 +57,11 @@ bool has_root(Kind kind) {
            kind == Kind::scatter || kind == Kind::send || kind == Kind::recv;
 }
 
-/// Everything that ranks must agree on; a field that a kind does not use is 0.
+/// Everything that ranks must agree on; a field that a kind does not use is 0. Types and counts of
+/// parts are compared in a step of their own (part_counts.hpp).
 auto agreed(const Collective& collective) {
     const bool is_message = collective.is_point_to_point();
-    const bool is_barrier = collective.kind == Kind::barrier;
+    const bool is_barrier = collective.kind == Kind::barrier || collective.has_part_counts();
     return std::tuple{
         static_cast<std::uint64_t>(is_message ? Kind::send : collective.kind),
         is_barrier ? 0 : static_cast<std::uint64_t>(collective.type),
@@ -81,11 +86,15 @@ struct Span {
 /// place.
 bool overlaps(const Collective& collective, int rank, int world_size) {
     const auto whole = collective.bytes() * static_cast<std::size_t>(world_size);
-    const auto own = collective.bytes() * static_cast<std::size_t>(rank);
+    auto own = collective.bytes() * static_cast<std::size_t>(rank);
     const auto span = [](const void* buffer, std::size_t bytes) {
         return Span{reinterpret_cast<std::uintptr_t>(buffer), buffer ? bytes : 0};
     };
     const auto is_used = collective.root == rank;
+    const auto total = [&](const std::vector<std::size_t>& counts) {
+        return std::accumulate(counts.begin(), counts.end(), std::size_t{}) *
+               size_of(collective.type);
+    };
     Span one{};
     Span all{};
     switch (collective.kind) {
@@ -107,7 +116,21 @@ bool overlaps(const Collective& collective, int rank, int world_size) {
             break;
         case Kind::all_to_all:
             return span(collective.input, whole).overlaps(span(collective.data, whole));
+        case Kind::all_gather_v: {
+            const auto& counts = collective.counts->received;
+            const auto before = counts.begin() + rank;
+            own = std::accumulate(counts.begin(), before, std::size_t{}) * size_of(collective.type);
+            one = span(collective.input, total(collective.counts->sent));
+            all = span(collective.data, total(counts));
+            break;
+        }
+        case Kind::all_to_all_v:
+            return span(collective.input, total(collective.counts->sent))
+                .overlaps(span(collective.data, total(collective.counts->received)));
         case Kind::all_reduce:
+            return collective.input != collective.data &&
+                   span(collective.input, collective.bytes())
+                       .overlaps(span(collective.data, collective.bytes()));
         case Kind::reduce:
         case Kind::broadcast:
         case Kind::barrier:
@@ -132,9 +155,31 @@ bool lacks_buffer(const Collective& collective, int rank) {
         case Kind::gather: return !collective.input || (is_root && !collective.data);
         case Kind::scatter: return !collective.data || (is_root && !collective.input);
         case Kind::send: return !collective.input;
+        case Kind::all_gather_v:
+        case Kind::all_to_all_v:
         case Kind::barrier: return false;
     }
     return false;
+}
+
+/// What is wrong with the counts of parts, and with buffers that may be null where no part has
+/// elements.
+Outcome check_parts(const Collective& collective, int rank, int world_size) {
+    const auto& counts = *collective.counts;
+    const auto ranks = static_cast<std::size_t>(world_size);
+    const bool is_gathered = collective.kind == Kind::all_gather_v;
+    if (counts.received.size() != ranks || counts.sent.size() != (is_gathered ? 1 : ranks))
+        return misuse(collective, "it takes one count for each rank");
+    if (is_gathered && counts.sent.front() != counts.received[static_cast<std::size_t>(rank)])
+        return misuse(collective, "this rank's count is not the one in the list");
+    const auto most = std::numeric_limits<std::size_t>::max() / size_of(collective.type) / ranks;
+    for (const auto* const list : {&counts.sent, &counts.received}) {
+        const auto largest = *std::max_element(list->begin(), list->end());
+        const auto* const buffer = list == &counts.sent ? collective.input : collective.data;
+        if (largest > most) return misuse(collective, "more than memory can hold");
+        if (largest > 0 && !buffer) return misuse(collective, "the buffer is a null pointer");
+    }
+    return {};
 }
 
 }  // namespace
@@ -146,7 +191,8 @@ std::string describe(const Collective& collective) {
         return "message " + number + " from rank " + std::to_string(collective.root) + " to rank " +
                std::to_string(collective.receiver) + ": " + elements;
     const auto text = "call " + number + ": " + name_of(collective.kind) + details(collective);
-    const bool is_plain = collective.kind == Kind::barrier || collective.kind == Kind::split;
+    const bool is_plain = collective.kind == Kind::barrier || collective.kind == Kind::split ||
+                          collective.has_part_counts();
     return is_plain ? text : text + " of " + elements;
 }
 
@@ -166,11 +212,16 @@ std::uint32_t tag_of(const Collective& collective) {
 
 Outcome check(const Collective& collective, int rank, int world_size) {
     if (collective.kind == Kind::barrier) return {};
+    if (collective.has_part_counts())
+        if (auto wrong = check_parts(collective, rank, world_size)) return wrong;
     const auto most = std::numeric_limits<std::size_t>::max() /
                       (size_of(collective.type) * static_cast<std::size_t>(world_size));
     if (collective.count > most) return misuse(collective, "more than memory can hold");
     if (collective.count > 0 && lacks_buffer(collective, rank))
         return misuse(collective, "the buffer is a null pointer");
+    const bool is_bool = collective.type == ElementType::boolean;
+    if (collective.is_reduction() && is_bool && collective.op == Op::average)
+        return misuse(collective, "bools have no average; add them up as integers");
     for (const int one : {collective.root, collective.receiver})
         if (one < 0 || one >= world_size) return misuse(collective, ranks_below(world_size));
     if (overlaps(collective, rank, world_size))

@@ -7,15 +7,26 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 namespace ddprun::groups {
 
+/// How many elements each part has, of all_gather_v and all_to_all_v.
+struct PartCounts {
+    /// Of the input: one for each rank; of all_gather_v the own one alone.
+    std::vector<std::size_t> sent;
+    /// Of the output: one for each rank.
+    std::vector<std::size_t> received;
+};
+
 /// One collective as a value.
 ///
-/// `data` is the buffer that all_reduce, reduce and broadcast work on in place, that recv fills,
-/// and the output of the others; `input` is the input of the others, and of send. `count` is as in
-/// the public API: the elements that one rank sends to one other rank.
+/// `data` is the buffer that reduce and broadcast work on in place, that recv fills, and the output
+/// of the others; `input` is the input of the others, and of send. An all_reduce has an input where
+/// it is not in place. `count` is as in the public API: the elements that one rank sends to one
+/// other rank.
 struct Collective {
     enum class Kind : std::uint32_t {
         all_reduce,
@@ -26,6 +37,8 @@ struct Collective {
         gather,
         scatter,
         all_to_all,
+        all_gather_v,
+        all_to_all_v,
         barrier,
         split,  ///< an all_gather of the ranks' colors and keys
         send,
@@ -41,7 +54,10 @@ struct Collective {
     int receiver = 0;
     const void* input = nullptr;
     void* data = nullptr;
+    /// Of all_gather_v and all_to_all_v: of the largest part, once the ranks have compared.
     std::size_t count = 0;
+    /// Of these two. Null: the step in which the ranks compare their counts, an all_gather.
+    std::shared_ptr<const PartCounts> counts{};
     /// On GPUs: the CUDA stream whose work precedes this collective.
     void* stream = nullptr;
     /// On GPUs, of all_reduce, broadcast, all_gather and split: buffers are in host memory.
@@ -53,6 +69,9 @@ struct Collective {
     /// For a step of another call: the tag of that call. 0: its own tag.
     std::uint32_t tag = 0;
 
+    bool has_part_counts() const {
+        return kind == Kind::all_gather_v || kind == Kind::all_to_all_v;
+    }
     bool is_point_to_point() const { return kind == Kind::send || kind == Kind::recv; }
     /// Whether elements are combined.
     bool is_reduction() const {

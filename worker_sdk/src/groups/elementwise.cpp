@@ -50,6 +50,12 @@ const char* name_of(ElementType type) {
         case ElementType::int32: return "int32";
         case ElementType::int64: return "int64";
         case ElementType::uint8: return "uint8";
+        case ElementType::int8: return "int8";
+        case ElementType::uint32: return "uint32";
+        case ElementType::uint64: return "uint64";
+        case ElementType::boolean: return "bool";
+        case ElementType::float8_e4m3: return "float8_e4m3";
+        case ElementType::float8_e5m2: return "float8_e5m2";
     }
     return "unknown type";
 }

@@ -3,10 +3,13 @@
 
 #include "ddprun/error.hpp"
 #include "worker_sdk/src/groups/loopback.hpp"
+#include "worker_sdk/src/groups/part_counts.hpp"
 #include "worker_sdk/src/start_thread.hpp"
 #include "worker_sdk/src/waiting_times.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <exception>
 #include <initializer_list>
 #include <utility>
@@ -21,6 +24,18 @@ using std::chrono::milliseconds;
 /// After so many checks without a quick ticket a lane's thread stops polling and sleeps until
 /// woken.
 constexpr int most_idle_checks = 100;
+
+/// On the cpu an all_reduce is in place.
+void bring_input(const Collective& collective) {
+    if (collective.kind != Collective::Kind::all_reduce || !collective.input) return;
+    if (collective.input != collective.data && collective.count > 0)
+        std::memcpy(collective.data, collective.input, collective.bytes());
+}
+
+/// The tag of the second step of a call whose first one has the call's own.
+std::uint32_t second_tag_of(const Collective& collective) {
+    return tag_of(collective) ^ 0x9e3779b9;
+}
 
 /// The error with the call in which it happened.
 GroupError placed(const Collective& collective, GroupError error) {
@@ -86,7 +101,15 @@ void Group::launch(Collective collective, Ticket& ticket) {
     collective.stream = stream_;
     if (const auto wrong = check(collective, settings_.rank, settings_.world_size))
         throw_error(*wrong, settings_.round);
-    if (dead_) throw_error(*dead_, settings_.round);
+    if (dead_) {
+        const auto dead = *dead_;
+        lock.unlock();
+        write_trace();
+        throw_error(dead, settings_.round);
+    }
+    if (transport_)
+        if (const auto refused = transport_->refusal(collective))
+            throw_error(*refused, settings_.round);
     ticket.collective = collective;
     if (!transport_) {
         perform_together({collective});
@@ -101,7 +124,12 @@ void Group::launch(Collective collective, Ticket& ticket) {
     const bool is_next = lane.not_begun_count == 0;
     if (is_next || collective.stream) begin(lock, ticket, is_next);
     ++count;
-    if (ticket.is_done) return;
+    ticket.trace_number = trace_.launched(collective);
+    if (ticket.has_begun) trace_.running(ticket.trace_number);
+    if (ticket.is_done) {
+        trace_.ended(ticket.trace_number, !ticket.outcome);
+        return;
+    }
     if (!ticket.has_begun) ++lane.not_begun_count;
     lane.queue.push_back(&ticket);
     lane.wake();
@@ -286,6 +314,7 @@ void Group::perform_front(std::unique_lock<std::mutex>& lock, Lane& lane, millis
     lane.queue.pop_front();
     ++lane.begun_count;
     lane.current = ticket.collective;
+    trace_.running(ticket.trace_number);
     lock.unlock();
     auto outcome = run(ticket, timeout);
     lock.lock();
@@ -299,6 +328,7 @@ void Group::finish(Ticket& ticket, Outcome outcome) {
     // The first of several errors counts: an abort makes the collective fail as well.
     if (outcome && !dead_) dead_ = outcome;
     if (outcome) ticket.outcome = dead_;
+    trace_.ended(ticket.trace_number, !outcome);
     ticket.is_done = true;  // from here on its owner may destroy it
     work_done_.notify_all();
 }
@@ -313,9 +343,32 @@ Outcome Group::run(const Ticket& ticket, milliseconds timeout) {
         if (was_dead && !ticket.has_begun) return dead_;
         transport = transport_;
     }
-    auto outcome = caught([&] { return transport->run(ticket.collective, timeout); });
+    auto outcome = caught([&] { return run_in(*transport, ticket.collective, timeout); });
     if (!outcome || was_dead) return outcome;
     return end_by(ticket.collective, std::move(*outcome), *transport);
+}
+
+Outcome Group::run_in(
+    Transport& transport, const Collective& collective, milliseconds timeout) const {
+    // NCCL takes an input, and compares nothing.
+    if (settings_.backend == Backend::nccl) return transport.run(collective, timeout);
+    bring_input(collective);
+    if (!collective.has_part_counts()) return transport.run(collective, timeout);
+
+    const auto own = counts_to_compare(collective, settings_.world_size);
+    std::vector<std::int64_t> all(own.size() * static_cast<std::size_t>(settings_.world_size));
+    auto step = collective;
+    step.type = ElementType::int64;
+    step.input = own.data();
+    step.data = all.data();
+    step.count = own.size();
+    step.counts.reset();
+    if (auto error = transport.run(step, timeout)) return error;
+    if (auto differs = mismatch_of_counts(collective, all, settings_.world_size)) return differs;
+    step = collective;
+    step.count = largest_part(all, settings_.world_size);
+    step.tag = second_tag_of(collective);
+    return step.count > 0 ? transport.run(step, timeout) : Outcome{};
 }
 
 Outcome Group::end_by(const Collective& collective, GroupError error, Transport& transport) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "worker_sdk/src/groups/call_trace.hpp"
 #include "worker_sdk/src/groups/collective.hpp"
 #include "worker_sdk/src/groups/failure_monitor.hpp"
 #include "worker_sdk/src/groups/group_config.hpp"
@@ -109,7 +110,12 @@ private:
     void await_done(const Ticket& ticket, std::optional<Clock::time_point> deadline);
     void finish(Ticket& ticket, Outcome outcome);
     Outcome run(const Ticket& ticket, std::chrono::milliseconds timeout);
+    Outcome run_in(
+        Transport& transport,
+        const Collective& collective,
+        std::chrono::milliseconds timeout) const;
     Outcome end_by(const Collective& collective, GroupError error, Transport& transport);
+    void write_trace();
     void time_out(std::unique_lock<std::mutex>& lock, const Ticket& ticket);
     void look_for_failure(
         std::unique_lock<std::mutex>& lock, Lane& lane, FailureMonitor::Wait& wait);
@@ -124,6 +130,8 @@ private:
     mutable std::mutex mutex_;  // guards what follows
     std::condition_variable work_done_;
     LaunchCounts launched_;
+    CallTrace trace_;
+    bool is_trace_written_ = false;
     std::map<std::vector<int>, int> sub_group_counts_;
     void* stream_ = nullptr;
     std::shared_ptr<Transport> transport_;

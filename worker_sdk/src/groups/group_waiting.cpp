@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /// The part of a group that waits for a ticket.
+#include "worker_sdk/src/environment_names.hpp"
 #include "worker_sdk/src/groups/group.hpp"
 #include "worker_sdk/src/groups/group_error.hpp"
 #include "worker_sdk/src/waiting_times.hpp"
 
+#include <stdlib.h>
+
 #include <algorithm>
 #include <exception>
+#include <string>
 #include <utility>
 
 namespace ddprun::groups {
@@ -26,7 +30,30 @@ void Group::wait(const Ticket& ticket, std::optional<Clock::time_point> deadline
         work_done_.wait(lock, [&] { return ticket.is_done; });
         throw;
     }
-    if (ticket.outcome) throw_error(*ticket.outcome, settings_.round);
+    if (!ticket.outcome) return;
+    write_trace();
+    throw_error(*ticket.outcome, settings_.round);
+}
+
+/// Once, by the first thread that throws the group's error: a file that cannot be written changes
+/// nothing.
+void Group::write_trace() {
+    const char* const error_file = ::getenv(environment::error_file);
+    const auto path = trace_path(error_file ? error_file : "");
+    if (path.empty()) return;
+    std::string text;
+    {
+        const std::lock_guard lock(mutex_);
+        if (std::exchange(is_trace_written_, true) || !dead_) return;
+        const TraceTitle title{
+            settings_.rank,
+            settings_.world_size,
+            settings_.round,
+            config_ ? config_->prefix : std::string{},
+            dead_->text};
+        text = text_of(title, trace_.latest());
+    }
+    append_trace(path, text);
 }
 
 void Group::perform(const Collective& collective) {

@@ -25,6 +25,8 @@ struct Ticket {
     bool is_quick = false;
     bool is_done = false;
     Outcome outcome{};
+    /// In the group's CallTrace.
+    std::uint64_t trace_number = 0;
 };
 
 /// One of a group's queues: collectives, sends, receives. Its tickets are performed in order, one

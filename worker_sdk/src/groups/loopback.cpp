@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/groups/loopback.hpp"
 
+#include "worker_sdk/src/groups/part_counts.hpp"
+
 #include <string.h>
 
 #include <string>
@@ -37,6 +39,23 @@ std::vector<std::byte> combined(const Collective& call, std::size_t ranks, Of of
     return result;
 }
 
+/// Of all_gather_v and all_to_all_v.
+void exchange_parts(const std::vector<Collective>& calls) {
+    const auto size = size_of(calls.front().type);
+    for (std::size_t from = 0; from < calls.size(); ++from) {
+        const auto& counts = calls[from].counts->sent;
+        const auto starts = part_starts(counts);
+        for (std::size_t to = 0; to < calls.size(); ++to) {
+            const auto own = counts.size() == 1 ? 0 : to;
+            const auto place = part_starts(calls[to].counts->received)[from];
+            copy(
+                part(calls[to].data, place, size),
+                part(calls[from].input, starts[own], size),
+                counts[own] * size);
+        }
+    }
+}
+
 void reduce_scatter(const std::vector<Collective>& calls) {
     const auto bytes = calls.front().bytes();
     std::vector<std::vector<std::byte>> results;
@@ -52,6 +71,7 @@ void reduce_scatter(const std::vector<Collective>& calls) {
 
 void perform_together(const std::vector<Collective>& calls) {
     const auto& first = calls.front();
+    if (first.has_part_counts() && first.counts) return exchange_parts(calls);
     const auto bytes = first.bytes();
     if (bytes == 0) return;
     const auto ranks = calls.size();
@@ -59,7 +79,9 @@ void perform_together(const std::vector<Collective>& calls) {
     const auto data_of = [&](std::size_t rank) { return calls[rank].data; };
     switch (first.kind) {
         case Kind::all_reduce: {
-            const auto result = combined(first, ranks, data_of);
+            const auto result = combined(first, ranks, [&](std::size_t rank) {
+                return calls[rank].input ? calls[rank].input : calls[rank].data;
+            });
             for (const auto& one : calls)
                 copy(one.data, result.data(), bytes);
             return;
@@ -70,6 +92,8 @@ void perform_together(const std::vector<Collective>& calls) {
                 copy(one.data, root.data, bytes);
             return;
         case Kind::all_gather:
+        case Kind::all_gather_v:
+        case Kind::all_to_all_v:
         case Kind::split:
             for (const auto& to : calls)
                 for (std::size_t from = 0; from < ranks; ++from)

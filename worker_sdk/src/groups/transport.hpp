@@ -25,6 +25,10 @@ public:
     /// connections that are there stay until `abort`: the error is explained to the peers first.
     virtual Outcome connect() { return {}; }
 
+    /// Why this transport cannot perform a collective that `check` accepts, when that is known
+    /// before it begins.
+    virtual Outcome refusal(const Collective&) const { return {}; }
+
     /// Called when a collective that has a stream is launched: it is ordered after the work that is
     /// in the stream then, whenever it begins. An error has the effect of an error in `run`, except
     /// a usage error, which changes nothing.
@@ -38,6 +42,8 @@ public:
 
     /// Returns when the buffers are no longer in use. After an error the transport is dead: the
     /// peers notice, and `run` is called again only for collectives that have begun.
+    /// On the cpu an all_reduce is in place, and an all_gather_v or all_to_all_v comes in two steps
+    /// (Collective::counts).
     virtual Outcome run(const Collective& collective, std::chrono::milliseconds timeout) = 0;
 
     /// Makes a `connect` or `run` in progress, and the peers, fail soon. Harmless without one.

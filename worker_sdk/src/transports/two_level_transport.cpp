@@ -61,6 +61,8 @@ Outcome TwoLevelTransport::run(const Collective& collective, milliseconds timeou
         case Kind::recv: return move(collective, timeout);
         case Kind::reduce:
         case Kind::all_gather:
+        case Kind::all_gather_v:
+        case Kind::all_to_all_v:
         case Kind::split:
         case Kind::gather:
         case Kind::scatter:

@@ -41,6 +41,18 @@ std::string content_of(const fs::path& path) {
     return {std::istreambuf_iterator<char>{file}, {}};
 }
 
+/// In KiB, by its name in /proc/self/status.
+long memory_now(const std::string& name) {
+    std::ifstream status("/proc/self/status");
+    for (std::string word; status >> word;)
+        if (word == name + ":") {
+            long size = 0;
+            status >> size;
+            return size;
+        }
+    return -1;
+}
+
 void write(const fs::path& path, std::string_view content) {
     std::ofstream{path, std::ios::binary | std::ios::trunc} << content;
 }
@@ -200,3 +212,62 @@ TEST_CASE("a file's name has round and step, however large") {
           "checkpoint-99999999999999999999-1.ddp"})
         CHECK_FALSE(checkpoint::position_in(name).has_value());
 }
+
+TEST_CASE("targets are written only from a whole file") {
+    const TemporaryFolder temporary;
+    const CheckpointFolder folder{temporary.path};
+    folder.save(at(0, 1));
+    const auto newest = folder.save(at(0, 2));
+    auto damaged = content_of(newest);
+    damaged.back() ^= 1;
+    write(newest, damaged);
+    std::vector<float> weight(2, 7);
+    const std::vector<TensorTarget> targets{{"weight", weight.data(), weight.size()}};
+
+    const auto found = folder.newest(targets);
+
+    REQUIRE(found);
+    CHECK(found->checkpoint.step == 1);
+    CHECK(found->checkpoint.tensors.empty());
+    CHECK(weight == std::vector<float>{1.5F, 1});
+    weight.assign(2, 7);
+    CHECK_THROWS_AS(read_checkpoint(newest, targets), Error);
+    CHECK(weight == std::vector<float>(2, 7));
+}
+
+TEST_CASE("a whole checkpoint that does not fit its targets is an error, and writes nothing") {
+    const TemporaryFolder temporary;
+    const CheckpointFolder folder{temporary.path};
+    const auto path = folder.save(at(0, 1));
+    std::vector<float> weight(2, 7);
+    const std::vector<TensorTarget> targets{
+        {"weight", weight.data(), weight.size()}, {"bias", weight.data(), 1}};
+
+    CHECK_THROWS_WITH_AS(
+        static_cast<void>(folder.newest(targets)),
+        (path + ": it has no tensor 'bias': the checkpoint does not fit the model").c_str(),
+        Error);
+    CHECK(weight == std::vector<float>(2, 7));
+}
+
+// A sanitizer's allocator keeps what is freed.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_CASE("a model is loaded into its own memory, and little more") {
+    const TemporaryFolder temporary;
+    const CheckpointFolder folder{temporary.path};
+    std::vector<float> model(std::size_t{8} << 20, 1.25F);
+    Checkpoint checkpoint;
+    checkpoint.round = 0;
+    checkpoint.add_view("model", model.data(), model.size());
+    folder.save(checkpoint);
+    std::fill(model.begin(), model.end(), 0.0F);
+    std::ofstream("/proc/self/clear_refs") << 5;  // the peak is counted from here
+    const auto before = memory_now("VmRSS");
+
+    REQUIRE(folder.newest({{"model", model.data(), model.size()}}));
+
+    const auto model_kib = static_cast<long>(model.size() * sizeof(float) / 1024);
+    CHECK(memory_now("VmHWM") - before < model_kib / 10);
+    CHECK(std::all_of(model.begin(), model.end(), [](float value) { return value == 1.25F; }));
+}
+#endif

@@ -205,6 +205,66 @@ TEST_CASE("bytes with a good checksum and anything inside give a checkpoint or a
     }
 }
 
+TEST_CASE("values go into their targets, and the rest is returned") {
+    std::vector<float> weight(6);
+    const std::vector<TensorTarget> targets{{"weight", weight.data(), weight.size()}};
+
+    const auto rest = decode(encoded(a_checkpoint()), {targets}).value();
+
+    CHECK(weight == std::vector<float>{1, -2, 3.5F, 0, -0.0F, 1e-30F});
+    CHECK(rest.find("weight") == nullptr);
+    CHECK(rest.integer("consumed") == -5);
+    CHECK(rest.tensors.size() == 3);
+}
+
+TEST_CASE("a checkpoint that does not fit its targets is refused in words") {
+    const auto bytes = encoded(a_checkpoint());
+    std::vector<float> memory(6, 7);
+    const auto refusal = [&](const std::string& name, std::size_t count) {
+        const std::vector<TensorTarget> targets{{name, memory.data(), count}};
+        const auto decoded = decode(bytes, {targets, true});
+        REQUIRE(!decoded);
+        CHECK(decoded.error().code == Fault::unfit);
+        return decoded.error().context;
+    };
+
+    CHECK(refusal("weight", 5) == "tensor 'weight' has 6 values, expected are 5");
+    CHECK(refusal("moments", 2) == "tensor 'moments' is not of type float");
+    CHECK(refusal("bias", 2) == "it has no tensor 'bias'");
+    CHECK(memory == std::vector<float>(6, 7));
+}
+
+TEST_CASE("a check notices any changed byte, and writes nothing") {
+    const auto whole = encoded(a_checkpoint());
+    std::vector<float> weight(6, 7);
+    const std::vector<TensorTarget> targets{{"weight", weight.data(), weight.size()}};
+    CHECK(decode(whole, {targets, true}).has_value());
+    for (std::size_t at = preamble_bytes; at < whole.size(); ++at) {
+        auto bytes = whole;
+        bytes[at] ^= std::byte{0x10};
+        const auto decoded = decode(bytes, {targets, true});
+        REQUIRE(!decoded);
+        CHECK(decoded.error().code == Fault::damaged);
+    }
+    CHECK(weight == std::vector<float>(6, 7));
+}
+
+TEST_CASE("the first error of the source ends the decoding") {
+    const auto whole = encoded(a_checkpoint());
+    for (std::size_t readable = 0; readable < whole.size(); ++readable) {
+        std::size_t at = 0;
+        const Source source = [&](std::span<std::byte> target) -> Result<> {
+            if (at + target.size() > readable) return Failure{system_code(5), "here"};
+            std::copy_n(whole.begin() + static_cast<std::ptrdiff_t>(at), target.size(), target.begin());
+            at += target.size();
+            return {};
+        };
+        const auto decoded = decode(source, whole.size());
+        REQUIRE(!decoded);
+        CHECK(decoded.error().context == "here");
+    }
+}
+
 TEST_CASE("what could not be read again is not written") {
     const auto refusal = [](auto change) {
         auto checkpoint = a_checkpoint();

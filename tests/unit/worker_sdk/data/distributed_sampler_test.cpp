@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <numeric>
 #include <random>
@@ -186,4 +187,101 @@ TEST_CASE("advance continues, set_epoch starts again") {
 
     sampler.set_epoch(0);
     CHECK(sampler.indices() == all);
+}
+
+namespace {
+
+/// What a job whose ranks take these shares uses in `steps` steps, in the order of ranks.
+Indices use_shares(
+    DistributedSampler::State& state,
+    std::uint64_t samples,
+    const Indices& shares,
+    std::size_t steps) {
+    Indices used;
+    for (int rank = 0; rank < static_cast<int>(shares.size()); ++rank) {
+        DistributedSampler sampler{
+            samples, static_cast<int>(shares.size()), rank, {.shares = shares}};
+        sampler.resume(state);
+        const auto mine = sampler.indices();
+        CHECK(mine.size() == sampler.size());
+        const auto most = steps * shares[static_cast<std::size_t>(rank)];
+        used.insert(
+            used.end(),
+            mine.begin(),
+            mine.begin() + static_cast<std::ptrdiff_t>(std::min(most, mine.size())));
+    }
+    state.consumed += used.size();
+    return used;
+}
+
+}  // namespace
+
+TEST_CASE("with shares a step's samples lie one behind the other, in the order of ranks") {
+    const Options shares{.shuffle = false, .shares = {3, 1}};
+
+    CHECK(of_rank(10, 2, 0, shares, 0) == Indices{0, 1, 2, 4, 5, 6, 8});
+    CHECK(of_rank(10, 2, 1, shares, 0) == Indices{3, 7, 9});
+    Options whole = shares;
+    whole.drop_last = true;
+    CHECK(of_rank(10, 2, 0, whole, 0) == Indices{0, 1, 2, 4, 5, 6});
+    CHECK(of_rank(10, 2, 1, whole, 0) == Indices{3, 7});
+    CHECK(of_rank(8, 2, 1, {.shares = {1, 1}}, 4) == of_rank(8, 2, 1, {}, 4));
+}
+
+TEST_CASE("whatever shares and world sizes follow each other, each sample is used exactly once") {
+    for (std::uint32_t seed = 0; seed < 300; ++seed) {
+        CAPTURE(seed);
+        std::mt19937 random{seed};
+        const std::uint64_t samples = random() % 2000;
+        DistributedSampler::State state{seed, random() % 10, 0};
+
+        Indices used;
+        while (state.consumed < samples) {
+            Indices shares(1 + random() % 6);
+            for (auto& share : shares)
+                share = 1 + random() % 40;
+            const auto more = use_shares(state, samples, shares, 1 + random() % 10);
+            used.insert(used.end(), more.begin(), more.end());
+        }
+
+        std::sort(used.begin(), used.end());
+        CHECK(used == counted(samples));
+    }
+}
+
+TEST_CASE("shares may change at a step") {
+    DistributedSampler sampler{10, 2, 0, {.shuffle = false, .shares = {1, 1}}};
+    CHECK(sampler.indices() == Indices{0, 2, 4, 6, 8});
+
+    sampler.advance(4);
+    sampler.set_shares({2, 1});
+
+    CHECK(sampler.indices() == Indices{4, 5, 7, 8});
+    CHECK(sampler.size() == 4);
+}
+
+TEST_CASE("shares that make no sense are refused") {
+    for (const Indices& shares : {Indices{1}, {1, 2, 3}, {1, 0}, {std::uint64_t{1} << 32, 1}})
+        CHECK_THROWS_AS(DistributedSampler(10, 2, 0, {.shares = shares}), ddprun::UsageError);
+}
+
+TEST_CASE("shares by speed are in proportion, and add up") {
+    using ddprun::shares_by_speed;
+    CHECK(shares_by_speed({1, 1, 1}, 96) == Indices{32, 32, 32});
+    CHECK(shares_by_speed({100, 300}, 402) == Indices{101, 301});
+    CHECK(shares_by_speed({1, 1e9}, 64) == Indices{1, 63});
+    CHECK(shares_by_speed({5, 5, 5}, 3) == Indices{1, 1, 1});
+    std::mt19937 random{1};
+    for (int round = 0; round < 200; ++round) {
+        std::vector<double> speeds(1 + random() % 8);
+        for (auto& speed : speeds)
+            speed = 1 + static_cast<double>(random() % 1000);
+        const auto total = speeds.size() + random() % 500;
+        const auto shares = shares_by_speed(speeds, total);
+        CHECK(std::accumulate(shares.begin(), shares.end(), std::uint64_t{0}) == total);
+        CHECK(*std::min_element(shares.begin(), shares.end()) >= 1);
+    }
+    for (const double speed : {0.0, -1.0, std::nan(""), HUGE_VAL})
+        CHECK_THROWS_AS(static_cast<void>(shares_by_speed({1, speed}, 64)), ddprun::UsageError);
+    CHECK_THROWS_AS(static_cast<void>(shares_by_speed({1, 1}, 1)), ddprun::UsageError);
 }

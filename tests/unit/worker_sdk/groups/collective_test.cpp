@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/groups/collective.hpp"
 
+#include "worker_sdk/src/groups/part_counts.hpp"
+
 #include <doctest/doctest.h>
 
 #include <limits>
+#include <memory>
 #include <set>
+#include <utility>
 #include <vector>
 
 using namespace ddprun;
@@ -22,6 +26,7 @@ Collective a_call(Kind kind, ElementType type, std::size_t count) {
     collective.count = count;
     const bool has_parts = kind == Kind::reduce_scatter || kind == Kind::scatter;
     collective.input = has_parts ? elsewhere : &somewhere;
+    if (kind == Kind::all_reduce) collective.input = nullptr;  // in place
     collective.data = has_parts ? &somewhere : elsewhere;
     collective.sequence = 7;
     return collective;
@@ -142,6 +147,82 @@ TEST_CASE("buffers that overlap are refused, unless a rank's own part is in its 
     CHECK_FALSE(complains(Kind::all_to_all, 4, 20));
     CHECK(complains(Kind::all_to_all, 20, 20));
     CHECK(complains(Kind::all_to_all, 5, 20));
+}
+
+TEST_CASE("an all_reduce is in place, or between buffers that do not overlap") {
+    std::vector<float> memory(64);
+    const auto complains = [&](std::size_t input, std::size_t output) {
+        auto call = a_call(Kind::all_reduce, ElementType::float32, 4);
+        call.input = memory.data() + input;
+        call.data = memory.data() + output;
+        return check(call, 2, 4).has_value();
+    };
+
+    CHECK_FALSE(complains(20, 20));
+    CHECK_FALSE(complains(16, 20));
+    CHECK_FALSE(complains(24, 20));
+    CHECK(complains(17, 20));
+    CHECK(complains(23, 20));
+}
+
+TEST_CASE("parts of different sizes: lists, buffers and overlaps are checked") {
+    std::vector<float> memory(64);
+    const auto complaint = [&](Kind kind, PartCounts counts, float* input, float* output) {
+        auto call = a_call(kind, ElementType::float32, 0);
+        call.counts = std::make_shared<PartCounts>(std::move(counts));
+        call.input = input;
+        call.data = output;
+        const auto wrong = check(call, 2, 4);
+        return wrong ? wrong->text : "";
+    };
+    const auto has = [](const std::string& text, const char* part) {
+        return text.find(part) != std::string::npos;
+    };
+    auto* const at = memory.data();
+
+    CHECK(complaint(Kind::all_gather_v, {{3}, {1, 2, 3, 0}}, at, at + 10).empty());
+    CHECK(complaint(Kind::all_gather_v, {{3}, {1, 2, 3, 0}}, at + 3, at).empty());  // in its place
+    CHECK(has(complaint(Kind::all_gather_v, {{3}, {1, 2, 3, 0}}, at + 2, at), "overlap"));
+    CHECK(
+        has(complaint(Kind::all_gather_v, {{2}, {1, 2, 3, 0}}, at, at + 10), "this rank's count"));
+    CHECK(has(complaint(Kind::all_gather_v, {{3}, {1, 2, 3}}, at, at + 10), "one count for each"));
+    CHECK(complaint(Kind::all_to_all_v, {{0, 0, 0, 0}, {1, 0, 0, 2}}, nullptr, at).empty());
+    CHECK(has(
+        complaint(Kind::all_to_all_v, {{0, 0, 1, 0}, {1, 0, 0, 2}}, nullptr, at), "null pointer"));
+    CHECK(has(complaint(Kind::all_to_all_v, {{4, 0, 0, 0}, {1, 0, 0, 2}}, at, at + 3), "overlap"));
+}
+
+TEST_CASE("counts of parts that do not fit together name both sides") {
+    auto call = a_call(Kind::all_to_all_v, ElementType::float32, 0);
+    const auto numbers = [](ElementType type, std::vector<std::int64_t> counts) {
+        counts.insert(counts.begin(), static_cast<std::int64_t>(type));
+        return counts;
+    };
+    const auto compared = [&](const std::vector<std::vector<std::int64_t>>& ranks) {
+        std::vector<std::int64_t> all;
+        for (const auto& one : ranks)
+            all.insert(all.end(), one.begin(), one.end());
+        return std::pair{mismatch_of_counts(call, all, 2), largest_part(all, 2)};
+    };
+    const auto f = ElementType::float32;
+
+    CHECK(
+        compared({numbers(f, {1, 2, 1, 7}), numbers(f, {7, 0, 2, 0})}) ==
+        std::pair<Outcome, std::size_t>{{}, 7});
+    const auto other_count = compared({numbers(f, {1, 2, 1, 7}), numbers(f, {7, 0, 3, 0})}).first;
+    REQUIRE(other_count);
+    CHECK(other_count->kind == GroupError::Kind::mismatch);
+    CHECK(other_count->one_side == "rank 0 is at call 7: all_to_all_v, with 2 float32 for rank 1");
+    CHECK(
+        other_count->other_side ==
+        "rank 1 is at call 7: all_to_all_v, with room for 3 float32 from rank 0");
+    const auto other_type =
+        compared({numbers(f, {1, 2, 1, 7}), numbers(ElementType::int32, {7, 0, 2, 0})}).first;
+    REQUIRE(other_type);
+    CHECK(other_type->other_side.find("room for 2 int32 from rank 0") != std::string::npos);
+
+    call.counts = std::make_shared<PartCounts>(PartCounts{{3}, {1, 3}});
+    CHECK(counts_to_compare(call, 2) == std::vector<std::int64_t>{0, 3, 3, 1, 3});
 }
 
 TEST_CASE("a buffer that only the root needs may be missing elsewhere") {

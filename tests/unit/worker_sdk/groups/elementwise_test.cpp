@@ -39,6 +39,64 @@ TEST_CASE("elements are combined as their type says, integers wrapping around") 
     CHECK(combined(Op::product, Bytes{20}, {20}) == Bytes{144});
 }
 
+TEST_CASE("unsigned integers and bools are combined as what they are") {
+    using Unsigned = std::vector<std::uint64_t>;
+    const auto most = std::numeric_limits<std::uint64_t>::max();
+    const auto of_bools = [](Op op) {
+        const bool a[] = {false, false, true, true};
+        const bool b[] = {false, true, false, true};
+        bool out[4];
+        combiner(ElementType::boolean, op)(out, a, b, 4);
+        return std::vector<bool>(out, out + 4);
+    };
+
+    CHECK(combined(Op::max, Unsigned{most, 1}, {0, 5}) == Unsigned{most, 5});
+    CHECK(combined(Op::sum, Unsigned{most}, {2}) == Unsigned{1});
+    Unsigned sum{most};
+    divide(sum.data(), 1, ElementType::uint64, 2);
+    CHECK(sum.front() == most / 2);
+    CHECK(combined(Op::min, std::vector<std::int8_t>{-3}, {2}) == std::vector<std::int8_t>{-3});
+    for (const auto op : {Op::sum, Op::max})
+        CHECK(of_bools(op) == std::vector<bool>{false, true, true, true});
+    for (const auto op : {Op::product, Op::min})
+        CHECK(of_bools(op) == std::vector<bool>{false, false, false, true});
+}
+
+TEST_CASE("8-bit floats: values, rounding to even, and saturation") {
+    CHECK(float(Float8E4M3(448.0F)) == 448);
+    CHECK(float(Float8E4M3(1e9F)) == 448);
+    CHECK(float(Float8E4M3(-infinity)) == -448);
+    CHECK(std::isnan(float(Float8E4M3(nan_value))));
+    CHECK(float(Float8E5M2(1e9F)) == 57344);
+    CHECK(std::isnan(float(Float8E5M2(nan_value))));
+    // Spacing 1/8 from 1 on, then 1/4; halves go to the even one.
+    CHECK(float(Float8E4M3(1.0625F)) == 1);
+    CHECK(float(Float8E4M3(1.1875F)) == 1.25F);
+    CHECK(float(Float8E5M2(1.125F)) == 1);
+    CHECK(float(Float8E5M2(1.375F)) == 1.5F);
+    CHECK(float(Float8E4M3(1.9999F)) == 2);  // carries into the exponent
+    // The smallest: 2^-9 and 2^-16; half of it is 0, more is not.
+    CHECK(float(Float8E4M3(std::ldexp(1.0F, -10))) == 0);
+    CHECK(float(Float8E4M3(std::ldexp(1.5F, -10))) == std::ldexp(1.0F, -9));
+    CHECK(float(Float8E5M2(std::ldexp(1.5F, -17))) == std::ldexp(1.0F, -16));
+    CHECK(std::signbit(float(Float8E4M3(-0.0F))));
+}
+
+TEST_CASE("every 8-bit float survives a float and back") {
+    for (int bits = 0; bits <= 0xff; ++bits) {
+        Float8E4M3 fine;
+        Float8E5M2 wide;
+        fine.bits = wide.bits = static_cast<std::uint8_t>(bits);
+        if (!std::isnan(float(fine))) CHECK(Float8E4M3(float(fine)).bits == fine.bits);
+        // Infinity becomes the largest.
+        if (!std::isnan(float(wide)) && !std::isinf(float(wide)))
+            CHECK(Float8E5M2(float(wide)).bits == wide.bits);
+        CHECK(std::isnan(float(fine)) == ((bits & 0x7f) == 0x7f));
+        CHECK(std::isnan(float(wide)) == ((bits & 0x7f) > 0x7c));
+        CHECK(std::isinf(float(wide)) == ((bits & 0x7f) == 0x7c));
+    }
+}
+
 TEST_CASE("a NaN on either side is a NaN in the result of every operation") {
     for (const auto op : {Op::sum, Op::average, Op::min, Op::max, Op::product}) {
         const auto result = combined<float>(op, {nan_value, 1, 1}, {1, nan_value, 1});

@@ -4,8 +4,10 @@
 #include "worker_sdk/src/groups/collective.hpp"
 
 #include <gloo/allgather.h>
+#include <gloo/allgatherv.h>
 #include <gloo/allreduce.h>
 #include <gloo/alltoall.h>
+#include <gloo/alltoallv.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
 #include <gloo/gather.h>
@@ -205,6 +207,41 @@ void all_to_all(const Mesh& mesh, const DdprunCollective& collective) {
     gloo::alltoall(options);
 }
 
+/// Gloo needs an address also for a buffer without elements.
+char* address_of(const void* buffer) {
+    static char nothing = 0;
+    return buffer ? static_cast<char*>(const_cast<void*>(buffer)) : &nothing;
+}
+
+void all_gather_v(const Mesh& mesh, const DdprunCollective& collective) {
+    std::vector<std::size_t> bytes(mesh.size());
+    std::size_t start = 0;
+    for (std::size_t rank = 0; rank < mesh.size(); ++rank) {
+        bytes[rank] = collective.received_counts[rank] * collective.element_bytes;
+        if (rank < mesh.rank()) start += bytes[rank];
+    }
+    char* const output = address_of(collective.data);
+    if (bytes[mesh.rank()] > 0) copy(output + start, collective.input, bytes[mesh.rank()]);
+    gloo::AllgathervOptions options(mesh.context());
+    prepare(options, collective);
+    options.setOutput(output, bytes);
+    gloo::allgatherv(options);
+}
+
+void all_to_all_v(const Mesh& mesh, const DdprunCollective& collective) {
+    const auto bytes_of_parts = [&](const std::size_t* counts) {
+        std::vector<std::int64_t> bytes;
+        for (std::size_t rank = 0; rank < mesh.size(); ++rank)
+            bytes.push_back(static_cast<std::int64_t>(counts[rank] * collective.element_bytes));
+        return bytes;
+    };
+    gloo::AlltoallvOptions options(mesh.context());
+    prepare(options, collective);
+    options.setInput(address_of(collective.input), bytes_of_parts(collective.sent_counts));
+    options.setOutput(address_of(collective.data), bytes_of_parts(collective.received_counts));
+    gloo::alltoallv(options);
+}
+
 /// One message. An empty one is sent as one byte, otherwise it would not wait for its peer.
 void move(const Mesh& mesh, const DdprunCollective& collective) {
     constexpr std::uint8_t own_prefix = 0x70;
@@ -246,6 +283,12 @@ void perform(Mesh& mesh, const DdprunCollective& collective) {
         case Kind::gather: return gather(mesh, collective);
         case Kind::scatter: return scatter(mesh, collective);
         case Kind::all_to_all: return all_to_all(mesh, collective);
+        case Kind::all_gather_v:
+            return collective.received_counts ? all_gather_v(mesh, collective)
+                                              : all_gather(mesh, collective);
+        case Kind::all_to_all_v:
+            return collective.received_counts ? all_to_all_v(mesh, collective)
+                                              : all_gather(mesh, collective);
         case Kind::barrier: return barrier(mesh, collective);
         case Kind::send:
         case Kind::recv: return move(mesh, collective);

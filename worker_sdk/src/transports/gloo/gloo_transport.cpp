@@ -152,6 +152,10 @@ public:
         call.input = collective.input;
         call.data = collective.data;
         call.count = collective.count;
+        if (collective.counts) {
+            call.sent_counts = collective.counts->sent.data();
+            call.received_counts = collective.counts->received.data();
+        }
         call.timeout_ms = timeout.count();
         DdprunReport report{};
         if (plugin_.run(handle_, &call, &report) != 0) return named(error_from(report));

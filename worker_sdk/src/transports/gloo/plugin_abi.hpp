@@ -50,6 +50,9 @@ struct DdprunCollective {
     const void* input;
     void* data;
     std::size_t count;
+    /// Of all_gather_v and all_to_all_v: the elements of each part. Null: an all_gather of counts.
+    const std::size_t* sent_counts;
+    const std::size_t* received_counts;
     std::int64_t timeout_ms;
 };
 
@@ -73,7 +76,7 @@ using DdprunPluginEntry = const DdprunPlugin* (*)();
 
 namespace ddprun::groups {
 
-inline constexpr std::uint32_t plugin_version = 7;
+inline constexpr std::uint32_t plugin_version = 8;
 inline constexpr const char* plugin_entry_name = "ddprun_transport_plugin";
 
 }  // namespace ddprun::groups

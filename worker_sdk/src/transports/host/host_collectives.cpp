@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How each collective of HostTransport moves its elements.
+#include "worker_sdk/src/groups/part_counts.hpp"
 #include "worker_sdk/src/transports/host/host_transport.hpp"
 #include "worker_sdk/src/transports/host/reduction.hpp"
 
@@ -36,7 +37,7 @@ const std::byte* given(const Collective& step) {
 }
 
 void copy_elements(std::byte* to, const std::byte* from, std::size_t bytes) {
-    if (to != from) ::memcpy(to, from, bytes);
+    if (bytes > 0 && to != from) ::memcpy(to, from, bytes);
 }
 
 /// Where the n-th of `parts` slices of `count` elements begins.
@@ -79,7 +80,74 @@ const Posted& HostTransport::posted_by(int rank) const {
     return segment_->seat(rank).calls[call_count_ % 2];
 }
 
+/// Parts of different sizes, through the stages alone. A stage has one part for each rank that
+/// reads it; where all read the same there is one.
+class HostTransport::PartExchange {
+public:
+    PartExchange(HostTransport& host, const Collective& call)
+        : host_(host),
+          call_(call),
+          size_(size_of(call.type)),
+          sent_starts_(part_starts(call.counts->sent)),
+          received_starts_(part_starts(call.counts->received)),
+          most_(Segment::stage_bytes / sent_starts_.size() / size_) {}
+
+    /// Elements of each part that one turn moves.
+    std::size_t most() const { return most_; }
+
+    void deposit(std::size_t start, std::uint64_t turn) const {
+        auto* const stage = host_.segment_->stage(host_.rank_, turn);
+        const auto* const from = static_cast<const std::byte*>(call_.input);
+        for (std::size_t part = 0; part < sent_starts_.size(); ++part)
+            copy_elements(
+                stage + part * most_ * size_,
+                from + (sent_starts_[part] + start) * size_,
+                left_of(call_.counts->sent[part], start) * size_);
+    }
+
+    void collect(std::size_t start, std::uint64_t turn) const {
+        auto* const to = static_cast<std::byte*>(call_.data);
+        const auto part = sent_starts_.size() == 1 ? 0 : static_cast<std::size_t>(host_.rank_);
+        for (std::size_t from = 0; from < received_starts_.size(); ++from)
+            copy_elements(
+                to + (received_starts_[from] + start) * size_,
+                host_.segment_->stage(static_cast<int>(from), turn) + part * most_ * size_,
+                left_of(call_.counts->received[from], start) * size_);
+    }
+
+private:
+    std::size_t left_of(std::size_t count, std::size_t start) const {
+        return count > start ? std::min(count - start, most_) : 0;
+    }
+
+    HostTransport& host_;
+    const Collective& call_;
+    std::size_t size_;
+    std::vector<std::size_t> sent_starts_;
+    std::vector<std::size_t> received_starts_;
+    std::size_t most_;
+};
+
+bool HostTransport::exchange_parts(const Collective& call, Wait& wait) {
+    if (segment_->has_failed()) return false;
+    const PartExchange exchange(*this, call);
+    ++call_count_;
+    exchange.deposit(0, turn_);
+    segment_->seat(rank_).calls[call_count_ % 2] = posted_from(call, Posted::no_offset);
+    if (!meet(wait)) return false;
+    for (int other = 0; other < segment_->ranks(); ++other)
+        if (!compare(call, posted_by(other), other)) return false;
+    for (std::size_t start = 0;;) {
+        exchange.collect(start, turn_++);
+        start += exchange.most();
+        if (start >= call.count) return true;
+        exchange.deposit(start, turn_);
+        if (!meet(wait)) return false;
+    }
+}
+
 bool HostTransport::perform(const Collective& step, const Collective& whole, Wait& wait) {
+    if (step.has_part_counts() && step.counts) return exchange_parts(step, wait);
     // All may have arrived although one has failed: that is no success.
     if (segment_->has_failed()) return false;
     ++call_count_;
@@ -187,6 +255,8 @@ void HostTransport::collect(const Collective& step, const Chunk& chunk) {
             if (step.root != rank_) return;
             [[fallthrough]];
         case Kind::all_gather:
+        case Kind::all_gather_v:
+        case Kind::all_to_all_v:
         case Kind::split:
         case Kind::all_to_all:
             for (int from = 0; from < segment_->ranks(); ++from)

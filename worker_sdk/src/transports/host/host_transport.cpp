@@ -62,6 +62,7 @@ void HostTransport::abort() {
 }
 
 bool HostTransport::is_quick(const Collective& collective) const {
+    if (collective.has_part_counts()) return false;  // its size is not known yet
     const auto ranks = static_cast<std::size_t>(segment_->ranks());
     return collective.bytes() <= most_quick_bytes / ranks;
 }

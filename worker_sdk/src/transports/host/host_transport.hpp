@@ -53,6 +53,7 @@ public:
 
 private:
     struct Chunk;
+    class PartExchange;
     struct Wait {
         FailureDetector::Queue queue;
         SpinPolicy& spin_policy;
@@ -61,6 +62,7 @@ private:
     };
 
     bool perform(const Collective& step, const Collective& whole, Wait& wait);
+    bool exchange_parts(const Collective& call, Wait& wait);
     bool perform_direct(const Collective& step, Wait& wait);
     bool perform_staged(const Collective& step, Wait& wait);
     bool reduce_in_slices(const Collective& step, const Chunk& chunk, Wait& wait);

@@ -4,6 +4,9 @@
 #include "worker_sdk/src/groups/collective.hpp"
 #include "worker_sdk/src/transports/nccl/nccl_functions.hpp"
 
+#include <optional>
+#include <string>
+
 namespace ddprun::nccl {
 
 /// The target of a collective.
@@ -15,9 +18,12 @@ struct Target {
     int world_size = 1;
 };
 
-/// Enqueues a collective: one NCCL call, or a group of sends and receives. A barrier reduces
-/// `scratch`, 4 bytes on the device. Send and recv use a communicator of two ranks, in which the
-/// sender is 0. The result may be in_progress.
+/// Why a NCCL of that version cannot perform the collective, if it cannot.
+std::optional<std::string> unsupported(const groups::Collective& collective, int version);
+
+/// Enqueues a collective: one NCCL call, or a group of sends, receives or broadcasts. A barrier
+/// reduces `scratch`, 4 bytes on the device. Send and recv use a communicator of two ranks, in
+/// which the sender is 0. The result may be in_progress.
 abi::Result enqueue(const Target& target, const groups::Collective& collective, void* scratch);
 
 }  // namespace ddprun::nccl

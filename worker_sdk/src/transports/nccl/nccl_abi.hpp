@@ -39,6 +39,8 @@ enum class Type : int {
     float32 = 7,
     float64 = 8,
     bfloat16 = 9,
+    float8_e4m3 = 10,
+    float8_e5m2 = 11,
 };
 
 enum class Op : int { sum = 0, product = 1, max = 2, min = 3, average = 4 };
@@ -62,6 +64,8 @@ using Stream = void*;  ///< a cudaStream_t, which is a CUstream
 
 /// The oldest version that has the layout above.
 inline constexpr int oldest_version = 21800;
+/// The first that reduces 8-bit floats.
+inline constexpr int first_float8_version = 22400;
 /// The first with ncclCommInitRankScalable.
 inline constexpr int first_scalable_version = 22300;
 

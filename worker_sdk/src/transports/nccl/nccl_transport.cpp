@@ -2,6 +2,7 @@
 #include "worker_sdk/src/transports/nccl/nccl_transport.hpp"
 
 #include "worker_sdk/src/environment_names.hpp"
+#include "worker_sdk/src/transports/nccl/calls.hpp"
 #include "worker_sdk/src/transports/nccl/device_choice.hpp"
 #include "worker_sdk/src/waiting_times.hpp"
 
@@ -75,13 +76,20 @@ NcclTransport::NcclTransport(
     const Device& device,
     std::unique_ptr<GroupContext> context,
     std::unique_ptr<Session> session)
-    : context_(std::move(context)),
+    : nccl_version_(libraries.nccl.version),
+      context_(std::move(context)),
       session_(std::move(session)),
       arena_(std::make_shared<DeviceArena>(
           libraries.nccl,
           device,
           session_->hang_watchdog(),
           session_->timeout() + 3 * waiting_times::abort_timeout)) {}
+
+Outcome NcclTransport::refusal(const Collective& collective) const {
+    auto why = unsupported(collective, nccl_version_);
+    if (!why) return {};
+    return GroupError{GroupError::Kind::usage, std::move(*why)};
+}
 
 Outcome NcclTransport::follow(const Collective& collective) {
     auto error = session_->follow(collective);

@@ -31,6 +31,7 @@ public:
         std::unique_ptr<GroupContext> context,
         std::unique_ptr<Session> session);
 
+    groups::Outcome refusal(const groups::Collective& collective) const override;
     groups::Outcome follow(const groups::Collective& collective) override;
     std::variant<bool, groups::GroupError> begin(const groups::Collective& collective) override;
     groups::Outcome run(
@@ -50,6 +51,7 @@ public:
     }
 
 private:
+    const int nccl_version_;
     const std::unique_ptr<GroupContext> context_;
     const std::unique_ptr<Session> session_;
     const std::shared_ptr<DeviceArena> arena_;

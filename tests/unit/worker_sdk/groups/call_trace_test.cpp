@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker_sdk/src/groups/call_trace.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace ddprun;
+using namespace ddprun::groups;
+using State = CallTrace::State;
+
+namespace {
+
+Collective a_barrier(std::uint64_t sequence) {
+    Collective collective;
+    collective.sequence = sequence;
+    return collective;
+}
+
+}  // namespace
+
+TEST_CASE("a trace has the latest calls, oldest first, and no more than its room") {
+    CallTrace trace;
+    CHECK(trace.latest().empty());
+
+    for (std::uint64_t call = 1; call <= CallTrace::room + 10; ++call)
+        trace.launched(a_barrier(call));
+
+    const auto latest = trace.latest();
+    CHECK(latest.size() == CallTrace::room);
+    CHECK(latest.front().sequence == 11);
+    CHECK(latest.back().sequence == CallTrace::room + 10);
+}
+
+TEST_CASE("a call's state changes while the trace has it") {
+    CallTrace trace;
+    const auto first = trace.launched(a_barrier(1));
+    const auto second = trace.launched(a_barrier(2));
+    trace.running(first);
+    trace.ended(first, true);
+    trace.ended(second, false);
+    trace.ended(0, true);
+
+    const auto calls = trace.latest();
+    REQUIRE(calls.size() == 2);
+    CHECK(calls[0].state == State::done);
+    CHECK(calls[0].ended_ms >= calls[0].launched_ms);
+    CHECK(calls[1].state == State::failed);
+
+    // Its place is another call's now.
+    for (std::uint64_t call = 3; call <= CallTrace::room + 1; ++call)
+        trace.launched(a_barrier(call));
+    trace.ended(first, false);
+    CHECK(trace.latest().back().state == State::launched);
+}
+
+TEST_CASE("the lines of a trace's file") {
+    CallTrace::Entry call{};
+    call.kind = Collective::Kind::send;
+    call.type = ElementType::int32;
+    call.state = State::running;
+    call.receiver = 2;
+    call.count = 10;
+    call.sequence = 3;
+    call.launched_ms = 1700000000123;
+
+    CHECK(
+        text_of({1, 4, 2, "ddprun/x/group1/", "lost \"rank 2\"\n"}, {call}) ==
+        R"({"ddprun_calls": 1, "rank": 1, "world_size": 4, "round": 2, "group": "ddprun/x/group1/", )"
+        R"("error": "lost \"rank 2\"\u000a"})"
+        "\n"
+        R"({"queue": "send", "number": 3, "call": "message 3 from rank 0 to rank 2: 10 int32", )"
+        R"("state": "running", "launched_ms": 1700000000123, "ended_ms": 0})"
+        "\n");
+}
+
+TEST_CASE("a trace's file is in a folder that is the rank's own, or nowhere") {
+    CHECK(trace_path("/logs/rank-1/error.json") == "/logs/rank-1/calls.jsonl");
+    CHECK(trace_path("/tmp/ddprun-3f-0-1.json").empty());
+    CHECK(trace_path("").empty());
+}
