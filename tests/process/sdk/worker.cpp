@@ -486,9 +486,6 @@ int dies_before_group(const World& world) {
         store.get(
             ddprun::store_names::deaths(world.incarnation, world.round, world.restart_count),
             start_up_timeout);
-        // A rank that does not yet ignore SIGTERM would be ended by it.
-        store.get("ready/0", start_up_timeout);
-        store.get("ready/2", start_up_timeout);
         return 5;
     }
     store.set("ready/" + std::to_string(world.rank), "");
