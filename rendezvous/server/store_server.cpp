@@ -23,7 +23,7 @@ constexpr std::size_t most_logged_bytes = 16;
 
 }  // namespace
 
-StoreServer::StoreServer(boost::asio::io_context& io, StoreBounds bounds)
+StoreServer::StoreServer(boost::asio::io_context& io, StoreBounds bounds, wire::Accepted accepted)
     : io_(io),
       driver_(
           io, "store", store::Store{bounds.data_bytes}, [this](auto& effect) { perform(effect); }),
@@ -37,6 +37,7 @@ StoreServer::StoreServer(boost::asio::io_context& io, StoreBounds bounds)
           }),
       turn_(limits::store_turn_bytes),
       bounds_(bounds),
+      accepted_(accepted),
       unread_timer_(io),
       wait_timer_(io),
       drain_timer_(io) {
