@@ -108,7 +108,7 @@ private:
     /// The same after a bad_alloc.
     void close_without_memory(StoreConnection& connection, const std::string& reason);
     /// Between these two, replies are collected; then there is one write per connection.
-    void begin_batch() { is_in_batch_ = true; }
+    void begin_batch();
     void end_batch();
 
     void perform(store::Store::Effect& effect);

@@ -72,7 +72,7 @@ Result<std::optional<Request>> Decoder::next() {
     if (cursor.error()) return fail(*cursor.error());
     if (!finish(cursor)) return nothing_yet;
     if (list_) return go_on_with_list();
-    return std::optional<Request>{std::move(request)};
+    return Result<std::optional<Request>>{std::in_place, std::move(request)};
 }
 
 /// First bytes that are not VALIDATE (FORMAT.md, "A connection begins").
