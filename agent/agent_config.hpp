@@ -6,6 +6,7 @@
 #include "agent/report/report_plan.hpp"
 #include "rendezvous/base/endpoint.hpp"
 #include "rendezvous/control/message.hpp"
+#include "rendezvous/wire/query.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -40,6 +41,8 @@ struct AgentConfig {
     std::string event_file;
     /// TORCH_DISABLE_SHARE_RDZV_TCP_STORE: MASTER_PORT is left to worker rank 0.
     bool shares_store = true;
+    /// Which clients our c10d stores accept (--legacy-c10d).
+    wire::Accepted accepted = wire::Accepted::current;
     WorkerSpec worker;
     ReportPlan report;
     OutputPlan output;

@@ -163,6 +163,7 @@ AgentRunner::AgentRunner(
           io_,
           own_listen_host(config),
           {config.first_port, config.last_port},
+          config.accepted,
           [this](std::uint16_t port, control::StoreWait wait) {
               post(Agent::StoreWaited{port, std::move(wait)});
           }),

@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <iterator>
 #include <string_view>
 
 namespace ddprun::agent {
@@ -180,6 +181,52 @@ bool begins_with_class(std::string_view line) {
            std::all_of(name.begin(), name.end(), is_of_name);
 }
 
+constexpr std::string_view traceback = "Traceback (most recent call last):";
+
+/// The traceback that follows is of a thread, or of an object's end: the program goes on, or ends
+/// for another reason.
+bool begins_aside(std::string_view line) {
+    return line.starts_with("Exception ignored") || line.starts_with("Exception in thread") ||
+           line.starts_with("Error in atexit");
+}
+
+/// "[W1124 11:02:03.4 ProcessGroup.cpp:7]", "[rank0]:[W1124 ...": PyTorch's log.
+bool is_torch_log(std::string_view line) {
+    if (line.starts_with("[rank")) line.remove_prefix(std::min(line.find(']') + 2, line.size()));
+    return line.size() > 2 && line[0] == '[' &&
+           std::string_view{"IWEF"}.find(line[1]) != std::string_view::npos &&
+           std::isdigit(static_cast<unsigned char>(line[2])) != 0;
+}
+
+/// What Python, PyTorch and their libraries write between an uncaught exception and the end of the
+/// process, and lines with which their messages go on.
+bool may_follow_the_end(std::string_view line) {
+    constexpr std::string_view beginnings[] = {
+        " ",
+        "\t",
+        "CUDA kernel errors might be",
+        "For debugging consider passing",
+        "Compile with `TORCH_USE_CUDA_DSA`",
+        "Device-side assertion",
+        "Exception raised from ",
+        "frame #",
+        "Last error:",
+        "ncclUnhandledCudaError",
+        "ncclSystemError",
+        "ncclInternalError",
+        "ncclRemoteError",
+        "sys:1: ",
+        "terminate called without an active exception",
+        "wandb: "};
+    return line.empty() || begins_aside(line) || is_torch_log(line) ||
+           std::any_of(
+               std::begin(beginnings),
+               std::end(beginnings),
+               [&](std::string_view beginning) { return line.starts_with(beginning); }) ||
+           (line.find(".py:") != std::string_view::npos &&
+            line.find("Warning: ") != std::string_view::npos);
+}
+
 void append(std::string& sentence, const std::string& line) {
     if (line.empty()) return;
     if (!sentence.empty()) sentence += "; ";
@@ -219,27 +266,37 @@ std::string run_by(const std::string& python, const std::string& python_origin) 
     return "run by " + python + " (" + python_origin + "); --python=PATH chooses another Python";
 }
 
-std::string exception_in(const std::string& output) {
+std::optional<ShownException> exception_in(const std::string& output) {
     using namespace cause_in_words_file;
-    std::string_view found;
+    std::optional<ShownException> found;
+    // PyTorch's hook has written it, which sees uncaught exceptions only.
+    bool is_uncaught = false;
     std::string_view before;
-    // Of a thread, or of an object's end: the program went on.
     bool is_aside = false;
     bool is_in_frames = false;
     for (const auto whole : split(output, '\n')) {
         const auto line = without_rank(whole);
-        if (line.starts_with("Traceback (most recent call last):")) {
-            is_aside = before.starts_with("Exception ignored") ||
-                       before.starts_with("Exception in thread");
-        } else if (line.starts_with("  File \"")) {
-            is_in_frames = true;
-        } else if (is_in_frames && !line.empty() && !line.starts_with(' ')) {
+        const bool ends_frames = is_in_frames && !line.empty() && !line.starts_with(' ');
+        if (line.starts_with("  File \"")) is_in_frames = true;
+        if (line.starts_with(traceback)) {
+            is_aside = begins_aside(before);
+            if (found && !is_aside && !is_uncaught) found->is_end = false;
+        } else if (ends_frames) {
             is_in_frames = false;
-            if (!is_aside && begins_with_class(line)) found = line;
+            if (is_aside || is_uncaught) {
+                is_aside = false;
+            } else if (begins_with_class(line)) {
+                is_uncaught = line.size() < whole.size();
+                found = ShownException{shortened(line, limits::max_exception_bytes), true};
+            } else if (found) {
+                found->is_end = false;
+            }
+        } else if (found && !is_uncaught && !may_follow_the_end(line)) {
+            found->is_end = false;
         }
         before = line;
     }
-    return std::string{shortened(found, limits::max_exception_bytes)};
+    return found;
 }
 
 std::string bytes_text(std::uint64_t bytes) {

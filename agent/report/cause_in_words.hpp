@@ -52,9 +52,18 @@ std::string missing_module(
 /// the module may be missing.
 std::string run_by(const std::string& python, const std::string& python_origin);
 
-/// The exception that ended a Python program, if the end of its standard error shows one:
-/// "ValueError: bad batch". One line, at most limits::max_exception_bytes; else empty.
-std::string exception_in(const std::string& output);
+/// The last exception of a Python program's main thread that its standard error shows.
+struct ShownException {
+    /// "ValueError: bad batch"; at most limits::max_exception_bytes.
+    std::string line;
+    /// It ended the program. Else other lines follow it: a message of several lines, or the program
+    /// has caught it and went on.
+    bool is_end = false;
+
+    bool operator==(const ShownException&) const = default;
+};
+
+std::optional<ShownException> exception_in(const std::string& output);
 
 /// "512 MiB", "1.5 GiB".
 std::string bytes_text(std::uint64_t bytes);

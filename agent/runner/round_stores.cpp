@@ -54,11 +54,16 @@ Result<net::Tcp::acceptor> listen_in_range(
 }
 
 RoundStores::RoundStores(
-    boost::asio::io_context& agent, std::string host, PortRange range, OnWait on_wait)
+    boost::asio::io_context& agent,
+    std::string host,
+    PortRange range,
+    wire::Accepted accepted,
+    OnWait on_wait)
     : agent_(agent),
       work_(boost::asio::make_work_guard(io_)),
       host_(std::move(host)),
       range_(range),
+      accepted_(accepted),
       on_wait_(std::move(on_wait)),
       random_(seeded_by_the_system()),
       thread_([this] { io_.run(); }) {}
@@ -86,7 +91,7 @@ Result<std::uint16_t> RoundStores::open_now() {
     error_code ec;
     const auto port = acceptor->local_endpoint(ec).port();
     if (ec) return Failure{ec, "worker store"};
-    auto store = std::make_unique<server::StoreServer>(io_);
+    auto store = std::make_unique<server::StoreServer>(io_, server::StoreBounds{}, accepted_);
     store->serve(std::move(*acceptor));
     if (on_wait_)
         store->watch_waits([this, port](control::StoreWait wait) {

@@ -46,7 +46,11 @@ public:
 
     /// Answers are posted to `agent`.
     RoundStores(
-        boost::asio::io_context& agent, std::string host, PortRange range, OnWait on_wait = {});
+        boost::asio::io_context& agent,
+        std::string host,
+        PortRange range,
+        wire::Accepted accepted,
+        OnWait on_wait = {});
     /// Closes all that are open.
     ~RoundStores();
     RoundStores(const RoundStores&) = delete;
@@ -71,6 +75,7 @@ private:
     boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
     std::string host_;
     PortRange range_;
+    wire::Accepted accepted_;
     OnWait on_wait_;
     Random random_;
     std::map<std::uint16_t, std::unique_ptr<server::StoreServer>> stores_;

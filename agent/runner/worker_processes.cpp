@@ -2,6 +2,7 @@
 #include "agent/runner/worker_processes.hpp"
 
 #include "agent/process/descendants.hpp"
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/start_failure.hpp"
 
@@ -11,16 +12,11 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <csignal>
 #include <utility>
 
 namespace ddprun::agent {
 namespace {
-
-/// Less than the keeper waits (limits::suspend_timeout); one inside a call of the kernel may take
-/// longer.
-constexpr Duration longest_stop = std::chrono::milliseconds(200);
 
 WorkerExit exit_of_unstarted(const Failure& failure, const std::string& program) {
     if (is_about_program(failure))
@@ -191,7 +187,7 @@ void WorkerProcesses::forward(int signal) {
 
 void WorkerProcesses::suspend() {
     is_suspended_ = true;
-    stop_descendants(longest_stop);
+    stop_descendants(limits::stop_descendants_timeout);
     if (terminal_) terminal_->hand_over();
 }
 

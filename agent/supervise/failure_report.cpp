@@ -38,6 +38,16 @@ Blame blame_while_stopping(const ExitFacts& facts) {
 
 using namespace std::chrono_literals;
 
+/// An exception that the worker may have caught is not called the cause.
+void name_exception(control::WorkerFailure& failure, const std::string& output) {
+    auto shown = exception_in(output);
+    if (!shown) return;
+    if (shown->is_end)
+        failure.message = std::move(shown->line);
+    else
+        failure.message += " after " + shown->line;
+}
+
 /// A disk that does not answer must not hold a failure back.
 constexpr Duration explain_timeout = 5s;
 
@@ -143,8 +153,7 @@ void FailureReport::on_explained(
     else if (!explained.cause.brief.empty())
         failure.message += " (" + explained.cause.brief + ")";
     else if (failure.end.kind == control::WorkerEnd::Kind::exited)
-        if (auto exception = exception_in(explained.details); !exception.empty())
-            failure.message = std::move(exception);
+        name_exception(failure, explained.details);
     failure.details = std::move(explained.details);
     failure.is_secondary = explained.is_secondary;
     failure.why = std::move(explained.cause.sentence);

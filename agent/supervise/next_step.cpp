@@ -2,10 +2,8 @@
 #include "agent/supervise/next_step.hpp"
 
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/text.hpp"
 #include "rendezvous/control/text.hpp"
-
-#include <algorithm>
-#include <cctype>
 
 namespace ddprun::agent {
 namespace next_step {
@@ -13,18 +11,6 @@ namespace {
 
 /// torch's default for --rdzv-id.
 constexpr std::string_view default_run_id = "none";
-
-std::string shell_word(const std::string& text) {
-    const bool is_plain = std::all_of(text.begin(), text.end(), [](unsigned char c) {
-        return std::isalnum(c) != 0 || std::string_view{"-_.,:/@%+=[]"}.find(
-                                           static_cast<char>(c)) != std::string_view::npos;
-    });
-    if (is_plain) return text;
-    std::string quoted = "'";
-    for (const char c : text)
-        quoted += c == '\'' ? std::string{"'\\''"} : std::string{c};
-    return quoted + "'";
-}
 
 /// What a node of this job is started with. Without the options that need not be the same on all
 /// nodes, and the script.

@@ -5,31 +5,16 @@
 #include "launcher/grammar/node_range.hpp"
 #include "launcher/grammar/number.hpp"
 #include "launcher/resolve/resolving.hpp"
+#include "rendezvous/base/text.hpp"
 #include "rendezvous/control/text.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <sstream>
 #include <string_view>
 #include <vector>
 
 namespace ddprun::launcher {
 namespace {
-
-/// As a shell would need it typed.
-std::string shell_word(const std::string& word) {
-    constexpr std::string_view plain = "-_./:=,+@%^";
-    const bool is_plain =
-        !word.empty() && std::all_of(word.begin(), word.end(), [&](unsigned char c) {
-            return std::isalnum(c) != 0 ||
-                   plain.find(static_cast<char>(c)) != std::string_view::npos;
-        });
-    if (is_plain) return word;
-    std::string quoted = "'";
-    for (const char c : word)
-        quoted += c == '\'' ? std::string{"'\\''"} : std::string{c};
-    return quoted + "'";
-}
 
 constexpr std::size_t value_column = 24;
 constexpr std::size_t origin_column = 55;

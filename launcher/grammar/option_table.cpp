@@ -93,6 +93,7 @@ constexpr std::array all_rows{
         rendezvous,
         "how the other nodes reach this one (default: its end of the connection to the endpoint)"},
     own({"port-range", "FIRST-LAST", rendezvous, "ports to listen on (default 20000-29399)"}),
+    own({"legacy-c10d", "", rendezvous, "serve store clients of PyTorch 2.1 too"}),
 
     OptionRow{"module", "", command, "the script is a module name, as in python -m", 'm'},
     OptionRow{"no-python", "", command, "the script is a program: run it without an interpreter"},

@@ -35,6 +35,7 @@ agent::AgentConfig to_agent_config(const JobSpec& spec) {
     config.first_port = spec.ports.value.first;
     config.last_port = spec.ports.value.last;
     config.shares_store = spec.shares_store.value;
+    if (spec.has_legacy_c10d) config.accepted = wire::Accepted::legacy_too;
     config.worker = {
         spec.command.program,
         spec.command.arguments,

@@ -94,6 +94,8 @@ struct JobSpec {
     From<Duration> lease;
     From<Duration> grace;
     From<bool> shares_store;
+    /// This node's c10d stores serve PyTorch 2.1 too.
+    bool has_legacy_c10d = false;
     CpuBindingChoice binding;
     WorkerCommand command;
     From<std::optional<agent::Wrapper>> wrapper;

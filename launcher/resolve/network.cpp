@@ -173,6 +173,7 @@ Result<> resolve_ports(Resolving& job) {
 
 Result<> resolve_network(Resolving& job) {
     if (auto done = resolve_local_addr(job); !done) return done.error();
+    job.spec.has_legacy_c10d = job.options.has_flag("legacy-c10d");
     return resolve_ports(job);
 }
 

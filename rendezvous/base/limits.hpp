@@ -220,6 +220,10 @@ inline constexpr Duration agent_end_timeout = 10s;
 inline constexpr std::size_t max_waiting_events = 10'000;
 /// So long the keeper waits, before it stops itself, for the agent to stop the workers.
 inline constexpr Duration suspend_timeout = 1s;
+/// So long the agent waits then for the workers' processes to be stopped: less than the keeper
+/// waits. One inside a call of the kernel may take longer.
+inline constexpr Duration stop_descendants_timeout = 200ms;
+static_assert(stop_descendants_timeout < suspend_timeout);
 /// After a second SIGINT the agent has this long to report anything.
 inline constexpr Duration second_interrupt_timeout = 3s;
 /// A Ctrl-C so soon after another one is for the job, where the first was for the attached rank.

@@ -4,7 +4,9 @@
 #include <signal.h>
 #include <string.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdio>
 
 namespace ddprun {
@@ -26,6 +28,20 @@ std::string_view trimmed(std::string_view text, std::string_view blanks) {
     const auto first = text.find_first_not_of(blanks);
     if (first == std::string_view::npos) return {};
     return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+std::string shell_word(std::string_view text) {
+    constexpr std::string_view plain = "-_./:=,+@%";
+    const bool is_plain =
+        !text.empty() && std::all_of(text.begin(), text.end(), [&](unsigned char c) {
+            return std::isalnum(c) != 0 ||
+                   plain.find(static_cast<char>(c)) != std::string_view::npos;
+        });
+    if (is_plain) return std::string{text};
+    std::string quoted = "'";
+    for (const char c : text)
+        quoted += c == '\'' ? std::string{"'\\''"} : std::string{c};
+    return quoted + "'";
 }
 
 std::vector<std::string_view> split(std::string_view text, char separator) {

@@ -23,6 +23,10 @@ std::string seconds_text(Duration length);
 /// Without the blanks around it.
 std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r\n");
 
+/// The word as a shell needs it typed: in single quotes, unless no common shell expands any of its
+/// characters ("[" and "^" are expanded by some).
+std::string shell_word(std::string_view text);
+
 /// How a list is shortened: "a, b and 3 more".
 struct Shortening {
     /// So many items are named.

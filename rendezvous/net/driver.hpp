@@ -65,6 +65,16 @@ public:
         drain(&event);
     }
 
+    /// Events that are posted from here on have come at once: they have one time, and the timer
+    /// and `settled` follow with `end_batch`. Reading the clock costs more than a small event.
+    /// Requires: `end_batch` comes before the caller returns to the `io_context`, whatever is
+    /// thrown.
+    void begin_batch() { batch_time_ = Clock::now(); }
+    void end_batch() {
+        batch_time_.reset();
+        settle();
+    }
+
 private:
     struct EndDraining {
         void operator()(bool* is_draining) const { *is_draining = false; }
@@ -81,6 +91,10 @@ private:
                 handle(event);
             }
         }
+        if (!batch_time_) settle();
+    }
+
+    void settle() {
         rearm();
         if (settled_) settled_();
     }
@@ -89,7 +103,7 @@ private:
         if (log::is_enabled(log::Level::trace))
             log::trace(name_ + ".event", {{"is", describe(event)}});
         effects_.clear();
-        machine_.handle(std::move(event), Clock::now(), effects_);
+        machine_.handle(std::move(event), batch_time_ ? *batch_time_ : Clock::now(), effects_);
         for (auto& effect : effects_) {
             if (log::is_enabled(log::Level::debug))
                 log::debug(name_ + ".effect", {{"is", describe(effect)}});
@@ -121,6 +135,8 @@ private:
     std::deque<Event> inbox_;
     std::vector<Effect> effects_;
     bool is_draining_ = false;
+    /// Within a batch.
+    std::optional<Instant> batch_time_;
     /// Expired when the driver is gone: a timer that has fired cannot be cancelled, and checks
     /// this.
     std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);

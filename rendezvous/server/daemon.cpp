@@ -102,6 +102,7 @@ int run_daemon(int argc, const char* const* argv) {
     server_options.listen = listen_on("", options.host, options.port);
     server_options.version = build::version;
     server_options.inherited = activation.sockets;
+    server_options.accepted = options.accepted;
     RendezvousServer server(std::move(server_options));
     if (const auto port = server.start(); !port)
         return daemon::refuse(1, daemon::describe(port.error(), options.port, activation));

@@ -33,6 +33,9 @@ std::variant<DaemonOptions, ExitNow> parse_daemon_options(int argc, const char* 
         ->capture_default_str();
     app.add_option("--log-level", level, "trace, debug, info, warning or error")
         ->capture_default_str();
+    bool has_legacy_c10d = false;
+    app.add_flag(
+        "--legacy-c10d", has_legacy_c10d, "serve store clients of PyTorch 2.1 too, not only newer");
     app.set_version_flag("--version", control::version_text("ddprun-rendezvous"));
     try {
         app.parse(argc, argv);
@@ -55,6 +58,7 @@ std::variant<DaemonOptions, ExitNow> parse_daemon_options(int argc, const char* 
             "ddprun-rendezvous: --log-level: " + level +
                 ": trace, debug, info, warning or error\n"};
     options.log_level = *known;
+    if (has_legacy_c10d) options.accepted = wire::Accepted::legacy_too;
     options.is_place_given = app.count("--host") + app.count("--port") > 0;
     return options;
 }

@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
+#include "rendezvous/wire/query.hpp"
 
 #include <cstdint>
 #include <string>
@@ -18,6 +19,7 @@ struct DaemonOptions {
     /// Where to listen was said: it cannot be said by inherited sockets too.
     bool is_place_given = false;
     log::Level log_level = log::Level::info;
+    wire::Accepted accepted = wire::Accepted::current;
 
     bool operator==(const DaemonOptions&) const = default;
 };

@@ -159,7 +159,9 @@ HttpResponse metrics_page(const ServerStatus& status) {
     text.sample("protocol=\"c10d\"", status.store_connections);
     text.sample("protocol=\"http\"", status.http_connections);
     text.family(
-        "ddprun_rejected_total", "counter", "Connections that spoke no protocol of this port.");
+        "ddprun_rejected_total",
+        "counter",
+        "Connections that spoke no protocol of this port, and agents closed over a bound.");
     text.sample(status.rejected_connections);
     text.family("ddprun_agents", "gauge", "Agents connected now.");
     text.sample(status.agents);

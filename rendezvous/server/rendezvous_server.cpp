@@ -243,7 +243,7 @@ boost::asio::awaitable<void> RendezvousServer::Core::receive(net::Tcp::socket so
                 co_return reject(peer, describe(caller));
             }
             bytes.append(chunk.data(), size);
-            caller = sniff(bytes);
+            caller = sniff(bytes, options_.accepted);
         }
     }
     dispatch(std::move(socket), round, caller, std::move(bytes));
@@ -282,6 +282,7 @@ bool RendezvousServer::Core::start_store() {
     try {
         if (net::can_open_descriptors(store_thread_descriptors)) {
             store_ = std::make_unique<StoreThread>(
+                options_.accepted,
                 options_.has_store_of_round ? options_.on_store_wait : StoreServer::OnWait{});
             return true;
         }

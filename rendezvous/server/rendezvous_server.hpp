@@ -7,6 +7,7 @@
 #include "rendezvous/control/message.hpp"
 #include "rendezvous/server/placement.hpp"
 #include "rendezvous/server/store_survey.hpp"
+#include "rendezvous/wire/query.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -47,6 +48,8 @@ public:
         std::vector<int> inherited = {};
         /// How long callers may take to read to the end when this server drains.
         Duration drain_timeout = limits::drain_timeout;
+        /// Which clients the shared c10d store accepts.
+        wire::Accepted accepted = wire::Accepted::current;
     };
 
     explicit RendezvousServer(Options options);

@@ -42,9 +42,17 @@ Fit fit_older_c10d(std::string_view bytes) {
     return length <= limits::max_key_count ? Fit::whole : Fit::no;
 }
 
+/// GETNUMKEYS and CANCEL_WAIT of PyTorch 2.1, which are one byte: no more may come before the
+/// answer.
+bool is_short_older_c10d(std::string_view bytes) {
+    return bytes == "\x06"sv || bytes == "\x0B"sv;
+}
+
 }  // namespace
 
-Caller sniff(std::string_view bytes) {
+Caller sniff(std::string_view bytes, wire::Accepted accepted) {
+    const bool has_older = accepted == wire::Accepted::legacy_too;
+    if (has_older && is_short_older_c10d(bytes)) return Caller::c10d;
     bool may_become_one = false;
     const auto is = [&](Fit how) {
         may_become_one = may_become_one || how == Fit::so_far;
@@ -56,7 +64,7 @@ Caller sniff(std::string_view bytes) {
         if (is(fit(bytes, method))) return Caller::http;
     if (is(fit(bytes, big_endian_c10d_magic))) return Caller::big_endian_c10d;
     if (is(fit(bytes, tls_record))) return Caller::tls;
-    if (is(fit_older_c10d(bytes))) return Caller::older_c10d;
+    if (is(fit_older_c10d(bytes))) return has_older ? Caller::c10d : Caller::older_c10d;
     return may_become_one ? Caller::need_more : Caller::unknown;
 }
 

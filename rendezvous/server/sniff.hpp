@@ -2,6 +2,7 @@
 #pragma once
 
 #include "rendezvous/base/result.hpp"
+#include "rendezvous/wire/query.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace ddprun::server {
 
 enum class Caller : std::uint8_t {
     need_more,        ///< the bytes so far fit more than one
-    c10d,             ///< PyTorch 2.2 or newer, or our own store client
+    c10d,             ///< a store client that is accepted: PyTorch 2.2 or newer, or our own
     control,          ///< an agent
     http,             ///< a browser or a metrics collector
     older_c10d,       ///< PyTorch 2.1 or older: opcodes one lower and no handshake
@@ -23,8 +24,8 @@ enum class Caller : std::uint8_t {
     unknown,
 };
 
-/// Decides within nine bytes.
-Caller sniff(std::string_view first_bytes);
+/// Decides within nine bytes. Where clients of PyTorch 2.1 are accepted, they are `c10d` too.
+Caller sniff(std::string_view first_bytes, wire::Accepted accepted = wire::Accepted::current);
 
 /// For the log line about a caller that is turned away: "a PyTorch client older than 2.2".
 std::string_view describe(Caller caller);

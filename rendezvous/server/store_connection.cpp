@@ -40,7 +40,8 @@ void discard_unread(int descriptor) {
 StoreConnection::StoreConnection(StoreServer& server, ConnectionId id, net::Tcp::socket socket)
     : server_(&server),
       id_(id),
-      peer_(net::peer_name(socket)) {
+      peer_(net::peer_name(socket)),
+      decoder_(server.accepted_) {
     error_code ec;
     const int descriptor = socket.release(ec);
     if (!ec) socket_ = descriptor;

@@ -23,7 +23,7 @@ constexpr std::size_t most_logged_bytes = 16;
 
 }  // namespace
 
-StoreServer::StoreServer(boost::asio::io_context& io, StoreBounds bounds)
+StoreServer::StoreServer(boost::asio::io_context& io, StoreBounds bounds, wire::Accepted accepted)
     : io_(io),
       driver_(
           io, "store", store::Store{bounds.data_bytes}, [this](auto& effect) { perform(effect); }),
@@ -37,6 +37,7 @@ StoreServer::StoreServer(boost::asio::io_context& io, StoreBounds bounds)
           }),
       turn_(limits::store_turn_bytes),
       bounds_(bounds),
+      accepted_(accepted),
       unread_timer_(io),
       wait_timer_(io),
       drain_timer_(io) {
@@ -146,7 +147,12 @@ std::string StoreServer::peer_of(ConnectionId connection) const {
 void StoreServer::received(ConnectionId from, wire::Request&& request) {
     ++counters_.requests;
     if (wait_watch_ && std::holds_alternative<wire::CancelWait>(request)) cancels_wait(from);
-    driver_.post(store::Store::Received{from, std::move(request)});
+    // In place: every move of a request costs as much as a small one's handling.
+    store::Store::Event event{std::in_place_type<store::Store::Received>};
+    auto& received = std::get<store::Store::Received>(event);
+    received.from = from;
+    received.request = std::move(request);
+    driver_.post(std::move(event));
 }
 
 void StoreServer::refused(
@@ -165,8 +171,14 @@ void StoreServer::closed(ConnectionId connection) {
     end_drain_if_empty();
 }
 
+void StoreServer::begin_batch() {
+    is_in_batch_ = true;
+    driver_.begin_batch();
+}
+
 void StoreServer::end_batch() {
     is_in_batch_ = false;
+    driver_.end_batch();
     flush();
 }
 

@@ -39,7 +39,7 @@ struct StoreBounds {
 };
 
 /// Serves one c10d store over TCP: the shell of store::Store. PyTorch's TCPStore clients (2.2 and
-/// newer) and ours connect to it.
+/// newer, 2.1 if they are accepted) and ours connect to it.
 ///
 /// Everything belongs to the thread of the `io_context`. The owner calls `drain` and lets the
 /// clients leave, or `stop`; the destructor is as `stop`. No callback runs afterwards.
@@ -58,7 +58,10 @@ public:
         std::size_t client_bytes = 0;
     };
 
-    explicit StoreServer(boost::asio::io_context& io, StoreBounds bounds = {});
+    explicit StoreServer(
+        boost::asio::io_context& io,
+        StoreBounds bounds = {},
+        wire::Accepted accepted = wire::Accepted::current);
     ~StoreServer();
     StoreServer(const StoreServer&) = delete;
     StoreServer& operator=(const StoreServer&) = delete;
@@ -105,7 +108,7 @@ private:
     /// The same after a bad_alloc.
     void close_without_memory(StoreConnection& connection, const std::string& reason);
     /// Between these two, replies are collected; then there is one write per connection.
-    void begin_batch() { is_in_batch_ = true; }
+    void begin_batch();
     void end_batch();
 
     void perform(store::Store::Effect& effect);
@@ -140,6 +143,7 @@ private:
     std::uint64_t next_id_ = 1;
     Counters counters_;
     StoreBounds bounds_;
+    wire::Accepted accepted_;
     /// Of all connections; their waits are the machine's.
     std::size_t held_bytes_ = 0;
     Rejections rejections_;

@@ -28,9 +28,9 @@ void log_out_of_memory() {
 
 }  // namespace
 
-StoreThread::StoreThread(StoreServer::OnWait on_wait)
+StoreThread::StoreThread(wire::Accepted accepted, StoreServer::OnWait on_wait)
     : work_(boost::asio::make_work_guard(io_)),
-      store_(io_) {
+      store_(io_, {}, accepted) {
     if (on_wait) store_.watch_waits(std::move(on_wait));
     thread_ = start_signal_masked_thread([this] { run(); });
 }

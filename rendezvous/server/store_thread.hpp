@@ -18,7 +18,7 @@ namespace ddprun::server {
 class StoreThread {
 public:
     /// `on_wait`, if any, is called on the store's thread (StoreServer::watch_waits).
-    explicit StoreThread(StoreServer::OnWait on_wait = {});
+    explicit StoreThread(wire::Accepted accepted, StoreServer::OnWait on_wait = {});
     /// Closes every connection and waits for the thread.
     ~StoreThread();
     StoreThread(const StoreThread&) = delete;

@@ -39,12 +39,12 @@ Result<std::optional<Request>> Decoder::next() {
     if (list_) return go_on_with_list();
 
     Cursor cursor(input_.unread());
-    const auto opcode = cursor.u8();
-    if (opcode >= query_count) return fail(Error::unknown_query);
+    const auto known = query_of(cursor.u8());
+    if (!known) return fail(Error::unknown_query);
 
     // Braced lists are evaluated from left to right, which is the order on the wire.
     const auto read = [&]() -> Request {
-        switch (const auto query = static_cast<Query>(opcode)) {
+        switch (const auto query = *known) {
             case Query::validate: cursor.fail(Error::repeated_validate); return Validate{};
             case Query::set: return Set{take_key(cursor), take_value(cursor)};
             case Query::compare_set:
@@ -72,24 +72,38 @@ Result<std::optional<Request>> Decoder::next() {
     if (cursor.error()) return fail(*cursor.error());
     if (!finish(cursor)) return nothing_yet;
     if (list_) return go_on_with_list();
-    return std::optional<Request>{std::move(request)};
+    return Result<std::optional<Request>>{std::in_place, std::move(request)};
 }
 
 /// First bytes that are not VALIDATE (FORMAT.md, "A connection begins").
 Result<std::optional<Request>> Decoder::greet() {
     Cursor cursor(input_.unread());
     const auto opcode = cursor.u8();
-    if (is_legacy_opcode(opcode)) return fail(Error::older_client);
+    if (is_legacy_opcode(opcode)) return greet_legacy();
     if (opcode != static_cast<std::uint8_t>(Query::validate))
         return fail(Error::not_a_store_client);
     const auto magic = cursor.u32();
+    // Before VALIDATE existed 0 was SET, and these are the low bytes of the length of its key.
+    if (cursor.is_complete() && magic <= limits::max_key_bytes) return greet_legacy();
     if (!finish(cursor)) return nothing_yet;
     if (magic == byte_swapped(validate_magic)) return fail(Error::big_endian_client);
-    // Before VALIDATE existed 0 was SET, and these are the low bytes of the length of its key.
-    if (magic != validate_magic)
-        return fail(magic <= limits::max_key_bytes ? Error::older_client : Error::wrong_magic);
+    if (magic != validate_magic) return fail(Error::wrong_magic);
     has_greeted_ = true;
     return std::optional<Request>{Validate{magic}};
+}
+
+/// There is no greeting: what has arrived is the first request.
+Result<std::optional<Request>> Decoder::greet_legacy() {
+    if (accepted_ == Accepted::current) return fail(Error::older_client);
+    has_greeted_ = true;
+    is_legacy_ = true;
+    needed_ = 1;
+    return next();
+}
+
+std::optional<Query> Decoder::query_of(std::uint8_t opcode) const {
+    if (opcode >= (is_legacy_ ? legacy_query_count : query_count)) return std::nullopt;
+    return static_cast<Query>(is_legacy_ ? opcode + 1 : opcode);
 }
 
 void Decoder::begin_list(Query query, Cursor& cursor) {

@@ -4,6 +4,7 @@
 #include "rendezvous/base/result.hpp"
 #include "rendezvous/wire/input.hpp"
 #include "rendezvous/wire/message.hpp"
+#include "rendezvous/wire/query.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -20,11 +21,14 @@ class Cursor;
 ///
 /// Bytes may come in any pieces and several requests in one piece; the work is linear in the bytes
 /// and a request is seen only when all of it is there. The first request of a connection must be
-/// VALIDATE: anything else is refused with what its first bytes show (an older PyTorch, a
-/// big-endian host, something that is no store client). Limits are those of base/limits.hpp and are
-/// checked before the bytes they are about have arrived.
+/// VALIDATE, unless clients of PyTorch 2.1 are accepted: anything else is refused with what its
+/// first bytes show (an older PyTorch, a big-endian host, something that is no store client).
+/// Limits are those of base/limits.hpp and are checked before the bytes they are about have
+/// arrived.
 class Decoder {
 public:
+    explicit Decoder(Accepted accepted = Accepted::current) : accepted_(accepted) {}
+
     void append(std::string_view bytes) { input_.append(bytes); }
     /// The same, without a copy of what is decoded at once. Requires: `bytes` stay valid until
     /// `own`, which copies the rest.
@@ -34,7 +38,7 @@ public:
     /// The next request, or nothing yet, or why this connection must end. An error is final.
     Result<std::optional<Request>> next();
 
-    /// Whether a right VALIDATE was seen.
+    /// Whether a right VALIDATE was seen, or a beginning of PyTorch 2.1 that is accepted.
     bool has_greeted() const { return has_greeted_; }
     /// What has arrived and is not part of a request yet: for the log line about a refused peer.
     std::string_view unread() const { return input_.unread(); }
@@ -54,6 +58,8 @@ private:
     };
 
     Result<std::optional<Request>> greet();
+    Result<std::optional<Request>> greet_legacy();
+    std::optional<Query> query_of(std::uint8_t opcode) const;
     void begin_list(Query query, Cursor& cursor);
     Result<std::optional<Request>> go_on_with_list();
     /// Judges the cursor after a read; true if everything was there, and then it is consumed.
@@ -63,7 +69,10 @@ private:
     Input input_;
     /// No attempt is worth while before this many bytes are unread.
     std::size_t needed_ = 1;
+    Accepted accepted_;
     bool has_greeted_ = false;
+    /// The client's opcodes are PyTorch 2.1's.
+    bool is_legacy_ = false;
     std::optional<List> list_;
     std::optional<Failure> failure_;
 };

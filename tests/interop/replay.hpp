@@ -15,6 +15,11 @@ inline std::vector<Conversation> recorded_conversations() {
     return read_conversations(DDPRUN_SOURCE_DIR "/tests/interop/conversations");
 }
 
+/// Of a client of PyTorch 2.1, which a server accepts only if it is said so.
+inline std::vector<Conversation> conversations_of_2_1() {
+    return read_conversations(DDPRUN_SOURCE_DIR "/tests/interop/conversations/pytorch-2.1");
+}
+
 /// Plays one recorded conversation to the server of that port, step by step.
 inline void replay(const Conversation& conversation, std::uint16_t port) {
     CAPTURE(conversation.name);

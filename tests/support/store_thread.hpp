@@ -20,10 +20,11 @@ namespace ddprun::test {
 /// A store server on a thread of its own, on a free port of the loopback.
 class StoreThread {
 public:
-    explicit StoreThread(server::StoreBounds bounds = {}) {
+    explicit StoreThread(
+        server::StoreBounds bounds = {}, wire::Accepted accepted = wire::Accepted::current) {
         auto acceptor = net::listen(io_, "127.0.0.1", 0).value();
         port_ = acceptor.local_endpoint().port();
-        server_ = std::make_unique<server::StoreServer>(io_, bounds);
+        server_ = std::make_unique<server::StoreServer>(io_, bounds, accepted);
         server_->serve(std::move(acceptor));
         thread_ = std::thread([this] { io_.run(); });
     }

@@ -57,7 +57,7 @@ TEST_CASE("stores may end at any moment of their draining") {
     const auto work = boost::asio::make_work_guard(agent);
     for (int moment = 0; moment < 3000; ++moment) {
         std::optional<RoundStores> stores;
-        stores.emplace(agent, "127.0.0.1", PortRange{});
+        stores.emplace(agent, "127.0.0.1", PortRange{}, wire::Accepted::current);
         std::uint16_t port = 0;
         stores->open([&](const Result<std::uint16_t>& opened) { port = opened.value(); });
         agent.run_one();

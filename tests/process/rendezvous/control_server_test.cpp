@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <memory>
 #include <new>
@@ -30,7 +31,9 @@ struct Served {
               io,
               {},
               limits::handshake_timeout,
-              {{}, [this](const std::string&, std::string reason) { rejected.push_back(reason); }},
+              {{},
+               [this](const std::string&, std::string reason) { rejected.push_back(reason); },
+               [this] { before_round(); }},
               bound) {
         // What is not read shall not disappear in the kernel.
         acceptor.set_option(boost::asio::socket_base::send_buffer_size(4096));
@@ -58,9 +61,9 @@ struct Served {
         poll();
         return agent;
     }
-    std::unique_ptr<RawClient> joined(const std::string& run_id) {
+    std::unique_ptr<RawClient> joined(const std::string& run_id, std::uint8_t node = 0) {
         auto agent = connect();
-        agent->say(join_of(run_id));
+        agent->say(join_of(run_id, node));
         CHECK(is<control::Hello>(*agent));
         CHECK(is<control::Welcome>(*agent));
         return agent;
@@ -72,12 +75,15 @@ struct Served {
         return std::holds_alternative<Message>(heard.get());
     }
 
-    static std::string join_of(const std::string& run_id) {
+    static std::string join_of(const std::string& run_id, std::uint8_t node = 0) {
         control::Join join;
         join.run_id = run_id;
+        join.node.nonce = Nonce{{node}};
         join.node.host = "here";
         join.nodes = {2, 2, 0};
         join.addr = "127.0.0.1";
+        join.store_port = static_cast<std::uint16_t>(20'000 + node);
+        join.peer_port = static_cast<std::uint16_t>(21'000 + node);
         return control::encode(control::AgentMessage{join});
     }
     static std::string heartbeats(std::uint64_t count) {
@@ -90,6 +96,8 @@ struct Served {
     boost::asio::io_context io;
     net::Tcp::acceptor acceptor;
     std::vector<std::string> rejected;
+    /// Called in the step that begins a round.
+    std::function<void()> before_round = [] {};
     server::ControlServer control;
 };
 
@@ -127,6 +135,32 @@ TEST_CASE("the agent that holds most is closed when all together hold too much")
     CHECK(served.control.held_bytes() <= bound);
     healthy->say(Served::heartbeats(1));
     CHECK(served.is<control::HeartbeatAck>(*healthy));
+}
+
+TEST_CASE(
+    "a coordinator without memory for a step starts over, and its agents bring their jobs back") {
+    Served served;
+    const auto first = served.joined("job", 1);
+    const auto other = served.joined("other", 1);
+    served.before_round = [&served] {
+        served.before_round = [] {};
+        throw std::bad_alloc{};
+    };
+
+    const auto second = served.joined("job", 2);
+
+    // The step that began the round was half done: no agent is left with a part of it.
+    CHECK(served.until([&] { return served.control.agent_count() == 0; }));
+    for (const auto* agent : {&first, &other, &second})
+        CHECK((*agent)->hear_to_the_end() == "");
+    CHECK(served.control.status(0).empty());
+    CHECK(served.control.held_bytes() == 0);
+    CHECK(served.rejected.empty());
+
+    const auto first_again = served.joined("job", 1);
+    const auto second_again = served.joined("job", 2);
+    CHECK(served.is<control::Assignment>(*first_again));
+    CHECK(served.is<control::Assignment>(*second_again));
 }
 
 TEST_CASE("memory that runs out at any point of a message ends no server") {

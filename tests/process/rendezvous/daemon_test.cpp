@@ -25,8 +25,14 @@ namespace {
 
 /// `ddprun-rendezvous` on a free loopback port, read from its log.
 struct Daemon {
-    Daemon() : process(program("ddprun-rendezvous"), {"--host", "localhost", "--port", "0"}) {
+    explicit Daemon(const std::vector<std::string>& options = {})
+        : process(program("ddprun-rendezvous"), with_place(options)) {
         port = static_cast<std::uint16_t>(process.wait_for_number("rendezvous.listening port="));
+    }
+
+    static std::vector<std::string> with_place(std::vector<std::string> options) {
+        options.insert(options.end(), {"--host", "localhost", "--port", "0"});
+        return options;
     }
 
     Running process;
@@ -99,6 +105,18 @@ TEST_CASE("the daemon says its port, answers, and detaches on SIGTERM and SIGINT
         CHECK(agent.hear_to_the_end() == "");
     }
     CHECK(left_behind() == "");
+}
+
+TEST_CASE("clients of PyTorch 2.1 are served with --legacy-c10d, and else refused by name") {
+    const std::string add_init{"\x03\x05\0\0\0\0\0\0\0init/\x01\0\0\0\0\0\0\0", 22};
+    const std::string one{"\x01\0\0\0\0\0\0\0", 8};
+    Daemon serves({"--legacy-c10d"});
+    Daemon refuses;
+
+    CHECK(RawClient(serves.port).say(add_init).hear(8) == one);
+    CHECK(RawClient(refuses.port).say(add_init).hear_to_the_end() == "");
+    CHECK(
+        has(refuses.process.wait_for_line("rendezvous.rejected"), "PyTorch client older than 2.2"));
 }
 
 TEST_CASE("the daemon names a garbage sender once and goes on") {

@@ -19,14 +19,17 @@
 #include <cstdint>
 #include <future>
 #include <memory>
+#include <new>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 namespace ddprun::test {
 namespace {
 
 using namespace std::chrono_literals;
+using namespace std::string_literals;
 using namespace std::string_view_literals;
 using server::ListenOn;
 using server::RendezvousServer;
@@ -283,6 +286,36 @@ TEST_CASE("a PyTorch store client is served on the same port, byte by byte too")
     CHECK(reader.hear(9) == "\x01\0\0\0\0\0\0\0v"sv);
 }
 
+TEST_CASE(
+    "where PyTorch 2.1 is accepted its clients share the store and the port with all others") {
+    RendezvousServer server({
+        .listen = {ListenOn::Scope::loopback, "", 0},
+        .accepted = wire::Accepted::legacy_too,
+    });
+    const auto port = *server.start();
+    const auto key = little_endian(2) + "/k";
+    const auto value = little_endian(1) + "v";
+
+    // Its SET begins as VALIDATE does, and its GETNUMKEYS is one byte.
+    RawClient older(port);
+    for (const char c : "\0"s + key + value)
+        older.say({&c, 1});
+    CHECK(older.say("\x02" + key).hear(9) == value);
+    CHECK(RawClient(port).say("\x06").hear(8) == little_endian(1));
+    RawClient current(port);
+    CHECK(
+        current.say(std::string{validate_and_ping} + "\x03" + key).hear(13) ==
+        std::string{pong} + value);
+
+    CHECK(is<control::Hello>(RawClient(port).say("DDPRUN/1\n").hear_message()));
+    CHECK(RawClient(port)
+              .say("GET /healthz HTTP/1.1\r\n\r\n")
+              .hear_to_the_end()
+              .starts_with("HTTP/1.1 200"));
+    CHECK(RawClient(port).say("\x0C" + key).hear_to_the_end() == "");
+    CHECK(RawClient(port).say("\x16\x03\x01").hear_to_the_end() == "");
+}
+
 TEST_CASE("the loopback rule listens on both loopback addresses and nowhere else") {
     Served served;
 
@@ -412,6 +445,25 @@ TEST_CASE("a caller that stays silent delays the end of a server by its limit on
     CHECK(silent.hear_to_the_end() == "");
     CHECK(store.hear_to_the_end() == "");
     CHECK_FALSE((silent.was_reset() || store.was_reset()));
+}
+
+TEST_CASE("a server whose thread runs out of memory closes its agents and serves the next ones") {
+    bool has_memory = false;
+    RendezvousServer server({
+        .listen = {ListenOn::Scope::loopback, "", 0},
+        .on_idle =
+            [&] {
+                if (!std::exchange(has_memory, true)) throw std::bad_alloc{};
+            },
+    });
+    const auto port = *server.start();
+    RawClient agent(port);
+    CHECK(is<control::Hello>(agent.say("DDPRUN/1\n").hear_message()));
+
+    server.report_if_idle();
+
+    CHECK(agent.hear_to_the_end() == "");
+    CHECK(is<control::Hello>(RawClient(port).say("DDPRUN/1\n").hear_message()));
 }
 
 TEST_CASE("the kernel probes every caller, and ends those that vanished in a quarter of an hour") {

@@ -24,6 +24,11 @@ CauseInWords of_signal(int signal, const MachineFacts& facts = {}) {
     return cause_in_words({Kind::killed, signal}, facts);
 }
 
+std::string exception_of(const std::string& output) {
+    const auto shown = exception_in(output);
+    return shown ? shown->line : "";
+}
+
 std::string sentence_of(Kind kind, int value) {
     return cause_in_words({kind, value}, {}).sentence;
 }
@@ -158,39 +163,93 @@ TEST_CASE("the exception that ended a program is found in the end of its output"
     const std::string frames =
         "Traceback (most recent call last):\n  File \"t.py\", line 3, in f\n    g()\n    ^^^\n";
 
-    CHECK(exception_in(frames + "ValueError: bad batch\n") == "ValueError: bad batch");
-    CHECK(exception_in(frames + "KeyboardInterrupt") == "KeyboardInterrupt");
+    CHECK(exception_of(frames + "ValueError: bad batch\n") == "ValueError: bad batch");
+    CHECK(exception_of(frames + "KeyboardInterrupt") == "KeyboardInterrupt");
     CHECK(
-        exception_in(frames + "torch.cuda.OutOfMemoryError: no room\nfor it\nWARN: bye\n") ==
+        exception_of(frames + "torch.cuda.OutOfMemoryError: no room\nfor it\nWARN: bye\n") ==
         "torch.cuda.OutOfMemoryError: no room");
     CHECK(
-        exception_in(
+        exception_of(
             frames +
             "KeyError: 1\n\nDuring handling of the above exception, another exception "
             "occurred:\n\n" +
             frames + "MyTimeout: 2\n") == "MyTimeout: 2");
     // As PyTorch writes it where there is a process group.
     CHECK(
-        exception_in(
+        exception_of(
             "[rank3]: Traceback (most recent call last):\n[rank3]:   File \"t.py\", line 3\n"
             "[rank3]:     g()\n[rank3]: ValueError: x\n") == "ValueError: x");
     // The beginning of a long traceback is not kept.
-    CHECK(exception_in("g()\n  File \"t.py\", line 3\n    g()\nE: x\n") == "E: x");
+    CHECK(exception_of("g()\n  File \"t.py\", line 3\n    g()\nE: x\n") == "E: x");
 }
 
 TEST_CASE("what is no exception that ended a program is not taken for one") {
     const std::string frames =
         "Traceback (most recent call last):\n  File \"t.py\", line 3\n    g()\n";
 
-    CHECK(exception_in("").empty());
-    CHECK(exception_in("usage: t.py\nt.py: error: no\n").empty());
-    CHECK(exception_in(frames).empty());
-    CHECK(exception_in(frames + "Extension modules: numpy (total: 1)\n").empty());
+    CHECK(exception_of("").empty());
+    CHECK(exception_of("usage: t.py\nt.py: error: no\n").empty());
+    CHECK(exception_of(frames).empty());
+    CHECK(exception_of(frames + "Extension modules: numpy (total: 1)\n").empty());
     CHECK(
-        exception_in(
+        exception_of(
             frames + "ValueError: x\nException ignored in: <function f>\n" + frames +
             "TypeError: y\n") == "ValueError: x");
-    CHECK(exception_in("Exception in thread Thread-1 (f):\n" + frames + "TypeError: y\n").empty());
+    CHECK(exception_of("Exception in thread Thread-1 (f):\n" + frames + "TypeError: y\n").empty());
+}
+
+TEST_CASE("an exception is the end of its program unless other lines follow it") {
+    const std::string frames =
+        "Traceback (most recent call last):\n  File \"t.py\", line 3\n    g()\n";
+    const std::string thrown = frames + "ValueError: x\n";
+    struct Case {
+        std::string output;
+        bool is_end;
+    };
+    const Case cases[] = {
+        {thrown, true},
+        {thrown + "\n", true},
+        // The message goes on.
+        {thrown + "\tsize mismatch for fc.weight\n  and for fc.bias\n", true},
+        {thrown + "CUDA kernel errors might be asynchronously reported at some other API call\n"
+                  "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
+                  "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n\n",
+         true},
+        {thrown + "Last error:\nncclSystemError: System call failed\n", true},
+        // What follows while the interpreter ends.
+        {thrown + "Exception ignored in: <function f>\n" + frames + "TypeError: y\n", true},
+        {thrown + "Exception in thread Thread-1 (f):\n" + frames + "TypeError: y\n", true},
+        {thrown + "Error in atexit._run_exitfuncs:\n" + frames + "TypeError: y\n", true},
+        {thrown + "[rank0]:[W1124 11:02:03.4 ProcessGroupNCCL.cpp:1250] Warning: not destroyed\n",
+         true},
+        {thrown + "[W1124 11:02:03.4 CudaIPCTypes.cpp:16] Producer process has been terminated\n",
+         true},
+        {thrown + "/usr/lib/python3.11/multiprocessing/resource_tracker.py:224: UserWarning: "
+                  "resource_tracker: 1 leaked semaphore\n  warnings.warn('leaked')\n",
+         true},
+        {thrown + "terminate called without an active exception\n", true},
+        // PyTorch's hook writes these, and only of what no line of the program caught.
+        {"[rank3]: " + std::string{"Traceback (most recent call last):\n[rank3]:   File \"t.py\", "
+                                   "line 3\n[rank3]: ValueError: x\n[rank3]: more of it\nbye\n"},
+         true},
+        // It was caught, or may have been.
+        {thrown + "batch skipped\n", false},
+        {thrown + "step 7: loss 0.1\n" + "cannot open data\n", false},
+        {thrown + "\nusage: t.py\nt.py: error: no data\n", false},
+        {thrown + "Fatal Python error: Aborted\n", false},
+        {thrown + "terminate called after throwing an instance of 'std::runtime_error'\n", false},
+        {thrown + frames, false},
+        {thrown + "[rank of nothing\n", false},
+        {thrown + "[", false},
+    };
+    for (const auto& each : cases) {
+        CAPTURE(each.output);
+        CHECK(exception_in(each.output) == ShownException{"ValueError: x", each.is_end});
+    }
+    // The last one counts.
+    CHECK(
+        exception_in(thrown + "batch skipped\n" + frames + "KeyError: y\n") ==
+        ShownException{"KeyError: y", true});
 }
 
 TEST_CASE("a long exception is cut between two characters") {
@@ -198,7 +257,7 @@ TEST_CASE("a long exception is cut between two characters") {
     for (int i = 0; i < 200; ++i)
         text += "\u00e9";
 
-    const auto found = exception_in(text);
+    const auto found = exception_of(text);
 
     CHECK(found.size() <= ddprun::limits::max_exception_bytes + 4);
     CHECK(found.ends_with("\u00e9 ..."));

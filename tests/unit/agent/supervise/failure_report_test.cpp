@@ -106,6 +106,12 @@ TEST_CASE(
         CHECK(story.report.failure().message == "ValueError: bad batch");
         CHECK(story.report.failure().details == explained.details);
     }
+    SUBCASE("it exited, and other lines follow") {
+        explained.details += "batch skipped\n";
+        story.exits(1, error);
+        story.is(explained);
+        CHECK(story.report.failure().message == "exited with code 3 after ValueError: bad batch");
+    }
     SUBCASE("it was killed") {
         story.exits(1, crash);
         story.is(explained);

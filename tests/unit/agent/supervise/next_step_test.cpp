@@ -34,6 +34,9 @@ TEST_CASE("a missing node is started with what all nodes of the job must have") 
     config.join.run_id = "it's mine";
     CHECK(contains(next_step_for_missing(config), " --rdzv-id='it'\\''s mine' ..."));
 
+    config.join.run_id = "job[1]";
+    CHECK(contains(next_step_for_missing(config), " --rdzv-id='job[1]' ..."));
+
     config = config_at("fe80::1");
     CHECK(contains(next_step_for_missing(config), " --rdzv-endpoint=[fe80::1]:29400 ..."));
 

@@ -225,6 +225,6 @@ TEST_CASE("a long value has lines of its own, and its origin its column") {
 }
 
 TEST_CASE("words that a shell would take apart are quoted in an explanation") {
-    const auto text = explained({}, {}, {"a b", "it's", "", "--lr=0.1"});
-    CHECK(text.find(R"(train.py 'a b' 'it'\''s' '' --lr=0.1)") != std::string::npos);
+    const auto text = explained({}, {}, {"a b", "it's", "", "--lr=0.1", "x^2"});
+    CHECK(text.find(R"(train.py 'a b' 'it'\''s' '' --lr=0.1 'x^2')") != std::string::npos);
 }

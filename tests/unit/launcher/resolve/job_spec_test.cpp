@@ -343,6 +343,7 @@ TEST_CASE("the agent gets everything that was resolved") {
     CHECK(config.last_port == 3010);
     CHECK(config.join.node.host == "node1");
     CHECK_FALSE(config.shares_store);
+    CHECK(config.accepted == wire::Accepted::current);
     CHECK(config.worker.program == "/usr/bin/python3");
     CHECK(config.worker.arguments == Words{"/usr/bin/python3", "-u", "train.py"});
     CHECK(config.worker.environment.at("OMP_NUM_THREADS") == "1");

@@ -21,6 +21,15 @@ TEST_CASE("a list is split at each separator, and blanks around a text go") {
     CHECK(trimmed(" a\n", " ") == "a\n");
 }
 
+TEST_CASE("a word for a shell is quoted unless all of its characters are plain") {
+    CHECK(shell_word("/data/a-b_1.2,x=3:4@5%+") == "/data/a-b_1.2,x=3:4@5%+");
+    CHECK(shell_word("") == "''");
+    CHECK(shell_word("it's mine") == "'it'\\''s mine'");
+    for (const std::string special :
+         {" ", "$", "*", "~", "!", "[", "]", "^", "{", "\n", "\xc3\xa9"})
+        CHECK(shell_word("a" + special) == "'a" + special + "'");
+}
+
 TEST_CASE("a list is shortened to its first items and the number of the others") {
     using Names = std::vector<std::string>;
     CHECK(short_list(Names{}, {2}) == "");

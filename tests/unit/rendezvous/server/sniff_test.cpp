@@ -53,6 +53,24 @@ TEST_CASE("the first bytes show the caller's protocol") {
     }
 }
 
+TEST_CASE("where PyTorch 2.1 is accepted it is a store client, and all others are what they were") {
+    const auto accepting = [](std::string_view bytes) {
+        return sniff(bytes, wire::Accepted::legacy_too);
+    };
+    for (const auto& [first_bytes, caller] : known_callers) {
+        const auto bytes = first_bytes;  // clang 14 lets no lambda name a structured binding
+        CAPTURE(bytes);
+        CHECK(accepting(bytes) == (caller == Caller::older_c10d ? Caller::c10d : caller));
+    }
+    // GETNUMKEYS and CANCEL_WAIT are whole, and their client waits for the answer.
+    for (const auto whole : {"\x06"sv, "\x0B"sv}) {
+        CHECK(accepting(whole) == Caller::c10d);
+        CHECK(sniff(whole) == Caller::need_more);
+    }
+    for (const auto beginning : {""sv, "\x00"sv, "\x00\xCE"sv, "\x03\x05"sv, "\x16"sv})
+        CHECK(accepting(beginning) == Caller::need_more);
+}
+
 TEST_CASE("bytes that fit more than one caller need more") {
     const std::vector<std::string_view> beginnings = {
         ""sv,

@@ -46,8 +46,8 @@ struct Decoded {
     bool operator==(const Decoded&) const = default;
 };
 
-Decoded decode(const std::vector<std::string>& pieces) {
-    Decoder decoder;
+Decoded decode(const std::vector<std::string>& pieces, Accepted accepted = Accepted::current) {
+    Decoder decoder(accepted);
     Decoded result;
     for (const auto& piece : pieces) {
         decoder.append(piece);
@@ -63,8 +63,8 @@ std::vector<std::string> one_by_one(const std::string& bytes) {
     return pieces;
 }
 
-error_code error_of(const std::string& bytes) {
-    Decoder decoder;
+error_code error_of(const std::string& bytes, Accepted accepted = Accepted::current) {
+    Decoder decoder(accepted);
     decoder.append(bytes);
     for (;;) {
         auto request = decoder.next();
@@ -138,6 +138,62 @@ TEST_CASE("the first bytes show a peer that is no store client") {
     CHECK(error_of(from_hex("16 03 01")) == Error::not_a_store_client);
     CHECK(error_of(from_hex("0d 92 10 00 00")) == Error::not_a_store_client);
     CHECK(error_of(from_hex("00 ce f7 85")) == error_code{});
+}
+
+TEST_CASE(
+    "the requests of PyTorch 2.1 are decoded where they are accepted, alone and in one stream") {
+    std::set<Query> seen;
+    std::string all;
+    Requests expected;
+    for (const auto& request : test::sample_requests()) {
+        const auto query = query_of(request);
+        if (query > Query::cancel_wait) continue;
+        seen.insert(query);
+        CAPTURE(describe(request));
+        auto bytes = encoded(request);
+        --bytes.front();
+        CHECK(decode({bytes}, Accepted::legacy_too) == Decoded{{request}, ""});
+        CHECK(decode(one_by_one(bytes), Accepted::legacy_too) == Decoded{{request}, ""});
+        CHECK(
+            error_of(bytes.front() == 0 ? bytes.substr(0, 5) : bytes.substr(0, 1)) ==
+            Error::older_client);
+        all += bytes;
+        expected.push_back(request);
+    }
+    CHECK(seen.size() == legacy_query_count);
+    CHECK(decode({all}, Accepted::legacy_too) == Decoded{expected, ""});
+    CHECK(decode(one_by_one(all), Accepted::legacy_too) == Decoded{expected, ""});
+}
+
+TEST_CASE("the first request decides by which numbers a connection speaks, and no later one") {
+    const auto accepting = [](const std::string& bytes) {
+        return error_of(bytes, Accepted::legacy_too);
+    };
+    // Of a current client nothing changes.
+    std::string all = greeting();
+    Requests expected{Validate{}};
+    for (const auto& request : test::sample_requests()) {
+        all += encoded(request);
+        expected.push_back(request);
+    }
+    CHECK(decode({all}, Accepted::legacy_too) == Decoded{expected, ""});
+    CHECK(decode(one_by_one(all), Accepted::legacy_too) == Decoded{expected, ""});
+    CHECK(accepting(greeting() + greeting()) == Error::repeated_validate);
+    // The magic is far above the length of a key.
+    CHECK(decode({from_hex("00 ce f7 85")}, Accepted::legacy_too) == Decoded{});
+    const Set longest{std::string(limits::max_key_bytes, 'k'), ""};
+    auto bytes = encoded(longest);
+    --bytes.front();
+    CHECK(decode({bytes}, Accepted::legacy_too) == Decoded{{longest}, ""});
+    CHECK(accepting(from_hex("00 01 20 00 00 00 00 00 00")) == Error::wrong_magic);
+    CHECK(accepting(from_hex("00 05 00 00 00 01 00 00 00")) == Error::key_too_long);
+    CHECK(accepting(from_hex("00 3c 85 f7 ce")) == Error::big_endian_client);
+    CHECK(accepting(from_hex("00 de ad be ef")) == Error::wrong_magic);
+    CHECK(accepting(from_hex("0c")) == Error::not_a_store_client);
+    CHECK(accepting("GET / HTTP/1.1\r\n") == Error::not_a_store_client);
+    // GETNUMKEYS, then what 2.1 does not have.
+    CHECK(decode({from_hex("06 0c")}, Accepted::legacy_too).requests == Requests{NumKeys{}});
+    CHECK(accepting(from_hex("06 0c")) == Error::unknown_query);
 }
 
 TEST_CASE("the greeting comes once, and later opcodes are known ones") {
