@@ -199,3 +199,30 @@ TEST_CASE("a round whose numbers cannot be is not taken up") {
     CHECK(lost([](auto& stated) { stated.role_rank_base = 2'147'483'647; }));
     CHECK(lost([](auto& stated) { stated.round = limits::last_round + 1; }));
 }
+
+TEST_CASE("a page of many jobs is made a few jobs at a time, in order, and complete") {
+    Story story{"2"};
+    for (std::uint64_t i = 1; i <= 50; ++i) {
+        auto join = story.join_of("x", [&](control::Join& each) {
+            each.run_id = "job " + std::to_string(i % 40);
+            each.node.nonce = nonce_of("x" + std::to_string(i));
+        });
+        say_once(story, 100 + i, "n", join);
+    }
+    const auto read = [&](const std::string& run_id) {
+        std::vector<std::string> ids;
+        std::uint64_t last = 0;
+        do {
+            const auto turn = story.coordinator().status_turn(Instant{}, {run_id, 0, last, 7});
+            CHECK(turn.jobs.size() <= 7);
+            for (const auto& job : turn.jobs)
+                ids.push_back(job.run_id);
+            last = turn.last;
+        } while (last != 0);
+        return ids;
+    };
+    CHECK(read("").size() == 40);
+    CHECK(read("").front() == "job 1");
+    CHECK(read("job 39") == std::vector<std::string>{"job 39"});
+    CHECK(read("none").empty());
+}
