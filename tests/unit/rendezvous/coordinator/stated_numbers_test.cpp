@@ -226,3 +226,38 @@ TEST_CASE("a page of many jobs is made a few jobs at a time, in order, and compl
     CHECK(read("job 39") == std::vector<std::string>{"job 39"});
     CHECK(read("none").empty());
 }
+
+TEST_CASE("pages show no nonce by which a program could pass for a member") {
+    Story story{"2"};
+    story.run("a b");
+    const auto status = story.status();
+    CHECK(status.incarnation == nonce_of("a").to_short_string());
+    CHECK(status.nodes.at(0).nonce == nonce_of("a").to_short_string());
+
+    Story named{"2", 3, [](control::Join& join) { join.incarnation = "slurm-7"; }};
+    named.run("a b");
+    CHECK(named.status().incarnation == "slurm-7");
+}
+
+TEST_CASE("the text of a worker that failed goes to the nodes of its job only") {
+    Story story{"2", 0};
+    story.run("a b");
+    story.failed_with("a", 0, 1ms, [](control::WorkerFailure& failure) {
+        failure.message = "KeyError: password=hunter2";
+        failure.details = "Traceback: private";
+    });
+    story.ready("a b");
+    CHECK(story.whole_result("b").root_cause->worker->details == "Traceback: private");
+    CHECK(story.status().root_cause == "rank 0 on a: KeyError: password=[redacted]");
+
+    // A member comes back for the result; a stranger that knows the job's name gets the rest of it.
+    story.drop("b");
+    story.resume("b", NodeState::ready);
+    CHECK(story.whole_result("b").root_cause->worker->details == "Traceback: private");
+    story.resume("stranger", NodeState::ready);
+    const auto& answer = story.whole_result("stranger");
+    CHECK(answer.exit_code == 7);
+    CHECK(answer.root_cause->reason == "rank 0 on a: KeyError: password=[redacted]");
+    CHECK(answer.root_cause->worker->details.empty());
+    CHECK(answer.root_cause->worker->message.empty());
+}
