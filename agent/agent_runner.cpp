@@ -247,7 +247,8 @@ Result<std::uint16_t> AgentRunner::listen_for_peers() {
     const auto port = acceptor->local_endpoint(ec).port();
     peers_ = std::make_shared<server::Listener>(
         std::move(*acceptor),
-        [this](net::Tcp::socket socket) { peer_calls_.take(std::move(socket)); });
+        [this](net::Tcp::socket socket) { peer_calls_.take(std::move(socket)); },
+        server::Listener::Callers::own_user_on_loopback);
     peers_->start();
     return port;
 }

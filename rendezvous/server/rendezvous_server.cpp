@@ -193,11 +193,16 @@ Result<std::uint16_t> RendezvousServer::Core::serve(Result<net::Tcp::acceptor> a
     const auto bound = acceptor->local_endpoint(ec);
     if (ec) return Failure{ec, "listen"};
     if (listeners_.empty()) warn_of_small_backlog(*acceptor);
-    listeners_.push_back(
-        std::make_shared<Listener>(std::move(*acceptor), [this](net::Tcp::socket socket) {
+    // A daemon is for every user.
+    const auto callers =
+        options_.hosted_run_id ? Listener::Callers::own_user_on_loopback : Listener::Callers::any;
+    listeners_.push_back(std::make_shared<Listener>(
+        std::move(*acceptor),
+        [this](net::Tcp::socket socket) {
             net::prepare(socket);
             attend(receive(std::move(socket), round_));
-        }));
+        },
+        callers));
     listeners_.back()->start();
     return bound.port();
 }
