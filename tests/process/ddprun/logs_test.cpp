@@ -455,7 +455,7 @@ TEST_CASE("a full disk is said once for each file, and the job goes on") {
 
 TEST_CASE("a disk without room for another folder is said to be full, not to lack the file") {
     const TempDir dir;
-    const SmallDisk disk(dir.path(), "size=256k,nr_inodes=1");
+    const SmallDisk disk(dir.path(), "size=256k,nr_inodes=2");
     if (!disk.why_not().empty()) return skip(disk.why_not());
     Running job{
         program("ddprun"),
