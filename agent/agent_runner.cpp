@@ -117,6 +117,8 @@ private:
     const AgentConfig& config_;
     boost::asio::io_context io_{1};
     Random random_;
+    /// Of the node's temporary error files; on no page and in no message.
+    const Nonce error_folder_ = make_nonce(random_);
     // The keeper takes its end for ours: only the console's last bytes come after everything else.
     KeeperLink keeper_;
     Writer console_;
@@ -246,7 +248,8 @@ Result<std::uint16_t> AgentRunner::listen_for_peers() {
     const auto port = acceptor->local_endpoint(ec).port();
     peers_ = std::make_shared<server::Listener>(
         std::move(*acceptor),
-        [this](net::Tcp::socket socket) { peer_calls_.take(std::move(socket)); });
+        [this](net::Tcp::socket socket) { peer_calls_.take(std::move(socket)); },
+        server::Listener::Callers::own_user_on_loopback);
     peers_->start();
     return port;
 }
@@ -332,6 +335,7 @@ void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
         config_.join.run_id,
         order.incarnation,
         nonce,
+        error_folder_,
         address_towards(assignment, order.node_addr),
         config_.join.max_restarts,
         config_.shares_store,
@@ -344,7 +348,11 @@ void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
             temporary_error_file_stem(config_.worker, *plan_), config_.worker.nproc);
     if (!config_.shares_store) stores_.wait_until_closed();
     announce_attachment();
-    workers_.spawn(*plan_, post_mortem_.beginning());
+    workers_.spawn(
+        *plan_,
+        post_mortem_.beginning(
+            plan_->logs.is_none() ? temporary_error_folder(config_.worker, *plan_)
+                                  : std::string{}));
     const auto level = assignment.restart_count > 0 ? log::Level::warning : log::Level::info;
     // More than are allowed, once the budget was refilled.
     auto restart = std::to_string(assignment.restart_count);

@@ -50,7 +50,8 @@ void name_stuck(const Stuck& stuck) {
         say("ddprun: and %zu more\n", stuck.count - stuck.named().size());
 }
 
-/// Removes what workers wrote as they ended, when no agent is left to read and remove it.
+/// Removes what workers wrote as they ended, when no agent is left to read and remove it, and the
+/// folder that it was in.
 void remove_error_files(const KeeperPage& page) {
     const int count = std::min(page.error_file_count.load(), limits::max_workers_per_node);
     for (int i = 0; i < count; ++i) {
@@ -58,6 +59,11 @@ void remove_error_files(const KeeperPage& page) {
         std::snprintf(path.data(), path.size(), "%s%d.json", page.error_file_stem.data(), i);
         ::unlink(path.data());
     }
+    auto folder = page.error_file_stem;
+    char* const end = count > 0 ? std::strrchr(folder.data(), '/') : nullptr;
+    if (end == nullptr) return;
+    *end = '\0';
+    ::rmdir(folder.data());
 }
 
 void set_disposition(int signal, void (*handler)(int)) {

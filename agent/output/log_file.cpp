@@ -29,9 +29,12 @@ LogFile::~LogFile() {
 }
 
 void LogFile::open() {
-    std::error_code ignored;  // opening reports what is wrong
-    std::filesystem::create_directories(std::filesystem::path{path_}.parent_path(), ignored);
-    if (!open_file()) lose(0, errno, "open");
+    std::error_code no_folder;
+    std::filesystem::create_directories(std::filesystem::path{path_}.parent_path(), no_folder);
+    if (open_file()) return;
+    // Without its folder the file "does not exist", whatever the reason for that was.
+    if (errno == ENOENT && no_folder) return lose(0, no_folder.value(), "folder");
+    lose(0, errno, "open");
 }
 
 bool LogFile::open_file() {

@@ -250,13 +250,16 @@ std::string error_file_path(const WorkerSpec& spec, const RoundPlan& plan, int l
     return temporary_error_file_stem(spec, plan) + std::to_string(local_rank) + ".json";
 }
 
-std::string temporary_error_file_stem(const WorkerSpec& spec, const RoundPlan& plan) {
+std::string temporary_error_folder(const WorkerSpec& spec, const RoundPlan& plan) {
     const auto found = spec.environment.find("TMPDIR");
     std::string path =
         found != spec.environment.end() && !found->second.empty() ? found->second : "/tmp";
     if (path.back() != '/') path += '/';
-    return path + "ddprun-" + plan.nonce.to_short_string() + '-' +
-           std::to_string(plan.assignment.round) + '-';
+    return path + "ddprun-" + plan.error_folder.to_string();
+}
+
+std::string temporary_error_file_stem(const WorkerSpec& spec, const RoundPlan& plan) {
+    return temporary_error_folder(spec, plan) + '/' + std::to_string(plan.assignment.round) + '-';
 }
 
 }  // namespace ddprun::agent

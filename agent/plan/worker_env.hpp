@@ -78,6 +78,8 @@ struct RoundPlan {
     std::string run_id;
     std::string incarnation;
     Nonce nonce;
+    /// What `temporary_error_folder` is named after.
+    Nonce error_folder;
     /// Numeric, where other nodes reach this one.
     std::string node_addr;
     int max_restarts = 0;
@@ -114,12 +116,14 @@ std::vector<std::string> worker_arguments(
 /// node was given, or its number when there is none.
 std::string own_device(const WorkerSpec& spec, int local_rank);
 
-/// TORCHELASTIC_ERROR_FILE: beside the worker's log files, where it stays; without those in the
-/// TMPDIR that the worker sees, else /tmp, and removed after the round.
+/// TORCHELASTIC_ERROR_FILE: beside the worker's log files, where it stays; without those in a
+/// folder of its own in the TMPDIR that the worker sees, else /tmp, and removed after the round.
 std::string error_file_path(const WorkerSpec& spec, const RoundPlan& plan, int local_rank);
 
-/// What the paths of those that are removed after the round begin with; the local rank and ".json"
-/// follow.
+/// Where those are that are removed after the round: no other user may look or write there, and
+/// none can guess its name before it is made.
+std::string temporary_error_folder(const WorkerSpec& spec, const RoundPlan& plan);
+/// What their paths begin with; the local rank and ".json" follow.
 std::string temporary_error_file_stem(const WorkerSpec& spec, const RoundPlan& plan);
 
 }  // namespace ddprun::agent

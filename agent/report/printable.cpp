@@ -17,21 +17,6 @@ std::size_t columns(std::string_view word) {
 
 }  // namespace
 
-std::string printable(std::string_view text) {
-    std::string result;
-    result.reserve(text.size());
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        const auto c = static_cast<unsigned char>(text[i]);
-        const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0U;
-        // U+0080 to U+009F: escape sequences in one character.
-        const bool is_wide_control = c == 0xC2 && next >= 0x80 && next < 0xA0;
-        const bool is_control = (c < 0x20 && c != '\t' && c != '\n') || c == 0x7F;
-        result += is_control || is_wide_control ? '?' : text[i];
-        if (is_wide_control) ++i;
-    }
-    return result;
-}
-
 std::string shortened(std::string_view text, std::size_t most_bytes) {
     if (text.size() <= most_bytes) return std::string{text};
     while (most_bytes > 0 && (static_cast<unsigned char>(text[most_bytes]) & 0xC0U) == 0x80U)

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "rendezvous/base/printable.hpp"
+
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace ddprun::agent {
-
-/// A worker's text on our screen: tabs and newlines stay, control characters become `?`, so that
-/// no text of it can move the cursor.
-std::string printable(std::string_view text);
 
 /// The beginning, with " ..." where something follows it; a character of UTF-8 is not cut.
 std::string shortened(std::string_view text, std::size_t most_bytes);

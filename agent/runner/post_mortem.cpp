@@ -23,15 +23,20 @@
 namespace ddprun::agent {
 namespace {
 
+enum class Owner : std::uint8_t { any, this_user };
+
 /// A small file of the kernel, or one that a worker wrote: the first `most_bytes` of it. Nothing
-/// when it cannot be opened; empty for what is no regular file, so that a pipe of that name is not
-/// waited for.
-std::optional<std::string> read_file(const std::string& path, std::size_t most_bytes) {
-    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+/// when it cannot be opened; empty for what is no regular file of that owner, so that a pipe of
+/// that name is not waited for.
+std::optional<std::string> read_file(
+    const std::string& path, std::size_t most_bytes, int flags = 0, Owner owner = Owner::any) {
+    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
     if (file < 0) return std::nullopt;
     std::string text;
     struct stat about {};
-    if (::fstat(file, &about) == 0 && S_ISREG(about.st_mode)) {
+    const bool is_meant = ::fstat(file, &about) == 0 && S_ISREG(about.st_mode) &&
+                          (owner == Owner::any || about.st_uid == ::geteuid());
+    if (is_meant) {
         std::array<char, 16 * 1024> chunk{};
         while (text.size() < most_bytes) {
             const auto size = ::read(file, chunk.data(), chunk.size());
@@ -166,8 +171,12 @@ PostMortem::PostMortem(boost::asio::io_context& agent)
     : machine_(std::make_shared<MachineWatch>()),
       thread_(agent) {}
 
-std::function<void()> PostMortem::beginning() const {
-    return [machine = machine_] { machine->begin(); };
+std::function<void()> PostMortem::beginning(std::string folder) const {
+    return [machine = machine_, folder = std::move(folder)] {
+        // It is there in a later round.
+        if (!folder.empty()) ::mkdir(folder.c_str(), 0700);
+        machine->begin();
+    };
 }
 
 void PostMortem::examine(Death death, OnFound on_found) {
@@ -178,7 +187,10 @@ void PostMortem::examine(Death death, OnFound on_found) {
             Finding finding;
             const auto facts = machine->look(death.pid);
             finding.cause = cause_in_words(death.end, facts);
-            auto text = read_file(death.error_file, limits::max_error_file_bytes + 1);
+            // A user's own folder of logs may be on a file system where owners mean nothing.
+            const auto owner = death.keeps_error_file ? Owner::any : Owner::this_user;
+            auto text =
+                read_file(death.error_file, limits::max_error_file_bytes + 1, O_NOFOLLOW, owner);
             if (text) finding.report = parse_error_file(*text);
             if (finding.report) finding.original = std::move(*text);
             if (text && !death.keeps_error_file) ::unlink(death.error_file.c_str());

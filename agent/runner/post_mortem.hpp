@@ -44,8 +44,10 @@ public:
     PostMortem(const PostMortem&) = delete;
     PostMortem& operator=(const PostMortem&) = delete;
 
-    /// To be called, on any thread, when a round's workers are about to start. May block.
-    std::function<void()> beginning() const;
+    /// To be called, on any thread, when a round's workers are about to start. May block. Makes
+    /// `folder` for their error files, if it is not empty; where it cannot be made they have none.
+    /// The keeper removes it.
+    std::function<void()> beginning(std::string folder) const;
     /// Any other look at the workers that may block.
     void look(BlockingThread::Work work) { thread_.post(std::move(work)); }
     void examine(Death death, OnFound on_found);

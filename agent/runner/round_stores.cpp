@@ -23,12 +23,14 @@ bool is_free(boost::asio::io_context& io, const std::string& host, std::uint16_t
 
 }  // namespace
 
-std::string own_listen_host(const AgentConfig& config) {
-    const auto& server_host = config.rendezvous.endpoint.host;
-    const bool is_only_node = config.join.nodes.max == 1 && config.join.nodes.spares == 0;
-    const bool is_local = server_host == "localhost" || server_host == "127.0.0.1";
+std::string own_listen_host(const AgentConfig& config, const std::vector<std::string>& own) {
     // With --local-addr the workers get that address.
-    return is_only_node && is_local && config.join.addr.empty() ? "127.0.0.1" : "";
+    if (const auto& addr = config.join.addr; !addr.empty())
+        return std::find(own.begin(), own.end(), addr) == own.end() ? "" : addr;
+    const auto& server_host = config.rendezvous.endpoint.host;
+    // Of both families the resolver gives this one first.
+    if (server_host == "localhost") return "127.0.0.1";
+    return is_loopback(server_host) ? server_host : "";
 }
 
 Result<net::Tcp::acceptor> listen_in_range(

@@ -5,6 +5,7 @@
 #include "rendezvous/base/random.hpp"
 #include "rendezvous/base/result.hpp"
 #include "rendezvous/net/tcp.hpp"
+#include "rendezvous/server/interfaces.hpp"
 #include "rendezvous/server/store_server.hpp"
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -26,9 +27,12 @@ struct PortRange {
     std::uint16_t last = 0;
 };
 
-/// Where this node's own listeners listen: a numeric address, or empty for everywhere. The only
-/// node of a job whose rendezvous is on the loopback interface has no callers elsewhere.
-std::string own_listen_host(const AgentConfig& config);
+/// Where this node's own listeners listen: a numeric address, or empty for everywhere. All nodes of
+/// a job whose endpoint is a loopback address are on this machine; with `--local-addr` all callers
+/// use that address, which is one of this machine's (`own`) unless others reach it through a
+/// translator.
+std::string own_listen_host(
+    const AgentConfig& config, const std::vector<std::string>& own = server::interface_addresses());
 
 /// Listens on a port of the range whose successor is free too, the first one from a random place
 /// on: programs bind MASTER_PORT+1 for purposes of their own.

@@ -24,7 +24,7 @@ class Page {
 public:
     void row(const std::string& name, const std::string& value, const std::string& origin) {
         origins_.push_back(origin);
-        const auto shown = agent::printable(value);
+        const auto shown = printable(value);
         std::string line = "  " + name;
         line.resize(std::max(line.size() + 1, value_column), ' ');
         line += agent::wrapped(shown, value_column);

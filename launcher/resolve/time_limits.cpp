@@ -26,6 +26,15 @@ void resolve_lease(Resolving& job) {
     const double seconds = in_seconds(interval) * attempts;
     const auto asked = parse_duration(std::to_string(seconds)).value_or(Duration::max());
     spec.lease = {asked, job.conf_origin + " keep_alive_interval x keep_alive_max_attempt"};
+    if (asked > limits::longest_lease) {
+        spec.lease = {limits::longest_lease, spec.lease.origin + ", cut to the longest"};
+        job.note(
+            log::Level::warning,
+            "lease.cut",
+            "keep_alive_interval x keep_alive_max_attempt is " + describe_seconds(asked) +
+                " s; a lease lasts a day at most");
+        return;
+    }
     if (asked >= limits::shortest_lease) return;
     spec.lease = {limits::shortest_lease, spec.lease.origin + ", raised to the shortest"};
     job.note(

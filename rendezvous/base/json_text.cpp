@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/base/json_text.hpp"
 
+#include "rendezvous/base/printable.hpp"
+
 #include <algorithm>
 
 namespace ddprun {
@@ -48,7 +50,21 @@ std::size_t announced_bytes(unsigned char first) {
 
 bool needs_no_escape(char c) {
     const auto byte = static_cast<unsigned char>(c);
-    return byte >= 0x20 && byte < 0x80 && c != '"' && c != '\\';
+    return byte >= 0x20 && byte < 0x7F && c != '"' && c != '\\';
+}
+
+constexpr std::string_view json_hex_digits = "0123456789abcdef";
+
+/// Requires: one well-formed character of two or three bytes.
+std::string escaped_wide(std::string_view character) {
+    unsigned code =
+        static_cast<unsigned char>(character[0]) & (character.size() == 2 ? 0x1FU : 0x0FU);
+    for (const char c : character.substr(1))
+        code = code << 6U | (static_cast<unsigned char>(c) & 0x3FU);
+    std::string escape = "\\u";
+    for (int shift = 12; shift >= 0; shift -= 4)
+        escape += json_hex_digits[code >> static_cast<unsigned>(shift) & 15U];
+    return escape;
 }
 
 std::string escaped_ascii(char c) {
@@ -60,12 +76,12 @@ std::string escaped_ascii(char c) {
         case '\t': return "\\t";
         case '\b': return "\\b";
         case '\f': return "\\f";
+        case '\x7f': return "\\u007f";
         default: break;
     }
     if (static_cast<unsigned char>(c) >= 0x20) return std::string(1, c);
-    constexpr std::string_view digits = "0123456789abcdef";
     const auto byte = static_cast<unsigned char>(c);
-    return std::string{"\\u00"} + digits[byte >> 4U] + digits[byte & 15U];
+    return std::string{"\\u00"} + json_hex_digits[byte >> 4U] + json_hex_digits[byte & 15U];
 }
 
 }  // namespace
@@ -82,7 +98,10 @@ void append_json_string(std::string& out, std::string_view value) {
         if (at == value.size()) break;
 
         const auto size = character_bytes(value, at);
-        if (size == 1)
+        const bool is_unprintable = size > 1 && unprintable_bytes(value.substr(at)) == size;
+        if (is_unprintable)
+            out += escaped_wide(value.substr(at, size));
+        else if (size == 1)
             out += escaped_ascii(value[at]);
         else
             out += size == 0 ? replacement : value.substr(at, size);

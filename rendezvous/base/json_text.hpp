@@ -8,7 +8,8 @@
 /// Bytes of any kind as text that every JSON parser accepts.
 namespace ddprun {
 
-/// Appends `value` as a JSON string, with its quotes: escaped, with U+FFFD for what is not UTF-8.
+/// Appends `value` as a JSON string, with its quotes: escaped, with U+FFFD for what is not UTF-8;
+/// printable as it is (printable.hpp).
 void append_json_string(std::string& out, std::string_view value);
 
 /// How many of the bytes there are before a character that begins at the end and is not complete:

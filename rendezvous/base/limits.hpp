@@ -58,6 +58,14 @@ inline constexpr std::size_t max_name_bytes = 255;
 inline constexpr int max_nodes_per_job = 65'536;
 inline constexpr int max_workers_per_node = 4'096;
 inline constexpr std::size_t max_jobs_per_server = 10'000;
+/// Of one network (an IPv4 address, an IPv6 /64), so that no single caller uses all of them up.
+inline constexpr std::size_t max_jobs_per_network = 1'000;
+/// Longer leases of a job are cut to this.
+inline constexpr Duration longest_lease = 24h;
+/// A job of which this server has begun no round is forgotten when no node of it has been connected
+/// for its lease, this long at least and the next at most; any other when it has no node so long.
+inline constexpr Duration unproven_job_memory = 30s;
+inline constexpr Duration deserted_job_memory = 1h;
 /// A round number above this is not accepted from a peer: the next ones must still be numbers.
 inline constexpr int last_round = 1'000'000'000;
 /// The restart count that workers get is capped here.
@@ -87,6 +95,17 @@ inline constexpr std::size_t max_http_header_bytes = 8 * 1024;
 inline constexpr Duration http_timeout = 5s;
 inline constexpr std::size_t max_status_nodes = 1'000;
 inline constexpr std::size_t max_status_waits = 20;
+/// A page of more than one turn is served again until then at the latest.
+inline constexpr Duration page_lifetime = 1s;
+/// Jobs whose state goes into a page before other events have their turn.
+inline constexpr std::size_t page_turn_jobs = 16;
+/// The longest page: jobs behind it are left out, and counted. All pages that callers are reading:
+/// with more no page is made.
+inline constexpr std::size_t max_page_bytes = 16 * 1024 * 1024;
+inline constexpr std::size_t max_unread_page_bytes = 64 * 1024 * 1024;
+/// Callers that are served a page at a time, one network of them too; further ones are closed.
+inline constexpr std::size_t max_page_callers = 64;
+inline constexpr std::size_t max_page_callers_per_network = 16;
 /// A page waits this long for stores on other threads; then it is served without them.
 inline constexpr Duration survey_timeout = 500ms;
 
@@ -122,6 +141,11 @@ inline constexpr Duration drain_timeout = 1s;
 /// that.
 inline constexpr std::size_t max_log_backlog_bytes = 1024 * 1024;
 inline constexpr Duration log_flush_timeout = 1s;
+/// Log lines about callers and their jobs, per second and at once; further ones are counted.
+inline constexpr int caller_lines_per_second = 20;
+inline constexpr int max_caller_lines_at_once = 200;
+/// Of one text field in a log line.
+inline constexpr std::size_t max_log_field_bytes = 4 * 1024;
 /// A resolver that does not answer this long counts as "does not resolve" for this attempt.
 inline constexpr Duration resolve_timeout = 5s;
 /// After this long without an answer at the endpoint an explicit node rank 0 serves it.

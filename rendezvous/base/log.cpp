@@ -2,6 +2,8 @@
 #include "rendezvous/base/log.hpp"
 
 #include "rendezvous/base/json_text.hpp"
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/printable.hpp"
 #include "rendezvous/base/wall_time.hpp"
 
 #include <unistd.h>
@@ -53,26 +55,44 @@ void write_to_stderr(const std::string& line) {
     }
 }
 
+std::string escaped_bytes(std::string_view bytes) {
+    std::string result;
+    for (const char c : bytes) {
+        std::array<char, 8> escape{};
+        std::snprintf(
+            escape.data(),
+            escape.size(),
+            "\\x%02x",
+            static_cast<unsigned>(static_cast<unsigned char>(c)));
+        result += escape.data();
+    }
+    return result;
+}
+
+/// Others' text is as long as a message may be: a line is not.
+std::string_view cut(std::string_view text) {
+    const auto part = text.substr(0, limits::max_log_field_bytes);
+    return part.size() == text.size() ? part : part.substr(0, whole_character_bytes(part));
+}
+
 std::string value_text(std::string_view text) {
     const bool is_plain = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
         return std::isgraph(static_cast<unsigned char>(c)) != 0 && c != '"' && c != '=';
     });
     if (is_plain) return std::string{text};
     std::string result = "\"";
-    for (const char c : text) {
-        const auto byte = static_cast<unsigned char>(c);
-        if (c == '"' || c == '\\') {
-            result += '\\';
-            result += c;
+    while (!text.empty()) {
+        const char c = text.front();
+        const auto unprintable = c == '\t' ? 1 : unprintable_bytes(text);
+        if (unprintable > 0) {
+            result += escaped_bytes(text.substr(0, unprintable));
         } else if (c == '\n') {
             result += "\\n";
-        } else if (byte < 0x20 || byte == 0x7f) {
-            std::array<char, 8> escape{};
-            std::snprintf(escape.data(), escape.size(), "\\x%02x", static_cast<unsigned>(byte));
-            result += escape.data();
         } else {
+            if (c == '"' || c == '\\') result += '\\';
             result += c;
         }
+        text.remove_prefix(std::max<std::size_t>(unprintable, 1));
     }
     return result + '"';
 }
@@ -105,7 +125,8 @@ void append_json(std::string& out, const Field& field) {
     if (const auto* number = std::get_if<std::int64_t>(&field.value))
         out += std::to_string(*number);
     if (const auto* truth = std::get_if<bool>(&field.value)) out += *truth ? "true" : "false";
-    if (const auto* words = std::get_if<std::string>(&field.value)) append_json_string(out, *words);
+    if (const auto* words = std::get_if<std::string>(&field.value))
+        append_json_string(out, cut(*words));
     if (const auto* number = std::get_if<double>(&field.value))
         out += std::isfinite(*number) ? describe_double(*number) : "null";
 }
@@ -160,7 +181,7 @@ std::string describe(const Field& field) {
         text += std::to_string(*number);
     if (const auto* number = std::get_if<double>(&field.value)) text += describe_double(*number);
     if (const auto* truth = std::get_if<bool>(&field.value)) text += *truth ? "true" : "false";
-    if (const auto* words = std::get_if<std::string>(&field.value)) text += value_text(*words);
+    if (const auto* words = std::get_if<std::string>(&field.value)) text += value_text(cut(*words));
     return text;
 }
 

@@ -275,9 +275,16 @@ private:
     std::string& problem_;
 };
 
-/// Checked before the parser builds anything. Text in quotes does not count; for input that is no
-/// JSON the result does not matter.
-bool is_nested_too_deeply(std::string_view json) {
+/// What is seen of a frame before the parser builds anything. Text in quotes does not count; for
+/// input that is no JSON the result does not matter.
+struct Outline {
+    bool is_nested_too_deeply = false;
+    /// Of all objects together, one that comes twice counted twice.
+    std::size_t field_count = 0;
+};
+
+Outline outline_of(std::string_view json) {
+    Outline outline;
     int depth = 0;
     bool is_in_text = false;
     for (std::size_t at = 0; at < json.size(); ++at) {
@@ -290,9 +297,23 @@ bool is_nested_too_deeply(std::string_view json) {
             ++depth;
         else if (!is_in_text && (c == '}' || c == ']'))
             --depth;
-        if (depth > limits::max_json_depth) return true;
+        else if (!is_in_text && c == ':')
+            ++outline.field_count;
+        if (depth > limits::max_json_depth) {
+            outline.is_nested_too_deeply = true;
+            break;
+        }
     }
-    return false;
+    return outline;
+}
+
+/// Of a field that comes twice the parser keeps one.
+std::size_t field_count(const Json& json) {
+    std::size_t count = json.is_object() ? json.size() : 0;
+    if (json.is_structured())
+        for (const auto& element : json)
+            count += field_count(element);
+    return count;
 }
 
 /// The message of this type with its fields; empty if no message of this direction has that type.
@@ -313,9 +334,13 @@ std::optional<Variant> read(std::string_view type, const Json& json, std::string
 
 template <class Variant>
 Result<Variant> message_of(std::string_view body) {
-    if (is_nested_too_deeply(body)) return Failure{Error::nested_too_deeply, "control frame"};
+    const auto outline = outline_of(body);
+    if (outline.is_nested_too_deeply) return Failure{Error::nested_too_deeply, "control frame"};
     const auto json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) return Failure{Error::not_json, "control frame"};
+    // Two readers of the frame must not see two messages.
+    if (field_count(json) != outline.field_count)
+        return Failure{Error::bad_field, "a field comes twice"};
     const auto type_field = json.find("type");
     if (type_field == json.end() || !type_field->is_string())
         return Failure{Error::unknown_type, "control frame without a type"};

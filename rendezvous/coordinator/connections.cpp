@@ -216,11 +216,26 @@ void take_up(JobStep& step, Member& member, const control::Resume& resume) {
     take_up_outside(step, member, resume);
 }
 
+/// What may be known to a node that was no member at the end: it only says that it belongs here.
+control::JobResult without_text(control::JobResult result) {
+    if (!result.root_cause || !result.root_cause->worker) return result;
+    auto& worker = *result.root_cause->worker;
+    worker.message.clear();
+    worker.why.clear();
+    worker.error_file.clear();
+    worker.log_file.clear();
+    worker.details.clear();
+    worker.from_error_file = {};
+    return result;
+}
+
 /// A node resumes that is no member, or no longer.
-void turn_away(JobStep& step, ConnectionId connection) {
+void turn_away(JobStep& step, ConnectionId connection, const Nonce& nonce) {
     if (const auto* over = std::get_if<Over>(&step.job.state)) {
         step.out.push_back(Send{connection, control::Resumed{}});
-        step.out.push_back(Send{connection, over->result});
+        const bool was_member = over->members.contains(nonce);
+        step.out.push_back(
+            Send{connection, was_member ? over->result : without_text(over->result)});
         return;
     }
     step.out.push_back(Send{connection, control::Lost{"the job went on without this node"}});
@@ -257,7 +272,7 @@ void on_resumed(JobStep& step, NodeResumed resumed) {
         member = take_in(step, resumed);
         if (member == nullptr) return;
     }
-    if (member == nullptr) return turn_away(step, connection);
+    if (member == nullptr) return turn_away(step, connection, resume.join.node.nonce);
     if (connection < member->connection.connection) return close_outdated(step, connection);
     attach(step, *member, resumed.connection);
     auto reach = reach_of(resume.join, resumed.connection);

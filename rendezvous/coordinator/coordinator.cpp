@@ -100,9 +100,9 @@ void Coordinator::on_join(Peer& peer, control::Join join, Instant now, std::vect
         if (auto objection = objection_to_incarnation(*id, join, now, out))
             return refuse(connection, std::move(*objection), out);
     } else {
-        if (auto objection = objection_to_new_job(join))
+        if (auto objection = objection_to_new_job(peer, join))
             return refuse(connection, std::move(*objection), out);
-        id = begin_job(join, now);
+        id = begin_job(peer, join, now);
     }
     if (jobs_.at(*id).is_nameless()) name(*id, join);
     const auto nonce = join.node.nonce;
@@ -145,7 +145,8 @@ void Coordinator::supersede(
     pass(id, Job::Interrupted{control::Cause::Kind::superseded, SIGTERM, reason}, now, out);
 }
 
-std::optional<control::Refused> Coordinator::objection_to_new_job(const control::Join& join) const {
+std::optional<control::Refused> Coordinator::objection_to_new_job(
+    const Peer& peer, const control::Join& join) const {
     using namespace coordinating;
     const auto newest = newest_.find(join.run_id);
     if (options_.hosted_run_id && newest == newest_.end() && !ended_.empty())
@@ -170,14 +171,27 @@ std::optional<control::Refused> Coordinator::objection_to_new_job(const control:
                     "nodes of the job's earlier incarnation are still there", retry_when_over};
         }
     }
-    if (jobs_.size() >= limits::max_jobs_per_server)
-        return control::Refused{"this server has too many jobs", std::nullopt};
+    if (auto why = objection_to_count(peer); !why.empty())
+        return control::Refused{std::move(why), std::nullopt};
     return std::nullopt;
 }
 
-Coordinator::JobId Coordinator::begin_job(const control::Join& join, Instant now) {
+std::string Coordinator::objection_to_count(const Peer& peer) const {
+    const auto& network = peer.connected.peer_network;
+    const auto own = jobs_of_network_.find(network);
+    if (jobs_.size() >= limits::max_jobs_per_server)
+        return "this server has too many jobs: " + std::to_string(jobs_.size());
+    if (own != jobs_of_network_.end() && own->second >= limits::max_jobs_per_network)
+        return "this server has " + std::to_string(own->second) + " jobs from " + network +
+               " already, and keeps no more from one address";
+    return {};
+}
+
+Coordinator::JobId Coordinator::begin_job(
+    const Peer& peer, const control::Join& join, Instant now) {
     Job::Identity identity;
     identity.run_id = join.run_id;
+    identity.network = peer.connected.peer_network;
     identity.incarnation =
         join.incarnation.value_or(unused_incarnation(join.run_id, join.node.nonce.to_string()));
     identity.given = join.incarnation;
@@ -192,6 +206,7 @@ Coordinator::JobId Coordinator::add_job(Job job) {
     const auto& identity = job.identity();
     newest_[identity.run_id] = id;
     by_incarnation_[{identity.run_id, identity.incarnation}] = id;
+    ++jobs_of_network_[identity.network];
     jobs_.emplace(id, std::move(job));
     return id;
 }
@@ -230,13 +245,14 @@ void Coordinator::on_resume(
     const auto connection = peer.connected.connection;
     const auto known = by_incarnation_.find({resume.join.run_id, resume.incarnation});
     if (known == by_incarnation_.end()) {
-        if (auto why = objection_to_recovery(resume, now, out); !why.empty()) {
+        if (auto why = objection_to_recovery(peer, resume, now, out); !why.empty()) {
             out.push_back(Send{connection, control::Lost{std::move(why)}});
             out.push_back(Close{connection, "resumed an unknown job"});
             return;
         }
     }
-    const auto id = known == by_incarnation_.end() ? begin_recovery(resume, now) : known->second;
+    const auto id =
+        known == by_incarnation_.end() ? begin_recovery(peer, resume, now) : known->second;
     const auto nonce = resume.join.node.nonce;
     pass(id, Job::Resumed{peer.connected, std::move(resume)}, now, out);
     bind(peer, id, nonce);
@@ -245,24 +261,22 @@ void Coordinator::on_resume(
 /// A server that was started again has no jobs: it rebuilds a job from its members' reports. A
 /// server inside a `ddprun` does not, since it exists for the job that it began itself.
 std::string Coordinator::objection_to_recovery(
-    const control::Resume& resume, Instant now, std::vector<Effect>& out) {
+    const Peer& peer, const control::Resume& resume, Instant now, std::vector<Effect>& out) {
     const auto unknown =
         "the server does not know this job (it was started again, or the job ended long ago)";
     const auto& join = resume.join;
     if (options_.hosted_run_id || interrupted_ || join.settings.is_static) return unknown;
     if (has_ended(join.run_id, resume.incarnation)) return "the job ended long ago";
     const auto newest = newest_.find(join.run_id);
-    if (newest == newest_.end()) {
-        const bool is_full = jobs_.size() >= limits::max_jobs_per_server;
-        return is_full ? "this server has too many jobs" : std::string{};
-    }
+    if (auto why = objection_to_count(peer); !why.empty()) return why;
+    if (newest == newest_.end()) return {};
     const auto id = newest->second;
     const auto& job = jobs_.at(id);
     const auto& other = job.identity();
     if (join.incarnation && other.given) {
         if (!comes_before_naturally(*other.given, *join.incarnation))
             return "job '" + join.run_id + "' has been started again since, as incarnation " +
-                   other.incarnation;
+                   *other.given;
         if (!job.is_over()) supersede(id, *join.incarnation, now, out);
         return {};
     }
@@ -279,9 +293,11 @@ std::string Coordinator::objection_to_recovery(
     return {};
 }
 
-Coordinator::JobId Coordinator::begin_recovery(const control::Resume& resume, Instant now) {
+Coordinator::JobId Coordinator::begin_recovery(
+    const Peer& peer, const control::Resume& resume, Instant now) {
     Job::Identity identity;
     identity.run_id = resume.join.run_id;
+    identity.network = peer.connected.peer_network;
     identity.incarnation = resume.incarnation;
     identity.given = resume.join.incarnation;
     return add_job(Job{std::move(identity), resume, now});
@@ -383,6 +399,8 @@ void Coordinator::forget(JobId id) {
         deadlines_.erase({deadline->second, id});
         deadline_of_.erase(deadline);
     }
+    if (const auto network = jobs_of_network_.find(identity.network); --network->second == 0)
+        jobs_of_network_.erase(network);
     unsettled_.erase(id);
     jobs_.erase(found);
 }
@@ -404,11 +422,22 @@ void Coordinator::complain(
 }
 
 std::vector<JobStatus> Coordinator::status(Instant now, std::size_t first_node) const {
-    std::vector<JobStatus> all;
-    all.reserve(jobs_.size());
-    for (const auto& [id, job] : jobs_)
-        all.push_back(job.status(now, first_node));
-    return all;
+    return status_turn(now, {{}, first_node, 0, jobs_.size()}).jobs;
+}
+
+Coordinator::StatusTurn Coordinator::status_turn(Instant now, const StatusRange& range) const {
+    StatusTurn turn;
+    auto next = jobs_.upper_bound(range.after);
+    for (std::size_t count = 0; count < range.most && next != jobs_.end(); ++count, ++next) {
+        const auto& [id, job] = *next;
+        turn.last = id;
+        const auto& run_id = job.identity().run_id;
+        if (!range.run_id.empty() && run_id != range.run_id) continue;
+        turn.jobs.push_back(job.status(now, range.first_node));
+        turn.jobs.back().is_newest = newest_.at(run_id) == id;
+    }
+    if (next == jobs_.end()) turn.last = 0;
+    return turn;
 }
 
 std::uint64_t Coordinator::stale_count() const {

@@ -7,6 +7,7 @@
 #include "rendezvous/coordinator/job.hpp"
 #include "rendezvous/coordinator/status.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -66,6 +67,20 @@ public:
     bool is_idle() const { return unsettled_.empty(); }
     /// For /status: every job, at most `limits::max_status_nodes` nodes of each from `first_node`.
     std::vector<JobStatus> status(Instant now, std::size_t first_node = 0) const;
+    /// The same, a few jobs at a time: thousands of them must not hold up a heartbeat.
+    struct StatusTurn {
+        std::vector<JobStatus> jobs;
+        /// Of the last job that was looked at; 0: there are no further ones.
+        std::uint64_t last = 0;
+    };
+    struct StatusRange {
+        std::string run_id;  ///< empty: any
+        std::size_t first_node = 0;
+        /// The job to begin behind, and how many are looked at.
+        std::uint64_t after = 0;
+        std::size_t most = 0;
+    };
+    StatusTurn status_turn(Instant now, const StatusRange& range) const;
     /// Messages without effect: of other rounds, of replaced connections.
     std::uint64_t stale_count() const;
 
@@ -87,21 +102,24 @@ private:
     void on_deadline(Instant now, std::vector<Effect>& out);
 
     /// Why no job may be begun for this join: a sentence, and when to ask again. Empty: it may.
-    std::optional<control::Refused> objection_to_new_job(const control::Join& join) const;
+    std::optional<control::Refused> objection_to_new_job(
+        const Peer& peer, const control::Join& join) const;
+    /// Why this server keeps no further job of this peer; empty: it does.
+    std::string objection_to_count(const Peer& peer) const;
     /// A job that runs under this id but is not the one that is meant.
     std::optional<control::Refused> objection_to_incarnation(
         JobId id, const control::Join& join, Instant now, std::vector<Effect>& out);
     /// Why a job that is unknown to this server cannot be rebuilt from this node; empty: it can.
     std::string objection_to_recovery(
-        const control::Resume& resume, Instant now, std::vector<Effect>& out);
-    JobId begin_recovery(const control::Resume& resume, Instant now);
+        const Peer& peer, const control::Resume& resume, Instant now, std::vector<Effect>& out);
+    JobId begin_recovery(const Peer& peer, const control::Resume& resume, Instant now);
     void supersede(JobId id, const std::string& incarnation, Instant now, std::vector<Effect>& out);
     void bind(Peer& peer, JobId id, const Nonce& nonce);
     void name(JobId id, const control::Join& join);
     std::string unused_incarnation(const std::string& run_id, const std::string& base) const;
     bool has_ended(const std::string& run_id, const std::string& incarnation) const;
     JobId add_job(Job job);
-    JobId begin_job(const control::Join& join, Instant now);
+    JobId begin_job(const Peer& peer, const control::Join& join, Instant now);
     void pass(JobId id, Job::Event event, Instant now, std::vector<Effect>& out);
     void forget(JobId id);
     static void refuse(ConnectionId connection, control::Refused refused, std::vector<Effect>& out);
@@ -112,6 +130,8 @@ private:
     std::map<ConnectionId, Peer> peers_;
     std::map<JobId, Job> jobs_;
     JobId next_job_ = 1;
+    /// How many of them each network has begun.
+    std::map<std::string, std::size_t> jobs_of_network_;
     /// The newest of each run id, over or not.
     std::map<std::string, JobId> newest_;
     /// By run id and incarnation; a job that went on as another one is here under both.

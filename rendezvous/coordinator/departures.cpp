@@ -8,7 +8,10 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <map>
 #include <utility>
+#include <vector>
 
 namespace ddprun::coordinator {
 
@@ -33,13 +36,18 @@ void feed_silence(JobStep& step, Silence::Event event) {
 
 void feed_round_to_silence(JobStep& step) {
     const auto& round = *step.job.round;
+    // A recovered round may have places of which nothing is known: they have no seat.
+    std::map<std::size_t, std::size_t> seat_of;
+    for (const auto& [rank, place] : round.places.taken())
+        seat_of.emplace(rank, seat_of.size());
     std::vector<Silence::Seat> seats;
-    seats.reserve(round.places.size());
-    for (const auto& place : round.places)
-        seats.push_back(
-            {place.is_known ? std::optional{place.nonce} : std::nullopt,
-             place.host,
-             place.neighbours});
+    seats.reserve(seat_of.size());
+    for (const auto& [rank, place] : round.places.taken()) {
+        Silence::Seat seat{place.nonce, place.host, {}};
+        for (const auto neighbour : place.neighbours)
+            seat.neighbours.push_back(seat_of.at(neighbour));
+        seats.push_back(std::move(seat));
+    }
     feed_silence(step, Silence::RoundBegan{round.number, std::move(seats), round.is_recovered});
 }
 

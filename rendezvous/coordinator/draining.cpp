@@ -38,8 +38,8 @@ Draining& stop_round(JobStep& step, const control::Cause& cause, int signal) {
         step.enter(std::move(drain));
         step.say("draining", cause.reason);
     }
-    for (const auto& place : job.round->places) {
-        auto* member = place.is_known ? job.members.find(place.nonce) : nullptr;
+    for (const auto& [rank, place] : job.round->places.taken()) {
+        auto* member = job.members.find(place.nonce);
         if (member != nullptr && member->is_active()) stop_member(step, *member);
     }
     return *job.drain();

@@ -17,6 +17,8 @@ struct Connected {
     std::string peer_addr;    ///< what the server sees: "10.0.0.2"
     std::string peer_socket;  ///< the same with port: "10.0.0.2:51234"
     std::string local_addr;   ///< the server's own end of it
+    /// What one caller can have all addresses of: "10.0.0.2", "2001:db8:0:1::/64".
+    std::string peer_network = {};
 };
 
 struct Send {
@@ -37,6 +39,8 @@ struct Changed {
     std::string run_id;
     std::string state;
     std::string reason;
+    /// The state, not only the reason.
+    bool is_new_state = false;
     bool operator==(const Changed&) const = default;
 };
 

@@ -47,6 +47,8 @@ void end(
     auto& job = step.job;
     require(!job.is<Over>(), "a job ends once");
     Over over;
+    for (const auto* member : job.members.by_arrival())
+        over.members.insert(member->nonce());
     over.result = {outcome, std::move(cause), exit_code, {}};
     over.result.secondary_failures = other_failures(job, over.result.root_cause);
     over.forget_at = step.now + std::max(job.lease(), shortest_memory);

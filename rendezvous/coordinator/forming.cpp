@@ -36,9 +36,9 @@ std::size_t most_nodes(const JobData& job) {
 
 bool is_previous_round_settled(const JobData& job) {
     if (!job.round) return false;
-    const auto& places = job.round->places;
-    return std::all_of(places.begin(), places.end(), [&](const Place& place) {
-        const auto* member = job.members.find(place.nonce);
+    const auto& places = job.round->places.taken();
+    return std::all_of(places.begin(), places.end(), [&](const auto& place) {
+        const auto* member = job.members.find(place.second.nonce);
         if (member == nullptr || member->state == Member::State::out) return true;
         return member->state == Member::State::ready && member->is_connected;
     });

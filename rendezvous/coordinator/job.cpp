@@ -11,6 +11,7 @@
 #include "rendezvous/coordinator/running.hpp"
 #include "rendezvous/coordinator/standby.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace ddprun::coordinator {
@@ -64,6 +65,19 @@ void settle(JobStep& step) {
     if (job.is<Running>()) refuse_surplus(step);
 }
 
+void note_desertion(JobStep& step) {
+    auto& job = step.job;
+    // Nodes that are cut off may have workers until their lease is over.
+    const auto memory =
+        job.is_proven()
+            ? limits::deserted_job_memory
+            : std::clamp(job.lease(), limits::unproven_job_memory, limits::deserted_job_memory);
+    if (!job.is_deserted())
+        job.deserted_until.reset();
+    else if (!job.deserted_until)
+        job.deserted_until = step.now + memory;
+}
+
 /// What must hold of a round as a whole; asked when the job's state has changed.
 void check_round(JobData& job) {
     job.members.check();
@@ -73,12 +87,12 @@ void check_round(JobData& job) {
         job.round->places.size() + job.members.standby_count() == job.members.size(),
         "a member has a place or none");
     job.round->check();
-    int group_rank = 0;
-    for (const auto& place : job.round->places) {
+    for (const auto& [rank, place] : job.round->places.taken()) {
         const auto* member = job.members.find(place.nonce);
-        require(member != nullptr && member->group_rank == group_rank, "a place has its member");
+        require(
+            member != nullptr && member->group_rank == static_cast<int>(rank),
+            "a place has its member");
         require(member->state == Member::State::starting, "a member of a new round starts");
-        ++group_rank;
     }
 }
 
@@ -101,7 +115,10 @@ void Job::handle(Event event, Instant now, std::vector<Effect>& out) {
     const auto deadline = next_deadline();
     if (deadline && now > *deadline + job::late_wake_up) restart_clocks(step);
     dispatch(step, std::move(event));
-    if (step.has_changed) job::settle(step);
+    if (step.has_changed) {
+        job::settle(step);
+        job::note_desertion(step);
+    }
     check();
     if (data_.state.index() != state_before) job::check_round(data_);
 }
@@ -127,7 +144,8 @@ void Job::dispatch(JobStep& step, Event event) {
 
 std::optional<Instant> Job::next_deadline() const {
     // No node is lost while the job recovers.
-    if (const auto* recovering = std::get_if<Recovering>(&data_.state)) return recovering->ends_at;
+    if (const auto* recovering = std::get_if<Recovering>(&data_.state))
+        return earliest(recovering->ends_at, data_.deserted_until);
     if (is_settled()) return std::get<Over>(data_.state).forget_at;
     const auto own = std::visit(
         Overloaded{
@@ -139,10 +157,12 @@ std::optional<Instant> Job::next_deadline() const {
             [](const auto&) { return std::optional<Instant>{}; },
         },
         data_.state);
-    return earliest(own, earliest(data_.silence.next_deadline(), data_.holds.ends_at));
+    const auto of_nodes = earliest(data_.silence.next_deadline(), data_.holds.ends_at);
+    return earliest(own, earliest(of_nodes, data_.deserted_until));
 }
 
 bool Job::is_forgettable(Instant now) const {
+    if (data_.deserted_until) return now >= *data_.deserted_until;
     return is_settled() && now >= std::get<Over>(data_.state).forget_at;
 }
 

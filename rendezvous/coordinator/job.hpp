@@ -75,7 +75,8 @@ public:
     bool is_over() const { return data_.is<Over>(); }
     /// Over, and no node is connected or may come back for the result.
     bool is_settled() const { return is_over() && data_.members.size() == 0; }
-    /// Over for so long that no node comes back for the result.
+    /// Over for so long that no node comes back for the result; or without a node for so long that
+    /// it does not go on.
     bool is_forgettable(Instant now) const;
     /// No round of this incarnation was ever begun.
     bool is_young() const { return data_.is_young(); }

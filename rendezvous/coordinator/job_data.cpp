@@ -16,7 +16,7 @@ bool has_lease(const control::Join& terms) {
 }
 
 Duration lease(const control::Join& terms) {
-    return std::max(terms.settings.lease, limits::shortest_lease);
+    return std::clamp(terms.settings.lease, limits::shortest_lease, limits::longest_lease);
 }
 
 std::optional<Duration> lease_if_any(const control::Join& terms) {
@@ -68,6 +68,11 @@ bool JobData::is_empty() const {
     return is_young() && members.size() == 0 && !is_kept;
 }
 
+bool JobData::is_deserted() {
+    if (is<Over>()) return false;
+    return is_proven() ? members.size() == 0 : members.connected_count() == 0;
+}
+
 Duration JobData::lease() const {
     return job_data::lease(terms);
 }
@@ -94,8 +99,9 @@ void JobStep::refuse(
 
 void JobStep::say(std::string_view state, std::string reason) const {
     if (state == job.said.state && reason == job.said.reason) return;
+    const bool is_new_state = state != job.said.state;
     job.said = {std::string{state}, reason};
-    out.push_back(Changed{job.identity.run_id, job.said.state, std::move(reason)});
+    out.push_back(Changed{job.identity.run_id, job.said.state, std::move(reason), is_new_state});
 }
 
 void JobStep::note(std::string text) const {

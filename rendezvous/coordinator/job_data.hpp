@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -88,6 +89,8 @@ struct Recovering {
 
 struct Over {
     control::JobResult result;
+    /// The nodes that get all of it; any other gets it without the text of workers.
+    std::set<Nonce> members;
     /// No node comes back for the result after that.
     Instant forget_at{};
 };
@@ -100,6 +103,8 @@ std::string_view state_name(std::size_t index);
 struct JobIdentity {
     std::string run_id;
     std::string incarnation;
+    /// Where its first node came from: `Connected::peer_network`.
+    std::string network = {};
     /// The scheduler's name for it, if that is where it came from: names of one scheduler are
     /// ordered in time. `incarnation` begins with it.
     std::optional<std::string> given;
@@ -174,6 +179,8 @@ struct JobData {
     Holds holds;
     Said said;
     PhaseTimes phases;
+    /// While no node keeps the job: when it is forgotten.
+    std::optional<Instant> deserted_until;
     /// Messages about other rounds, or that make no sense in the sender's state.
     std::uint64_t stale_count = 0;
 
@@ -194,6 +201,11 @@ struct JobData {
     /// No round of this incarnation was ever begun.
     bool is_young() const { return is<Forming>() && !round; }
     bool is_empty() const;
+    /// This server has begun a round of it. Until then, or when it was only reported to have one,
+    /// its nodes keep it while they are connected, and for their lease, an hour at most.
+    bool is_proven() const { return round && !round->is_recovered; }
+    /// No node keeps the job: none is left, or none of an unproven one is connected.
+    bool is_deserted();
     /// A job that can only have one node has none: no other node depends on it.
     bool has_lease() const { return terms.nodes.max > 1 || terms.nodes.spares > 0; }
     Duration lease() const;

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <string_view>
 
 namespace ddprun::coordinator {
 namespace job_status {
@@ -38,6 +39,23 @@ std::string what_next(const JobData& job, Instant now) {
     if (forming->last_call_ends)
         return "; the round begins in " + left(*forming->last_call_ends, now) + " at the latest";
     return "; the job fails in " + left(waits_until(*forming), now) + " unless enough nodes come";
+}
+
+/// With a nonce cut to its first 8 digits: a whole one is what a member shows that it is one.
+std::string shown_incarnation(std::string_view name) {
+    constexpr std::size_t nonce_digits = 32;
+    constexpr std::size_t shown_digits = 8;
+    std::string shown;
+    while (!name.empty()) {
+        const auto end = std::min(name.find('-'), name.size());
+        const bool is_nonce = end == nonce_digits && Nonce::parse(name.substr(0, end));
+        shown += name.substr(0, is_nonce ? shown_digits : end);
+        name.remove_prefix(end);
+        if (name.empty()) break;
+        shown += '-';
+        name.remove_prefix(1);
+    }
+    return shown;
 }
 
 std::string reason(const JobData& job, Instant now) {
@@ -78,7 +96,7 @@ std::string node_reason(const JobData& job, const Member& member, Instant now) {
 
 NodeStatus node_status(const JobData& job, const Member& member, Instant now) {
     NodeStatus status;
-    status.nonce = member.nonce().to_string();
+    status.nonce = member.nonce().to_short_string();
     status.host = member.host();
     status.pid = member.join.node.pid;
     status.addr = member.reach.addr;
@@ -90,7 +108,7 @@ NodeStatus node_status(const JobData& job, const Member& member, Instant now) {
         status.group_rank = member.group_rank;
         status.rank_because = place.reason;
         status.first_rank = place.rank_base;
-        status.last_rank = place.rank_base + place.nproc - 1;
+        status.last_rank = place.rank_base + (place.nproc - 1);
     }
     status.heard_ago_s = in_seconds(now - job.silence.heard_at(member.nonce()));
     return status;
@@ -131,7 +149,7 @@ JobStatus status_of(const JobData& job, Instant now, std::size_t first_node) {
     using namespace job_status;
     JobStatus status;
     status.run_id = job.identity.run_id;
-    status.incarnation = job.identity.incarnation;
+    status.incarnation = shown_incarnation(job.identity.incarnation);
     status.state =
         job.said.state.empty() ? std::string{state_name(job.state.index())} : job.said.state;
     status.reason = reason(job, now) + what_next(job, now);

@@ -63,6 +63,7 @@ Membership::Counts Membership::counts_of(const Member& member) {
     counts.held = is_candidate && member.hold ? 1 : 0;
     counts.stopping = member.state == Member::State::stopping ? 1 : 0;
     counts.standby = member.group_rank ? 0 : 1;
+    counts.connected = member.is_connected ? 1 : 0;
     return counts;
 }
 
@@ -71,6 +72,7 @@ Membership::Counts& Membership::Counts::operator+=(const Counts& other) {
     held += other.held;
     stopping += other.stopping;
     standby += other.standby;
+    connected += other.connected;
     return *this;
 }
 
@@ -79,6 +81,7 @@ Membership::Counts& Membership::Counts::operator-=(const Counts& other) {
     held -= other.held;
     stopping -= other.stopping;
     standby -= other.standby;
+    connected -= other.connected;
     return *this;
 }
 
@@ -153,6 +156,10 @@ std::size_t Membership::stopping_count() {
 
 std::size_t Membership::standby_count() {
     return counts().standby;
+}
+
+std::size_t Membership::connected_count() {
+    return counts().connected;
 }
 
 bool Membership::has_staying() const {

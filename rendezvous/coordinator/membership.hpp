@@ -107,6 +107,7 @@ public:
     std::size_t stopping_count();
     /// Members without a group rank.
     std::size_t standby_count();
+    std::size_t connected_count();
     /// Some member is not leaving.
     bool has_staying() const;
     /// Members that do not leave, ready or not.
@@ -127,6 +128,7 @@ private:
         std::size_t held = 0;
         std::size_t stopping = 0;
         std::size_t standby = 0;
+        std::size_t connected = 0;
 
         Counts& operator+=(const Counts& other);
         Counts& operator-=(const Counts& other);

@@ -12,7 +12,10 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <map>
 #include <utility>
+#include <vector>
 
 namespace ddprun::coordinator {
 namespace recovering {
@@ -20,21 +23,39 @@ namespace {
 
 constexpr std::size_t most_named = 8;
 
-std::vector<int> missing_places(const JobData& job) {
-    std::vector<int> missing;
+/// Places of the round whose members are not back.
+struct MissingPlaces {
+    std::size_t count = 0;
+    /// The first ones: how many places there are is what a peer stated.
+    std::vector<std::size_t> first;
+};
+
+MissingPlaces missing_places(const JobData& job) {
+    MissingPlaces missing;
     if (!job.round) return missing;
-    for (std::size_t rank = 0; rank < job.round->places.size(); ++rank) {
-        const auto& place = job.round->places[rank];
-        const bool is_back = place.is_known && job.members.find(place.nonce) != nullptr;
-        if (!is_back && !place.is_gone) missing.push_back(static_cast<int>(rank));
+    std::size_t next = 0;
+    const auto note_up_to = [&](std::size_t end) {
+        missing.count += end - next;
+        for (; next < end && missing.first.size() < most_named; ++next)
+            missing.first.push_back(next);
+    };
+    for (const auto& [rank, place] : job.round->places.taken()) {
+        if (!place.is_gone && job.members.find(place.nonce) == nullptr) continue;
+        note_up_to(rank);
+        next = rank + 1;
     }
+    note_up_to(job.round->places.size());
     return missing;
 }
 
 /// "group ranks 1, 5".
-std::string places_text(const std::vector<int>& ranks) {
-    return (ranks.size() == 1 ? "group rank " : "group ranks ") +
-           short_list(ranks, {most_named}, [](int rank) { return std::to_string(rank); });
+std::string places_text(const MissingPlaces& missing) {
+    auto text = (missing.count == 1 ? "group rank " : "group ranks ") +
+                short_list(missing.first, {most_named}, [](std::size_t rank) {
+                    return std::to_string(rank);
+                });
+    const auto others = missing.count - missing.first.size();
+    return others == 0 ? text : text + " and " + std::to_string(others) + " more";
 }
 
 std::string reason(const JobData& job, Instant now) {
@@ -147,13 +168,13 @@ void take_back_inside(JobStep& step, Member& member, const control::Resume& resu
 /// There has been no later round than the one that is known: a round begins when the workers of the
 /// one before are gone, but for those that could not be killed, and their nodes do not come back
 /// with all others.
-bool is_newest_round(const Recovering& state, const std::vector<int>& missing) {
-    return state.has_workers || (state.has_stopping && missing.empty());
+bool is_newest_round(const Recovering& state, const MissingPlaces& missing) {
+    return state.has_workers || (state.has_stopping && missing.count == 0);
 }
 
 /// The missing members may have got the result of the job long ago.
-bool is_abandoned(const JobData& job, const std::vector<int>& missing) {
-    if (missing.empty() || job.causes.cancel) return false;
+bool is_abandoned(const JobData& job, const MissingPlaces& missing) {
+    if (missing.count == 0 || job.causes.cancel) return false;
     const auto members = job.members.by_arrival();
     return std::none_of(
         members.begin(), members.end(), [](const Member* member) { return member->is_active(); });
@@ -162,15 +183,15 @@ bool is_abandoned(const JobData& job, const std::vector<int>& missing) {
 /// The neighbours of each member were chosen by the server's predecessor.
 void set_neighbours(Round& round, const std::map<int, std::vector<control::Neighbour>>& reported) {
     std::map<Nonce, std::size_t> rank_of;
-    for (std::size_t rank = 0; rank < round.places.size(); ++rank)
-        if (round.places[rank].is_known) rank_of[round.places[rank].nonce] = rank;
+    for (const auto& [rank, place] : round.places.taken())
+        rank_of[place.nonce] = rank;
     for (const auto& [rank, neighbours] : reported)
         for (const auto& neighbour : neighbours)
             if (const auto found = rank_of.find(neighbour.nonce); found != rank_of.end())
-                round.places[static_cast<std::size_t>(rank)].neighbours.push_back(found->second);
+                round.places.at(static_cast<std::size_t>(rank)).neighbours.push_back(found->second);
 }
 
-void lose_missing(JobStep& step, const std::vector<int>& missing) {
+void lose_missing(JobStep& step, const MissingPlaces& missing) {
     auto& job = step.job;
     control::Cause cause;
     cause.kind = control::Cause::Kind::node_lost;
@@ -205,7 +226,7 @@ void finish(JobStep& step) {
         step.say("draining", verdict_so_far(job, step.now).cause.reason);
     } else {
         resume_round(step);
-        if (missing.empty())
+        if (missing.count == 0)
             step.say(
                 "running",
                 "round " + std::to_string(job.round->number) +
@@ -213,7 +234,7 @@ void finish(JobStep& step) {
     }
     // Everything that happened meanwhile counts from here.
     restart_clocks(step);
-    if (!missing.empty()) lose_missing(step, missing);
+    if (missing.count > 0) lose_missing(step, missing);
     if (job.is<Draining>()) {
         if (job.has_lease()) put_out_the_stuck(step);
         return;
@@ -248,7 +269,7 @@ void recover(JobStep& step, Member& member, const control::Resume& resume) {
     auto& job = step.job;
     const auto& assignment = resume.assignment;
     job.restarts.budget.restore(resume.spent, assignment ? assignment->restart_count : 0);
-    if (assignment && assignment->round > limits::last_round)
+    if (assignment && !is_possible(*assignment))
         return reject(step, member, "there is no such round");
     if (assignment && (!job.round || assignment->round > job.round->number))
         adopt_round(step, member, *assignment);
@@ -263,7 +284,7 @@ void update_recovering(JobStep& step) {
     using namespace recovering;
     auto& job = step.job;
     if (job.causes.cancel && !job.round) return end_round(step);
-    const bool is_complete = job.round && missing_places(job).empty();
+    const bool is_complete = job.round && missing_places(job).count == 0;
     if (is_complete || step.now >= std::get<Recovering>(job.state).ends_at) return finish(step);
     step.say("recovering", reason(job, step.now));
 }
@@ -294,9 +315,9 @@ std::string recovery_progress(const JobData& job, Instant now) {
     if (job.round) {
         const auto missing = missing_places(job);
         const auto size = job.round->places.size();
-        text += "; " + std::to_string(size - missing.size()) + " of " + std::to_string(size) +
+        text += "; " + std::to_string(size - missing.count) + " of " + std::to_string(size) +
                 " of round " + std::to_string(job.round->number) + " are back";
-        if (!missing.empty()) text += ", waiting for " + places_text(missing);
+        if (missing.count > 0) text += ", waiting for " + places_text(missing);
     }
     const auto left = std::max(Duration{}, std::get<Recovering>(job.state).ends_at - now);
     return text + " (" +

@@ -2,6 +2,7 @@
 #include "rendezvous/coordinator/reports.hpp"
 
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/redacted.hpp"
 #include "rendezvous/control/text.hpp"
 #include "rendezvous/coordinator/departures.hpp"
 #include "rendezvous/coordinator/draining.hpp"
@@ -27,6 +28,7 @@ control::Cause cause_of(const Member& member, const control::Failed& failed) {
     control::Cause cause;
     cause.host = member.host();
     cause.round = failed.round;
+    // A reason is on pages that any caller may read, unlike the worker's text.
     // No worker failed, and the failure's other fields describe none.
     if (failed.kind == control::Cause::Kind::store_unreachable) {
         cause.kind = control::Cause::Kind::store_unreachable;
@@ -37,7 +39,8 @@ control::Cause cause_of(const Member& member, const control::Failed& failed) {
     cause.kind =
         was_executed ? control::Cause::Kind::worker_failed : control::Cause::Kind::not_executable;
     const auto how = failure.message.empty() ? control::describe(failure.end) : failure.message;
-    cause.reason = "rank " + std::to_string(failure.rank) + " on " + member.host() + ": " + how;
+    cause.reason =
+        "rank " + std::to_string(failure.rank) + " on " + member.host() + ": " + redacted(how);
     cause.worker = failure;
     return cause;
 }

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/coordinator/round.hpp"
 
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/coordinator/neighbours.hpp"
 #include "rendezvous/coordinator/rank_order.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <utility>
 
 namespace ddprun::coordinator {
 
 void Round::seat(std::size_t group_rank, const Member& member, int rank_base, int role_rank_base) {
-    auto& place = places.at(group_rank);
-    place.is_known = true;
+    auto& place = places.take(group_rank);
     place.nonce = member.nonce();
     place.host = member.host();
     place.nproc = member.join.nproc;
@@ -40,25 +41,36 @@ PlannedRound plan_round(const std::vector<Member*>& chosen) {
     PlannedRound planned;
     auto& round = planned.round;
     planned.warning = std::move(order.warning);
-    round.places.resize(order.places.size());
+    round.places = Places{order.places.size()};
     std::map<std::string, int> role_sizes;
     std::vector<std::string> hosts;
     for (std::size_t rank = 0; rank < order.places.size(); ++rank) {
         const auto& member = *chosen[order.places[rank].candidate];
         auto& role_size = role_sizes[member.join.role];
         round.seat(rank, member, round.world_size, role_size);
-        round.places[rank].reason = std::move(order.places[rank].reason);
+        round.places.at(rank).reason = std::move(order.places[rank].reason);
         round.world_size += member.join.nproc;
         role_size += member.join.nproc;
         hosts.push_back(member.host());
     }
     auto neighbours = choose_neighbours(hosts);
     for (std::size_t rank = 0; rank < round.places.size(); ++rank) {
-        auto& place = round.places[rank];
+        auto& place = round.places.at(rank);
         place.neighbours = std::move(neighbours[rank]);
         place.role_world_size = role_sizes[place.role];
     }
     return planned;
+}
+
+/// Later sums of these numbers fit into an int.
+bool is_possible(const control::Assignment& assignment) {
+    const auto most_workers =
+        std::int64_t{assignment.group_world_size} * limits::max_workers_per_node;
+    return assignment.round <= limits::last_round &&
+           assignment.group_rank < assignment.group_world_size &&
+           assignment.world_size <= most_workers && assignment.role_world_size <= most_workers &&
+           assignment.rank_base < assignment.world_size &&
+           assignment.role_rank_base < assignment.role_world_size;
 }
 
 Round recovered_round(const control::Assignment& assignment, Instant now) {
@@ -68,19 +80,19 @@ Round recovered_round(const control::Assignment& assignment, Instant now) {
     round.restart_count = assignment.restart_count;
     round.began_at = now;
     round.is_recovered = true;
-    round.places.resize(static_cast<std::size_t>(assignment.group_world_size));
+    round.places = Places{static_cast<std::size_t>(assignment.group_world_size)};
     return round;
 }
 
 bool Round::put_back(const Member& member, const control::Assignment& assignment) {
     const auto rank = static_cast<std::size_t>(assignment.group_rank);
     const auto size = static_cast<std::size_t>(assignment.group_world_size);
-    const bool is_possible = size == places.size() && rank < size && !places[rank].is_known &&
+    const bool is_possible = size == places.size() && rank < size && !places.is_taken(rank) &&
                              assignment.world_size == world_size &&
                              assignment.restart_count == restart_count;
     if (!is_possible) return false;
     seat(rank, member, assignment.rank_base, assignment.role_rank_base);
-    auto& place = places[rank];
+    auto& place = places.at(rank);
     place.role_world_size = assignment.role_world_size;
     place.reason = "as before the server was started again";
     if (rank == 0) place.store_port = assignment.master_port;
@@ -95,7 +107,7 @@ bool Round::needs(const Member& member) const {
 
 control::Assignment Round::assignment_for(const Member& member) const {
     const auto& place = place_of(member);
-    const auto& first = places.front();
+    const auto& first = places.at(0);
     control::Assignment assignment;
     assignment.round = number;
     assignment.restart_count = restart_count;
@@ -117,20 +129,24 @@ control::Assignment Round::assignment_for(const Member& member) const {
 
 std::string Round::hosts_text() const {
     constexpr std::size_t most_named = 8;
-    return short_list(places, {most_named}, [](const Place& place) { return place.host; });
+    std::vector<std::string> hosts;
+    hosts.reserve(places.taken().size());
+    for (const auto& [rank, place] : places.taken())
+        hosts.push_back(place.host);
+    return short_list(hosts, {most_named});
 }
 
 void Round::check() const {
     int next_rank = 0;
     std::map<std::string, int> next_role_rank;
-    for (const auto& place : places) {
+    for (const auto& [rank, place] : places.taken()) {
         require(place.rank_base == next_rank, "each rank is given once");
         require(place.role_rank_base == next_role_rank[place.role], "each role rank is given once");
         next_rank += place.nproc;
         next_role_rank[place.role] += place.nproc;
     }
     require(next_rank == world_size, "the ranks are all there are");
-    for (const auto& place : places)
+    for (const auto& [rank, place] : places.taken())
         require(place.role_world_size == next_role_rank[place.role], "so are those of each role");
 }
 

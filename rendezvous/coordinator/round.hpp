@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -54,12 +55,32 @@ struct Place {
     std::vector<std::size_t> neighbours;
     /// Why the member has this group rank, from `rank_order`.
     std::string reason;
-    /// False in a recovered round until its member has come back.
-    bool is_known = false;
     bool has_succeeded = false;
     /// Lost or left after it had succeeded: not missed.
     bool is_gone = false;
     std::optional<ReportedClients> store_clients;
+};
+
+/// The places of a round, by group rank. Of a recovered round the size is what a peer stated, so
+/// that only the places of members that have come back are stored.
+class Places {
+public:
+    explicit Places(std::size_t size = 0) : size_(size) {}
+
+    std::size_t size() const { return size_; }
+    bool is_taken(std::size_t rank) const { return taken_.contains(rank); }
+    /// Requires: is_taken(rank).
+    Place& at(std::size_t rank) { return taken_.at(rank); }
+    const Place& at(std::size_t rank) const { return taken_.at(rank); }
+    /// Requires: rank < size().
+    Place& take(std::size_t rank) { return taken_[rank]; }
+    /// By group rank; all of them but in a recovered round.
+    const std::map<std::size_t, Place>& taken() const { return taken_; }
+    std::map<std::size_t, Place>& taken() { return taken_; }
+
+private:
+    std::size_t size_ = 0;
+    std::map<std::size_t, Place> taken_;
 };
 
 /// Which member has which ranks: the current round, or the last one. A value; `Job` decides when
@@ -68,7 +89,7 @@ struct Round {
     int number = 0;
     int world_size = 0;
     int restart_count = 0;
-    std::vector<Place> places;  ///< by group rank
+    Places places;
     std::size_t succeeded_count = 0;
     Instant began_at{};
     /// Why the round before it ended; empty for the first one.
@@ -110,7 +131,10 @@ struct PlannedRound {
 /// caller's to set.
 PlannedRound plan_round(const std::vector<Member*>& chosen);
 
+/// Whether there can be such a round and such a place in it.
+bool is_possible(const control::Assignment& assignment);
 /// A round of which one member reports: its size, with no place filled yet.
+/// Requires: is_possible(assignment).
 Round recovered_round(const control::Assignment& assignment, Instant now);
 
 }  // namespace ddprun::coordinator

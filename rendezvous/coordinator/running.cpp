@@ -29,8 +29,8 @@ Running state_of(const JobData& job, Instant now) {
 void place_members(JobData& job) {
     for (auto* member : job.members.by_arrival())
         member->group_rank.reset();
-    for (std::size_t rank = 0; rank < job.round->places.size(); ++rank) {
-        auto& member = *job.members.find(job.round->places[rank].nonce);
+    for (const auto& [rank, place] : job.round->places.taken()) {
+        auto& member = *job.members.find(place.nonce);
         member.group_rank = static_cast<int>(rank);
         member.hold.reset();
         member.become(Member::State::starting);
@@ -41,7 +41,7 @@ void place_members(JobData& job) {
 std::optional<Instant> all_heard_at(const JobStep& step) {
     const auto& job = step.job;
     auto earliest = step.now;
-    for (const auto& place : job.round->places) {
+    for (const auto& [rank, place] : job.round->places.taken()) {
         const bool is_member = std::as_const(job.members).find(place.nonce) != nullptr;
         const bool is_heard = is_member && job.silence.is_heard(place.nonce, step.now);
         if (is_member ? !is_heard : !place.is_gone) return std::nullopt;
@@ -83,7 +83,7 @@ void begin_round(
                   ")";
     if (!warning.empty()) reason += "; " + warning;
     step.say("running", std::move(reason));
-    for (const auto& place : job.round->places) {
+    for (const auto& [rank, place] : job.round->places.taken()) {
         const auto& member = *job.members.find(place.nonce);
         step.out.push_back(Ranked{
             job.identity.run_id,

@@ -79,7 +79,7 @@ void Silence::on_round(RoundBegan round) {
         if (!round.is_recovered) entry.reached = 0;
     }
     for (auto& seat : round.seats) {
-        const auto entry = seat.nonce ? entries_.find(*seat.nonce) : entries_.end();
+        const auto entry = entries_.find(seat.nonce);
         if (entry != entries_.end()) entry->second.seat = seats_.size();
         seats_.push_back({std::move(seat), std::nullopt});
     }
@@ -253,12 +253,11 @@ std::vector<Witness> Silence::witnesses_of(const Entry& entry, Instant now) cons
     std::vector<Witness> witnesses;
     for (const auto neighbour : seats_.at(entry.seat.value()).seat.neighbours) {
         const auto& [seat, gone_at] = seats_.at(neighbour);
-        const auto nonce = seat.nonce.value_or(Nonce{});
-        const auto other = seat.nonce ? entries_.find(nonce) : entries_.end();
+        const auto other = entries_.find(seat.nonce);
         auto state = Witness::State::gone;
         if (other != entries_.end())
             state = is_heard(other->second, now) ? Witness::State::heard : Witness::State::silent;
-        witnesses.push_back({nonce, seat.host, state, gone_at});
+        witnesses.push_back({seat.nonce, seat.host, state, gone_at});
     }
     return witnesses;
 }

@@ -55,12 +55,11 @@ public:
     struct Removed {
         Nonce nonce;
     };
-    /// A place of a round, by group rank.
+    /// A place of a round whose member is known, by group rank.
     struct Seat {
-        /// Empty if its member has not come back to a server that was started again.
-        std::optional<Nonce> nonce;
+        Nonce nonce;
         std::string host;
-        /// Group ranks of the nodes that are asked about this one.
+        /// Seats of the nodes that are asked about this one.
         std::vector<std::size_t> neighbours;
     };
     /// Places were given. `is_recovered`: they are as before, and so is what was in reach.

@@ -19,9 +19,9 @@ std::string held_text(const Hold& hold) {
 /// Members of the round: then it is not the host that comes and goes.
 bool has_other_nodes_at(const JobData& job, const std::string& host) {
     if (!job.round) return false;
-    const auto& places = job.round->places;
-    return std::any_of(places.begin(), places.end(), [&](const Place& place) {
-        return place.host == host && job.members.find(place.nonce) != nullptr;
+    const auto& places = job.round->places.taken();
+    return std::any_of(places.begin(), places.end(), [&](const auto& place) {
+        return place.second.host == host && job.members.find(place.second.nonce) != nullptr;
     });
 }
 

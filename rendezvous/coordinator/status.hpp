@@ -40,6 +40,8 @@ struct StoreWaitStatus {
 
 struct JobStatus {
     std::string run_id;
+    /// Of several jobs of this id the last one that was begun.
+    bool is_newest = true;
     std::string incarnation;
     std::string state;
     std::string reason;

@@ -24,8 +24,8 @@ bool is_of_current_round(const JobData& job, const Member& member, int round) {
 /// Connections that were reported before the wait was may have changed.
 WaitingRanks ranks_of(const Round& round, const ReportedWait& wait) {
     std::vector<NodeRanks> nodes;
-    nodes.reserve(round.places.size());
-    for (const auto& place : round.places) {
+    nodes.reserve(round.places.taken().size());
+    for (const auto& [rank, place] : round.places.taken()) {
         const bool is_new = place.store_clients && place.store_clients->at >= wait.at;
         nodes.push_back(
             {place.host,

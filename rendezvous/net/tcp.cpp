@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -203,6 +204,11 @@ boost::asio::awaitable<Result<std::vector<Tcp::endpoint>>> resolve(Endpoint endp
     std::vector<Tcp::endpoint> addresses;
     for (const auto& entry : found)
         addresses.push_back(entry.endpoint());
+    // Servers and stores at `localhost` listen at 127.0.0.1 for certain, at ::1 perhaps.
+    if (endpoint.host == "localhost")
+        std::stable_partition(addresses.begin(), addresses.end(), [](const auto& address) {
+            return address.address().is_v4();
+        });
     co_return addresses;
 }
 
@@ -256,6 +262,15 @@ std::string peer_address(const Tcp::socket& socket) {
     error_code ec;
     const auto endpoint = socket.remote_endpoint(ec);
     return ec ? "?" : unwrap_mapped(endpoint.address().to_string());
+}
+
+std::string peer_network(const Tcp::socket& socket) {
+    error_code ec;
+    const auto address = socket.remote_endpoint(ec).address();
+    if (ec || !address.is_v6() || address.to_v6().is_v4_mapped()) return peer_address(socket);
+    auto bytes = address.to_v6().to_bytes();
+    std::fill(bytes.begin() + 8, bytes.end(), std::uint8_t{0});
+    return boost::asio::ip::address_v6{bytes}.to_string() + "/64";
 }
 
 std::string peer_name(const Tcp::socket& socket) {

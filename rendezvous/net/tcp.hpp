@@ -57,6 +57,9 @@ void prepare(Tcp::socket& socket);
 /// within about half a minute, whether or not anything is on its way to it.
 void notice_lost_peer(Tcp::socket& socket);
 
+/// What one caller can have all addresses of, as its name: an IPv4 address, "2001:db8:0:1::/64".
+std::string peer_network(const Tcp::socket& socket);
+
 /// Numeric address without brackets, IPv4-mapped unwrapped; "?" when the socket is not connected.
 std::string local_address(const Tcp::socket& socket);
 std::string peer_address(const Tcp::socket& socket);

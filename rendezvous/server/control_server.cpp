@@ -133,8 +133,13 @@ void ControlServer::end_drain_if_empty() {
         if (const auto done = std::exchange(drained_, nullptr)) done();
 }
 
-std::vector<coordinator::JobStatus> ControlServer::status(std::size_t first_node) const {
-    return driver_->machine().status(driver_->now(), first_node);
+std::uint64_t ControlServer::add_jobs(JobPage& page, std::uint64_t after) const {
+    const auto query = page.query();
+    const auto turn = driver_->machine().status_turn(
+        driver_->now(), {query.job, query.first_node, after, limits::page_turn_jobs});
+    for (const auto& job : turn.jobs)
+        page.add(job);
+    return turn.last;
 }
 
 void ControlServer::greeted(ConnectionId id) {
@@ -143,7 +148,8 @@ void ControlServer::greeted(ConnectionId id) {
         id,
         net::peer_address(connection.socket()),
         connection.peer(),
-        net::local_address(connection.socket())});
+        net::local_address(connection.socket()),
+        net::peer_network(connection.socket())});
 }
 
 /// A job of one node has no lease: only TCP detects that its host is gone. With a lease, a
@@ -191,15 +197,19 @@ void ControlServer::perform(Machine::Effect& effect) {
                 if (const auto connection = connection_of(close.connection))
                     connection->finish(std::move(close.reason));
             },
-            [](const Machine::Changed& changed) {
-                log::info(
+            [&](const Machine::Changed& changed) {
+                log_of_caller(
+                    changed.is_new_state ? state_lines_ : other_lines_,
+                    log::Level::info,
                     "rendezvous.job_changed",
                     {{"job", changed.run_id},
                      {"state", changed.state},
                      {"reason", changed.reason}});
             },
-            [](const Machine::Waiting& waiting) {
-                log::warning(
+            [&](const Machine::Waiting& waiting) {
+                log_of_caller(
+                    other_lines_,
+                    log::Level::warning,
                     "store.waiting",
                     {{"job", waiting.run_id},
                      {"round", waiting.round},
@@ -227,7 +237,16 @@ void ControlServer::notice_round(const control::ServerMessage& message) {
 void ControlServer::notice_refusal(const control::ServerMessage& message) {
     const auto* refused = std::get_if<control::Refused>(&message);
     if (refused != nullptr && !refused->retry)
-        log::warning("rendezvous.refused", {{"reason", refused->reason}});
+        log_of_caller(
+            other_lines_, log::Level::warning, "rendezvous.refused", {{"reason", refused->reason}});
+}
+
+void ControlServer::log_of_caller(
+    CallerLines& lines, log::Level level, std::string_view event, log::Fields fields) {
+    if (!log::is_enabled(level) || !lines.take(now())) return;
+    if (const auto count = lines.take_left_out(); count > 0)
+        log::warning("rendezvous.lines_left_out", {{"count", count}});
+    log::write(level, event, fields);
 }
 
 const ControlConnection::Frame& ControlServer::encoded(const control::ServerMessage& message) {

@@ -2,9 +2,12 @@
 #pragma once
 
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/log.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
 #include "rendezvous/net/driver.hpp"
+#include "rendezvous/server/caller_lines.hpp"
 #include "rendezvous/server/control_connection.hpp"
+#include "rendezvous/server/http_status.hpp"
 
 #include <boost/asio/io_context.hpp>
 
@@ -16,7 +19,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace ddprun::server {
 
@@ -53,7 +55,8 @@ public:
     /// closed. The coordinator sees nothing of it: to its jobs the server has gone.
     void drain(std::function<void()> done);
 
-    std::vector<coordinator::JobStatus> status(std::size_t first_node) const;
+    /// A few jobs for a page: Pages::Source.
+    std::uint64_t add_jobs(JobPage& page, std::uint64_t after) const;
     std::size_t agent_count() const { return connections_.size(); }
     /// What all connections hold: unsent and incomplete messages.
     std::size_t held_bytes() const { return held_bytes_; }
@@ -84,7 +87,10 @@ private:
 
     /// Calls `on_round` once for each round, before its first assignment leaves.
     void notice_round(const control::ServerMessage& message);
-    static void notice_refusal(const control::ServerMessage& message);
+    void notice_refusal(const control::ServerMessage& message);
+    /// A line about a caller or its job, if there may be one more.
+    void log_of_caller(
+        CallerLines& lines, log::Level level, std::string_view event, log::Fields fields);
 
     boost::asio::io_context& io_;
     Machine::Options options_;
@@ -97,6 +103,10 @@ private:
     std::optional<control::ServerMessage> encoded_message_;
     ControlConnection::Frame encoded_frame_;
     bool is_idle_ = true;
+    /// New states of jobs have lines of their own: thousands of nodes that join leave room for the
+    /// line that says that they run.
+    CallerLines state_lines_;
+    CallerLines other_lines_;
     /// While the last connections of a drain are ending.
     std::function<void()> drained_;
     int round_ = -1;

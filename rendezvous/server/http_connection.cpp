@@ -9,27 +9,49 @@
 #include <boost/asio/write.hpp>
 
 #include <array>
+#include <memory>
+#include <string>
 #include <utility>
 
 namespace ddprun::server {
 namespace http_connection {
 namespace {
 
-boost::asio::awaitable<std::string> reply_to(HttpHead head, AskStatus ask) {
-    if (const auto* refusal = std::get_if<HttpRefusal>(&head))
-        co_return encode(answer(*refusal), true);
+struct Reply {
+    Page page;
+    bool has_body = true;
+    /// Kept until the last byte is read.
+    std::shared_ptr<Pages::Seat> seat;
+};
+
+Page own_page(HttpResponse response) {
+    return std::make_shared<const HttpResponse>(std::move(response));
+}
+
+boost::asio::awaitable<Reply> reply_to(HttpHead head, std::string network, Pages& pages) {
+    Reply reply;
+    if (const auto* refusal = std::get_if<HttpRefusal>(&head)) {
+        reply.page = own_page(answer(*refusal));
+        co_return reply;
+    }
     const auto& request = std::get<HttpRequest>(head);
-    ServerStatus status;
-    // A health check must not wait for anything.
-    if (request.path != "/healthz") status = co_await ask(status_query(request));
-    co_return encode(answer(request, status), request.method == HttpRequest::Method::get);
+    reply.has_body = request.method == HttpRequest::Method::get;
+    if (!job_page(request)) {
+        // A health check must not wait for anything.
+        reply.page = own_page(plain_answer(request));
+        co_return reply;
+    }
+    reply.seat = pages.admit(network);
+    if (reply.seat) reply.page = co_await pages.get(request);
+    if (!reply.page) reply.page = own_page(busy_answer());
+    co_return reply;
 }
 
 }  // namespace
 }  // namespace http_connection
 
 boost::asio::awaitable<void> serve_http(
-    net::Tcp::socket socket, std::string first_bytes, AskStatus ask) {
+    net::Tcp::socket socket, std::string first_bytes, Pages& pages) {
     auto bytes = std::move(first_bytes);
     auto head = read_http_head(bytes);
     {
@@ -44,14 +66,19 @@ boost::asio::awaitable<void> serve_http(
             head = read_http_head(bytes);
         }
     }
-    const auto reply = co_await http_connection::reply_to(std::move(head), std::move(ask));
+    auto reply =
+        co_await http_connection::reply_to(std::move(head), net::peer_network(socket), pages);
+    const auto reply_head = encode_head(*reply.page);
     {
         net::Deadline deadline(
             socket.get_executor(), limits::http_timeout, [&socket] { net::close(socket); });
-        const auto [ec, size] =
-            co_await boost::asio::async_write(socket, boost::asio::buffer(reply), net::as_values);
+        const std::array parts{
+            boost::asio::buffer(reply_head),
+            reply.has_body ? boost::asio::buffer(reply.page->body) : boost::asio::const_buffer{}};
+        const auto [ec, size] = co_await boost::asio::async_write(socket, parts, net::as_values);
         if (ec) co_return;
     }
+    reply = {};
     co_await linger(socket);
 }
 

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/server/http_status.hpp"
 
+#include "rendezvous/base/printable.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <array>
 #include <charconv>
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -14,6 +18,15 @@ namespace {
 
 // Ordered: the page has the order in which it is documented.
 using Json = nlohmann::ordered_json;
+
+/// Others' text: the page may be read on a terminal.
+Json shown(const std::string& text) {
+    return printable(text);
+}
+
+Json shown_or_null(const std::string& text) {
+    return text.empty() ? Json(nullptr) : shown(text);
+}
 
 template <class Value>
 Json or_null(const std::optional<Value>& value) {
@@ -25,14 +38,14 @@ Json to_json(const coordinator::NodeStatus& node) {
     if (node.first_rank && node.last_rank) ranks = {*node.first_rank, *node.last_rank};
     return {
         {"nonce", node.nonce},
-        {"host", node.host},
+        {"host", shown(node.host)},
         {"pid", node.pid},
-        {"addr", node.addr},
-        {"role", node.role},
-        {"state", node.state},
-        {"reason", node.reason},
+        {"addr", shown(node.addr)},
+        {"role", shown(node.role)},
+        {"state", shown(node.state)},
+        {"reason", shown(node.reason)},
         {"group_rank", or_null(node.group_rank)},
-        {"rank_because", node.rank_because.empty() ? Json(nullptr) : Json(node.rank_because)},
+        {"rank_because", shown_or_null(node.rank_because)},
         {"ranks", std::move(ranks)},
         {"heard_ago_s", node.heard_ago_s},
     };
@@ -40,11 +53,11 @@ Json to_json(const coordinator::NodeStatus& node) {
 
 Json to_json(const coordinator::StoreWaitStatus& wait) {
     return {
-        {"key", wait.key},
+        {"key", shown(wait.key)},
         {"more_keys", wait.more_keys},
         {"since_s", wait.since_s},
-        {"ranks", wait.ranks},
-        {"missing", wait.missing},
+        {"ranks", shown(wait.ranks)},
+        {"missing", shown(wait.missing)},
     };
 }
 
@@ -53,17 +66,17 @@ Json to_json(const coordinator::JobStatus& job) {
     for (const auto& node : job.nodes)
         nodes.push_back(to_json(node));
     return {
-        {"run_id", job.run_id},
-        {"incarnation", job.incarnation},
-        {"state", job.state},
-        {"reason", job.reason},
+        {"run_id", shown(job.run_id)},
+        {"incarnation", shown(job.incarnation)},
+        {"state", shown(job.state)},
+        {"reason", shown(job.reason)},
         {"round", job.round},
-        {"round_because", job.round_because.empty() ? Json(nullptr) : Json(job.round_because)},
+        {"round_because", shown_or_null(job.round_because)},
         {"restarts", {{"used", job.restarts_used}, {"max", job.max_restarts}}},
         {"world_size", job.world_size},
         {"node_count", job.node_count},
         {"nodes", std::move(nodes)},
-        {"root_cause", job.root_cause.empty() ? Json(nullptr) : Json(job.root_cause)},
+        {"root_cause", shown_or_null(job.root_cause)},
         {"store_wait", job.store_wait ? to_json(*job.store_wait) : Json(nullptr)},
     };
 }
@@ -72,9 +85,9 @@ Json to_json(const StoreSurvey& stores) {
     auto waiting = Json::array();
     for (const auto& wait : stores.longest)
         waiting.push_back(
-            {{"key", wait.key},
+            {{"key", shown(wait.key)},
              {"more_keys", wait.more_keys},
-             {"peer", wait.peer},
+             {"peer", shown(wait.peer)},
              {"since_s", wait.since_s}});
     return {
         {"requests", stores.requests},
@@ -85,25 +98,61 @@ Json to_json(const StoreSurvey& stores) {
     };
 }
 
-HttpResponse status_page(const StatusQuery& query, const ServerStatus& status) {
-    auto jobs = Json::array();
-    for (const auto& job : status.jobs)
-        if (query.job.empty() || query.job == job.run_id) jobs.push_back(to_json(job));
-    if (!query.job.empty() && jobs.empty())
-        return {404, "text/plain; charset=utf-8", "no job of this id here\n"};
-    const Json page = {
-        {"version", status.version},
-        {"uptime_s", status.uptime_s},
-        {"jobs", std::move(jobs)},
-        {"stores", status.stores ? to_json(*status.stores) : Json(nullptr)}};
+/// The lines after the first one that far to the right: a value inside a page.
+std::string indented(const Json& value, std::size_t columns) {
     // Names come from the network: what is not UTF-8 is replaced, never thrown.
-    return {
-        200, "application/json", page.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"};
+    const auto text = value.dump(2, ' ', false, Json::error_handler_t::replace);
+    std::string result;
+    for (const char c : text) {
+        result += c;
+        // A newline inside a value is escaped.
+        if (c == '\n') result.append(columns, ' ');
+    }
+    return result;
 }
+
+class StatusPage final : public JobPage {
+public:
+    StatusPage(StatusQuery query, std::size_t most_bytes)
+        : query_(std::move(query)),
+          most_bytes_(most_bytes) {}
+
+    StatusQuery query() const override { return query_; }
+
+    void add(const coordinator::JobStatus& job) override {
+        const auto text = indented(to_json(job), 4);
+        ++count_;
+        if (left_out_ > 0 || jobs_.size() + text.size() > most_bytes_) {
+            ++left_out_;
+            return;
+        }
+        jobs_ += jobs_.empty() ? "\n    " : ",\n    ";
+        jobs_ += text;
+    }
+
+    HttpResponse finish(const ServerStatus& status) override {
+        if (!query_.job.empty() && count_ == 0)
+            return {404, "text/plain; charset=utf-8", "no job of this id here\n"};
+        auto page = "{\n  \"version\": " + indented(Json(status.version), 2) +
+                    ",\n  \"uptime_s\": " + indented(Json(status.uptime_s), 2) +
+                    ",\n  \"jobs\": [" + jobs_ + (jobs_.empty() ? "]" : "\n  ]");
+        if (left_out_ > 0) page += ",\n  \"jobs_left_out\": " + std::to_string(left_out_);
+        page += ",\n  \"stores\": ";
+        page += status.stores ? indented(to_json(*status.stores), 2) : "null";
+        return {200, "application/json", page + "\n}\n"};
+    }
+
+private:
+    StatusQuery query_;
+    std::size_t most_bytes_;
+    std::string jobs_;
+    std::size_t count_ = 0;
+    std::size_t left_out_ = 0;
+};
 
 std::string label(std::string_view value) {
     std::string text;
-    for (const char c : value) {
+    for (const char c : printable(value)) {
         if (c == '\n') {
             text += "\\n";
             continue;
@@ -114,125 +163,177 @@ std::string label(std::string_view value) {
     return '"' + text + '"';
 }
 
-/// The text format 0.0.4: families one after the other, each with its help, no sample twice.
-class MetricsText {
-public:
-    void family(std::string_view name, std::string_view type, std::string_view help) {
-        name_ = name;
-        text_ += "# HELP " + name_ + ' ';
-        text_.append(help).append("\n# TYPE ").append(name_ + ' ').append(type).append("\n");
-    }
-    void sample(std::uint64_t value) { text_ += name_ + ' ' + std::to_string(value) + '\n'; }
-    void sample(std::string_view labels, std::uint64_t value) {
-        text_ += name_ + '{' + std::string{labels} + "} " + std::to_string(value) + '\n';
-    }
-    void seconds(std::string_view labels, double value) {
-        std::array<char, 32> digits{};
-        const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value);
-        text_ += name_ + '{' + std::string{labels} + "} ";
-        text_.append(digits.data(), end.ptr).append("\n");
-    }
-    std::string take() { return std::move(text_); }
-
-private:
-    std::string name_;
-    std::string text_;
+struct Family {
+    std::string_view name;
+    std::string_view type;
+    std::string_view help;
 };
 
-/// Of jobs of the same id the newest: of each series there is one.
-std::vector<const coordinator::JobStatus*> newest_of_each_id(const ServerStatus& status) {
-    std::map<std::string_view, const coordinator::JobStatus*> newest;
-    for (const auto& job : status.jobs)
-        newest[job.run_id] = &job;
-    std::vector<const coordinator::JobStatus*> jobs;
-    jobs.reserve(newest.size());
-    for (const auto& [id, job] : newest)
-        jobs.push_back(job);
-    return jobs;
+std::string header(const Family& family) {
+    const std::string name{family.name};
+    return "# HELP " + name + ' ' + std::string{family.help} + "\n# TYPE " + name + ' ' +
+           std::string{family.type} + '\n';
 }
 
-HttpResponse metrics_page(const ServerStatus& status) {
-    using coordinator::JobStatus;
-    MetricsText text;
-    text.family("ddprun_connections_total", "counter", "Connections accepted, by protocol.");
-    text.sample("protocol=\"control\"", status.control_connections);
-    text.sample("protocol=\"c10d\"", status.store_connections);
-    text.sample("protocol=\"http\"", status.http_connections);
-    text.family(
-        "ddprun_rejected_total",
-        "counter",
-        "Connections that spoke no protocol of this port, and agents closed over a bound.");
-    text.sample(status.rejected_connections);
-    text.family("ddprun_agents", "gauge", "Agents connected now.");
-    text.sample(status.agents);
+std::string sample(const Family& family, const std::string& labels, const std::string& value) {
+    auto line = std::string{family.name};
+    if (!labels.empty()) line += '{' + labels + '}';
+    return line + ' ' + value + '\n';
+}
 
-    std::map<std::string, std::uint64_t> by_state;
-    for (const auto& job : status.jobs)
-        ++by_state[job.state];
-    text.family("ddprun_jobs", "gauge", "Jobs known, by state.");
-    for (const auto& [state, count] : by_state)
-        text.sample("state=" + label(state), count);
+std::string number(double value) {
+    std::array<char, 32> digits{};
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value);
+    return {digits.data(), end.ptr};
+}
 
-    const auto jobs = newest_of_each_id(status);
-    const auto of_jobs = [&](auto value) {
-        for (const auto* job : jobs)
-            text.sample("job=" + label(job->run_id), static_cast<std::uint64_t>(value(*job)));
-    };
-    const auto of_jobs_by = [&](std::string_view what, auto member) {
-        for (const auto* job : jobs)
-            for (const auto& [name, count] : job->*member)
-                text.sample(
-                    "job=" + label(job->run_id) + ',' + std::string{what} + '=' + label(name),
-                    count);
-    };
+/// A family with one sample for each job, or several.
+struct JobFamily {
+    Family family;
+    void (*add)(std::string& text, const Family& family, const coordinator::JobStatus& job);
+};
+
+std::string of_job(const coordinator::JobStatus& job) {
+    return "job=" + label(job.run_id);
+}
+
+template <auto member>
+void add_by(
+    std::string& text,
+    const Family& family,
+    const coordinator::JobStatus& job,
+    std::string_view what) {
+    for (const auto& [name, count] : job.*member)
+        text += sample(
+            family,
+            of_job(job) + ',' + std::string{what} + '=' + label(name),
+            std::to_string(count));
+}
+
+constexpr std::array job_families{
     // Numbered from 0, so one more than the number of the current round.
-    text.family("ddprun_rounds_total", "counter", "Rounds a job has begun in this incarnation.");
-    of_jobs([](const JobStatus& job) { return job.round + 1; });
-    text.family(
-        "ddprun_restarts_total",
-        "counter",
-        "Rounds that another one followed, by what ended them.");
-    of_jobs_by("cause", &JobStatus::restarts_by_cause);
-    text.family("ddprun_restart_budget", "gauge", "Failures of workers that a job survives.");
-    of_jobs([](const JobStatus& job) { return job.max_restarts; });
-    text.family("ddprun_restart_budget_used", "gauge", "How many of them it has survived.");
-    of_jobs([](const JobStatus& job) { return job.restarts_used; });
-    text.family("ddprun_nodes", "gauge", "Nodes of a job, by state.");
-    of_jobs_by("state", &JobStatus::nodes_by_state);
-    text.family("ddprun_workers", "gauge", "Workers of a job, by the state of their node.");
-    of_jobs_by("state", &JobStatus::workers_by_state);
-    text.family("ddprun_phase_seconds_total", "counter", "How long a job has been in each phase.");
-    for (const auto* job : jobs)
-        for (const auto& [phase, length] : job->seconds_by_phase)
-            text.seconds("job=" + label(job->run_id) + ",phase=" + label(phase), length);
-    if (status.stores) {
-        text.family("ddprun_store_operations_total", "counter", "Requests to stores served here.");
-        text.sample(status.stores->requests);
-        text.family(
-            "ddprun_store_refused_total",
-            "counter",
-            "Connections to stores closed over a bound or a request that cannot be answered.");
-        text.sample(status.stores->refused_requests);
-        text.family("ddprun_store_keys", "gauge", "Keys in them.");
-        text.sample(status.stores->keys);
-        text.family("ddprun_store_waits", "gauge", "Clients that wait for a key.");
-        text.sample(status.stores->waits);
-        text.family("ddprun_store_data_bytes", "gauge", "Keys, values and queues in them.");
-        text.sample(status.stores->data_bytes);
-        text.family(
-            "ddprun_store_client_bytes",
-            "gauge",
-            "Incomplete requests, waits and unread replies of their clients.");
-        text.sample(status.stores->client_bytes);
+    JobFamily{
+        {"ddprun_rounds_total", "counter", "Rounds a job has begun in this incarnation."},
+        [](auto& text, const auto& family, const auto& job) {
+            text += sample(family, of_job(job), std::to_string(std::int64_t{job.round} + 1));
+        }},
+    JobFamily{
+        {"ddprun_restarts_total",
+         "counter",
+         "Rounds that another one followed, by what ended them."},
+        [](auto& text, const auto& family, const auto& job) {
+            add_by<&coordinator::JobStatus::restarts_by_cause>(text, family, job, "cause");
+        }},
+    JobFamily{
+        {"ddprun_restart_budget", "gauge", "Failures of workers that a job survives."},
+        [](auto& text, const auto& family, const auto& job) {
+            text += sample(family, of_job(job), std::to_string(job.max_restarts));
+        }},
+    JobFamily{
+        {"ddprun_restart_budget_used", "gauge", "How many of them it has survived."},
+        [](auto& text, const auto& family, const auto& job) {
+            text += sample(family, of_job(job), std::to_string(job.restarts_used));
+        }},
+    JobFamily{
+        {"ddprun_nodes", "gauge", "Nodes of a job, by state."},
+        [](auto& text, const auto& family, const auto& job) {
+            add_by<&coordinator::JobStatus::nodes_by_state>(text, family, job, "state");
+        }},
+    JobFamily{
+        {"ddprun_workers", "gauge", "Workers of a job, by the state of their node."},
+        [](auto& text, const auto& family, const auto& job) {
+            add_by<&coordinator::JobStatus::workers_by_state>(text, family, job, "state");
+        }},
+    JobFamily{
+        {"ddprun_phase_seconds_total", "counter", "How long a job has been in each phase."},
+        [](auto& text, const auto& family, const auto& job) {
+            for (const auto& [phase, length] : job.seconds_by_phase)
+                text += sample(family, of_job(job) + ",phase=" + label(phase), number(length));
+        }},
+};
+
+/// The text format 0.0.4: families one after the other, each with its help, no sample twice.
+class MetricsPage final : public JobPage {
+public:
+    explicit MetricsPage(std::size_t most_bytes) : most_bytes_(most_bytes) {}
+
+    /// No nodes: they are counted in any case.
+    StatusQuery query() const override { return {"", std::numeric_limits<std::size_t>::max()}; }
+
+    void add(const coordinator::JobStatus& job) override {
+        ++by_state_[job.state];
+        // Of each series there is one.
+        if (!job.is_newest) return;
+        if (size_ > most_bytes_) {
+            ++left_out_;
+            return;
+        }
+        for (std::size_t i = 0; i < job_families.size(); ++i) {
+            const auto before = samples_[i].size();
+            job_families[i].add(samples_[i], job_families[i].family, job);
+            size_ += samples_[i].size() - before;
+        }
     }
-    return {200, "text/plain; version=0.0.4; charset=utf-8", text.take()};
-}
+
+    HttpResponse finish(const ServerStatus& status) override {
+        constexpr Family connections{
+            "ddprun_connections_total", "counter", "Connections accepted, by protocol."};
+        constexpr Family jobs{"ddprun_jobs", "gauge", "Jobs known, by state."};
+        auto text = header(connections);
+        const auto of_protocol = [&](const char* protocol, std::uint64_t count) {
+            text += sample(connections, std::string{"protocol="} + protocol, std::to_string(count));
+        };
+        of_protocol("\"control\"", status.control_connections);
+        of_protocol("\"c10d\"", status.store_connections);
+        of_protocol("\"http\"", status.http_connections);
+        const auto one = [&](const Family& family, std::uint64_t count) {
+            text += header(family) + sample(family, "", std::to_string(count));
+        };
+        one({"ddprun_rejected_total",
+             "counter",
+             "Connections that spoke no protocol of this port, and agents closed over a bound."},
+            status.rejected_connections);
+        one({"ddprun_agents", "gauge", "Agents connected now."}, status.agents);
+        text += header(jobs);
+        for (const auto& [state, count] : by_state_)
+            text += sample(jobs, "state=" + label(state), std::to_string(count));
+        one({"ddprun_jobs_left_out", "gauge", "Jobs without samples: the page would be too long."},
+            left_out_);
+        for (std::size_t i = 0; i < job_families.size(); ++i)
+            text += header(job_families[i].family) + samples_[i];
+        if (const auto& stores = status.stores) {
+            one({"ddprun_store_operations_total", "counter", "Requests to stores served here."},
+                stores->requests);
+            one({"ddprun_store_refused_total",
+                 "counter",
+                 "Connections to stores closed over a bound or a request that cannot be answered."},
+                stores->refused_requests);
+            one({"ddprun_store_keys", "gauge", "Keys in them."}, stores->keys);
+            one({"ddprun_store_waits", "gauge", "Clients that wait for a key."}, stores->waits);
+            one({"ddprun_store_data_bytes", "gauge", "Keys, values and queues in them."},
+                stores->data_bytes);
+            one({"ddprun_store_client_bytes",
+                 "gauge",
+                 "Incomplete requests, waits and unread replies of their clients."},
+                stores->client_bytes);
+        }
+        return {200, "text/plain; version=0.0.4; charset=utf-8", std::move(text)};
+    }
+
+private:
+    std::size_t most_bytes_;
+    std::map<std::string, std::uint64_t> by_state_;
+    std::array<std::string, job_families.size()> samples_;
+    std::size_t size_ = 0;
+    std::size_t left_out_ = 0;
+};
 
 std::string_view phrase_of(int status) {
     switch (status) {
         case 200: return "OK";
         case 404: return "Not Found";
         case 405: return "Method Not Allowed";
+        case 503: return "Service Unavailable";
         default: return "Bad Request";
     }
 }
@@ -250,26 +351,35 @@ StatusQuery status_query(const HttpRequest& request) {
     return query;
 }
 
-HttpResponse answer(const HttpRequest& request, const ServerStatus& status) {
+std::unique_ptr<JobPage> job_page(const HttpRequest& request, std::size_t most_bytes) {
+    if (request.path == "/status")
+        return std::make_unique<StatusPage>(status_query(request), most_bytes);
+    if (request.path == "/metrics") return std::make_unique<MetricsPage>(most_bytes);
+    return nullptr;
+}
+
+HttpResponse plain_answer(const HttpRequest& request) {
     if (request.path == "/healthz") return {200, "text/plain; charset=utf-8", "ok\n"};
-    if (request.path == "/status") return status_page(status_query(request), status);
-    if (request.path == "/metrics") return metrics_page(status);
     return {404, "text/plain; charset=utf-8", "here are /healthz, /status and /metrics\n"};
+}
+
+HttpResponse busy_answer() {
+    return {503, "text/plain; charset=utf-8", "too many pages are being read; try again\n"};
 }
 
 HttpResponse answer(const HttpRefusal& refusal) {
     return {refusal.status, "text/plain; charset=utf-8", refusal.reason + "\n"};
 }
 
-std::string encode(const HttpResponse& response, bool with_body) {
+std::string encode_head(const HttpResponse& response) {
     auto text = "HTTP/1.1 " + std::to_string(response.status) + ' ';
     text += phrase_of(response.status);
     text += "\r\nContent-Type: " + response.content_type;
     text += "\r\nContent-Length: " + std::to_string(response.body.size());
     if (response.status == 405) text += "\r\nAllow: GET, HEAD";
+    if (response.status == 503) text += "\r\nRetry-After: 1";
     text += "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff";
     text += "\r\nConnection: close\r\n\r\n";
-    if (with_body) text += response.body;
     return text;
 }
 

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/coordinator/status.hpp"
 #include "rendezvous/server/http_request.hpp"
 #include "rendezvous/server/store_survey.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 /// The pages of the server, as values: /healthz, /status (JSON) and
 /// /metrics (Prometheus text). nlohmann/json stays inside http_status.cpp. Pure.
 namespace ddprun::server {
 
-/// The content of the pages, at one moment.
+/// What the pages say besides the jobs, at one moment.
 struct ServerStatus {
     std::string version;
     double uptime_s = 0;
-    /// With the nodes from `StatusQuery::first_node` on.
-    std::vector<coordinator::JobStatus> jobs;
 
     // Since the start.
     std::uint64_t control_connections = 0;
@@ -49,10 +49,31 @@ struct HttpResponse {
 /// Absent or unreadable numbers mean 0.
 StatusQuery status_query(const HttpRequest& request);
 
-HttpResponse answer(const HttpRequest& request, const ServerStatus& status);
-HttpResponse answer(const HttpRefusal& refusal);
+/// A page on which something of each job is written, a job at a time.
+class JobPage {
+public:
+    JobPage() = default;
+    virtual ~JobPage() = default;
+    JobPage(const JobPage&) = delete;
+    JobPage& operator=(const JobPage&) = delete;
 
-/// The bytes, `Connection: close` included; without the body for HEAD.
-std::string encode(const HttpResponse& response, bool with_body);
+    /// What of the jobs is to be added.
+    virtual StatusQuery query() const = 0;
+    /// In order of creation. What makes the page longer than `most_bytes` is left out, and counted.
+    virtual void add(const coordinator::JobStatus& job) = 0;
+    virtual HttpResponse finish(const ServerStatus& status) = 0;
+};
+
+/// Null: the answer does not depend on jobs.
+std::unique_ptr<JobPage> job_page(
+    const HttpRequest& request, std::size_t most_bytes = limits::max_page_bytes);
+/// To any other request.
+HttpResponse plain_answer(const HttpRequest& request);
+HttpResponse answer(const HttpRefusal& refusal);
+/// To a request that has to be made again later.
+HttpResponse busy_answer();
+
+/// The bytes before the body, `Connection: close` included.
+std::string encode_head(const HttpResponse& response);
 
 }  // namespace ddprun::server

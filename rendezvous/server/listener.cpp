@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
+#include "rendezvous/net/socket_owner.hpp"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -29,6 +30,12 @@ int accept_next(net::Tcp::acceptor& acceptor) {
     return ::accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
+bool is_on_loopback(const net::Tcp::acceptor& acceptor) {
+    error_code ec;
+    const auto endpoint = acceptor.local_endpoint(ec);
+    return !ec && endpoint.address().is_loopback();
+}
+
 net::Tcp protocol_of(const net::Tcp::acceptor& acceptor) {
     error_code ec;
     const auto endpoint = acceptor.local_endpoint(ec);
@@ -37,10 +44,11 @@ net::Tcp protocol_of(const net::Tcp::acceptor& acceptor) {
 
 }  // namespace
 
-Listener::Listener(net::Tcp::acceptor acceptor, Take take)
+Listener::Listener(net::Tcp::acceptor acceptor, Take take, Callers callers)
     : acceptor_(std::move(acceptor)),
       protocol_(protocol_of(acceptor_)),
       take_(std::move(take)),
+      asks_for_user_(callers == Callers::own_user_on_loopback && is_on_loopback(acceptor_)),
       pause_(acceptor_.get_executor()),
       spare_(open_spare()),
       dropped_before_(net::dropped_callers(acceptor_)) {
@@ -106,11 +114,39 @@ void Listener::serve(int descriptor) {
         ::close(descriptor);
         return;
     }
+    if (asks_for_user_ && !admits(socket)) return;
     try {
         take_(std::move(socket));
     } catch (const std::bad_alloc&) {
         // Its connection is closed; the next caller may be served.
     }
+}
+
+bool Listener::admits(const net::Tcp::socket& socket) {
+    using Kind = net::PeerOwner::Kind;
+    const auto owner = net::peer_owner(socket);
+    switch (owner.kind) {
+        case Kind::this_user: return true;
+        case Kind::gone: return false;
+        case Kind::unknown:
+            if (!std::exchange(has_missed_user_, true))
+                log::warning(
+                    "listener.user_unknown",
+                    {{"peer", net::peer_name(socket)},
+                     {"effect", "every user of this machine can reach this port"}});
+            return true;
+        case Kind::other_user:
+            if (!std::exchange(has_refused_user_, true))
+                log::warning(
+                    "listener.user_refused",
+                    {{"peer", net::peer_name(socket)},
+                     {"uid", owner.uid},
+                     {"effect",
+                      "a loopback address is for the user of the job only: for workers of another "
+                      "user give another --rdzv-endpoint"}});
+            return false;
+    }
+    return false;
 }
 
 Listener::Accepted Listener::accept_one() {

@@ -19,8 +19,14 @@ namespace ddprun::server {
 class Listener : public std::enable_shared_from_this<Listener> {
 public:
     using Take = std::function<void(net::Tcp::socket)>;
+    enum class Callers : std::uint8_t {
+        any,
+        /// On a loopback address, where only users of this machine call: this one and root. One
+        /// whose user cannot be found out is served.
+        own_user_on_loopback,
+    };
 
-    Listener(net::Tcp::acceptor acceptor, Take take);
+    Listener(net::Tcp::acceptor acceptor, Take take, Callers callers = Callers::any);
     ~Listener();
     Listener(const Listener&) = delete;
     Listener& operator=(const Listener&) = delete;
@@ -39,12 +45,16 @@ private:
     Accepted accept_one();
     Accepted accept_with_spare();
     void serve(int descriptor);
+    bool admits(const net::Tcp::socket& socket);
     void pause();
     void notice_dropped_callers();
 
     net::Tcp::acceptor acceptor_;
     net::Tcp protocol_;
     Take take_;
+    bool asks_for_user_;
+    bool has_refused_user_ = false;
+    bool has_missed_user_ = false;
     boost::asio::steady_timer pause_;
     int spare_ = -1;
     /// An inherited socket may have dropped callers before.

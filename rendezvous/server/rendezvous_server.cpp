@@ -11,6 +11,7 @@
 #include "rendezvous/server/control_server.hpp"
 #include "rendezvous/server/http_connection.hpp"
 #include "rendezvous/server/listener.hpp"
+#include "rendezvous/server/pages.hpp"
 #include "rendezvous/server/rejections.hpp"
 #include "rendezvous/server/sniff.hpp"
 #include "rendezvous/server/store_thread.hpp"
@@ -71,7 +72,7 @@ private:
     void part_drained();
     void end_drain_if_empty();
     void end_drain();
-    boost::asio::awaitable<ServerStatus> status(StatusQuery query);
+    boost::asio::awaitable<ServerStatus> status();
     /// Stores that have not answered yet.
     struct Survey {
         explicit Survey(boost::asio::io_context& io) : timeout(io) {}
@@ -92,6 +93,7 @@ private:
     /// How many rounds have had a store of their own here.
     int round_ = 0;
     std::vector<std::shared_ptr<Listener>> listeners_;
+    Pages pages_;
     Rejections rejections_;
     std::uint64_t control_count_ = 0;
     std::uint64_t store_count_ = 0;
@@ -122,6 +124,11 @@ RendezvousServer::Core::Core(Options options)
           {options_.on_idle,
            [this](const std::string& peer, const std::string& reason) { reject(peer, reason); },
            [this] { begin_round(); }}),
+      pages_(
+          io_,
+          {[this](JobPage& page, std::uint64_t after) { return control_.add_jobs(page, after); },
+           [this] { return status(); },
+           [this] { return control_.now(); }}),
       started_at_(control_.now()) {}
 
 RendezvousServer::Core::~Core() {
@@ -186,11 +193,16 @@ Result<std::uint16_t> RendezvousServer::Core::serve(Result<net::Tcp::acceptor> a
     const auto bound = acceptor->local_endpoint(ec);
     if (ec) return Failure{ec, "listen"};
     if (listeners_.empty()) warn_of_small_backlog(*acceptor);
-    listeners_.push_back(
-        std::make_shared<Listener>(std::move(*acceptor), [this](net::Tcp::socket socket) {
+    // A daemon is for every user.
+    const auto callers =
+        options_.hosted_run_id ? Listener::Callers::own_user_on_loopback : Listener::Callers::any;
+    listeners_.push_back(std::make_shared<Listener>(
+        std::move(*acceptor),
+        [this](net::Tcp::socket socket) {
             net::prepare(socket);
             attend(receive(std::move(socket), round_));
-        }));
+        },
+        callers));
     listeners_.back()->start();
     return bound.port();
 }
@@ -264,10 +276,7 @@ void RendezvousServer::Core::dispatch(
             return store_->adopt(std::move(socket), std::move(first_bytes));
         case Caller::http:
             ++http_count_;
-            return attend(
-                serve_http(std::move(socket), std::move(first_bytes), [this](StatusQuery query) {
-                    return status(std::move(query));
-                }));
+            return attend(serve_http(std::move(socket), std::move(first_bytes), pages_));
         case Caller::need_more:
         case Caller::older_c10d:
         case Caller::big_endian_c10d:
@@ -358,12 +367,11 @@ void RendezvousServer::Core::end_drain() {
     if (const auto done = std::exchange(drain_->done, nullptr)) done();
 }
 
-boost::asio::awaitable<ServerStatus> RendezvousServer::Core::status(StatusQuery query) {
+boost::asio::awaitable<ServerStatus> RendezvousServer::Core::status() {
     ServerStatus status;
     status.stores = co_await survey_stores();
     status.version = options_.version;
     status.uptime_s = in_seconds(control_.now() - started_at_);
-    status.jobs = control_.status(query.first_node);
     status.control_connections = control_count_;
     status.store_connections = store_count_;
     status.http_connections = http_count_;

@@ -50,7 +50,9 @@ StoreServer::~StoreServer() {
 
 void StoreServer::serve(net::Tcp::acceptor acceptor) {
     listeners_.push_back(std::make_shared<Listener>(
-        std::move(acceptor), [this](net::Tcp::socket socket) { adopt(std::move(socket), {}); }));
+        std::move(acceptor),
+        [this](net::Tcp::socket socket) { adopt(std::move(socket), {}); },
+        Listener::Callers::own_user_on_loopback));
     listeners_.back()->start();
 }
 

@@ -7,8 +7,10 @@
 #include "rendezvous/control/codec.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
 
+#include <malloc.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -97,7 +99,26 @@ private:
             case 0: return post(Coordinator::Interrupted{SIGTERM, "stopped"});
             case 1: return say(control::Heartbeat{0, wait()});
             case 2: return say(control::Heartbeat{0, std::nullopt, clients()});
+            case 3:
+            case 4: return say_first(giant(resume()));
+            case 5: return say_first(giant(join()));
+            case 6: return many_jobs();
             default: return;
+        }
+    }
+
+    /// Each on a connection of its own, which ends.
+    void many_jobs() {
+        const int count = 1 + bytes_.one_of(256);
+        const bool by_resume = bytes_.coin();
+        for (int i = 0; i < count; ++i) {
+            auto report = giant(resume());
+            report.join.run_id = "job " + std::to_string(++job_count_);
+            if (by_resume)
+                say_first(std::move(report));
+            else
+                say_first(std::move(report.join));
+            disconnect();
         }
     }
 
@@ -108,7 +129,7 @@ private:
         const ConnectionId id{++last_connection_};
         open_.insert(id);
         const auto addr = "10.0.0." + std::to_string(1 + bytes_.one_of(3));
-        post(Coordinator::Connected{id, addr, addr + ":5", "10.0.0.9"});
+        post(Coordinator::Connected{id, addr, addr + ":5", "10.0.0.9", addr});
     }
 
     std::optional<ConnectionId> any_connection() {
@@ -229,6 +250,36 @@ private:
         return claim;
     }
 
+    /// As big as the format allows.
+    int number() {
+        constexpr std::array numbers{0, 1, 4'095, 65'535, 65'536, 268'435'456, 2'147'483'647};
+        return numbers.at(
+            static_cast<std::size_t>(bytes_.one_of(static_cast<int>(numbers.size()))));
+    }
+
+    control::Join giant(control::Join join) {
+        constexpr Duration ten_years = std::chrono::hours{24 * 3'652};
+        join.nodes = {1 + bytes_.one_of(2), limits::max_nodes_per_job, bytes_.one_of(2)};
+        join.nproc = limits::max_workers_per_node;
+        auto& settings = join.settings;
+        settings.join_timeout = settings.last_call_timeout = ten_years;
+        settings.lease = settings.grace = ten_years;
+        settings.restart = {ten_years, ten_years, ten_years, {}};
+        return join;
+    }
+
+    control::Resume giant(control::Resume resume) {
+        resume.join = giant(std::move(resume.join));
+        auto& stated = resume.assignment.emplace(claim());
+        stated.group_world_size = std::clamp(number(), 1, limits::max_nodes_per_job);
+        stated.group_rank = std::min(number(), limits::max_nodes_per_job - 1);
+        stated.world_size = std::max(number(), 1);
+        stated.rank_base = number();
+        stated.role_world_size = std::max(number(), 1);
+        stated.role_rank_base = number();
+        return resume;
+    }
+
     int round() { return bytes_.one_of(4) == 0 ? bytes_.one_of(4) : newest_round_; }
     Duration age() { return std::chrono::seconds{bytes_.one_of(4)}; }
 
@@ -329,11 +380,24 @@ private:
     std::map<ConnectionId, Nonce> node_of_;
     std::map<Nonce, Sent> sent_;
     int newest_round_ = 0;
+    int job_count_ = 0;
 };
+
+/// Whatever the messages state: far more than what any of these inputs may hold, and far less than
+/// one round of the biggest size.
+constexpr std::size_t most_held_bytes = 8 * 1024 * 1024;
+
+/// Of this process, as far as the allocator counts it (that of a sanitizer does not).
+std::size_t held_bytes() {
+    return ::mallinfo2().uordblks;
+}
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    Server(Bytes(data, size)).live();
+    const auto before = held_bytes();
+    Server server{Bytes(data, size)};
+    server.live();
+    require(held_bytes() < before + most_held_bytes, "it holds what a message stated");
     return 0;
 }

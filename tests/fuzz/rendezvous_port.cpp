@@ -39,8 +39,9 @@ void check_http(std::string_view bytes) {
         half == server::HttpHead{server::HttpNeedsMore{}} || half == head, "head changed later");
     if (const auto* request = std::get_if<server::HttpRequest>(&head)) {
         require(request->path.starts_with('/'), "a path begins with a slash");
-        const auto response = server::answer(*request, {});
-        require(server::encode(response, true).ends_with(response.body), "body not at the end");
+        const auto page = server::job_page(*request);
+        const auto response = page ? page->finish({}) : server::plain_answer(*request);
+        require(server::encode_head(response).ends_with("\r\n\r\n"), "the head has no end");
     }
 }
 

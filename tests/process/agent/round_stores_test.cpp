@@ -8,10 +8,35 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 using namespace ddprun;
 using namespace ddprun::agent;
+
+TEST_CASE("a node listens where its endpoint or its --local-addr says") {
+    const std::vector<std::string> own{"127.0.0.1", "10.0.0.3"};
+    const auto host = [&](std::string endpoint, std::string addr, int most_nodes) {
+        AgentConfig config;
+        config.rendezvous.endpoint.host = std::move(endpoint);
+        config.join.addr = std::move(addr);
+        config.join.nodes = {1, most_nodes, 0};
+        return own_listen_host(config, own);
+    };
+    for (const int most_nodes : {1, 2}) {
+        CHECK(host("localhost", "", most_nodes) == "127.0.0.1");
+        CHECK(host("127.0.0.1", "", most_nodes) == "127.0.0.1");
+        CHECK(host("127.0.0.5", "", most_nodes) == "127.0.0.5");
+        CHECK(host("::1", "", most_nodes) == "::1");
+        CHECK(host("node1", "", most_nodes).empty());
+        CHECK(host("127.0.0.1", "10.0.0.3", most_nodes) == "10.0.0.3");
+        CHECK(host("node1", "10.0.0.3", most_nodes) == "10.0.0.3");
+        // Of a translator before this machine, or a name.
+        CHECK(host("node1", "203.0.113.7", most_nodes).empty());
+        CHECK(host("node1", "node2", most_nodes).empty());
+    }
+}
 
 TEST_CASE("of a crowded range the two ports that are left are found") {
     boost::asio::io_context io;

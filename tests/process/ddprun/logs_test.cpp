@@ -71,8 +71,9 @@ std::string flood_text(int rank, const std::string& stream, long lines, std::siz
 /// A file system of 256 KiB at a folder, for the length of a test.
 class SmallDisk {
 public:
-    explicit SmallDisk(fs::path folder) : folder_(std::move(folder)) {
-        if (::mount("tmpfs", folder_.c_str(), "tmpfs", 0, "size=256k") != 0)
+    explicit SmallDisk(fs::path folder, const char* options = "size=256k")
+        : folder_(std::move(folder)) {
+        if (::mount("tmpfs", folder_.c_str(), "tmpfs", 0, options) != 0)
             why_not_ = std::string{"cannot mount a small file system: "} + std::strerror(errno);
     }
     ~SmallDisk() {
@@ -450,6 +451,26 @@ TEST_CASE("a full disk is said once for each file, and the job goes on") {
     for (const auto& line : lines_in_order(job.err()))
         if (contains(line, "log.failed")) ++said;
     CHECK(said == 2);
+}
+
+TEST_CASE("a disk without room for another folder is said to be full, not to lack the file") {
+    const TempDir dir;
+    const SmallDisk disk(dir.path(), "size=256k,nr_inodes=2");
+    if (!disk.why_not().empty()) return skip(disk.why_not());
+    Running job{
+        program("ddprun"),
+        {"--standalone",
+         "-r",
+         "1",
+         "--log-dir=" + (dir / "logs").string(),
+         "--no-python",
+         stub("exit_with"),
+         "0"}};
+
+    CHECK(job.wait_for_code() == 0);
+    CHECK(contains(job.err(), "log.failed"));
+    CHECK(contains(job.err(), "No space left on device"));
+    CHECK_FALSE(contains(job.err(), "No such file"));
 }
 
 TEST_CASE("the end of a redirected stderr is in the report") {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -300,6 +301,47 @@ TEST_CASE("an error file that is no report changes nothing") {
         CHECK(job.wait_for_code() == 5);
         CHECK(contains(job.err(), "| the end"));
     }
+}
+
+TEST_CASE("error files are in a folder that no other user may enter, and no link is followed") {
+    const TempDir dir;
+    const TempDir temporary;
+    dir.write("victim.json", R"({"message": {"message": "forged"}})");
+    Running::Options options;
+    options.arguments = {
+        "--standalone",
+        "--no-python",
+        dir.write_script(
+            "worker",
+            "#!/bin/sh\n"
+            "stat -c %a:%u \"$(dirname \"$TORCHELASTIC_ERROR_FILE\")\"\n"
+            "ln -s " +
+                (dir / "victim.json").string() +
+                " \"$TORCHELASTIC_ERROR_FILE\"\n"
+                "echo the end >&2\nexit 5\n")};
+    options.environment["TMPDIR"] = temporary.path().string();
+    Running job{program("ddprun"), options};
+
+    CHECK(job.wait_for_code() == 5);
+    CHECK(contains(job.out(), "700:" + std::to_string(::getuid())));
+    CHECK(contains(job.err(), "| the end"));
+    CHECK_FALSE(contains(job.err(), "forged"));
+    CHECK(contains(read_file(dir / "victim.json"), "forged"));
+    CHECK(std::filesystem::is_empty(temporary.path()));
+}
+
+TEST_CASE("a job runs where no temporary file can be made") {
+    const TempDir dir;
+    Running::Options options;
+    options.arguments = {
+        "--standalone",
+        "--no-python",
+        dir.write_script("worker", "#!/bin/sh\necho the end >&2\nexit 5\n")};
+    options.environment["TMPDIR"] = "/proc";
+    Running job{program("ddprun"), options};
+
+    CHECK(job.wait_for_code() == 5);
+    CHECK(contains(job.err(), "| the end"));
 }
 
 TEST_CASE("a terminal gets colour, unless the environment rules it out") {

@@ -36,7 +36,7 @@ RoundPlan a_plan() {
     plan.assignment.master_port = 20'011;
     plan.run_id = "job7";
     plan.incarnation = "abc";
-    plan.nonce = *Nonce::parse("0123456789abcdef0123456789abcdef");
+    plan.error_folder = *Nonce::parse("0123456789abcdef0123456789abcdef");
     plan.node_addr = "10.0.0.3";
     plan.max_restarts = 5;
     plan.grace = std::chrono::milliseconds{2500};
@@ -65,7 +65,7 @@ TEST_CASE("a worker's environment is torchrun's, name by name") {
         "ROLE_NAME=trainer",
         "ROLE_RANK=2",
         "ROLE_WORLD_SIZE=3",
-        "TORCHELASTIC_ERROR_FILE=/tmp/ddprun-01234567-3-1.json",
+        "TORCHELASTIC_ERROR_FILE=/tmp/ddprun-0123456789abcdef0123456789abcdef/3-1.json",
         "TORCHELASTIC_MAX_RESTARTS=5",
         "TORCHELASTIC_RESTART_COUNT=2",
         "TORCHELASTIC_RUN_ID=job7",
@@ -103,9 +103,13 @@ TEST_CASE("without the shared store the environment has the workers make their o
 TEST_CASE("the error file lies where the worker's own temporary files do") {
     auto spec = a_spec();
     spec.environment["TMPDIR"] = "/scratch/";
-    CHECK(error_file_path(spec, a_plan(), 0) == "/scratch/ddprun-01234567-3-0.json");
+    CHECK(
+        error_file_path(spec, a_plan(), 0) ==
+        "/scratch/ddprun-0123456789abcdef0123456789abcdef/3-0.json");
     spec.environment["TMPDIR"] = "";
-    CHECK(error_file_path(spec, a_plan(), 0) == "/tmp/ddprun-01234567-3-0.json");
+    CHECK(
+        error_file_path(spec, a_plan(), 0) ==
+        "/tmp/ddprun-0123456789abcdef0123456789abcdef/3-0.json");
 }
 
 TEST_CASE("arguments go through torchrun's template, the program's name does not") {

@@ -266,6 +266,7 @@ TEST_CASE("a lease is torch's product when one of its factors is given, and neve
     CHECK(lease("keep_alive_interval=2,keep_alive_max_attempt=5") == Duration{10s});
     CHECK(lease("keep_alive_interval=1") == Duration{6s});
     CHECK(events(spec_of({"--rdzv-conf=keep_alive_interval=1"})) == Words{"lease.raised"});
+    CHECK(lease("keep_alive_interval=90000") == Duration{24h});
 }
 
 TEST_CASE("time limits come from their keys, options and variables") {

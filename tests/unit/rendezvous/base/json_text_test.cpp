@@ -33,5 +33,5 @@ TEST_CASE("any bytes become a JSON string") {
     CHECK(quoted("a\nb") == "\"a\\nb\"");
     CHECK(quoted("a\xFF\xC3(b") == "\"a\xEF\xBF\xBD\xEF\xBF\xBD(b\"");
     CHECK(quoted("\xF0\x9F\x98\x80") == "\"\xF0\x9F\x98\x80\"");
-    CHECK(quoted({"\0\x1f\x7f", 3}) == "\"\\u0000\\u001f\x7f\"");
+    CHECK(quoted({"\0\x1f\x7f", 3}) == "\"\\u0000\\u001f\\u007f\"");
 }

@@ -170,6 +170,18 @@ TEST_CASE("a field that is missing, of another kind or out of range is named") {
     names(R"({"type":"heartbeat","seq":-1})", "heartbeat.seq");
 }
 
+TEST_CASE("a field that comes twice is refused, wherever it is and however it is spelt") {
+    const auto is_refused = [](const std::string& json) {
+        CAPTURE(json);
+        CHECK(verdict(json).find("comes twice") != std::string::npos);
+    };
+    is_refused(R"({"type":"succeeded","round":1,"round":2})");
+    is_refused(R"({"type":"succeeded","type":"ready","round":1})");
+    is_refused(R"({"type":"succeeded","round":1,"ro\u0075nd":2})");
+    is_refused(R"({"type":"succeeded","round":1,"mood":[{"a":1,"a":1}]})");
+    is_refused(join_with(R"("min":1)", R"("min":1,"min":2)"));
+}
+
 TEST_CASE("a frame that holds no message gives the error that says why") {
     CHECK(verdict("") == "not a JSON object | control frame");
     CHECK(verdict("[]") == "not a JSON object | control frame");
@@ -179,6 +191,7 @@ TEST_CASE("a frame that holds no message gives the error that says why") {
     CHECK(verdict(R"({"type":"dance"})") == "unknown message type | dance");
     CHECK(verdict(R"({"type":"welcome"})") == "unknown message type | welcome");
     CHECK(verdict(R"({"type":"succeeded","round":1,"mood":"fine"})") == "ok");
+    CHECK(verdict(R"({"type":"succeeded","round":1,"mood":"a:b, \"c\":d"})") == "ok");
 }
 
 TEST_CASE("JSON may be sixteen deep and no deeper, and a bracket in a text is no depth") {

@@ -254,7 +254,7 @@ TEST_CASE("when all come back without workers, a new incarnation starts at once"
     job.join("c");
     job.join("d");
     CHECK(job.assignment("c").round == 0);
-    CHECK(job.status().incarnation == nonce_of("c").to_string());
+    CHECK(job.status().incarnation == nonce_of("c").to_short_string());
     // The job is the same one, and its failure was judged.
     CHECK(job.assignment("c").restart_count == 1);
     CHECK(job.status().restarts_used == 1);
@@ -276,7 +276,7 @@ TEST_CASE("a new incarnation's name begins with the scheduler's name") {
     job.resume("b", NodeState::ready, as_given);
     job.join("c");
     job.join("d");
-    CHECK(job.status().incarnation == "7.1-" + nonce_of("c").to_string());
+    CHECK(job.status().incarnation == "7.1-" + nonce_of("c").to_short_string());
     CHECK(job.assignment("d").round == 0);
     job.output();
 
@@ -341,7 +341,7 @@ TEST_CASE(
     job.join("c");
     job.pass(60s, "c");
     CHECK(job.assignment("c").round == 0);
-    CHECK(job.status().incarnation == nonce_of("c").to_string());
+    CHECK(job.status().incarnation == nonce_of("c").to_short_string());
 }
 
 TEST_CASE("a node that reports a later round than before has left the earlier one") {

@@ -86,13 +86,13 @@ TEST_CASE("a member that has succeeded is needed only while others use its store
     ThreeNodes all;
     CHECK(all.round.needs(all.members[1]));
 
-    all.round.places[1].has_succeeded = true;
-    all.round.places[0].has_succeeded = true;
+    all.round.places.at(1).has_succeeded = true;
+    all.round.places.at(0).has_succeeded = true;
     all.round.succeeded_count = 2;
     CHECK_FALSE(all.round.needs(all.members[1]));
     CHECK(all.round.needs(all.members[0]));
 
-    all.round.places[2].has_succeeded = true;
+    all.round.places.at(2).has_succeeded = true;
     all.round.succeeded_count = 3;
     CHECK_FALSE(all.round.needs(all.members[0]));
 }

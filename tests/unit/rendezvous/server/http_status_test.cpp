@@ -18,7 +18,26 @@ HttpRequest get(std::string path, std::map<std::string, std::string> query = {})
     return {HttpRequest::Method::get, std::move(path), std::move(query)};
 }
 
-ServerStatus two_jobs() {
+/// All that the pages show.
+struct Shown {
+    ServerStatus server;
+    std::vector<coordinator::JobStatus> jobs;
+};
+
+/// As Coordinator::status_turn chooses them.
+HttpResponse answer(
+    const HttpRequest& request,
+    const Shown& shown,
+    std::size_t most_bytes = limits::max_page_bytes) {
+    const auto page = job_page(request, most_bytes);
+    if (!page) return plain_answer(request);
+    const auto wanted = page->query().job;
+    for (const auto& job : shown.jobs)
+        if (wanted.empty() || wanted == job.run_id) page->add(job);
+    return page->finish(shown.server);
+}
+
+Shown two_jobs() {
     coordinator::NodeStatus node;
     node.nonce = "0011";
     node.host = "node1";
@@ -54,15 +73,16 @@ ServerStatus two_jobs() {
     waiting.run_id = "say \"hi\"\n";
     waiting.state = "forming";
 
-    ServerStatus status;
+    Shown shown;
+    shown.jobs = {training, waiting};
+    auto& status = shown.server;
     status.version = "1.2.3";
     status.uptime_s = 1.5;
-    status.jobs = {training, waiting};
     status.control_connections = 7;
     status.rejected_connections = 2;
     status.agents = 1;
     status.stores = StoreSurvey{12, 4, 2, 3, 1, 500, 60, {{"ready/4", 2, "10.0.0.2:5000", 1.5}}};
-    return status;
+    return shown;
 }
 
 bool has_line(const std::string& text, const std::string& line) {
@@ -140,7 +160,26 @@ TEST_CASE("the status page shows jobs, nodes and ranks in the documented order")
 TEST_CASE("without a job all jobs are shown, and an unknown one is not found") {
     CHECK(answer(get("/status"), two_jobs()).body.find("say") != std::string::npos);
     CHECK(answer(get("/status", {{"job", "other"}}), two_jobs()).status == 404);
-    CHECK(answer(get("/status"), ServerStatus{}).body.find("\"jobs\": []") != std::string::npos);
+    CHECK(answer(get("/status"), Shown{}).body.find("\"jobs\": []") != std::string::npos);
+}
+
+TEST_CASE("jobs that would make a page too long are left out and counted") {
+    auto many = two_jobs();
+    for (int i = 0; i < 100; ++i)
+        many.jobs.push_back(many.jobs.front());
+    const auto whole = answer(get("/status"), many);
+    CHECK(whole.body.find("left_out") == std::string::npos);
+
+    const auto page = answer(get("/status"), many, 3'000);
+    CHECK(page.body.size() < 4'500);
+    CHECK(page.body.find("\"jobs_left_out\": 9") != std::string::npos);
+
+    for (std::size_t i = 0; i < many.jobs.size(); ++i)
+        many.jobs[i].run_id = std::to_string(i);
+    const auto metrics = answer(get("/metrics"), many, 3'000).body;
+    CHECK(has_line(metrics, "ddprun_jobs{state=\"running\"} 101"));
+    CHECK_FALSE(has_line(metrics, "ddprun_jobs_left_out 0"));
+    CHECK(metrics.size() < 10'000);
 }
 
 TEST_CASE("a name that is not UTF-8 does not break the page") {
@@ -276,6 +315,7 @@ private:
 TEST_CASE("metrics are what Prometheus reads, also with two lives of one job") {
     auto status = two_jobs();
     auto again = status.jobs.front();
+    status.jobs.front().is_newest = false;
     again.round = 0;
     status.jobs.push_back(again);
 
@@ -296,18 +336,18 @@ TEST_CASE("health is one word and everything else is not found") {
     CHECK(answer(get("/status/"), {}).status == 404);
 }
 
-TEST_CASE("a response is encoded with its length, also for HEAD") {
+TEST_CASE("the head of a response has the length of its body") {
     const HttpResponse page{200, "text/plain", "hello"};
 
     CHECK(
-        encode(page, true) ==
+        encode_head(page) ==
         "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\nCache-Control: "
-        "no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\nhello");
-    CHECK(encode(page, false).ends_with("\r\n\r\n"));
-    CHECK(encode(page, false).find("Content-Length: 5\r\n") != std::string::npos);
+        "no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n");
     CHECK(
-        encode(answer(HttpRefusal{405, "no"}), true).find("Allow: GET, HEAD\r\n") !=
+        encode_head(answer(HttpRefusal{405, "no"})).find("Allow: GET, HEAD\r\n") !=
         std::string::npos);
+    CHECK(encode_head(busy_answer()).find("503 Service Unavailable") != std::string::npos);
+    CHECK(encode_head(busy_answer()).find("Retry-After: 1\r\n") != std::string::npos);
 }
 
 }  // namespace

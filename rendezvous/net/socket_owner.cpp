@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/net/socket_owner.hpp"
+
+#include "rendezvous/base/text.hpp"
+
+#include <arpa/inet.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::net {
+namespace socket_owner {
+namespace {
+
+/// What the kernel says of a socket; without an inode it has no process any more.
+struct Entry {
+    uid_t uid = 0;
+    std::uint64_t inode = 0;
+};
+
+/// The peer's end first: it is the peer's socket that is looked for.
+struct Ends {
+    Tcp::endpoint peer;
+    Tcp::endpoint own;
+};
+
+std::optional<Ends> ends_of(const Tcp::socket& socket) {
+    error_code ec;
+    Ends ends;
+    ends.peer = socket.remote_endpoint(ec);
+    if (ec) return std::nullopt;
+    ends.own = socket.local_endpoint(ec);
+    if (ec) return std::nullopt;
+    return ends;
+}
+
+void copy_address(const Tcp::endpoint& end, __be32 (&words)[4], __be16& port) {
+    port = htons(end.port());
+    if (end.address().is_v4()) {
+        const auto bytes = end.address().to_v4().to_bytes();
+        std::memcpy(words, bytes.data(), bytes.size());
+    } else {
+        const auto bytes = end.address().to_v6().to_bytes();
+        std::memcpy(words, bytes.data(), bytes.size());
+    }
+}
+
+/// Nothing where the kernel does not answer such questions, or knows no such socket.
+std::optional<Entry> ask_kernel(const Ends& ends) {
+    struct {
+        nlmsghdr header;
+        inet_diag_req_v2 question;
+    } request{};
+    request.header.nlmsg_len = sizeof request;
+    request.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+    request.header.nlmsg_flags = NLM_F_REQUEST;
+    auto& question = request.question;
+    question.sdiag_family = static_cast<__u8>(ends.peer.address().is_v4() ? AF_INET : AF_INET6);
+    question.sdiag_protocol = IPPROTO_TCP;
+    question.idiag_states = ~0U;
+    copy_address(ends.peer, question.id.idiag_src, question.id.idiag_sport);
+    copy_address(ends.own, question.id.idiag_dst, question.id.idiag_dport);
+    question.id.idiag_cookie[0] = question.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
+
+    const int link = ::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+    if (link < 0) return std::nullopt;
+    // One socket is answered at once, before the call that asks returns.
+    alignas(nlmsghdr) std::array<char, 4096> answer{};
+    const bool is_sent = ::send(link, &request, sizeof request, 0) == sizeof request;
+    const auto size = is_sent ? ::recv(link, answer.data(), answer.size(), MSG_DONTWAIT) : -1;
+    ::close(link);
+
+    nlmsghdr header{};
+    inet_diag_msg found{};
+    if (size < static_cast<ssize_t>(NLMSG_LENGTH(sizeof found))) return std::nullopt;
+    std::memcpy(&header, answer.data(), sizeof header);
+    if (header.nlmsg_type != SOCK_DIAG_BY_FAMILY) return std::nullopt;
+    std::memcpy(&found, answer.data() + NLMSG_HDRLEN, sizeof found);
+    // A listener at that port is answered where there is no such connection.
+    const bool is_it = found.id.idiag_sport == question.id.idiag_sport &&
+                       found.id.idiag_dport == question.id.idiag_dport;
+    if (!is_it) return std::nullopt;
+    return Entry{found.idiag_uid, found.idiag_inode};
+}
+
+/// "0100007F:1F90", as the kernel writes an end of a connection.
+std::string table_text(const Tcp::endpoint& end) {
+    __be32 words[4] = {};
+    __be16 port = 0;
+    copy_address(end, words, port);
+    std::string text;
+    std::array<char, 16> digits{};
+    for (int i = 0; i < (end.address().is_v4() ? 1 : 4); ++i) {
+        std::snprintf(digits.data(), digits.size(), "%08X", words[i]);
+        text += digits.data();
+    }
+    std::snprintf(digits.data(), digits.size(), ":%04X", static_cast<unsigned>(end.port()));
+    return text + digits.data();
+}
+
+Tcp::endpoint mapped_end(const Tcp::endpoint& end) {
+    using boost::asio::ip::make_address_v6;
+    return {make_address_v6(boost::asio::ip::v4_mapped, end.address().to_v4()), end.port()};
+}
+
+template <class Number>
+Number number_in(std::string_view text) {
+    Number number = 0;
+    std::from_chars(text.data(), text.data() + text.size(), number);
+    return number;
+}
+
+struct Table {
+    bool is_readable = false;
+    std::optional<Entry> entry;
+};
+
+/// Linear in the number of connections of the machine.
+Table look_up(const Ends& ends, const char* path) {
+    constexpr std::size_t own_column = 1;
+    constexpr std::size_t peer_column = 2;
+    constexpr std::size_t uid_column = 7;
+    constexpr std::size_t inode_column = 9;
+    std::ifstream file(path);
+    Table table{static_cast<bool>(file), std::nullopt};
+    const auto local = table_text(ends.peer);
+    const auto remote = table_text(ends.own);
+    for (std::string line; std::getline(file, line);) {
+        if (line.find(local) == std::string::npos) continue;
+        std::vector<std::string_view> words;
+        for (const auto word : split(line, ' '))
+            if (!word.empty()) words.push_back(word);
+        if (words.size() <= inode_column) continue;
+        if (words[own_column] != local || words[peer_column] != remote) continue;
+        table.entry = Entry{
+            number_in<uid_t>(words[uid_column]), number_in<std::uint64_t>(words[inode_column])};
+        break;
+    }
+    return table;
+}
+
+/// Users of other namespaces have no number here: the kernel gives one number for all of them.
+bool may_be_unmapped(uid_t uid) {
+    uid_t overflow = 65'534;
+    std::ifstream("/proc/sys/kernel/overflowuid") >> overflow;
+    if (uid != overflow) return false;
+    std::uint64_t first = 0;
+    std::uint64_t outside = 0;
+    std::uint64_t count = 0;
+    constexpr std::uint64_t all = 4'294'967'295;
+    const bool is_known =
+        static_cast<bool>(std::ifstream("/proc/self/uid_map") >> first >> outside >> count);
+    return !is_known || count != all;
+}
+
+PeerOwner owner_of(const Entry& entry) {
+    if (entry.inode == 0) return {PeerOwner::Kind::gone, 0};
+    if (entry.uid == ::geteuid() || entry.uid == 0) return {PeerOwner::Kind::this_user, entry.uid};
+    if (may_be_unmapped(entry.uid)) return {PeerOwner::Kind::unknown, entry.uid};
+    return {PeerOwner::Kind::other_user, entry.uid};
+}
+
+}  // namespace
+}  // namespace socket_owner
+
+PeerOwner peer_owner(const Tcp::socket& socket) {
+    using namespace socket_owner;
+    const auto ends = ends_of(socket);
+    if (!ends) return {PeerOwner::Kind::gone, 0};
+    if (const auto entry = ask_kernel(*ends)) return owner_of(*entry);
+    return peer_owner_by_table(socket);
+}
+
+PeerOwner peer_owner_by_table(const Tcp::socket& socket) {
+    using namespace socket_owner;
+    const auto ends = ends_of(socket);
+    if (!ends) return {PeerOwner::Kind::gone, 0};
+    const bool is_v4 = ends->peer.address().is_v4();
+    const auto table = look_up(*ends, is_v4 ? "/proc/net/tcp" : "/proc/net/tcp6");
+    if (table.entry) return owner_of(*table.entry);
+    // A socket of IPv6 that speaks IPv4.
+    const auto mapped =
+        is_v4 ? look_up({mapped_end(ends->peer), mapped_end(ends->own)}, "/proc/net/tcp6") : table;
+    if (mapped.entry) return owner_of(*mapped.entry);
+    return {table.is_readable ? PeerOwner::Kind::gone : PeerOwner::Kind::unknown, 0};
+}
+
+}  // namespace ddprun::net

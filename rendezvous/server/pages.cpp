@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/server/pages.hpp"
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/net/tcp.hpp"
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+namespace ddprun::server {
+namespace pages {
+namespace {
+
+/// A page of many turns is served again for so many times as long as it took.
+constexpr int lifetime_factor = 20;
+
+std::string name_of(const HttpRequest& request) {
+    if (request.path != "/status") return request.path;
+    const auto query = status_query(request);
+    return request.path + ' ' + std::to_string(query.first_node) + ' ' + query.job;
+}
+
+}  // namespace
+}  // namespace pages
+
+class Pages::Seat {
+public:
+    Seat(std::shared_ptr<Callers> callers, std::string network)
+        : callers_(std::move(callers)),
+          network_(std::move(network)) {
+        ++callers_->count;
+        ++callers_->of_network[network_];
+    }
+    ~Seat() {
+        --callers_->count;
+        if (--callers_->of_network[network_] == 0) callers_->of_network.erase(network_);
+    }
+    Seat(const Seat&) = delete;
+    Seat& operator=(const Seat&) = delete;
+
+private:
+    std::shared_ptr<Callers> callers_;
+    std::string network_;
+};
+
+Pages::Pages(boost::asio::io_context& io, Source source)
+    : io_(io),
+      source_(std::move(source)),
+      made_(io, boost::asio::steady_timer::time_point::max()) {}
+
+std::shared_ptr<Pages::Seat> Pages::admit(const std::string& network) {
+    const auto own = callers_->of_network.find(network);
+    const bool is_full =
+        callers_->count >= limits::max_page_callers ||
+        (own != callers_->of_network.end() && own->second >= limits::max_page_callers_per_network);
+    return is_full ? nullptr : std::make_shared<Seat>(callers_, network);
+}
+
+Page Pages::kept(const std::string& name) {
+    const auto now = source_.now();
+    std::erase_if(kept_, [&](const auto& each) { return now >= each.second.until; });
+    const auto found = kept_.find(name);
+    return found == kept_.end() ? nullptr : found->second.page;
+}
+
+std::size_t Pages::unread_bytes() {
+    std::erase_if(being_read_, [](const auto& page) { return page.expired(); });
+    std::size_t sum = 0;
+    for (const auto& each : being_read_)
+        if (const auto page = each.lock()) sum += page->body.size();
+    return sum;
+}
+
+boost::asio::awaitable<Page> Pages::get(HttpRequest request) {
+    const auto name = pages::name_of(request);
+    const auto end = source_.now() + limits::http_timeout;
+    for (auto now = source_.now(); now < end; now = source_.now()) {
+        if (auto page = kept(name)) co_return page;
+        if (is_making_) {
+            co_await made_.async_wait(net::as_values);
+        } else if (now < rests_until_) {
+            boost::asio::steady_timer rest(io_, rests_until_ - now);
+            co_await rest.async_wait(net::as_values);
+        } else {
+            if (unread_bytes() > limits::max_unread_page_bytes) co_return nullptr;
+            is_making_ = true;
+            Page page;
+            std::exception_ptr failure;
+            try {
+                page = co_await make(std::move(request), name);
+            } catch (...) {
+                failure = std::current_exception();
+            }
+            is_making_ = false;
+            made_.cancel();
+            if (failure) std::rethrow_exception(failure);
+            co_return page;
+        }
+    }
+    co_return nullptr;
+}
+
+boost::asio::awaitable<Page> Pages::make(HttpRequest request, std::string name) {
+    const auto began_at = source_.now();
+    const auto making = job_page(request);
+    int turns = 1;
+    for (auto last = source_.add_jobs(*making, 0); last != 0; ++turns) {
+        co_await boost::asio::post(io_, boost::asio::use_awaitable);
+        last = source_.add_jobs(*making, last);
+    }
+    const auto took = source_.now() - began_at;
+    const auto page =
+        std::make_shared<const HttpResponse>(making->finish(co_await source_.ask_server()));
+    being_read_.push_back(page);
+    if (turns > 1) {
+        const auto now = source_.now();
+        rests_until_ = now + took;
+        kept_[std::move(name)] = {
+            page, now + std::min(pages::lifetime_factor * took, limits::page_lifetime)};
+    }
+    co_return page;
+}
+
+}  // namespace ddprun::server

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/time.hpp"
+#include "rendezvous/server/http_status.hpp"
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ddprun::server {
+
+/// A page that is read by any number of callers: one copy for all of them.
+using Page = std::shared_ptr<const HttpResponse>;
+
+/// Makes the pages on the coordinator's thread without holding it up: one page at a time, a few
+/// jobs in each turn of the `io_context`, and as much rest after a page of many turns as it took.
+/// Such a page is served again for a while, so that requests cost no more the more there are.
+class Pages {
+public:
+    struct Source {
+        /// Adds the next jobs after `after` (0: the first ones) to the page, and returns the number
+        /// of the last one; 0 when there are no more.
+        std::function<std::uint64_t(JobPage& page, std::uint64_t after)> add_jobs;
+        /// What pages say besides.
+        std::function<boost::asio::awaitable<ServerStatus>()> ask_server;
+        std::function<Instant()> now;
+    };
+
+    /// A caller that is served, from its request to the last byte of its page. May outlive `Pages`.
+    class Seat;
+
+    Pages(boost::asio::io_context& io, Source source);
+
+    /// Null: too many callers of this network, or at all, are being served.
+    std::shared_ptr<Seat> admit(const std::string& network);
+    /// Null: there was no turn for it within `limits::http_timeout`, or too much is still being
+    /// read.
+    boost::asio::awaitable<Page> get(HttpRequest request);
+
+private:
+    struct Kept {
+        Page page;
+        Instant until{};
+    };
+
+    Page kept(const std::string& name);
+    boost::asio::awaitable<Page> make(HttpRequest request, std::string name);
+    std::size_t unread_bytes();
+
+    boost::asio::io_context& io_;
+    Source source_;
+    struct Callers {
+        std::size_t count = 0;
+        std::map<std::string, std::size_t> of_network;
+    };
+    std::shared_ptr<Callers> callers_ = std::make_shared<Callers>();
+    bool is_making_ = false;
+    /// Never expires; its waits end when a page is made.
+    boost::asio::steady_timer made_;
+    Instant rests_until_{};
+    std::map<std::string, Kept> kept_;
+    std::vector<std::weak_ptr<const HttpResponse>> being_read_;
+};
+
+}  // namespace ddprun::server

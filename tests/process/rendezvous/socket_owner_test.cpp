@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// The user at the other end of a loopback connection. Sockets of another user are made by a thread
+// that has its uid.
+#include "rendezvous/net/socket_owner.hpp"
+
+#include "agent/runner/round_stores.hpp"
+#include "rendezvous/server/rendezvous_server.hpp"
+#include "tests/process/support/raw_client.hpp"
+#include "tests/process/support/skip.hpp"
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <doctest/doctest.h>
+
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace ddprun::test {
+namespace {
+
+using Kind = net::PeerOwner::Kind;
+using server::ListenOn;
+
+constexpr uid_t another = 12'345;
+const std::string needs_root = "needs root, to be another user";
+
+/// The call of the kernel, not of the library, changes one thread only.
+void as_another_user(const std::function<void()>& act) {
+    std::thread([&] {
+        ::syscall(SYS_setresuid, another, another, another);
+        act();
+    }).join();
+}
+
+/// What a server answers to a health check; empty: it closed.
+std::string health(std::uint16_t port, const std::string& address = "127.0.0.1") {
+    try {
+        return RawClient(port, address).say("GET /healthz HTTP/1.1\r\n\r\n").hear_to_the_end();
+    } catch (const std::exception&) {
+        return {};
+    }
+}
+
+/// The server's end of a connection.
+struct Accepted {
+    explicit Accepted(const std::string& address) : acceptor(*net::listen(io, address, 0)) {}
+    net::Tcp::socket accept() {
+        net::Tcp::socket socket(io);
+        acceptor.accept(socket);
+        return socket;
+    }
+    std::uint16_t port() const { return acceptor.local_endpoint().port(); }
+
+    boost::asio::io_context io;
+    net::Tcp::acceptor acceptor;
+};
+
+}  // namespace
+
+TEST_CASE("the user at the other end of a loopback connection is known, by both ways") {
+    for (const std::string address : {"127.0.0.1", "::1"}) {
+        CAPTURE(address);
+        Accepted server(address);
+        std::optional<RawClient> caller;
+        caller.emplace(server.port(), address);
+        const auto own = server.accept();
+        CHECK(net::peer_owner(own).kind == Kind::this_user);
+        CHECK(net::peer_owner_by_table(own).kind == Kind::this_user);
+
+        // Of a socket without a process the kernel says that it is root's.
+        caller.reset();
+        CHECK(net::peer_owner(own).kind == Kind::gone);
+        CHECK(net::peer_owner_by_table(own).kind == Kind::gone);
+    }
+}
+
+TEST_CASE("another user of this machine is known as one") {
+    if (::geteuid() != 0) return skip(needs_root);
+    Accepted server("127.0.0.1");
+    std::optional<RawClient> caller;
+    as_another_user([&] { caller.emplace(server.port()); });
+    const auto socket = server.accept();
+    CHECK(net::peer_owner(socket).kind == Kind::other_user);
+    CHECK(net::peer_owner(socket).uid == another);
+    CHECK(net::peer_owner_by_table(socket).kind == Kind::other_user);
+    CHECK(net::peer_owner_by_table(socket).uid == another);
+}
+
+TEST_CASE("the rendezvous of a job on a loopback address is closed to other users") {
+    if (::geteuid() != 0) return skip(needs_root);
+    const auto health_of = [](std::optional<std::string> hosted, bool is_other) {
+        server::RendezvousServer served(
+            {{ListenOn::Scope::loopback, "", 0}, std::move(hosted), false, "1.2.3"});
+        const auto port = *served.start();
+        std::string answer;
+        if (is_other)
+            as_another_user([&] { answer = health(port); });
+        else
+            answer = health(port);
+        return answer;
+    };
+    CHECK(health_of("job", false).find("ok") != std::string::npos);
+    CHECK(health_of("job", true).empty());
+    // A daemon is for all of them.
+    CHECK(health_of(std::nullopt, true).find("ok") != std::string::npos);
+}
+
+TEST_CASE("the store of a round on a loopback address is closed to other users") {
+    if (::geteuid() != 0) return skip(needs_root);
+    boost::asio::io_context agent;
+    agent::RoundStores stores(agent, "127.0.0.1", {});
+    std::optional<std::uint16_t> port;
+    stores.open([&](Result<std::uint16_t> opened) { port = *opened; });
+    const auto work = boost::asio::make_work_guard(agent);
+    while (!port)
+        agent.run_one();
+    // VALIDATE, then PING: answered with the same number.
+    const std::string hello{"\x00\xCE\xF7\x85\x3C\x0D\x07\x00\x00\x00", 10};
+    CHECK(RawClient(*port).say(hello).hear(4) == std::string("\x07\x00\x00\x00", 4));
+    std::string answer = "none";
+    as_another_user([&] {
+        try {
+            answer = RawClient(*port).say(hello).hear(4);
+        } catch (const std::exception&) {
+            answer.clear();
+        }
+    });
+    CHECK(answer.empty());
+}
+
+}  // namespace ddprun::test
