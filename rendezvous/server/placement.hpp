@@ -13,7 +13,7 @@
 
 /// Server placement: which node of a job serves the rendezvous, decided again at every attempt
 /// because names appear late and addresses move. Pure; the facts are gathered by the agent's shell
-/// (interfaces.hpp and net::resolve). The table is in rendezvous/README.md.
+/// (interfaces.hpp and net::resolve). The table is in docs/server-placement.md.
 namespace ddprun::server {
 
 /// Where a server listens.

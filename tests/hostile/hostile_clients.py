@@ -17,7 +17,7 @@ import threading
 import time
 
 MEBI = 1 << 20
-# rendezvous/README.md, "Bounds of a store": data, clients, one request or reply, the coordinator.
+# docs/store-bounds.md: data, clients, one request or reply, the coordinator.
 DOCUMENTED = (1024 + 1024 + 256 + 256) * MEBI
 # What the program itself and the allocator keep besides; a debug build is bigger.
 OWN = 64 * MEBI
