@@ -39,8 +39,9 @@ def words_of(parsed, parser):
             words.append(f"{name}={','.join(map(str, value)) if isinstance(value, list) else value}")
         elif int(value):
             words.append(name)
-    # Without a place torchrun's node is node 0, silently. ddprun warns, and by an endpoint takes any place.
+    # Every torchrun without a place is node 0. ddprun would warn of it, or take any place.
     if str(parsed.nnodes) not in ("1", "1:1") and parsed.rdzv_backend == "static":
+        words = [word for word in words if not word.startswith("--node-rank=")]
         words += ["--rdzv-backend=static", f"--node-rank={parsed.node_rank}"]
     return words + ["--", parsed.training_script, *parsed.training_script_args]
 
@@ -50,8 +51,7 @@ def become_ddprun(words):
     python = [] if os.environ.get("PYTHON_EXEC") else [f"--python={sys.executable}"]
     # Python ignores these. A program started by exec would go on ignoring them, and its workers too.
     for name in ("SIGPIPE", "SIGXFSZ"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_DFL)
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(find_ddprun(), ["ddprun", *python, *words])
