@@ -11,5 +11,5 @@ cd "$(dirname "$0")/.."
 provide_torch || die 1 "PyTorch $torch_version cannot be installed"
 build dev ddprun
 requirements=tests/interop/frameworks/requirements
-provide_frameworks $requirements.txt $requirements-all.txt || die 1 "the frameworks cannot be installed"
+provide_frameworks $requirements.txt $requirements-all.txt $requirements-deepspeed.txt || die 1 "the frameworks cannot be installed"
 python3 -B tests/interop/frameworks/frameworks_test.py "$PWD/build/dev/bin/ddprun" "$@"

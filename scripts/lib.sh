@@ -206,7 +206,7 @@ provide_frameworks() { # REQUIREMENTS...
         "$DDPRUN_TORCH_PYTHON" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
             >"$("$place/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
         for file in "$@"; do
-            # DeepSpeed has no wheel: its setup imports torch, and compiles nothing unless it is asked to.
+            # The setup of DeepSpeed imports torch, and would compile its extensions.
             DS_BUILD_OPS=0 "$place/bin/python" -m pip install --quiet --no-deps --no-build-isolation -r "$file" >&2 ||
                 return 1
         done
