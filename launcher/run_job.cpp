@@ -113,10 +113,11 @@ int run(
     const agent::InheritedState& start) {
     const auto system = read_system_info(environment);
     const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
-    const auto options = parse_options(arguments, system.environment);
+    auto options = parse_options(arguments, system.environment);
     if (!options)
         return refuse(
             options.error(), readable_options(arguments, system.environment), system, false);
+    if (argc > 0) use_program_name(*options, argv[0]);
     if (options->has_flag("help")) return show(help_text());
     if (options->has_flag("version")) return show(control::version_text("ddprun"));
 

@@ -19,6 +19,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 
 namespace ddprun::launcher {
@@ -89,6 +90,11 @@ bool has_address(const std::string& name) {
     return true;
 }
 
+std::string read_hosts() {
+    std::ifstream file("/etc/hosts", std::ios::binary);
+    return {std::istreambuf_iterator<char>{file}, std::istreambuf_iterator<char>{}};
+}
+
 bool begins_as_machine_code(const std::string& path) {
     std::array<char, SELFMAG> start{};
     std::ifstream file(path, std::ios::binary);
@@ -123,6 +129,7 @@ SystemInfo read_system_info(const char* const* environment) {
     system.count_gpus = count_gpus;
     system.interfaces = interface_addresses();
     system.has_address = has_address;
+    system.read_hosts = read_hosts;
     system.has_terminal = ::isatty(STDERR_FILENO) == 1;
     system.has_input_terminal = ::isatty(STDIN_FILENO) == 1;
     auto random = seeded_by_the_system();

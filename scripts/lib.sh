@@ -190,3 +190,27 @@ provide_torch() { # [VERSION]
     done
     return 1
 }
+
+# ---- frameworks on PyTorch ----------------------------------------------------------------------------
+
+# Exports DDPRUN_FRAMEWORKS_PYTHON: an environment that has what these files list, and the PyTorch of
+# DDPRUN_TORCH_PYTHON, which must be exported. Made under build/ unless it is there.
+provide_frameworks() { # REQUIREMENTS...
+    local place=build/frameworks file wanted made
+    wanted=$(cat "$@" && printf '%s\n' "$DDPRUN_TORCH_PYTHON")
+    made=$(cat "$place/made-of" 2>/dev/null || true)
+    if [ "$made" != "$wanted" ]; then
+        say "installing ${*##*/} of ${1%/*} into $place"
+        rm -rf "$place"
+        "$DDPRUN_TORCH_PYTHON" -m venv "$place" >&2 || return 1
+        "$DDPRUN_TORCH_PYTHON" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+            >"$("$place/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
+        for file in "$@"; do
+            # The setup of DeepSpeed imports torch, and would compile its extensions.
+            DS_BUILD_OPS=0 "$place/bin/python" -m pip install --quiet --no-deps --no-build-isolation -r "$file" >&2 ||
+                return 1
+        done
+        printf '%s\n' "$wanted" >"$place/made-of"
+    fi
+    export DDPRUN_FRAMEWORKS_PYTHON=$PWD/$place/bin/python
+}

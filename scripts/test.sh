@@ -34,6 +34,11 @@ elif ! provide_torch; then
     [ "${DDPRUN_REQUIRE_TORCH:-0}" != 1 ] || die 1 "PyTorch $torch_version cannot be installed"
     say "PyTorch $torch_version cannot be installed: no registry that has it can be reached"
 fi
+if [ -n "${DDPRUN_TORCH_PYTHON:-}" ] && ! provide_frameworks tests/interop/frameworks/requirements.txt; then
+    [ "${DDPRUN_REQUIRE_TORCH:-0}" != 1 ] || die 1 "the frameworks on PyTorch cannot be installed"
+    unset DDPRUN_FRAMEWORKS_PYTHON
+    say "without the frameworks on PyTorch: no registry that has them can be reached"
+fi
 
 report=$PWD/build/test-report.xml
 rm -f "$report"

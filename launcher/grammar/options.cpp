@@ -301,6 +301,13 @@ Result<Options> parse_options(
     return options;
 }
 
+void use_program_name(Options& options, std::string_view called_as) {
+    constexpr std::string_view name = "torchrun";
+    // npos + 1 is 0: all of a name without a slash.
+    if (called_as.substr(called_as.rfind('/') + 1) == name)
+        options.given.try_emplace("compat", Given{std::string{name}, "called torchrun"});
+}
+
 Options readable_options(std::span<const std::string> arguments, const Environment& environment) {
     const auto words = respell(arguments).words;
     Options options;

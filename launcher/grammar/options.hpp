@@ -44,6 +44,10 @@ struct Options {
 Result<Options> parse_options(
     std::span<const std::string> arguments, const Environment& environment);
 
+/// A program that is called torchrun, by a link of that name, behaves as with --compat=torchrun
+/// unless that option says otherwise. `called_as` is argv[0].
+void use_program_name(Options& options, std::string_view called_as);
+
 /// The readable options of a command line that parse_options refused, so that the refusal is
 /// reported in the requested form and file. Has no command.
 Options readable_options(std::span<const std::string> arguments, const Environment& environment);

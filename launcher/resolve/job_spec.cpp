@@ -139,7 +139,7 @@ Result<JobSpec> resolve(const Options& options, const SystemInfo& system) {
         resolve_cpu_binding,
         resolve_report,
     };
-    Resolving job{options, system, {}, {}, {}, {}};
+    Resolving job{options, system, {}, {}, {}, {}, {}};
     job.spec.environment = system.environment;
     for (const auto step : steps)
         if (auto done = step(job); !done) return done.error();

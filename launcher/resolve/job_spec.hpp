@@ -39,6 +39,8 @@ struct SystemInfo {
     std::vector<InterfaceAddress> interfaces;
     /// A function because a resolver may take seconds; empty: no name has an address.
     HasAddress has_address;
+    /// The text of /etc/hosts. A function because few jobs need it; empty: there is none.
+    std::function<std::string()> read_hosts;
     /// Standard error is a terminal.
     bool has_terminal = false;
     /// Standard input is one.

@@ -122,6 +122,42 @@ Result<> use_slurm_step(Resolving& job, bool is_static) {
     return {};
 }
 
+/// The pod of index 0 serves, under the name that the job's headless service gives it.
+Result<> use_indexed_job(Resolving& job, bool is_static) {
+    auto& spec = job.spec;
+    const auto& pod = *job.pod;
+    const auto& nodes = spec.nodes.value;
+    const std::string origin = "JOB_COMPLETION_INDEX";
+    const auto index = std::to_string(pod.index);
+    if (pod.index >= nodes.max + nodes.spares)
+        return usage(
+            origin,
+            index,
+            "accepted are 0 to " + std::to_string(nodes.max + nodes.spares - 1) +
+                " with --nnodes=" + describe(nodes) +
+                ", which is the number of the job's completions");
+    if (pod.first_host.empty())
+        return usage(
+            origin,
+            index,
+            "the name of the job's first pod is not known here: set subdomain in the pod template "
+            "to the name of a headless service, or give --rdzv-endpoint=HOST:PORT, the same in "
+            "every pod");
+    spec.endpoint = {
+        Endpoint{pod.first_host, limits::default_rendezvous_port}, "first pod of the Indexed Job"};
+    spec.is_host = {pod.index == 0, origin};
+    spec.is_static = {is_static, is_static ? "--rdzv-backend" : "Indexed Job"};
+    // A spare takes any place.
+    if (!spec.node_rank.value && nodes.spares == 0) spec.node_rank = {pod.index, origin};
+    spec.run_id = {pod.job, "name of the Indexed Job"};
+    job.note(
+        log::Level::info,
+        "kubernetes.pod",
+        "pod " + index + " of Indexed Job " + pod.job + ", whose first serves at " +
+            spec.endpoint.value.to_string());
+    return {};
+}
+
 /// The endpoint as torchrun would put it into MASTER_ADDR and MASTER_PORT.
 Result<From<Endpoint>> master_endpoint(const Resolving& job) {
     if (const auto given = given_endpoint(job.options)) {
@@ -175,6 +211,8 @@ Result<> use_master(Resolving& job, const std::string& why) {
     }
     if (!spec.node_rank.value && job.slurm && job.slurm->nodes == spec.nodes.value.max)
         spec.node_rank = {job.slurm->node, "SLURM_NODEID"};
+    if (!spec.node_rank.value && job.pod && job.pod->index < spec.nodes.value.max)
+        spec.node_rank = {job.pod->index, "JOB_COMPLETION_INDEX"};
     const bool is_placed = spec.node_rank.value.has_value();
     if (!is_placed) spec.node_rank = {0, by_default};
     if (spec.nodes.value.max > 1 && (!is_placed || is_loopback(spec.endpoint.value.host)))
@@ -255,6 +293,8 @@ Result<> choose_rendezvous(Resolving& job) {
                                  job.options.find("master-port");
     if (job.slurm && !is_alone(spec) && !has_any_address)
         return use_slurm_step(job, backend && backend->text == "static");
+    if (job.pod && !is_alone(spec) && !has_any_address)
+        return use_indexed_job(job, backend && backend->text == "static");
     if (backend && backend->text == "c10d") return use_endpoint(job, backend->origin);
     const bool has_address = given_endpoint(job.options) || job.options.find("master-port");
     if (is_alone(spec) && !has_address) return serve_alone(job, "one node and no endpoint given");
@@ -274,8 +314,8 @@ void name_job(Resolving& job) {
     const auto id = job.options.find("rdzv-id");
     if (id && !id->text.empty() && !job.options.has_flag("standalone"))
         spec.run_id = {id->text, id->origin};
-    else if (spec.incarnation)
-        return;  // the name of the Slurm step
+    else if (!spec.run_id.value.empty())
+        return;  // the scheduler's name of it
     else if (is_own || id)
         spec.run_id = {as_uuid(job.system.fresh_id), "random"};
     else
@@ -309,6 +349,8 @@ Result<> resolve_nodes(Resolving& job) {
         auto step = read_slurm_step(job.system.environment);
         if (!step) return step.error();
         job.slurm = *step;
+        job.pod =
+            read_indexed_pod(job.system.environment, job.system.host_name, job.system.read_hosts);
     }
     const auto given = job.options.find("nnodes");
     job.spec.nodes = {control::NodeRange{}, by_default};

@@ -3,6 +3,7 @@
 
 #include "launcher/grammar/rdzv_conf.hpp"
 #include "launcher/resolve/job_spec.hpp"
+#include "launcher/resolve/kubernetes.hpp"
 #include "launcher/resolve/slurm.hpp"
 
 #include <optional>
@@ -22,6 +23,8 @@ struct Resolving {
     std::string conf_origin;
     /// The Slurm step of several tasks that started this process, unless the job is standalone.
     std::optional<SlurmStep> slurm;
+    /// The pod of an Indexed Job that this is, unless the job is standalone.
+    std::optional<IndexedPod> pod;
 
     void note(log::Level level, std::string event, std::string reason);
     /// Requires: `spec.environment` holds what was inherited.
@@ -44,7 +47,7 @@ Given given_or(const Options& options, std::string_view name, const std::string&
 // ---- the steps, in the order of `resolve` (job_spec.cpp)
 // --------------------------------------------
 
-/// Fills `slurm` and `nodes`. A Slurm step that starts several agents per node is refused unless
+/// Fills `slurm`, `pod` and `nodes`. A Slurm step that starts several agents per node is refused unless
 /// the options ask for it.
 Result<> resolve_nodes(Resolving& job);
 

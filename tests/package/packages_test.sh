@@ -66,6 +66,12 @@ try_program /opt/venv/bin/ddprun
 printf 'import os, sys\nprint(sys.prefix, os.environ["RANK"])\n' >/tmp/job.py
 out=$(/opt/venv/bin/ddprun --standalone /tmp/job.py)
 [ "$out" = "/opt/venv 0" ] || fail "a script does not run with the environment's Python: $out"
+mkdir -p /tmp/modules/torch/distributed
+touch /tmp/modules/torch/__init__.py /tmp/modules/torch/distributed/__init__.py
+echo 'main = None' >/tmp/modules/torch/distributed/run.py
+printf 'import torch.distributed.run\ntorch.distributed.run.main(["--standalone", "/tmp/job.py"])\n' >/tmp/by_main.py
+out=$(PYTHONPATH=/tmp/modules /opt/venv/bin/python -m ddprun.shim /tmp/by_main.py)
+[ "$out" = "/opt/venv 0" ] || fail "the wheel's shim does not reach ddprun: $out"
 /opt/venv/bin/pip uninstall --quiet --yes ddprun
 [ ! -e /opt/venv/bin/ddprun ] || fail "ddprun is left after its wheel was removed"
 

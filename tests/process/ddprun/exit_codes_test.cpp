@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include <csignal>
+#include <filesystem>
 #include <functional>
 #include <set>
 
@@ -94,6 +95,18 @@ TEST_CASE(
     CHECK(code_of({"--nnodes=x", "script.py"}) == 1);
     CHECK(code_of({"--max-restarts=x", "script.py"}) == 2);
     CHECK(code_of({"--frobnicate", "script.py"}) == 2);
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("called by a link named torchrun, ddprun behaves as with --compat=torchrun") {
+    const TempDir dir;
+    const auto link = dir.path() / "torchrun";
+    std::filesystem::create_symlink(program("ddprun"), link);
+
+    Running job{link.string(), {"--standalone", "--no-python", stub("exit_with"), "7"}};
+
+    CHECK(job.wait_for_code() == 1);
+    CHECK(job.err().find("FAILED") != std::string::npos);
     CHECK(no_descendants_left());
 }
 

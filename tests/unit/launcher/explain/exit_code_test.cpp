@@ -47,3 +47,18 @@ TEST_CASE("a mistake that torchrun's own parser finds is 2 there too, any other 
     CHECK_FALSE(is_torchruns({"--compat=other", "--nnodes=x", "train.py"}));
     CHECK_FALSE(is_torchruns({"--nnodes=x", "train.py"}));
 }
+
+TEST_CASE("the name torchrun means --compat=torchrun, unless that option is given") {
+    const auto compat = [](std::string_view name, const std::vector<std::string>& words) {
+        auto options = *parse_options(words, {});
+        use_program_name(options, name);
+        return options.find("compat").value_or(Given{"none", ""});
+    };
+    const Given by_name{"torchrun", "called torchrun"};
+    CHECK(compat("torchrun", {"train.py"}) == by_name);
+    CHECK(compat("/v/bin/torchrun", {"train.py"}) == by_name);
+    CHECK(compat("ddprun", {"train.py"}).text == "none");
+    CHECK(compat("/torchrun/ddprun", {"train.py"}).text == "none");
+    CHECK(compat("mytorchrun", {"train.py"}).text == "none");
+    CHECK(compat("torchrun", {"--compat=other", "train.py"}) == Given{"other", "--compat"});
+}
