@@ -43,16 +43,16 @@ Fit fit_older_c10d(std::string_view bytes) {
 }
 
 /// GETNUMKEYS and CANCEL_WAIT of PyTorch 2.1, which are one byte: no more may come before the
-/// answer.
-bool is_short_older_c10d(std::string_view bytes) {
-    return bytes == "\x06"sv || bytes == "\x0B"sv;
+/// answer, and what comes is another request.
+bool begins_with_short_older_c10d(std::string_view bytes) {
+    return bytes.starts_with('\x06') || bytes.starts_with('\x0B');
 }
 
 }  // namespace
 
 Caller sniff(std::string_view bytes, wire::Accepted accepted) {
     const bool has_older = accepted == wire::Accepted::legacy_too;
-    if (has_older && is_short_older_c10d(bytes)) return Caller::c10d;
+    if (has_older && begins_with_short_older_c10d(bytes)) return Caller::c10d;
     bool may_become_one = false;
     const auto is = [&](Fit how) {
         may_become_one = may_become_one || how == Fit::so_far;

@@ -16,10 +16,10 @@ namespace {
 
 using namespace ddprun;
 
-void check_sniff(std::string_view bytes) {
-    const auto whole = server::sniff(bytes);
+void check_sniff(std::string_view bytes, wire::Accepted accepted) {
+    const auto whole = server::sniff(bytes, accepted);
     for (std::size_t length = 0; length <= std::min<std::size_t>(bytes.size(), 16); ++length) {
-        const auto early = server::sniff(bytes.substr(0, length));
+        const auto early = server::sniff(bytes.substr(0, length), accepted);
         require(early == server::Caller::need_more || early == whole, "sniff changed its mind");
     }
 }
@@ -92,7 +92,8 @@ void check_frames(std::string_view bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const std::string_view bytes{reinterpret_cast<const char*>(data), size};
-    check_sniff(bytes);
+    check_sniff(bytes, wire::Accepted::current);
+    check_sniff(bytes, wire::Accepted::legacy_too);
     check_preamble(bytes);
     check_http(bytes);
     check_frames(bytes);

@@ -41,24 +41,31 @@ void must(bool holds) {
     if (!holds) std::abort();
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    const std::string bytes(reinterpret_cast<const char*>(data), size);
+/// The requests, whole and in pieces the same.
+Outcome decoded(const std::string& bytes, std::size_t piece, Accepted accepted) {
     Outcome whole;
-    Decoder at_once;
+    Decoder at_once(accepted);
     at_once.append(bytes);
     take_all(at_once, whole);
 
     Outcome pieces;
-    Decoder by_piece;
-    const std::size_t piece = size == 0 ? 1 : 1 + data[0] % 7;
-    for (std::size_t i = 0; i < size; i += piece) {
+    Decoder by_piece(accepted);
+    for (std::size_t i = 0; i < bytes.size(); i += piece) {
         by_piece.append(bytes.substr(i, piece));
         take_all(by_piece, pieces);
     }
     must(pieces.requests == whole.requests);
     must(pieces.error == whole.error);
+    return whole;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    const std::string bytes(reinterpret_cast<const char*>(data), size);
+    const std::size_t piece = size == 0 ? 1 : 1 + data[0] % 7;
+    decoded(bytes, piece, Accepted::legacy_too);
+    const auto whole = decoded(bytes, piece, Accepted::current);
 
     std::string again;
     for (const auto& request : whole.requests)

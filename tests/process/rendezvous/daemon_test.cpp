@@ -39,6 +39,15 @@ struct Daemon {
     std::uint16_t port = 0;
 };
 
+/// A daemon that may open so many files.
+[[maybe_unused]] Running with_descriptors(const std::string& limit) {
+    return Running(
+        "/bin/sh",
+        {"-c",
+         "ulimit -n " + limit + "; exec \"$0\" --host 127.0.0.1 --port 0",
+         program("ddprun-rendezvous")});
+}
+
 /// The output of one run with these arguments, and how it ends.
 struct Said {
     explicit Said(std::vector<std::string> arguments) {
@@ -132,11 +141,7 @@ TEST_CASE("the daemon names a garbage sender once and goes on") {
 #if !defined(__SANITIZE_ADDRESS__)
 TEST_CASE("too few descriptors are named with their limit before the daemon listens") {
     for (const std::string limit : {"8", "12", "20"}) {
-        Running process(
-            "/bin/sh",
-            {"-c",
-             "ulimit -n " + limit + "; exec \"$0\" --host 127.0.0.1 --port 0",
-             program("ddprun-rendezvous")});
+        auto process = with_descriptors(limit);
         CHECK(process.wait_for_code() == 1);
         CHECK(
             has(process.err(),
@@ -147,11 +152,7 @@ TEST_CASE("too few descriptors are named with their limit before the daemon list
 }
 
 TEST_CASE("a store that has no descriptors turns its callers away, and is served afterwards") {
-    Running process(
-        "/bin/sh",
-        {"-c",
-         "ulimit -n 40; exec \"$0\" --host 127.0.0.1 --port 0",
-         program("ddprun-rendezvous")});
+    auto process = with_descriptors("40");
     const auto port =
         static_cast<std::uint16_t>(process.wait_for_number("rendezvous.listening port="));
     const auto validate_and_ping = std::string{"\0\xCE\xF7\x85\x3C\x0D\x01\x02\x03\x04", 10};
@@ -179,11 +180,7 @@ TEST_CASE("a store that has no descriptors turns its callers away, and is served
 }
 
 TEST_CASE("at the end of descriptors callers are turned away, and served again afterwards") {
-    Running process(
-        "/bin/sh",
-        {"-c",
-         "ulimit -n 40; exec \"$0\" --host 127.0.0.1 --port 0",
-         program("ddprun-rendezvous")});
+    auto process = with_descriptors("40");
     const auto port =
         static_cast<std::uint16_t>(process.wait_for_number("rendezvous.listening port="));
     {

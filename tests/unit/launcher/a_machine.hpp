@@ -4,6 +4,7 @@
 #include "launcher/resolve/job_spec.hpp"
 
 #include <string>
+#include <vector>
 
 namespace ddprun::launcher {
 
@@ -24,6 +25,15 @@ inline SystemInfo a_machine(const Environment& environment = {}) {
         return PathLook{};
     };
     return system;
+}
+
+/// The job of `ddprun WORDS... train.py` with these variables, on that machine.
+inline Result<JobSpec> resolved_with(std::vector<std::string> words, const Environment& variables) {
+    words.emplace_back("train.py");
+    const auto system = a_machine(variables);
+    const auto options = parse_options(words, system.environment);
+    if (!options) return options.error();
+    return resolve(*options, system);
 }
 
 }  // namespace ddprun::launcher

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/resolve/job_spec.hpp"
+#include "tests/unit/launcher/a_machine.hpp"
 
 #include <doctest/doctest.h>
 
@@ -15,21 +16,9 @@ using Words = std::vector<std::string>;
 
 const std::string random_id = "00112233-4455-6677-8899-aabbccddeeff";
 
-Result<JobSpec> resolved(Words words, const Environment& variables) {
-    words.emplace_back("train.py");
-    SystemInfo system;
-    system.environment = variables;
-    system.environment["PATH"] = "/usr/bin";
-    system.fresh_id = *Nonce::parse("00112233445566778899aabbccddeeff");
-    system.look_at = [](const std::string&) { return PathLook{true, false, true, true}; };
-    const auto options = parse_options(words, system.environment);
-    if (!options) return options.error();
-    return resolve(*options, system);
-}
-
 /// "static node1:29500 rank 1, connects" or what is wrong.
 std::string rendezvous(const Words& words, const Environment& variables = {}) {
-    const auto spec = resolved(words, variables);
+    const auto spec = resolved_with(words, variables);
     if (!spec) return spec.error().context;
     std::string text = spec->is_static.value ? "static " : "c10d ";
     text += spec->endpoint.value.to_string();
@@ -40,7 +29,7 @@ std::string rendezvous(const Words& words, const Environment& variables = {}) {
 
 std::string notices(const Words& words) {
     std::string text;
-    const auto spec = resolved(words, {});
+    const auto spec = resolved_with(words, {});
     for (const auto& notice : spec->notices)
         text += notice.event + " ";
     return text;
@@ -110,7 +99,7 @@ TEST_CASE("the rendezvous follows from what was given") {
     for (const auto& row : rows) {
         CAPTURE(row.words);
         CHECK(rendezvous(row.words) == row.rendezvous);
-        CHECK(resolved(row.words, {})->run_id.value == row.run_id);
+        CHECK(resolved_with(row.words, {})->run_id.value == row.run_id);
     }
 }
 
@@ -174,8 +163,9 @@ TEST_CASE("what was decided without being asked for is noted") {
 
 TEST_CASE("static rendezvous takes torch's time limit for its own") {
     const auto join_timeout = [](const std::string& conf) {
-        return in_seconds(resolved({"--nnodes=2", "--master-addr=h", "--rdzv-conf=" + conf}, {})
-                              ->join_timeout.value);
+        return in_seconds(
+            resolved_with({"--nnodes=2", "--master-addr=h", "--rdzv-conf=" + conf}, {})
+                ->join_timeout.value);
     };
     CHECK(join_timeout("timeout=20") == 20);
     CHECK(join_timeout("timeout=20,join_timeout=30") == 30);

@@ -2,6 +2,7 @@
 #include "launcher/resolve/slurm.hpp"
 
 #include "launcher/resolve/job_spec.hpp"
+#include "tests/unit/launcher/a_machine.hpp"
 
 #include <doctest/doctest.h>
 
@@ -31,21 +32,9 @@ Environment with(Environment variables, const std::string& name, const std::stri
     return variables;
 }
 
-Result<JobSpec> resolved(Words words, const Environment& variables) {
-    words.emplace_back("train.py");
-    SystemInfo system;
-    system.environment = variables;
-    system.environment["PATH"] = "/usr/bin";
-    system.fresh_id = *Nonce::parse("00112233445566778899aabbccddeeff");
-    system.look_at = [](const std::string&) { return PathLook{true, false, true, true}; };
-    const auto options = parse_options(words, system.environment);
-    if (!options) return options.error();
-    return resolve(*options, system);
-}
-
 /// "slurm-42.1#0: 3 nodes, c10d n07:31555 rank 1, connects" or what is wrong.
 std::string job_of(const Words& words, const Environment& variables) {
-    const auto spec = resolved(words, variables);
+    const auto spec = resolved_with(words, variables);
     if (!spec) return spec.error().context;
     const auto& nodes = spec->nodes.value;
     std::string text = spec->run_id.value;
@@ -98,14 +87,14 @@ TEST_CASE("a step of one agent per node says everything that the options leave o
 
 TEST_CASE("a step starts no replacement") {
     const auto limit = [](const Words& words, const Environment& variables) {
-        return resolved(words, variables)->replacement_timeout.value;
+        return resolved_with(words, variables)->replacement_timeout.value;
     };
     const auto step = step_of_three();
     CHECK(limit({}, step) == Duration{});
     CHECK(limit({"--replacement-timeout=5m"}, step) == std::chrono::minutes{5});
     CHECK_FALSE(limit({"--rdzv-endpoint=h:7"}, step).has_value());
     CHECK_FALSE(limit({}, {}).has_value());
-    CHECK(resolved({"--replacement-timeout=soon"}, {})
+    CHECK(resolved_with({"--replacement-timeout=soon"}, {})
               .error()
               .context.starts_with("--replacement-timeout: 'soon': accepted are "));
 }
