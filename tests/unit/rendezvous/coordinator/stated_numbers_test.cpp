@@ -250,7 +250,8 @@ TEST_CASE("the text of a worker that failed goes to the nodes of its job only") 
     CHECK(story.whole_result("b").root_cause->worker->details == "Traceback: private");
     CHECK(story.status().root_cause == "rank 0 on a: KeyError: password=[redacted]");
 
-    // A member comes back for the result; another node that knows the job's name gets the rest of it.
+    // A member comes back for the result; another node that knows the job's name gets the rest of
+    // it.
     story.drop("b");
     story.resume("b", NodeState::ready);
     CHECK(story.whole_result("b").root_cause->worker->details == "Traceback: private");
