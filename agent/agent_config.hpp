@@ -34,6 +34,8 @@ struct AgentConfig {
     RendezvousPlan rendezvous;
     /// Passed on to the workers, and not used otherwise.
     std::vector<int> forwarded_signals;
+    /// A scheduler sends its signals to every process of every node of the job.
+    bool is_signalled_as_a_whole = false;
     /// Every listener of ours takes its port from here (--port-range), both ends included.
     std::uint16_t first_port = 0;
     std::uint16_t last_port = 0;
@@ -43,6 +45,8 @@ struct AgentConfig {
     bool shares_store = true;
     /// Which clients our c10d stores accept (--legacy-c10d).
     wire::Accepted accepted = wire::Accepted::current;
+    /// Why other nodes cannot reach this one by its own name, which Gloo takes; empty: they can.
+    std::string own_name_problem;
     WorkerSpec worker;
     ReportPlan report;
     OutputPlan output;

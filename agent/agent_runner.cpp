@@ -34,8 +34,12 @@
 #include <boost/asio/ip/udp.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -81,6 +85,30 @@ void write_reports(
     post_mortem.write(plan.parent_error_file, parent_error_json(report, original, unix_time_now()));
 }
 
+/// The interface that has this numeric address; empty: none.
+std::string interface_with(const std::string& address) {
+    ifaddrs* first = nullptr;
+    if (::getifaddrs(&first) != 0) return {};
+    const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner{first, &::freeifaddrs};
+    for (const auto* entry = first; entry != nullptr; entry = entry->ifa_next) {
+        if (entry->ifa_addr == nullptr) continue;
+        const bool is_v4 = entry->ifa_addr->sa_family == AF_INET;
+        if (!is_v4 && entry->ifa_addr->sa_family != AF_INET6) continue;
+        const auto length = is_v4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+        std::array<char, NI_MAXHOST> text{};
+        const int error = ::getnameinfo(
+            entry->ifa_addr,
+            static_cast<socklen_t>(length),
+            text.data(),
+            text.size(),
+            nullptr,
+            0,
+            NI_NUMERICHOST);
+        if (error == 0 && address == text.data()) return entry->ifa_name;
+    }
+    return {};
+}
+
 /// The shell of one Agent machine: performs its effects on the agent's thread and passes the
 /// results to it.
 class AgentRunner {
@@ -105,7 +133,7 @@ private:
     void clean_up(int round);
     void note(const Agent::Effect& effect);
     void post_worker_event(Agent::Event event);
-    void on_signal(int signal);
+    void on_signal(int signal, bool is_for_all_processes);
     bool is_for_attached_rank(int signal);
     void announce_attachment();
     void keep_original(int local_rank, PostMortem::Finding& finding);
@@ -113,6 +141,7 @@ private:
     void finish(const JobReport& report);
     void leave();
     std::string address_towards(const control::Assignment& assignment, std::string own) const;
+    std::string choose_gloo_interface(const std::string& node_addr);
 
     const AgentConfig& config_;
     boost::asio::io_context io_{1};
@@ -142,6 +171,7 @@ private:
     std::optional<Original> original_;
     TerminalInterrupts interrupts_;
     bool has_announced_attachment_ = false;
+    bool has_announced_interface_ = false;
     boost::asio::steady_timer drain_timer_;
     bool is_finished_ = false;
     bool is_server_idle_ = false;
@@ -155,7 +185,9 @@ AgentRunner::AgentRunner(
       keeper_(
           io_,
           keeper_side,
-          [this](int signal) { on_signal(signal); },
+          [this](int signal, bool is_for_all_processes) {
+              on_signal(signal, is_for_all_processes);
+          },
           [page = keeper_side.page] {
               kill_own_node(*page);
               std::_Exit(exit_codes::internal_error);
@@ -330,13 +362,15 @@ void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
         config_.join.node.host,
         assignment.round,
         assignment.restart_count};
+    const auto node_addr = address_towards(assignment, order.node_addr);
     plan_ = RoundPlan{
         assignment,
         config_.join.run_id,
         order.incarnation,
         nonce,
         error_folder_,
-        address_towards(assignment, order.node_addr),
+        node_addr,
+        choose_gloo_interface(node_addr),
         config_.join.max_restarts,
         config_.shares_store,
         config_.join.node.host,
@@ -384,6 +418,21 @@ std::string AgentRunner::address_towards(
     if (!ec) socket.connect(there, ec);
     const auto here = socket.local_endpoint(ec);
     return ec ? own : unwrap_mapped(here.address().to_string());
+}
+
+/// Empty: Gloo chooses well by itself, or nothing better is known.
+std::string AgentRunner::choose_gloo_interface(const std::string& node_addr) {
+    if (config_.own_name_problem.empty() || is_loopback(node_addr)) return {};
+    auto interface = interface_with(node_addr);
+    if (interface.empty() || has_announced_interface_) return interface;
+    has_announced_interface_ = true;
+    log::warning(
+        "interface.chosen",
+        {{"reason", config_.own_name_problem},
+         {"next_step",
+          "workers get GLOO_SOCKET_IFNAME=" + interface +
+              ", which reaches the other nodes; set it, or correct /etc/hosts, for another"}});
+    return interface;
 }
 
 void AgentRunner::post_worker_event(Agent::Event event) {
@@ -536,14 +585,14 @@ void AgentRunner::note(const Agent::Effect& effect) {
         effect);
 }
 
-void AgentRunner::on_signal(int signal) {
+void AgentRunner::on_signal(int signal, bool is_for_all_processes) {
     const auto& forwarded = config_.forwarded_signals;
     if (std::find(forwarded.begin(), forwarded.end(), signal) != forwarded.end())
-        return workers_.forward(signal);
+        return is_for_all_processes ? void() : workers_.forward(signal);
     if (is_for_attached_rank(signal)) return workers_.signal_attached(signal);
     if (signal == SIGTSTP) return workers_.suspend();
     if (signal == SIGCONT) return workers_.go_on();
-    if (!is_finished_) return post(Agent::Signalled{signal});
+    if (!is_finished_) return post(Agent::Signalled{signal, is_for_all_processes});
     // Only the server is left, waiting for other nodes.
     if (signal == SIGINT) leave();
 }

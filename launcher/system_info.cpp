@@ -11,6 +11,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/auxv.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -90,9 +91,35 @@ bool has_address(const std::string& name) {
     return true;
 }
 
-std::string read_hosts() {
-    std::ifstream file("/etc/hosts", std::ios::binary);
-    return {std::istreambuf_iterator<char>{file}, std::istreambuf_iterator<char>{}};
+/// As PyTorch does for Gloo: the first address that a socket can be bound to.
+std::string own_name_address() {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* first = nullptr;
+    if (getaddrinfo(host_name().c_str(), nullptr, &hints, &first) != 0) return {};
+    const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner{first, &freeaddrinfo};
+    for (const auto* entry = first; entry != nullptr; entry = entry->ai_next) {
+        const int tried = ::socket(entry->ai_family, entry->ai_socktype | SOCK_CLOEXEC, 0);
+        if (tried < 0) continue;
+        const bool is_ours = ::bind(tried, entry->ai_addr, entry->ai_addrlen) == 0;
+        ::close(tried);
+        std::array<char, INET6_ADDRSTRLEN> text{};
+        const int error = ::getnameinfo(
+            entry->ai_addr,
+            entry->ai_addrlen,
+            text.data(),
+            text.size(),
+            nullptr,
+            0,
+            NI_NUMERICHOST);
+        if (is_ours && error == 0) return text.data();
+    }
+    return {};
+}
+
+std::string content_of(const std::string& path) {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>{file}, {}};
 }
 
 bool begins_as_machine_code(const std::string& path) {
@@ -125,11 +152,16 @@ SystemInfo read_system_info(const char* const* environment) {
     std::error_code ignored;
     system.own_target = std::filesystem::canonical("/proc/self/exe", ignored).string();
     system.host_name = host_name();
+    system.own_cgroups = content_of("/proc/self/cgroup");
+    system.parent_pid = ::getppid();
+    system.parent_name = content_of("/proc/" + std::to_string(system.parent_pid) + "/comm");
+    if (system.parent_name.ends_with('\n')) system.parent_name.pop_back();
     system.cpu_count = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
     system.count_gpus = count_gpus;
     system.interfaces = interface_addresses();
     system.has_address = has_address;
-    system.read_hosts = read_hosts;
+    system.read_hosts = [] { return content_of("/etc/hosts"); };
+    system.own_name_address = own_name_address;
     system.has_terminal = ::isatty(STDERR_FILENO) == 1;
     system.has_input_terminal = ::isatty(STDIN_FILENO) == 1;
     auto random = seeded_by_the_system();

@@ -116,15 +116,18 @@ void wait_for_foreground(int terminal) {
 
 AgentSide become_agent(int socket, KeeperPage* page, pid_t keeper, std::span<const int> handed_on) {
     ::setsid();
-    for (const int signal : stop_signals)
+    // A blocked signal stays pending although it is ignored.
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    const auto block = [&](int signal) {
         set_disposition(signal, SIG_IGN);
-    for (const int signal : handed_on)
-        set_disposition(signal, SIG_IGN);
+        sigaddset(&blocked, signal);
+    };
+    std::for_each(stop_signals.begin(), stop_signals.end(), block);
+    std::for_each(handed_on.begin(), handed_on.end(), block);
     set_disposition(SIGTSTP, SIG_IGN);
     become_subreaper();
-    sigset_t none;
-    sigemptyset(&none);
-    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    ::sigprocmask(SIG_SETMASK, &blocked, nullptr);
     return {socket, page, keeper};
 }
 
@@ -208,7 +211,7 @@ private:
             else if (signal == SIGTSTP)
                 suspend();
             else
-                forward(signal);
+                forward(signal, static_cast<pid_t>(info.ssi_pid));
         }
     }
 
@@ -246,8 +249,8 @@ private:
         ::sigprocmask(SIG_BLOCK, &stop, nullptr);
     }
 
-    void forward(int signal) {
-        const keeper::SignalCame message{signal};
+    void forward(int signal, pid_t sender = 0) {
+        const keeper::SignalCame message{signal, sender};
         ::send(side_.socket, &message, sizeof message, MSG_DONTWAIT | MSG_NOSIGNAL);
         ++signals_sent_;
         if (signal != SIGINT || ++interrupts_ < interrupts_that_insist) return;

@@ -76,9 +76,10 @@ struct KeeperSide {
 inline constexpr std::array stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 
 /// Makes this process a subreaper and forks. Returns in both: the keeper with its signals blocked
-/// (they are read from a descriptor), the agent in a session of its own, itself a subreaper, with
-/// all of `handed_on`, the stop signals and TSTP ignored. SIGUSR1 and SIGUSR2 are ignored by both
-/// unless they are handed on.
+/// (they are read from a descriptor), the agent in a session of its own, itself a subreaper. All of
+/// `handed_on` and the stop signals stay pending in the agent: one that it got as well was sent to
+/// every process. It ignores TSTP. SIGUSR1 and SIGUSR2 are ignored by both unless they are handed
+/// on.
 /// `is_terminal_read`: a worker is to read the terminal. Like any program that does, this process
 /// then stops (SIGTTIN) while it is in the terminal's background, already here.
 /// Requires: no thread was ever started.
@@ -104,6 +105,8 @@ namespace keeper {
 /// about to stop itself; SIGCONT: it goes on again.
 struct SignalCame {
     std::int32_t signal;
+    /// 0: none, or one outside this pid namespace.
+    std::int32_t sender;
 };
 
 /// Agent to keeper.

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/keeper/keeper_link.hpp"
 
+#include <fcntl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <csignal>
+#include <cstdio>
 #include <cstring>
+#include <ctime>
+#include <string_view>
 #include <utility>
 
 namespace ddprun::agent {
@@ -13,10 +19,43 @@ namespace ddprun::agent {
 using keeper::FromAgent;
 using keeper::SignalCame;
 
+namespace {
+
+/// Takes it from those that are pending for this process.
+bool take_pending(int signal) {
+    sigset_t wanted;
+    sigemptyset(&wanted);
+    sigaddset(&wanted, signal);
+    constexpr timespec at_once{};
+    return ::sigtimedwait(&wanted, nullptr, &at_once) == signal;
+}
+
+/// Its name for a process that serves Slurm: the parent of a step's tasks.
+bool is_slurm_daemon(pid_t process) {
+    std::array<char, 32> path{};
+    std::snprintf(path.data(), path.size(), "/proc/%d/comm", process);
+    const int file = ::open(path.data(), O_RDONLY | O_CLOEXEC);
+    if (file < 0) return false;
+    std::array<char, 32> name{};
+    const auto size = ::read(file, name.data(), name.size());
+    ::close(file);
+    constexpr std::string_view expected = "slurmstepd\n";
+    return size > 0 && std::string_view{name.data(), static_cast<std::size_t>(size)} == expected;
+}
+
+/// Slurm without control groups signals every process of a step, children before their parents:
+/// by the time the keeper has it, this process and the workers have it too. The name of the sender
+/// excludes a user that signals both processes called ddprun, and no worker.
+bool is_for_all_processes(const SignalCame& came) {
+    return take_pending(came.signal) && is_slurm_daemon(came.sender);
+}
+
+}  // namespace
+
 KeeperLink::KeeperLink(
     boost::asio::io_context& io,
     AgentSide side,
-    std::function<void(int)> on_signal,
+    std::function<void(int, bool)> on_signal,
     std::function<void()> on_keeper_gone)
     : socket_(io, side.socket),
       page_(side.page),
@@ -48,7 +87,7 @@ bool KeeperLink::read_all() {
         }
         ++signals_read_;
         // The keeper stops itself when it reads that the workers are stopped.
-        on_signal_(message.signal);
+        on_signal_(message.signal, is_for_all_processes(message));
         send(FromAgent::Kind::signals_read);
     }
 }

@@ -16,13 +16,14 @@ namespace ddprun::agent {
 /// it closes the pair, which the keeper takes for the agent's end.
 class KeeperLink {
 public:
-    /// `on_signal` is called for each signal sent to `ddprun`, as often as it came. SIGTSTP: on its
-    /// return the workers are stopped; SIGCONT: they may go on. `on_keeper_gone` is called once:
+    /// `on_signal` is called for each signal sent to `ddprun`, as often as it came;
+    /// `is_for_all_processes`: a scheduler sent it to the workers as well. SIGTSTP: on its return
+    /// the workers are stopped; SIGCONT: they may go on. `on_keeper_gone` is called once:
     /// kill the node and leave.
     KeeperLink(
         boost::asio::io_context& io,
         AgentSide side,
-        std::function<void(int signal)> on_signal,
+        std::function<void(int signal, bool is_for_all_processes)> on_signal,
         std::function<void()> on_keeper_gone);
     KeeperLink(const KeeperLink&) = delete;
     KeeperLink& operator=(const KeeperLink&) = delete;
@@ -54,7 +55,7 @@ private:
     KeeperPage* page_;
     pid_t keeper_;
     std::uint32_t signals_read_ = 0;
-    std::function<void(int)> on_signal_;
+    std::function<void(int, bool)> on_signal_;
     std::function<void()> on_keeper_gone_;
 };
 

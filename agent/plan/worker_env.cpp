@@ -178,9 +178,15 @@ std::vector<std::string> worker_environment(
     auto environment = spec.environment;
     for (const auto& [name, value] : defaults)
         environment.emplace(name, value);
+    // When the allocation ends, in seconds of the Unix epoch.
+    if (const auto end = environment.find("SLURM_JOB_END_TIME"); end != environment.end())
+        environment.insert_or_assign("DDPRUN_DEADLINE", end->second);
     const Place place{spec, plan, local_rank};
     for (const auto& variable : variables)
         environment.insert_or_assign(std::string{variable.name}, variable.value(place));
+
+    if (!plan.gloo_interface.empty())
+        environment.emplace("GLOO_SOCKET_IFNAME", plan.gloo_interface);
 
     if (spec.has_virtual_local_rank)
         // ROCm reads the HIP variable first, and the CUDA one where there is no other.

@@ -82,6 +82,8 @@ struct RoundPlan {
     Nonce error_folder;
     /// Numeric, where other nodes reach this one.
     std::string node_addr;
+    /// The interface with that address, where Gloo would choose one that no other node reaches.
+    std::string gloo_interface = {};
     int max_restarts = 0;
     bool shares_store = true;
     /// Name of this machine, for people.

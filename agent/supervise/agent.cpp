@@ -112,7 +112,7 @@ void Agent::handle(Event event, Instant now, Effects& out) {
                     asked.caller, fence_.neighbours().answer(asked.probe, is_valid, now)});
             },
             [&](const PeerAnswered& answered) { on_peer_answered(answered, now, out); },
-            [&](const Signalled& signalled) { on_signal(signalled.signal, now, out); },
+            [&](const Signalled& signalled) { on_signal(signalled, now, out); },
             [&](DeadlinePassed) { on_deadline(now, out); },
         },
         event);
@@ -192,7 +192,7 @@ void Agent::notify_failures(FailureReport::Event event, Instant now, Effects& ou
         std::visit(
             Overloaded{
                 [&](FailureReport::StopWorkers) {
-                    stop_workers(SIGTERM, config_.join.settings.grace, now, out);
+                    stop_workers({SIGTERM, config_.join.settings.grace}, now, out);
                 },
                 [&](FailureReport::FailureFound) { round_->is_failure_reported = false; },
                 [&](auto& order) { out.push_back(std::move(order)); },
@@ -245,13 +245,13 @@ void Agent::on_store_checked(StoreChecked checked, Instant now, Effects& out) {
     notify_failures(FailureReport::StoreUnreachable{std::move(checked.failure)}, now, out);
 }
 
-void Agent::stop_workers(int signal, Duration grace, Instant now, Effects& out) {
+void Agent::stop_workers(const WorkerGroup::StopRequested& request, Instant now, Effects& out) {
     if (!has_workers()) return after_group(now, out);
-    notify_failures(FailureReport::StopBegan{signal}, now, out);
+    notify_failures(FailureReport::StopBegan{request.signal}, now, out);
     phase_ = Phase::stopping;
     // The next round must not wait for its store; a node that ends has no next round.
     if (!ending_ && !leaving_) stores_.open(out);
-    notify_group(WorkerGroup::StopRequested{signal, grace}, now, out);
+    notify_group(request, now, out);
 }
 
 void Agent::kill_workers(Instant now, Effects& out) {
@@ -334,10 +334,16 @@ void Agent::update_keeper(Effects& out) {
 
 // ---- ends ---------------------------------------------------------------------------------------
 
-void Agent::on_signal(int signal, Instant now, Effects& out) {
+void Agent::on_signal(const Signalled& signalled, Instant now, Effects& out) {
+    const int signal = signalled.signal;
+    const auto grace = config_.join.settings.grace;
     if (leaving_ || ending_) {
         // A second SIGINT comes from the user and means at once; a scheduler only repeats itself.
-        if (signal != SIGINT) return;
+        if (signal != SIGINT) {
+            if (signalled.is_for_all_processes && has_workers())
+                notify_group(WorkerGroup::StopRequested{signal, grace, std::nullopt}, now, out);
+            return;
+        }
         if (has_workers()) return kill_workers(now, out);
         return finish(now, out);
     }
@@ -345,9 +351,10 @@ void Agent::on_signal(int signal, Instant now, Effects& out) {
     if (round_) notify_failures(FailureReport::LeaveBegan{}, now, out);
     if (is_hosting_) out.push_back(InterruptServer{signal, leaving_->reason(node_.host)});
     report_to_server(now, out);
-    const auto grace = config_.join.settings.grace;
     if (signal == SIGINT && has_workers()) out.push_back(NoteInterrupt{grace});
-    stop_workers(signal, grace, now, out);
+    WorkerGroup::StopRequested request{signal, grace};
+    if (signalled.is_for_all_processes) request.signal_after.reset();
+    stop_workers(request, now, out);
 }
 
 void Agent::wait_for_result(Instant now, Effects& out) {
@@ -364,7 +371,7 @@ void Agent::wait_for_result(Instant now, Effects& out) {
 void Agent::end(Ending ending, Instant now, Effects& out) {
     if (ending_) return;
     ending_ = std::move(ending);
-    stop_workers(SIGTERM, config_.join.settings.grace, now, out);
+    stop_workers({SIGTERM, config_.join.settings.grace}, now, out);
 }
 
 void Agent::leave_round(Effects& out) {

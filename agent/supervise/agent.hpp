@@ -68,6 +68,7 @@ private:
     void begin_round_without_workers(control::Assignment next, Effects& out);
     void on_stop(const control::Stop& stop, Instant now, Effects& out);
     bool is_noted(const control::Stop& stop) const;
+    Duration signal_after(const control::Cause& cause) const;
     void on_result(control::JobResult result, Instant now, Effects& out);
     void on_lost(const control::Lost& lost, Instant now, Effects& out);
     void on_worker_exited(WorkerExited exited, Instant now, Effects& out);
@@ -76,7 +77,7 @@ private:
     void find_store_clients(int round, Effects& out);
     void on_store_clients_found(control::StoreClients clients, Effects& out);
     void on_peer_answered(const PeerAnswered& answered, Instant now, Effects& out);
-    void on_signal(int signal, Instant now, Effects& out);
+    void on_signal(const Signalled& signalled, Instant now, Effects& out);
     void on_deadline(Instant now, Effects& out);
 
     void notify_link(ServerLink::Event event, Instant now, Effects& out);
@@ -91,7 +92,7 @@ private:
     void note_stale(std::string what, Effects& out);
     void note_next_round(Effects& out);
 
-    void stop_workers(int signal, Duration grace, Instant now, Effects& out);
+    void stop_workers(const WorkerGroup::StopRequested& request, Instant now, Effects& out);
     void kill_workers(Instant now, Effects& out);
     void fence_self(std::string reason, Instant now, Effects& out);
     void after_group(Instant now, Effects& out);

@@ -83,6 +83,8 @@ struct AgentInterface {
     /// SIGINT, SIGTERM, SIGHUP or SIGQUIT, sent to `ddprun`.
     struct Signalled {
         int signal;
+        /// The sender has sent it to every process of this node.
+        bool is_for_all_processes = false;
     };
     struct DeadlinePassed {};
     using Event = std::variant<

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/supervise/agent.hpp"
 #include "agent/supervise/next_step.hpp"
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 
 #include <csignal>
@@ -236,7 +237,13 @@ void Agent::on_stop(const control::Stop& stop, Instant now, Effects& out) {
     if (stop.how == SIGKILL)
         kill_workers(now, out);
     else
-        stop_workers(stop.how, stop.grace, now, out);
+        stop_workers({stop.how, stop.grace, signal_after(stop.root_cause)}, now, out);
+}
+
+/// Another node of the step was signalled: the scheduler's signal comes to the workers here too.
+Duration Agent::signal_after(const control::Cause& cause) const {
+    const bool comes_too = cause.signal != 0 && config_.is_signalled_as_a_whole && !leaving_;
+    return comes_too ? limits::scheduler_signal_window : Duration{};
 }
 
 /// This node's log has the cause already: the end of its own worker, or its own Ctrl-C.
@@ -252,8 +259,9 @@ void Agent::on_result(control::JobResult result, Instant now, Effects& out) {
     if (is_result(ending_)) return note_stale("result", out);
     const auto& cause = result.root_cause;
     const int signal = cause && cause->signal != 0 ? cause->signal : SIGTERM;
+    const auto after = cause ? signal_after(*cause) : Duration{};
     ending_ = std::move(result);
-    stop_workers(signal, config_.join.settings.grace, now, out);
+    stop_workers({signal, config_.join.settings.grace, after}, now, out);
 }
 
 void Agent::on_lost(const control::Lost& lost, Instant now, Effects& out) {

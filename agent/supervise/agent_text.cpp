@@ -88,7 +88,10 @@ std::string describe(const Agent::Event& event) {
             [](const A::PeerAnswered& e) {
                 return "peer answered ask=" + std::to_string(e.ask) + ' ' + answer_text(e.answer);
             },
-            [](const A::Signalled& e) { return "signalled " + signal_name(e.signal); },
+            [](const A::Signalled& e) {
+                return "signalled " + signal_name(e.signal) +
+                       (e.is_for_all_processes ? ", as every process" : "");
+            },
             [](A::DeadlinePassed) { return std::string{"deadline passed"}; },
         },
         event);

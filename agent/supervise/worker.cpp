@@ -4,6 +4,7 @@
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace ddprun::agent {
@@ -15,7 +16,7 @@ void Worker::handle(Event event, Instant now, std::vector<Effect>& out) {
                 require(state_ == State::starting, "a worker is spawned once");
                 pid_ = spawned.pid;
                 state_ = wanted_ == Wanted::alive ? State::running : State::stopping;
-                if (wanted_ == Wanted::stopped) out.push_back(SignalLeader{signal_});
+                signal_if_due(now, out);
                 if (wanted_ == Wanted::killed) out.push_back(KillSession{});
             },
             [&](Exited& exited) {
@@ -23,13 +24,15 @@ void Worker::handle(Event event, Instant now, std::vector<Effect>& out) {
                 const bool had_started = state_ != State::starting;
                 state_ = State::gone;
                 exit_ = std::move(exited.exit);
+                signal_at_.reset();
                 kill_at_.reset();
                 if (had_started && wanted_ == Wanted::stopped)
                     out.push_back(SignalSession{signal_});
             },
-            [&](const StopRequested& request) { request_stop(request, out); },
+            [&](const StopRequested& request) { request_stop(request, now, out); },
             [&](KillRequested) { kill(out); },
             [&](DeadlinePassed) {
+                signal_if_due(now, out);
                 if (kill_at_ && now >= *kill_at_) kill(out);
             },
         },
@@ -37,23 +40,39 @@ void Worker::handle(Event event, Instant now, std::vector<Effect>& out) {
     check();
 }
 
-void Worker::request_stop(const StopRequested& request, std::vector<Effect>& out) {
-    // A second request can shorten the grace; it does not signal again.
+void Worker::request_stop(const StopRequested& request, Instant now, std::vector<Effect>& out) {
+    // A second request can shorten the grace, and the wait for the signal of another process; it
+    // does not signal again.
     if (wanted_ == Wanted::killed) return;
     if (state_ != State::gone && (!kill_at_ || request.kill_at < *kill_at_))
         kill_at_ = request.kill_at;
-    if (wanted_ == Wanted::stopped) return;
+    if (wanted_ == Wanted::stopped) {
+        if (!request.signal_at)
+            signal_at_.reset();
+        else if (signal_at_)
+            signal_at_ = std::min(*signal_at_, *request.signal_at);
+        return signal_if_due(now, out);
+    }
     wanted_ = Wanted::stopped;
     signal_ = request.signal;
-    if (state_ == State::running) {
-        state_ = State::stopping;
-        out.push_back(SignalLeader{signal_});
-    } else if (state_ == State::gone && pid_ != 0) {
-        out.push_back(SignalSession{signal_});
+    if (state_ == State::gone) {
+        if (pid_ != 0 && request.signal_at) out.push_back(SignalSession{signal_});
+        return;
     }
+    // A process that is being started may have come too late for the signal of another one.
+    signal_at_ = state_ == State::starting ? request.signal_at.value_or(now) : request.signal_at;
+    if (state_ == State::running) state_ = State::stopping;
+    signal_if_due(now, out);
+}
+
+void Worker::signal_if_due(Instant now, std::vector<Effect>& out) {
+    if (state_ != State::stopping || !signal_at_ || now < *signal_at_) return;
+    signal_at_.reset();
+    out.push_back(SignalLeader{signal_});
 }
 
 void Worker::kill(std::vector<Effect>& out) {
+    signal_at_.reset();
     kill_at_.reset();
     if (state_ == State::gone || wanted_ == Wanted::killed) return;
     wanted_ = Wanted::killed;
@@ -63,12 +82,14 @@ void Worker::kill(std::vector<Effect>& out) {
 }
 
 std::optional<Instant> Worker::next_deadline() const {
-    return kill_at_;
+    return state_ == State::stopping ? earliest(kill_at_, signal_at_) : kill_at_;
 }
 
 void Worker::check() const {
     require((state_ == State::gone) == exit_.has_value(), "a worker that is gone has an exit");
-    require(state_ != State::gone || !kill_at_, "a worker that is gone has no deadline");
+    require(
+        state_ != State::gone || (!kill_at_ && !signal_at_),
+        "a worker that is gone has no deadline");
     require(
         state_ != State::stopping || wanted_ != Wanted::alive, "a worker stops when it was asked");
 }
@@ -79,7 +100,8 @@ std::string describe(const Worker::Event& event) {
             [](const Worker::Spawned& e) { return "spawned pid=" + std::to_string(e.pid); },
             [](const Worker::Exited& e) { return e.exit.describe(); },
             [](const Worker::StopRequested& e) {
-                return "stop requested with " + signal_name(e.signal);
+                return "stop requested with " + signal_name(e.signal) +
+                       (e.signal_at ? "" : ", which it has");
             },
             [](Worker::KillRequested) { return std::string{"kill requested"}; },
             [](Worker::DeadlinePassed) { return std::string{"deadline passed"}; },

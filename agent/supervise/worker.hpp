@@ -15,7 +15,7 @@ namespace ddprun::agent {
 /// One worker process of one round: asked to start, asked to stop, killed when it does not.
 ///
 ///   starting --Spawned-->         running    (stop or kill wanted meanwhile: as below, at once)
-///   running  --StopRequested-->   stopping   SignalLeader(signal), deadline kill_at
+///   running  --StopRequested-->   stopping   SignalLeader(signal) at signal_at, deadline kill_at
 ///   stopping --DeadlinePassed-->  stopping   KillSession
 ///   any      --KillRequested-->   stopping   KillSession
 ///   any      --Exited-->          gone       a stop was wanted: SignalSession(signal) to the rest
@@ -37,6 +37,9 @@ public:
     struct StopRequested {
         int signal;
         Instant kill_at;
+        /// When the leader gets the signal, unless a request that comes before says that it has it.
+        /// None: another process has sent it to the leader already.
+        std::optional<Instant> signal_at = Instant{};
     };
     struct KillRequested {};
     struct DeadlinePassed {};
@@ -69,7 +72,8 @@ private:
     /// The request, whatever the process does.
     enum class Wanted : std::uint8_t { alive, stopped, killed };
 
-    void request_stop(const StopRequested& request, std::vector<Effect>& out);
+    void request_stop(const StopRequested& request, Instant now, std::vector<Effect>& out);
+    void signal_if_due(Instant now, std::vector<Effect>& out);
     void kill(std::vector<Effect>& out);
     void check() const;
 
@@ -77,6 +81,8 @@ private:
     Wanted wanted_ = Wanted::alive;
     int pid_ = 0;
     int signal_ = 0;
+    /// When it is due; none: it was sent, by this agent or another process.
+    std::optional<Instant> signal_at_;
     std::optional<Instant> kill_at_;
     std::optional<WorkerExit> exit_;
 };

@@ -49,7 +49,9 @@ void WorkerGroup::handle(Event event, Instant now, std::vector<Effect>& out) {
                 const auto kill_at = now + request.grace;
                 begin_stopping(kill_at, out);
                 if (!stuck_at_) signal_for_leftovers_ = request.signal;
-                notify_all(Worker::StopRequested{request.signal, *kill_at_}, now, out);
+                std::optional<Instant> signal_at;
+                if (request.signal_after) signal_at = now + *request.signal_after;
+                notify_all(Worker::StopRequested{request.signal, *kill_at_, signal_at}, now, out);
                 if (gone_count_ == size() && !count_at_) count(now, out);
             },
             [&](KillRequested) {
@@ -125,6 +127,7 @@ void WorkerGroup::on_deadline(Instant now, std::vector<Effect>& out) {
         }
         return;
     }
+    notify_all(Worker::DeadlinePassed{}, now, out);
     if (stuck_at_ && now >= *stuck_at_) {
         stuck_at_ = Instant::max();
         out.push_back(FoundStuck{living(), leftover_count_});
@@ -172,6 +175,8 @@ std::vector<int> WorkerGroup::living() const {
 
 std::optional<Instant> WorkerGroup::next_deadline() const {
     auto next = earliest(earliest(kill_at_, terminate_at_), count_at_);
+    for (const auto& worker : workers_)
+        next = earliest(next, worker.next_deadline());
     if (stuck_at_ && *stuck_at_ != Instant::max()) next = earliest(next, stuck_at_);
     return next;
 }
@@ -198,7 +203,8 @@ std::string describe(const WorkerGroup::Event& event) {
                 return "leftovers counted: " + std::to_string(e.count);
             },
             [](const WorkerGroup::StopRequested& e) {
-                return "stop requested with " + signal_name(e.signal);
+                return "stop requested with " + signal_name(e.signal) +
+                       (e.signal_after ? "" : ", which they have");
             },
             [](WorkerGroup::KillRequested) { return std::string{"kill requested"}; },
             [](WorkerGroup::DeadlinePassed) { return std::string{"deadline passed"}; },

@@ -47,6 +47,9 @@ public:
     struct StopRequested {
         int signal;
         Duration grace;
+        /// How long the workers may get the signal from another process before this agent sends it.
+        /// None: they have it.
+        std::optional<Duration> signal_after = Duration{};
     };
     struct KillRequested {};
     struct DeadlinePassed {};

@@ -32,8 +32,10 @@ agent::AgentConfig to_agent_config(const JobSpec& spec) {
     config.join = to_join(spec);
     config.rendezvous = {spec.endpoint.value, spec.is_host.value, spec.is_static.value};
     config.forwarded_signals = spec.signals.forwarded.value;
+    config.is_signalled_as_a_whole = spec.is_signalled_as_a_whole;
     config.first_port = spec.ports.value.first;
     config.last_port = spec.ports.value.last;
+    config.own_name_problem = spec.own_name_problem;
     config.shares_store = spec.shares_store.value;
     if (spec.has_legacy_c10d) config.accepted = wire::Accepted::legacy_too;
     config.worker = {

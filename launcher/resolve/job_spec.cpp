@@ -7,6 +7,8 @@
 #include "rendezvous/control/fields.hpp"
 #include "rendezvous/control/text.hpp"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -45,10 +47,27 @@ Result<> resolve_restarts(Resolving& job) {
     return {};
 }
 
+/// Slurm signals the task, which is a shell that started ddprun and waits for it.
+bool is_behind_shell(const SystemInfo& system) {
+    constexpr std::array shells{"sh", "bash", "dash", "zsh", "ksh"};
+    return is_slurm_task(system.environment) &&
+           value_of(system.environment, "SLURM_TASK_PID") == std::to_string(system.parent_pid) &&
+           std::find(shells.begin(), shells.end(), system.parent_name) != shells.end();
+}
+
 Result<> resolve_signals(Resolving& job) {
-    const auto choice = signal_choice(job.options);
+    const auto& environment = job.system.environment;
+    const auto choice = signal_choice(job.options, is_slurm_task(environment));
     if (!choice) return choice.error();
     job.spec.signals = *choice;
+    job.spec.is_signalled_as_a_whole = signals_every_process(environment, job.system.own_cgroups);
+    if (is_behind_shell(job.system))
+        job.note(
+            log::Level::warning,
+            "slurm.behind_shell",
+            "the task that Slurm signals is the " + job.system.parent_name +
+                " that started ddprun: at the time limit it ends, and the workers are killed "
+                "without a signal; write exec before ddprun");
     for (const auto& warning : choice->warnings)
         job.note(log::Level::warning, "option.ignored", warning);
     return {};

@@ -32,6 +32,11 @@ struct SystemInfo {
     /// The same path, links followed.
     std::string own_target;
     std::string host_name;
+    /// The kernel's list of the control groups of this process.
+    std::string own_cgroups;
+    int parent_pid = 0;
+    /// The kernel's short name of the parent: "bash".
+    std::string parent_name;
     int cpu_count = 1;
     /// How many NVIDIA GPUs the machine has, whatever CUDA_VISIBLE_DEVICES says. A function because
     /// the answer may take a program's start; empty: none.
@@ -41,6 +46,9 @@ struct SystemInfo {
     HasAddress has_address;
     /// The text of /etc/hosts. A function because few jobs need it; empty: there is none.
     std::function<std::string()> read_hosts;
+    /// The address that a library which listens at this machine's own name takes: the first of the
+    /// resolver's that this machine has; empty: none. As slow as `has_address`.
+    std::function<std::string()> own_name_address;
     /// Standard error is a terminal.
     bool has_terminal = false;
     /// Standard input is one.
@@ -81,6 +89,8 @@ struct JobSpec {
     From<control::LateNodes> late_nodes;
     RestartChoice restarts;
     SignalChoice signals;
+    /// The scheduler sends its signals to every process of the step.
+    bool is_signalled_as_a_whole = false;
     From<std::string> event_file;
     /// Port 0: this node serves on a free port and is the only one.
     From<Endpoint> endpoint;
@@ -98,6 +108,8 @@ struct JobSpec {
     From<bool> shares_store;
     /// This node's c10d stores serve PyTorch 2.1 too.
     bool has_legacy_c10d = false;
+    /// Why other nodes cannot reach this one by its own name; empty: they can, or need not.
+    std::string own_name_problem;
     CpuBindingChoice binding;
     WorkerCommand command;
     From<std::optional<agent::Wrapper>> wrapper;

@@ -3,6 +3,7 @@
 
 #include "launcher/grammar/number.hpp"
 #include "launcher/resolve/resolving.hpp"
+#include "rendezvous/base/endpoint.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/text.hpp"
 
@@ -134,6 +135,18 @@ namespace {
 /// Three are in use at once: the round's store, the one after it, the neighbours' port.
 constexpr int fewest_ports = 4;
 
+/// Debian's installer maps a host's own name to 127.0.1.1, and Gloo listens where that name leads.
+std::string own_name_problem(const Resolving& job) {
+    const auto& nodes = job.spec.nodes.value;
+    const auto& system = job.system;
+    const bool is_alone = nodes.max + nodes.spares == 1;
+    if (is_alone || value_of(system.environment, "GLOO_SOCKET_IFNAME") || !system.own_name_address)
+        return {};
+    const auto address = system.own_name_address();
+    if (address.empty()) return system.host_name + " is the name of no address of this machine";
+    return is_loopback(address) ? system.host_name + " is the name of " + address + " here" : "";
+}
+
 Result<> resolve_local_addr(Resolving& job) {
     job.spec.local_addr = {"", "this node's end of its connection to the endpoint"};
     const auto given = job.options.find("local-addr");
@@ -174,6 +187,7 @@ Result<> resolve_ports(Resolving& job) {
 Result<> resolve_network(Resolving& job) {
     if (auto done = resolve_local_addr(job); !done) return done.error();
     job.spec.has_legacy_c10d = job.options.has_flag("legacy-c10d");
+    job.spec.own_name_problem = own_name_problem(job);
     return resolve_ports(job);
 }
 

@@ -66,13 +66,22 @@ Names parse_names(std::string_view list) {
     return names;
 }
 
+/// What Slurm is asked to send before the end (`--signal=USR1@120`), unless it stops the job.
+std::vector<int> warnings_besides(const std::vector<int>& stopping) {
+    std::vector<int> warnings;
+    for (const int signal : {SIGUSR1, SIGUSR2})
+        if (std::find(stopping.begin(), stopping.end(), signal) == stopping.end())
+            warnings.push_back(signal);
+    return warnings;
+}
+
 std::string accepted() {
     return "accepted are " + describe_signals({known_signals.begin(), known_signals.end()});
 }
 
 }  // namespace
 
-Result<SignalChoice> signal_choice(const Options& options) {
+Result<SignalChoice> signal_choice(const Options& options, bool is_slurm_task) {
     SignalChoice choice{{{SIGTERM, SIGINT, SIGHUP, SIGQUIT}, "default"}, {{}, "default"}, {}};
     if (const auto given = options.find("signals-to-handle")) {
         auto names = parse_names(given->text);
@@ -81,7 +90,11 @@ Result<SignalChoice> signal_choice(const Options& options) {
         choice.stopping = {std::move(names.signals), given->origin};
     }
     const auto given = options.find("signals-to-forward");
-    if (!given) return choice;
+    if (!given) {
+        if (is_slurm_task)
+            choice.forwarded = {warnings_besides(choice.stopping.value), "Slurm step"};
+        return choice;
+    }
     auto names = parse_names(given->text);
     if (!names.unknown.empty())
         return Failure{

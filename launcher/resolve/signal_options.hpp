@@ -19,8 +19,9 @@ struct SignalChoice {
     std::vector<std::string> warnings;
 };
 
-/// On error the context reads "option: 'given': ...".
-Result<SignalChoice> signal_choice(const Options& options);
+/// A task of a Slurm step sends on what it is warned by, unless it is said otherwise: Slurm may
+/// signal the tasks only. On error the context reads "option: 'given': ...".
+Result<SignalChoice> signal_choice(const Options& options, bool is_slurm_task);
 
 /// "SIGTERM,SIGINT", "none".
 std::string describe_signals(const std::vector<int>& signals);

@@ -77,10 +77,20 @@ std::uint16_t SlurmStep::port(std::uint16_t first, int count) const {
     return static_cast<std::uint16_t>(first + (job % count * steps_apart + step % count) % count);
 }
 
+bool is_slurm_task(const Environment& environment) {
+    return value_of(environment, step_nodes) && !value_of(environment, "TORCHELASTIC_RUN_ID");
+}
+
+bool signals_every_process(const Environment& environment, std::string_view own_cgroups) {
+    const auto job = value_of(environment, "SLURM_JOB_ID");
+    if (!job || !is_slurm_task(environment)) return false;
+    const auto own_group = "/job_" + std::string{*job} + "/step_";
+    return own_cgroups.find(own_group) == std::string_view::npos;
+}
+
 Result<std::optional<SlurmStep>> read_slurm_step(const Environment& environment) {
     const std::optional<SlurmStep> none;
-    if (!value_of(environment, step_nodes) || value_of(environment, "TORCHELASTIC_RUN_ID"))
-        return none;
+    if (!is_slurm_task(environment)) return none;
     SlurmStep step;
     constexpr std::int64_t most_tasks = 1'000'000;
     constexpr auto most = std::numeric_limits<std::int64_t>::max();

@@ -38,6 +38,13 @@ struct SlurmStep {
 /// another launcher, which has inherited them. Fails when a variable cannot be read.
 Result<std::optional<SlurmStep>> read_slurm_step(const Environment& environment);
 
+/// This process is a task of a Slurm step, which starts one for each place.
+bool is_slurm_task(const Environment& environment);
+
+/// Slurm without control groups sends a step's signals to every process of it; with them, to its
+/// tasks only. `own_cgroups`: the kernel's list of this process's groups.
+bool signals_every_process(const Environment& environment, std::string_view own_cgroups);
+
 /// "n[001-128,130],gpu-a[7-9]" -> "n001"; empty: not a list of hosts. Grammar: slurm.conf(5) and
 /// srun(1), "hostlist".
 std::string first_host_of(std::string_view list);

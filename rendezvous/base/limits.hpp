@@ -212,6 +212,9 @@ inline constexpr int max_cpu_number = 65'535;
 /// The longest list or file that is read about the machine.
 inline constexpr std::size_t max_machine_file_bytes = 64 * 1024;
 inline constexpr Duration settle_window = 1s;
+/// A scheduler's signal reaches the nodes of a step one after the other: where it sends it to every
+/// process, a node that hears of it from another one waits this long for its own.
+inline constexpr Duration scheduler_signal_window = 1s;
 inline constexpr Duration kill_descendants_timeout = 5s;
 /// What SIGINT or SIGQUIT has not ended by then gets SIGTERM, once its leader is gone.
 inline constexpr Duration leftovers_grace = 1s;

@@ -122,8 +122,16 @@ Verdict judge(const Shortage& shortage) {
         return over(control::Outcome::failed, std::move(cause), exit_codes::too_few_nodes);
     }
     if (shortage.last_cause) cause = *shortage.last_cause;
-    cause.kind = control::Cause::Kind::node_lost;
     cause.worker.reset();
+    // Nothing was waited for: the signal that ended one node, perhaps the first of all that get it,
+    // ended the job.
+    const bool is_signalled = cause.kind == control::Cause::Kind::node_left && cause.signal != 0;
+    if (is_signalled && shortage.waited == Duration{}) {
+        cause.kind = control::Cause::Kind::cancelled;
+        const int exit_code = exit_code_of_signal(cause.signal);
+        return over(control::Outcome::cancelled, std::move(cause), exit_code);
+    }
+    cause.kind = control::Cause::Kind::node_lost;
     cause.reason = (shortage.last_cause ? shortage.last_cause->reason + "; " : std::string{}) +
                    (shortage.waited > Duration{} ? "no replacement came within " + waited
                                                  : "no replacement is waited for") +

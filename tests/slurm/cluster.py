@@ -8,6 +8,7 @@ import os
 import pathlib
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,8 @@ import time
 
 NODES = 4
 DEADLINE_S = 60
-PROGRAMS = ["munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel", "sinfo", "squeue"]
+FREEZER = pathlib.Path("/sys/fs/cgroup/freezer")
+PROGRAMS = ["munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel", "scontrol", "sinfo", "squeue"]
 
 CONFIG = """ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -30,7 +32,7 @@ SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd-%n.log
-ProctrackType=proctrack/linuxproc
+ProctrackType=proctrack/{proctrack}
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
@@ -51,6 +53,26 @@ def missing_programs():
 
 def search_path():
     return os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+
+
+def why_no_cgroups():
+    """Empty where Slurm can make control groups of version 1."""
+    if os.access(FREEZER, os.W_OK) and (FREEZER / "cgroup.procs").exists():
+        return ""
+    return "no freezer control groups that can be made"
+
+
+def are_cgroups_removed():
+    """Slurm leaves one for each node, and a step's are in use while its daemon ends."""
+    try:
+        for node in numbers():
+            for folder, _, _ in os.walk(FREEZER / f"slurm_n{node}", topdown=False):
+                for process in (pathlib.Path(folder) / "cgroup.procs").read_text().split():
+                    os.kill(int(process), signal.SIGKILL)
+                os.rmdir(folder)
+    except OSError:
+        return False
+    return True
 
 
 def enter_namespace():
@@ -84,9 +106,11 @@ def address(number):
 
 
 class Cluster:
-    """Requires: enter_namespace() was called."""
+    """Requires: enter_namespace() was called. `proctrack` decides which processes get a step's signals: every one
+    (linuxproc), those of the task's process group (pgid), or the tasks alone (cgroup, as on most clusters)."""
 
-    def __init__(self):
+    def __init__(self, proctrack="linuxproc"):
+        self.proctrack = proctrack
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-slurm-"))
         self.environment = dict(os.environ, SLURM_CONF=str(self.folder / "slurm.conf"), PATH=search_path())
         self.daemons = []
@@ -110,6 +134,8 @@ class Cluster:
             daemon.kill()
         for daemon in self.daemons:
             daemon.wait()
+        if self.proctrack == "cgroup":
+            self.wait_for(are_cgroups_removed, "control groups")
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def make_network(self):
@@ -129,7 +155,9 @@ class Cluster:
         nodes = "\n".join(f"NodeName=n{number} NodeHostname={os.uname().nodename} NodeAddr={address(number)} "
                           f"Port={26820 + number} CPUs=2 RealMemory=1000 State=UNKNOWN" for number in numbers())
         (self.folder / "slurm.conf").write_text(
-            CONFIG.format(host=os.uname().nodename, folder=self.folder, nodes=nodes, count=NODES))
+            CONFIG.format(host=os.uname().nodename, folder=self.folder, nodes=nodes, count=NODES,
+                          proctrack=self.proctrack))
+        (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n")
         key = self.folder / "munge.key"
         key.write_bytes(secrets.token_bytes(128))
         key.chmod(0o600)

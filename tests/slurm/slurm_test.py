@@ -141,6 +141,36 @@ class Slurm:
         assert sorted({row[1] for row in world.values()}) == ["n1", "n2"], output
         assert sorted(world) == list(range(len(world))) and all(row[0] == len(world) for row in world.values()), output
 
+    def a_requeued_job_is_a_new_incarnation_of_itself(self):
+        folder = self.cluster.folder
+        (folder / "worker.sh").write_text(
+            f"echo $TORCHELASTIC_RUN_ID incarnation $DDPRUN_INCARNATION round $DDPRUN_ROUND >> {folder}/life.$RANK\n"
+            "test -n \"$SLURM_RESTART_COUNT\" || exec sleep 600\n")
+        script = folder / "requeued.sbatch"
+        script.write_text("#!/bin/sh\n#SBATCH --nodes=2 --ntasks-per-node=1 --requeue\n"
+                          f"srun {self.ddprun} --no-python sh {folder}/worker.sh\n")
+        job = self.cluster.run("sbatch", "--parsable", "--nodelist=n[1-2]", f"--output={folder}/requeued",
+                               str(script)).stdout.strip()
+
+        def lives():
+            files = sorted(folder.glob("life.*"))
+            return [file.read_text().splitlines() for file in files]
+
+        first = f"slurm-{job}.0 incarnation 0 round 0"
+        self.cluster.wait_for(lambda: lives() == [[first], [first]], "first life")
+        requeued = self.cluster.run("scontrol", "requeue", job)
+        assert requeued.returncode == 0, requeued.stderr
+
+        def has_begun_again():
+            # Else Slurm waits for two minutes.
+            self.cluster.run("scontrol", "update", f"JobId={job}", "StartTime=now")
+            return lives() == [[first, second], [first, second]]
+
+        second = f"slurm-{job}.0 incarnation 1 round 0"
+        self.cluster.wait_for(has_begun_again, "second life")
+        self.cluster.wait_for(lambda: not self.cluster.run("squeue", "--noheader", "--jobs", job).stdout, "its end")
+        assert "error" not in (folder / "requeued").read_text(), (folder / "requeued").read_text()
+
 
 def main():
     build, example = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
@@ -163,6 +193,7 @@ def main():
         slurm.a_lost_node_ends_the_job_at_once()
         slurm.a_cancelled_job_ends_on_every_node()
         slurm.the_example_of_a_batch_script_runs(example)
+        slurm.a_requeued_job_is_a_new_incarnation_of_itself()
 
 
 if __name__ == "__main__":

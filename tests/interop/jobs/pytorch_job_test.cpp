@@ -11,6 +11,7 @@
 
 #include <filesystem>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -77,8 +78,6 @@ TEST_CASE("two nodes in two networks train an unmodified PyTorch script to the s
                  "--rdzv-id=two",
                  "--rdzv-endpoint=" + network.a().address + ":29400"}));
         options.network_namespace = host.name;
-        // PyTorch's gloo advertises the address of the host name, which these networks do not know.
-        options.environment["GLOO_SOCKET_IFNAME"] = host.name;
         return Running{program("ddprun"), options};
     };
 
@@ -95,6 +94,51 @@ TEST_CASE("two nodes in two networks train an unmodified PyTorch script to the s
     CHECK(losses.size() == 2);
     CHECK(losses == losses_under_torchrun(environment));
     CHECK(no_descendants_left());
+}
+
+TEST_CASE("what a worker sees of itself in /proc is as under torchrun, but for a list") {
+    const auto environment = torch_environment();
+    if (environment.empty()) return;
+    const TempDir dir;
+    // Without what differs between any two processes: numbers, memory, times.
+    const auto script = dir.write(
+        "look.py",
+        "import os, re\n"
+        "own = re.compile('(Vm|Rss|Hugetlb|.*ctxt|N?S?t?g?pid:|PPid|Tgid|Ngid|Pid|Threads)')\n"
+        "for name in ('limits', 'status', 'cgroup'):\n"
+        "    for line in open('/proc/self/' + name):\n"
+        "        if name == 'status' and own.match(line): continue\n"
+        "        line = re.sub(r'(SigQ.*)\\b\\d+/', r'\\1N/', line)\n"
+        "        line = re.sub(r'(NS.*:\\t)%d\\n' % os.getpid(), r'\\1own\\n', line)\n"
+        "        print('looks', name, ' '.join(line.split()))\n"
+        "for number in sorted(os.listdir('/proc/self/fd'), key=int):\n"
+        "    try: link = os.readlink('/proc/self/fd/' + number)\n"
+        "    except OSError: continue\n"
+        "    print('looks fd', number, re.sub(r'\\[.*', '', link))\n");
+    const auto looks = [&](const std::string& launcher) {
+        // Not a pipe, which is what a worker's standard error is here.
+        Running job{
+            "/bin/sh",
+            activated(
+                environment,
+                {"-c", "exec \"$@\" 2>/dev/null", "sh", launcher, "--standalone", script})};
+        REQUIRE(job.wait_for_code(torch_timeout) == 0);
+        std::istringstream stream(job.out());
+        std::set<std::string> lines;
+        for (std::string line; std::getline(stream, line);)
+            if (line.starts_with("looks ")) lines.insert(line.substr(6));
+        return lines;
+    };
+    const auto theirs = looks((environment / "bin" / "torchrun").string());
+    const auto ours = looks(program("ddprun"));
+    std::string differences;
+    for (const auto& line : theirs)
+        if (!ours.contains(line)) differences += "-" + line + "\n";
+    for (const auto& line : ours)
+        if (!theirs.contains(line)) differences += "+" + line + "\n";
+
+    // docs/worker-environment.md has the same list.
+    CHECK(differences == "-fd 2 /dev/null\n+fd 2 pipe:\n");
 }
 
 TEST_CASE("init_process_group that times out: the report names the rank that never came") {

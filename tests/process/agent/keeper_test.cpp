@@ -15,10 +15,12 @@
 #include <boost/asio/streambuf.hpp>
 #include <doctest/doctest.h>
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <filesystem>
 #include <string>
@@ -58,6 +60,21 @@ bool contains(const std::string& text, const std::string& part) {
 bool is_alive(pid_t pid) {
     return ::kill(pid, 0) == 0;
 }
+
+/// This process has another name while it lives: senders of signals are known by theirs.
+class NamedAs {
+public:
+    explicit NamedAs(const char* name) {
+        ::prctl(PR_GET_NAME, own_.data());
+        ::prctl(PR_SET_NAME, name);
+    }
+    ~NamedAs() { ::prctl(PR_SET_NAME, own_.data()); }
+    NamedAs(const NamedAs&) = delete;
+    NamedAs& operator=(const NamedAs&) = delete;
+
+private:
+    std::array<char, 16> own_{};
+};
 
 void interrupt_twice(const Running& keeper) {
     keeper.signal(SIGINT);
@@ -103,6 +120,30 @@ TEST_CASE("a signal sent to the agent itself, as a scheduler does to every proce
     node.signal(SIGINT);
 
     CHECK(node.wait_for_line("signal") == "signal SIGINT");
+    node.signal(SIGTERM);
+    CHECK(node.wait_for_code() == 5);
+}
+
+TEST_CASE("a signal that Slurm has sent to every process is known as such, a user's is not") {
+    Running node(stub("kept_node"), {"--exit", "5", "--"});
+    const int agent = node.wait_for_number("agent ");
+    // Children before their parents, as Slurm does.
+    const auto signal_both = [&](int signal) {
+        ::kill(agent, signal);
+        node.signal(signal);
+    };
+
+    signal_both(SIGINT);
+    CHECK(node.wait_for_line("signal") == "signal SIGINT");
+    const NamedAs slurm("slurmstepd");
+    signal_both(SIGHUP);
+    CHECK(node.wait_for_line("signal") == "signal SIGHUP for all processes");
+    signal_both(SIGHUP);
+    CHECK(node.wait_for_line("signal") == "signal SIGHUP for all processes");
+    // With control groups it signals the task alone.
+    node.signal(SIGHUP);
+    CHECK(node.wait_for_line("signal") == "signal SIGHUP");
+
     node.signal(SIGTERM);
     CHECK(node.wait_for_code() == 5);
 }

@@ -117,6 +117,34 @@ TEST_CASE("at the limit of a user's processes the limit is named, and nothing is
     CHECK(no_descendants_left());
 }
 
+TEST_CASE("where nothing can be written, and /tmp neither, jobs run, restart and are reported") {
+    if (const auto reason = why_no_mount_namespace(); !reason.empty()) return skip(reason);
+    const TempDir dir;
+    const auto script = dir.write_script(
+        "work",
+        "#!/bin/sh\ntouch $0.written 2>/dev/null && echo written\n"
+        "echo life $TORCHELASTIC_RESTART_COUNT\nexit $((3 + TORCHELASTIC_RESTART_COUNT))\n");
+    Running job(
+        "unshare",
+        {"--mount",
+         "sh",
+         "-c",
+         "mount -o remount,ro,bind / && for folder in /tmp /var/tmp /dev/shm; do\n"
+         "mount --bind $folder $folder && mount -o remount,ro,bind $folder || exit 99; done\n"
+         "exec \"$@\"",
+         "sh",
+         program("ddprun"),
+         "--standalone",
+         "--max-restarts=1",
+         "--no-python",
+         script});
+
+    CHECK(job.wait_for_code() == 4);
+    CHECK(job.out() == "life 0\nlife 1\n");
+    CHECK(contains(job.err(), "exited with code 4"));
+    CHECK(no_descendants_left());
+}
+
 TEST_CASE("without pidfds workers are stopped and their ends are known all the same") {
     SUBCASE("a worker that exits on the signal") {
         auto job =

@@ -95,8 +95,11 @@ int run_agent(const Options& options, const InheritedState& start, AgentSide sid
     KeeperLink link(
         io,
         side,
-        [&](int signal) {
-            print("signal %s\n", ddprun::signal_name(signal).c_str());
+        [&](int signal, bool is_for_all) {
+            print(
+                "signal %s%s\n",
+                ddprun::signal_name(signal).c_str(),
+                is_for_all ? " for all processes" : "");
             if (signal != SIGTERM) return;
             if (options.fence_ms) {
                 link.set_fence(ddprun::Clock::now() + std::chrono::milliseconds{*options.fence_ms});

@@ -22,8 +22,13 @@ void must_ip(std::initializer_list<std::string> arguments) {
     if (command.wait_for_code() != 0) throw std::runtime_error("ip: " + command.err());
 }
 
-void plug_in(const NetworkPair::Host& host) {
-    must_ip({"-n", host.name, "address", "add", host.address + "/30", "dev", host.name});
+void plug_in(const NetworkPair::Host& host, NetworkPair::Family family) {
+    // Another host with this address is not looked for: it would not be usable for a second.
+    if (family == NetworkPair::Family::v6)
+        must_ip(
+            {"-n", host.name, "address", "add", host.address + "/64", "dev", host.name, "nodad"});
+    else
+        must_ip({"-n", host.name, "address", "add", host.address + "/30", "dev", host.name});
     must_ip({"-n", host.name, "link", "set", host.name, "up"});
     must_ip({"-n", host.name, "link", "set", "lo", "up"});
 }
@@ -43,11 +48,12 @@ std::string NetworkPair::why_not() {
     return {};
 }
 
-NetworkPair::NetworkPair() {
+NetworkPair::NetworkPair(Family family) {
     const int pid = ::getpid();
     // Interface names hold 15 characters. Each pair has a network of its own inside its namespaces.
-    a_ = {"ddpa" + std::to_string(pid), "10.77.0.1"};
-    b_ = {"ddpb" + std::to_string(pid), "10.77.0.2"};
+    const std::string network = family == Family::v6 ? "fd77::" : "10.77.0.";
+    a_ = {"ddpa" + std::to_string(pid), network + "1"};
+    b_ = {"ddpb" + std::to_string(pid), network + "2"};
     must_ip({"netns", "add", a_.name});
     must_ip({"netns", "add", b_.name});
     // Both ends are born inside: nothing of it is ever seen in the machine's own namespace.
@@ -64,8 +70,8 @@ NetworkPair::NetworkPair() {
          b_.name,
          "netns",
          b_.name});
-    plug_in(a_);
-    plug_in(b_);
+    plug_in(a_, family);
+    plug_in(b_, family);
 }
 
 NetworkPair::~NetworkPair() {

@@ -12,7 +12,8 @@ public:
     /// Empty where it can be made; otherwise the reason for a skip (it needs root).
     static std::string why_not();
 
-    NetworkPair();
+    enum class Family { v4, v6 };
+    explicit NetworkPair(Family family = Family::v4);
     ~NetworkPair();
     NetworkPair(const NetworkPair&) = delete;
     NetworkPair& operator=(const NetworkPair&) = delete;

@@ -100,6 +100,34 @@ TEST_CASE("without the shared store the environment has the workers make their o
         environment.end());
 }
 
+TEST_CASE("the end of the allocation is the workers' deadline, an earlier allocation's is not") {
+    auto spec = a_spec();
+    const auto deadline = [&] {
+        const std::string name = "DDPRUN_DEADLINE=";
+        for (const auto& line : worker_environment(spec, a_plan(), 0))
+            if (line.starts_with(name)) return line.substr(name.size());
+        return std::string{};
+    };
+    CHECK(deadline().empty());
+    spec.environment["DDPRUN_DEADLINE"] = "1700000000";
+    CHECK(deadline() == "1700000000");
+    spec.environment["SLURM_JOB_END_TIME"] = "1800000000";
+    CHECK(deadline() == "1800000000");
+}
+
+TEST_CASE("Gloo's interface is given where one was chosen and the user has not") {
+    auto spec = a_spec();
+    auto plan = a_plan();
+    const auto has = [&](const std::string& line) {
+        const auto environment = worker_environment(spec, plan, 0);
+        return std::find(environment.begin(), environment.end(), line) != environment.end();
+    };
+    plan.gloo_interface = "eth0";
+    CHECK(has("GLOO_SOCKET_IFNAME=eth0"));
+    spec.environment["GLOO_SOCKET_IFNAME"] = "ib0";
+    CHECK(has("GLOO_SOCKET_IFNAME=ib0"));
+}
+
 TEST_CASE("the error file lies where the worker's own temporary files do") {
     auto spec = a_spec();
     spec.environment["TMPDIR"] = "/scratch/";

@@ -744,6 +744,61 @@ TEST_CASE("a signal before any server answered ends the node at once") {
     CHECK(story.report().exit_code == 143);
 }
 
+TEST_CASE("workers that a scheduler has signalled get no second signal") {
+    Story story;
+    story.running();
+
+    story.is(A::Signalled{SIGTERM, true});
+
+    CHECK(story.asked_for<G::SignalLeader>().empty());
+    CHECK(story.agent.phase() == Phase::stopping);
+    story.all_exit(by_sigterm);
+    story.has_no_leftovers();
+    CHECK(story.said<ctl::Failed>().empty());
+}
+
+TEST_CASE("where every process of a step is signalled, another node's signal comes here too") {
+    const auto config = [](bool is_signalled_as_a_whole) {
+        auto config = a_config(2);
+        config.is_signalled_as_a_whole = is_signalled_as_a_whole;
+        return config;
+    };
+    ctl::Stop stop;
+    stop.grace = 30s;
+    stop.root_cause.kind = ctl::Cause::Kind::cancelled;
+    stop.root_cause.signal = SIGTERM;
+
+    SUBCASE("it comes: the workers have it") {
+        Story story(config(true));
+        story.running();
+        story.hears(stop);
+        story.is_after(10ms, A::Signalled{SIGTERM, true});
+        story.pass(2s);
+        CHECK(story.asked_for<G::SignalLeader>().empty());
+    }
+    SUBCASE("it does not come") {
+        Story story(config(true));
+        story.running();
+        story.hears(stop);
+        CHECK(story.asked_for<G::SignalLeader>().empty());
+        story.pass(limits::scheduler_signal_window);
+        CHECK(story.asked_for<G::SignalLeader>().size() == 2);
+    }
+    SUBCASE("a failure elsewhere is no signal") {
+        Story story(config(true));
+        story.running();
+        stop.root_cause.signal = 0;
+        story.hears(stop);
+        CHECK(story.asked_for<G::SignalLeader>().size() == 2);
+    }
+    SUBCASE("a scheduler that signals ddprun alone") {
+        Story story(config(false));
+        story.running();
+        story.hears(stop);
+        CHECK(story.asked_for<G::SignalLeader>().size() == 2);
+    }
+}
+
 TEST_CASE("a scheduler that signals all processes, workers first, makes no failure") {
     Story story;
     story.running();

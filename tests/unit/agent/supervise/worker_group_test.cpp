@@ -109,6 +109,20 @@ TEST_CASE("a group with a failure never succeeds") {
     CHECK(story.since() == Effects{G::Failed{0}});
 }
 
+TEST_CASE("a group waits for the signal of another process before it sends its own") {
+    Story story(2);
+    story.spawn_all();
+    story.since();
+
+    story.at(1s, G::StopRequested{SIGTERM, 30s, 2s});
+    CHECK(story.since().empty());
+    CHECK(story.group.next_deadline() == Instant{} + 3s);
+    story.wait_until(3s);
+
+    CHECK(story.since() == Effects{G::SignalLeader{0, SIGTERM}, G::SignalLeader{1, SIGTERM}});
+    CHECK(story.group.next_deadline() == Instant{} + 31s);
+}
+
 TEST_CASE("stopping asks living leaders, and what the dead ones left behind") {
     Story story(3);
     story.spawn_all();

@@ -116,6 +116,58 @@ TEST_CASE("a second stop shortens the grace and does not signal again") {
     CHECK(story.asked == Effects{Worker::SignalLeader{SIGTERM}});
 }
 
+TEST_CASE("a worker that has the signal from another process gets no second one") {
+    Story story;
+    story.at(0s, Worker::Spawned{100});
+
+    story.at(1s, Worker::StopRequested{SIGTERM, story.moment(31s), std::nullopt});
+    story.at(2s, Worker::DeadlinePassed{});
+    CHECK(story.asked.empty());
+    CHECK(story.worker.next_deadline() == story.moment(31s));
+
+    story.at(31s, Worker::DeadlinePassed{});
+    CHECK(story.asked == Effects{Worker::KillSession{}});
+}
+
+TEST_CASE("a worker that is being started may have missed the signal of another process") {
+    Story story;
+    story.at(0s, Worker::StopRequested{SIGTERM, story.moment(30s), std::nullopt});
+
+    story.at(1s, Worker::Spawned{100});
+
+    CHECK(story.asked == Effects{Worker::SignalLeader{SIGTERM}});
+}
+
+TEST_CASE("the signal of another process is waited for, and then sent") {
+    Story story;
+    story.at(0s, Worker::Spawned{100});
+    story.at(0s, Worker::StopRequested{SIGTERM, story.moment(30s), story.moment(1s)});
+    CHECK(story.asked.empty());
+    CHECK(story.worker.next_deadline() == story.moment(1s));
+
+    SUBCASE("it comes") {
+        story.at(500ms, Worker::StopRequested{SIGTERM, story.moment(30s), std::nullopt});
+        story.at(1s, Worker::DeadlinePassed{});
+        CHECK(story.asked.empty());
+        CHECK(story.worker.next_deadline() == story.moment(30s));
+    }
+    SUBCASE("it does not come") {
+        story.at(1s, Worker::DeadlinePassed{});
+        story.at(2s, story.stop(30s));
+        CHECK(story.asked == Effects{Worker::SignalLeader{SIGTERM}});
+    }
+    SUBCASE("a signal to this agent alone") {
+        story.at(500ms, story.stop(30s));
+        story.at(1s, Worker::DeadlinePassed{});
+        CHECK(story.asked == Effects{Worker::SignalLeader{SIGTERM}});
+    }
+    SUBCASE("the worker ends") {
+        story.at(500ms, Worker::Exited{by_sigterm});
+        CHECK_FALSE(story.worker.next_deadline());
+        CHECK(story.asked == Effects{Worker::SignalSession{SIGTERM}});
+    }
+}
+
 TEST_CASE("every event has an answer in every state of a worker") {
     const auto in_state = [](Worker::State state) {
         Story story;
@@ -127,6 +179,8 @@ TEST_CASE("every event has an answer in every state of a worker") {
     };
     const std::vector<Worker::Event> always_possible{
         Worker::StopRequested{SIGTERM, Instant{} + 30s},
+        Worker::StopRequested{SIGTERM, Instant{} + 30s, std::nullopt},
+        Worker::StopRequested{SIGTERM, Instant{} + 30s, Instant{} + 2s},
         Worker::KillRequested{},
         Worker::DeadlinePassed{}};
     for (const auto state :

@@ -282,6 +282,22 @@ TEST_CASE("time limits come from their keys, options and variables") {
     CHECK(events(spec_of({"--monitor-interval=0.1"})) == Words{"option.unneeded"});
 }
 
+TEST_CASE("a name that leads other nodes nowhere is known before Gloo uses it") {
+    const auto problem = [](const Words& words, const std::string& address, Environment set = {}) {
+        auto system = a_machine(std::move(set));
+        system.own_name_address = [address] { return address; };
+        return spec_of(words, system).own_name_problem;
+    };
+    const Words two{"--nnodes=2", "--rdzv-endpoint=h"};
+    const auto host = a_machine().host_name;
+    CHECK(problem(two, "127.0.1.1") == host + " is the name of 127.0.1.1 here");
+    CHECK(problem(two, "::1") == host + " is the name of ::1 here");
+    CHECK(problem(two, "") == host + " is the name of no address of this machine");
+    CHECK(problem(two, "10.1.2.3").empty());
+    CHECK(problem(two, "127.0.1.1", {{"GLOO_SOCKET_IFNAME", "eth1"}}).empty());
+    CHECK(problem({}, "127.0.1.1").empty());
+}
+
 TEST_CASE("sharing of the workers' store is torch's switch") {
     CHECK_FALSE(
         spec_of({}, a_machine({{"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"}})).shares_store.value);

@@ -18,7 +18,7 @@ Options given(const std::map<std::string, std::string>& texts) {
 }
 
 SignalChoice choice(const std::map<std::string, std::string>& texts) {
-    const auto result = signal_choice(given(texts));
+    const auto result = signal_choice(given(texts), false);
     REQUIRE(result.has_value());
     return *result;
 }
@@ -54,11 +54,20 @@ TEST_CASE("of the signals to handle unknown names warn, as with torchrun") {
 TEST_CASE("of the signals to forward unknown names, and those that stop the job, are refused") {
     for (const auto* text : {"SIGFOO", "SIGKILL", "SIGTSTP", "SIGTERM", "usr1,int"}) {
         CAPTURE(text);
-        const auto result = signal_choice(given({{"signals-to-forward", text}}));
+        const auto result = signal_choice(given({{"signals-to-forward", text}}), false);
         REQUIRE_FALSE(result.has_value());
         CHECK(result.error().context.starts_with("--signals-to-forward: '"));
     }
     const auto hung_up =
         choice({{"signals-to-handle", "SIGTERM,SIGINT"}, {"signals-to-forward", "SIGHUP"}});
     CHECK(describe_signals(hung_up.forwarded.value) == "SIGHUP");
+}
+
+TEST_CASE("a task of Slurm sends on what warns of the end, unless that stops the job") {
+    const auto forwarded = [](const std::map<std::string, std::string>& texts) {
+        return describe_signals(signal_choice(given(texts), true)->forwarded.value);
+    };
+    CHECK(forwarded({}) == "SIGUSR1,SIGUSR2");
+    CHECK(forwarded({{"signals-to-handle", "SIGTERM,SIGUSR1"}}) == "SIGUSR2");
+    CHECK(forwarded({{"signals-to-forward", ""}}) == "none");
 }

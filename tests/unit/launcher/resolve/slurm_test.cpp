@@ -161,3 +161,35 @@ TEST_CASE("a variable of the step that cannot be read is named") {
     const auto outside = with(step_of_three(), "SLURM_NODEID", "3");
     CHECK(job_of({}, outside).starts_with("SLURM_NODEID: '3': this variable"));
 }
+
+TEST_CASE("Slurm signals every process unless the step has a control group") {
+    const auto step = step_of_three();
+    CHECK(signals_every_process(step, "0::/system.slice/slurmd.service\n"));
+    CHECK(signals_every_process(step, "4:memory:/slurm/uid_0/job_7/step_0\n"));
+    CHECK_FALSE(signals_every_process(step, "6:freezer:/slurm_n1/uid_0/job_42/step_1\n0::/\n"));
+    CHECK_FALSE(signals_every_process(
+        step, "0::/system.slice/slurmstepd.scope/job_42/step_1/user/task_0\n"));
+    CHECK_FALSE(signals_every_process({{"SLURM_JOB_ID", "42"}}, "0::/\n"));
+}
+
+TEST_CASE("a shell between Slurm and ddprun is warned of: it gets the signals") {
+    const auto events = [](const std::string& parent, const std::string& task) {
+        SystemInfo system;
+        system.environment = with(step_of_three(), "SLURM_TASK_PID", task);
+        system.environment["PATH"] = "/usr/bin";
+        system.fresh_id = *Nonce::parse("00112233445566778899aabbccddeeff");
+        system.look_at = [](const std::string&) { return PathLook{true, false, true, true}; };
+        system.parent_pid = 700;
+        system.parent_name = parent;
+        const Words words{"train.py"};
+        const auto options = parse_options(words, system.environment);
+        const auto spec = resolve(*options, system);
+        Words names;
+        for (const auto& notice : spec->notices)
+            names.push_back(notice.event);
+        return names;
+    };
+    CHECK(events("bash", "700") == Words{"slurm.step", "slurm.behind_shell"});
+    CHECK(events("slurmstepd", "701") == Words{"slurm.step"});
+    CHECK(events("bash", "699") == Words{"slurm.step"});
+}

@@ -187,3 +187,22 @@ TEST_CASE("too few nodes are 80 before the first round and 82 after one") {
     CHECK(verdict.cause.kind == Cause::Kind::node_lost);
     CHECK_FALSE(verdict.cause.worker);
 }
+
+TEST_CASE("where no replacement is waited for, a signal that ends one node ends the job as such") {
+    Cause last;
+    last.kind = Cause::Kind::node_left;
+    last.reason = "node b leaves";
+    last.signal = SIGTERM;
+    const auto verdict = [&](Duration waited) {
+        return text(judge(Shortage{&last, true, "1 of 2 nodes", "", waited}));
+    };
+    CHECK(verdict(0s) == "over cancelled 143: node b leaves");
+    CHECK(
+        verdict(30s) ==
+        "over failed 82: node b leaves; no replacement came within 30 s (1 of 2 nodes)");
+    last.kind = Cause::Kind::node_lost;
+    last.signal = 0;
+    CHECK(
+        verdict(0s) ==
+        "over failed 82: node b leaves; no replacement is waited for (1 of 2 nodes)");
+}
