@@ -47,8 +47,8 @@ Given given_or(const Options& options, std::string_view name, const std::string&
 // ---- the steps, in the order of `resolve` (job_spec.cpp)
 // --------------------------------------------
 
-/// Fills `slurm`, `pod` and `nodes`. A Slurm step that starts several agents per node is refused unless
-/// the options ask for it.
+/// Fills `slurm`, `pod` and `nodes`. A Slurm step that starts several agents per node is refused
+/// unless the options ask for it.
 Result<> resolve_nodes(Resolving& job);
 
 /// Fills nproc and has_virtual_local_rank; --devices becomes CUDA_VISIBLE_DEVICES, and

@@ -77,7 +77,8 @@ TEST_CASE("workers with and without a connection are found, over IPv4 and IPv6")
 
 TEST_CASE("a connection of a process below the worker is the worker's") {
     Port port("127.0.0.1");
-    auto worker = port.client("127.0.0.1", "(" + stub_in_shell("wait_in_store") + " '' 0 & wait) & wait");
+    auto worker =
+        port.client("127.0.0.1", "(" + stub_in_shell("wait_in_store") + " '' 0 & wait) & wait");
 
     const auto found = find_store_clients(0, port.number(), {worker.pid()});
 

@@ -60,7 +60,9 @@ public:
         CHECK_MESSAGE(shell.wait_for_code() == 0, shell.err());
         return shell.out();
     }
-    std::string job(const std::string& ddprun) const { return "'" + ddprun + "' --standalone " + script_; }
+    std::string job(const std::string& ddprun) const {
+        return "'" + ddprun + "' --standalone " + script_;
+    }
 
 private:
     TempDir dir_;

@@ -326,8 +326,7 @@ std::optional<CheckpointFolder::Found> CheckpointFolder::newest(
         bool is_pruned = false;
         for (const auto& position : checkpoint::list(path_).checkpoints) {
             auto found = checkpoint::load_at(path_, position, targets);
-            if (found)
-                whole = Found{std::move(*found), checkpoint::path_in(path_, position)};
+            if (found) whole = Found{std::move(*found), checkpoint::path_in(path_, position)};
             // Removed since it was listed, by a concurrent run, which has newer ones.
             else if (found.error().code == system_code(ENOENT) && looks < most_looks)
                 is_pruned = true;

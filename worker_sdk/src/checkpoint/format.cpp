@@ -344,7 +344,8 @@ public:
     Result<> fit() const {
         if (!unfit_.empty()) return unfit(unfit_);
         for (const auto& target : destination_.targets)
-            if (found_.count(target.name) == 0) return unfit("it has no tensor '" + target.name + "'");
+            if (found_.count(target.name) == 0)
+                return unfit("it has no tensor '" + target.name + "'");
         return {};
     }
 

@@ -70,8 +70,7 @@ struct Destination {
 Result<Checkpoint> decode(
     const Source& source, std::uint64_t file_size, const Destination& destination = {});
 /// The same from memory.
-Result<Checkpoint> decode(
-    std::span<const std::byte> file, const Destination& destination = {});
+Result<Checkpoint> decode(std::span<const std::byte> file, const Destination& destination = {});
 
 /// Of the values' type and count; nothing when the product of the dimensions overflows.
 std::optional<std::uint64_t> count_of(const std::vector<std::uint64_t>& shape);

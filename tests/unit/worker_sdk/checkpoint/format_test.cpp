@@ -255,7 +255,8 @@ TEST_CASE("the first error of the source ends the decoding") {
         std::size_t at = 0;
         const Source source = [&](std::span<std::byte> target) -> Result<> {
             if (at + target.size() > readable) return Failure{system_code(5), "here"};
-            std::copy_n(whole.begin() + static_cast<std::ptrdiff_t>(at), target.size(), target.begin());
+            std::copy_n(
+                whole.begin() + static_cast<std::ptrdiff_t>(at), target.size(), target.begin());
             at += target.size();
             return {};
         };
