@@ -10,9 +10,9 @@ trap 'rm -rf "$folder"' EXIT
 # Needs programs that get another user by a bit of their file.
 excluded='what cannot be killed*'
 
-# A ddprun that these words begin.
+# A ddprun that these words begin: a shell's, since the folder of the build may have a space in its name.
 wrap() {
-    printf '#!/bin/sh\nexec %s %s/bin/ddprun "$@"\n' "$*" "$build" >"$folder/ddprun"
+    printf "#!/bin/sh\nexec %s '%s/bin/ddprun' \"\$@\"\n" "$*" "$build" >"$folder/ddprun"
     chmod 755 "$folder" "$folder/ddprun"
     export DDPRUN_TEST_BIN_DIR="$folder"
 }
@@ -26,14 +26,14 @@ skip() {
 [ "$(id -u)" = 0 ] || skip "namespaces and other users need root"
 case $kind in
 process-1)
-    wrap "$build/stubs/contain"
+    wrap "'$build/stubs/contain'"
     # Its worker knows ddprun by a number of outside.
     excluded="$excluded,a signal to forward that comes while workers are started*"
     ;;
 eperm | enosys)
     refusing=
     for call in pidfd_open pidfd_send_signal close_range clone3 set_mempolicy; do
-        refusing="$refusing $build/stubs/refuse $call-$kind"
+        refusing="$refusing '$build/stubs/refuse' $call-$kind"
     done
     wrap "$refusing"
     ;;
