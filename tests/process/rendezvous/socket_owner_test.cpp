@@ -117,7 +117,7 @@ TEST_CASE("the rendezvous of a job on a loopback address is closed to other user
 TEST_CASE("the store of a round on a loopback address is closed to other users") {
     if (::geteuid() != 0) return skip(needs_root);
     boost::asio::io_context agent;
-    agent::RoundStores stores(agent, "127.0.0.1", {});
+    agent::RoundStores stores(agent, "127.0.0.1", {}, wire::Accepted::current);
     std::optional<std::uint16_t> port;
     stores.open([&](Result<std::uint16_t> opened) { port = *opened; });
     const auto work = boost::asio::make_work_guard(agent);
