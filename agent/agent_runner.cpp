@@ -186,7 +186,7 @@ AgentRunner::AgentRunner(
           io_,
           keeper_side,
           [this](int signal, bool is_for_all_processes) {
-              on_signal(signal, is_for_all_processes);
+              on_signal(signal, is_for_all_processes && config_.is_signalled_as_a_whole);
           },
           [page = keeper_side.page] {
               kill_own_node(*page);

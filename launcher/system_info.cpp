@@ -91,12 +91,33 @@ bool has_address(const std::string& name) {
     return true;
 }
 
+std::string content_of(const std::string& path) {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>{file}, {}};
+}
+
+/// Whether the C library of other programs looks up hosts elsewhere too: in libnss-myhostname, for
+/// example, which ddprun does not load.
+bool has_other_name_sources() {
+    std::istringstream lines(content_of("/etc/nsswitch.conf"));
+    for (std::string line; std::getline(lines, line);) {
+        std::istringstream words(line.substr(0, line.find('#')));
+        std::string word;
+        if (!(words >> word) || word != "hosts:") continue;
+        while (words >> word)
+            if (word != "files" && word != "dns" && !word.starts_with('[')) return true;
+    }
+    return false;
+}
+
 /// As PyTorch does for Gloo: the first address that a socket can be bound to.
-std::string own_name_address() {
+std::optional<std::string> own_name_address() {
+    const std::optional<std::string> none =
+        has_other_name_sources() ? std::nullopt : std::optional{std::string{}};
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
     addrinfo* first = nullptr;
-    if (getaddrinfo(host_name().c_str(), nullptr, &hints, &first) != 0) return {};
+    if (getaddrinfo(host_name().c_str(), nullptr, &hints, &first) != 0) return none;
     const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner{first, &freeaddrinfo};
     for (const auto* entry = first; entry != nullptr; entry = entry->ai_next) {
         const int tried = ::socket(entry->ai_family, entry->ai_socktype | SOCK_CLOEXEC, 0);
@@ -114,12 +135,7 @@ std::string own_name_address() {
             NI_NUMERICHOST);
         if (is_ours && error == 0) return text.data();
     }
-    return {};
-}
-
-std::string content_of(const std::string& path) {
-    std::ifstream file(path);
-    return {std::istreambuf_iterator<char>{file}, {}};
+    return none;
 }
 
 bool begins_as_machine_code(const std::string& path) {

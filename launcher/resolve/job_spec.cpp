@@ -47,10 +47,12 @@ Result<> resolve_restarts(Resolving& job) {
     return {};
 }
 
-/// Slurm signals the task, which is a shell that started ddprun and waits for it.
+/// Slurm signals the task, which is a shell that started ddprun and waits for it; one that is typed
+/// in is no such shell.
 bool is_behind_shell(const SystemInfo& system) {
     constexpr std::array shells{"sh", "bash", "dash", "zsh", "ksh"};
-    return is_slurm_task(system.environment) &&
+    return is_slurm_task(system.environment) && !system.has_input_terminal &&
+           !signals_every_process(system.environment, system.own_cgroups) &&
            value_of(system.environment, "SLURM_TASK_PID") == std::to_string(system.parent_pid) &&
            std::find(shells.begin(), shells.end(), system.parent_name) != shells.end();
 }
@@ -144,6 +146,7 @@ Result<JobSpec> resolve(const Options& options, const SystemInfo& system) {
         resolve_conf,
         resolve_network,
         resolve_rendezvous,
+        resolve_own_name,
         resolve_time_limits,
         check_time_limits,
         resolve_attachment,

@@ -47,8 +47,9 @@ struct SystemInfo {
     /// The text of /etc/hosts. A function because few jobs need it; empty: there is none.
     std::function<std::string()> read_hosts;
     /// The address that a library which listens at this machine's own name takes: the first of the
-    /// resolver's that this machine has; empty: none. As slow as `has_address`.
-    std::function<std::string()> own_name_address;
+    /// resolver's that this machine has; empty: none; nullopt: a worker's resolver may have one
+    /// that ddprun's has not. As slow as `has_address`.
+    std::function<std::optional<std::string>()> own_name_address;
     /// Standard error is a terminal.
     bool has_terminal = false;
     /// Standard input is one.

@@ -139,12 +139,15 @@ constexpr int fewest_ports = 4;
 std::string own_name_problem(const Resolving& job) {
     const auto& nodes = job.spec.nodes.value;
     const auto& system = job.system;
-    const bool is_alone = nodes.max + nodes.spares == 1;
+    const auto& endpoint = job.spec.endpoint.value.host;
+    const bool is_alone =
+        nodes.max + nodes.spares == 1 || endpoint == "localhost" || is_loopback(endpoint);
     if (is_alone || value_of(system.environment, "GLOO_SOCKET_IFNAME") || !system.own_name_address)
         return {};
     const auto address = system.own_name_address();
-    if (address.empty()) return system.host_name + " is the name of no address of this machine";
-    return is_loopback(address) ? system.host_name + " is the name of " + address + " here" : "";
+    if (!address) return {};
+    if (address->empty()) return system.host_name + " is the name of no address of this machine";
+    return is_loopback(*address) ? system.host_name + " is the name of " + *address + " here" : "";
 }
 
 Result<> resolve_local_addr(Resolving& job) {
@@ -187,8 +190,12 @@ Result<> resolve_ports(Resolving& job) {
 Result<> resolve_network(Resolving& job) {
     if (auto done = resolve_local_addr(job); !done) return done.error();
     job.spec.has_legacy_c10d = job.options.has_flag("legacy-c10d");
-    job.spec.own_name_problem = own_name_problem(job);
     return resolve_ports(job);
+}
+
+Result<> resolve_own_name(Resolving& job) {
+    job.spec.own_name_problem = own_name_problem(job);
+    return {};
 }
 
 }  // namespace ddprun::launcher

@@ -72,6 +72,8 @@ Result<> resolve_rendezvous(Resolving& job);
 
 /// Fills local_addr and ports: how other nodes reach this one, and where it listens.
 Result<> resolve_network(Resolving& job);
+/// After the endpoint: at a loopback one all nodes are on this machine.
+Result<> resolve_own_name(Resolving& job);
 
 /// Fills join_timeout, last_call_timeout, lease and grace. Requires: --rdzv-conf is resolved.
 Result<> resolve_time_limits(Resolving& job);

@@ -207,6 +207,9 @@ def enter_namespaces():
 
 def main():
     enter_namespaces()
+    for rule in ("add table ip nat", "add chain ip nat output { type nat hook output priority -100 ; }"):
+        if subprocess.run(["nft", rule], capture_output=True).returncode != 0:
+            skip("the kernel has no nftables with nat")
     # Where `ip netns` keeps its names, and the pods' files: this program's own.
     run("mount", "-t", "tmpfs", "tmpfs", "/run")
     with tempfile.TemporaryDirectory() as folder:

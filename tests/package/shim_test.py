@@ -58,6 +58,10 @@ class Environment:
         self.program("ddprun", DDPRUN)
         self.program("start", PROGRAM.format(python=sys.executable))
         self.program("shell", "#!/bin/sh\n")
+        # What pip writes where the environment's path is long.
+        self.program("long", "#!/bin/sh\n'''exec' \"" + sys.executable + "\" \"$0\" \"$@\"\n' '''\n" + PROGRAM.split("\n", 1)[1])
+        self.program("beside", f"#!{sys.executable}\nimport sibling\n")
+        (self.folder / "sibling.py").write_text("import torch.distributed.run\ntorch.distributed.run.main(['beside.py'])\n")
         (self.folder / "lib" / "by_main.py").write_text("import torch.distributed.run\ntorch.distributed.run.main()\n")
         self.variables = {"PATH": f"{self.folder}:{os.environ['PATH']}", "PYTHONPATH": f"{packaging}:{self.folder / 'lib'}"}
 
@@ -97,6 +101,12 @@ def main():
              [python, "--nnodes=2", "--master-addr=h", "--rdzv-backend=static", "--node-rank=0", *script]),
             (it.handed_over("start", "nnodes='2'", "node_rank=1"), [python, "--nnodes=2", "--rdzv-backend=static", "--node-rank=1", *script]),
             (it.handed_over("start", PYTHON_EXEC="/other/python"), script),
+            (it.handed_over("long"), [python, *script]),
+            (it.handed_over("beside"), [python, "beside.py"]),
+            # torch.distributed.launch without --use-env.
+            (it.handed_over("start", "use_env=False"), [python, "--pass-local-rank", *script]),
+            (it.handed_over("start", "use_env=True"), [python, *script]),
+            (it.handed_over("-m", "torch.distributed.run", "--nproc_per_node", "2", "a.py"), [python, "--nproc_per_node", "2", "a.py"]),
             # main() parses nothing: ddprun does.
             (it.handed_over("-m", "by_main", "--nproc_per_node", "2", "a.py", "b c"), [python, "--nproc_per_node", "2", "a.py", "b c"]),
         ]

@@ -76,7 +76,7 @@ class Slurm:
         check(result.returncode == 0 and sorted(rows) == [("0", "1", "n1"), ("0", "1", "n2")], result)
 
     def a_worker_that_starts_ddprun_starts_a_job_of_its_own(self):
-        result = self.srun("-N2", "", f"{self.ddprun} --no-python sh -c '{SHOW}'")
+        result = self.srun("-N2", "", f"'{self.ddprun}' --no-python sh -c '{SHOW}'")
         rows = re.findall(r"rank (\d+) of (\d+) on (\S+)", result.stdout)
         check(result.returncode == 0 and sorted(rows) == [("0", "1", "n1"), ("0", "1", "n2")], result)
 
@@ -148,7 +148,7 @@ class Slurm:
             "test -n \"$SLURM_RESTART_COUNT\" || exec sleep 600\n")
         script = folder / "requeued.sbatch"
         script.write_text("#!/bin/sh\n#SBATCH --nodes=2 --ntasks-per-node=1 --requeue\n"
-                          f"srun {self.ddprun} --no-python sh {folder}/worker.sh\n")
+                          f"srun '{self.ddprun}' --no-python sh {folder}/worker.sh\n")
         job = self.cluster.run("sbatch", "--parsable", "--nodelist=n[1-2]", f"--output={folder}/requeued",
                                str(script)).stdout.strip()
 

@@ -43,6 +43,9 @@ def words_of(parsed, parser):
     if str(parsed.nnodes) not in ("1", "1:1") and parsed.rdzv_backend == "static":
         words = [word for word in words if not word.startswith("--node-rank=")]
         words += ["--rdzv-backend=static", f"--node-rank={parsed.node_rank}"]
+    # torch.distributed.launch has this one besides run's options.
+    if not getattr(parsed, "use_env", True):
+        words.append("--pass-local-rank")
     return words + ["--", parsed.training_script, *parsed.training_script_args]
 
 
@@ -66,6 +69,14 @@ def replace_torchrun():
     torchrun.main = lambda args=None: become_ddprun(list(sys.argv[1:] if args is None else args))
 
 
+def is_python(path, start):
+    """Also the first lines that pip writes where the environment's path is long or has a space."""
+    if path.endswith(".py"):
+        return True
+    first, second = (start.split(b"\n") + [b""])[:2]
+    return first.startswith(b"#!") and (b"python" in first or (second.startswith(b"'''exec'") and b"python" in second))
+
+
 def find_program(name):
     """A path, or the Python program of this name in this environment, else on PATH."""
     folders = [sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)]
@@ -74,17 +85,19 @@ def find_program(name):
         sys.exit(f"ddprun.shim: {name}: program not found in this environment or on PATH")
     try:
         with open(path, "rb") as file:
-            start = file.readline()
+            start = file.read(1024)
     except OSError as error:
         sys.exit(f"ddprun.shim: {path}: {error.strerror}")
-    if not path.endswith(".py") and not (start.startswith(b"#!") and b"python" in start):
+    if not is_python(path, start):
         sys.exit(f"ddprun.shim: {path}: not a Python program; give -m MODULE, or a script")
     return path
 
 
 def main():
     words = sys.argv[1:]
-    if words[:1] == ["-m"] and len(words) > 1:
+    if words[:2] == ["-m", "torch.distributed.run"]:
+        become_ddprun(words[2:])
+    elif words[:1] == ["-m"] and len(words) > 1:
         replace_torchrun()
         sys.argv = words[1:]
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
@@ -92,6 +105,9 @@ def main():
         path = find_program(words[0])
         replace_torchrun()
         sys.argv = [path, *words[1:]]
+        # The folder of the script, as Python has it, not the current one, as for -m.
+        if not getattr(sys.flags, "safe_path", False):
+            sys.path[0] = os.path.dirname(os.path.realpath(path))
         runpy.run_path(path, run_name="__main__")
     else:
         print(USAGE, file=sys.stderr)

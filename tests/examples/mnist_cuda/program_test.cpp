@@ -189,7 +189,7 @@ TEST_CASE("what is missing for a GPU is said in one line, with what to do, and e
     const auto alone = folder.in("train_mnist");
     fs::copy_file(DDPRUN_BIN_DIR "/train_mnist", alone);
     std::ofstream{folder.in("libcuda.so.1")} << "no library";
-    const std::string built = DDPRUN_BIN_DIR "/train_mnist";
+    const std::string built = "'" DDPRUN_BIN_DIR "/train_mnist'";
     const auto options = " --device cuda --data " + digits();
 
     const auto no_part = run_command(alone + options);

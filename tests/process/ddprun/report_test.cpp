@@ -407,8 +407,8 @@ TEST_CASE("a worker killed for lack of memory is reported as out of memory") {
     // Only this program is in the group, and the worker is the biggest by far.
     const auto script = dir.write_script(
         "start",
-        "#!/bin/sh\necho $$ > " + cgroup.members_file() + "\nexec " + program("ddprun") +
-            " --standalone --no-python " + stub("eat_memory") + " 1024\n");
+        "#!/bin/sh\necho $$ > " + cgroup.members_file() + "\nexec '" + program("ddprun") +
+            "' --standalone --no-python " + stub_in_shell("eat_memory") + " 1024\n");
     Running job{script};
 
     CHECK(job.wait_for_code() == 128 + SIGKILL);

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small training with accelerate."""
+import os
+import sys
+
 import torch
 from accelerate import Accelerator
 
@@ -16,3 +19,7 @@ for step, (inputs, targets) in enumerate(loader):
     optimizer.zero_grad()
     losses = accelerator.gather(loss.detach()[None])
     accelerator.print(f"step {step} losses {[float(loss).hex() for loss in losses]}")
+accelerator.end_training()
+# PyTorch 2.15 aborts now and then while the interpreter ends, under torchrun too.
+sys.stdout.flush()
+os._exit(0)

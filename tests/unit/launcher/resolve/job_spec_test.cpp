@@ -283,11 +283,12 @@ TEST_CASE("time limits come from their keys, options and variables") {
 }
 
 TEST_CASE("a name that leads other nodes nowhere is known before Gloo uses it") {
-    const auto problem = [](const Words& words, const std::string& address, Environment set = {}) {
-        auto system = a_machine(std::move(set));
-        system.own_name_address = [address] { return address; };
-        return spec_of(words, system).own_name_problem;
-    };
+    const auto problem =
+        [](const Words& words, const std::optional<std::string>& address, Environment set = {}) {
+            auto system = a_machine(std::move(set));
+            system.own_name_address = [address] { return address; };
+            return spec_of(words, system).own_name_problem;
+        };
     const Words two{"--nnodes=2", "--rdzv-endpoint=h"};
     const auto host = a_machine().host_name;
     CHECK(problem(two, "127.0.1.1") == host + " is the name of 127.0.1.1 here");
@@ -296,6 +297,9 @@ TEST_CASE("a name that leads other nodes nowhere is known before Gloo uses it") 
     CHECK(problem(two, "10.1.2.3").empty());
     CHECK(problem(two, "127.0.1.1", {{"GLOO_SOCKET_IFNAME", "eth1"}}).empty());
     CHECK(problem({}, "127.0.1.1").empty());
+    CHECK(problem(two, std::nullopt).empty());
+    for (const std::string here : {"localhost", "127.0.0.1", "[::1]"})
+        CHECK(problem({"--nnodes=2", "--rdzv-endpoint=" + here}, "127.0.1.1").empty());
 }
 
 TEST_CASE("sharing of the workers' store is torch's switch") {

@@ -173,8 +173,14 @@ TEST_CASE("Slurm signals every process unless the step has a control group") {
 }
 
 TEST_CASE("a shell between Slurm and ddprun is warned of: it gets the signals") {
-    const auto events = [](const std::string& parent, const std::string& task) {
+    const std::string own_group = "0::/system.slice/slurmstepd.scope/job_42/step_1/user/task_0\n";
+    const auto events = [&](const std::string& parent,
+                            const std::string& task,
+                            bool has_input_terminal,
+                            const std::string& cgroups) {
         SystemInfo system;
+        system.has_input_terminal = has_input_terminal;
+        system.own_cgroups = cgroups;
         system.environment = with(step_of_three(), "SLURM_TASK_PID", task);
         system.environment["PATH"] = "/usr/bin";
         system.fresh_id = *Nonce::parse("00112233445566778899aabbccddeeff");
@@ -189,7 +195,11 @@ TEST_CASE("a shell between Slurm and ddprun is warned of: it gets the signals") 
             names.push_back(notice.event);
         return names;
     };
-    CHECK(events("bash", "700") == Words{"slurm.step", "slurm.behind_shell"});
-    CHECK(events("slurmstepd", "701") == Words{"slurm.step"});
-    CHECK(events("bash", "699") == Words{"slurm.step"});
+    CHECK(events("bash", "700", false, own_group) == Words{"slurm.step", "slurm.behind_shell"});
+    CHECK(events("slurmstepd", "701", false, own_group) == Words{"slurm.step"});
+    CHECK(events("bash", "699", false, own_group) == Words{"slurm.step"});
+    // srun --pty bash: it is typed in.
+    CHECK(events("bash", "700", true, own_group) == Words{"slurm.step"});
+    // Every process gets the signals.
+    CHECK(events("bash", "700", false, "0::/\n") == Words{"slurm.step"});
 }
