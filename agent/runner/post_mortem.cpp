@@ -7,6 +7,7 @@
 #include "rendezvous/base/log.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -23,19 +24,20 @@
 namespace ddprun::agent {
 namespace {
 
-enum class Owner : std::uint8_t { any, this_user };
-
 /// A small file of the kernel, or one that a worker wrote: the first `most_bytes` of it. Nothing
-/// when it cannot be opened; empty for what is no regular file of that owner, so that a pipe of
-/// that name is not waited for.
+/// when it cannot be opened; empty for what is no regular file, or not one of `owner` if that is
+/// given, so that a pipe of that name is not waited for.
 std::optional<std::string> read_file(
-    const std::string& path, std::size_t most_bytes, int flags = 0, Owner owner = Owner::any) {
+    const std::string& path,
+    std::size_t most_bytes,
+    int flags = 0,
+    std::optional<uid_t> owner = std::nullopt) {
     const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
     if (file < 0) return std::nullopt;
     std::string text;
     struct stat about {};
-    const bool is_meant = ::fstat(file, &about) == 0 && S_ISREG(about.st_mode) &&
-                          (owner == Owner::any || about.st_uid == ::geteuid());
+    const bool is_meant =
+        ::fstat(file, &about) == 0 && S_ISREG(about.st_mode) && (!owner || about.st_uid == *owner);
     if (is_meant) {
         std::array<char, 16 * 1024> chunk{};
         while (text.size() < most_bytes) {
@@ -163,18 +165,58 @@ MachineFacts MachineWatch::look(int pid) {
     return facts;
 }
 
+/// The folder for the workers' error files, open and locked: programs that clean up temporary files
+/// (systemd-tmpfiles) leave a locked folder alone, however old and empty. From any thread.
+class ErrorFolder {
+public:
+    ErrorFolder() = default;
+    ~ErrorFolder();
+    ErrorFolder(const ErrorFolder&) = delete;
+    ErrorFolder& operator=(const ErrorFolder&) = delete;
+
+    /// Makes it unless it is there from an earlier round.
+    void make(const std::string& path);
+    /// The user that files in it belong to: another number than ours where the file system maps
+    /// users (root on NFS).
+    uid_t owner();
+
+private:
+    std::mutex mutex_;
+    int folder_ = -1;
+};
+
+ErrorFolder::~ErrorFolder() {
+    if (folder_ >= 0) ::close(folder_);
+}
+
+void ErrorFolder::make(const std::string& path) {
+    const bool is_new = ::mkdir(path.c_str(), 0700) == 0;
+    const std::lock_guard lock(mutex_);
+    if (folder_ >= 0 && !is_new) return;
+    if (folder_ >= 0) ::close(folder_);
+    folder_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    // A file system without locks has no lock to honour.
+    if (folder_ >= 0) ::flock(folder_, LOCK_SH | LOCK_NB);
+}
+
+uid_t ErrorFolder::owner() {
+    const std::lock_guard lock(mutex_);
+    struct stat about {};
+    return folder_ >= 0 && ::fstat(folder_, &about) == 0 ? about.st_uid : ::geteuid();
+}
+
 std::int64_t unix_time_now() {
     return static_cast<std::int64_t>(std::time(nullptr));
 }
 
 PostMortem::PostMortem(boost::asio::io_context& agent)
     : machine_(std::make_shared<MachineWatch>()),
+      error_folder_(std::make_shared<ErrorFolder>()),
       thread_(agent) {}
 
 std::function<void()> PostMortem::beginning(std::string folder) const {
-    return [machine = machine_, folder = std::move(folder)] {
-        // It is there in a later round.
-        if (!folder.empty()) ::mkdir(folder.c_str(), 0700);
+    return [machine = machine_, held = error_folder_, folder = std::move(folder)] {
+        if (!folder.empty()) held->make(folder);
         machine->begin();
     };
 }
@@ -182,13 +224,17 @@ std::function<void()> PostMortem::beginning(std::string folder) const {
 void PostMortem::examine(Death death, OnFound on_found) {
     const auto now = unix_time_now();
     thread_.post(
-        [machine = machine_, death = std::move(death), on_found = std::move(on_found), now]()
-            -> BlockingThread::Answer {
+        [machine = machine_,
+         folder = error_folder_,
+         death = std::move(death),
+         on_found = std::move(on_found),
+         now]() -> BlockingThread::Answer {
             Finding finding;
             const auto facts = machine->look(death.pid);
             finding.cause = cause_in_words(death.end, facts);
             // A user's own folder of logs may be on a file system where owners mean nothing.
-            const auto owner = death.keeps_error_file ? Owner::any : Owner::this_user;
+            const auto owner =
+                death.keeps_error_file ? std::nullopt : std::optional{folder->owner()};
             auto text =
                 read_file(death.error_file, limits::max_error_file_bytes + 1, O_NOFOLLOW, owner);
             if (text) finding.report = parse_error_file(*text);

@@ -18,6 +18,7 @@
 
 namespace ddprun::agent {
 
+class ErrorFolder;
 class MachineWatch;
 
 /// What is found out about a dead worker and kept of it: its error file and the machine's facts
@@ -46,7 +47,7 @@ public:
 
     /// To be called, on any thread, when a round's workers are about to start. May block. Makes
     /// `folder` for their error files, if it is not empty; where it cannot be made they have none.
-    /// The keeper removes it.
+    /// It stays locked until this object ends; the keeper removes it.
     std::function<void()> beginning(std::string folder) const;
     /// Any other look at the workers that may block.
     void look(BlockingThread::Work work) { thread_.post(std::move(work)); }
@@ -59,6 +60,7 @@ public:
 
 private:
     std::shared_ptr<MachineWatch> machine_;
+    std::shared_ptr<ErrorFolder> error_folder_;
     BlockingThread thread_;
 };
 

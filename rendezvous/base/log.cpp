@@ -70,9 +70,11 @@ std::string escaped_bytes(std::string_view bytes) {
 }
 
 /// Others' text is as long as a message may be: a line is not.
-std::string_view cut(std::string_view text) {
-    const auto part = text.substr(0, limits::max_log_field_bytes);
-    return part.size() == text.size() ? part : part.substr(0, whole_character_bytes(part));
+std::string cut(std::string_view text) {
+    constexpr std::string_view mark = "...";
+    if (text.size() <= limits::max_log_field_bytes) return std::string{text};
+    const auto part = text.substr(0, limits::max_log_field_bytes - mark.size());
+    return std::string{part.substr(0, whole_character_bytes(part))} + std::string{mark};
 }
 
 std::string value_text(std::string_view text) {

@@ -171,6 +171,15 @@ std::optional<control::Refused> Coordinator::objection_to_new_job(
                     "nodes of the job's earlier incarnation are still there", retry_when_over};
         }
     }
+    if (join.incarnation) {
+        // One before the newest may be kept longer than that: a name means one job.
+        const auto kept = by_incarnation_.find({join.run_id, *join.incarnation});
+        if (kept != by_incarnation_.end())
+            return control::Refused{
+                "incarnation " + *join.incarnation + " of job '" + join.run_id +
+                    "' is kept here already: it " + jobs_.at(kept->second).ending(),
+                std::nullopt};
+    }
     if (auto why = objection_to_count(peer); !why.empty())
         return control::Refused{std::move(why), std::nullopt};
     return std::nullopt;
@@ -245,7 +254,16 @@ void Coordinator::on_resume(
     const auto connection = peer.connected.connection;
     const auto known = by_incarnation_.find({resume.join.run_id, resume.incarnation});
     if (known == by_incarnation_.end()) {
-        if (auto why = objection_to_recovery(peer, resume, now, out); !why.empty()) {
+        auto why = reason_it_is_lost(resume);
+        if (why.empty()) {
+            // Its workers are sound: it tries again until its fence, and there may be room by then.
+            if (auto full = objection_to_count(peer); !full.empty()) {
+                out.push_back(Close{connection, std::move(full)});
+                return;
+            }
+            why = objection_to_recovery(resume, now, out);
+        }
+        if (!why.empty()) {
             out.push_back(Send{connection, control::Lost{std::move(why)}});
             out.push_back(Close{connection, "resumed an unknown job"});
             return;
@@ -260,15 +278,19 @@ void Coordinator::on_resume(
 
 /// A server that was started again has no jobs: it rebuilds a job from its members' reports. A
 /// server inside a `ddprun` does not, since it exists for the job that it began itself.
-std::string Coordinator::objection_to_recovery(
-    const Peer& peer, const control::Resume& resume, Instant now, std::vector<Effect>& out) {
-    const auto unknown =
-        "the server does not know this job (it was started again, or the job ended long ago)";
+std::string Coordinator::reason_it_is_lost(const control::Resume& resume) const {
     const auto& join = resume.join;
-    if (options_.hosted_run_id || interrupted_ || join.settings.is_static) return unknown;
+    if (options_.hosted_run_id || interrupted_ || join.settings.is_static)
+        return "the server does not know this job (it was started again, or the job ended long "
+               "ago)";
     if (has_ended(join.run_id, resume.incarnation)) return "the job ended long ago";
+    return {};
+}
+
+std::string Coordinator::objection_to_recovery(
+    const control::Resume& resume, Instant now, std::vector<Effect>& out) {
+    const auto& join = resume.join;
     const auto newest = newest_.find(join.run_id);
-    if (auto why = objection_to_count(peer); !why.empty()) return why;
     if (newest == newest_.end()) return {};
     const auto id = newest->second;
     const auto& job = jobs_.at(id);
@@ -434,7 +456,8 @@ Coordinator::StatusTurn Coordinator::status_turn(Instant now, const StatusRange&
         const auto& run_id = job.identity().run_id;
         if (!range.run_id.empty() && run_id != range.run_id) continue;
         turn.jobs.push_back(job.status(now, range.first_node));
-        turn.jobs.back().is_newest = newest_.at(run_id) == id;
+        const auto newest = newest_.find(run_id);
+        turn.jobs.back().is_newest = newest == newest_.end() || newest->second == id;
     }
     if (next == jobs_.end()) turn.last = 0;
     return turn;

@@ -109,9 +109,11 @@ private:
     /// A job that runs under this id but is not the one that is meant.
     std::optional<control::Refused> objection_to_incarnation(
         JobId id, const control::Join& join, Instant now, std::vector<Effect>& out);
-    /// Why a job that is unknown to this server cannot be rebuilt from this node; empty: it can.
+    /// Why a job that is unknown to this server is rebuilt from no node; empty: it may be.
+    std::string reason_it_is_lost(const control::Resume& resume) const;
+    /// Why it cannot be rebuilt from this node beside the other jobs; empty: it can.
     std::string objection_to_recovery(
-        const Peer& peer, const control::Resume& resume, Instant now, std::vector<Effect>& out);
+        const control::Resume& resume, Instant now, std::vector<Effect>& out);
     JobId begin_recovery(const Peer& peer, const control::Resume& resume, Instant now);
     void supersede(JobId id, const std::string& incarnation, Instant now, std::vector<Effect>& out);
     void bind(Peer& peer, JobId id, const Nonce& nonce);

@@ -51,7 +51,8 @@ void end(
         over.members.insert(member->nonce());
     over.result = {outcome, std::move(cause), exit_code, {}};
     over.result.secondary_failures = other_failures(job, over.result.root_cause);
-    over.forget_at = step.now + std::max(job.lease(), shortest_memory);
+    over.forget_at =
+        step.now + std::clamp(job.lease(), shortest_memory, limits::deserted_job_memory);
     const auto result = over.result;
     const bool was_recovering = job.is<Recovering>();
     step.enter(std::move(over));

@@ -67,15 +67,18 @@ void settle(JobStep& step) {
 
 void note_desertion(JobStep& step) {
     auto& job = step.job;
-    // Nodes that are cut off may have workers until their lease is over.
-    const auto memory =
-        job.is_proven()
-            ? limits::deserted_job_memory
-            : std::clamp(job.lease(), limits::unproven_job_memory, limits::deserted_job_memory);
-    if (!job.is_deserted())
+    if (!job.is_deserted()) {
         job.deserted_until.reset();
-    else if (!job.deserted_until)
-        job.deserted_until = step.now + memory;
+        return;
+    }
+    // Nodes that are cut off may have workers until their lease is over.
+    const bool has_workers = job.is<Running>() || job.is<Draining>();
+    const auto longest = has_workers ? limits::longest_lease : limits::deserted_job_memory;
+    const auto memory = job.is_proven()
+                            ? limits::deserted_job_memory
+                            : std::clamp(job.lease(), limits::unproven_job_memory, longest);
+    const auto until = step.now + memory;
+    job.deserted_until = std::min(job.deserted_until.value_or(until), until);
 }
 
 /// What must hold of a round as a whole; asked when the job's state has changed.

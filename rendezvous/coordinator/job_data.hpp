@@ -202,7 +202,8 @@ struct JobData {
     bool is_young() const { return is<Forming>() && !round; }
     bool is_empty() const;
     /// This server has begun a round of it. Until then, or when it was only reported to have one,
-    /// its nodes keep it while they are connected, and for their lease, an hour at most.
+    /// its nodes keep it while they are connected, and for their lease: an hour at most, except
+    /// while all places of a reported round were taken up and workers may run.
     bool is_proven() const { return round && !round->is_recovered; }
     /// No node keeps the job: none is left, or none of an unproven one is connected.
     bool is_deserted();

@@ -59,8 +59,19 @@ void copy_address(const Tcp::endpoint& end, __be32 (&words)[4], __be16& port) {
     }
 }
 
-/// Nothing where the kernel does not answer such questions, or knows no such socket.
-std::optional<Entry> ask_kernel(const Ends& ends) {
+/// No descriptor or no memory for the question: asked again later it is answered.
+bool is_shortage(int error) {
+    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
+struct Answer {
+    std::optional<Entry> entry;
+    /// The question could not be asked now.
+    bool is_short = false;
+};
+
+/// No entry where the kernel does not answer such questions, or knows no such socket.
+Answer ask_kernel(const Ends& ends) {
     struct {
         nlmsghdr header;
         inet_diag_req_v2 question;
@@ -77,7 +88,7 @@ std::optional<Entry> ask_kernel(const Ends& ends) {
     question.id.idiag_cookie[0] = question.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
 
     const int link = ::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-    if (link < 0) return std::nullopt;
+    if (link < 0) return {std::nullopt, is_shortage(errno)};
     // One socket is answered at once, before the call that asks returns.
     alignas(nlmsghdr) std::array<char, 4096> answer{};
     const bool is_sent = ::send(link, &request, sizeof request, 0) == sizeof request;
@@ -86,15 +97,15 @@ std::optional<Entry> ask_kernel(const Ends& ends) {
 
     nlmsghdr header{};
     inet_diag_msg found{};
-    if (size < static_cast<ssize_t>(NLMSG_LENGTH(sizeof found))) return std::nullopt;
+    if (size < static_cast<ssize_t>(NLMSG_LENGTH(sizeof found))) return {};
     std::memcpy(&header, answer.data(), sizeof header);
-    if (header.nlmsg_type != SOCK_DIAG_BY_FAMILY) return std::nullopt;
+    if (header.nlmsg_type != SOCK_DIAG_BY_FAMILY) return {};
     std::memcpy(&found, answer.data() + NLMSG_HDRLEN, sizeof found);
     // A listener at that port is answered where there is no such connection.
     const bool is_it = found.id.idiag_sport == question.id.idiag_sport &&
                        found.id.idiag_dport == question.id.idiag_dport;
-    if (!is_it) return std::nullopt;
-    return Entry{found.idiag_uid, found.idiag_inode};
+    if (!is_it) return {};
+    return {Entry{found.idiag_uid, found.idiag_inode}};
 }
 
 /// "0100007F:1F90", as the kernel writes an end of a connection.
@@ -125,7 +136,9 @@ Number number_in(std::string_view text) {
 }
 
 struct Table {
-    bool is_readable = false;
+    bool is_short = false;
+    /// The server's end is there: a table without it is of another network namespace, or cut.
+    bool has_own_end = false;
     std::optional<Entry> entry;
 };
 
@@ -135,17 +148,20 @@ Table look_up(const Ends& ends, const char* path) {
     constexpr std::size_t peer_column = 2;
     constexpr std::size_t uid_column = 7;
     constexpr std::size_t inode_column = 9;
+    Table table;
+    errno = 0;
     std::ifstream file(path);
-    Table table{static_cast<bool>(file), std::nullopt};
-    const auto local = table_text(ends.peer);
-    const auto remote = table_text(ends.own);
+    table.is_short = !file && is_shortage(errno);
+    const auto peer = table_text(ends.peer);
+    const auto own = table_text(ends.own);
     for (std::string line; std::getline(file, line);) {
-        if (line.find(local) == std::string::npos) continue;
+        if (line.find(peer) == std::string::npos) continue;
         std::vector<std::string_view> words;
         for (const auto word : split(line, ' '))
             if (!word.empty()) words.push_back(word);
         if (words.size() <= inode_column) continue;
-        if (words[own_column] != local || words[peer_column] != remote) continue;
+        if (words[own_column] == own && words[peer_column] == peer) table.has_own_end = true;
+        if (words[own_column] != peer || words[peer_column] != own) continue;
         table.entry = Entry{
             number_in<uid_t>(words[uid_column]), number_in<std::uint64_t>(words[inode_column])};
         break;
@@ -170,7 +186,9 @@ bool may_be_unmapped(uid_t uid) {
 PeerOwner owner_of(const Entry& entry) {
     if (entry.inode == 0) return {PeerOwner::Kind::gone, 0};
     if (entry.uid == ::geteuid() || entry.uid == 0) return {PeerOwner::Kind::this_user, entry.uid};
-    if (may_be_unmapped(entry.uid)) return {PeerOwner::Kind::unknown, entry.uid};
+    errno = 0;
+    if (may_be_unmapped(entry.uid))
+        return {is_shortage(errno) ? PeerOwner::Kind::gone : PeerOwner::Kind::unknown, entry.uid};
     return {PeerOwner::Kind::other_user, entry.uid};
 }
 
@@ -181,7 +199,9 @@ PeerOwner peer_owner(const Tcp::socket& socket) {
     using namespace socket_owner;
     const auto ends = ends_of(socket);
     if (!ends) return {PeerOwner::Kind::gone, 0};
-    if (const auto entry = ask_kernel(*ends)) return owner_of(*entry);
+    const auto answer = ask_kernel(*ends);
+    if (answer.entry) return owner_of(*answer.entry);
+    if (answer.is_short) return {PeerOwner::Kind::gone, 0};
     return peer_owner_by_table(socket);
 }
 
@@ -196,7 +216,10 @@ PeerOwner peer_owner_by_table(const Tcp::socket& socket) {
     const auto mapped =
         is_v4 ? look_up({mapped_end(ends->peer), mapped_end(ends->own)}, "/proc/net/tcp6") : table;
     if (mapped.entry) return owner_of(*mapped.entry);
-    return {table.is_readable ? PeerOwner::Kind::gone : PeerOwner::Kind::unknown, 0};
+    const bool is_short = table.is_short || mapped.is_short;
+    // A connection that was reset meanwhile is in no table.
+    const bool is_gone = is_short || table.has_own_end || !ends_of(socket);
+    return {is_gone ? PeerOwner::Kind::gone : PeerOwner::Kind::unknown, 0};
 }
 
 }  // namespace ddprun::net

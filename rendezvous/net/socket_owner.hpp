@@ -15,6 +15,7 @@ struct PeerOwner {
         this_user,   ///< or root
         other_user,  ///< `uid`
         /// It has closed its end already: what the kernel says of such a socket is no user's name.
+        /// Or there is no descriptor to ask the kernel with: the caller may call again.
         gone,
         /// The kernel says nothing, or names a user that has no number in this user namespace.
         unknown,

@@ -268,6 +268,12 @@ public:
             ++left_out_;
             return;
         }
+        // One that became the newest since the page was begun, or whose id is printed as another's.
+        const auto [same, is_first] = written_.emplace(label(job.run_id), job.run_id);
+        if (!is_first) {
+            if (same->second != job.run_id) ++left_out_;
+            return;
+        }
         for (std::size_t i = 0; i < job_families.size(); ++i) {
             const auto before = samples_[i].size();
             job_families[i].add(samples_[i], job_families[i].family, job);
@@ -297,7 +303,9 @@ public:
         text += header(jobs);
         for (const auto& [state, count] : by_state_)
             text += sample(jobs, "state=" + label(state), std::to_string(count));
-        one({"ddprun_jobs_left_out", "gauge", "Jobs without samples: the page would be too long."},
+        one({"ddprun_jobs_left_out",
+             "gauge",
+             "Jobs without samples: the page would be too long, or another id is written alike."},
             left_out_);
         for (std::size_t i = 0; i < job_families.size(); ++i)
             text += header(job_families[i].family) + samples_[i];
@@ -323,6 +331,8 @@ public:
 private:
     std::size_t most_bytes_;
     std::map<std::string, std::uint64_t> by_state_;
+    /// The ids of jobs that have samples, by their labels.
+    std::map<std::string, std::string> written_;
     std::array<std::string, job_families.size()> samples_;
     std::size_t size_ = 0;
     std::size_t left_out_ = 0;

@@ -114,8 +114,8 @@ void Listener::serve(int descriptor) {
         ::close(descriptor);
         return;
     }
-    if (asks_for_user_ && !admits(socket)) return;
     try {
+        if (asks_for_user_ && !admits(socket)) return;
         take_(std::move(socket));
     } catch (const std::bad_alloc&) {
         // Its connection is closed; the next caller may be served.
@@ -127,7 +127,10 @@ bool Listener::admits(const net::Tcp::socket& socket) {
     const auto owner = net::peer_owner(socket);
     switch (owner.kind) {
         case Kind::this_user: return true;
-        case Kind::gone: return false;
+        case Kind::gone:
+            if (!std::exchange(has_closed_unasked_, true))
+                log::debug("listener.caller_gone", {{"peer", net::peer_name(socket)}});
+            return false;
         case Kind::unknown:
             if (!std::exchange(has_missed_user_, true))
                 log::warning(
@@ -142,8 +145,8 @@ bool Listener::admits(const net::Tcp::socket& socket) {
                     {{"peer", net::peer_name(socket)},
                      {"uid", owner.uid},
                      {"effect",
-                      "a loopback address is for the user of the job only: for workers of another "
-                      "user give another --rdzv-endpoint"}});
+                      "a loopback address is for the user of the job only: for workers or scrapers "
+                      "of another user give another --rdzv-endpoint"}});
             return false;
     }
     return false;

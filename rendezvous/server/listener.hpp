@@ -55,6 +55,7 @@ private:
     bool asks_for_user_;
     bool has_refused_user_ = false;
     bool has_missed_user_ = false;
+    bool has_closed_unasked_ = false;
     boost::asio::steady_timer pause_;
     int spare_ = -1;
     /// An inherited socket may have dropped callers before.

@@ -8,6 +8,7 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <utility>
 
@@ -15,8 +16,10 @@ namespace ddprun::server {
 namespace pages {
 namespace {
 
-/// A page of many turns is served again for so many times as long as it took.
+/// A page of many turns, or of one that took long, is served again for so many times as long as it
+/// took.
 constexpr int lifetime_factor = 20;
+constexpr Duration long_turn = std::chrono::milliseconds{1};
 
 std::string name_of(const HttpRequest& request) {
     if (request.path != "/status") return request.path;
@@ -112,12 +115,12 @@ boost::asio::awaitable<Page> Pages::make(HttpRequest request, std::string name) 
         co_await boost::asio::post(io_, boost::asio::use_awaitable);
         last = source_.add_jobs(*making, last);
     }
-    const auto took = source_.now() - began_at;
     const auto page =
         std::make_shared<const HttpResponse>(making->finish(co_await source_.ask_server()));
     being_read_.push_back(page);
-    if (turns > 1) {
-        const auto now = source_.now();
+    const auto now = source_.now();
+    const auto took = now - began_at;
+    if (turns > 1 || took > pages::long_turn) {
         rests_until_ = now + took;
         kept_[std::move(name)] = {
             page, now + std::min(pages::lifetime_factor * took, limits::page_lifetime)};

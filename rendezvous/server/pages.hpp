@@ -22,8 +22,9 @@ namespace ddprun::server {
 using Page = std::shared_ptr<const HttpResponse>;
 
 /// Makes the pages on the coordinator's thread without holding it up: one page at a time, a few
-/// jobs in each turn of the `io_context`, and as much rest after a page of many turns as it took.
-/// Such a page is served again for a while, so that requests cost no more the more there are.
+/// jobs in each turn of the `io_context`, and as much rest after a page of many turns, or of more
+/// than 1 ms, as it took. Such a page is served again for a while, so that requests cost no more
+/// the more there are.
 class Pages {
 public:
     struct Source {

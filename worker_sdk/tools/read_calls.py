@@ -15,16 +15,29 @@ def files_in(paths):
         yield from sorted(path.rglob("calls.jsonl")) if path.is_dir() else [path]
 
 
+def entries_in(path):
+    """Titles and calls. What follows a torn line, up to the next title, is reported and left out."""
+    is_torn = False
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                print(f"{path}:{number}: not a line of a call trace; "
+                      "it is left out, with all up to the next title", file=sys.stderr)
+                is_torn = True
+                continue
+            is_torn = is_torn and "ddprun_calls" not in entry
+            if not is_torn:
+                yield number, entry
+
+
 def read(paths):
     """{group: {rank: (title, [call, ...])}}; a rank's later trace replaces its earlier one."""
     groups = {}
     for path in files_in(paths):
         calls = None
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            try:
-                entry = json.loads(line)
-            except ValueError:
-                sys.exit(f"{path}:{number}: not a line of a call trace")
+        for number, entry in entries_in(path):
             if "ddprun_calls" in entry:
                 if entry["ddprun_calls"] != 1:
                     sys.exit(f"{path}: written by a later version of ddprun")

@@ -84,9 +84,11 @@ TEST_CASE("a page of many jobs is made once for all that ask, and between its tu
 }
 
 TEST_CASE("a page that took long is made again after a while, one that did not each time") {
-    const auto turns_of_two = [](std::uint64_t jobs, Duration between) {
+    const auto turns_of_two = [](std::uint64_t jobs,
+                                 Duration between,
+                                 Duration turn_length = std::chrono::microseconds{10}) {
         Serving server(jobs);
-        server.turn_length = std::chrono::microseconds{10};
+        server.turn_length = turn_length;
         server.ask("/metrics");
         server.io.run();
         server.now += between;
@@ -98,6 +100,9 @@ TEST_CASE("a page that took long is made again after a while, one that did not e
     CHECK(turns_of_two(100, std::chrono::milliseconds{10}) == 100);
     CHECK(turns_of_two(100, limits::page_lifetime) == 200);
     CHECK(turns_of_two(1, Duration{}) == 2);
+    // Of few jobs, with many nodes each.
+    CHECK(turns_of_two(1, Duration{}, std::chrono::milliseconds{2}) == 1);
+    CHECK(turns_of_two(1, std::chrono::milliseconds{40}, std::chrono::milliseconds{2}) == 2);
 }
 
 TEST_CASE("so many callers are served at a time, and so many of one network") {

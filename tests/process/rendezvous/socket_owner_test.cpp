@@ -12,11 +12,16 @@
 #include <boost/asio/io_context.hpp>
 #include <doctest/doctest.h>
 
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstring>
 #include <exception>
 #include <functional>
 #include <optional>
@@ -39,6 +44,18 @@ void as_another_user(const std::function<void()>& act) {
         ::syscall(SYS_setresuid, another, another, another);
         act();
     }).join();
+}
+
+/// For this thread, with a loopback interface that is up.
+bool enter_another_network() {
+    if (::unshare(CLONE_NEWNET) != 0) return false;
+    ifreq loopback{};
+    std::strcpy(loopback.ifr_name, "lo");
+    loopback.ifr_flags = IFF_UP | IFF_RUNNING;
+    const int socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const bool is_up = ::ioctl(socket, SIOCSIFFLAGS, &loopback) == 0;
+    ::close(socket);
+    return is_up;
 }
 
 /// What a server answers to a health check; empty: it closed.
@@ -93,6 +110,41 @@ TEST_CASE("another user of this machine is known as one") {
     CHECK(net::peer_owner(socket).uid == another);
     CHECK(net::peer_owner_by_table(socket).kind == Kind::other_user);
     CHECK(net::peer_owner_by_table(socket).uid == another);
+}
+
+TEST_CASE("without a descriptor to ask with, no caller counts as one whose user is unknown") {
+    Accepted server("127.0.0.1");
+    const RawClient caller(server.port());
+    auto socket = server.accept();
+    rlimit before{};
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+    const int next = ::dup(socket.native_handle());
+    ::close(next);
+    const rlimit none{static_cast<rlim_t>(next), before.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+    const auto asked = net::peer_owner(socket).kind;
+    const auto read = net::peer_owner_by_table(socket).kind;
+    ::setrlimit(RLIMIT_NOFILE, &before);
+
+    CHECK(asked == Kind::gone);
+    CHECK(read == Kind::gone);
+    CHECK(net::peer_owner(socket).kind == Kind::this_user);
+}
+
+TEST_CASE("a table without the server's own end says nothing of its callers") {
+    if (::geteuid() != 0) return skip(needs_root);
+    std::optional<Accepted> server;
+    std::optional<RawClient> caller;
+    std::thread([&] {
+        if (!enter_another_network()) return;
+        server.emplace("127.0.0.1");
+        caller.emplace(server->port());
+    }).join();
+    if (!caller) return skip_even_as_root("no network namespace can be made here");
+    const auto socket = server->accept();
+    // Both ask in this thread's namespace, whose table is readable.
+    CHECK(net::peer_owner(socket).kind == Kind::unknown);
+    CHECK(net::peer_owner_by_table(socket).kind == Kind::unknown);
 }
 
 TEST_CASE("the rendezvous of a job on a loopback address is closed to other users") {

@@ -276,6 +276,13 @@ TEST_CASE("worker: the reader of calls names the rank behind and messages withou
     CHECK(has(text, "rank 1 behind: last launched call 1: barrier; others are at call 2: barrier"));
     CHECK(has(text, "message 1 from rank 2 to rank 0: 3 int32: not received by its other end"));
     CHECK(!has(text, "ranks differ"));
+
+    // A torn line, of a rank whose disk was full, hides no trace but its own.
+    std::ofstream(folder.path() / "rank-1" / "calls.jsonl", std::ios::app)
+        << "{\"queue\": \"coll\xff";
+    const auto with_torn_line = read_calls(folder.path().string());
+    CAPTURE(with_torn_line);
+    CHECK(has(with_torn_line, "rank 1 behind: last launched call 1: barrier"));
 }
 
 namespace {

@@ -29,7 +29,8 @@ struct TensorView {
     std::size_t count = 0;
 };
 
-/// Memory of the program's for the floats of that name in a checkpoint that is read.
+/// Memory of the program's for the floats of that name in a checkpoint that is read. Two targets of
+/// one name, or null `values` with a count, are a UsageError.
 struct TensorTarget {
     std::string name;
     float* values = nullptr;

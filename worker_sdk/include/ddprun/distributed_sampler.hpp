@@ -22,7 +22,8 @@ namespace ddprun {
 /// epoch divides what is left by the shares. So every sample is used once, without padding, also
 /// when the shares or the world size change between two steps. A rank's gradient is then the mean
 /// of another number of samples: multiply it by (its samples * R / samples of the step) for the
-/// mean over all.
+/// mean over all. In the last step a rank may have no sample: then it has one step less than
+/// others, so use the `Reducer`'s uneven inputs and `join`, or `drop_last`.
 ///
 /// A plain value without clock, random source or communication; any thread may own it.
 class DistributedSampler {
@@ -97,7 +98,8 @@ private:
 
 /// The samples of each rank in a step of `samples_per_step`, in proportion to speeds that were
 /// measured: samples per second, without the time in which a rank waits for others. Each rank gets
-/// at least 1. Equal speeds give equal shares, as far as they can be. All ranks pass the same list
+/// at least 1; what the proportions leave over goes where the step gets least longer. Equal speeds
+/// give equal shares, as far as they can be. All ranks pass the same list
 /// (all_gather). Throws UsageError unless every speed is finite and above 0, and there is a sample
 /// for each rank.
 std::vector<std::uint64_t> shares_by_speed(

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <set>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -112,29 +113,22 @@ Failure at(const std::string& path, const Failure& failure) {
     return {failure.code, failure.context.empty() ? path : path + ": " + failure.context};
 }
 
-Result<Checkpoint> read(const std::string& path, const Destination& destination) {
-    auto file = FileReader::open(path);
-    if (!file) return file.error();
-    auto decoded = decode(
-        [&](std::span<std::byte> target) { return file->read(target); }, file->size(), destination);
-    // The errors of the file itself have the path.
-    if (!decoded && decoded.error().code.category() == make_error_code(Fault::damaged).category())
-        return at(path, decoded.error());
-    return decoded;
-}
-
 bool does_not_fit(const Failure& failure) {
     return failure.code == make_error_code(Fault::unfit);
 }
 
-/// What `read_now` reads of a file; where there are targets it first reads to check, so that they
-/// are written only from a whole file.
+/// What `read_now` reads of the file; where there are targets it first reads to check, so that they
+/// are written only from a whole file. Both read the same file, whatever is saved at its path or
+/// pruned between them.
 template <class Read>
-Result<Checkpoint> checked_first(std::span<const TensorTarget> targets, const Read& read_now) {
-    if (targets.empty()) return read_now(Destination{});
-    auto checked = read_now(Destination{targets, true});
+Result<Checkpoint> checked_first(
+    const std::string& path, std::span<const TensorTarget> targets, const Read& read_now) {
+    auto file = FileReader::open(path);
+    if (!file) return file.error();
+    if (targets.empty()) return read_now(*file, Destination{});
+    auto checked = read_now(*file, Destination{targets, true});
     if (!checked) return checked;
-    auto loaded = read_now(Destination{targets, false});
+    auto loaded = read_now(*file, Destination{targets, false});
     if (!loaded)
         throw Error(
             "a checkpoint could not be read a second time, and its targets are partly written: " +
@@ -143,7 +137,7 @@ Result<Checkpoint> checked_first(std::span<const TensorTarget> targets, const Re
 }
 
 Result<Checkpoint> load(const std::string& path, std::span<const TensorTarget> targets) {
-    return checked_first(targets, [&](const Destination& to) { return read(path, to); });
+    return checked_first(path, targets, read);
 }
 
 Failure named_wrongly(const std::string& path) {
@@ -211,6 +205,11 @@ Result<> FileReader::read(std::span<std::byte> target) {
     return {};
 }
 
+Result<> FileReader::rewind() {
+    if (::lseek(descriptor_, 0, SEEK_SET) != 0) return system_failure(path_);
+    return {};
+}
+
 Result<> write_file(const std::string& path, const Checkpoint& checkpoint) {
     const auto folder = folder_of(path);
     const auto name = path.substr(path.rfind('/') + 1);
@@ -250,12 +249,30 @@ std::string path_in(const std::string& folder, Position position) {
     return in_folder(folder, file_name(position));
 }
 
-Result<Checkpoint> read_at(
-    const std::string& folder, Position position, const Destination& destination) {
-    const auto path = path_in(folder, position);
-    auto found = read(path, destination);
-    if (found && Position{found->round, found->step} != position) return named_wrongly(path);
+Result<Checkpoint> read(FileReader& file, const Destination& destination) {
+    if (const auto rewound = file.rewind(); !rewound) return rewound.error();
+    auto decoded = decode(
+        [&](std::span<std::byte> target) { return file.read(target); }, file.size(), destination);
+    // The errors of the file itself have the path.
+    if (!decoded && decoded.error().code.category() == make_error_code(Fault::damaged).category())
+        return at(file.path(), decoded.error());
+    return decoded;
+}
+
+Result<Checkpoint> read_at(FileReader& file, Position position, const Destination& destination) {
+    auto found = read(file, destination);
+    if (found && Position{found->round, found->step} != position) return named_wrongly(file.path());
     return found;
+}
+
+void check_targets(std::span<const TensorTarget> targets) {
+    std::set<std::string_view> names;
+    for (const auto& target : targets) {
+        if (!names.insert(target.name).second)
+            throw UsageError("the tensor '" + target.name + "' has two targets");
+        if (target.values == nullptr && target.count > 0)
+            throw UsageError("the target of the tensor '" + target.name + "' is a null pointer");
+    }
 }
 
 namespace {
@@ -263,7 +280,9 @@ namespace {
 Result<Checkpoint> load_at(
     const std::string& folder, Position position, std::span<const TensorTarget> targets) {
     return checked_first(
-        targets, [&](const Destination& to) { return read_at(folder, position, to); });
+        path_in(folder, position), targets, [&](FileReader& file, const Destination& to) {
+            return read_at(file, position, to);
+        });
 }
 
 }  // namespace
@@ -319,6 +338,7 @@ std::optional<CheckpointFolder::Found> CheckpointFolder::newest(
 
 std::optional<CheckpointFolder::Found> CheckpointFolder::newest(
     const std::vector<TensorTarget>& targets, std::vector<std::string>* passed_over) const {
+    checkpoint::check_targets(targets);
     constexpr int most_looks = 10;
     for (int looks = 1;; ++looks) {
         std::optional<Found> whole;
@@ -348,6 +368,7 @@ Checkpoint read_checkpoint(const std::string& path) {
 }
 
 Checkpoint read_checkpoint(const std::string& path, const std::vector<TensorTarget>& targets) {
+    checkpoint::check_targets(targets);
     auto found = checkpoint::load(path, targets);
     if (!found) throw Error(found.error().describe());
     return std::move(*found);

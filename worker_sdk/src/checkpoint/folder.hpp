@@ -40,9 +40,12 @@ public:
     FileReader& operator=(FileReader&& other) noexcept;
     ~FileReader();
 
+    const std::string& path() const { return path_; }
     std::uint64_t size() const { return size_; }
     /// Fills all of it.
     Result<> read(std::span<std::byte> target);
+    /// What is read next is the beginning.
+    Result<> rewind();
 
 private:
     FileReader(std::string path, int descriptor, std::uint64_t size)
@@ -69,8 +72,12 @@ Listing list(const std::string& folder);
 
 std::string path_in(const std::string& folder, Position position);
 
-/// The checkpoint of the file at `position`, which has to have that name's position.
-Result<Checkpoint> read_at(
-    const std::string& folder, Position position, const Destination& destination);
+/// The checkpoint of a file, from its beginning wherever the last read ended.
+Result<Checkpoint> read(FileReader& file, const Destination& destination);
+/// The same; it has to be of the position that the file's name has.
+Result<Checkpoint> read_at(FileReader& file, Position position, const Destination& destination);
+
+/// Throws UsageError for targets that no file can fit: two of one name, or one without memory.
+void check_targets(std::span<const TensorTarget> targets);
 
 }  // namespace ddprun::checkpoint

@@ -141,21 +141,28 @@ struct Chosen {
     std::string why{};
 };
 
+bool does_not_fit(const Failure& failure) {
+    return failure.code == make_error_code(checkpoint::Fault::unfit);
+}
+
 Chosen choose(
     const std::string& folder, const Position& position, std::span<const TensorTarget> targets) {
     Chosen chosen;
-    const auto checked = checkpoint::read_at(folder, position, {targets, true});
-    if (checked) {
-        if (auto file = checkpoint::FileReader::open(checkpoint::path_in(folder, position))) {
-            chosen.size = static_cast<std::int64_t>(file->size());
-            chosen.file.emplace(std::move(*file));
-        } else {
-            chosen.why = file.error().describe();
-        }
-    } else {
+    auto file = checkpoint::FileReader::open(checkpoint::path_in(folder, position));
+    if (!file) {
+        chosen.why = file.error().describe();
+        return chosen;
+    }
+    const auto checked = checkpoint::read_at(*file, position, {targets, true});
+    if (!checked) {
         chosen.why = checked.error().describe();
-        const bool fits = checked.error().code != make_error_code(checkpoint::Fault::unfit);
-        if (!fits) chosen.size = Chosen::is_unfit;
+        if (does_not_fit(checked.error())) chosen.size = Chosen::is_unfit;
+    } else if (const auto rewound = file->rewind(); !rewound) {
+        chosen.why = rewound.error().describe();
+    } else {
+        // The file that was checked, also when its name is another file's by now.
+        chosen.size = static_cast<std::int64_t>(file->size());
+        chosen.file.emplace(std::move(*file));
     }
     return chosen;
 }
@@ -174,6 +181,7 @@ std::optional<CheckpointFolder::Found> load_newest(
     const ProcessGroup& group,
     const std::vector<TensorTarget>& targets,
     std::vector<std::string>* passed_over) {
+    checkpoint::check_targets(targets);
     std::deque<Position> mine;
     std::string failure;
     try {
@@ -209,6 +217,11 @@ std::optional<CheckpointFolder::Found> load_newest(
         SharedFile file(group, best->rank, size, chosen.file ? &*chosen.file : nullptr);
         auto decoded = checkpoint::decode(
             [&](std::span<std::byte> target) { return file.read(target); }, size, {targets});
+        // The file fits what its own rank has.
+        if (!decoded && does_not_fit(decoded.error()))
+            throw Error(
+                "rank " + std::to_string(group.rank()) + ", with the checkpoint of rank " +
+                std::to_string(best->rank) + ": " + decoded.error().describe());
         if (!decoded)
             throw Error(
                 "a checkpoint was damaged on its way from rank " + std::to_string(best->rank) +

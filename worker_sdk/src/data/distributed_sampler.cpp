@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -129,20 +130,38 @@ std::vector<std::uint64_t> shares_by_speed(
         throw UsageError(
             "shares_by_speed: " + std::to_string(samples_per_step) + " samples for " +
             std::to_string(ranks) + " ranks");
-    // Each rank has one sample; the others are divided by speed. The bounds are rounded, not the
-    // shares, so that these add up.
-    const auto sum = std::accumulate(samples_per_second.begin(), samples_per_second.end(), 0.0);
-    const auto divided = static_cast<double>(samples_per_step - ranks);
+    if (ranks == 0) return {};
+    // Relative speeds, whose sum is finite.
+    const auto fastest = *std::max_element(samples_per_second.begin(), samples_per_second.end());
+    std::vector<double> speeds;
+    for (const auto speed : samples_per_second)
+        speeds.push_back(speed / fastest);
+    const auto sum = std::accumulate(speeds.begin(), speeds.end(), 0.0);
     std::vector<std::uint64_t> shares;
-    double speeds = 0;
-    std::uint64_t given = 0;
-    for (const auto speed : samples_per_second) {
-        speeds += speed;
-        const bool is_last = shares.size() + 1 == ranks;
-        const auto end = is_last ? samples_per_step - ranks
-                                 : static_cast<std::uint64_t>(std::round(divided * speeds / sum));
-        shares.push_back(1 + end - given);
-        given = end;
+    for (const auto speed : speeds) {
+        const auto part = std::floor(static_cast<double>(samples_per_step) * speed / sum);
+        shares.push_back(std::max<std::uint64_t>(1, static_cast<std::uint64_t>(part)));
+    }
+    // Rounding down leaves fewer samples than ranks; each goes to the rank that then still ends
+    // first. A rank that gets 1 for less than 1 takes it from the rank that would end last.
+    auto given = std::accumulate(shares.begin(), shares.end(), std::uint64_t{0});
+    const auto time_with = [&](std::size_t rank, std::uint64_t share) {
+        return static_cast<double>(share) / speeds[rank];
+    };
+    for (; given < samples_per_step; ++given) {
+        std::size_t best = 0;
+        for (std::size_t rank = 1; rank < ranks; ++rank)
+            if (time_with(rank, shares[rank] + 1) < time_with(best, shares[best] + 1)) best = rank;
+        ++shares[best];
+    }
+    for (; given > samples_per_step; --given) {
+        std::optional<std::size_t> last;
+        for (std::size_t rank = 0; rank < ranks; ++rank) {
+            if (shares[rank] == 1) continue;
+            if (!last || time_with(rank, shares[rank]) > time_with(*last, shares[*last]))
+                last = rank;
+        }
+        --shares[*last];
     }
     return shares;
 }

@@ -2,6 +2,8 @@
 #include "worker_sdk/src/groups/call_trace.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -73,6 +75,16 @@ void append_line(std::string& text, const CallTrace::Entry& entry) {
     text += R"(, "ended_ms": )" + std::to_string(entry.ended_ms) + "}\n";
 }
 
+/// Of a trace that was cut short: a next one would begin within its last line. It stays where
+/// another group has written behind it.
+void remove_end(int file, off_t bytes) {
+    struct stat status {};
+    const auto end = ::lseek(file, 0, SEEK_CUR);
+    if (::fstat(file, &status) != 0 || status.st_size != end) return;
+    // Without success the trace stays cut short, which its reader reports.
+    [[maybe_unused]] const auto ignored = ::ftruncate(file, end - bytes);
+}
+
 }  // namespace
 
 CallTrace::CallTrace() : entries_(std::make_unique_for_overwrite<Entry[]>(room)) {}
@@ -138,8 +150,10 @@ bool append_trace(const std::string& path, const std::string& text) {
         ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (file < 0) return false;
     const auto written = ::write(file, text.data(), text.size());
+    const bool is_whole = written == static_cast<ssize_t>(text.size());
+    if (!is_whole && written > 0) remove_end(file, written);
     ::close(file);
-    return written == static_cast<ssize_t>(text.size());
+    return is_whole;
 }
 
 }  // namespace ddprun::groups

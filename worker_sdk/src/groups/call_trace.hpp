@@ -68,7 +68,7 @@ std::string text_of(const TraceTitle& title, const std::vector<CallTrace::Entry>
 /// Where the file belongs: beside the error file, where that has a folder of its own. Else empty.
 std::string trace_path(const std::string& error_file);
 
-/// Adds the text to the file, with one write. False when it cannot.
+/// Adds the text to the file, with one write. False when it cannot; then nothing is added.
 bool append_trace(const std::string& path, const std::string& text);
 
 }  // namespace ddprun::groups

@@ -78,7 +78,8 @@ struct Span {
     std::size_t bytes;
 
     bool overlaps(const Span& other) const {
-        return begin < other.begin + other.bytes && other.begin < begin + bytes;
+        return bytes > 0 && other.bytes > 0 && begin < other.begin + other.bytes &&
+               other.begin < begin + bytes;
     }
 };
 

@@ -32,6 +32,21 @@ void bring_input(const Collective& collective) {
         std::memcpy(collective.data, collective.input, collective.bytes());
 }
 
+/// In a world of one, whose own parts have to fit together too.
+Outcome perform_alone(const Collective& collective) {
+    if (collective.has_part_counts())
+        if (auto differs = mismatch_of_counts(collective, counts_to_compare(collective, 1), 1))
+            return differs;
+    perform_together({collective});
+    return {};
+}
+
+/// What is left of a timeout that began at `start`: at least 1 ms.
+milliseconds left_of(milliseconds timeout, Group::Clock::time_point start) {
+    const auto passed = std::chrono::floor<milliseconds>(Group::Clock::now() - start);
+    return std::max(timeout - passed, 1ms);
+}
+
 /// The tag of the second step of a call whose first one has the call's own.
 std::uint32_t second_tag_of(const Collective& collective) {
     return tag_of(collective) ^ 0x9e3779b9;
@@ -112,9 +127,8 @@ void Group::launch(Collective collective, Ticket& ticket) {
             throw_error(*refused, settings_.round);
     ticket.collective = collective;
     if (!transport_) {
-        perform_together({collective});
         ++count;
-        ticket.is_done = true;
+        finish(ticket, perform_alone(collective));
         return;
     }
 
@@ -355,6 +369,7 @@ Outcome Group::run_in(
     bring_input(collective);
     if (!collective.has_part_counts()) return transport.run(collective, timeout);
 
+    const auto start = Clock::now();
     const auto own = counts_to_compare(collective, settings_.world_size);
     std::vector<std::int64_t> all(own.size() * static_cast<std::size_t>(settings_.world_size));
     auto step = collective;
@@ -368,7 +383,7 @@ Outcome Group::run_in(
     step = collective;
     step.count = largest_part(all, settings_.world_size);
     step.tag = second_tag_of(collective);
-    return step.count > 0 ? transport.run(step, timeout) : Outcome{};
+    return step.count > 0 ? transport.run(step, left_of(timeout, start)) : Outcome{};
 }
 
 Outcome Group::end_by(const Collective& collective, GroupError error, Transport& transport) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/base/log.hpp"
 
+#include "rendezvous/base/limits.hpp"
+
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
@@ -38,6 +40,17 @@ TEST_CASE("a line of the log has its event and its fields") {
     CHECK(
         caught.lines().substr(caught.lines().find(' ')) ==
         " warning ddprun: worker.exited rank=3 exit=\"killed by SIGSEGV\" bad=true\n");
+}
+
+TEST_CASE("a long field is cut to its bound, and marked") {
+    const Caught caught;
+    log::warning("file.read", {{"text", std::string(limits::max_log_field_bytes, 'a')}});
+    CHECK(caught.lines().find("aaa\n") != std::string::npos);
+
+    log::warning("file.read", {{"text", std::string(limits::max_log_field_bytes + 1, 'b')}});
+    const auto text = caught.lines().substr(caught.lines().rfind('=') + 1);
+    CHECK(text.size() == limits::max_log_field_bytes + 1);
+    CHECK(text.ends_with("bbb...\n"));
 }
 
 TEST_CASE("as JSON it has the time, the common fields, its own fields and its message") {

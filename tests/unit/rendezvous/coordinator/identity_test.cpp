@@ -6,6 +6,8 @@ using namespace ddprun::coordinator;
 
 namespace {
 
+using namespace std::chrono_literals;
+
 Story::Tweak incarnation(std::string value) {
     return [=](control::Join& join) { join.incarnation = value; };
 }
@@ -75,6 +77,40 @@ TEST_CASE("a newer incarnation ends the older and begins when its nodes are gone
     job.drop("a");
     job.join("b", incarnation("10"));
     CHECK(job.output().front() == "b welcome incarnation=10 lease=0s");
+}
+
+TEST_CASE("an incarnation that is still kept is not begun again") {
+    const auto named = [](control::Join& join) {
+        join.run_id = "x";
+        join.incarnation = "A";
+        join.settings.lease = 24h;
+    };
+    const auto unnamed = [](control::Join& join) { join.run_id = "x"; };
+    Story job{"1"};
+    job.join("a", named);
+    job.started("a");
+    job.succeeded("a");
+    job.drop("a");
+    job.join("b", unnamed);
+    job.started("b");
+    job.succeeded("b");
+    job.drop("b");
+    job.output();
+
+    job.join("c", [&](control::Join& join) {
+        named(join);
+        join.nodes = {2, 2, 0};
+    });
+    CHECK(
+        job.output().front() ==
+        "c refused \"incarnation A of job 'x' is kept here already: it succeeded (every node "
+        "succeeded, exit code 0)\"");
+    job.pass(30s);
+    job.drop("c");
+    const auto kept = job.coordinator().status({});
+    REQUIRE(kept.size() == 1);
+    CHECK(kept.front().is_newest);
+    CHECK(kept.front().incarnation == "A");
 }
 
 TEST_CASE("a node of an older incarnation is refused, and so is one that does not fit") {

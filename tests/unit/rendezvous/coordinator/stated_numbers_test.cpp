@@ -8,6 +8,7 @@
 #include <malloc.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,8 @@ using namespace ddprun::coordinator;
 using control::NodeState;
 
 namespace {
+
+using namespace std::chrono_literals;
 
 constexpr Duration ten_years = std::chrono::hours{24 * 365 * 10};
 constexpr int most_nodes = limits::max_nodes_per_job;
@@ -58,7 +61,14 @@ std::size_t held_bytes() {
     return ::mallinfo2().uordblks;
 }
 
-/// A connection of its own that says one thing; the reason of the answer, if it is turned away.
+/// Another malloc than the C library's (AddressSanitizer's) has no numbers there.
+bool can_count_held_bytes() {
+    const auto before = held_bytes();
+    const auto block = std::make_unique<std::string>(32 * 1024, 'x');
+    return held_bytes() >= before + block->size();
+}
+
+/// A connection of its own that says one thing; the answer and the reason, if it is turned away.
 std::string say_once(
     Story& story, std::uint64_t connection, std::string network, control::AgentMessage message) {
     const ConnectionId id{connection};
@@ -68,7 +78,8 @@ std::string say_once(
     story.post(Coordinator::Received{id, std::move(message)});
     std::string refusal;
     for (const auto& line : story.output())
-        if (line.find("refused") != std::string::npos || line.find("lost") != std::string::npos)
+        if (line.find("refused") != std::string::npos || line.find("lost") != std::string::npos ||
+            line.find("closed") != std::string::npos)
             refusal += line + "\n";
     return refusal;
 }
@@ -77,6 +88,9 @@ std::string say_once(
 
 TEST_CASE(
     "what a recovering job holds does not depend on the size that its round is stated to have") {
+    const bool can_count = can_count_held_bytes();
+    if (!can_count)
+        MESSAGE("SKIP the bytes that a recovering job holds: this malloc does not count them");
     Story story{"2", 3, lasts_ten_years};
     story.join("warm up");
     const auto before = held_bytes();
@@ -86,7 +100,7 @@ TEST_CASE(
              })));
 
     CHECK(job_count(story) == 2);
-    CHECK(held_bytes() < before + 64 * 1024);
+    if (can_count) CHECK(held_bytes() < before + 64 * 1024);
     CHECK(
         story.status().reason.find(
             "1 of 65536 of round 0 are back, waiting for group ranks 0, 1, 2, "
@@ -146,6 +160,42 @@ TEST_CASE(
     CHECK(job_count(story) == 0);
 }
 
+TEST_CASE("a job that is over is forgotten an hour later at most") {
+    Story story{"1", 3, lasts_ten_years};
+    story.run("a");
+    story.succeeded("a");
+    story.drop("a");
+
+    story.pass(limits::deserted_job_memory - 1s);
+    CHECK(job_count(story) == 1);
+    story.pass(1s);
+    CHECK(job_count(story) == 0);
+}
+
+TEST_CASE("a round that was taken up is kept for the lease of its nodes, while it runs") {
+    Story story{"2", 3, [](control::Join& join) { join.settings.lease = 2h; }};
+    const auto come_back = [&](const std::string& node) {
+        story.resume(node, NodeState::running, [](control::Resume& resume) {
+            is_behind_proxy(resume.join);
+        });
+    };
+    story.run("a b");
+    story.restart_server();
+    come_back("a");
+    come_back("b");
+    REQUIRE(story.status().state == "running");
+    story.drop("a");
+    story.drop("b");
+
+    story.pass(limits::deserted_job_memory + 1s);
+    REQUIRE(job_count(story) == 1);
+    CHECK(story.status().state == "running");
+    story.pass(2h - limits::deserted_job_memory - 2s);
+    CHECK(job_count(story) == 1);
+    story.pass(1s);
+    CHECK(job_count(story) == 0);
+}
+
 TEST_CASE("a node that comes back to a recovering job in time finds what was reported before") {
     Story story{"2"};
     story.run("a b");
@@ -176,7 +226,10 @@ TEST_CASE("one network has a tenth of a server's jobs at most, by join and by re
     CHECK(refusals.empty());
 
     CHECK(begin("10.0.0.9", false).find("1000 jobs from 10.0.0.9") != std::string::npos);
-    CHECK(begin("10.0.0.9", true).find("1000 jobs from 10.0.0.9") != std::string::npos);
+    // Its workers are sound: it is not lost, and tries again.
+    const auto come_back = begin("10.0.0.9", true);
+    CHECK(come_back.find("closed: this server has 1000 jobs from 10.0.0.9") != std::string::npos);
+    CHECK(come_back.find("lost") == std::string::npos);
     CHECK(begin("10.0.0.8", false).empty());
 
     // A job that is gone leaves its place to another.

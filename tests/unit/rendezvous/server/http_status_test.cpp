@@ -330,6 +330,24 @@ TEST_CASE("metrics are what Prometheus reads, also with two lives of one job") {
     CHECK(MetricsReader{"a 1\n# HELP b x\n# TYPE b gauge\nb 1\nb 1\nb x"}.complaints().size() == 5);
 }
 
+TEST_CASE(
+    "no sample is twice when a job becomes the newest while the page is made, or two look alike") {
+    auto status = two_jobs();
+    auto again = status.jobs.front();
+    again.round = 0;
+    status.jobs.push_back(again);
+    auto alike = again;
+    alike.run_id = "\x01";
+    status.jobs.push_back(alike);
+    alike.run_id = "\x02";
+    status.jobs.push_back(alike);
+
+    const auto text = answer(get("/metrics"), status).body;
+
+    CHECK(MetricsReader{text}.complaints() == std::vector<std::string>{});
+    CHECK(has_line(text, "ddprun_jobs_left_out 1"));
+}
+
 TEST_CASE("health is one word and everything else is not found") {
     CHECK(answer(get("/healthz"), {}) == HttpResponse{200, "text/plain; charset=utf-8", "ok\n"});
     CHECK(answer(get("/"), {}).status == 404);

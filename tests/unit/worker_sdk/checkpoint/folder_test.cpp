@@ -250,6 +250,35 @@ TEST_CASE("a whole checkpoint that does not fit its targets is an error, and wri
     CHECK(weight == std::vector<float>(2, 7));
 }
 
+TEST_CASE("a file that was checked is read again although its name is another file's, or gone") {
+    const TemporaryFolder temporary;
+    const CheckpointFolder folder{temporary.path};
+    const auto path = folder.save(at(0, 1));
+    auto file = checkpoint::FileReader::open(path).value();
+
+    CHECK(checkpoint::read_at(file, {0, 1}, {{}, true}).has_value());
+    write(temporary.path / "other", "no checkpoint");
+    fs::rename(temporary.path / "other", path);
+    CHECK(checkpoint::read_at(file, {0, 1}, {}).value().text("what") == "round 0 step 1");
+    fs::remove(path);
+    CHECK(checkpoint::read_at(file, {0, 1}, {}).value().text("what") == "round 0 step 1");
+}
+
+TEST_CASE("two targets of one name, or one without memory, are refused before anything is read") {
+    const TemporaryFolder temporary;
+    const CheckpointFolder folder{temporary.path};
+    std::vector<float> weight(2, 7);
+    const std::vector<TensorTarget> twice{
+        {"weight", weight.data(), 2}, {"weight", weight.data(), 2}};
+    const std::vector<TensorTarget> without_memory{{"weight", nullptr, 2}};
+
+    for (const auto& targets : {twice, without_memory}) {
+        CHECK_THROWS_AS(static_cast<void>(folder.newest(targets)), UsageError);
+        CHECK_THROWS_AS(read_checkpoint(temporary.path / "none", targets), UsageError);
+    }
+    CHECK_FALSE(folder.newest({{"empty", nullptr, 0}}).has_value());
+}
+
 // A sanitizer's allocator keeps what is freed.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_CASE("a model is loaded into its own memory, and little more") {

@@ -265,10 +265,42 @@ TEST_CASE("shares that make no sense are refused") {
         CHECK_THROWS_AS(DistributedSampler(10, 2, 0, {.shares = shares}), ddprun::UsageError);
 }
 
+namespace {
+
+/// Whether the step gets shorter when one rank gives a sample to another.
+bool has_shorter_step(const std::vector<double>& speeds, const Indices& shares) {
+    const auto time = [&](std::size_t rank, std::uint64_t share) {
+        return static_cast<double>(share) / speeds[rank];
+    };
+    std::size_t last = 0;
+    for (std::size_t rank = 0; rank < shares.size(); ++rank)
+        if (time(rank, shares[rank]) > time(last, shares[last])) last = rank;
+    for (std::size_t rank = 0; rank < shares.size(); ++rank)
+        if (shares[last] > 1 &&
+            time(rank, shares[rank] + 1) < time(last, shares[last]) * (1 - 1e-9))
+            return true;
+    return false;
+}
+
+}  // namespace
+
 TEST_CASE("shares by speed are in proportion, and add up") {
     using ddprun::shares_by_speed;
     CHECK(shares_by_speed({1, 1, 1}, 96) == Indices{32, 32, 32});
-    CHECK(shares_by_speed({100, 300}, 402) == Indices{101, 301});
+    // 302 / 300 is a shorter step than 101 / 100.
+    CHECK(shares_by_speed({100, 300}, 402) == Indices{100, 302});
+    CHECK(shares_by_speed({900, 100}, 10) == Indices{9, 1});
+    CHECK(shares_by_speed({1e308, 1e308}, 4) == Indices{2, 2});
+    CHECK(
+        shares_by_speed({1, 1, 1, 1, 10, 10, 1, 1, 1, 1, 1, 1}, 24) ==
+        Indices{1, 1, 1, 1, 7, 7, 1, 1, 1, 1, 1, 1});
+    for (std::size_t slowest = 0; slowest < 8; ++slowest) {
+        std::vector<double> speeds(8, 4);
+        speeds[slowest] = 1;
+        const auto shares = shares_by_speed(speeds, 32);
+        CHECK(shares[slowest] == 1);
+        CHECK(*std::max_element(shares.begin(), shares.end()) == 5);
+    }
     CHECK(shares_by_speed({1, 1e9}, 64) == Indices{1, 63});
     CHECK(shares_by_speed({5, 5, 5}, 3) == Indices{1, 1, 1});
     std::mt19937 random{1};
@@ -280,6 +312,7 @@ TEST_CASE("shares by speed are in proportion, and add up") {
         const auto shares = shares_by_speed(speeds, total);
         CHECK(std::accumulate(shares.begin(), shares.end(), std::uint64_t{0}) == total);
         CHECK(*std::min_element(shares.begin(), shares.end()) >= 1);
+        CHECK_FALSE(has_shorter_step(speeds, shares));
     }
     for (const double speed : {0.0, -1.0, std::nan(""), HUGE_VAL})
         CHECK_THROWS_AS(static_cast<void>(shares_by_speed({1, speed}, 64)), ddprun::UsageError);

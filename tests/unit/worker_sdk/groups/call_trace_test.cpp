@@ -1,9 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/groups/call_trace.hpp"
 
+#include "tests/support/temporary_folder.hpp"
+
 #include <doctest/doctest.h>
 
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
 using namespace ddprun;
+using ddprun::test::TemporaryFolder;
 using namespace ddprun::groups;
 using State = CallTrace::State;
 
@@ -70,6 +80,26 @@ TEST_CASE("the lines of a trace's file") {
         R"({"queue": "send", "number": 3, "call": "message 3 from rank 0 to rank 2: 10 int32", )"
         R"("state": "running", "launched_ms": 1700000000123, "ended_ms": 0})"
         "\n");
+}
+
+TEST_CASE("a trace that cannot be written whole leaves the file as it was") {
+    const TemporaryFolder folder;
+    const auto path = (folder.path / "calls.jsonl").string();
+    CHECK(append_trace(path, "first\n"));
+    rlimit unlimited{};
+    ::getrlimit(RLIMIT_FSIZE, &unlimited);
+    const auto on_excess = ::signal(SIGXFSZ, SIG_IGN);
+
+    const rlimit small{10, unlimited.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &small);
+    const bool is_written = append_trace(path, "second\n");
+    ::setrlimit(RLIMIT_FSIZE, &unlimited);
+    ::signal(SIGXFSZ, on_excess);
+    CHECK_FALSE(is_written);
+    CHECK(append_trace(path, "third\n"));
+
+    std::ifstream file(path);
+    CHECK(std::string{std::istreambuf_iterator<char>{file}, {}} == "first\nthird\n");
 }
 
 TEST_CASE("a trace's file is in a folder that is the rank's own, or nowhere") {

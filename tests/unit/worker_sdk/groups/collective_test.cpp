@@ -190,6 +190,10 @@ TEST_CASE("parts of different sizes: lists, buffers and overlaps are checked") {
     CHECK(has(
         complaint(Kind::all_to_all_v, {{0, 0, 1, 0}, {1, 0, 0, 2}}, nullptr, at), "null pointer"));
     CHECK(has(complaint(Kind::all_to_all_v, {{4, 0, 0, 0}, {1, 0, 0, 2}}, at, at + 3), "overlap"));
+    // A buffer without elements may be anywhere.
+    CHECK(complaint(Kind::all_to_all_v, {{0, 0, 0, 0}, {1, 0, 0, 2}}, at + 1, at).empty());
+    CHECK(complaint(Kind::all_to_all_v, {{1, 0, 0, 2}, {0, 0, 0, 0}}, at, at + 1).empty());
+    CHECK(complaint(Kind::all_gather_v, {{0}, {1, 2, 0, 3}}, at + 1, at).empty());
 }
 
 TEST_CASE("counts of parts that do not fit together name both sides") {

@@ -98,21 +98,27 @@ public:
     void deposit(std::size_t start, std::uint64_t turn) const {
         auto* const stage = host_.segment_->stage(host_.rank_, turn);
         const auto* const from = static_cast<const std::byte*>(call_.input);
-        for (std::size_t part = 0; part < sent_starts_.size(); ++part)
+        for (std::size_t part = 0; part < sent_starts_.size(); ++part) {
+            const auto count = left_of(call_.counts->sent[part], start);
+            if (count == 0) continue;  // `from` may be a null pointer
             copy_elements(
                 stage + part * most_ * size_,
                 from + (sent_starts_[part] + start) * size_,
-                left_of(call_.counts->sent[part], start) * size_);
+                count * size_);
+        }
     }
 
     void collect(std::size_t start, std::uint64_t turn) const {
         auto* const to = static_cast<std::byte*>(call_.data);
         const auto part = sent_starts_.size() == 1 ? 0 : static_cast<std::size_t>(host_.rank_);
-        for (std::size_t from = 0; from < received_starts_.size(); ++from)
+        for (std::size_t from = 0; from < received_starts_.size(); ++from) {
+            const auto count = left_of(call_.counts->received[from], start);
+            if (count == 0) continue;  // `to` may be a null pointer
             copy_elements(
                 to + (received_starts_[from] + start) * size_,
                 host_.segment_->stage(static_cast<int>(from), turn) + part * most_ * size_,
-                left_of(call_.counts->received[from], start) * size_);
+                count * size_);
+        }
     }
 
 private:
