@@ -27,7 +27,7 @@ ABORTS = [sys.executable, "-c", "import os, sys; print('first'); print('the stor
 HANGS = ["/bin/sh", "-c", "setsid sleep 1000 & wait"]
 # A bench with one row and then whatever is asked for; it says when it is there.
 BENCH = f"""
-import sys, subprocess
+import sys, subprocess, time
 sys.path.insert(0, {str(HERE)!r})
 import bench
 def measure_all(rows):
@@ -36,7 +36,9 @@ def measure_all(rows):
         bench.run({ABORTS!r})
     process = subprocess.Popen({HANGS!r})
     print("hanging", flush=True)
-    process.wait()
+    # Python does not see a signal that comes just before it begins to wait: no wait without an end.
+    while process.poll() is None:
+        time.sleep(0.02)
 sys.exit(bench.main("fake", measure_all))
 """
 
