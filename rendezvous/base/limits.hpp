@@ -63,7 +63,7 @@ inline constexpr std::size_t max_jobs_per_network = 1'000;
 /// Longer leases of a job are cut to this.
 inline constexpr Duration longest_lease = 24h;
 /// A job of which this server has begun no round is forgotten when no node of it has been connected
-/// for its lease, this long at least and the next at most; any other when it has no node so long.
+/// for its lease, this long at least; any other when it has had no node for the next time.
 inline constexpr Duration unproven_job_memory = 30s;
 inline constexpr Duration deserted_job_memory = 1h;
 /// A round number above this is not accepted from a peer: the next ones must still be numbers.
