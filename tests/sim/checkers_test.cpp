@@ -224,6 +224,19 @@ TEST_CASE("outcomes: two ends of one job, another exit code, the end of a job on
         facts->on_result(Facts::result("b", control::Outcome::cancelled));
         CHECK(facts.finds("b got another result than the others"));
     }
+    for (const std::string text : {"", "KeyError: y"}) {
+        Facts facts;
+        auto member = Facts::failed(0, 2);
+        member.result.root_cause->worker = control::WorkerFailure{};
+        auto other = member;
+        member.result.root_cause->worker->message = "ValueError: x";
+        other.host = "b";
+        other.result.root_cause->worker->message = text;
+        facts->on_result(member);
+        facts->on_result(other);
+        // No text is for a node that is no member any more.
+        CHECK(facts.finds("b got another result than the others") == !text.empty());
+    }
     {
         Facts facts;
         facts->on_result(Facts::result("a", control::Outcome::succeeded));

@@ -8,16 +8,17 @@
 
 namespace ddprun::sim {
 
-/// Half of invariant 5: every node that gets a result of a job gets the same one, and ends with the
-/// exit code that it names.
+/// Half of invariant 5: every node that gets a result of a job gets the same one, members with the
+/// text of the worker that failed, and ends with the exit code that it names.
 class Outcomes {
 public:
     void on_result(const ResultSeen& fact, Complaints& complaints) {
         if (fact.incarnation.empty())
             complaints.push_back(fact.host + " got the result of a job that it was never in");
         const auto [known, is_new] = results_.emplace(fact.incarnation, fact.result);
-        if (!is_new && known->second != fact.result)
+        if (!is_new && !is_same(known->second, fact.result))
             complaints.push_back(fact.host + " got another result than the others");
+        if (known->second == without_text(known->second)) known->second = fact.result;
         given_[fact.host] = fact.result;
     }
 
@@ -30,6 +31,25 @@ public:
     }
 
 private:
+    static control::JobResult without_text(control::JobResult result) {
+        if (!result.root_cause || !result.root_cause->worker) return result;
+        auto& worker = *result.root_cause->worker;
+        worker.message.clear();
+        worker.why.clear();
+        worker.error_file.clear();
+        worker.log_file.clear();
+        worker.details.clear();
+        worker.from_error_file = {};
+        return result;
+    }
+
+    /// A node that is no member any more gets all but the text of the worker that failed.
+    static bool is_same(const control::JobResult& one, const control::JobResult& other) {
+        const auto bare = without_text(one);
+        if (one == other) return true;
+        return bare == without_text(other) && (one == bare || other == bare);
+    }
+
     std::map<std::string, control::JobResult> results_;  ///< by incarnation
     std::map<std::string, control::JobResult> given_;    ///< by host, the last
 };
