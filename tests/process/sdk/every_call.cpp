@@ -198,8 +198,9 @@ Copies host_copies() {
     return {copy, copy};
 }
 
-/// Of the pairs of a type and an operation: each is a computation of its own, and no access to memory
-/// of its own, which is what a sanitizer checks. Not a divisor of their number, so that each has turns.
+/// Of the pairs of a type and an operation: each is a computation of its own, and no access to
+/// memory of its own, which is what a sanitizer checks. Not a divisor of their number, so that each
+/// has turns.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr std::size_t every_pair = 3;
 #else
