@@ -643,6 +643,7 @@ void AgentRunner::finish(const JobReport& report) {
 }
 
 void AgentRunner::leave() {
+    keeper_.remove_error_files();
     io_.stop();
 }
 

@@ -50,22 +50,6 @@ void name_stuck(const Stuck& stuck) {
         say("ddprun: and %zu more\n", stuck.count - stuck.named().size());
 }
 
-/// Removes what workers wrote as they ended, when no agent is left to read and remove it, and the
-/// folder that it was in.
-void remove_error_files(const KeeperPage& page) {
-    const int count = std::min(page.error_file_count.load(), limits::max_workers_per_node);
-    for (int i = 0; i < count; ++i) {
-        std::array<char, max_error_file_stem_bytes + sizeof "1000000.json"> path;
-        std::snprintf(path.data(), path.size(), "%s%d.json", page.error_file_stem.data(), i);
-        ::unlink(path.data());
-    }
-    auto folder = page.error_file_stem;
-    char* const end = count > 0 ? std::strrchr(folder.data(), '/') : nullptr;
-    if (end == nullptr) return;
-    *end = '\0';
-    ::rmdir(folder.data());
-}
-
 void set_disposition(int signal, void (*handler)(int)) {
     struct sigaction action {};
     action.sa_handler = handler;
@@ -428,6 +412,20 @@ Result<std::variant<AgentSide, KeeperSide>> fork_agent(
     }
     ::close(pair[1]);
     return {side};
+}
+
+void remove_error_files(const KeeperPage& page) {
+    const int count = std::min(page.error_file_count.load(), limits::max_workers_per_node);
+    for (int i = 0; i < count; ++i) {
+        std::array<char, max_error_file_stem_bytes + sizeof "1000000.json"> path;
+        std::snprintf(path.data(), path.size(), "%s%d.json", page.error_file_stem.data(), i);
+        ::unlink(path.data());
+    }
+    auto folder = page.error_file_stem;
+    char* const end = count > 0 ? std::strrchr(folder.data(), '/') : nullptr;
+    if (end == nullptr) return;
+    *end = '\0';
+    ::rmdir(folder.data());
 }
 
 int keep(KeeperSide& side) {

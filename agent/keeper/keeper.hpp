@@ -93,6 +93,10 @@ Result<std::variant<AgentSide, KeeperSide>> fork_agent(
 /// except what a line on stderr names.
 int keep(KeeperSide& side);
 
+/// Removes what workers wrote as they ended and nothing has removed yet, as it is noted in the
+/// page, and the folder that it was in.
+void remove_error_files(const KeeperPage& page);
+
 /// Kills everything below the agent, for an agent whose keeper is gone; at most
 /// limits::kill_descendants_timeout. Names what is stuck on stderr, and removes the error files
 /// that are noted. The caller then exits.

@@ -132,6 +132,11 @@ void KeeperLink::note_error_files(const std::string& stem, int count) {
     page_->error_file_count.store(count);
 }
 
+void KeeperLink::remove_error_files() {
+    agent::remove_error_files(*page_);
+    page_->error_file_count.store(0);
+}
+
 void KeeperLink::note_session(int local_index, pid_t session) {
     page_->sessions[static_cast<std::size_t>(local_index)].store(session);
 }

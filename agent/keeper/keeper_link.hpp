@@ -43,6 +43,8 @@ public:
     /// Removed by the process that has to kill this node: STEM0.json up to `count` of them. Count
     /// 0: no more.
     void note_error_files(const std::string& stem, int count);
+    /// Before this process ends: a keeper that is killed then removes nothing.
+    void remove_error_files();
 
     pid_t keeper() const { return keeper_; }
 

@@ -9,10 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <regex>
 #include <string>
+#include <thread>
 
 using namespace ddprun::test;
 using Json = nlohmann::json;
@@ -328,6 +331,33 @@ TEST_CASE("error files are in a folder that no other user may enter, and no link
     CHECK_FALSE(contains(job.err(), "forged"));
     CHECK(contains(read_file(dir / "victim.json"), "forged"));
     CHECK(std::filesystem::is_empty(temporary.path()));
+}
+
+TEST_CASE("the folder of error files does not outlive the agent, whatever becomes of the keeper") {
+    const TempDir dir;
+    const TempDir temporary;
+    Running::Options options;
+    const auto go = (dir / "go").string();
+    options.arguments = {
+        "--standalone",
+        "--no-python",
+        "sh",
+        "-c",
+        "echo up; until [ -e " + go + " ]; do sleep 0.01; done"};
+    options.environment["TMPDIR"] = temporary.path().string();
+    Running job{program("ddprun"), options};
+    job.wait_for_line("up");
+    CHECK_FALSE(std::filesystem::is_empty(temporary.path()));
+
+    ::kill(job.pid(), SIGSTOP);
+    std::ofstream{go};
+
+    const auto until = std::chrono::steady_clock::now() + fact_timeout;
+    while (!std::filesystem::is_empty(temporary.path()) && std::chrono::steady_clock::now() < until)
+        std::this_thread::sleep_for(std::chrono::milliseconds{5});
+    CHECK(std::filesystem::is_empty(temporary.path()));
+    ::kill(job.pid(), SIGCONT);
+    CHECK(job.wait_for_code() == 0);
 }
 
 TEST_CASE("a job runs where no temporary file can be made") {
