@@ -138,7 +138,8 @@ class Slurm:
         output = (folder / "out").read_text()
         assert result.returncode == 0, output + result.stderr
         world = shown(output)
-        assert sorted({row[1] for row in world.values()}) == ["n1", "n2"], output
+        # Two that are free: the nodes of the job before may still be completing it.
+        assert len({row[1] for row in world.values()}) == 2, output
         assert sorted(world) == list(range(len(world))) and all(row[0] == len(world) for row in world.values()), output
 
     def a_requeued_job_is_a_new_incarnation_of_itself(self):
@@ -167,7 +168,10 @@ class Slurm:
             return lives() == [[first, second], [first, second]]
 
         second = f"slurm-{job}.0 incarnation 1 round 0"
-        self.cluster.wait_for(has_begun_again, "second life")
+        try:
+            self.cluster.wait_for(has_begun_again, "second life")
+        except RuntimeError as error:
+            raise RuntimeError(f"{lives()} instead of {second}\n{(folder / 'requeued').read_text()}") from error
         self.cluster.wait_for(lambda: not self.cluster.run("squeue", "--noheader", "--jobs", job).stdout, "its end")
         assert "error" not in (folder / "requeued").read_text(), (folder / "requeued").read_text()
 
