@@ -28,18 +28,15 @@
 #include "rendezvous/net/driver.hpp"
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/net/threads.hpp"
+#include "rendezvous/server/interfaces.hpp"
 #include "rendezvous/server/listener.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/udp.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include <ifaddrs.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -83,30 +80,6 @@ void write_reports(
     if (!plan.file.empty()) post_mortem.write(plan.file, report_json(report, utc_time()));
     if (plan.parent_error_file.empty() || report.outcome == control::Outcome::succeeded) return;
     post_mortem.write(plan.parent_error_file, parent_error_json(report, original, unix_time_now()));
-}
-
-/// The interface that has this numeric address; empty: none.
-std::string interface_with(const std::string& address) {
-    ifaddrs* first = nullptr;
-    if (::getifaddrs(&first) != 0) return {};
-    const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner{first, &::freeifaddrs};
-    for (const auto* entry = first; entry != nullptr; entry = entry->ifa_next) {
-        if (entry->ifa_addr == nullptr) continue;
-        const bool is_v4 = entry->ifa_addr->sa_family == AF_INET;
-        if (!is_v4 && entry->ifa_addr->sa_family != AF_INET6) continue;
-        const auto length = is_v4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-        std::array<char, NI_MAXHOST> text{};
-        const int error = ::getnameinfo(
-            entry->ifa_addr,
-            static_cast<socklen_t>(length),
-            text.data(),
-            text.size(),
-            nullptr,
-            0,
-            NI_NUMERICHOST);
-        if (error == 0 && address == text.data()) return entry->ifa_name;
-    }
-    return {};
 }
 
 /// The shell of one Agent machine: performs its effects on the agent's thread and passes the
@@ -423,7 +396,7 @@ std::string AgentRunner::address_towards(
 /// Empty: Gloo chooses well by itself, or nothing better is known.
 std::string AgentRunner::choose_gloo_interface(const std::string& node_addr) {
     if (config_.own_name_problem.empty() || is_loopback(node_addr)) return {};
-    auto interface = interface_with(node_addr);
+    auto interface = server::interface_with(node_addr);
     if (interface.empty() || has_announced_interface_) return interface;
     has_announced_interface_ = true;
     log::warning(

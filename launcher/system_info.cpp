@@ -4,10 +4,9 @@
 #include "agent/process/read_topology.hpp"
 #include "launcher/program_lines.hpp"
 #include "rendezvous/base/random.hpp"
+#include "rendezvous/server/interfaces.hpp"
 
-#include <arpa/inet.h>
 #include <elf.h>
-#include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/auxv.h>
@@ -22,6 +21,10 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
 
 namespace ddprun::launcher {
 namespace {
@@ -62,26 +65,6 @@ int count_gpus() {
          entry.increment(error))
         ++count;
     return count > 0 ? count : count_lines_of({"nvidia-smi", "-L"}, "GPU ");
-}
-
-std::vector<InterfaceAddress> interface_addresses() {
-    ifaddrs* first = nullptr;
-    if (getifaddrs(&first) != 0) return {};
-    const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner{first, &freeifaddrs};
-    std::vector<InterfaceAddress> addresses;
-    for (const auto* entry = first; entry != nullptr; entry = entry->ifa_next) {
-        if (entry->ifa_addr == nullptr) continue;
-        std::array<char, INET6_ADDRSTRLEN> text{};
-        const void* address = nullptr;
-        const int family = entry->ifa_addr->sa_family;
-        if (family == AF_INET)
-            address = &reinterpret_cast<const sockaddr_in*>(entry->ifa_addr)->sin_addr;
-        if (family == AF_INET6)
-            address = &reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr)->sin6_addr;
-        if (address != nullptr && inet_ntop(family, address, text.data(), text.size()) != nullptr)
-            addresses.push_back({entry->ifa_name, text.data()});
-    }
-    return addresses;
 }
 
 bool has_address(const std::string& name) {
@@ -174,7 +157,7 @@ SystemInfo read_system_info(const char* const* environment) {
     if (system.parent_name.ends_with('\n')) system.parent_name.pop_back();
     system.cpu_count = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
     system.count_gpus = count_gpus;
-    system.interfaces = interface_addresses();
+    system.interfaces = server::interfaces();
     system.has_address = has_address;
     system.read_hosts = [] { return content_of("/etc/hosts"); };
     system.own_name_address = own_name_address;

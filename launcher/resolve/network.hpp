@@ -2,6 +2,7 @@
 #pragma once
 
 #include "rendezvous/base/result.hpp"
+#include "rendezvous/server/interfaces.hpp"
 
 #include <functional>
 #include <span>
@@ -10,11 +11,7 @@
 
 namespace ddprun::launcher {
 
-/// One address of one network interface, numeric.
-struct InterfaceAddress {
-    std::string interface;
-    std::string address;
-};
+using server::InterfaceAddress;
 
 /// Whether a host name has an address, as this machine sees it.
 using HasAddress = std::function<bool(const std::string& name)>;

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <memory>
+#include <utility>
 
 namespace ddprun::server {
 namespace {
@@ -25,17 +26,32 @@ std::string numeric(const sockaddr& address) {
 
 }  // namespace
 
-std::vector<std::string> interface_addresses() {
+std::vector<InterfaceAddress> interfaces() {
     ifaddrs* list = nullptr;
     if (getifaddrs(&list) != 0) return {};
     const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
-    std::vector<std::string> addresses;
+    std::vector<InterfaceAddress> all;
     for (const auto* entry = list; entry != nullptr; entry = entry->ifa_next) {
         if (entry->ifa_addr == nullptr) continue;
         auto address = numeric(*entry->ifa_addr);
-        if (!address.empty()) addresses.push_back(std::move(address));
+        if (!address.empty()) all.push_back({entry->ifa_name, std::move(address)});
     }
+    return all;
+}
+
+std::vector<std::string> interface_addresses() {
+    std::vector<std::string> addresses;
+    for (auto& entry : interfaces())
+        addresses.push_back(std::move(entry.address));
     return addresses;
+}
+
+std::string interface_with(std::string_view address) {
+    if (const auto scope = address.find('%'); scope != address.npos)
+        return std::string{address.substr(scope + 1)};
+    for (auto& entry : interfaces())
+        if (entry.address == address) return std::move(entry.interface);
+    return {};
 }
 
 }  // namespace ddprun::server
