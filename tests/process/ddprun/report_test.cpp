@@ -6,7 +6,9 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <poll.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -15,7 +17,6 @@
 #include <fstream>
 #include <regex>
 #include <string>
-#include <thread>
 
 using namespace ddprun::test;
 using Json = nlohmann::json;
@@ -343,18 +344,20 @@ TEST_CASE("the folder of error files does not outlive the agent, whatever become
         "--no-python",
         "sh",
         "-c",
-        "echo up; until [ -e " + go + " ]; do sleep 0.01; done"};
+        "echo up $PPID; until [ -e " + go + " ]; do sleep 0.01; done"};
     options.environment["TMPDIR"] = temporary.path().string();
     Running job{program("ddprun"), options};
-    job.wait_for_line("up");
+    const auto agent = std::stoi(job.wait_for_line("^up ").substr(3));
+    const int ended = static_cast<int>(::syscall(SYS_pidfd_open, agent, 0));
+    REQUIRE(ended >= 0);
     CHECK_FALSE(std::filesystem::is_empty(temporary.path()));
 
     ::kill(job.pid(), SIGSTOP);
     std::ofstream{go};
 
-    const auto until = std::chrono::steady_clock::now() + fact_timeout;
-    while (!std::filesystem::is_empty(temporary.path()) && std::chrono::steady_clock::now() < until)
-        std::this_thread::sleep_for(std::chrono::milliseconds{5});
+    pollfd end{ended, POLLIN, 0};
+    CHECK(::poll(&end, 1, static_cast<int>(std::chrono::milliseconds{fact_timeout}.count())) == 1);
+    ::close(ended);
     CHECK(std::filesystem::is_empty(temporary.path()));
     ::kill(job.pid(), SIGCONT);
     CHECK(job.wait_for_code() == 0);

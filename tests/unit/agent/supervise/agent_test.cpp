@@ -759,9 +759,9 @@ TEST_CASE("workers that a scheduler has signalled get no second signal") {
 
 TEST_CASE("where every process of a step is signalled, another node's signal comes here too") {
     const auto config = [](bool is_signalled_as_a_whole) {
-        auto config = a_config(2);
-        config.is_signalled_as_a_whole = is_signalled_as_a_whole;
-        return config;
+        auto whole = a_config(2);
+        whole.is_signalled_as_a_whole = is_signalled_as_a_whole;
+        return whole;
     };
     ctl::Stop stop;
     stop.grace = 30s;
