@@ -10,6 +10,7 @@
 #include "agent/report/report_json.hpp"
 #include "agent/report/torchrun_table.hpp"
 #include "agent/runner/event_recorder.hpp"
+#include "agent/runner/node_address.hpp"
 #include "agent/runner/peer_calls.hpp"
 #include "agent/runner/post_mortem.hpp"
 #include "agent/runner/rendezvous_access.hpp"
@@ -28,11 +29,9 @@
 #include "rendezvous/net/driver.hpp"
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/net/threads.hpp"
-#include "rendezvous/server/interfaces.hpp"
 #include "rendezvous/server/listener.hpp"
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/udp.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include <unistd.h>
@@ -113,8 +112,6 @@ private:
     std::string original_of(const std::optional<control::Cause>& cause) const;
     void finish(const JobReport& report);
     void leave();
-    std::string address_towards(const control::Assignment& assignment, std::string own) const;
-    std::string choose_gloo_interface(const std::string& node_addr);
 
     const AgentConfig& config_;
     boost::asio::io_context io_{1};
@@ -144,7 +141,7 @@ private:
     std::optional<Original> original_;
     TerminalInterrupts interrupts_;
     bool has_announced_attachment_ = false;
-    bool has_announced_interface_ = false;
+    NodeAddress address_{config_.own_name_problem};
     boost::asio::steady_timer drain_timer_;
     bool is_finished_ = false;
     bool is_server_idle_ = false;
@@ -335,7 +332,7 @@ void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
         config_.join.node.host,
         assignment.round,
         assignment.restart_count};
-    const auto node_addr = address_towards(assignment, order.node_addr);
+    const auto node_addr = NodeAddress::towards(assignment, order.node_addr);
     plan_ = RoundPlan{
         assignment,
         config_.join.run_id,
@@ -343,7 +340,7 @@ void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
         nonce,
         error_folder_,
         node_addr,
-        choose_gloo_interface(node_addr),
+        address_.gloo_interface(node_addr),
         config_.join.max_restarts,
         config_.shares_store,
         config_.join.node.host,
@@ -373,39 +370,6 @@ void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
          {"ranks", assignment.world_size},
          {"restart", restart},
          {"first_rank", assignment.rank_base}});
-}
-
-/// Where other nodes reach this one. A node that hosts the server connects to it over the loopback:
-/// the route to a neighbour shows which of its addresses the others use.
-std::string AgentRunner::address_towards(
-    const control::Assignment& assignment, std::string own) const {
-    if (!is_loopback(own) || assignment.neighbours.empty()) return own;
-    error_code ec;
-    const auto neighbour = boost::asio::ip::make_address(assignment.neighbours.front().addr, ec);
-    if (ec) return own;
-    // Connecting a datagram socket sends nothing; it only selects the route.
-    boost::asio::io_context unused;
-    boost::asio::ip::udp::socket socket(unused);
-    const boost::asio::ip::udp::endpoint there(neighbour, limits::default_rendezvous_port);
-    socket.open(there.protocol(), ec);
-    if (!ec) socket.connect(there, ec);
-    const auto here = socket.local_endpoint(ec);
-    return ec ? own : unwrap_mapped(here.address().to_string());
-}
-
-/// Empty: Gloo chooses well by itself, or nothing better is known.
-std::string AgentRunner::choose_gloo_interface(const std::string& node_addr) {
-    if (config_.own_name_problem.empty() || is_loopback(node_addr)) return {};
-    auto interface = server::interface_with(node_addr);
-    if (interface.empty() || has_announced_interface_) return interface;
-    has_announced_interface_ = true;
-    log::warning(
-        "interface.chosen",
-        {{"reason", config_.own_name_problem},
-         {"next_step",
-          "workers get GLOO_SOCKET_IFNAME=" + interface +
-              ", which reaches the other nodes; set it, or correct /etc/hosts, for another"}});
-    return interface;
 }
 
 void AgentRunner::post_worker_event(Agent::Event event) {
