@@ -5,6 +5,7 @@
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/control/text.hpp"
+#include "rendezvous/control/versions.hpp"
 #include "rendezvous/wire/encoder.hpp"
 #include "tests/sim/cluster.hpp"
 
@@ -309,10 +310,12 @@ void Host::received(int number, const std::string& bytes) {
         auto message = found->second.decoder.next();
         require(message.has_value(), "the server speaks the protocol");
         if (!*message) return;
-        if (std::holds_alternative<control::Hello>(**message)) {
+        if (const auto* hello = std::get_if<control::Hello>(&**message)) {
             found->second.is_greeted = true;
-            agent_.post(
-                Agent::LinkOpened{number, addr_ + ":" + std::to_string(found->second.port)});
+            agent_.post(Agent::LinkOpened{
+                number,
+                addr_ + ":" + std::to_string(found->second.port),
+                control::common_version(hello->versions)});
             continue;
         }
         if (const auto* welcome = std::get_if<control::Welcome>(&**message))
