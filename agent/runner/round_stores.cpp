@@ -2,6 +2,7 @@
 #include "agent/runner/round_stores.hpp"
 
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/server/store_loop.hpp"
 
 #include <boost/asio/post.hpp>
 
@@ -68,7 +69,7 @@ RoundStores::RoundStores(
       accepted_(accepted),
       on_wait_(std::move(on_wait)),
       random_(seeded_by_the_system()),
-      thread_([this] { io_.run(); }) {}
+      thread_([this] { server::run_store_loop(io_); }) {}
 
 RoundStores::~RoundStores() {
     boost::asio::post(io_, [this] {

@@ -77,6 +77,18 @@ TEST_CASE("of a crowded range the two ports that are left are found") {
     }
 }
 
+TEST_CASE("without memory for one answer the stores go on") {
+    boost::asio::io_context agent;
+    const auto work = boost::asio::make_work_guard(agent);
+    RoundStores stores(agent, "127.0.0.1", PortRange{}, wire::Accepted::current);
+    stores.survey([](const server::StoreSurvey&) { throw std::bad_alloc{}; });
+
+    std::uint16_t port = 0;
+    stores.open([&](const Result<std::uint16_t>& opened) { port = opened.value(); });
+    agent.run_one();
+    CHECK(port != 0);
+}
+
 TEST_CASE("stores may end at any moment of their draining") {
     boost::asio::io_context agent;
     const auto work = boost::asio::make_work_guard(agent);
