@@ -25,7 +25,6 @@ float number_at(std::size_t place) {
     return static_cast<float>((place * 2654435761U + 12345) % 2001) / 1000 - 1;
 }
 
-/// What the first output should be, of the sample whose inputs begin at this place.
 float target_of(std::size_t place) {
     return std::sin(2 * number_at(place) + number_at(place + 1));
 }
