@@ -244,7 +244,7 @@ TEST_CASE("sdk: ranks that disagree get Mismatch on all hosts, which names both 
 }
 
 TEST_CASE("sdk: a rank that dies while a mesh connects is named by all others in seconds") {
-    // A busy machine may take any time; a wait that nothing ends always takes Gloo's ten seconds.
+    // A busy machine may take any time; a wait that nothing ends always takes ten seconds.
     long long quickest = 1'000'000;
     for (int i = 0; i < 3 && quickest >= 8000; ++i) {
         // Of each pair one rank, by the numbers of their ports, waits for the other to connect.

@@ -15,6 +15,9 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using namespace std::chrono_literals;
 
+/// Over a network that is not far.
+constexpr std::size_t most_quick_bytes_of_all = 64 * 1024;
+
 int index_of(const std::vector<int>& ranks, int rank) {
     return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
 }
@@ -217,23 +220,45 @@ Outcome TwoLevelTransport::over(
     const Collective& step,
     const Collective& whole,
     milliseconds timeout) {
+    const FailureMonitor::Wait wait{queue_of(whole), Clock::now(), whole};
     auto opened = way(name, ranks);
     Outcome outcome;
     if (auto* error = std::get_if<GroupError>(&opened)) {
         outcome = std::move(*error);
     } else {
-        outcome = std::get<std::shared_ptr<Transport>>(opened)->run(
-            step, timeout + waiting_times::other_host_grace);
+        auto& transport = *std::get<std::shared_ptr<WireTransport>>(opened);
+        outcome = run_over(transport, step, wait, timeout + waiting_times::other_host_grace);
         if (!outcome) return {};
     }
-    // The ranks of this host wait in shared memory and have no Gloo connection.
-    outcome = settings_.monitor->explain(
-        {queue_of(whole), Clock::now(), whole}, std::move(*outcome), suspects_of(ranks, whole));
+    // The ranks of this host wait in shared memory and have no connection.
+    outcome =
+        settings_.monitor->explain(wait, std::move(*outcome), suspects_of(ranks, whole));
     if (host_) host_->fail(*outcome);
     return outcome;
 }
 
-/// Which ranks a Timeout may be about: Gloo does not report for which it has waited. Where only
+/// This may be the only thread of the group that waits for the call.
+Outcome TwoLevelTransport::run_over(
+    WireTransport& transport,
+    const Collective& step,
+    const FailureMonitor::Wait& wait,
+    milliseconds timeout) {
+    bool is_long = false;
+    const std::function<void()> during_wait = [&] {
+        is_long = true;
+        settings_.monitor->renew(wait);
+    };
+    auto outcome = transport.run(step, timeout, during_wait);
+    if (is_long && !outcome) settings_.monitor->end(wait);
+    return outcome;
+}
+
+bool TwoLevelTransport::is_quick(const Collective& collective) const {
+    if (collective.has_part_counts()) return false;  // its size is not known yet
+    return collective.bytes() <= most_quick_bytes_of_all / all_ranks_.size();
+}
+
+/// Which ranks a Timeout may be about: one that was waited for may be waiting itself. Where only
 /// leaders waited, the ranks of this host have arrived; a rank that is late with a message may be
 /// waiting for another one of its host.
 std::vector<int> TwoLevelTransport::suspects_of(
@@ -250,7 +275,7 @@ std::vector<int> TwoLevelTransport::suspects_of(
     return suspects;
 }
 
-std::variant<std::shared_ptr<Transport>, GroupError> TwoLevelTransport::way(
+std::variant<std::shared_ptr<WireTransport>, GroupError> TwoLevelTransport::way(
     const std::string& name, const std::vector<int>& ranks) {
     std::unique_lock lock(mutex_);
     auto& way = ways_[name];
@@ -260,7 +285,7 @@ std::variant<std::shared_ptr<Transport>, GroupError> TwoLevelTransport::way(
     auto opened = settings_.open(name, ranks);
     if (auto* error = std::get_if<GroupError>(&opened)) return std::move(*error);
     lock.lock();
-    way.transport = std::get<std::unique_ptr<Transport>>(std::move(opened));
+    way.transport = std::get<std::unique_ptr<WireTransport>>(std::move(opened));
     if (is_aborted_) way.transport->abort();
     lock.unlock();
     if (auto error = way.transport->connect()) return std::move(*error);
@@ -268,8 +293,8 @@ std::variant<std::shared_ptr<Transport>, GroupError> TwoLevelTransport::way(
     return way.transport;
 }
 
-std::vector<std::shared_ptr<Transport>> TwoLevelTransport::open_ways() {
-    std::vector<std::shared_ptr<Transport>> open;
+std::vector<std::shared_ptr<WireTransport>> TwoLevelTransport::open_ways() {
+    std::vector<std::shared_ptr<WireTransport>> open;
     const std::lock_guard lock(mutex_);
     for (const auto& [name, way] : ways_)
         if (way.transport) open.push_back(way.transport);
@@ -291,12 +316,6 @@ std::vector<int> TwoLevelTransport::missing() {
     auto late = host_->missing();
     std::erase(late, own_ranks().front());
     return late;
-}
-
-bool TwoLevelTransport::is_broken() {
-    const auto ways = open_ways();
-    return std::any_of(
-        ways.begin(), ways.end(), [](const auto& transport) { return transport->is_broken(); });
 }
 
 std::size_t TwoLevelTransport::host_of(int rank) const {
