@@ -62,7 +62,7 @@ inline constexpr milliseconds renewal_of_reports = 500ms;
 inline constexpr milliseconds first_compare_after = 1s;
 /// Between two comparisons: soon enough for a person, rare enough for a store of thousands.
 inline constexpr milliseconds longest_compare_interval = 2s;
-/// Between two checks of NCCL's connections and of the schedule above.
+/// Between two checks of connections and of the schedule above: a check is one poll of each.
 inline constexpr milliseconds connection_check_interval = 200ms;
 /// From a broken connection to an abort: a collective that a peer has left still ends while its
 /// bytes are in flight; after this it never ends.

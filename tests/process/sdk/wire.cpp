@@ -23,7 +23,6 @@ using namespace ddprun;
 using namespace ddprun::groups;
 using namespace std::chrono_literals;
 using Kind = Collective::Kind;
-using Header = Transfer::Header;
 
 namespace {
 
@@ -52,15 +51,16 @@ struct Alone {
     Exchange exchange{0, 2};
     Scratch<std::byte> scratch;
     std::vector<std::int32_t> data = std::vector<std::int32_t>(1000, 1);
+    Collective call{};
     Descriptor wake{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     std::atomic<bool> is_aborted = false;
     Transfer::Polling polling{true};
 
     explicit Alone(Kind kind = Kind::broadcast) {
-        Collective call;
         call.kind = kind;
         call.type = ElementType::int32;
         call.root = 1;
+        call.sequence = 3;
         call.count = data.size();
         call.data = data.data();
         plan(call, 0, 2, scratch, exchange);
@@ -71,12 +71,14 @@ struct Alone {
     }
     void say(const Header& header) const { say(&header, sizeof header); }
     std::size_t bytes() const { return data.size() * sizeof(std::int32_t); }
+    Header header() const { return header_of(call, tag, bytes()); }
 
     Transfer::End run(std::chrono::milliseconds timeout = 1min) {
         return Transfer(
                    exchange,
                    {0,
                     {-1, wire.near.get()},
+                    call,
                     tag,
                     wake.get(),
                     is_aborted,
@@ -128,7 +130,7 @@ Meshes connected(int ranks) {
     std::vector<Outcome> outcomes(meshes.size());
     on_all(ranks, [&](int rank) {
         const auto n = static_cast<std::size_t>(rank);
-        outcomes[n] = meshes[n]->connect(addresses, Mesh::Clock::now() + 1min);
+        outcomes[n] = meshes[n]->connect(addresses, {Mesh::Clock::now() + 1min, nothing});
     });
     for (const auto& outcome : outcomes)
         CHECK_FALSE(outcome);
@@ -175,6 +177,7 @@ TEST_CASE("wire: an exchange goes through sockets that take a few bytes at a tim
                                  exchange,
                                  {rank,
                                   std::vector<int>(sockets[rank], sockets[rank] + ranks),
+                                  call,
                                   tag,
                                   wake.get(),
                                   is_aborted,
@@ -194,43 +197,61 @@ TEST_CASE("wire: an exchange goes through sockets that take a few bytes at a tim
 
 TEST_CASE("wire: bytes that are no header end the exchange") {
     Alone rank;
-    rank.say("GET / HTTP/1.1\r\n\r\n", 18);
+    const std::string text(sizeof(Header), 'x');
+    rank.say(text.data(), text.size());
     CHECK(why_lost(rank.run()) == "it has sent bytes of no call");
 }
 
-TEST_CASE("wire: another length in the same call ends the exchange") {
-    for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{3999}, ~std::uint64_t{0}}) {
-        Alone rank;
-        rank.say(Header{Header::sign, tag, bytes});
-        CHECK(why_lost(rank.run()) == "it has sent bytes of no call");
+TEST_CASE("wire: another length in the same call, or a call that there is not, ends the exchange") {
+    Alone rank;
+    std::vector<Header> wrong(7, rank.header());
+    wrong[0].bytes = 0;
+    wrong[1].bytes = 3999;
+    wrong[2].bytes = ~std::uint64_t{0};
+    wrong[3].kind = 1000;
+    wrong[4].type = 1000;
+    wrong[5].op = 1000;
+    wrong[6].tag = tag + 1;
+    for (const auto& header : wrong) {
+        Alone one;
+        one.say(header);
+        CHECK(why_lost(one.run()) == "it has sent bytes of no call");
+        CHECK(one.data == std::vector<std::int32_t>(1000, 1));
     }
 }
 
-TEST_CASE("wire: bytes of another call are left alone until the time is over") {
+TEST_CASE("wire: another call of the peer is a difference at once, which has it") {
     Alone rank;
-    rank.say(Header{Header::sign, tag + 1, rank.bytes()});
+    auto other = rank.call;
+    other.count = 20;
+    rank.say(header_of(other, tag + 1, 80));
 
+    const auto end = rank.run();
+
+    REQUIRE(std::holds_alternative<Transfer::Differs>(end));
+    CHECK(std::get<Transfer::Differs>(end).peer == 1);
+    CHECK(
+        describe(std::get<Transfer::Differs>(end).call) ==
+        "call 3: broadcast from rank 1 of 20 int32");
+}
+
+TEST_CASE("wire: a peer that sends nothing is late when the time is over") {
+    Alone rank;
     const auto end = rank.run(50ms);
-
     REQUIRE(std::holds_alternative<Transfer::Late>(end));
     CHECK(std::get<Transfer::Late>(end).peers == std::vector{1});
-    CHECK(rank.data == std::vector<std::int32_t>(1000, 1));
 }
 
 TEST_CASE("wire: a peer that closes is lost, wherever the exchange is") {
-    for (const std::size_t sent : {0u, 7u, 16u, 100u}) {
+    for (const std::size_t sent : {0u, 7u, 56u, 100u}) {
         Alone rank;
         std::vector<std::byte> bytes(100);
-        const Header header{Header::sign, tag, rank.bytes()};
+        const auto header = rank.header();
         ::memcpy(bytes.data(), &header, sizeof header);
         rank.say(bytes.data(), sent);
         rank.wire.far = Descriptor{};
         CHECK(why_lost(rank.run()) == "its connection was closed");
     }
-    Alone in_another_call;
-    in_another_call.say(Header{Header::sign, tag + 1, 4});
-    in_another_call.wire.far = Descriptor{};
-    CHECK(why_lost(in_another_call.run()) == "its connection was closed");
     Alone sender(Kind::barrier);
     sender.wire.far = Descriptor{};
     CHECK(why_lost(sender.run()) != "not lost");
@@ -240,7 +261,7 @@ TEST_CASE("wire: what a peer has sent before it closed is taken") {
     Alone rank;
     std::vector<std::int32_t> sent(1000, 5);
     std::thread peer([&] {
-        const Header header{Header::sign, tag, rank.bytes()};
+        const auto header = rank.header();
         std::vector<std::byte> bytes(sizeof header + rank.bytes());
         ::memcpy(bytes.data(), &header, sizeof header);
         ::memcpy(bytes.data() + sizeof header, sent.data(), rank.bytes());
@@ -266,8 +287,10 @@ TEST_CASE("wire: an abort ends a wait, and the peers' waits") {
         const auto n = static_cast<std::size_t>(rank);
         Exchange exchange(rank, 3);
         Scratch<std::byte> scratch;
-        plan(Collective{}, rank, 3, scratch, exchange);
-        outcomes[n] = meshes[n]->perform(exchange, tag, {Mesh::Clock::now() + 1min, nothing});
+        const Collective barrier;
+        plan(barrier, rank, 3, scratch, exchange);
+        outcomes[n] =
+            meshes[n]->perform(exchange, barrier, tag, {Mesh::Clock::now() + 1min, nothing});
     });
     REQUIRE(outcomes[0]);
     CHECK(outcomes[0]->text == "aborted");
@@ -281,7 +304,7 @@ TEST_CASE("wire: an abort ends the wait for peers that do not connect") {
     const auto addresses = addresses_of(meshes);
     Outcome outcome;
     std::thread connecting(
-        [&] { outcome = meshes[1]->connect(addresses, Mesh::Clock::now() + 1min); });
+        [&] { outcome = meshes[1]->connect(addresses, {Mesh::Clock::now() + 1min, nothing}); });
     meshes[1]->abort();
     connecting.join();
     REQUIRE(outcome);
@@ -291,13 +314,13 @@ TEST_CASE("wire: an abort ends the wait for peers that do not connect") {
 TEST_CASE("wire: a peer that does not connect is late, one that does not listen is lost") {
     auto meshes = listening(2);
     auto addresses = addresses_of(meshes);
-    const auto late = meshes[0]->connect(addresses, Mesh::Clock::now() + 50ms);
+    const auto late = meshes[0]->connect(addresses, {Mesh::Clock::now() + 50ms, nothing});
     REQUIRE(late);
     CHECK(late->kind == GroupError::Kind::timeout);
     CHECK(late->ranks == std::vector{1});
 
     meshes[0].reset();
-    const auto lost = meshes[1]->connect(addresses, Mesh::Clock::now() + 1min);
+    const auto lost = meshes[1]->connect(addresses, {Mesh::Clock::now() + 1min, nothing});
     REQUIRE(lost);
     CHECK(lost->kind == GroupError::Kind::peer_lost);
     CHECK(lost->ranks == std::vector{0});
@@ -322,7 +345,7 @@ TEST_CASE("wire: strangers are sent away, and keep no rank from connecting") {
     std::vector<Outcome> outcomes(2);
     on_all(2, [&](int rank) {
         const auto n = static_cast<std::size_t>(rank);
-        outcomes[n] = meshes[n]->connect(addresses, Mesh::Clock::now() + 1min);
+        outcomes[n] = meshes[n]->connect(addresses, {Mesh::Clock::now() + 1min, nothing});
     });
     CHECK_FALSE(outcomes[0]);
     CHECK_FALSE(outcomes[1]);
@@ -338,10 +361,10 @@ TEST_CASE("wire: a peer that answers with another token is not one of the group"
     // It was given another rank's address.
     addresses[0].token.fill(9);
     std::thread other([&] {
-        const auto outcome = meshes[0]->connect(addresses, Mesh::Clock::now() + 1min);
+        const auto outcome = meshes[0]->connect(addresses, {Mesh::Clock::now() + 1min, nothing});
         CHECK(outcome);
     });
-    const auto outcome = meshes[1]->connect(addresses, Mesh::Clock::now() + 1min);
+    const auto outcome = meshes[1]->connect(addresses, {Mesh::Clock::now() + 1min, nothing});
     REQUIRE(outcome);
     CHECK(outcome->kind == GroupError::Kind::peer_lost);
     CHECK(outcome->ranks == std::vector{0});
@@ -366,7 +389,7 @@ TEST_CASE("wire: messages go both ways at the same time") {
         Scratch<std::byte> scratch;
         plan(call, rank, 2, scratch, exchange);
         auto& mesh = *meshes[static_cast<std::size_t>(rank)];
-        const auto outcome = mesh.perform(exchange, tag, {Mesh::Clock::now() + 1min, nothing});
+        const auto outcome = mesh.perform(exchange, call, tag, {Mesh::Clock::now() + 1min, nothing});
         CHECK_FALSE(outcome);
         const auto from = std::byte{static_cast<unsigned char>(call.root)};
         CHECK(std::count(bytes.begin(), bytes.end(), from) == static_cast<std::ptrdiff_t>(count));

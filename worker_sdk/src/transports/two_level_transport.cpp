@@ -26,7 +26,7 @@ int index_of(const std::vector<int>& ranks, int rank) {
 
 Outcome TwoLevelTransport::connect() {
     if (!is_leader()) return {};
-    auto leaders = way("leaders", leaders_);
+    auto leaders = way("leaders", leaders_, {});
     auto* const error = std::get_if<GroupError>(&leaders);
     if (!error) return {};
     auto reason = settings_.monitor->explain({}, std::move(*error));
@@ -220,36 +220,28 @@ Outcome TwoLevelTransport::over(
     const Collective& step,
     const Collective& whole,
     milliseconds timeout) {
+    // This may be the only thread of the group that waits for the call.
     const FailureMonitor::Wait wait{queue_of(whole), Clock::now(), whole};
-    auto opened = way(name, ranks);
-    Outcome outcome;
-    if (auto* error = std::get_if<GroupError>(&opened)) {
-        outcome = std::move(*error);
-    } else {
-        auto& transport = *std::get<std::shared_ptr<WireTransport>>(opened);
-        outcome = run_over(transport, step, wait, timeout + waiting_times::other_host_grace);
-        if (!outcome) return {};
-    }
-    // The ranks of this host wait in shared memory and have no connection.
-    outcome =
-        settings_.monitor->explain(wait, std::move(*outcome), suspects_of(ranks, whole));
-    if (host_) host_->fail(*outcome);
-    return outcome;
-}
-
-/// This may be the only thread of the group that waits for the call.
-Outcome TwoLevelTransport::run_over(
-    WireTransport& transport,
-    const Collective& step,
-    const FailureMonitor::Wait& wait,
-    milliseconds timeout) {
     bool is_long = false;
     const std::function<void()> during_wait = [&] {
         is_long = true;
+        if (is_broken() && settings_.monitor->must_break_connections(wait)) abort_ways();
         settings_.monitor->renew(wait);
     };
-    auto outcome = transport.run(step, timeout, during_wait);
-    if (is_long && !outcome) settings_.monitor->end(wait);
+    auto opened = way(name, ranks, during_wait);
+    Outcome outcome;
+    if (auto* error = std::get_if<GroupError>(&opened))
+        outcome = std::move(*error);
+    else
+        outcome = std::get<std::shared_ptr<WireTransport>>(opened)->run_step(
+            step, whole, timeout + waiting_times::other_host_grace, during_wait);
+    if (!outcome) {
+        if (is_long) settings_.monitor->end(wait);
+        return {};
+    }
+    // The ranks of this host wait in shared memory and have no connection.
+    outcome = settings_.monitor->explain(wait, std::move(*outcome), suspects_of(ranks, whole));
+    if (host_) host_->fail(*outcome);
     return outcome;
 }
 
@@ -276,7 +268,9 @@ std::vector<int> TwoLevelTransport::suspects_of(
 }
 
 std::variant<std::shared_ptr<WireTransport>, GroupError> TwoLevelTransport::way(
-    const std::string& name, const std::vector<int>& ranks) {
+    const std::string& name,
+    const std::vector<int>& ranks,
+    const std::function<void()>& during_wait) {
     std::unique_lock lock(mutex_);
     auto& way = ways_[name];
     lock.unlock();
@@ -288,7 +282,7 @@ std::variant<std::shared_ptr<WireTransport>, GroupError> TwoLevelTransport::way(
     way.transport = std::get<std::unique_ptr<WireTransport>>(std::move(opened));
     if (is_aborted_) way.transport->abort();
     lock.unlock();
-    if (auto error = way.transport->connect()) return std::move(*error);
+    if (auto error = way.transport->connect(during_wait)) return std::move(*error);
     way.is_connected = true;
     return way.transport;
 }
@@ -307,6 +301,10 @@ void TwoLevelTransport::abort() {
         is_aborted_ = true;
     }
     if (host_) host_->abort();
+    abort_ways();
+}
+
+void TwoLevelTransport::abort_ways() {
     for (const auto& transport : open_ways())
         transport->abort();
 }
@@ -316,6 +314,12 @@ std::vector<int> TwoLevelTransport::missing() {
     auto late = host_->missing();
     std::erase(late, own_ranks().front());
     return late;
+}
+
+bool TwoLevelTransport::is_broken() {
+    const auto ways = open_ways();
+    return std::any_of(
+        ways.begin(), ways.end(), [](const auto& transport) { return transport->is_broken(); });
 }
 
 std::size_t TwoLevelTransport::host_of(int rank) const {

@@ -45,7 +45,7 @@ public:
     Outcome connect() override;
     Outcome run(const Collective& collective, std::chrono::milliseconds timeout) override;
     void abort() override;
-    bool is_broken() override { return false; }  // `run` detects it at once
+    bool is_broken() override;
     bool is_for_any_thread() const override { return true; }
     bool is_quick(const Collective& collective) const override;
     bool keeps_timeout() const override { return false; }
@@ -78,14 +78,12 @@ private:
         const Collective& step,
         const Collective& whole,
         std::chrono::milliseconds timeout);
-    Outcome run_over(
-        WireTransport& transport,
-        const Collective& step,
-        const FailureMonitor::Wait& wait,
-        std::chrono::milliseconds timeout);
     std::vector<int> suspects_of(const std::vector<int>& waiting, const Collective& whole) const;
     std::variant<std::shared_ptr<WireTransport>, GroupError> way(
-        const std::string& name, const std::vector<int>& ranks);
+        const std::string& name,
+        const std::vector<int>& ranks,
+        const std::function<void()>& during_wait);
+    void abort_ways();
     std::vector<std::shared_ptr<WireTransport>> open_ways();
     const std::vector<int>& own_ranks() const { return settings_.hosts[settings_.own_host]; }
     bool is_leader() const { return own_ranks().front() == settings_.rank; }

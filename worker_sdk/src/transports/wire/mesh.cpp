@@ -82,8 +82,15 @@ std::variant<PeerAddress, GroupError> name_of(int socket) {
     return PeerAddress{host.data(), static_cast<std::uint16_t>(std::stoi(port.data())), {}};
 }
 
+/// Also what was sent may not arrive. The descriptor stays valid: another thread may use it.
+void break_off(int socket) {
+    sockaddr nothing{};
+    nothing.sa_family = AF_UNSPEC;
+    if (::connect(socket, &nothing, sizeof nothing) != 0) ::shutdown(socket, SHUT_RDWR);
+}
+
 int milliseconds_until(Mesh::Clock::time_point until) {
-    constexpr long longest = 60'000;
+    constexpr long longest = 60'000;  // a wait calls again
     const auto left = std::chrono::ceil<milliseconds>(until - Mesh::Clock::now()).count();
     return static_cast<int>(std::clamp<long>(left, 0, longest));
 }
@@ -140,7 +147,7 @@ Outcome Mesh::listen() {
     return {};
 }
 
-Outcome Mesh::connect(const std::vector<PeerAddress>& addresses, Clock::time_point until) {
+Outcome Mesh::connect(const std::vector<PeerAddress>& addresses, const Limits& limits) {
     for (int peer = 0; peer < rank(); ++peer)
         if (auto error = begin_connecting(peer, addresses[static_cast<std::size_t>(peer)]))
             return error;
@@ -149,7 +156,7 @@ Outcome Mesh::connect(const std::vector<PeerAddress>& addresses, Clock::time_poi
         if (auto error = handle_all(addresses)) return error;
         const auto missing = not_connected();
         if (missing.empty()) break;
-        if (!await_guests(until)) {
+        if (!await_guests(limits)) {
             if (is_aborted_) return aborted();
             return GroupError{GroupError::Kind::timeout, "no connection", missing};
         }
@@ -190,7 +197,7 @@ Outcome Mesh::begin_connecting(int peer, const PeerAddress& address) {
 }
 
 /// False when the time is over, or after an abort.
-bool Mesh::await_guests(Clock::time_point until) {
+bool Mesh::await_guests(const Limits& limits) {
     std::vector<pollfd> sockets{{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
     for (const auto& guest : guests_) {
         const bool is_connecting = guest->state == Guest::State::connecting;
@@ -198,9 +205,13 @@ bool Mesh::await_guests(Clock::time_point until) {
         sockets.push_back({guest->socket.get(), events, 0});
     }
     int ready = 0;
-    do {
+    for (;;) {
+        const auto next_call = Clock::now() + waiting_times::connection_check_interval;
+        const auto until = std::min(limits.until, next_call);
         ready = ::poll(sockets.data(), sockets.size(), milliseconds_until(until));
-    } while (ready <= 0 && !is_aborted_ && Clock::now() < until);
+        if (ready > 0 || is_aborted_ || Clock::now() >= limits.until) break;
+        if (limits.during_wait) limits.during_wait();
+    }
     for (std::size_t i = 0; i < guests_.size(); ++i)
         guests_[i]->is_ready = sockets[i + 2].revents != 0;
     if (sockets[1].revents != 0) accept_guests();
@@ -316,7 +327,7 @@ void Mesh::seat(Guest& guest) {
     links_[static_cast<std::size_t>(guest.peer)] = std::move(guest.socket);
     guest.state = Guest::State::over;
     // `abort` has not seen it.
-    if (is_aborted_) ::shutdown(socket_of(guest.peer), SHUT_RDWR);
+    if (is_aborted_) break_off(socket_of(guest.peer));
 }
 
 void Mesh::abort() {
@@ -326,9 +337,9 @@ void Mesh::abort() {
             if (is_closed(peer)) closed_before_abort_.push_back(peer);
     is_aborted_ = true;
     for (const auto& link : links_)
-        if (link) ::shutdown(link.get(), SHUT_RDWR);
+        if (link) break_off(link.get());
     for (const auto& guest : guests_)
-        if (guest->socket) ::shutdown(guest->socket.get(), SHUT_RDWR);
+        if (guest->socket) break_off(guest->socket.get());
     constexpr std::uint64_t one = 1;
     // Full already: then it is read by all waits as well.
     [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
@@ -346,9 +357,25 @@ bool Mesh::is_closed(int peer) const {
     return ::poll(&socket, 1, 0) > 0;
 }
 
-Outcome Mesh::perform(Exchange& exchange, std::uint32_t tag, const Limits& limits) {
+bool Mesh::is_any_closed() const {
+    const std::lock_guard lock(mutex_);
+    for (int peer = 0; peer < ranks(); ++peer)
+        if (is_closed(peer)) return true;
+    return false;
+}
+
+Outcome Mesh::perform(
+    Exchange& exchange, const Collective& call, std::uint32_t tag, const Limits& limits) {
     Transfer::Settings settings{
-        rank(), {}, tag, wake_.get(), is_aborted_, polling_, limits.until, limits.during_wait};
+        rank(),
+        {},
+        call,
+        tag,
+        wake_.get(),
+        is_aborted_,
+        polling_,
+        limits.until,
+        limits.during_wait};
     for (int peer = 0; peer < ranks(); ++peer)
         settings.sockets.push_back(socket_of(peer));
     const auto end = Transfer(exchange, std::move(settings)).run();
@@ -356,6 +383,8 @@ Outcome Mesh::perform(Exchange& exchange, std::uint32_t tag, const Limits& limit
     if (is_aborted_) return aborted();
     if (const auto* late = std::get_if<Transfer::Late>(&end))
         return GroupError{GroupError::Kind::timeout, {}, late->peers};
+    if (const auto* differs = std::get_if<Transfer::Differs>(&end))
+        return GroupError{GroupError::Kind::mismatch, describe(differs->call), {differs->peer}};
     const auto& lost = std::get<Transfer::Lost>(end);
     return GroupError{GroupError::Kind::peer_lost, lost.why, {lost.peer}};
 }

@@ -26,8 +26,8 @@ namespace ddprun::groups {
 ///
 /// A stream begins with a greeting: a rank connects to those before it, with its number and the
 /// token that the other has published, and is answered with its own token. Then each exchange is,
-/// in each direction that it uses, a header and its bytes. The header has the call's tag and the
-/// number of bytes: bytes of another call are left where they are, so that no call gets them.
+/// in each direction that it uses, a header and its bytes. Calls follow each other, and the header
+/// has the call: ranks that make different ones notice it at once.
 ///
 /// `abort` and `is_aborted` on any thread. One `perform` at a time for each direction of a
 /// connection.
@@ -44,6 +44,12 @@ public:
         bool has_core = false;
     };
 
+    struct Limits {
+        Clock::time_point until;
+        /// Called now and then during a long wait.
+        const std::function<void()>& during_wait;
+    };
+
     /// Listens.
     static std::variant<std::unique_ptr<Mesh>, GroupError> open(const Settings& settings);
 
@@ -55,18 +61,16 @@ public:
     const PeerAddress& own_address() const { return own_address_; }
     /// `addresses` has one for each rank. After an error connections that are there stay until
     /// `abort`.
-    Outcome connect(const std::vector<PeerAddress>& addresses, Clock::time_point until);
+    Outcome connect(const std::vector<PeerAddress>& addresses, const Limits& limits);
+    /// Of a step with that tag of the program's call. A mismatch has the peer, and its call as text.
+    Outcome perform(
+        Exchange& exchange, const Collective& call, std::uint32_t tag, const Limits& limits);
 
-    struct Limits {
-        Clock::time_point until;
-        /// Called now and then during a long wait.
-        const std::function<void()>& during_wait;
-    };
-    Outcome perform(Exchange& exchange, std::uint32_t tag, const Limits& limits);
-
-    /// Closes all connections and ends all waits.
+    /// Breaks all connections and ends all waits. (A peer that has left has closed them.)
     void abort();
     bool is_aborted() const { return is_aborted_; }
+    /// Whether a peer has closed its connection, once all are connected. That is no error by itself.
+    bool is_any_closed() const;
 
 private:
     struct Guest;
@@ -83,7 +87,7 @@ private:
     Outcome handle(Guest& guest, const std::vector<PeerAddress>& addresses);
     bool read_from(Guest& guest, std::size_t bytes, Outcome& lost);
     void seat(Guest& guest);
-    bool await_guests(Clock::time_point until);
+    bool await_guests(const Limits& limits);
     std::vector<int> not_connected() const;
     void drop_guests();
     GroupError aborted() const;

@@ -52,8 +52,8 @@ Transfer::Transfer(Exchange& exchange, Settings settings)
     const int ranks = static_cast<int>(settings_.sockets.size());
     for (int step = 1; step < ranks; ++step) {
         Peer peer{(settings_.rank + step) % ranks};
-        peer.sending.header.tag = settings_.tag;
-        peer.sending.header.bytes = exchange_.bytes_to(peer.number);
+        peer.sending.header =
+            header_of(settings_.call, settings_.tag, exchange_.bytes_to(peer.number));
         if (!is_done(peer)) peers_.push_back(peer);
     }
 }
@@ -81,7 +81,7 @@ bool Transfer::wants_to_send(const Peer& peer) const {
 }
 
 bool Transfer::wants_to_receive(const Peer& peer) const {
-    if (!exchange_.receives_from(peer.number) || peer.receiving.is_foreign) return false;
+    if (!exchange_.receives_from(peer.number)) return false;
     return peer.receiving.header_got < sizeof(Header) ||
            exchange_.next_input(peer.number).size > 0;
 }
@@ -90,8 +90,7 @@ bool Transfer::is_done(const Peer& peer) const {
     const bool has_sent =
         peer.sending.header_sent == sizeof(Header) && exchange_.has_sent_all(peer.number);
     const bool has_received =
-        peer.receiving.header_got == sizeof(Header) && exchange_.has_received_all(peer.number) &&
-        !peer.receiving.is_foreign;
+        peer.receiving.header_got == sizeof(Header) && exchange_.has_received_all(peer.number);
     return (has_sent || !exchange_.sends_to(peer.number)) &&
            (has_received || !exchange_.receives_from(peer.number));
 }
@@ -108,7 +107,7 @@ bool Transfer::send(Peer& peer) {
     const auto sent = ::sendmsg(socket_of(peer), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0) {
         if (errno == EINTR) return true;
-        if (errno != EAGAIN && errno != ENOBUFS) lose(peer, ::strerror(errno));
+        if (errno != EAGAIN && errno != ENOBUFS) lose(peer.number, ::strerror(errno));
         sending.is_full = true;
         return false;
     }
@@ -133,12 +132,12 @@ bool Transfer::receive(Peer& peer) {
     const auto got = ::recvmsg(socket_of(peer), &message, MSG_DONTWAIT);
     if (got < 0) {
         if (errno == EINTR) return true;
-        if (errno != EAGAIN) lose(peer, ::strerror(errno));
+        if (errno != EAGAIN) lose(peer.number, ::strerror(errno));
         receiving.is_empty = true;
         return false;
     }
     if (got == 0) {
-        lose(peer, closed);
+        lose(peer.number, closed);
         return false;
     }
     const auto bytes = static_cast<std::size_t>(got);
@@ -146,21 +145,24 @@ bool Transfer::receive(Peer& peer) {
     const auto of_header = std::min(bytes, pieces[0].iov_len);
     receiving.header_got += of_header;
     if (of_header > 0 && receiving.header_got == sizeof(Header)) check_header(peer);
-    if (bytes > of_header && !receiving.is_foreign)
-        exchange_.received(peer.number, bytes - of_header);
+    if (bytes > of_header && !end_) exchange_.received(peer.number, bytes - of_header);
     return true;
 }
 
-/// Bytes of another call stay in the connection: the failure detector finds out which one it is.
-void Transfer::check_header(Peer& peer) {
+/// Calls follow each other in a connection, so that bytes of another call are a mismatch for
+/// certain.
+void Transfer::check_header(const Peer& peer) {
     Header header;
     ::memcpy(&header, peer.receiving.header.data(), sizeof header);
-    peer.receiving.is_foreign = header.tag != settings_.tag;
-    const bool has_length =
-        peer.receiving.is_foreign || header.bytes == exchange_.bytes_from(peer.number);
-    if (header.is_header == Header::sign && has_length) return;
-    peer.receiving.is_foreign = true;
-    lose(peer, "it has sent bytes of no call");
+    const auto call = call_in(header);
+    const bool is_same = call && is_same_call(*call, settings_.call);
+    if (is_same && header.tag == settings_.tag &&
+        header.bytes == exchange_.bytes_from(peer.number))
+        return;
+    if (call && !is_same)
+        end_ = Differs{peer.number, *call};
+    else
+        lose(peer.number, "it has sent bytes of no call");
 }
 
 /// For the first of: something can be moved, an abort, the end of the time.
@@ -201,18 +203,20 @@ bool Transfer::poll_for_a_while(std::vector<pollfd>& sockets) {
     return false;
 }
 
-/// In the order of `peers_`, then the one that wakes.
+/// In the order of `peers_`, then the one that wakes, then those of all ranks: a connection that
+/// was broken, and not closed, is one of a rank that has aborted.
 std::vector<pollfd> Transfer::awaited() const {
     std::vector<pollfd> sockets;
     for (const auto& peer : peers_) {
         int events = 0;
         if (wants_to_receive(peer)) events |= POLLIN;
         if (wants_to_send(peer)) events |= POLLOUT;
-        if (peer.receiving.is_foreign) events |= POLLRDHUP;
         // Without anything to move it would be ready again and again, once it is closed.
         sockets.push_back({events != 0 ? socket_of(peer) : -1, static_cast<short>(events), 0});
     }
     sockets.push_back({settings_.wake, POLLIN, 0});
+    for (const int socket : settings_.sockets)
+        sockets.push_back({socket, 0, 0});
     return sockets;
 }
 
@@ -222,8 +226,15 @@ void Transfer::note(const std::vector<pollfd>& sockets) {
         constexpr int over = POLLERR | POLLHUP | POLLNVAL;
         if ((ready & (POLLIN | over)) != 0) peers_[i].receiving.is_empty = false;
         if ((ready & (POLLOUT | over)) != 0) peers_[i].sending.is_full = false;
-        if (peers_[i].receiving.is_foreign && (ready & (POLLRDHUP | over)) != 0)
-            return lose(peers_[i], closed);
+    }
+    const auto* const all = sockets.data() + peers_.size() + 1;
+    for (std::size_t rank = 0; rank < settings_.sockets.size(); ++rank) {
+        const bool is_awaited = std::any_of(peers_.begin(), peers_.end(), [&](const Peer& peer) {
+            return static_cast<std::size_t>(peer.number) == rank;
+        });
+        // Of the others, bytes may have come before.
+        if (!is_awaited && (all[rank].revents & (POLLERR | POLLHUP)) != 0)
+            return lose(static_cast<int>(rank), "its connection was broken");
     }
 }
 

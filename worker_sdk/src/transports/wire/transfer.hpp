@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "worker_sdk/src/groups/collective.hpp"
 #include "worker_sdk/src/transports/wire/exchange.hpp"
+#include "worker_sdk/src/transports/wire/header.hpp"
 
 #include <poll.h>
 
@@ -23,15 +25,6 @@ class Transfer {
 public:
     using Clock = std::chrono::steady_clock;
 
-    /// Before the bytes of one exchange in one direction.
-    struct Header {
-        static constexpr std::uint32_t sign = 0x6d70672d;
-
-        std::uint32_t is_header = sign;
-        std::uint32_t tag = 0;
-        std::uint64_t bytes = 0;
-    };
-
     /// How long a wait polls before it sleeps, learned from the waits before.
     class Polling {
     public:
@@ -51,6 +44,8 @@ public:
         int rank;
         /// One for each rank.
         std::vector<int> sockets;
+        /// The program's, and the tag of this step of it.
+        const Collective& call;
         std::uint32_t tag;
         /// Becomes readable after `is_aborted` has become true.
         int wake;
@@ -71,7 +66,12 @@ public:
         int peer;
         std::string why;
     };
-    using End = std::variant<Done, Aborted, Late, Lost>;
+    /// This one is in another call.
+    struct Differs {
+        int peer;
+        Collective call;
+    };
+    using End = std::variant<Done, Aborted, Late, Lost, Differs>;
 
     Transfer(Exchange& exchange, Settings settings);
 
@@ -88,8 +88,6 @@ private:
         std::array<std::byte, sizeof(Header)> header{};
         std::size_t header_got = 0;
         bool is_empty = false;
-        /// What comes belongs to another call.
-        bool is_foreign = false;
     };
     struct Peer {
         int number;
@@ -102,12 +100,12 @@ private:
     bool is_done(const Peer& peer) const;
     bool send(Peer& peer);
     bool receive(Peer& peer);
-    void check_header(Peer& peer);
+    void check_header(const Peer& peer);
     void await();
     bool poll_for_a_while(std::vector<pollfd>& sockets);
     std::vector<pollfd> awaited() const;
     void note(const std::vector<pollfd>& sockets);
-    void lose(const Peer& peer, std::string why) { end_ = Lost{peer.number, std::move(why)}; }
+    void lose(int peer, std::string why) { end_ = Lost{peer, std::move(why)}; }
     int socket_of(const Peer& peer) const {
         return settings_.sockets[static_cast<std::size_t>(peer.number)];
     }

@@ -42,13 +42,13 @@ WireTransport::WireTransport(Settings settings, std::unique_ptr<Mesh> mesh)
     : settings_(std::move(settings)),
       mesh_(std::move(mesh)) {}
 
-Outcome WireTransport::connect() {
+Outcome WireTransport::connect(const std::function<void()>& during_wait) {
     Outcome error;
     try {
-        const auto addresses = exchange_addresses();
+        const auto addresses = exchange_addresses(during_wait);
         const auto until =
             std::min(settings_.deadline, Clock::now() + waiting_times::connect_timeout);
-        error = mesh_->connect(addresses, until);
+        error = mesh_->connect(addresses, {until, during_wait});
         if (error) error = named(std::move(*error));
     } catch (const Timeout& thrown) {
         error = GroupError{GroupError::Kind::timeout, thrown.what()};
@@ -63,7 +63,8 @@ Outcome WireTransport::connect() {
 }
 
 /// No rank begins to connect before all have published their addresses.
-std::vector<PeerAddress> WireTransport::exchange_addresses() {
+std::vector<PeerAddress> WireTransport::exchange_addresses(
+    const std::function<void()>& during_wait) {
     const auto key = [this](std::size_t place) { return settings_.prefix + std::to_string(place); };
     const auto own = static_cast<std::size_t>(place_of(settings_));
     settings_.store.set(key(own), written(mesh_->own_address()));
@@ -74,7 +75,8 @@ std::vector<PeerAddress> WireTransport::exchange_addresses() {
             continue;
         }
         const auto text =
-            settings_.deaths.await(settings_.store, key(place), settings_.deadline, [this] {
+            settings_.deaths.await(settings_.store, key(place), settings_.deadline, [&] {
+                if (during_wait) during_wait();
                 if (mesh_->is_aborted()) throw PeerLost("aborted");
             });
         const auto address = peer_address_from(text);
@@ -85,24 +87,30 @@ std::vector<PeerAddress> WireTransport::exchange_addresses() {
     return addresses;
 }
 
-Outcome WireTransport::run(const Collective& collective, milliseconds timeout) {
-    return run(collective, timeout, {});
-}
-
-Outcome WireTransport::run(
-    const Collective& collective,
+Outcome WireTransport::run_step(
+    const Collective& step,
+    const Collective& whole,
     milliseconds timeout,
     const std::function<void()>& during_wait) {
     const int ranks = static_cast<int>(settings_.ranks.size());
     Exchange exchange(place_of(settings_), ranks);
-    plan(collective, place_of(settings_), ranks, scratch_, exchange);
-    const auto tag = collective.tag != 0 ? collective.tag : tag_of(collective);
-    auto error = mesh_->perform(exchange, tag, {Clock::now() + timeout, during_wait});
+    plan(step, place_of(settings_), ranks, scratch_, exchange);
+    const auto tag = step.tag != 0 ? step.tag : tag_of(step);
+    const Mesh::Limits limits{Clock::now() + timeout, during_wait};
+    auto error = mesh_->perform(exchange, whole, tag, limits);
     if (!error) return {};
+    if (error->kind == GroupError::Kind::mismatch) return mismatch_with(*error, whole);
     auto outcome = named(std::move(*error));
     // Which rank is late is not known: the one that was waited for may be waiting for another.
     if (outcome.kind == GroupError::Kind::timeout) outcome.ranks.clear();
     return outcome;
+}
+
+GroupError WireTransport::mismatch_with(const GroupError& found, const Collective& whole) const {
+    const int other = settings_.ranks[static_cast<std::size_t>(found.ranks.front())];
+    return mismatch_between(
+        text_of({settings_.own_rank}) + " is at " + describe(whole),
+        text_of({other}) + " is at " + found.text);
 }
 
 /// With the group's ranks in place of the mesh's.

@@ -41,20 +41,26 @@ public:
 
     WireTransport(Settings settings, std::unique_ptr<Mesh> mesh);
 
-    Outcome connect() override;
-    Outcome run(const Collective& collective, std::chrono::milliseconds timeout) override;
+    Outcome connect() override { return connect({}); }
+    Outcome run(const Collective& collective, std::chrono::milliseconds timeout) override {
+        return run_step(collective, collective, timeout, {});
+    }
     /// The same; `during_wait` is called now and then during a long wait.
-    Outcome run(
-        const Collective& collective,
+    Outcome connect(const std::function<void()>& during_wait);
+    /// One step of the program's call `whole`, which is compared and named in errors.
+    Outcome run_step(
+        const Collective& step,
+        const Collective& whole,
         std::chrono::milliseconds timeout,
         const std::function<void()>& during_wait);
     void abort() override { mesh_->abort(); }
-    bool is_broken() override { return false; }  // `run` detects it at once
+    bool is_broken() override { return mesh_->is_any_closed(); }
     bool is_for_any_thread() const override { return true; }
 
 private:
-    std::vector<PeerAddress> exchange_addresses();
+    std::vector<PeerAddress> exchange_addresses(const std::function<void()>& during_wait);
     GroupError named(GroupError error) const;
+    GroupError mismatch_with(const GroupError& found, const Collective& whole) const;
 
     Settings settings_;
     std::unique_ptr<Mesh> mesh_;
