@@ -224,8 +224,7 @@ TEST_CASE("the public headers of the SDK name no vendor's types") {
     for (const auto& file : sources({"worker_sdk/include"}))
         for (const auto& include : file.includes())
             if (begins_with_one_of(
-                    include,
-                    {"<boost", "<nlohmann", "<nccl", "<cuda", "<sys/", "\"rendezvous"}))
+                    include, {"<boost", "<nlohmann", "<nccl", "<cuda", "<sys/", "\"rendezvous"}))
                 broken.push_back(file.path + " includes " + include);
     CHECK_MESSAGE(broken.empty(), listed(broken));
 }

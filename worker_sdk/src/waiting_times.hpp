@@ -4,7 +4,8 @@
 #include <chrono>
 
 /// Every waiting time of the SDK, with the reason for its value. Values that a program sets (a
-/// group's timeout, a wait's deadline) are not here. Values only: any folder of the SDK includes it.
+/// group's timeout, a wait's deadline) are not here. Values only: any folder of the SDK includes
+/// it.
 namespace ddprun::waiting_times {
 
 using namespace std::chrono_literals;

@@ -189,8 +189,9 @@ TEST_CASE("wire: an exchange goes through sockets that take a few bytes at a tim
         });
         for (std::size_t rank = 0; rank < ranks; ++rank) {
             CHECK(are_done[rank]);
-            CHECK(std::count(data[rank].begin(), data[rank].end(), 6) ==
-                  static_cast<std::ptrdiff_t>(count));
+            CHECK(
+                std::count(data[rank].begin(), data[rank].end(), 6) ==
+                static_cast<std::ptrdiff_t>(count));
         }
     }
 }
@@ -266,8 +267,8 @@ TEST_CASE("wire: what a peer has sent before it closed is taken") {
         ::memcpy(bytes.data(), &header, sizeof header);
         ::memcpy(bytes.data() + sizeof header, sent.data(), rank.bytes());
         for (std::size_t at = 0; at < bytes.size();) {
-            const auto piece = ::send(
-                rank.wire.far.get(), bytes.data() + at, bytes.size() - at, MSG_NOSIGNAL);
+            const auto piece =
+                ::send(rank.wire.far.get(), bytes.data() + at, bytes.size() - at, MSG_NOSIGNAL);
             if (piece > 0) at += static_cast<std::size_t>(piece);
         }
         rank.wire.far = Descriptor{};
@@ -303,8 +304,9 @@ TEST_CASE("wire: an abort ends the wait for peers that do not connect") {
     auto meshes = listening(3);
     const auto addresses = addresses_of(meshes);
     Outcome outcome;
-    std::thread connecting(
-        [&] { outcome = meshes[1]->connect(addresses, {Mesh::Clock::now() + 1min, nothing}); });
+    std::thread connecting([&] {
+        outcome = meshes[1]->connect(addresses, {Mesh::Clock::now() + 1min, nothing});
+    });
     meshes[1]->abort();
     connecting.join();
     REQUIRE(outcome);
@@ -338,7 +340,8 @@ TEST_CASE("wire: strangers are sent away, and keep no rank from connecting") {
             std::int32_t rank = 1;
             Token token{};
         } greeting;
-        if (i % 3 == 1) ::send(stranger.get(), "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, MSG_NOSIGNAL);
+        if (i % 3 == 1)
+            ::send(stranger.get(), "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, MSG_NOSIGNAL);
         if (i % 3 == 2) ::send(stranger.get(), &greeting, sizeof greeting, MSG_NOSIGNAL);
         strangers.push_back(std::move(stranger));
     }
@@ -389,7 +392,8 @@ TEST_CASE("wire: messages go both ways at the same time") {
         Scratch<std::byte> scratch;
         plan(call, rank, 2, scratch, exchange);
         auto& mesh = *meshes[static_cast<std::size_t>(rank)];
-        const auto outcome = mesh.perform(exchange, call, tag, {Mesh::Clock::now() + 1min, nothing});
+        const auto outcome =
+            mesh.perform(exchange, call, tag, {Mesh::Clock::now() + 1min, nothing});
         CHECK_FALSE(outcome);
         const auto from = std::byte{static_cast<unsigned char>(call.root)};
         CHECK(std::count(bytes.begin(), bytes.end(), from) == static_cast<std::ptrdiff_t>(count));

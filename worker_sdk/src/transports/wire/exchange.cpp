@@ -24,9 +24,7 @@ std::size_t Exchange::ring_bytes(std::size_t bytes) {
     return (bytes + cache_line - 1) / cache_line * cache_line;
 }
 
-Exchange::Exchange(int rank, int ranks)
-    : rank_(rank),
-      streams_(static_cast<std::size_t>(ranks)) {}
+Exchange::Exchange(int rank, int ranks) : rank_(rank), streams_(static_cast<std::size_t>(ranks)) {}
 
 void Exchange::output(int peer, const void* from, std::size_t bytes, Progress ready) {
     auto& to = stream(peer);

@@ -114,9 +114,7 @@ struct Mesh::Guest {
     bool is_ready = false;
 };
 
-Mesh::Mesh(const Settings& settings)
-    : settings_(settings),
-      polling_(settings.has_core) {}
+Mesh::Mesh(const Settings& settings) : settings_(settings), polling_(settings.has_core) {}
 
 Mesh::~Mesh() = default;
 
@@ -247,8 +245,7 @@ Outcome Mesh::handle_all(const std::vector<PeerAddress>& addresses) {
         if (std::exchange(guest->is_ready, false))
             if (auto error = handle(*guest, addresses)) return error;
     const std::lock_guard lock(mutex_);
-    std::erase_if(
-        guests_, [](const auto& guest) { return guest->state == Guest::State::over; });
+    std::erase_if(guests_, [](const auto& guest) { return guest->state == Guest::State::over; });
     return {};
 }
 
@@ -266,8 +263,7 @@ Outcome Mesh::handle(Guest& guest, const std::vector<PeerAddress>& addresses) {
             if (wrong != 0) return lost_while_connecting(guest.peer, ::strerror(wrong));
             const Greeting greeting{
                 Greeting::current_version, rank(), address_of(guest.peer).token};
-            const auto sent =
-                ::send(guest.socket.get(), &greeting, sizeof greeting, MSG_NOSIGNAL);
+            const auto sent = ::send(guest.socket.get(), &greeting, sizeof greeting, MSG_NOSIGNAL);
             if (sent != static_cast<ssize_t>(sizeof greeting))
                 return lost_while_connecting(guest.peer, ::strerror(errno));
             guest.state = Guest::State::greeted;
@@ -311,11 +307,10 @@ Outcome Mesh::handle(Guest& guest, const std::vector<PeerAddress>& addresses) {
 
 /// True when so many bytes have come. Not one more is read: they belong to the first call.
 bool Mesh::read_from(Guest& guest, std::size_t bytes, Outcome& lost) {
-    const auto got = ::recv(
-        guest.socket.get(), guest.bytes.data() + guest.got, bytes - guest.got, MSG_DONTWAIT);
+    const auto got =
+        ::recv(guest.socket.get(), guest.bytes.data() + guest.got, bytes - guest.got, MSG_DONTWAIT);
     if (got > 0) guest.got += static_cast<std::size_t>(got);
-    const bool is_closed =
-        got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+    const bool is_closed = got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
     if (is_closed)
         lost = lost_while_connecting(
             guest.peer, got == 0 ? "its connection was closed" : ::strerror(errno));

@@ -62,14 +62,16 @@ public:
     /// `addresses` has one for each rank. After an error connections that are there stay until
     /// `abort`.
     Outcome connect(const std::vector<PeerAddress>& addresses, const Limits& limits);
-    /// Of a step with that tag of the program's call. A mismatch has the peer, and its call as text.
+    /// Of a step with that tag of the program's call. A mismatch has the peer, and its call as
+    /// text.
     Outcome perform(
         Exchange& exchange, const Collective& call, std::uint32_t tag, const Limits& limits);
 
     /// Breaks all connections and ends all waits. (A peer that has left has closed them.)
     void abort();
     bool is_aborted() const { return is_aborted_; }
-    /// Whether a peer has closed its connection, once all are connected. That is no error by itself.
+    /// Whether a peer has closed its connection, once all are connected. That is no error by
+    /// itself.
     bool is_any_closed() const;
 
 private:

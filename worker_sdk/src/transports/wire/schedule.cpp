@@ -61,9 +61,7 @@ public:
             case Kind::barrier: return barrier();
             case Kind::send:
                 return exchange_.output(collective_.receiver, input_, collective_.bytes());
-            case Kind::recv:
-                exchange_.input(collective_.root, data_, collective_.bytes());
-                return;
+            case Kind::recv: exchange_.input(collective_.root, data_, collective_.bytes()); return;
         }
     }
 
@@ -200,8 +198,7 @@ private:
     void reduce_scatter() {
         const auto bytes = collective_.bytes();
         reduction(input_ + part_start(rank_), data_, bytes, scratch_.of(bytes_of_rings(bytes)));
-        for_each_peer(
-            [&](int peer) { exchange_.output(peer, input_ + part_start(peer), bytes); });
+        for_each_peer([&](int peer) { exchange_.output(peer, input_ + part_start(peer), bytes); });
     }
 
     void gather() {
@@ -218,8 +215,7 @@ private:
             return;
         }
         copy(data_, input_ + part_start(rank_), bytes);
-        for_each_peer(
-            [&](int peer) { exchange_.output(peer, input_ + part_start(peer), bytes); });
+        for_each_peer([&](int peer) { exchange_.output(peer, input_ + part_start(peer), bytes); });
     }
 
     void all_to_all() {
@@ -267,8 +263,7 @@ private:
         const auto sent = parts(collective_.counts->sent);
         const auto received = parts(collective_.counts->received);
         const auto& mine = of(received, rank_);
-        if (mine.bytes > 0)
-            copy(data_ + mine.start, input_ + of(sent, rank_).start, mine.bytes);
+        if (mine.bytes > 0) copy(data_ + mine.start, input_ + of(sent, rank_).start, mine.bytes);
         for_each_peer([&](int peer) {
             exchange_.output(peer, input_ + of(sent, peer).start, of(sent, peer).bytes);
             exchange_.input(peer, data_ + of(received, peer).start, of(received, peer).bytes);

@@ -76,14 +76,12 @@ Transfer::End Transfer::run() {
 
 bool Transfer::wants_to_send(const Peer& peer) const {
     if (!exchange_.sends_to(peer.number)) return false;
-    return peer.sending.header_sent < sizeof(Header) ||
-           exchange_.next_output(peer.number).size > 0;
+    return peer.sending.header_sent < sizeof(Header) || exchange_.next_output(peer.number).size > 0;
 }
 
 bool Transfer::wants_to_receive(const Peer& peer) const {
     if (!exchange_.receives_from(peer.number)) return false;
-    return peer.receiving.header_got < sizeof(Header) ||
-           exchange_.next_input(peer.number).size > 0;
+    return peer.receiving.header_got < sizeof(Header) || exchange_.next_input(peer.number).size > 0;
 }
 
 bool Transfer::is_done(const Peer& peer) const {
@@ -125,8 +123,7 @@ bool Transfer::receive(Peer& peer) {
     const auto room = exchange_.next_input(peer.number);
     std::array<iovec, 2> pieces{
         iovec{
-            receiving.header.data() + receiving.header_got,
-            sizeof(Header) - receiving.header_got},
+            receiving.header.data() + receiving.header_got, sizeof(Header) - receiving.header_got},
         iovec{room.data, std::min(room.size, most_at_once)}};
     auto message = message_of(pieces);
     const auto got = ::recvmsg(socket_of(peer), &message, MSG_DONTWAIT);
@@ -156,8 +153,7 @@ void Transfer::check_header(const Peer& peer) {
     ::memcpy(&header, peer.receiving.header.data(), sizeof header);
     const auto call = call_in(header);
     const bool is_same = call && is_same_call(*call, settings_.call);
-    if (is_same && header.tag == settings_.tag &&
-        header.bytes == exchange_.bytes_from(peer.number))
+    if (is_same && header.tag == settings_.tag && header.bytes == exchange_.bytes_from(peer.number))
         return;
     if (call && !is_same)
         end_ = Differs{peer.number, *call};

@@ -18,7 +18,8 @@ using Clock = std::chrono::steady_clock;
 
 int place_of(const WireTransport::Settings& settings) {
     const auto& ranks = settings.ranks;
-    return static_cast<int>(std::find(ranks.begin(), ranks.end(), settings.own_rank) - ranks.begin());
+    return static_cast<int>(
+        std::find(ranks.begin(), ranks.end(), settings.own_rank) - ranks.begin());
 }
 
 }  // namespace

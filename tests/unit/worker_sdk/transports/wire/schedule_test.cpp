@@ -195,8 +195,7 @@ void check(Kind kind, int ranks, int root, std::size_t count, unsigned seed) {
     REQUIRE(Ranks(calls, seed).run());
     for (int rank = 0; rank < ranks; ++rank) {
         CAPTURE(rank);
-        const bool is_right =
-            buffers[index(rank)].data == expected(kind, rank, ranks, root, count);
+        const bool is_right = buffers[index(rank)].data == expected(kind, rank, ranks, root, count);
         CHECK(is_right);
     }
 }
