@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The connections between hosts, in one process: what peers and strangers may send.
+// The connections between hosts, in one process: what peers and other programs may send.
 #include "worker_sdk/src/transports/wire/mesh.hpp"
 #include "worker_sdk/src/transports/wire/schedule.hpp"
 
@@ -328,12 +328,12 @@ TEST_CASE("wire: a peer that does not connect is late, one that does not listen 
     CHECK(lost->ranks == std::vector{0});
 }
 
-TEST_CASE("wire: strangers are sent away, and keep no rank from connecting") {
+TEST_CASE("wire: connections of other programs are closed, and keep no rank from connecting") {
     auto meshes = listening(2);
     const auto addresses = addresses_of(meshes);
-    std::vector<Descriptor> strangers;
+    std::vector<Descriptor> others;
     for (int i = 0; i < 40; ++i) {
-        auto stranger = caller_of(addresses[0]);
+        auto other = caller_of(addresses[0]);
         // Silent ones, ones that send what is no greeting, and ones that do not know the token.
         struct {
             std::uint32_t version = 0x77697201;
@@ -341,9 +341,9 @@ TEST_CASE("wire: strangers are sent away, and keep no rank from connecting") {
             Token token{};
         } greeting;
         if (i % 3 == 1)
-            ::send(stranger.get(), "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, MSG_NOSIGNAL);
-        if (i % 3 == 2) ::send(stranger.get(), &greeting, sizeof greeting, MSG_NOSIGNAL);
-        strangers.push_back(std::move(stranger));
+            ::send(other.get(), "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, MSG_NOSIGNAL);
+        if (i % 3 == 2) ::send(other.get(), &greeting, sizeof greeting, MSG_NOSIGNAL);
+        others.push_back(std::move(other));
     }
     std::vector<Outcome> outcomes(2);
     on_all(2, [&](int rank) {
@@ -352,9 +352,9 @@ TEST_CASE("wire: strangers are sent away, and keep no rank from connecting") {
     });
     CHECK_FALSE(outcomes[0]);
     CHECK_FALSE(outcomes[1]);
-    for (const auto& stranger : strangers) {
+    for (const auto& other : others) {
         char byte = 0;
-        CHECK(::recv(stranger.get(), &byte, 1, 0) <= 0);
+        CHECK(::recv(other.get(), &byte, 1, 0) <= 0);
     }
 }
 

@@ -16,7 +16,7 @@ using std::chrono::milliseconds;
 using namespace std::chrono_literals;
 
 /// Over a network that is not far.
-constexpr std::size_t most_quick_bytes_of_all = 64 * 1024;
+constexpr std::size_t most_quick_bytes_of_all = 256 * 1024;
 
 int index_of(const std::vector<int>& ranks, int rank) {
     return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());

@@ -15,6 +15,8 @@ namespace {
 constexpr std::size_t chunk_bytes = 64 * 1024;
 /// From one peer, while those of another have not arrived.
 constexpr std::size_t longest_ring = 8 * chunk_bytes;
+/// Some ten microseconds.
+constexpr std::size_t most_copied_at_once = 128 * 1024;
 
 }  // namespace
 
@@ -40,6 +42,23 @@ Exchange::Progress Exchange::input(int peer, void* to, std::size_t bytes) {
     auto& got = counts_.emplace_back(0);
     if (bytes > 0) from.inputs.push_back({static_cast<std::byte*>(to), bytes, &got, false});
     return &got;
+}
+
+void Exchange::copy(void* to, const void* from, std::size_t bytes) {
+    if (bytes == 0 || to == from) return;
+    copies_.push_back({static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes});
+}
+
+bool Exchange::copy_some() {
+    if (copies_.empty()) return false;
+    auto& next = copies_.front();
+    const auto bytes = std::min(next.bytes, most_copied_at_once);
+    std::copy_n(next.from, bytes, next.to);
+    next.to += bytes;
+    next.from += bytes;
+    next.bytes -= bytes;
+    if (next.bytes == 0) copies_.pop_front();
+    return true;
 }
 
 Exchange::Progress Exchange::reduce(const Reduction& reduction) {

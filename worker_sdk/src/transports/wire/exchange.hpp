@@ -51,6 +51,8 @@ public:
     // they are added; one without bytes makes the other side wait nevertheless.
     void output(int peer, const void* from, std::size_t bytes, Progress ready = nullptr);
     Progress input(int peer, void* to, std::size_t bytes);
+    /// Within this rank.
+    void copy(void* to, const void* from, std::size_t bytes);
     /// From each peer, elements for this rank to combine, in the order of ranks. At most once.
     Progress reduce(const Reduction& reduction);
 
@@ -67,6 +69,8 @@ public:
     Room next_input(int peer) const;
     void received(int peer, std::size_t bytes);
     bool has_received_all(int peer) const { return stream(peer).inputs.empty(); }
+    /// Some of what is to be copied, while nothing comes or goes; false: all is copied.
+    bool copy_some();
 
 private:
     struct Output {
@@ -80,6 +84,11 @@ private:
         std::size_t bytes;
         std::size_t* got;
         bool is_ring;
+    };
+    struct Copy {
+        std::byte* to;
+        const std::byte* from;
+        std::size_t bytes;
     };
     struct Stream {
         std::deque<Output> outputs;
@@ -96,6 +105,7 @@ private:
 
     int rank_;
     std::vector<Stream> streams_;
+    std::deque<Copy> copies_;
     std::deque<std::size_t> counts_;  // addresses stay valid
     std::optional<Reduction> reduction_;
     std::size_t ring_bytes_ = 0;

@@ -34,7 +34,7 @@ struct Greeting {
 static_assert(sizeof(Greeting) == 24);
 
 /// Connections that have not said yet which rank they are from, beside one for each rank.
-constexpr std::size_t most_strangers = 16;
+constexpr std::size_t most_unknown = 16;
 
 GroupError failure(const std::string& what, int number) {
     return {GroupError::Kind::other, what + ": " + ::strerror(number)};
@@ -102,12 +102,12 @@ struct Mesh::Guest {
     enum class State {
         connecting,  ///< to that peer
         greeted,     ///< ... which has to answer
-        stranger,    ///< has to greet
+        unknown,     ///< has to greet
         over,
     };
 
     Descriptor socket;
-    State state = State::stranger;
+    State state = State::unknown;
     int peer = -1;
     std::array<unsigned char, sizeof(Greeting)> bytes{};
     std::size_t got = 0;
@@ -170,7 +170,7 @@ std::vector<int> Mesh::not_connected() const {
     return missing;
 }
 
-/// All are connected; strangers are sent away.
+/// All are connected; connections of other programs are closed.
 void Mesh::drop_guests() {
     const std::lock_guard lock(mutex_);
     guests_.clear();
@@ -230,14 +230,14 @@ void Mesh::accept_guests() {
     }
 }
 
-/// The longest silent stranger leaves first. Requires: the mutex.
+/// The one that has been silent longest is closed first. Requires: the mutex.
 void Mesh::keep_guests_few() {
-    const auto is_stranger = [](const auto& guest) {
-        return guest->state == Guest::State::stranger;
+    const auto is_unknown = [](const auto& guest) {
+        return guest->state == Guest::State::unknown;
     };
-    const auto count = std::count_if(guests_.begin(), guests_.end(), is_stranger);
-    if (static_cast<std::size_t>(count) <= links_.size() + most_strangers) return;
-    guests_.erase(std::find_if(guests_.begin(), guests_.end(), is_stranger));
+    const auto count = std::count_if(guests_.begin(), guests_.end(), is_unknown);
+    if (static_cast<std::size_t>(count) <= links_.size() + most_unknown) return;
+    guests_.erase(std::find_if(guests_.begin(), guests_.end(), is_unknown));
 }
 
 Outcome Mesh::handle_all(const std::vector<PeerAddress>& addresses) {
@@ -249,7 +249,7 @@ Outcome Mesh::handle_all(const std::vector<PeerAddress>& addresses) {
     return {};
 }
 
-/// Its next step. A stranger that is none of the peers is no error.
+/// Its next step. A connection of another program is no error.
 Outcome Mesh::handle(Guest& guest, const std::vector<PeerAddress>& addresses) {
     const auto address_of = [&](int peer) -> const PeerAddress& {
         return addresses[static_cast<std::size_t>(peer)];
@@ -278,7 +278,7 @@ Outcome Mesh::handle(Guest& guest, const std::vector<PeerAddress>& addresses) {
             seat(guest);
             return {};
         }
-        case Guest::State::stranger: {
+        case Guest::State::unknown: {
             if (!read_from(guest, sizeof(Greeting), lost)) {
                 if (lost) guest.state = Guest::State::over;
                 return {};

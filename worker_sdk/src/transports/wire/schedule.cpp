@@ -3,8 +3,6 @@
 
 #include "worker_sdk/src/groups/part_counts.hpp"
 
-#include <string.h>
-
 #include <algorithm>
 #include <vector>
 
@@ -98,10 +96,6 @@ private:
         return slice(rank < collective_.root ? rank : rank - 1, ranks_ - 1);
     }
 
-    static void copy(void* to, const void* from, std::size_t bytes) {
-        if (bytes > 0 && to != from) ::memmove(to, from, bytes);
-    }
-
     std::size_t bytes_of_rings(std::size_t bytes) const {
         return Exchange::ring_bytes(bytes) * static_cast<std::size_t>(ranks_ - 1);
     }
@@ -124,7 +118,7 @@ private:
         auto* const memory = scratch_.of(rings + bytes);
         // The result may be written before all of it is sent.
         auto* const own = memory + rings;
-        copy(own, data_, bytes);
+        std::copy_n(data_, bytes, own);
         for_each_peer([&](int peer) { exchange_.output(peer, own, bytes); });
         reduction(own, data_, bytes, memory);
     }
@@ -204,7 +198,7 @@ private:
     void gather() {
         const auto bytes = collective_.bytes();
         if (!is_root()) return exchange_.output(collective_.root, input_, bytes);
-        copy(data_ + part_start(rank_), input_, bytes);
+        exchange_.copy(data_ + part_start(rank_), input_, bytes);
         for_each_peer([&](int peer) { exchange_.input(peer, data_ + part_start(peer), bytes); });
     }
 
@@ -214,13 +208,13 @@ private:
             exchange_.input(collective_.root, data_, bytes);
             return;
         }
-        copy(data_, input_ + part_start(rank_), bytes);
+        exchange_.copy(data_, input_ + part_start(rank_), bytes);
         for_each_peer([&](int peer) { exchange_.output(peer, input_ + part_start(peer), bytes); });
     }
 
     void all_to_all() {
         const auto bytes = collective_.bytes();
-        copy(data_ + part_start(rank_), input_ + part_start(rank_), bytes);
+        exchange_.copy(data_ + part_start(rank_), input_ + part_start(rank_), bytes);
         for_each_peer([&](int peer) {
             exchange_.output(peer, input_ + part_start(peer), bytes);
             exchange_.input(peer, data_ + part_start(peer), bytes);
@@ -229,9 +223,9 @@ private:
 
     void all_gather() {
         const auto bytes = collective_.bytes();
-        copy(data_ + part_start(rank_), input_, bytes);
+        exchange_.copy(data_ + part_start(rank_), input_, bytes);
         for_each_peer([&](int peer) {
-            exchange_.output(peer, data_ + part_start(rank_), bytes);
+            exchange_.output(peer, input_, bytes);
             exchange_.input(peer, data_ + part_start(peer), bytes);
         });
     }
@@ -252,9 +246,9 @@ private:
     void all_gather_v() {
         const auto received = parts(collective_.counts->received);
         const auto& mine = of(received, rank_);
-        if (mine.bytes > 0) copy(data_ + mine.start, input_, mine.bytes);
+        if (mine.bytes > 0) exchange_.copy(data_ + mine.start, input_, mine.bytes);
         for_each_peer([&](int peer) {
-            exchange_.output(peer, data_ + mine.start, mine.bytes);
+            exchange_.output(peer, input_, mine.bytes);
             exchange_.input(peer, data_ + of(received, peer).start, of(received, peer).bytes);
         });
     }
@@ -263,7 +257,8 @@ private:
         const auto sent = parts(collective_.counts->sent);
         const auto received = parts(collective_.counts->received);
         const auto& mine = of(received, rank_);
-        if (mine.bytes > 0) copy(data_ + mine.start, input_ + of(sent, rank_).start, mine.bytes);
+        if (mine.bytes > 0)
+            exchange_.copy(data_ + mine.start, input_ + of(sent, rank_).start, mine.bytes);
         for_each_peer([&](int peer) {
             exchange_.output(peer, input_ + of(sent, peer).start, of(sent, peer).bytes);
             exchange_.input(peer, data_ + of(received, peer).start, of(received, peer).bytes);

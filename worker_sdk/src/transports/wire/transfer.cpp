@@ -68,10 +68,17 @@ Transfer::End Transfer::run() {
             if (end_) return *end_;
         }
         std::erase_if(peers_, [this](const Peer& peer) { return is_done(peer); });
-        if (peers_.empty()) return Done{};
-        if (!has_moved) await();
+        if (peers_.empty()) break;
+        if (has_moved) continue;
+        if (exchange_.copy_some())
+            look();
+        else
+            await();
     }
-    return *end_;
+    if (end_) return *end_;
+    while (exchange_.copy_some())
+        continue;
+    return Done{};
 }
 
 bool Transfer::wants_to_send(const Peer& peer) const {
@@ -159,6 +166,11 @@ void Transfer::check_header(const Peer& peer) {
         end_ = Differs{peer.number, *call};
     else
         lose(peer.number, "it has sent bytes of no call");
+}
+
+void Transfer::look() {
+    auto sockets = awaited();
+    if (::poll(sockets.data(), sockets.size(), 0) > 0) note(sockets);
 }
 
 /// For the first of: something can be moved, an abort, the end of the time.

@@ -101,6 +101,7 @@ private:
     bool send(Peer& peer);
     bool receive(Peer& peer);
     void check_header(const Peer& peer);
+    void look();
     void await();
     bool poll_for_a_while(std::vector<pollfd>& sockets);
     std::vector<pollfd> awaited() const;

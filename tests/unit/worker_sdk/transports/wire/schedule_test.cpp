@@ -53,6 +53,9 @@ public:
                     if (from != to) has_moved |= move(from, to);
             if (!has_moved) return false;
         }
+        for (const auto& exchange : exchanges_)
+            while (exchange->copy_some())
+                continue;
         return true;
     }
 
