@@ -14,7 +14,7 @@ place=build/demo
 
 require_packages "${build_packages[@]}"
 say "== building release"
-build release programs ddprun_gloo train_mnist make_digits compare_checkpoints
+build release programs train_mnist make_digits compare_checkpoints
 
 say "== painting digits"
 rm -rf "$place"

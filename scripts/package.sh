@@ -165,7 +165,7 @@ package_sdk() {
     depends=$(library_packages "$root") && [ -n "$depends" ] || die 1 "dpkg-shlibdeps does not say what the SDK's libraries need"
     make_deb "$root" libddprun-dev "C++ and C library for workers of ddprun
  Headers, static and shared library: ranks, store, collectives over shared
- memory, Gloo and NCCL, a reducer for data-parallel training, checkpoints." "$depends"
+ memory, TCP and NCCL, a reducer for data-parallel training, checkpoints." "$depends"
 }
 
 # docs/demo.svg again, as build/demo.svg: both must show the same things.

@@ -32,7 +32,7 @@ def world(command, ranks, port, **more):
         environment = dict(
             os.environ, RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(ranks),
             GROUP_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), DDPRUN_ROUND="0",
-            DDPRUN_PLUGIN_DIR=str(bench.BIN.parent / "lib"), GLOO_SOCKET_IFNAME="lo", **more)
+            GLOO_SOCKET_IFNAME="lo", **more)
         errors = tempfile.TemporaryFile("w+")
         processes.append((errors, subprocess.Popen(
             command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True)))

@@ -3,7 +3,7 @@
 // prints a line for each measurement: "floor BYTES us", "allocated BYTES us", "plain BYTES us",
 // "create ms". Times are medians; a repetition takes as long as its slowest rank.
 #include "ddprun/process_group.hpp"
-#include "worker_sdk/src/transports/host/reduction.hpp"
+#include "worker_sdk/src/groups/reduction.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -82,7 +82,7 @@ const std::vector<Arrow> arrows{
      {"rendezvous/base/", "worker_sdk/src/groups/", "worker_sdk/src/store/"}},
     {"worker_sdk/src/transports/host/",
      {"rendezvous/base/", "worker_sdk/src/groups/", "worker_sdk/src/record/stop.hpp"}},
-    {"worker_sdk/src/transports/gloo/", {"rendezvous/base/", "worker_sdk/src/groups/"}},
+    {"worker_sdk/src/transports/wire/", {"rendezvous/base/", "worker_sdk/src/groups/"}},
     {"worker_sdk/src/transports/nccl/",
      {"rendezvous/base/", "worker_sdk/src/groups/", "worker_sdk/src/record/error_file.hpp"}},
     {"worker_sdk/src/c/",
@@ -224,8 +224,7 @@ TEST_CASE("the public headers of the SDK name no vendor's types") {
     for (const auto& file : sources({"worker_sdk/include"}))
         for (const auto& include : file.includes())
             if (begins_with_one_of(
-                    include,
-                    {"<boost", "<nlohmann", "<gloo", "<nccl", "<cuda", "<sys/", "\"rendezvous"}))
+                    include, {"<boost", "<nlohmann", "<nccl", "<cuda", "<sys/", "\"rendezvous"}))
                 broken.push_back(file.path + " includes " + include);
     CHECK_MESSAGE(broken.empty(), listed(broken));
 }

@@ -32,9 +32,6 @@ inline constexpr const char* shutdown_timeout = "DDPRUN_SHUTDOWN_TIMEOUT";
 /// several.
 inline constexpr const char* host_id = "DDPRUN_HOST_ID";
 
-/// A folder that is searched first for the Gloo plugin.
-inline constexpr const char* plugin_dir = "DDPRUN_PLUGIN_DIR";
-
 /// Which libnccl.so.2 to use; else it is searched (transports/nccl/library.hpp).
 inline constexpr const char* nccl = "DDPRUN_NCCL";
 /// NCCL's own: "1" makes every communicator blocking, whatever its creator asks for.

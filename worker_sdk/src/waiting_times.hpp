@@ -4,8 +4,8 @@
 #include <chrono>
 
 /// Every waiting time of the SDK, with the reason for its value. Values that a program sets (a
-/// group's timeout, a wait's deadline) are not here. Values only: any folder of the SDK, and its
-/// plugin, include it.
+/// group's timeout, a wait's deadline) are not here. Values only: any folder of the SDK includes
+/// it.
 namespace ddprun::waiting_times {
 
 using namespace std::chrono_literals;
@@ -57,16 +57,16 @@ inline constexpr milliseconds renewal_of_processes = 100ms;
 /// ... and one that is renewed every `connection_check_interval`.
 inline constexpr milliseconds renewal_of_reports = 500ms;
 
-// A collective that is not done: in shared memory between hosts, and over Gloo.
+// A collective that is not done: between hosts.
 
 /// Before a rank writes what it waits in and compares: calls take less when all is well.
 inline constexpr milliseconds first_compare_after = 1s;
 /// Between two comparisons: soon enough for a person, rare enough for a store of thousands.
 inline constexpr milliseconds longest_compare_interval = 2s;
-/// Between two checks of sockets and of the schedule above: a check is one fstat per connection.
+/// Between two checks of connections and of the schedule above: a check is one poll of each.
 inline constexpr milliseconds connection_check_interval = 200ms;
 /// From a broken connection to an abort: a collective that a peer has left still ends while its
-/// bytes are in flight; after this Gloo has lost a message and the collective never ends.
+/// bytes are in flight; after this it never ends.
 inline constexpr milliseconds broken_connection_timeout = 5s;
 /// Added for a wait for another host: ranks of one host detect for which rank they wait, and report
 /// it first.
@@ -80,8 +80,12 @@ inline constexpr milliseconds reason_timeout = 1s;
 inline constexpr milliseconds shortest_reason_interval = 20ms;
 /// ... and at last five times a second.
 inline constexpr milliseconds longest_reason_interval = 200ms;
-/// To connect to one peer that has already published its address.
-inline constexpr milliseconds gloo_connect_timeout = 10s;
+/// To connect to all peers, which have already published their addresses.
+inline constexpr milliseconds connect_timeout = 10s;
+/// Polling sockets before the first sleep, where polls of late have found nothing ...
+inline constexpr microseconds shortest_wire_polling = 5us;
+/// ... and where they have: a sleep and its wake-up take about as long.
+inline constexpr microseconds longest_wire_polling = 100us;
 
 // A collective that is not done: between GPUs.
 

@@ -38,15 +38,16 @@ TEST_CASE("sdk: every call, type and operation gives the expected bytes") {
     run(7, "few_calls");
 }
 
-TEST_CASE("sdk: over Gloo alone every call gives the same bytes") {
-    for (const int count : {2, 3})
-        run(count, "some_calls", {{"SDK_WORKER_GLOO", "1"}});
+TEST_CASE("sdk: without shared memory every call gives the same bytes") {
+    run(2, "every_call", {{"SDK_WORKER_HOSTS", "a,b"}});
+    run(3, "some_calls", {{"SDK_WORKER_HOSTS", "a,b,c"}});
+    run(7, "few_calls", {{"SDK_WORKER_HOSTS", "a,b,c,d,e,f,g"}});
 }
 
 TEST_CASE("sdk: a NaN on one rank is a NaN on all, in every operation") {
     run(2, "one_nan");
     run(3, "one_nan", {{"SDK_WORKER_HOSTS", "a,a,b"}});
-    run(3, "one_nan", {{"SDK_WORKER_GLOO", "1"}});
+    run(3, "one_nan", {{"SDK_WORKER_HOSTS", "a,b,c"}});
 }
 
 TEST_CASE("sdk: messages of all ranks to all others arrive, however large") {

@@ -25,8 +25,8 @@ std::string these(Codes... codes) {
 
 constexpr int killed = 128 + SIGKILL;
 
-/// In shared memory, and over Gloo alone.
-const Workers::Variables both_ways[] = {{}, {{"SDK_WORKER_GLOO", "1"}}};
+/// In shared memory, and without any.
+const Workers::Variables both_ways[] = {{}, {{"SDK_WORKER_HOSTS", "a,b,c,d"}}};
 
 bool mentions(const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
@@ -206,7 +206,7 @@ TEST_CASE("sdk: a store that does not exist is PeerLost, with its address") {
 
 TEST_CASE("sdk: an address that is not this machine's is an error that names it") {
     Workers workers(
-        2, {"collectives"}, {{"DDPRUN_NODE_ADDR", "192.0.2.7"}, {"SDK_WORKER_GLOO", "1"}});
+        2, {"collectives"}, {{"DDPRUN_NODE_ADDR", "192.0.2.7"}, {"SDK_WORKER_HOSTS", "a,b"}});
 
     const auto codes = workers.exit_codes();
     CAPTURE(workers.output(0));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Reducer whose ranks, on simulated GPUs, are on two hosts. (Their cpu group needs
-// Gloo.)
+// A Reducer whose ranks, on simulated GPUs, are on two hosts.
 #include "tests/process/sdk/fake_gpus.hpp"
 #include "tests/process/sdk/workers.hpp"
 

@@ -84,7 +84,6 @@ ProcessGroup create_group(
     const World& world, const ddprun::Store& store, std::chrono::milliseconds timeout) {
     ProcessGroup::Options options;
     options.timeout = timeout;
-    if (std::getenv("SDK_WORKER_GLOO")) options.backend = ddprun::Backend::gloo;
     if (std::getenv("SDK_WORKER_NCCL")) options.backend = ddprun::Backend::nccl;
     return ProcessGroup::create(world, store, options);
 }
@@ -825,13 +824,6 @@ long long monotonic_ms() {
 /// opened at run time, if it is tracked.
 extern "C" const char* __asan_default_options() {
     return "intercept_tls_get_addr=0";
-}
-#endif
-
-#if defined(__SANITIZE_THREAD__)
-/// Debian's Gloo is not instrumented: what its atomics order looks unordered from outside.
-extern "C" const char* __tsan_default_suppressions() {
-    return "race:libgloo.so\n";
 }
 #endif
 

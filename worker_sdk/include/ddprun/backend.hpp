@@ -9,7 +9,6 @@ enum class Backend : int {
         0,    ///< the fastest that this machine and this build have: today cpu, or loopback alone
     cpu = 1,  ///< between processes, buffers in the memory of the machine
     loopback = 2,  ///< inside this process; a world of one
-    gloo = 3,      ///< what cpu uses between hosts (TCP), for everything; for comparison
     nccl = 4,      ///< between GPUs; buffers are in the memory of this rank's GPU
 };
 

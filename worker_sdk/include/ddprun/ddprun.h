@@ -138,7 +138,6 @@ enum {
     DDPRUN_AUTOMATIC = 0,
     DDPRUN_CPU = 1,
     DDPRUN_LOOPBACK = 2, /* a world of one */
-    DDPRUN_GLOO = 3,     /* TCP for everything: for comparison */
     DDPRUN_NCCL = 4      /* between GPUs; buffers are in the memory of this rank's GPU */
 };
 typedef int ddprun_backend;

@@ -22,7 +22,6 @@ using ddprun::groups::GroupError;
 static_assert(static_cast<int>(Backend::automatic) == DDPRUN_AUTOMATIC);
 static_assert(static_cast<int>(Backend::cpu) == DDPRUN_CPU);
 static_assert(static_cast<int>(Backend::loopback) == DDPRUN_LOOPBACK);
-static_assert(static_cast<int>(Backend::gloo) == DDPRUN_GLOO);
 static_assert(static_cast<int>(Backend::nccl) == DDPRUN_NCCL);
 
 std::shared_ptr<Group> group_of_world(

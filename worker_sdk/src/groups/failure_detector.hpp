@@ -56,8 +56,7 @@ public:
     /// How the ranks exchange data, and how a loss is therefore detected.
     enum class Way {
         memory,  ///< one host: each rank sees the others' processes, and one error for all
-        gloo,    ///< a broken connection has its rank
-        hosts,   ///< memory on this host, Gloo between hosts
+        hosts,   ///< memory on this host; between hosts a broken connection has its rank
         gpus,    ///< processes of this host, and NCCL's errors, which name no rank
     };
     struct Settings {

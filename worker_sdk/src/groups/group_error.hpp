@@ -11,7 +11,7 @@ namespace ddprun::groups {
 /// Why a collective failed, as a value: it is stored once and thrown in every thread that waits or
 /// calls.
 struct GroupError {
-    /// The numbers are those of ErrorCode, and part of the plugin ABI (plugin_abi.hpp).
+    /// The numbers are those of ErrorCode.
     enum class Kind : int { peer_lost = 1, timeout = 2, mismatch = 3, usage = 4, other = 5 };
 
     Kind kind = Kind::peer_lost;

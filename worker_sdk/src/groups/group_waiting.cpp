@@ -101,6 +101,12 @@ bool Group::perform_while_waiting(
     if (!may_perform(lane)) return false;
     const auto* front = lane.queue.front();
     if (front != &ticket && !front->has_begun) return false;
+    if (deadline && !transport_->keeps_timeout()) {
+        // The lane's thread performs it, and this one waits until its deadline.
+        lane.queue.front()->is_quick = false;
+        lane.wake();
+        return false;
+    }
     auto timeout = settings_.timeout;
     if (deadline) {
         const auto left = std::chrono::ceil<milliseconds>(*deadline - Clock::now());

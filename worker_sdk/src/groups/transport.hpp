@@ -11,7 +11,7 @@
 
 namespace ddprun::groups {
 
-/// How the ranks of one group exchange data: shared memory on one host, Gloo between hosts, plain
+/// How the ranks of one group exchange data: shared memory on one host, TCP between hosts, plain
 /// memory between threads.
 ///
 /// Driven by `Group`: one collective at a time is in `run` and one in `begin`, each in the order of
@@ -56,6 +56,9 @@ public:
     /// Whether `run` may be called on the program's own threads, where signals arrive; otherwise
     /// only on the group's.
     virtual bool is_for_any_thread() const { return false; }
+
+    /// Whether `run` ends when its timeout has passed, and not a grace period later.
+    virtual bool keeps_timeout() const { return true; }
 
     /// Whether the collective takes less time than waking a thread for it.
     virtual bool is_quick(const Collective&) const { return false; }

@@ -6,18 +6,17 @@
 #include "worker_sdk/src/groups/failure_monitor.hpp"
 #include "worker_sdk/src/store/local_address.hpp"
 #include "worker_sdk/src/store_names.hpp"
-#include "worker_sdk/src/transports/gloo/gloo_transport.hpp"
 #include "worker_sdk/src/transports/host/host_transport.hpp"
 #include "worker_sdk/src/transports/host/hosts.hpp"
 #include "worker_sdk/src/transports/host/peers.hpp"
 #include "worker_sdk/src/transports/nccl/libraries.hpp"
 #include "worker_sdk/src/transports/nccl/nccl_transport.hpp"
 #include "worker_sdk/src/transports/two_level_transport.hpp"
+#include "worker_sdk/src/transports/wire/wire_transport.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -41,27 +40,19 @@ std::string address_of(const World& world, const Store& store) {
     return address;
 }
 
-const DdprunPlugin& gloo() {
-    auto loaded = load_gloo_plugin();
-    if (const auto* error = std::get_if<GroupError>(&loaded))
-        throw UsageError("the cpu backend is not available (built without Gloo?): " + error->text);
-    return *std::get<const DdprunPlugin*>(loaded);
-}
-
 DeathReports deaths_of(const GroupConfig& config) {
     return {config.world, config.members};
 }
 
-/// For connections of some ranks of the group over Gloo, this one among them.
-TwoLevelTransport::Open open_over_gloo(const GroupConfig& config) {
-    const auto& plugin = gloo();
+/// For connections of some ranks of the group, this one among them.
+TwoLevelTransport::Open open_between_hosts(const GroupConfig& config, bool has_core) {
     const auto address = address_of(config.world, config.store);
-    return [&plugin, address, config](const std::string& name, const std::vector<int>& ranks) {
-        return open_gloo_transport(
-            plugin,
+    return [address, has_core, config](const std::string& name, const std::vector<int>& ranks) {
+        return WireTransport::open(
             {ranks,
              config.world.rank,
              address,
+             has_core,
              config.store,
              config.prefix + name + "/",
              deaths_of(config),
@@ -93,16 +84,6 @@ std::shared_ptr<FailureMonitor> monitor_of_gpus(
         settings.ended_processes =
             ended_processes_of(hosts->segment(), hosts->all()[hosts->own()], config.world.rank);
     return std::make_shared<FailureMonitor>(std::move(settings));
-}
-
-std::shared_ptr<Group> create_over_gloo(GroupConfig config) {
-    std::vector<int> all_ranks(static_cast<std::size_t>(config.world.world_size));
-    std::iota(all_ranks.begin(), all_ranks.end(), 0);
-    return Group::create(
-        settings_of(config, Backend::gloo),
-        [open = open_over_gloo(config), all_ranks] { return open("gloo", all_ranks); },
-        monitor_of(config, FailureMonitor::Way::gloo),
-        config);
 }
 
 Hosts hosts_of(GroupConfig& config) {
@@ -139,8 +120,7 @@ std::shared_ptr<Group> create_over_nccl(
         config);
 }
 
-/// Shared memory where ranks share a host, Gloo between hosts. Gloo is not required when there is
-/// one host.
+/// Shared memory where ranks share a host, TCP between hosts.
 std::shared_ptr<Group> create_on_hosts(GroupConfig config) {
     const auto& world = config.world;
     const auto hosts = hosts_of(config);
@@ -160,7 +140,9 @@ std::shared_ptr<Group> create_on_hosts(GroupConfig config) {
     settings.own_host = hosts.own();
     settings.segment = hosts.segment();
     settings.monitor = monitor_of(config, FailureMonitor::Way::hosts);
-    settings.open = open_over_gloo(config);
+    // Alone on its host a rank has a processor.
+    const bool has_core = !settings.segment || has_processor_for_each(*settings.segment);
+    settings.open = open_between_hosts(config, has_core);
     return Group::create(
         settings_of(config, Backend::cpu),
         [settings]() -> Group::Opened { return std::make_unique<TwoLevelTransport>(settings); },
@@ -168,11 +150,24 @@ std::shared_ptr<Group> create_on_hosts(GroupConfig config) {
         config);
 }
 
+/// Between the numbers of the others there is one without a backend.
+bool is_known(Backend backend) {
+    switch (backend) {
+        case Backend::automatic:
+        case Backend::cpu:
+        case Backend::loopback:
+        case Backend::nccl: return true;
+    }
+    return false;
+}
+
 void check_world(const World& world, Backend backend, std::chrono::milliseconds timeout) {
     if (world.world_size < 1 || world.rank < 0 || world.rank >= world.world_size)
         throw UsageError(
             "rank " + std::to_string(world.rank) + " of " + std::to_string(world.world_size) +
             ": there is no such rank");
+    if (!is_known(backend))
+        throw UsageError("there is no backend " + std::to_string(static_cast<int>(backend)));
     if (backend == Backend::loopback && world.world_size > 1)
         throw UsageError(
             "the loopback backend is for a world of one, this one has " +
@@ -193,7 +188,6 @@ std::string prefix_of_next_group(const World& world, Store& store) {
 std::shared_ptr<Group> create(GroupConfig config, const std::optional<nccl::SplitOff>& split = {}) {
     if (config.backend == Backend::nccl) return create_over_nccl(std::move(config), split);
     if (config.world.world_size == 1) return Group::create_alone();
-    if (config.backend == Backend::gloo) return create_over_gloo(std::move(config));
     return create_on_hosts(std::move(config));
 }
 

@@ -15,6 +15,9 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using namespace std::chrono_literals;
 
+/// Over a network that is not far.
+constexpr std::size_t most_quick_bytes_of_all = 256 * 1024;
+
 int index_of(const std::vector<int>& ranks, int rank) {
     return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
 }
@@ -23,7 +26,7 @@ int index_of(const std::vector<int>& ranks, int rank) {
 
 Outcome TwoLevelTransport::connect() {
     if (!is_leader()) return {};
-    auto leaders = way("leaders", leaders_);
+    auto leaders = way("leaders", leaders_, {});
     auto* const error = std::get_if<GroupError>(&leaders);
     if (!error) return {};
     auto reason = settings_.monitor->explain({}, std::move(*error));
@@ -217,23 +220,37 @@ Outcome TwoLevelTransport::over(
     const Collective& step,
     const Collective& whole,
     milliseconds timeout) {
-    auto opened = way(name, ranks);
+    // This may be the only thread of the group that waits for the call.
+    const FailureMonitor::Wait wait{queue_of(whole), Clock::now(), whole};
+    bool is_long = false;
+    const std::function<void()> during_wait = [&] {
+        is_long = true;
+        if (is_broken() && settings_.monitor->must_break_connections(wait)) abort_ways();
+        settings_.monitor->renew(wait);
+    };
+    auto opened = way(name, ranks, during_wait);
     Outcome outcome;
-    if (auto* error = std::get_if<GroupError>(&opened)) {
+    if (auto* error = std::get_if<GroupError>(&opened))
         outcome = std::move(*error);
-    } else {
-        outcome = std::get<std::shared_ptr<Transport>>(opened)->run(
-            step, timeout + waiting_times::other_host_grace);
-        if (!outcome) return {};
+    else
+        outcome = std::get<std::shared_ptr<WireTransport>>(opened)->run_step(
+            step, whole, timeout + waiting_times::other_host_grace, during_wait);
+    if (!outcome) {
+        if (is_long) settings_.monitor->end(wait);
+        return {};
     }
-    // The ranks of this host wait in shared memory and have no Gloo connection.
-    outcome = settings_.monitor->explain(
-        {queue_of(whole), Clock::now(), whole}, std::move(*outcome), suspects_of(ranks, whole));
+    // The ranks of this host wait in shared memory and have no connection.
+    outcome = settings_.monitor->explain(wait, std::move(*outcome), suspects_of(ranks, whole));
     if (host_) host_->fail(*outcome);
     return outcome;
 }
 
-/// Which ranks a Timeout may be about: Gloo does not report for which it has waited. Where only
+bool TwoLevelTransport::is_quick(const Collective& collective) const {
+    if (collective.has_part_counts()) return false;  // its size is not known yet
+    return collective.bytes() <= most_quick_bytes_of_all / all_ranks_.size();
+}
+
+/// Which ranks a Timeout may be about: one that was waited for may be waiting itself. Where only
 /// leaders waited, the ranks of this host have arrived; a rank that is late with a message may be
 /// waiting for another one of its host.
 std::vector<int> TwoLevelTransport::suspects_of(
@@ -250,8 +267,10 @@ std::vector<int> TwoLevelTransport::suspects_of(
     return suspects;
 }
 
-std::variant<std::shared_ptr<Transport>, GroupError> TwoLevelTransport::way(
-    const std::string& name, const std::vector<int>& ranks) {
+std::variant<std::shared_ptr<WireTransport>, GroupError> TwoLevelTransport::way(
+    const std::string& name,
+    const std::vector<int>& ranks,
+    const std::function<void()>& during_wait) {
     std::unique_lock lock(mutex_);
     auto& way = ways_[name];
     lock.unlock();
@@ -260,16 +279,16 @@ std::variant<std::shared_ptr<Transport>, GroupError> TwoLevelTransport::way(
     auto opened = settings_.open(name, ranks);
     if (auto* error = std::get_if<GroupError>(&opened)) return std::move(*error);
     lock.lock();
-    way.transport = std::get<std::unique_ptr<Transport>>(std::move(opened));
+    way.transport = std::get<std::unique_ptr<WireTransport>>(std::move(opened));
     if (is_aborted_) way.transport->abort();
     lock.unlock();
-    if (auto error = way.transport->connect()) return std::move(*error);
+    if (auto error = way.transport->connect(during_wait)) return std::move(*error);
     way.is_connected = true;
     return way.transport;
 }
 
-std::vector<std::shared_ptr<Transport>> TwoLevelTransport::open_ways() {
-    std::vector<std::shared_ptr<Transport>> open;
+std::vector<std::shared_ptr<WireTransport>> TwoLevelTransport::open_ways() {
+    std::vector<std::shared_ptr<WireTransport>> open;
     const std::lock_guard lock(mutex_);
     for (const auto& [name, way] : ways_)
         if (way.transport) open.push_back(way.transport);
@@ -282,6 +301,10 @@ void TwoLevelTransport::abort() {
         is_aborted_ = true;
     }
     if (host_) host_->abort();
+    abort_ways();
+}
+
+void TwoLevelTransport::abort_ways() {
     for (const auto& transport : open_ways())
         transport->abort();
 }

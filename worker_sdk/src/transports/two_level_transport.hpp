@@ -5,6 +5,7 @@
 #include "worker_sdk/src/groups/scratch.hpp"
 #include "worker_sdk/src/groups/transport.hpp"
 #include "worker_sdk/src/transports/host/host_transport.hpp"
+#include "worker_sdk/src/transports/wire/wire_transport.hpp"
 
 #include <cstddef>
 #include <functional>
@@ -19,13 +20,13 @@
 
 namespace ddprun::groups {
 
-/// Ranks on several hosts: shared memory within each, Gloo between the leaders (the first rank of
+/// Ranks on several hosts: shared memory within each, TCP between the leaders (the first rank of
 /// each host) for all_reduce, reduce_scatter, broadcast and barrier. The other collectives go over
-/// Gloo between all ranks, which connect at the first of them; messages to another host over a
+/// TCP between all ranks, which connect at the first of them; messages to another host over a
 /// connection of their own.
 class TwoLevelTransport : public Transport {
 public:
-    using Opened = std::variant<std::unique_ptr<Transport>, GroupError>;
+    using Opened = std::variant<std::unique_ptr<WireTransport>, GroupError>;
     /// For connections of this rank, one of `ranks`, with the others. `name` is the same on all.
     using Open = std::function<Opened(const std::string& name, const std::vector<int>& ranks)>;
 
@@ -45,16 +46,19 @@ public:
     Outcome run(const Collective& collective, std::chrono::milliseconds timeout) override;
     void abort() override;
     bool is_broken() override;
+    bool is_for_any_thread() const override { return true; }
+    bool is_quick(const Collective& collective) const override;
+    bool keeps_timeout() const override { return false; }
     /// On this host. (A leader that is late may be waiting for another host.)
     std::vector<int> missing() override;
     std::shared_ptr<Arena> arena() override { return host_ ? host_->arena() : nullptr; }
 
 private:
-    /// One way over Gloo, made when it is first needed.
+    /// Connections between some ranks, made when they are first needed.
     struct Way {
         std::mutex opening;
         bool is_connected = false;  // guarded by it
-        std::shared_ptr<Transport> transport;
+        std::shared_ptr<WireTransport> transport;
     };
 
     Outcome all_reduce(const Collective& collective, std::chrono::milliseconds timeout);
@@ -75,9 +79,12 @@ private:
         const Collective& whole,
         std::chrono::milliseconds timeout);
     std::vector<int> suspects_of(const std::vector<int>& waiting, const Collective& whole) const;
-    std::variant<std::shared_ptr<Transport>, GroupError> way(
-        const std::string& name, const std::vector<int>& ranks);
-    std::vector<std::shared_ptr<Transport>> open_ways();
+    std::variant<std::shared_ptr<WireTransport>, GroupError> way(
+        const std::string& name,
+        const std::vector<int>& ranks,
+        const std::function<void()>& during_wait);
+    void abort_ways();
+    std::vector<std::shared_ptr<WireTransport>> open_ways();
     const std::vector<int>& own_ranks() const { return settings_.hosts[settings_.own_host]; }
     bool is_leader() const { return own_ranks().front() == settings_.rank; }
     std::size_t host_of(int rank) const;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How each collective of HostTransport moves its elements.
 #include "worker_sdk/src/groups/part_counts.hpp"
+#include "worker_sdk/src/groups/reduction.hpp"
 #include "worker_sdk/src/transports/host/host_transport.hpp"
-#include "worker_sdk/src/transports/host/reduction.hpp"
 
 #include <string.h>
 

@@ -42,16 +42,22 @@ HostTransport::~HostTransport() {
 Outcome HostTransport::run(const Collective& collective, milliseconds timeout) {
     if (!collective.is_point_to_point()) return run_step(collective, collective, timeout);
     const bool is_sender = collective.kind == Collective::Kind::send;
-    Wait wait{queue_of(collective), spin_policies_[is_sender ? 1 : 2], timeout};
-    if (is_sender ? send(collective, wait) : receive(collective, wait)) return {};
-    return segment_->error();
+    Wait wait{collective, spin_policies_[is_sender ? 1 : 2], timeout};
+    const bool is_done = is_sender ? send(collective, wait) : receive(collective, wait);
+    return outcome_of(is_done, wait);
 }
 
 Outcome HostTransport::run_step(
     const Collective& step, const Collective& whole, milliseconds timeout) {
-    Wait wait{queue_of(whole), spin_policies_[0], timeout};
-    if (perform(step, whole, wait)) return {};
-    return segment_->error();
+    Wait wait{whole, spin_policies_[0], timeout};
+    const bool is_done = perform(step, whole, wait);
+    return outcome_of(is_done, wait);
+}
+
+Outcome HostTransport::outcome_of(bool is_done, const Wait& wait) {
+    if (!is_done) return segment_->error();
+    if (wait.is_monitored) monitor_->end(wait.monitored());
+    return {};
 }
 
 void HostTransport::abort() {
@@ -101,12 +107,14 @@ bool HostTransport::compare(const Collective& mine, const Posted& theirs, int ra
 bool HostTransport::await(Counter& counter, std::uint32_t target, int rank, Wait& wait) {
     const auto is_over = [&] { return counter.has_reached(target) || segment_->has_failed(); };
     if (is_over() || wait.spin_policy.look(is_over)) return counter.has_reached(target);
-    if (!wait.deadline) wait.deadline = std::chrono::steady_clock::now() + wait.timeout;
+    if (!wait.since) wait.since = wait.renewed = std::chrono::steady_clock::now();
+    const auto deadline = *wait.since + wait.timeout;
     while (!is_over()) {
         const auto now = std::chrono::steady_clock::now();
-        const bool is_over_time = now >= *wait.deadline;
+        const bool is_over_time = now >= deadline;
         if (!is_over_time && !peers_.is_gone(rank)) {
-            const auto left = std::chrono::ceil<milliseconds>(*wait.deadline - now);
+            renew(wait, now);
+            const auto left = std::chrono::ceil<milliseconds>(deadline - now);
             counter.sleep(target, std::min(left, waiting_times::peer_check_interval));
             continue;
         }
@@ -115,15 +123,23 @@ bool HostTransport::await(Counter& counter, std::uint32_t target, int rank, Wait
         if (counter.has_reached(target)) continue;
         auto late = late_with(counter, target, rank);
         if (is_over_time) {
-            fail_by(FailureDetector::PeersLate{wait.queue, named(late), wait.timeout});
+            fail_by(FailureDetector::PeersLate{queue_of(wait.whole), named(late), wait.timeout});
         } else {
             std::erase_if(late, [this](int one) { return !peers_.is_gone(one); });
             if (late.empty()) late.push_back(rank);
-            fail_by(FailureDetector::ProcessesEnded{wait.queue, named(late)});
+            fail_by(FailureDetector::ProcessesEnded{queue_of(wait.whole), named(late)});
         }
     }
     // Data written before the error are valid.
     return counter.has_reached(target);
+}
+
+/// The rank may be waiting for its leader, and no other thread of it waits for the call.
+void HostTransport::renew(Wait& wait, std::chrono::steady_clock::time_point now) {
+    if (now - wait.renewed < waiting_times::connection_check_interval) return;
+    wait.renewed = now;
+    wait.is_monitored = true;
+    monitor_->renew(wait.monitored());
 }
 
 /// All ranks that have not arrived where `rank` has not arrived; of a message, its other end.

@@ -55,10 +55,16 @@ private:
     struct Chunk;
     class PartExchange;
     struct Wait {
-        FailureDetector::Queue queue;
+        /// The program's call.
+        const Collective& whole;
         SpinPolicy& spin_policy;
         std::chrono::milliseconds timeout;
-        std::optional<std::chrono::steady_clock::time_point> deadline{};
+        /// From the first sleep on.
+        std::optional<std::chrono::steady_clock::time_point> since{};
+        std::chrono::steady_clock::time_point renewed{};
+        bool is_monitored = false;
+
+        FailureMonitor::Wait monitored() const { return {queue_of(whole), *since, whole}; }
     };
 
     bool perform(const Collective& step, const Collective& whole, Wait& wait);
@@ -82,6 +88,8 @@ private:
     bool meet(Wait& wait);
     bool compare(const Collective& mine, const Posted& theirs, int rank);
     bool await(Counter& counter, std::uint32_t target, int rank, Wait& wait);
+    void renew(Wait& wait, std::chrono::steady_clock::time_point now);
+    Outcome outcome_of(bool is_done, const Wait& wait);
     void fail_by(FailureDetector::Event fact) { fail(monitor_->find(std::move(fact))); }
     std::vector<int> late_with(const Counter& counter, std::uint32_t target, int rank) const;
     std::vector<int> named(std::vector<int> ranks) const;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "worker_sdk/src/groups/reduction.hpp"
 #include "worker_sdk/src/transports/host/hosts.hpp"
 #include "worker_sdk/src/transports/host/page_ranges.hpp"
-#include "worker_sdk/src/transports/host/reduction.hpp"
 
 #include <doctest/doctest.h>
 

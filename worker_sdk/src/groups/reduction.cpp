@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Built with -O3 in every configuration: all reduced bytes pass through here.
-#include "worker_sdk/src/transports/host/reduction.hpp"
+#include "worker_sdk/src/groups/reduction.hpp"
 
 #include "worker_sdk/src/groups/arithmetic.hpp"
 

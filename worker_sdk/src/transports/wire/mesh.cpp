@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker_sdk/src/transports/wire/mesh.hpp"
+
+#include "worker_sdk/src/waiting_times.hpp"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace ddprun::groups {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+/// What a rank sends first: "this is rank N, and it knows your token".
+struct Greeting {
+    static constexpr std::uint32_t current_version = 0x77697201;
+
+    std::uint32_t version;
+    std::int32_t rank;
+    Token token;
+};
+static_assert(sizeof(Greeting) == 24);
+
+/// Connections that have not said yet which rank they are from, beside one for each rank.
+constexpr std::size_t most_unknown = 16;
+
+GroupError failure(const std::string& what, int number) {
+    return {GroupError::Kind::other, what + ": " + ::strerror(number)};
+}
+
+GroupError lost_while_connecting(int peer, const std::string& why) {
+    return {GroupError::Kind::peer_lost, why, {peer}};
+}
+
+using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
+
+Addresses resolve(const std::string& host, std::uint16_t port, int flags) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    hints.ai_flags = AI_NUMERICSERV | flags;
+    addrinfo* found = nullptr;
+    if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0)
+        found = nullptr;
+    return {found, &::freeaddrinfo};
+}
+
+/// What is sent goes out at once: there is no more of it to wait for.
+void send_without_delay(int socket) {
+    constexpr int yes = 1;
+    ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+}
+
+/// Where the socket listens, numeric.
+std::variant<PeerAddress, GroupError> name_of(int socket) {
+    sockaddr_storage name{};
+    socklen_t size = sizeof name;
+    auto* const address = reinterpret_cast<sockaddr*>(&name);
+    std::array<char, NI_MAXHOST> host{};
+    std::array<char, NI_MAXSERV> port{};
+    if (::getsockname(socket, address, &size) != 0) return failure("getsockname", errno);
+    const int wrong = ::getnameinfo(
+        address,
+        size,
+        host.data(),
+        host.size(),
+        port.data(),
+        port.size(),
+        NI_NUMERICHOST | NI_NUMERICSERV);
+    if (wrong != 0) return GroupError{GroupError::Kind::other, ::gai_strerror(wrong)};
+    return PeerAddress{host.data(), static_cast<std::uint16_t>(std::stoi(port.data())), {}};
+}
+
+/// Also what was sent may not arrive. The descriptor stays valid: another thread may use it.
+void break_off(int socket) {
+    sockaddr nothing{};
+    nothing.sa_family = AF_UNSPEC;
+    if (::connect(socket, &nothing, sizeof nothing) != 0) ::shutdown(socket, SHUT_RDWR);
+}
+
+int milliseconds_until(Mesh::Clock::time_point until) {
+    constexpr long longest = 60'000;  // a wait calls again
+    const auto left = std::chrono::ceil<milliseconds>(until - Mesh::Clock::now()).count();
+    return static_cast<int>(std::clamp<long>(left, 0, longest));
+}
+
+}  // namespace
+
+/// A connection that is being made.
+struct Mesh::Guest {
+    enum class State {
+        connecting,  ///< to that peer
+        greeted,     ///< ... which has to answer
+        unknown,     ///< has to greet
+        over,
+    };
+
+    Descriptor socket;
+    State state = State::unknown;
+    int peer = -1;
+    std::array<unsigned char, sizeof(Greeting)> bytes{};
+    std::size_t got = 0;
+    bool is_ready = false;
+};
+
+Mesh::Mesh(const Settings& settings) : settings_(settings), polling_(settings.has_core) {}
+
+Mesh::~Mesh() = default;
+
+std::variant<std::unique_ptr<Mesh>, GroupError> Mesh::open(const Settings& settings) {
+    auto mesh = std::make_unique<Mesh>(settings);
+    if (auto error = mesh->listen()) return std::move(*error);
+    return mesh;
+}
+
+Outcome Mesh::listen() {
+    links_.resize(static_cast<std::size_t>(ranks()));
+    wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!wake_) return failure("eventfd", errno);
+    const auto found = resolve(settings_.address, 0, AI_PASSIVE);
+    if (!found) return GroupError{GroupError::Kind::other, "this is no address"};
+    listener_ =
+        Descriptor(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!listener_) return failure("socket", errno);
+    if (::bind(listener_.get(), found->ai_addr, found->ai_addrlen) != 0)
+        return failure("bind", errno);
+    if (::listen(listener_.get(), SOMAXCONN) != 0) return failure("listen", errno);
+    auto name = name_of(listener_.get());
+    if (auto* error = std::get_if<GroupError>(&name)) return std::move(*error);
+    own_address_ = std::get<PeerAddress>(std::move(name));
+    auto& token = own_address_.token;
+    if (::getrandom(token.data(), token.size(), 0) != static_cast<ssize_t>(token.size()))
+        return failure("getrandom", errno);
+    return {};
+}
+
+Outcome Mesh::connect(const std::vector<PeerAddress>& addresses, const Limits& limits) {
+    for (int peer = 0; peer < rank(); ++peer)
+        if (auto error = begin_connecting(peer, addresses[static_cast<std::size_t>(peer)]))
+            return error;
+    for (;;) {
+        if (is_aborted_) return aborted();
+        if (auto error = handle_all(addresses)) return error;
+        const auto missing = not_connected();
+        if (missing.empty()) break;
+        if (!await_guests(limits)) {
+            if (is_aborted_) return aborted();
+            return GroupError{GroupError::Kind::timeout, "no connection", missing};
+        }
+    }
+    drop_guests();
+    return {};
+}
+
+std::vector<int> Mesh::not_connected() const {
+    std::vector<int> missing;
+    for (int peer = 0; peer < ranks(); ++peer)
+        if (peer != rank() && socket_of(peer) < 0) missing.push_back(peer);
+    return missing;
+}
+
+/// All are connected; connections of other programs are closed.
+void Mesh::drop_guests() {
+    const std::lock_guard lock(mutex_);
+    guests_.clear();
+    listener_ = Descriptor{};
+}
+
+Outcome Mesh::begin_connecting(int peer, const PeerAddress& address) {
+    const auto found = resolve(address.host, address.port, AI_NUMERICHOST);
+    if (!found) return lost_while_connecting(peer, address.host + " is no address");
+    auto guest = std::make_unique<Guest>();
+    guest->socket =
+        Descriptor(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!guest->socket) return failure("socket", errno);
+    guest->peer = peer;
+    guest->state = Guest::State::connecting;
+    send_without_delay(guest->socket.get());
+    const int begun = ::connect(guest->socket.get(), found->ai_addr, found->ai_addrlen);
+    if (begun != 0 && errno != EINPROGRESS) return lost_while_connecting(peer, ::strerror(errno));
+    const std::lock_guard lock(mutex_);
+    guests_.push_back(std::move(guest));
+    return {};
+}
+
+/// False when the time is over, or after an abort.
+bool Mesh::await_guests(const Limits& limits) {
+    std::vector<pollfd> sockets{{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+    for (const auto& guest : guests_) {
+        const bool is_connecting = guest->state == Guest::State::connecting;
+        const short events = is_connecting ? POLLOUT : POLLIN;
+        sockets.push_back({guest->socket.get(), events, 0});
+    }
+    int ready = 0;
+    for (;;) {
+        const auto next_call = Clock::now() + waiting_times::connection_check_interval;
+        const auto until = std::min(limits.until, next_call);
+        ready = ::poll(sockets.data(), sockets.size(), milliseconds_until(until));
+        if (ready > 0 || is_aborted_ || Clock::now() >= limits.until) break;
+        if (limits.during_wait) limits.during_wait();
+    }
+    for (std::size_t i = 0; i < guests_.size(); ++i)
+        guests_[i]->is_ready = sockets[i + 2].revents != 0;
+    if (sockets[1].revents != 0) accept_guests();
+    return ready > 0 && !is_aborted_;
+}
+
+void Mesh::accept_guests() {
+    for (;;) {
+        Descriptor socket(
+            ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        if (!socket) return;
+        send_without_delay(socket.get());
+        auto guest = std::make_unique<Guest>();
+        guest->socket = std::move(socket);
+        const std::lock_guard lock(mutex_);
+        guests_.push_back(std::move(guest));
+        keep_guests_few();
+    }
+}
+
+/// The one that has been silent longest is closed first. Requires: the mutex.
+void Mesh::keep_guests_few() {
+    const auto is_unknown = [](const auto& guest) {
+        return guest->state == Guest::State::unknown;
+    };
+    const auto count = std::count_if(guests_.begin(), guests_.end(), is_unknown);
+    if (static_cast<std::size_t>(count) <= links_.size() + most_unknown) return;
+    guests_.erase(std::find_if(guests_.begin(), guests_.end(), is_unknown));
+}
+
+Outcome Mesh::handle_all(const std::vector<PeerAddress>& addresses) {
+    for (const auto& guest : guests_)
+        if (std::exchange(guest->is_ready, false))
+            if (auto error = handle(*guest, addresses)) return error;
+    const std::lock_guard lock(mutex_);
+    std::erase_if(guests_, [](const auto& guest) { return guest->state == Guest::State::over; });
+    return {};
+}
+
+/// Its next step. A connection of another program is no error.
+Outcome Mesh::handle(Guest& guest, const std::vector<PeerAddress>& addresses) {
+    const auto address_of = [&](int peer) -> const PeerAddress& {
+        return addresses[static_cast<std::size_t>(peer)];
+    };
+    Outcome lost;
+    switch (guest.state) {
+        case Guest::State::connecting: {
+            int wrong = 0;
+            socklen_t size = sizeof wrong;
+            ::getsockopt(guest.socket.get(), SOL_SOCKET, SO_ERROR, &wrong, &size);
+            if (wrong != 0) return lost_while_connecting(guest.peer, ::strerror(wrong));
+            const Greeting greeting{
+                Greeting::current_version, rank(), address_of(guest.peer).token};
+            const auto sent = ::send(guest.socket.get(), &greeting, sizeof greeting, MSG_NOSIGNAL);
+            if (sent != static_cast<ssize_t>(sizeof greeting))
+                return lost_while_connecting(guest.peer, ::strerror(errno));
+            guest.state = Guest::State::greeted;
+            return {};
+        }
+        case Guest::State::greeted: {
+            if (!read_from(guest, sizeof(Token), lost)) return lost;
+            Token answer{};
+            ::memcpy(answer.data(), guest.bytes.data(), answer.size());
+            if (!is_same(answer, own_address_.token))
+                return lost_while_connecting(guest.peer, "its answer is not of this group");
+            seat(guest);
+            return {};
+        }
+        case Guest::State::unknown: {
+            if (!read_from(guest, sizeof(Greeting), lost)) {
+                if (lost) guest.state = Guest::State::over;
+                return {};
+            }
+            Greeting greeting{};
+            ::memcpy(&greeting, guest.bytes.data(), sizeof greeting);
+            const bool is_expected = greeting.version == Greeting::current_version &&
+                                     greeting.rank > rank() && greeting.rank < ranks() &&
+                                     socket_of(greeting.rank) < 0 &&
+                                     is_same(greeting.token, own_address_.token);
+            guest.state = Guest::State::over;
+            if (!is_expected) return {};
+            guest.peer = greeting.rank;
+            const auto& answer = address_of(guest.peer).token;
+            const auto sent =
+                ::send(guest.socket.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
+            if (sent != static_cast<ssize_t>(answer.size()))
+                return lost_while_connecting(guest.peer, ::strerror(errno));
+            seat(guest);
+            return {};
+        }
+        case Guest::State::over: return {};
+    }
+    return {};
+}
+
+/// True when so many bytes have come. Not one more is read: they belong to the first call.
+bool Mesh::read_from(Guest& guest, std::size_t bytes, Outcome& lost) {
+    const auto got =
+        ::recv(guest.socket.get(), guest.bytes.data() + guest.got, bytes - guest.got, MSG_DONTWAIT);
+    if (got > 0) guest.got += static_cast<std::size_t>(got);
+    const bool is_closed = got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+    if (is_closed)
+        lost = lost_while_connecting(
+            guest.peer, got == 0 ? "its connection was closed" : ::strerror(errno));
+    return guest.got == bytes;
+}
+
+void Mesh::seat(Guest& guest) {
+    const std::lock_guard lock(mutex_);
+    links_[static_cast<std::size_t>(guest.peer)] = std::move(guest.socket);
+    guest.state = Guest::State::over;
+    // `abort` has not seen it.
+    if (is_aborted_) break_off(socket_of(guest.peer));
+}
+
+void Mesh::abort() {
+    const std::lock_guard lock(mutex_);
+    if (!is_aborted_)
+        for (int peer = 0; peer < ranks(); ++peer)
+            if (is_closed(peer)) closed_before_abort_.push_back(peer);
+    is_aborted_ = true;
+    for (const auto& link : links_)
+        if (link) break_off(link.get());
+    for (const auto& guest : guests_)
+        if (guest->socket) break_off(guest->socket.get());
+    constexpr std::uint64_t one = 1;
+    // Full already: then it is read by all waits as well.
+    [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
+}
+
+GroupError Mesh::aborted() const {
+    const std::lock_guard lock(mutex_);
+    return {GroupError::Kind::peer_lost, "aborted", closed_before_abort_};
+}
+
+/// Whether the peer has closed its side, or is gone.
+bool Mesh::is_closed(int peer) const {
+    if (socket_of(peer) < 0) return false;
+    pollfd socket{socket_of(peer), POLLRDHUP, 0};
+    return ::poll(&socket, 1, 0) > 0;
+}
+
+bool Mesh::is_any_closed() const {
+    const std::lock_guard lock(mutex_);
+    for (int peer = 0; peer < ranks(); ++peer)
+        if (is_closed(peer)) return true;
+    return false;
+}
+
+Outcome Mesh::perform(
+    Exchange& exchange, const Collective& call, std::uint32_t tag, const Limits& limits) {
+    Transfer::Settings settings{
+        rank(),
+        {},
+        call,
+        tag,
+        wake_.get(),
+        is_aborted_,
+        polling_,
+        limits.until,
+        limits.during_wait};
+    for (int peer = 0; peer < ranks(); ++peer)
+        settings.sockets.push_back(socket_of(peer));
+    const auto end = Transfer(exchange, std::move(settings)).run();
+    if (std::holds_alternative<Transfer::Done>(end)) return {};
+    if (is_aborted_) return aborted();
+    if (const auto* late = std::get_if<Transfer::Late>(&end))
+        return GroupError{GroupError::Kind::timeout, {}, late->peers};
+    if (const auto* differs = std::get_if<Transfer::Differs>(&end))
+        return GroupError{GroupError::Kind::mismatch, describe(differs->call), {differs->peer}};
+    const auto& lost = std::get<Transfer::Lost>(end);
+    return GroupError{GroupError::Kind::peer_lost, lost.why, {lost.peer}};
+}
+
+}  // namespace ddprun::groups

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker_sdk/src/transports/wire/peer_address.hpp"
+
+#include <charconv>
+#include <sstream>
+#include <string_view>
+
+namespace ddprun::groups {
+
+namespace {
+
+constexpr std::string_view digits = "0123456789abcdef";
+
+template <class Number>
+bool read(std::string_view text, Number& number) {
+    const auto* const end = text.data() + text.size();
+    const auto result = std::from_chars(text.data(), end, number);
+    return result.ec == std::errc{} && result.ptr == end;
+}
+
+bool read(const std::string& text, Token& token) {
+    if (text.size() != 2 * token.size()) return false;
+    for (std::size_t i = 0; i < token.size(); ++i) {
+        const auto high = digits.find(text[2 * i]);
+        const auto low = digits.find(text[2 * i + 1]);
+        if (high == digits.npos || low == digits.npos) return false;
+        token[i] = static_cast<unsigned char>(16 * high + low);
+    }
+    return true;
+}
+
+}  // namespace
+
+bool is_same(const Token& one, const Token& other) {
+    unsigned difference = 0;
+    for (std::size_t i = 0; i < one.size(); ++i)
+        difference |= static_cast<unsigned>(one[i] ^ other[i]);
+    return difference == 0;
+}
+
+std::string written(const PeerAddress& address) {
+    auto text = address.host + " " + std::to_string(address.port) + " ";
+    for (const auto byte : address.token) {
+        text += digits[byte / 16];
+        text += digits[byte % 16];
+    }
+    return text;
+}
+
+std::optional<PeerAddress> peer_address_from(const std::string& text) {
+    std::istringstream words(text);
+    PeerAddress address;
+    std::string port;
+    std::string token;
+    std::string more;
+    const bool has_all = static_cast<bool>(words >> address.host >> port >> token);
+    if (!has_all || words >> more) return {};
+    if (!read(port, address.port) || !read(token, address.token)) return {};
+    return address;
+}
+
+}  // namespace ddprun::groups

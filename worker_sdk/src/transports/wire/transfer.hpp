@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "worker_sdk/src/groups/collective.hpp"
+#include "worker_sdk/src/transports/wire/exchange.hpp"
+#include "worker_sdk/src/transports/wire/header.hpp"
+
+#include <poll.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ddprun::groups {
+
+/// Moves the bytes of one exchange over connected sockets, on the calling thread.
+class Transfer {
+public:
+    using Clock = std::chrono::steady_clock;
+
+    /// How long a wait polls before it sleeps, learned from the waits before.
+    class Polling {
+    public:
+        explicit Polling(bool has_core) : has_core_(has_core) {}
+
+        std::chrono::microseconds length() const {
+            return std::chrono::microseconds(has_core_ ? length_.load() : 0);
+        }
+        void learn(bool has_come);
+
+    private:
+        bool has_core_;
+        std::atomic<int> length_{100};
+    };
+
+    struct Settings {
+        int rank;
+        /// One for each rank.
+        std::vector<int> sockets;
+        /// The program's, and the tag of this step of it.
+        const Collective& call;
+        std::uint32_t tag;
+        /// Becomes readable after `is_aborted` has become true.
+        int wake;
+        const std::atomic<bool>& is_aborted;
+        Polling& polling;
+        Clock::time_point until;
+        /// Called now and then during a long wait.
+        const std::function<void()>& during_wait;
+    };
+
+    struct Done {};
+    struct Aborted {};
+    /// The time is over, and these have not sent or taken everything.
+    struct Late {
+        std::vector<int> peers;
+    };
+    struct Lost {
+        int peer;
+        std::string why;
+    };
+    /// This one is in another call.
+    struct Differs {
+        int peer;
+        Collective call;
+    };
+    using End = std::variant<Done, Aborted, Late, Lost, Differs>;
+
+    Transfer(Exchange& exchange, Settings settings);
+
+    End run();
+
+private:
+    /// One direction of a connection each.
+    struct Sending {
+        Header header{};
+        std::size_t header_sent = 0;
+        bool is_full = false;
+    };
+    struct Receiving {
+        std::array<std::byte, sizeof(Header)> header{};
+        std::size_t header_got = 0;
+        bool is_empty = false;
+    };
+    struct Peer {
+        int number;
+        Sending sending{};
+        Receiving receiving{};
+    };
+
+    bool wants_to_send(const Peer& peer) const;
+    bool wants_to_receive(const Peer& peer) const;
+    bool is_done(const Peer& peer) const;
+    bool send(Peer& peer);
+    bool receive(Peer& peer);
+    void check_header(const Peer& peer);
+    void look();
+    void await();
+    bool poll_for_a_while(std::vector<pollfd>& sockets);
+    std::vector<pollfd> awaited() const;
+    void note(const std::vector<pollfd>& sockets);
+    void lose(int peer, std::string why) { end_ = Lost{peer, std::move(why)}; }
+    int socket_of(const Peer& peer) const {
+        return settings_.sockets[static_cast<std::size_t>(peer.number)];
+    }
+
+    Exchange& exchange_;
+    const Settings settings_;
+    std::vector<Peer> peers_;  // that are not done
+    Clock::time_point next_call_;
+    std::optional<End> end_;
+};
+
+}  // namespace ddprun::groups
