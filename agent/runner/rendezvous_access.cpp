@@ -235,7 +235,7 @@ void RendezvousAccess::open(int link, Endpoint endpoint) {
     const auto greeting_timeout =
         security ? limits::tls_handshake_timeout : limits::connect_attempt_timeout;
     links_[link] = std::make_unique<client::CoordinatorClient>(
-        io_, std::move(endpoint), std::move(hooks), std::move(security), greeting_timeout);
+        io_, std::move(endpoint), std::move(hooks), greeting_timeout, std::move(security));
 }
 
 void RendezvousAccess::send(int link, const control::AgentMessage& message) {

@@ -58,12 +58,12 @@ public:
         boost::asio::io_context& io,
         Endpoint endpoint,
         Hooks hooks,
-        std::optional<Security> security,
-        Duration greeting_timeout)
+        Duration greeting_timeout,
+        std::optional<Security> security)
         : endpoint_(std::move(endpoint)),
           hooks_(std::move(hooks)),
-          security_(std::move(security)),
           greeting_timeout_(greeting_timeout),
+          security_(std::move(security)),
           socket_(io) {}
 
     void start();
@@ -92,10 +92,10 @@ private:
 
     Endpoint endpoint_;
     Hooks hooks_;
+    Duration greeting_timeout_;
     std::optional<Security> security_;
     /// With `security_`, once connected.
     std::optional<tls::Session> tls_;
-    Duration greeting_timeout_;
     net::Tcp::socket socket_;
     std::string peer_;
     control::ServerMessageDecoder decoder_;
@@ -350,10 +350,10 @@ CoordinatorClient::CoordinatorClient(
     boost::asio::io_context& io,
     Endpoint endpoint,
     Hooks hooks,
-    std::optional<Security> security,
-    Duration greeting_timeout)
+    Duration greeting_timeout,
+    std::optional<Security> security)
     : session_(std::make_shared<Session>(
-          io, std::move(endpoint), std::move(hooks), std::move(security), greeting_timeout)) {
+          io, std::move(endpoint), std::move(hooks), greeting_timeout, std::move(security))) {
     session_->start();
 }
 

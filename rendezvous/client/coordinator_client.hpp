@@ -65,8 +65,8 @@ public:
         boost::asio::io_context& io,
         Endpoint endpoint,
         Hooks hooks,
-        std::optional<Security> security = std::nullopt,
-        Duration greeting_timeout = limits::connect_attempt_timeout);
+        Duration greeting_timeout = limits::connect_attempt_timeout,
+        std::optional<Security> security = std::nullopt);
     ~CoordinatorClient();
     CoordinatorClient(const CoordinatorClient&) = delete;
     CoordinatorClient& operator=(const CoordinatorClient&) = delete;

@@ -18,8 +18,8 @@ ControlServer::ControlServer(
     coordinator::Coordinator::Options options,
     Duration handshake_timeout,
     Hooks hooks,
-    std::optional<tls::SecretSource> secret,
-    std::size_t max_held_bytes)
+    std::size_t max_held_bytes,
+    std::optional<tls::SecretSource> secret)
     : io_(io),
       options_(std::move(options)),
       handshake_timeout_(handshake_timeout),

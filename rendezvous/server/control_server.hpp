@@ -45,8 +45,8 @@ public:
         coordinator::Coordinator::Options options,
         Duration handshake_timeout,
         Hooks hooks,
-        std::optional<tls::SecretSource> secret = std::nullopt,
-        std::size_t max_held_bytes = limits::max_control_bytes);
+        std::size_t max_held_bytes = limits::max_control_bytes,
+        std::optional<tls::SecretSource> secret = std::nullopt);
 
     /// A caller that does not encrypt. Where there is a secret it is sent away with the reason.
     void adopt(net::Tcp::socket socket, std::string first_bytes);

@@ -134,6 +134,7 @@ RendezvousServer::Core::Core(Options options)
           {options_.on_idle,
            [this](const std::string& peer, const std::string& reason) { reject(peer, reason); },
            [this] { begin_round(); }},
+          limits::max_control_bytes,
           options_.secret),
       pages_(
           io_,

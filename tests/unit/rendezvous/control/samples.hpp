@@ -107,7 +107,7 @@ inline std::vector<AgentMessage> agent_messages() {
 inline std::vector<ServerMessage> server_messages() {
     return {
         Hello{{1, 2}},
-        Welcome{"abcd", std::chrono::seconds{30}, true},
+        Welcome{"abcd", std::chrono::seconds{30}, true, a_nonce(9)},
         Refused{"differs", std::chrono::seconds{2}},
         Resumed{},
         Lost{"unknown job"},
