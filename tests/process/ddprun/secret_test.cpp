@@ -5,7 +5,9 @@
 #include "rendezvous/tls/session.hpp"
 #include "tests/process/ddprun/http_get.hpp"
 #include "tests/process/ddprun/job.hpp"
+#include "tests/process/support/network_pair.hpp"
 #include "tests/process/support/raw_client.hpp"
+#include "tests/process/support/skip.hpp"
 #include "tests/process/support/wait.hpp"
 
 #include <doctest/doctest.h>
@@ -157,7 +159,7 @@ TEST_CASE("a caller without the secret reads no job, joins none and stops none")
         dir, rendezvous, {"--rdzv-secret-file=" + secret_file(dir, "secret", planted_line)});
     const auto port = port_of(rendezvous);
 
-    SUBCASE("in clear text it is told so, and its join is not read") {
+    SUBCASE("in clear text it gets a reason, and its join is not read") {
         RawClient caller(port);
         caller.say(control::preamble).say_message(joining());
         const auto refused = std::get<control::Refused>(caller.hear_message());
@@ -194,7 +196,7 @@ TEST_CASE("a caller without the secret reads no job, joins none and stops none")
     }
 
     const auto output = ended(std::move(a));
-    CHECK(contains(output, "stopped by SIGINT"));
+    CHECK(contains(output, "was cancelled"));
     CHECK_FALSE(contains(output, "elsewhere"));
 }
 
@@ -218,7 +220,7 @@ TEST_CASE("a replayed conversation joins nothing") {
         while (!session.is_established())
             REQUIRE(session.receive(member.hear(1), plain).has_value());
         session.send(control::preamble);
-        // Another job, so that it stands in no node's way; refused or not, it was read.
+        // Another job, so that it takes no place of this one.
         auto other = joining();
         other.run_id = "another";
         session.send(control::encode(control::AgentMessage{other}));
@@ -232,7 +234,7 @@ TEST_CASE("a replayed conversation joins nothing") {
     replaying.say(recorded);
     const auto answer = replaying.hear_to_the_end();
     CHECK_FALSE(contains(answer, "refused"));
-    CHECK(contains(ended(std::move(a)), "stopped by SIGINT"));
+    CHECK(contains(ended(std::move(a)), "was cancelled"));
 }
 
 TEST_CASE("a daemon with a secret serves nodes that have it, and takes a new one while it runs") {
@@ -270,10 +272,15 @@ TEST_CASE("a secret that is none ends with a sentence that does not show it") {
     CHECK_FALSE(contains(job.err() + daemon.err(), planted));
 }
 
-TEST_CASE("a daemon for other machines without a secret warns of that, once") {
+TEST_CASE("a server for other machines without a secret warns of that, unless it is meant so") {
+    if (const auto why = NetworkPair::why_not(); !why.empty()) return skip(why);
+    const NetworkPair hosts;
     const TempDir dir;
-    const auto warned = [](const Words& options) {
-        Running daemon(program("ddprun-rendezvous"), Words{"--port=0"} + options);
+    const auto warned = [&](const Words& arguments) {
+        Running::Options options;
+        options.arguments = Words{"--port=0"} + arguments;
+        options.network_namespace = hosts.a().name;
+        Running daemon(program("ddprun-rendezvous"), options);
         daemon.wait_for_line("rendezvous.listening");
         daemon.signal(SIGTERM);
         daemon.wait_for_exit();
@@ -284,4 +291,24 @@ TEST_CASE("a daemon for other machines without a secret warns of that, once") {
     CHECK_FALSE(warned({"--host=127.0.0.1"}));
     CHECK_FALSE(
         warned({"--host=0.0.0.0", "--secret-file=" + secret_file(dir, "s", planted_line)}));
+
+    const auto path = dir.write_script("worker", "#!/bin/sh\necho $RANK\n");
+    const auto node_at = [&](const NetworkPair::Host& host, const Words& arguments) {
+        Running::Options options;
+        options.arguments = Words{"--nnodes=2", "--rdzv-endpoint=" + hosts.a().address} +
+                            arguments + Words{"--no-python", path};
+        options.network_namespace = host.name;
+        return Running(program("ddprun"), options);
+    };
+    const auto job_is_warned = [&](const Words& arguments) {
+        auto a = node_at(hosts.a(), arguments);
+        auto b = node_at(hosts.b(), arguments);
+        CHECK(a.wait_for_code() == 0);
+        CHECK(b.wait_for_code() == 0);
+        CHECK_FALSE(contains(b.err(), "security.none"));
+        return contains(a.err(), "security.none");
+    };
+    CHECK(job_is_warned({}));
+    CHECK_FALSE(job_is_warned({"--insecure"}));
+    CHECK_FALSE(job_is_warned({"--rdzv-secret-file=" + (dir / "s").string()}));
 }
