@@ -120,14 +120,15 @@ int run_daemon(int argc, const char* const* argv) {
     server_options.inherited = activation.sockets;
     server_options.accepted = options.accepted;
     server_options.secret = std::move(*secret);
-    if (!server_options.secret && !options.is_insecure && daemon::is_beyond_loopback(options))
+    const bool has_secret = server_options.secret.has_value();
+    RendezvousServer server(std::move(server_options));
+    if (const auto port = server.start(); !port)
+        return daemon::refuse(1, daemon::describe(port.error(), options.port, activation));
+    if (!has_secret && !options.is_insecure && daemon::is_beyond_loopback(options))
         log::warning(
             "security.none",
             {{"effect", "every program that reaches the port can join, stop and read every job"},
              {"next_step", "--secret-file=FILE closes it, --insecure leaves it open without this"}});
-    RendezvousServer server(std::move(server_options));
-    if (const auto port = server.start(); !port)
-        return daemon::refuse(1, daemon::describe(port.error(), options.port, activation));
     notify_manager(activation.notify_socket, "READY=1");
     int signal = 0;
     sigwait(&awaited, &signal);
