@@ -58,10 +58,11 @@ void RoundStore::received(ConnectionId id, const std::string& bytes) {
     if (found == clients_.end()) return;
     found->second.decoder.append(bytes);
     for (;;) {
-        auto request = found->second.decoder.next();
-        require(request.has_value(), "workers speak the protocol");
-        if (!*request) return;
-        driven_.post(store::Store::Received{id, std::move(**request)});
+        store::Store::Received received{id, {}};
+        const auto has_request = found->second.decoder.next(received.request);
+        require(has_request.has_value(), "workers speak the protocol");
+        if (!*has_request) return;
+        driven_.post(std::move(received));
     }
 }
 
