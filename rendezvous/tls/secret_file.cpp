@@ -179,4 +179,16 @@ std::optional<Key> Secrets::find_control_key(std::string_view identity) {
     return found == keys_.end() ? std::nullopt : std::optional{*found};
 }
 
+Key Secrets::peer_key(const Nonce& callee) {
+    refresh();
+    return tls::peer_key(source_.secrets.front(), callee);
+}
+
+std::optional<Key> Secrets::find_peer_key(std::string_view identity, const Nonce& callee) {
+    refresh();
+    for (const auto& secret : source_.secrets)
+        if (auto key = tls::peer_key(secret, callee); key.identity == identity) return key;
+    return std::nullopt;
+}
+
 }  // namespace ddprun::tls

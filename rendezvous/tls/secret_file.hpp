@@ -31,6 +31,9 @@ public:
     Key control_key();
     /// One that the other end may use.
     std::optional<Key> find_control_key(std::string_view identity);
+    /// The same for a call to the agent with this nonce.
+    Key peer_key(const Nonce& callee);
+    std::optional<Key> find_peer_key(std::string_view identity, const Nonce& callee);
     const std::string& name() const { return source_.name(); }
 
 private:
