@@ -248,8 +248,7 @@ void ControlConnection::conclude() {
 }
 
 void ControlConnection::count() {
-    const auto now =
-        is_concluded_ ? 0 : queued_bytes_ + encrypted_.size() + decoder_.held_bytes();
+    const auto now = is_concluded_ ? 0 : queued_bytes_ + encrypted_.size() + decoder_.held_bytes();
     const auto before = std::exchange(held_bytes_, now);
     if (before != now && hooks_.on_held) hooks_.on_held(before, now);
 }

@@ -60,10 +60,7 @@ void ControlServer::adopt_encrypted(net::Tcp::socket socket, std::string first_b
 }
 
 void ControlServer::adopt_as(
-    ConnectionId id,
-    net::Tcp::socket socket,
-    std::string first_bytes,
-    ControlAccess access) {
+    ConnectionId id, net::Tcp::socket socket, std::string first_bytes, ControlAccess access) {
     const auto connection =
         std::make_shared<ControlConnection>(std::move(socket), std::move(access));
     connections_.emplace(id, connection);

@@ -79,10 +79,7 @@ private:
 
     void begin();
     void adopt_as(
-        ConnectionId id,
-        net::Tcp::socket socket,
-        std::string first_bytes,
-        ControlAccess access);
+        ConnectionId id, net::Tcp::socket socket, std::string first_bytes, ControlAccess access);
     void post(Machine::Event event);
     void holds(std::size_t before, std::size_t now);
     void keep_within_bound();

@@ -128,7 +128,8 @@ int run_daemon(int argc, const char* const* argv) {
         log::warning(
             "security.none",
             {{"effect", "every program that reaches the port can join, stop and read every job"},
-             {"next_step", "--secret-file=FILE closes it, --insecure leaves it open without this"}});
+             {"next_step",
+              "--secret-file=FILE closes it, --insecure leaves it open without this"}});
     notify_manager(activation.notify_socket, "READY=1");
     int signal = 0;
     sigwait(&awaited, &signal);

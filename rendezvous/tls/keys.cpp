@@ -26,8 +26,7 @@ void derive(const Secret& secret, const std::string& purpose, std::span<std::uin
     auto* digest = const_cast<char*>("SHA256");
     const auto octets = [](const char* name, std::string_view text) {
         // OpenSSL only reads them.
-        return OSSL_PARAM_construct_octet_string(
-            name, const_cast<char*>(text.data()), text.size());
+        return OSSL_PARAM_construct_octet_string(name, const_cast<char*>(text.data()), text.size());
     };
     const std::array params{
         OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest, 0),

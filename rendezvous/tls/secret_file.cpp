@@ -131,8 +131,7 @@ Result<SecretSource> read_secret_file(const std::string& origin, const std::stri
     return secret_file::read(origin, path, 0);
 }
 
-Result<SecretSource> read_or_make_secret_file(
-    const std::string& origin, const std::string& path) {
+Result<SecretSource> read_or_make_secret_file(const std::string& origin, const std::string& path) {
     struct stat facts {};
     if (::lstat(path.c_str(), &facts) != 0 && errno == ENOENT)
         if (const int problem = secret_file::make(path))
@@ -143,8 +142,7 @@ Result<SecretSource> read_or_make_secret_file(
 
 void Secrets::refresh() {
     struct stat facts {};
-    const bool is_checked =
-        !source_.path.empty() && ::stat(source_.path.c_str(), &facts) == 0;
+    const bool is_checked = !source_.path.empty() && ::stat(source_.path.c_str(), &facts) == 0;
     const auto stamp = is_checked ? secret_file::stamp_of(facts) : source_.stamp;
     if (stamp != source_.stamp && stamp != unread_) {
         auto read = read_secret_file(source_.origin, source_.path);

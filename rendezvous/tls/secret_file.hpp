@@ -17,12 +17,12 @@ namespace ddprun::tls {
 /// open is checked. The context of a failure is "ORIGIN: 'PATH': what is wrong", its code EINVAL.
 Result<SecretSource> read_secret_file(const std::string& origin, const std::string& path);
 
-/// The file of `--secure`: made with a fresh secret if there is none. Of several nodes with one home
-/// that make it at the same time all get the same. No link is followed.
+/// The file of `--secure`: made with a fresh secret if there is none. Of several nodes with one
+/// home that make it at the same time all get the same. No link is followed.
 Result<SecretSource> read_or_make_secret_file(const std::string& origin, const std::string& path);
 
-/// The secrets that hold now: a file is read again when it has changed. One that cannot be read then
-/// leaves those before, and is reported once (`secret.not_read`).
+/// The secrets that hold now: a file is read again when it has changed. One that cannot be read
+/// then leaves those before, and is reported once (`secret.not_read`).
 class Secrets {
 public:
     explicit Secrets(SecretSource source) : source_(std::move(source)) {}

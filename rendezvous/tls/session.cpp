@@ -165,8 +165,7 @@ Result<> Session::State::receive(std::string_view bytes, std::string& plain) {
         if (handshake_bytes > limits::max_tls_handshake_bytes)
             return fail(Error::wrong_secret, "the handshake is too long");
         first_bytes += bytes.substr(0, no_encryption_here.size() - first_bytes.size());
-        if (!find_key && session::is_other_protocol(first_bytes))
-            return fail(Error::not_encrypted);
+        if (!find_key && session::is_other_protocol(first_bytes)) return fail(Error::not_encrypted);
     }
     const auto size = static_cast<int>(bytes.size());
     if (size > 0 && BIO_write(input, bytes.data(), size) != size) throw std::bad_alloc{};

@@ -73,8 +73,9 @@ TEST_CASE("two nodes with one secret form a job; it is in no output, log, report
     const auto events = (dir / "events").string();
     const auto options = rendezvous.options(
         {"--nnodes=2", "--log-level=trace", "--report-file=" + report, "--event-file=" + events});
-    const std::string script = "cat /proc/self/environ | tr '\\0' '\\n'; cat /proc/self/cmdline\n"
-                               "ls -l /proc/self/fd; exit 3";
+    const std::string script =
+        "cat /proc/self/environ | tr '\\0' '\\n'; cat /proc/self/cmdline\n"
+        "ls -l /proc/self/fd; exit 3";
     const auto path = dir.write_script("worker", "#!/bin/sh\n" + script + "\n");
 
     Running a(
@@ -101,8 +102,7 @@ TEST_CASE("--secure makes the user's secret, and nodes with the same home share 
     const Rendezvous rendezvous;
     const auto path = dir.write_script("worker", "#!/bin/sh\necho $RANK of $WORLD_SIZE\n");
     Running::Options options;
-    options.arguments =
-        rendezvous.options({"--nnodes=2", "--secure"}) + Words{"--no-python", path};
+    options.arguments = rendezvous.options({"--nnodes=2", "--secure"}) + Words{"--no-python", path};
     options.environment["HOME"] = dir.path().string();
     Running a(program("ddprun"), options);
     Running b(program("ddprun"), options);
@@ -125,7 +125,9 @@ TEST_CASE("a node without the job's secret is refused, and the job goes on waiti
         options = {"--rdzv-secret-file=" + wrong};
         reason = rendezvous.endpoint + " does not accept the secret of " + wrong;
     }
-    SUBCASE("none") { reason = "this job needs --rdzv-secret-file or --secure"; }
+    SUBCASE("none") {
+        reason = "this job needs --rdzv-secret-file or --secure";
+    }
     options.emplace_back("--report-format=json");
     auto b = start_job(dir, rendezvous.options(Words{"--nnodes=2"} + options), "echo wrong");
     CHECK(b.wait_for_code() == 83);
@@ -147,8 +149,7 @@ TEST_CASE("a node with a secret sends nothing to a server without one") {
         rendezvous.options({"--nnodes=2", "--rdzv-secret-file=" + secret, "--report-format=json"}),
         "echo wrong");
     CHECK(b.wait_for_code() == 83);
-    CHECK(contains(
-        b.err(), rendezvous.endpoint + " answers without encryption; nothing was sent"));
+    CHECK(contains(b.err(), rendezvous.endpoint + " answers without encryption; nothing was sent"));
     CHECK_FALSE(contains(ended(std::move(a)), planted));
 }
 
@@ -167,7 +168,8 @@ TEST_CASE("a caller without the secret reads no job, joins none and stops none")
         CHECK(caller.hear_to_the_end().empty());
     }
     SUBCASE("with a key of its own it gets an alert") {
-        auto session = tls::Session::for_client(tls::control_key(tls::Secret{std::string(43, 'O')}));
+        auto session =
+            tls::Session::for_client(tls::control_key(tls::Secret{std::string(43, 'O')}));
         RawClient caller(port);
         caller.say(session.take_output());
         const auto alert = caller.hear(7);
@@ -241,10 +243,10 @@ TEST_CASE("a daemon with a secret serves nodes that have it, and takes a new one
     const TempDir dir;
     const auto file = secret_file(dir, "secret", planted_line);
     Running daemon(
-        program("ddprun-rendezvous"), Words{"--host=127.0.0.1", "--port=0", "--secret-file=" + file});
+        program("ddprun-rendezvous"),
+        Words{"--host=127.0.0.1", "--port=0", "--secret-file=" + file});
     const auto port = daemon.wait_for_number("port=");
-    const Words options{
-        "--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:" + std::to_string(port)};
+    const Words options{"--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:" + std::to_string(port)};
     const auto run_with = [&](const std::string& secret) {
         auto job = start_job(
             dir, options + Words{"--rdzv-id=one", "--rdzv-secret-file=" + secret}, "exit 0");
@@ -289,8 +291,7 @@ TEST_CASE("a server for other machines without a secret warns of that, unless it
     CHECK(warned({"--host=0.0.0.0"}));
     CHECK_FALSE(warned({"--host=0.0.0.0", "--insecure"}));
     CHECK_FALSE(warned({"--host=127.0.0.1"}));
-    CHECK_FALSE(
-        warned({"--host=0.0.0.0", "--secret-file=" + secret_file(dir, "s", planted_line)}));
+    CHECK_FALSE(warned({"--host=0.0.0.0", "--secret-file=" + secret_file(dir, "s", planted_line)}));
 
     const auto path = dir.write_script("worker", "#!/bin/sh\necho $RANK\n");
     const auto node_at = [&](const NetworkPair::Host& host, const Words& arguments) {

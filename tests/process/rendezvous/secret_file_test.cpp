@@ -53,8 +53,10 @@ TEST_CASE("a file of this user's alone has the secret, also behind a link") {
 
 TEST_CASE("a file that others can write or read, or that is no file of ours, has none") {
     const TempDir dir;
-    CHECK(problem_with(file_of(dir, a_line, 0620)) == "can be written by other users: chmod go-w it");
-    CHECK(problem_with(file_of(dir, a_line, 0602)) == "can be written by other users: chmod go-w it");
+    CHECK(
+        problem_with(file_of(dir, a_line, 0620)) == "can be written by other users: chmod go-w it");
+    CHECK(
+        problem_with(file_of(dir, a_line, 0602)) == "can be written by other users: chmod go-w it");
     CHECK(problem_with(file_of(dir, "hunter2\n")).starts_with("line 1 is no secret"));
     CHECK(problem_with(file_of(dir, "")).starts_with("no secret in it"));
     CHECK(problem_with(file_of(dir, std::string(1024 * 1024, 'x'))) == "has more than 4096 bytes");
@@ -80,9 +82,8 @@ TEST_CASE("the user's own file is made at its first use, for the user alone, and
     const auto path = (dir / ".config/ddprun/secret").string();
     std::vector<std::future<Result<tls::SecretSource>>> makers;
     for (int i = 0; i < 8; ++i)
-        makers.push_back(std::async(std::launch::async, [&] {
-            return tls::read_or_make_secret_file("--secure", path);
-        }));
+        makers.push_back(std::async(
+            std::launch::async, [&] { return tls::read_or_make_secret_file("--secure", path); }));
     const auto first = makers.front().get();
     REQUIRE(first.has_value());
     for (std::size_t i = 1; i < makers.size(); ++i) {

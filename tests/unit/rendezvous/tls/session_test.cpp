@@ -87,7 +87,9 @@ TEST_CASE("two ends with one key understand each other, however the bytes are sp
 TEST_CASE("a key that the server does not know, or another one of its name, proves nothing") {
     auto shown = other_key;
     SUBCASE("unknown") {}
-    SUBCASE("of the same name") { shown.identity = key.identity; }
+    SUBCASE("of the same name") {
+        shown.identity = key.identity;
+    }
     Pair pair(Session::for_client(shown), server_with(key));
     const auto result = pair.exchange();
     REQUIRE_FALSE(result.has_value());
