@@ -6,6 +6,7 @@
 #include "agent/report/report_plan.hpp"
 #include "rendezvous/base/endpoint.hpp"
 #include "rendezvous/control/message.hpp"
+#include "rendezvous/tls/secret.hpp"
 #include "rendezvous/wire/query.hpp"
 
 #include <cstdint>
@@ -32,6 +33,10 @@ struct AgentConfig {
     /// and ports, and what is in `worker`.
     control::Join join;
     RendezvousPlan rendezvous;
+    /// Proved to the server, or by those that join here; without one every node may.
+    std::optional<tls::SecretSource> secret;
+    /// There is none, and a server for other machines warns of that.
+    bool warns_of_no_secret = false;
     /// Passed on to the workers, and not used otherwise.
     std::vector<int> forwarded_signals;
     /// A scheduler sends its signals to every process of every node of the job.

@@ -94,6 +94,7 @@ public:
 
 private:
     Result<std::uint16_t> listen_for_peers();
+    std::optional<PeerCalls::Security> peer_security();
     control::Node own_node(const AgentSide& keeper_side);
     void post(Agent::Event event) { driver_->post(std::move(event)); }
 
@@ -187,7 +188,9 @@ AgentRunner::AgentRunner(
            },
            [this](int ask, std::optional<PeerAnswer> answer) {
                post(Agent::PeerAnswered{ask, answer});
-           }}),
+           }},
+          limits::peer_answer_timeout,
+          peer_security()),
       rendezvous_(
           io_,
           config,
@@ -242,9 +245,13 @@ int AgentRunner::run() {
 }
 
 /// Where neighbours send their probes.
+std::optional<PeerCalls::Security> AgentRunner::peer_security() {
+    if (!config_.secret) return std::nullopt;
+    return PeerCalls::Security{*config_.secret, [this] { return driver_->machine().node().nonce; }};
+}
+
 Result<std::uint16_t> AgentRunner::listen_for_peers() {
-    auto acceptor = listen_in_range(
-        io_, own_listen_host(config_), own_ports(config_), random_);
+    auto acceptor = listen_in_range(io_, own_listen_host(config_), own_ports(config_), random_);
     if (!acceptor) return acceptor.error();
     error_code ec;
     const auto port = acceptor->local_endpoint(ec).port();

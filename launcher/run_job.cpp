@@ -10,6 +10,7 @@
 #include "launcher/explain/explain.hpp"
 #include "launcher/grammar/completion.hpp"
 #include "launcher/grammar/options.hpp"
+#include "launcher/load_secret.hpp"
 #include "launcher/log_folder.hpp"
 #include "launcher/resolve/job_spec.hpp"
 #include "launcher/resolve/resolving.hpp"
@@ -25,7 +26,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -112,6 +115,8 @@ int run(
     const char* const* environment,
     const agent::InheritedState& start) {
     const auto system = read_system_info(environment);
+    // From here on it is in no environment that a helper program of ours inherits.
+    ::unsetenv("DDPRUN_SECRET");
     const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
     auto options = parse_options(arguments, system.environment);
     if (!options)
@@ -139,6 +144,9 @@ int run(
     if (const auto lacking = net::lacking_descriptors(needed); !lacking.empty())
         return refuse({system_code(EMFILE), lacking}, *options, system, is_as_torchrun);
 
+    auto secret = load_secret(spec->secret);
+    if (!secret) return refuse(secret.error(), *options, system, is_as_torchrun);
+
     std::string log_notice;
     if (auto made = make_log_folder(spec->output, log_notice); !made)
         return refuse(made.error(), *options, system, is_as_torchrun);
@@ -150,7 +158,9 @@ int run(
         log::use_json({{"run", spec->run_id.value}, {"host", spec->node.host}});
     for (const auto& notice : spec->notices)
         log::write(notice.level, notice.event, {{"reason", notice.reason}});
-    return fork_and_run(to_agent_config(*spec), spec->signals, start);
+    auto config = to_agent_config(*spec);
+    config.secret = std::move(*secret);
+    return fork_and_run(config, spec->signals, start);
 }
 
 }  // namespace ddprun::launcher

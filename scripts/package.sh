@@ -50,6 +50,25 @@ unpack_headers() {
     mv "$part" "$into"
 }
 
+# OpenSSL's archives for that processor, and the headers that differ from this one's. The system's own
+# list of processors stays as it is.
+unpack_foreign_openssl() {
+    local into=$PWD/build/cross/packages package part=$PWD/build/cross/unpacking lists=$PWD/build/cross/apt
+    [ -e "$into/usr/include/openssl/opensslconf.h" ] && return
+    rm -rf "$part"
+    mkdir -p "$part" "$lists/lists/partial" "$lists/cache/archives/partial"
+    foreign_apt() {
+        apt-get -qq -o APT::Architecture=$arch -o APT::Architectures=$arch -o Dir::State::Lists="$lists/lists" \
+            -o Dir::Cache="$lists/cache" -o APT::Sandbox::User= "$@" >&2
+    }
+    foreign_apt update
+    (cd "$part" && foreign_apt download libssl-dev && dpkg-deb -x libssl-dev_*.deb .)
+    cp -r "$part/usr/include/$processor-linux-gnu/openssl/." "$part/usr/include/openssl"
+    mkdir -p "$into/usr/include/openssl"
+    cp "$part/usr/lib/$processor-linux-gnu/"lib{ssl,crypto}.a "$into"
+    cp -r "$part/usr/include/openssl/." "$into/usr/include/openssl"
+}
+
 build_natively() {
     require_packages "${build_packages[@]}" python3 dpkg-dev
     local targets=(programs ddprun_worker ddprun_worker_shared)
@@ -61,6 +80,7 @@ build_natively() {
 build_aarch64() {
     require_packages "${build_packages[@]}" python3 g++-aarch64-linux-gnu qemu-user-static
     unpack_headers
+    unpack_foreign_openssl
     build_dir=build/cross/aarch64
     cmake --preset release -B $build_dir -DDDPRUN_EXAMPLES=OFF -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
         -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ \
@@ -68,6 +88,9 @@ build_aarch64() {
         -DCMAKE_FIND_ROOT_PATH_MODE_PACKAGE=ONLY -DCMAKE_FIND_ROOT_PATH_MODE_INCLUDE=ONLY \
         -DCMAKE_FIND_ROOT_PATH_MODE_LIBRARY=ONLY \
         -DBoost_DIR="$(dirname "$(find "$PWD/build/cross/packages" -name BoostConfig.cmake)")" \
+        -DOPENSSL_INCLUDE_DIR="$PWD/build/cross/packages/usr/include" \
+        -DOPENSSL_SSL_LIBRARY="$PWD/build/cross/packages/libssl.a" \
+        -DOPENSSL_CRYPTO_LIBRARY="$PWD/build/cross/packages/libcrypto.a" \
         -DDDPRUN_NVCC_PROGRAM= >build/configure-aarch64.log 2>&1 || { cat build/configure-aarch64.log >&2; die 1 "aarch64 could not be configured"; }
     cmake --build $build_dir --target programs >&2
     strip=aarch64-linux-gnu-strip objcopy=aarch64-linux-gnu-objcopy
@@ -101,7 +124,7 @@ put_licenses() { # FOLDER
     {
         printf '== Boost\n\n'
         cat scripts/packaging/BSL-1.0
-        for package in nlohmann-json3-dev libcli11-dev libc6 libstdc++6; do
+        for package in nlohmann-json3-dev libcli11-dev libssl-dev libc6 libstdc++6; do
             printf '\n== %s (as Debian records it)\n\n' "$package"
             cat "/usr/share/doc/$package/copyright"
         done

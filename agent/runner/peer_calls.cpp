@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/net/deadline.hpp"
+#include "rendezvous/tls/session.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -18,23 +19,55 @@ namespace ddprun::agent {
 namespace peer_calls {
 namespace {
 
-/// A line that was read to its end, without it. Empty: the end came first, or too much came.
-using Line = std::array<char, max_peer_line_bytes>;
+/// Empty where calls are not encrypted.
+using Session = std::optional<tls::Session>;
 
-boost::asio::awaitable<std::string_view> read_line(net::Tcp::socket& socket, Line& line) {
-    std::size_t size = 0;
-    while (size < line.size()) {
-        const auto [ec, count] = co_await socket.async_read_some(
-            boost::asio::buffer(line.data() + size, line.size() - size), net::as_values);
-        if (ec) co_return std::string_view{};
-        size += count;
-        if (const auto whole = peer_line({line.data(), size})) co_return *whole;
+// Sockets and sessions are the caller's, whose frame waits for the end.
+
+boost::asio::awaitable<bool> write(net::Tcp::socket& socket, std::string bytes) {
+    if (bytes.empty()) co_return true;
+    const auto [ec, count] =
+        co_await boost::asio::async_write(socket, boost::asio::buffer(bytes), net::as_values);
+    co_return !ec;
+}
+
+/// What comes next, inside the encryption; false at the end.
+boost::asio::awaitable<bool> read_some(
+    net::Tcp::socket& socket, Session& session, std::string& text) {
+    std::array<char, 1024> chunk{};
+    const auto [ec, size] =
+        co_await socket.async_read_some(boost::asio::buffer(chunk), net::as_values);
+    if (ec) co_return false;
+    const std::string_view bytes{chunk.data(), size};
+    if (!session) {
+        text += bytes;
+        co_return true;
     }
-    co_return std::string_view{};
+    const bool goes_on = session->receive(bytes, text).has_value();
+    co_return co_await write(socket, session->take_output()) && goes_on;
+}
+
+/// A line that was read to its end, without it. Empty: the end came first, or too much came.
+boost::asio::awaitable<std::string> read_line(net::Tcp::socket& socket, Session& session) {
+    std::string text;
+    while (co_await read_some(socket, session, text))
+        if (const auto whole = peer_line(text)) co_return std::string{*whole};
+    co_return std::string{};
+}
+
+/// Proves the secret and has it proved, then writes the line.
+boost::asio::awaitable<bool> say(net::Tcp::socket& socket, Session& session, std::string line) {
+    if (!session) co_return co_await write(socket, std::move(line));
+    std::string text;
+    if (!co_await write(socket, session->take_output())) co_return false;
+    while (!session->is_established())
+        if (!co_await read_some(socket, session, text)) co_return false;
+    session->send(line);
+    co_return co_await write(socket, session->take_output());
 }
 
 boost::asio::awaitable<std::optional<PeerAnswer>> question(
-    Endpoint to, std::string line, Duration timeout) {
+    Endpoint to, std::string line, Duration timeout, Session session) {
     error_code ec;
     const auto addr = boost::asio::ip::make_address(to.host, ec);
     if (ec) co_return std::nullopt;
@@ -45,38 +78,63 @@ boost::asio::awaitable<std::optional<PeerAnswer>> question(
     std::tie(ec) = co_await socket.async_connect(endpoint, net::as_values);
     if (ec || deadline.has_passed()) co_return std::nullopt;
     net::prepare(socket);
-    std::tie(ec, std::ignore) =
-        co_await boost::asio::async_write(socket, boost::asio::buffer(line), net::as_values);
-    if (ec || deadline.has_passed()) co_return std::nullopt;
-    Line answer{};
-    co_return parse_peer_answer(co_await read_line(socket, answer));
+    const bool is_said = co_await say(socket, session, std::move(line));
+    if (!is_said || deadline.has_passed()) co_return std::nullopt;
+    co_return parse_peer_answer(co_await read_line(socket, session));
 }
 
 }  // namespace
 }  // namespace peer_calls
 
 struct PeerCalls::Caller {
-    Caller(net::Tcp::socket taken, Duration timeout)
+    Caller(net::Tcp::socket taken, Duration timeout, peer_calls::Session taken_session)
         : socket(std::move(taken)),
+          session(std::move(taken_session)),
           deadline(socket.get_executor(), timeout, [this] { net::close(socket); }) {}
 
     net::Tcp::socket socket;
+    peer_calls::Session session;
     net::Deadline deadline;
 };
 
 struct PeerCalls::State {
     Hooks hooks;
     Duration answer_timeout{};
+    std::optional<tls::Secrets> secrets;
+    std::function<Nonce()> own_nonce;
     int last_caller = 0;
     std::map<int, std::shared_ptr<Caller>> callers;
     bool is_over = false;
+
+    peer_calls::Session session_of_caller();
+    peer_calls::Session session_towards(const Nonce& callee);
 };
 
-PeerCalls::PeerCalls(boost::asio::io_context& io, Hooks hooks, Duration answer_timeout)
+/// A session is used while its caller is known, which is as long as this.
+peer_calls::Session PeerCalls::State::session_of_caller() {
+    if (!secrets) return std::nullopt;
+    return tls::Session::for_server([this, callee = own_nonce()](std::string_view identity) {
+        return secrets->find_peer_key(identity, callee);
+    });
+}
+
+peer_calls::Session PeerCalls::State::session_towards(const Nonce& callee) {
+    if (!secrets) return std::nullopt;
+    return tls::Session::for_client(secrets->peer_key(callee));
+}
+
+PeerCalls::PeerCalls(
+    boost::asio::io_context& io,
+    Hooks hooks,
+    Duration answer_timeout,
+    std::optional<Security> security)
     : io_(io),
       state_(std::make_shared<State>()) {
     state_->hooks = std::move(hooks);
     state_->answer_timeout = answer_timeout;
+    if (!security) return;
+    state_->secrets.emplace(std::move(security->secret));
+    state_->own_nonce = std::move(security->own_nonce);
 }
 
 PeerCalls::~PeerCalls() {
@@ -91,7 +149,10 @@ void PeerCalls::take(net::Tcp::socket socket) {
         callers.erase(callers.begin());
     }
     const int number = ++state_->last_caller;
-    callers.emplace(number, std::make_shared<Caller>(std::move(socket), state_->answer_timeout));
+    callers.emplace(
+        number,
+        std::make_shared<Caller>(
+            std::move(socket), state_->answer_timeout, state_->session_of_caller()));
     boost::asio::co_spawn(io_, hear(state_, number), boost::asio::detached);
 }
 
@@ -99,8 +160,8 @@ boost::asio::awaitable<void> PeerCalls::hear(std::shared_ptr<State> state, int n
     const auto found = state->callers.find(number);
     if (found == state->callers.end()) co_return;
     const auto caller = found->second;
-    peer_calls::Line line{};
-    const auto probe = parse_peer_probe(co_await peer_calls::read_line(caller->socket, line));
+    const auto probe =
+        parse_peer_probe(co_await peer_calls::read_line(caller->socket, caller->session));
     if (state->is_over) co_return;
     if (probe && state->callers.contains(number)) co_return state->hooks.on_asked(number, *probe);
     net::close(caller->socket);
@@ -111,9 +172,14 @@ void PeerCalls::answer(int caller, const std::optional<PeerAnswer>& answer) {
     const auto found = state_->callers.extract(caller);
     if (found.empty()) return;
     auto& socket = found.mapped()->socket;
+    auto& session = found.mapped()->session;
     if (answer) {
         // An empty socket takes one short line at once; a caller whose socket does not is gone.
-        const auto line = encode(*answer);
+        auto line = encode(*answer);
+        if (session) {
+            session->send(line);
+            line = session->take_output();
+        }
         error_code ignored;
         socket.non_blocking(true, ignored);
         boost::asio::write(socket, boost::asio::buffer(line), ignored);
@@ -126,8 +192,8 @@ void PeerCalls::ask(Neighbours::Ask ask) {
 }
 
 boost::asio::awaitable<void> PeerCalls::call(std::shared_ptr<State> state, Neighbours::Ask ask) {
-    const auto answer =
-        co_await peer_calls::question(ask.to, encode(ask.probe), state->answer_timeout);
+    const auto answer = co_await peer_calls::question(
+        ask.to, encode(ask.probe), state->answer_timeout, state->session_towards(ask.probe.to));
     if (!state->is_over) state->hooks.on_answered(ask.id, answer);
 }
 

@@ -4,6 +4,7 @@
 #include "agent/supervise/neighbours.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/net/tcp.hpp"
+#include "rendezvous/tls/secret_file.hpp"
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
@@ -26,10 +27,18 @@ public:
         std::function<void(int ask, std::optional<PeerAnswer> answer)> on_answered;
     };
 
+    /// With a secret every call is encrypted, with a key that only an agent with the nonce that is
+    /// called has too.
+    struct Security {
+        tls::SecretSource secret;
+        std::function<Nonce()> own_nonce;
+    };
+
     PeerCalls(
         boost::asio::io_context& io,
         Hooks hooks,
-        Duration answer_timeout = limits::peer_answer_timeout);
+        Duration answer_timeout = limits::peer_answer_timeout,
+        std::optional<Security> security = std::nullopt);
     ~PeerCalls();
     PeerCalls(const PeerCalls&) = delete;
     PeerCalls& operator=(const PeerCalls&) = delete;

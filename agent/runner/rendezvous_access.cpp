@@ -60,7 +60,9 @@ RendezvousAccess::RendezvousAccess(
     boost::asio::io_context& io, const AgentConfig& config, Hooks hooks)
     : io_(io),
       config_(config),
-      hooks_(std::move(hooks)) {}
+      hooks_(std::move(hooks)) {
+    if (config.secret) secrets_.emplace(*config.secret);
+}
 
 RendezvousAccess::~RendezvousAccess() {
     if (!server_) return;
@@ -181,6 +183,7 @@ std::optional<Failure> RendezvousAccess::host_at(
     options.on_idle = [this] { boost::asio::post(io_, [this] { hooks_.on_server_idle(); }); };
     options.ask_stores = hooks_.ask_stores;
     options.accepted = config_.accepted;
+    options.secret = config_.secret;
     options.on_store_wait = [this,
                              port = config_.rendezvous.endpoint.port](control::StoreWait wait) {
         boost::asio::post(io_, [this, port, wait = std::move(wait)]() mutable {
@@ -191,9 +194,27 @@ std::optional<Failure> RendezvousAccess::host_at(
     const auto port = server->start();
     if (!port) return port.error();
     log::debug("rendezvous.hosted", {{"port", *port}, {"reason", listen.reason}});
+    warn_of_no_secret(listen);
     server_ = std::move(server);
     own_server_ = own_end(listen.on, *port);
     return std::nullopt;
+}
+
+/// On a loopback address the kernel keeps other users out.
+void RendezvousAccess::warn_of_no_secret(const server::Listen& listen) const {
+    using Scope = server::ListenOn::Scope;
+    const bool is_on_loopback =
+        listen.on.scope == Scope::loopback ||
+        (listen.on.scope == Scope::address && is_loopback(listen.on.address));
+    if (!config_.warns_of_no_secret || is_on_loopback) return;
+    log::warning(
+        "security.none",
+        {{"effect",
+          "every program that reaches this node can join and stop the job and read and write its "
+          "stores"},
+         {"next_step",
+          "--secure or --rdzv-secret-file=FILE on every node keeps them from joining and stopping "
+          "it; --insecure leaves it open without this line"}});
 }
 
 void RendezvousAccess::open(int link, Endpoint endpoint) {
@@ -209,8 +230,12 @@ void RendezvousAccess::open(int link, Endpoint endpoint) {
         links_.erase(link);
         hooks_.on_event(Agent::LinkClosed{link, closed.error, std::move(closed.reason)});
     };
-    links_[link] =
-        std::make_unique<client::CoordinatorClient>(io_, std::move(endpoint), std::move(hooks));
+    std::optional<client::CoordinatorClient::Security> security;
+    if (secrets_) security = {secrets_->control_key(), secrets_->name()};
+    const auto greeting_timeout =
+        security ? limits::tls_handshake_timeout : limits::connect_attempt_timeout;
+    links_[link] = std::make_unique<client::CoordinatorClient>(
+        io_, std::move(endpoint), std::move(hooks), greeting_timeout, std::move(security));
 }
 
 void RendezvousAccess::send(int link, const control::AgentMessage& message) {

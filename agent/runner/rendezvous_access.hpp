@@ -6,6 +6,7 @@
 #include "rendezvous/client/coordinator_client.hpp"
 #include "rendezvous/server/placement.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
+#include "rendezvous/tls/secret_file.hpp"
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
@@ -62,11 +63,14 @@ private:
     void warn_of_port_holder(const server::PlacementFacts& facts);
     std::optional<Failure> host(const server::Listen& listen);
     std::optional<Failure> host_at(std::uint16_t port, const server::Listen& listen);
+    void warn_of_no_secret(const server::Listen& listen) const;
     void open(int link, Endpoint endpoint);
 
     boost::asio::io_context& io_;
     const AgentConfig& config_;
     Hooks hooks_;
+    /// What this node proves to the server.
+    std::optional<tls::Secrets> secrets_;
     std::unique_ptr<server::RendezvousServer> server_;
     Endpoint own_server_;
     /// Of the endpoint's port, when it was taken first.

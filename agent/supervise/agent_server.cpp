@@ -96,6 +96,7 @@ control::Resume Agent::resume(Instant now) const {
     control::Resume resume;
     resume.join = join();
     resume.incarnation = link_.membership()->welcome.incarnation;
+    resume.token = link_.membership()->welcome.token;
     resume.reached = fence_.reported_reach();
     bool is_ready = true;
     if (round_) {

@@ -56,6 +56,11 @@ std::string next_step_after(control::ConnectError error, const AgentConfig& conf
                    "and that no firewall blocks its TCP port " + std::to_string(endpoint.port);
         case ConnectError::wrong_protocol:
             return "stop the other server on " + host + ", or choose another port on all nodes";
+        case ConnectError::wrong_secret: return "give every node the same secret (docs/secrets.md)";
+        case ConnectError::not_encrypted:
+            return "give the node that serves the rendezvous the same secret as this one";
+        case ConnectError::needs_secret:
+            return "start this node with the job's secret too: --secure or --rdzv-secret-file";
         case ConnectError::wrong_version:
         case ConnectError::lost: return {};
     }

@@ -109,6 +109,7 @@ void ServerLink::on_attempt_failed(LinkClosed closed, Instant now, std::vector<E
     last_error_ = {closed.error, std::move(closed.reason)};
     auto& outage = begin_outage(now);
     outage.refusal.reset();
+    if (is_distrusted(now)) return out.push_back(Rejected{last_error_.reason});
     // Only a server that was inside a `ddprun` is known not to come back.
     if (last_error_.error != ConnectError::refused || !membership_ ||
         !membership_->welcome.hosted) {
@@ -118,6 +119,22 @@ void ServerLink::on_attempt_failed(LinkClosed closed, Instant now, std::vector<E
     if (!outage.unserved_since) outage.unserved_since = now;
     if (now - *outage.unserved_since < limits::refused_is_gone_after) return;
     out.push_back(ServerGone{with_last_error("the ddprun that hosts the rendezvous is gone")});
+}
+
+/// A single answer may be forged, and the server of another job may be about to end: nothing
+/// follows from it before the same is heard for some time. A node with workers waits as for a
+/// server that is not there.
+bool ServerLink::is_distrusted(Instant now) {
+    auto& since = outage_->distrusted_since;
+    const bool is_about_secret = last_error_.error == ConnectError::wrong_secret ||
+                                 last_error_.error == ConnectError::not_encrypted ||
+                                 last_error_.error == ConnectError::needs_secret;
+    if (!is_about_secret || was_welcomed_) {
+        since.reset();
+        return false;
+    }
+    if (!since) since = now;
+    return now >= *since + limits::secret_refused_timeout;
 }
 
 Duration ServerLink::pause(Instant now) {
@@ -398,6 +415,9 @@ std::string_view describe(ServerLink::ConnectError error) {
         case ConnectError::no_answer: return "no answer";
         case ConnectError::wrong_protocol: return "something else answers";
         case ConnectError::wrong_version: return "a server of another version answers";
+        case ConnectError::wrong_secret: return "the secret is not accepted";
+        case ConnectError::not_encrypted: return "a server without a secret answers";
+        case ConnectError::needs_secret: return "a server with a secret answers";
         case ConnectError::lost: return "connection lost";
     }
     return "?";

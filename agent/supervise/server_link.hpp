@@ -255,6 +255,8 @@ private:
         std::optional<Instant> answered_at = std::nullopt;
         /// Why the server lets this node wait, as long as nothing else has been heard.
         std::optional<std::string> refusal = std::nullopt;
+        /// Since then the server and this node do not agree about the secret.
+        std::optional<Instant> distrusted_since = std::nullopt;
         /// Since then nothing listens there.
         std::optional<Instant> unserved_since = std::nullopt;
     };
@@ -267,6 +269,7 @@ private:
     void disconnect(std::vector<Effect>& out);
     void on_opened(LinkOpened opened, std::vector<Effect>& out);
     void on_closed(LinkClosed closed, Instant now, std::vector<Effect>& out);
+    bool is_distrusted(Instant now);
     void on_attempt_failed(LinkClosed closed, Instant now, std::vector<Effect>& out);
     void on_welcome(control::Welcome welcome, Instant now, std::vector<Effect>& out);
     void on_resumed(Instant now, std::vector<Effect>& out);

@@ -31,6 +31,7 @@ agent::AgentConfig to_agent_config(const JobSpec& spec) {
     agent::AgentConfig config;
     config.join = to_join(spec);
     config.rendezvous = {spec.endpoint.value, spec.is_host.value, spec.is_static.value};
+    config.warns_of_no_secret = spec.secret.is_missed;
     config.forwarded_signals = spec.signals.forwarded.value;
     config.is_signalled_as_a_whole = spec.is_signalled_as_a_whole;
     config.first_port = spec.ports.value.first;

@@ -147,6 +147,7 @@ Result<JobSpec> resolve(const Options& options, const SystemInfo& system) {
         resolve_network,
         resolve_rendezvous,
         resolve_own_name,
+        resolve_secret,
         resolve_time_limits,
         check_time_limits,
         resolve_attachment,

@@ -8,6 +8,7 @@
 #include "launcher/resolve/network.hpp"
 #include "launcher/resolve/output_options.hpp"
 #include "launcher/resolve/restart_options.hpp"
+#include "launcher/resolve/security_options.hpp"
 #include "launcher/resolve/signal_options.hpp"
 #include "launcher/resolve/worker_command.hpp"
 #include "rendezvous/base/ids.hpp"
@@ -101,6 +102,7 @@ struct JobSpec {
     From<std::optional<bool>> is_host;
     From<std::string> local_addr;
     From<PortRange> ports;
+    SecretChoice secret;
     From<Duration> join_timeout;
     From<std::optional<Duration>> replacement_timeout;
     From<Duration> last_call_timeout;

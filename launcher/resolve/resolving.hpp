@@ -75,6 +75,9 @@ Result<> resolve_network(Resolving& job);
 /// After the endpoint: at a loopback one all nodes are on this machine.
 Result<> resolve_own_name(Resolving& job);
 
+/// Fills secret; takes the variable from what the workers inherit. Requires: nodes are resolved.
+Result<> resolve_secret(Resolving& job);
+
 /// Fills join_timeout, last_call_timeout, lease and grace. Requires: --rdzv-conf is resolved.
 Result<> resolve_time_limits(Resolving& job);
 

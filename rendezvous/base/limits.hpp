@@ -112,6 +112,24 @@ inline constexpr Duration survey_timeout = 500ms;
 // Connections.
 inline constexpr Duration handshake_timeout = 10s;
 inline constexpr Duration connect_attempt_timeout = 1s;
+
+// Encrypted connections.
+/// From the first byte to the proof of the secret; then `handshake_timeout` counts.
+inline constexpr Duration tls_handshake_timeout = 3s;
+/// Connections of a server that have not proved it yet. With more the oldest of the network that
+/// has most of them is closed, unless the caller is of that network and the oldest younger than
+/// this.
+inline constexpr std::size_t max_tls_handshakes = 2'048;
+inline constexpr Duration youngest_closed_handshake = 1s;
+/// What is read of one before that: a client needs less than 1 KiB.
+inline constexpr std::size_t max_tls_handshake_bytes = 8 * 1024;
+/// A node that a server does not accept because of the secret asks again for so long: the next
+/// server of that port may be its own.
+inline constexpr Duration secret_refused_timeout = 5s;
+inline constexpr std::size_t max_secret_file_bytes = 4 * 1024;
+inline constexpr std::size_t max_secrets = 16;
+
+// Connections, after the handshake.
 /// A connection whose loss only TCP detects is probed after this long without a byte, then at this
 /// interval; this many unanswered probes end it.
 inline constexpr Duration keepalive_idle = 10s;

@@ -11,6 +11,13 @@ Nonce make_nonce(Random& random) {
     return Nonce{bytes};
 }
 
+Nonce unguessable_nonce() {
+    std::random_device device;
+    std::array<std::uint8_t, 16> bytes{};
+    std::generate(bytes.begin(), bytes.end(), [&] { return static_cast<std::uint8_t>(device()); });
+    return Nonce{bytes};
+}
+
 Random seeded_by_the_system() {
     std::random_device device;
     std::seed_seq seeds{device(), device(), device(), device(), device(), device()};

@@ -13,6 +13,10 @@ using Random = std::mt19937_64;
 
 Nonce make_nonce(Random& random);
 
+/// All of it from getrandom(2): for what others must not be able to guess, however many they have
+/// seen. For shells only.
+Nonce unguessable_nonce();
+
 /// From getrandom(2). For shells only: pure code gets a `Random&`.
 Random seeded_by_the_system();
 

@@ -7,6 +7,8 @@
 #include "rendezvous/control/versions.hpp"
 #include "rendezvous/net/deadline.hpp"
 #include "rendezvous/net/tcp.hpp"
+#include "rendezvous/tls/error.hpp"
+#include "rendezvous/tls/session.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -52,10 +54,16 @@ std::string local_socket_name(const net::Tcp::socket& socket) {
 /// The connection itself; alive as long as one of its asynchronous steps is.
 class CoordinatorClient::Session : public std::enable_shared_from_this<Session> {
 public:
-    Session(boost::asio::io_context& io, Endpoint endpoint, Hooks hooks, Duration greeting_timeout)
+    Session(
+        boost::asio::io_context& io,
+        Endpoint endpoint,
+        Hooks hooks,
+        Duration greeting_timeout,
+        std::optional<Security> security)
         : endpoint_(std::move(endpoint)),
           hooks_(std::move(hooks)),
           greeting_timeout_(greeting_timeout),
+          security_(std::move(security)),
           socket_(io) {}
 
     void start();
@@ -69,6 +77,8 @@ private:
     boost::asio::awaitable<std::optional<Closed>> connect(
         std::vector<net::Tcp::endpoint> addresses);
     boost::asio::awaitable<void> talk();
+    void receive(std::string_view bytes);
+    void not_secure(const Failure& failure);
     void understand(std::string_view bytes);
     /// The first frame: hello, or why not.
     void greeted(control::ServerMessage message);
@@ -83,6 +93,9 @@ private:
     Endpoint endpoint_;
     Hooks hooks_;
     Duration greeting_timeout_;
+    std::optional<Security> security_;
+    /// With `security_`, once connected.
+    std::optional<tls::Session> tls_;
     net::Tcp::socket socket_;
     std::string peer_;
     control::ServerMessageDecoder decoder_;
@@ -93,6 +106,8 @@ private:
 
     std::deque<std::string> queue_;
     std::size_t queued_bytes_ = 0;
+    /// Being written, where the connection is encrypted.
+    std::string encrypted_;
     bool is_writing_ = false;
     /// Hello was read.
     bool is_open_ = false;
@@ -152,7 +167,10 @@ boost::asio::awaitable<void> CoordinatorClient::Session::talk() {
     });
     hooks_.on_connected(socket_.native_handle());
     if (is_ending_) co_return;
-    queue_.emplace_back(control::preamble);
+    if (security_)
+        tls_.emplace(tls::Session::for_client(security_->key));
+    else
+        queue_.emplace_back(control::preamble);
     write();
 
     std::array<char, 4096> chunk{};
@@ -161,7 +179,7 @@ boost::asio::awaitable<void> CoordinatorClient::Session::talk() {
             co_await socket_.async_read_some(boost::asio::buffer(chunk), net::as_values);
         if (is_over_) co_return;
         if (!ec) {
-            if (!is_ending_) understand({chunk.data(), size});
+            if (!is_ending_) receive({chunk.data(), size});
         } else if (is_ending_) {
             shut();
         } else if (is_open_) {
@@ -174,6 +192,31 @@ boost::asio::awaitable<void> CoordinatorClient::Session::talk() {
             no_hello(ConnectError::wrong_protocol, "it closed the connection without a greeting");
         }
     }
+}
+
+void CoordinatorClient::Session::receive(std::string_view bytes) {
+    if (!tls_) return understand(bytes);
+    const bool was_established = tls_->is_established();
+    std::string plain;
+    const auto received = tls_->receive(bytes, plain);
+    if (!received) return not_secure(received.error());
+    if (!was_established && tls_->is_established()) queue_.emplace_back(control::preamble);
+    write();
+    if (!plain.empty()) understand(plain);
+}
+
+void CoordinatorClient::Session::not_secure(const Failure& failure) {
+    const auto where = endpoint_.to_string();
+    if (failure.code == tls::Error::not_encrypted)
+        return close(
+            ConnectError::not_encrypted, where + " answers without encryption; nothing was sent");
+    if (failure.code == tls::Error::wrong_secret)
+        return close(
+            ConnectError::wrong_secret,
+            where + " does not accept the secret of " + security_->secret_name);
+    close(
+        ConnectError::lost,
+        "connection to the rendezvous server at " + peer_ + ": " + failure.describe());
 }
 
 void CoordinatorClient::Session::understand(std::string_view bytes) {
@@ -205,7 +248,9 @@ void CoordinatorClient::Session::understand(std::string_view bytes) {
 
 void CoordinatorClient::Session::greeted(control::ServerMessage message) {
     if (const auto* refused = std::get_if<control::Refused>(&message))
-        return close(ConnectError::wrong_version, refused->reason);
+        return close(
+            refused->needs_secret ? ConnectError::needs_secret : ConnectError::wrong_version,
+            refused->reason);
     const auto* hello = std::get_if<control::Hello>(&message);
     if (hello == nullptr) return no_hello(ConnectError::wrong_protocol, "it does not greet");
     const int version = control::common_version(hello->versions);
@@ -238,11 +283,20 @@ void CoordinatorClient::Session::send(const control::AgentMessage& message) {
 
 void CoordinatorClient::Session::write() {
     if (is_writing_ || is_over_) return;
-    is_writing_ = true;
     std::vector<boost::asio::const_buffer> buffers;
     const auto count = std::min(queue_.size(), coordinator_client::most_frames_at_once);
-    for (std::size_t i = 0; i < count; ++i)
-        buffers.push_back(boost::asio::buffer(queue_[i]));
+    for (std::size_t i = 0; i < count; ++i) {
+        if (tls_)
+            tls_->send(queue_[i]);
+        else
+            buffers.push_back(boost::asio::buffer(queue_[i]));
+    }
+    if (tls_) {
+        encrypted_ = tls_->take_output();
+        if (encrypted_.empty()) return;
+        buffers.push_back(boost::asio::buffer(encrypted_));
+    }
+    is_writing_ = true;
     boost::asio::async_write(
         socket_,
         std::move(buffers),
@@ -261,7 +315,7 @@ void CoordinatorClient::Session::wrote(const error_code& ec, std::size_t frame_c
     queued_bytes_ = 0;
     for (const auto& frame : queue_)
         queued_bytes_ += frame.size();
-    if (!queue_.empty()) return write();
+    if (!queue_.empty() || (tls_ && tls_->has_output())) return write();
     if (is_ending_) shut();
 }
 
@@ -293,9 +347,13 @@ void CoordinatorClient::Session::shut() {
 }
 
 CoordinatorClient::CoordinatorClient(
-    boost::asio::io_context& io, Endpoint endpoint, Hooks hooks, Duration greeting_timeout)
-    : session_(
-          std::make_shared<Session>(io, std::move(endpoint), std::move(hooks), greeting_timeout)) {
+    boost::asio::io_context& io,
+    Endpoint endpoint,
+    Hooks hooks,
+    Duration greeting_timeout,
+    std::optional<Security> security)
+    : session_(std::make_shared<Session>(
+          io, std::move(endpoint), std::move(hooks), greeting_timeout, std::move(security))) {
     session_->start();
 }
 
@@ -322,6 +380,9 @@ std::string_view name_of(CoordinatorClient::ConnectError error) {
         case CoordinatorClient::ConnectError::no_answer: return "no answer";
         case CoordinatorClient::ConnectError::wrong_protocol: return "wrong protocol";
         case CoordinatorClient::ConnectError::wrong_version: return "wrong version";
+        case CoordinatorClient::ConnectError::wrong_secret: return "wrong secret";
+        case CoordinatorClient::ConnectError::not_encrypted: return "not encrypted";
+        case CoordinatorClient::ConnectError::needs_secret: return "needs secret";
         case CoordinatorClient::ConnectError::lost: return "connection lost";
     }
     return "?";

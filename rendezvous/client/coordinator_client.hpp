@@ -5,12 +5,14 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/control/connect_error.hpp"
 #include "rendezvous/control/message.hpp"
+#include "rendezvous/tls/keys.hpp"
 
 #include <boost/asio/io_context.hpp>
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -50,12 +52,21 @@ public:
         std::function<void(Closed)> on_closed;
     };
 
+    /// With it the connection is encrypted, and neither end says anything else before both have
+    /// proved that they have the key.
+    struct Security {
+        tls::Key key;
+        /// For messages: where the secret is from.
+        std::string secret_name;
+    };
+
     /// Starts the attempt: resolve, connect, preamble, hello. Requires: every hook is set.
     CoordinatorClient(
         boost::asio::io_context& io,
         Endpoint endpoint,
         Hooks hooks,
-        Duration greeting_timeout = limits::connect_attempt_timeout);
+        Duration greeting_timeout = limits::connect_attempt_timeout,
+        std::optional<Security> security = std::nullopt);
     ~CoordinatorClient();
     CoordinatorClient(const CoordinatorClient&) = delete;
     CoordinatorClient& operator=(const CoordinatorClient&) = delete;

@@ -248,6 +248,7 @@ void fields(Io& io, Like<Io, Resume>& resume) {
     io.optional("age", resume.age);
     io.optional("kind", resume.kind);
     io("reached", resume.reached, Whole{0, node_count.most});
+    io.optional("token", resume.token);
 }
 
 template <>
@@ -327,6 +328,7 @@ void fields(Io& io, Like<Io, Welcome>& welcome) {
     io("incarnation", welcome.incarnation, not_empty);
     io("lease", welcome.lease);
     io("hosted", welcome.hosted);
+    io.optional("token", welcome.token);
 }
 
 template <>
@@ -335,6 +337,7 @@ template <class Io>
 void fields(Io& io, Like<Io, Refused>& refused) {
     io("reason", refused.reason, Text{});
     io.optional("retry", refused.retry);
+    io.optional("needs_secret", refused.needs_secret);
 }
 
 template <>

@@ -220,6 +220,8 @@ struct Resume {
     std::optional<Cause::Kind> kind = std::nullopt;
     /// As in `Started`.
     int reached = 0;
+    /// From `Welcome`.
+    std::optional<Nonce> token = std::nullopt;
 
     bool operator==(const Resume&) const = default;
 };
@@ -344,6 +346,8 @@ struct Welcome {
     Duration lease{};
     /// The server is part of a `ddprun`: when it is gone it is not started again.
     bool hosted = false;
+    /// Shows in a `Resume` that its sender is the node that was welcomed. To version 2 and newer.
+    std::optional<Nonce> token = std::nullopt;
 
     bool operator==(const Welcome&) const = default;
 };
@@ -352,6 +356,8 @@ struct Refused {
     std::string reason;
     /// Try again after this long; never if absent.
     std::optional<Duration> retry;
+    /// Instead of a hello: the server talks to nodes with the secret only.
+    bool needs_secret = false;
 
     bool operator==(const Refused&) const = default;
 };

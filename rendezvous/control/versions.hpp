@@ -9,6 +9,9 @@ namespace ddprun::control {
 /// What the preamble names. It has not changed since.
 inline constexpr int first_version = 1;
 
+/// From this one on `welcome` has a token, which `resume` must show.
+inline constexpr int tokens_since = 2;
+
 /// What this program speaks: in `hello` and `join`.
 std::vector<int> own_versions();
 

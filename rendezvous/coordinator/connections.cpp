@@ -34,6 +34,7 @@ void welcome(const JobStep& step, const Member& member) {
     welcome.incarnation = job.identity.incarnation;
     welcome.lease = job.has_lease() ? job.lease() : Duration{};
     welcome.hosted = job.identity.is_hosted;
+    welcome.token = member.token;
     step.send(member, std::move(welcome));
 }
 
@@ -104,6 +105,7 @@ void admit(JobStep& step, NodeJoined joined, Reach reach) {
         std::move(joined.join),
         std::move(reach),
         Member::State::ready);
+    if (member.version() >= control::tokens_since) member.token = member.connection.token;
     welcome(step, member);
     hold_back(step, member);
     if (job.is<Running>()) return consider_late_node(step, member);
@@ -216,6 +218,10 @@ void take_up(JobStep& step, Member& member, const control::Resume& resume) {
     take_up_outside(step, member, resume);
 }
 
+bool is_token_shown(const std::optional<Nonce>& token, const std::optional<Nonce>& shown) {
+    return !token || token == shown;
+}
+
 /// What may be known to a node that was no member at the end: it only says that it belongs here.
 control::JobResult without_text(control::JobResult result) {
     if (!result.root_cause || !result.root_cause->worker) return result;
@@ -229,11 +235,13 @@ control::JobResult without_text(control::JobResult result) {
     return result;
 }
 
-/// A node resumes that is no member, or no longer.
-void turn_away(JobStep& step, ConnectionId connection, const Nonce& nonce) {
+/// A node resumes that is no member, or no longer, or that does not show a member's token.
+void turn_away(JobStep& step, ConnectionId connection, const control::Resume& resume) {
     if (const auto* over = std::get_if<Over>(&step.job.state)) {
         step.out.push_back(Send{connection, control::Resumed{}});
-        const bool was_member = over->members.contains(nonce);
+        const auto found = over->members.find(resume.join.node.nonce);
+        const bool was_member =
+            found != over->members.end() && is_token_shown(found->second, resume.token);
         step.out.push_back(
             Send{connection, was_member ? over->result : without_text(over->result)});
         return;
@@ -251,6 +259,9 @@ void on_joined(JobStep& step, NodeJoined joined) {
     const auto connection = joined.connection.connection;
     if (auto* member = job.members.find(joined.join.node.nonce)) {
         if (connection < member->connection.connection) return close_outdated(step, connection);
+        // The member has its welcome: this is another node, which has learned its nonce.
+        if (member->token && member->has_answered)
+            return step.refuse(connection, "a member has this node's name", std::nullopt);
         return rejoin(step, *member, joined);
     }
     if (auto objection = objection_to_join(step, joined.join))
@@ -271,9 +282,13 @@ void on_resumed(JobStep& step, NodeResumed resumed) {
     if (member == nullptr && job.is<Recovering>()) {
         member = take_in(step, resumed);
         if (member == nullptr) return;
+        // Of the server before; the first that comes counts.
+        member->token = resume.token;
     }
-    if (member == nullptr) return turn_away(step, connection, resume.join.node.nonce);
+    if (member == nullptr || !is_token_shown(member->token, resume.token))
+        return turn_away(step, connection, resume);
     if (connection < member->connection.connection) return close_outdated(step, connection);
+    member->has_answered = true;
     attach(step, *member, resumed.connection);
     auto reach = reach_of(resume.join, resumed.connection);
     if (reach) member->reach = std::move(*reach);

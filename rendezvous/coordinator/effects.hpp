@@ -5,6 +5,7 @@
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/control/message.hpp"
 
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -19,6 +20,8 @@ struct Connected {
     std::string local_addr;   ///< the server's own end of it
     /// What one caller can have all addresses of: "10.0.0.2", "2001:db8:0:1::/64".
     std::string peer_network = {};
+    /// Unpredictable: becomes the token of the node that joins here. Without: it gets none.
+    std::optional<Nonce> token = std::nullopt;
 };
 
 struct Send {

@@ -48,7 +48,7 @@ void end(
     require(!job.is<Over>(), "a job ends once");
     Over over;
     for (const auto* member : job.members.by_arrival())
-        over.members.insert(member->nonce());
+        over.members.emplace(member->nonce(), member->token);
     over.result = {outcome, std::move(cause), exit_code, {}};
     over.result.secondary_failures = other_failures(job, over.result.root_cause);
     over.forget_at =

@@ -29,6 +29,7 @@ void on_received(JobStep& step, Job::Received received) {
         ++job.stale_count;
         return;
     }
+    member->has_answered = true;
     // What was sent to it while it was silent arrives about now, a stop too.
     const bool was_heard = job.silence.is_heard(received.nonce, step.now);
     feed_silence(step, Silence::Heard{received.nonce});

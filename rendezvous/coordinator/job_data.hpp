@@ -89,8 +89,9 @@ struct Recovering {
 
 struct Over {
     control::JobResult result;
-    /// The nodes that get all of it; any other gets it without the text of workers.
-    std::set<Nonce> members;
+    /// The nodes that get all of it, with their tokens; any other gets it without the text of
+    /// workers.
+    std::map<Nonce, std::optional<Nonce>> members;
     /// No node comes back for the result after that.
     Instant forget_at{};
 };

@@ -41,6 +41,10 @@ struct Member {
     Connected connection;
     Reach reach;
     std::uint64_t arrival = 0;
+    /// What its next resume must show; without, its nonce is enough (protocol version 1).
+    std::optional<Nonce> token;
+    /// It has received its welcome: a message that follows it has come.
+    bool has_answered = false;
 
     State state = State::ready;
     bool is_connected = true;

@@ -35,18 +35,23 @@ std::string other_version(int version) {
            ": run the same ddprun on all nodes";
 }
 
+constexpr std::string_view needs_secret =
+    "this job needs --rdzv-secret-file or --secure, on every node the same secret";
+
 }  // namespace
 }  // namespace control_connection
 
-ControlConnection::ControlConnection(net::Tcp::socket socket)
+ControlConnection::ControlConnection(net::Tcp::socket socket, ControlAccess access)
     : socket_(std::move(socket)),
-      peer_(net::peer_name(socket_)) {}
+      peer_(net::peer_name(socket_)),
+      access_(std::move(access)) {}
 
 void ControlConnection::start(std::string first_bytes, Duration handshake_timeout, Hooks hooks) {
     hooks_ = std::move(hooks);
-    handshake_.emplace(socket_.get_executor(), handshake_timeout, [this] {
-        abort("no join within the handshake deadline");
-    });
+    handshake_timeout_ = handshake_timeout;
+    begin_handshake(
+        access_.session ? std::min(handshake_timeout, limits::tls_handshake_timeout)
+                        : handshake_timeout);
     boost::asio::co_spawn(
         socket_.get_executor(),
         [self = shared_from_this(), bytes = std::move(first_bytes)]() mutable {
@@ -55,10 +60,16 @@ void ControlConnection::start(std::string first_bytes, Duration handshake_timeou
         boost::asio::detached);
 }
 
+void ControlConnection::begin_handshake(Duration timeout) {
+    handshake_.emplace(socket_.get_executor(), timeout, [this] {
+        abort("no join within the handshake deadline");
+    });
+}
+
 boost::asio::awaitable<void> ControlConnection::serve(std::string first_bytes) {
     const auto self = shared_from_this();
     try {
-        understand(first_bytes);
+        receive(first_bytes);
         count();
         std::array<char, 4096> chunk{};
         for (;;) {
@@ -68,13 +79,33 @@ boost::asio::awaitable<void> ControlConnection::serve(std::string first_bytes) {
                 ended_by_peer(ec);
                 co_return;
             }
-            understand({chunk.data(), size});
+            receive({chunk.data(), size});
             count();
             if (!keep_memory_reserve()) throw std::bad_alloc{};
         }
     } catch (const std::bad_alloc&) {
         if (hooks_.on_no_memory) hooks_.on_no_memory();
     }
+}
+
+void ControlConnection::receive(std::string_view bytes) {
+    auto& session = access_.session;
+    if (!session) return understand(bytes);
+    if (is_finishing_ || is_concluded_) return;
+    const bool was_established = session->is_established();
+    std::string plain;
+    const auto received = session->receive(bytes, plain);
+    // An alert for the other end too, where it has not proved the secret.
+    write();
+    if (!received) {
+        const auto reason = received.error().describe();
+        return was_established ? abort(reason) : finish(reason);
+    }
+    if (!was_established && session->is_established()) {
+        begin_handshake(handshake_timeout_);
+        if (hooks_.on_established) hooks_.on_established();
+    }
+    if (!plain.empty()) understand(plain);
 }
 
 void ControlConnection::understand(std::string_view bytes) {
@@ -102,6 +133,11 @@ void ControlConnection::greet(std::string_view bytes) {
     const auto preamble = read_preamble(greeting_);
     if (!preamble) return abort(preamble.error().describe());
     if (!*preamble) return;
+    if (access_.is_refused) {
+        const std::string reason{control_connection::needs_secret};
+        send(control_connection::frame_of(control::Refused{reason, {}, true}));
+        return finish(reason);
+    }
     if ((*preamble)->version != control::first_version) {
         const auto reason = control_connection::other_version((*preamble)->version);
         send(control_connection::frame_of(control::Refused{reason, {}}));
@@ -149,13 +185,27 @@ void ControlConnection::ended_by_peer(const error_code& ec) {
     if (!is_writing_ || !is_finishing_) conclude();
 }
 
+/// The next frames of the queue, and what the handshake asks for; empty: there is nothing to write.
+std::vector<boost::asio::const_buffer> ControlConnection::next_buffers(std::size_t frame_count) {
+    auto& session = access_.session;
+    std::vector<boost::asio::const_buffer> buffers;
+    for (std::size_t i = 0; i < frame_count; ++i) {
+        if (session)
+            session->send(*queue_[i]);
+        else
+            buffers.push_back(boost::asio::buffer(*queue_[i]));
+    }
+    if (!session || !session->has_output()) return buffers;
+    encrypted_ = session->take_output();
+    return {boost::asio::buffer(encrypted_)};
+}
+
 void ControlConnection::write() {
     if (is_writing_ || is_concluded_) return;
-    is_writing_ = true;
-    std::vector<boost::asio::const_buffer> buffers;
     const auto count = std::min(queue_.size(), control_connection::most_frames_at_once);
-    for (std::size_t i = 0; i < count; ++i)
-        buffers.push_back(boost::asio::buffer(*queue_[i]));
+    auto buffers = next_buffers(count);
+    if (buffers.empty()) return;
+    is_writing_ = true;
     boost::asio::async_write(
         socket_,
         std::move(buffers),
@@ -172,8 +222,9 @@ void ControlConnection::wrote(const error_code& ec, std::size_t frame_count) {
         queued_bytes_ -= control_connection::frame_bytes + queue_.front()->size();
         queue_.pop_front();
     }
+    encrypted_.clear();
     count();
-    if (!queue_.empty()) return write();
+    if (!queue_.empty() || (access_.session && access_.session->has_output())) return write();
     if (!is_finishing_) return;
     // The agent reads to our end and closes; a close here could be a reset that overtakes the last
     // frame. `serve` sees its end, or `flush_` runs out.
@@ -197,7 +248,7 @@ void ControlConnection::conclude() {
 }
 
 void ControlConnection::count() {
-    const auto now = is_concluded_ ? 0 : queued_bytes_ + decoder_.held_bytes();
+    const auto now = is_concluded_ ? 0 : queued_bytes_ + encrypted_.size() + decoder_.held_bytes();
     const auto before = std::exchange(held_bytes_, now);
     if (before != now && hooks_.on_held) hooks_.on_held(before, now);
 }

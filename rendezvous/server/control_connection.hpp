@@ -5,6 +5,7 @@
 #include "rendezvous/control/codec.hpp"
 #include "rendezvous/net/deadline.hpp"
 #include "rendezvous/net/tcp.hpp"
+#include "rendezvous/tls/session.hpp"
 
 #include <cstddef>
 #include <deque>
@@ -13,10 +14,20 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ddprun::server {
 
-/// One agent's control connection at the server: preamble, hello, then frames both ways.
+/// How the other end of a control connection shows that it may talk with this server.
+struct ControlAccess {
+    /// It proves the secret.
+    std::optional<tls::Session> session = std::nullopt;
+    /// It does not encrypt, and this server answers to no such node.
+    bool is_refused = false;
+};
+
+/// One agent's control connection at the server: preamble, hello, then frames both ways; all of it
+/// inside TLS where the server has a secret.
 ///
 /// Bytes and sequence only; what a message means is decided by the coordinator. Bounded both ways:
 /// a frame too long or not decodable is answered with `error` and the end, a queue over its bound
@@ -38,9 +49,11 @@ public:
         std::function<void(std::size_t before, std::size_t now)> on_held = {};
         /// There is no memory for its messages. The owner ends it.
         std::function<void()> on_no_memory = {};
+        /// The other end of an encrypted connection has proved the secret.
+        std::function<void()> on_established = {};
     };
 
-    explicit ControlConnection(net::Tcp::socket socket);
+    explicit ControlConnection(net::Tcp::socket socket, ControlAccess access = {});
 
     /// `first_bytes` were read already. Requires: called once.
     void start(std::string first_bytes, Duration handshake_timeout, Hooks hooks);
@@ -64,11 +77,14 @@ public:
 
 private:
     boost::asio::awaitable<void> serve(std::string first_bytes);
+    void begin_handshake(Duration timeout);
+    void receive(std::string_view bytes);
     void understand(std::string_view bytes);
     void greet(std::string_view bytes);
     /// The peer closed its side: what is still queued for it after `finish` is written all the
     /// same.
     void ended_by_peer(const error_code& ec);
+    std::vector<boost::asio::const_buffer> next_buffers(std::size_t frame_count);
     void write();
     void wrote(const error_code& ec, std::size_t frame_count);
     void conclude();
@@ -78,7 +94,9 @@ private:
 
     net::Tcp::socket socket_;
     std::string peer_;
+    ControlAccess access_;
     Hooks hooks_;
+    Duration handshake_timeout_{};
     std::string greeting_;
     control::AgentMessageDecoder decoder_;
     /// Until the first message is understood.
@@ -88,6 +106,8 @@ private:
 
     std::deque<Frame> queue_;
     std::size_t queued_bytes_ = 0;
+    /// Being written, where the connection is encrypted.
+    std::string encrypted_;
     std::size_t held_bytes_ = 0;
     bool is_writing_ = false;
     bool is_greeted_ = false;

@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/memory_reserve.hpp"
+#include "rendezvous/base/random.hpp"
 
 #include <boost/asio/post.hpp>
 
@@ -17,12 +18,14 @@ ControlServer::ControlServer(
     coordinator::Coordinator::Options options,
     Duration handshake_timeout,
     Hooks hooks,
-    std::size_t max_held_bytes)
+    std::size_t max_held_bytes,
+    std::optional<tls::SecretSource> secret)
     : io_(io),
       options_(std::move(options)),
       handshake_timeout_(handshake_timeout),
       hooks_(std::move(hooks)),
       max_held_bytes_(max_held_bytes) {
+    if (secret) secrets_.emplace(std::move(*secret));
     keep_memory_reserve();
     begin();
 }
@@ -37,8 +40,29 @@ void ControlServer::begin() {
 }
 
 void ControlServer::adopt(net::Tcp::socket socket, std::string first_bytes) {
+    adopt_as(
+        ConnectionId{next_connection_++},
+        std::move(socket),
+        std::move(first_bytes),
+        {std::nullopt, has_secret()});
+}
+
+void ControlServer::adopt_encrypted(net::Tcp::socket socket, std::string first_bytes) {
     const ConnectionId id{next_connection_++};
-    const auto connection = std::make_shared<ControlConnection>(std::move(socket));
+    constexpr const char* too_many = "too many callers that have not proved the secret";
+    if (const auto surplus = handshakes_.add(id, net::peer_network(socket), now())) {
+        if (*surplus == id) return hooks_.on_rejected(net::peer_name(socket), too_many);
+        connections_.at(*surplus)->abort(too_many);
+    }
+    auto session = tls::Session::for_server(
+        [this](std::string_view identity) { return secrets_->find_control_key(identity); });
+    adopt_as(id, std::move(socket), std::move(first_bytes), {std::move(session), false});
+}
+
+void ControlServer::adopt_as(
+    ConnectionId id, net::Tcp::socket socket, std::string first_bytes, ControlAccess access) {
+    const auto connection =
+        std::make_shared<ControlConnection>(std::move(socket), std::move(access));
     connections_.emplace(id, connection);
     try {
         connection->start(
@@ -50,7 +74,8 @@ void ControlServer::adopt(net::Tcp::socket socket, std::string first_bytes) {
                  ended(id, was_greeted, reason);
              },
              [this](std::size_t before, std::size_t now) { holds(before, now); },
-             [this, &connection = *connection] { close_without_memory(connection); }});
+             [this, &connection = *connection] { close_without_memory(connection); },
+             [this, id] { handshakes_.remove(id); }});
     } catch (const std::bad_alloc&) {
         close_without_memory(*connection);
     }
@@ -149,7 +174,8 @@ void ControlServer::greeted(ConnectionId id) {
         net::peer_address(connection.socket()),
         connection.peer(),
         net::local_address(connection.socket()),
-        net::peer_network(connection.socket())});
+        net::peer_network(connection.socket()),
+        unguessable_nonce()});
 }
 
 /// A job of one node has no lease: only TCP detects that its host is gone. With a lease, a
@@ -165,6 +191,7 @@ void ControlServer::received(ConnectionId id, control::AgentMessage message) {
 }
 
 void ControlServer::ended(ConnectionId id, bool was_greeted, const std::string& reason) {
+    handshakes_.remove(id);
     const auto connection = connections_.extract(id);
     const auto& peer = connection.mapped()->peer();
     log::debug("rendezvous.agent_disconnected", {{"peer", peer}, {"reason", reason}});

@@ -7,7 +7,9 @@
 #include "rendezvous/net/driver.hpp"
 #include "rendezvous/server/caller_lines.hpp"
 #include "rendezvous/server/control_connection.hpp"
+#include "rendezvous/server/handshakes.hpp"
 #include "rendezvous/server/http_status.hpp"
+#include "rendezvous/tls/secret_file.hpp"
 
 #include <boost/asio/io_context.hpp>
 
@@ -43,9 +45,14 @@ public:
         coordinator::Coordinator::Options options,
         Duration handshake_timeout,
         Hooks hooks,
-        std::size_t max_held_bytes = limits::max_control_bytes);
+        std::size_t max_held_bytes = limits::max_control_bytes,
+        std::optional<tls::SecretSource> secret = std::nullopt);
 
+    /// A caller that does not encrypt. Where there is a secret it is sent away with the reason.
     void adopt(net::Tcp::socket socket, std::string first_bytes);
+    /// Requires: there is a secret.
+    void adopt_encrypted(net::Tcp::socket socket, std::string first_bytes);
+    bool has_secret() const { return secrets_.has_value(); }
     /// From any thread. Handled before any message of an agent that is not handled yet: what the
     /// caller's own agent sends next may depend on it.
     void interrupt(int signal, std::string reason);
@@ -71,6 +78,8 @@ private:
     using Machine = coordinator::Coordinator;
 
     void begin();
+    void adopt_as(
+        ConnectionId id, net::Tcp::socket socket, std::string first_bytes, ControlAccess access);
     void post(Machine::Event event);
     void holds(std::size_t before, std::size_t now);
     void keep_within_bound();
@@ -96,6 +105,8 @@ private:
     Machine::Options options_;
     Duration handshake_timeout_;
     Hooks hooks_;
+    std::optional<tls::Secrets> secrets_;
+    Handshakes handshakes_;
     std::size_t max_held_bytes_;
     std::size_t held_bytes_ = 0;
     std::map<ConnectionId, std::shared_ptr<ControlConnection>> connections_;

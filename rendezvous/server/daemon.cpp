@@ -12,11 +12,13 @@
 #include "rendezvous/server/log_writer.hpp"
 #include "rendezvous/server/rendezvous_server.hpp"
 #include "rendezvous/server/service_manager.hpp"
+#include "rendezvous/tls/secret_file.hpp"
 
 #include <signal.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -71,6 +73,18 @@ std::string describe(Failure failure, std::uint16_t port, const Activation& acti
     return failure.describe();
 }
 
+bool is_beyond_loopback(const DaemonOptions& options) {
+    return options.host != "localhost" && !is_loopback(options.host);
+}
+
+/// None where none was given.
+Result<std::optional<tls::SecretSource>> read_secret(const DaemonOptions& options) {
+    if (options.secret_file.empty()) return std::optional<tls::SecretSource>{};
+    auto read = tls::read_secret_file("--secret-file", options.secret_file);
+    if (!read) return read.error();
+    return std::optional{std::move(*read)};
+}
+
 }  // namespace
 }  // namespace daemon
 
@@ -93,6 +107,8 @@ int run_daemon(int argc, const char* const* argv) {
                 std::to_string(activation.sockets.size()) + " has sockets that listen already");
     if (const auto lacking = net::lacking_descriptors(daemon::needed_descriptors); !lacking.empty())
         return daemon::refuse(exit_codes::internal_error, lacking);
+    auto secret = daemon::read_secret(options);
+    if (!secret) return daemon::refuse(exit_codes::usage, secret.error().context);
     net::prepare_descriptors();
     net::prepare_threads();
     const auto awaited = daemon::hold_back_signals();
@@ -103,9 +119,17 @@ int run_daemon(int argc, const char* const* argv) {
     server_options.version = build::version;
     server_options.inherited = activation.sockets;
     server_options.accepted = options.accepted;
+    server_options.secret = std::move(*secret);
+    const bool has_secret = server_options.secret.has_value();
     RendezvousServer server(std::move(server_options));
     if (const auto port = server.start(); !port)
         return daemon::refuse(1, daemon::describe(port.error(), options.port, activation));
+    if (!has_secret && !options.is_insecure && daemon::is_beyond_loopback(options))
+        log::warning(
+            "security.none",
+            {{"effect", "every program that reaches the port can join, stop and read every job"},
+             {"next_step",
+              "--secret-file=FILE closes it, --insecure leaves it open without this"}});
     notify_manager(activation.notify_socket, "READY=1");
     int signal = 0;
     sigwait(&awaited, &signal);

@@ -36,6 +36,11 @@ std::variant<DaemonOptions, ExitNow> parse_daemon_options(int argc, const char* 
     bool has_legacy_c10d = false;
     app.add_flag(
         "--legacy-c10d", has_legacy_c10d, "serve store clients of PyTorch 2.1 too, not only newer");
+    app.add_option(
+        "--secret-file",
+        options.secret_file,
+        "agents must have the secret of this file; connections are encrypted");
+    app.add_flag("--insecure", options.is_insecure, "no warning that there is no secret");
     app.set_version_flag("--version", control::version_text("ddprun-rendezvous"));
     try {
         app.parse(argc, argv);
@@ -59,6 +64,8 @@ std::variant<DaemonOptions, ExitNow> parse_daemon_options(int argc, const char* 
                 ": trace, debug, info, warning or error\n"};
     options.log_level = *known;
     if (has_legacy_c10d) options.accepted = wire::Accepted::legacy_too;
+    if (options.is_insecure && !options.secret_file.empty())
+        return ExitNow{2, "ddprun-rendezvous: --insecure: leave it out beside --secret-file\n"};
     options.is_place_given = app.count("--host") + app.count("--port") > 0;
     return options;
 }

@@ -20,6 +20,10 @@ struct DaemonOptions {
     bool is_place_given = false;
     log::Level log_level = log::Level::info;
     wire::Accepted accepted = wire::Accepted::current;
+    /// Of the secret that agents must prove; empty: none.
+    std::string secret_file;
+    /// No warning that there is none.
+    bool is_insecure = false;
 
     bool operator==(const DaemonOptions&) const = default;
 };

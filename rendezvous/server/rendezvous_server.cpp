@@ -10,16 +10,19 @@
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/server/control_server.hpp"
 #include "rendezvous/server/http_connection.hpp"
+#include "rendezvous/server/linger.hpp"
 #include "rendezvous/server/listener.hpp"
 #include "rendezvous/server/pages.hpp"
 #include "rendezvous/server/rejections.hpp"
 #include "rendezvous/server/sniff.hpp"
 #include "rendezvous/server/store_thread.hpp"
+#include "rendezvous/tls/session.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
 
 #include <algorithm>
 #include <array>
@@ -38,6 +41,13 @@ namespace {
 
 /// Of an io_context: epoll, a timer, a wake-up; and the epoll of the store's clients.
 constexpr int store_thread_descriptors = 4;
+
+/// A node with a secret learns that there is none here, instead of an end without a reason.
+boost::asio::awaitable<void> refuse_encryption(net::Tcp::socket socket) {
+    co_await boost::asio::async_write(
+        socket, boost::asio::buffer(tls::no_encryption_here), net::as_values);
+    co_await linger(socket);
+}
 
 }  // namespace
 
@@ -123,7 +133,9 @@ RendezvousServer::Core::Core(Options options)
           options_.handshake_timeout,
           {options_.on_idle,
            [this](const std::string& peer, const std::string& reason) { reject(peer, reason); },
-           [this] { begin_round(); }}),
+           [this] { begin_round(); }},
+          limits::max_control_bytes,
+          options_.secret),
       pages_(
           io_,
           {[this](JobPage& page, std::uint64_t after) { return control_.add_jobs(page, after); },
@@ -271,16 +283,26 @@ void RendezvousServer::Core::dispatch(
         case Caller::c10d:
             // Of a worker of the previous round: closed.
             if (round != round_ || drain_) return;
+            // Workers have the stores of agents; this one would be open to every caller.
+            if (control_.has_secret() && !options_.has_store_of_round)
+                return reject(net::peer_name(socket), "a store client of a server with a secret");
             if (!store_ && !start_store()) return;
             ++store_count_;
             return store_->adopt(std::move(socket), std::move(first_bytes));
         case Caller::http:
             ++http_count_;
             return attend(serve_http(std::move(socket), std::move(first_bytes), pages_));
+        case Caller::tls:
+            if (drain_) return;
+            if (!control_.has_secret()) {
+                reject(net::peer_name(socket), describe(caller));
+                return attend(refuse_encryption(std::move(socket)));
+            }
+            ++control_count_;
+            return control_.adopt_encrypted(std::move(socket), std::move(first_bytes));
         case Caller::need_more:
         case Caller::older_c10d:
         case Caller::big_endian_c10d:
-        case Caller::tls:
         case Caller::unknown: return reject(net::peer_name(socket), describe(caller));
     }
 }

@@ -7,6 +7,7 @@
 #include "rendezvous/control/message.hpp"
 #include "rendezvous/server/placement.hpp"
 #include "rendezvous/server/store_survey.hpp"
+#include "rendezvous/tls/secret.hpp"
 #include "rendezvous/wire/query.hpp"
 
 #include <cstdint>
@@ -50,6 +51,8 @@ public:
         Duration drain_timeout = limits::drain_timeout;
         /// Which clients the shared c10d store accepts.
         wire::Accepted accepted = wire::Accepted::current;
+        /// Agents must prove it. A shared store that is no round's is closed then.
+        std::optional<tls::SecretSource> secret = std::nullopt;
     };
 
     explicit RendezvousServer(Options options);

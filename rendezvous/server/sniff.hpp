@@ -20,7 +20,7 @@ enum class Caller : std::uint8_t {
     http,             ///< a browser or a metrics collector
     older_c10d,       ///< PyTorch 2.1 or older: opcodes one lower and no handshake
     big_endian_c10d,  ///< the c10d magic in the other byte order
-    tls,              ///< a TLS client hello; not supported yet
+    tls,              ///< a TLS client hello: an agent with a secret
     unknown,
 };
 

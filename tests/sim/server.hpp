@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "rendezvous/base/random.hpp"
 #include "rendezvous/control/codec.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
 #include "tests/sim/link.hpp"
@@ -65,6 +66,8 @@ private:
     std::map<ConnectionId, Connection> connections_;
     std::vector<Waiting> waiting_;
     std::uint64_t next_connection_ = 1;
+    /// Its own, so that the rest of the history is the same without tokens.
+    Random token_random_;
     std::unique_ptr<Driven<coordinator::Coordinator>> driven_;
 };
 

@@ -11,6 +11,7 @@
 #include <boost/asio/io_context.hpp>
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -33,7 +34,9 @@ const PeerAnswer accepted{PeerAnswer::Kind::accepted, 7};
 
 /// One agent's peer_port; it answers `answer` to each caller.
 struct Port {
-    explicit Port(Duration answer_timeout = limits::peer_answer_timeout)
+    explicit Port(
+        Duration answer_timeout = limits::peer_answer_timeout,
+        std::optional<PeerCalls::Security> security = std::nullopt)
         : calls(std::make_unique<PeerCalls>(
               io,
               PeerCalls::Hooks{
@@ -42,7 +45,8 @@ struct Port {
                       if (!is_silent) calls->answer(caller, answer);
                   },
                   [this](int ask, std::optional<PeerAnswer> one) { answered[ask] = one; }},
-              answer_timeout)) {
+              answer_timeout,
+              std::move(security))) {
         auto acceptor = net::listen(io, "127.0.0.1", 0);
         REQUIRE(acceptor.has_value());
         number = acceptor->local_endpoint().port();
@@ -99,6 +103,37 @@ TEST_CASE("a question and its answer travel between two agents") {
     REQUIRE(port.until([&] { return !port.answered.empty(); }));
     CHECK(port.asked == std::vector{probe});
     CHECK(port.answered.at(3) == accepted);
+}
+
+TEST_CASE(
+    "with a secret only a node that has it, and the agent that is called, understand each other") {
+    const auto with = [](char character, const Nonce& own) {
+        const tls::SecretSource source{"test", {}, {tls::Secret{std::string(43, character)}}};
+        return PeerCalls::Security{source, [own] { return own; }};
+    };
+    Port callee(fact_timeout, with('A', self));
+    Port caller(fact_timeout, with('A', other));
+    Port without(fact_timeout, with('B', other));
+    Port open(fact_timeout);
+    const auto answer_to = [&](Port& from, PeerProbe question) {
+        from.answered.clear();
+        from.calls->ask({1, {"127.0.0.1", callee.number}, question});
+        REQUIRE(callee.until([&] {
+            from.io.restart();
+            from.io.run_for(std::chrono::milliseconds{2});
+            return from.answered.contains(1);
+        }));
+        return from.answered.at(1);
+    };
+
+    CHECK(answer_to(caller, probe) == accepted);
+    CHECK(callee.asked == std::vector{probe});
+    CHECK_FALSE(answer_to(without, probe).has_value());
+    CHECK_FALSE(answer_to(open, probe).has_value());
+    // Its key is that of another callee.
+    CHECK_FALSE(answer_to(caller, {other, other, 7}).has_value());
+    CHECK(callee.asked.size() == 1);
+    CHECK(callee.said_to(encode(probe)).find("vouched") == std::string::npos);
 }
 
 TEST_CASE("a peer without an answer closes, and a port without a listener does not answer") {

@@ -14,6 +14,7 @@ inline SystemInfo a_machine(const Environment& environment = {}) {
     SystemInfo system;
     system.environment = environment;
     system.environment.try_emplace("PATH", "/usr/bin");
+    system.environment.try_emplace("HOME", "/home/user");
     system.own_path = "/usr/local/bin/ddprun";
     system.host_name = "node1";
     system.cpu_count = 12;

@@ -86,7 +86,8 @@ inline std::vector<AgentMessage> agent_messages() {
             a_failure(),
             std::chrono::microseconds{1500},
             Cause::Kind::store_unreachable,
-            3},
+            3,
+            a_nonce(8)},
         Ready{7, 20'002, 4},
         Started{7, 3},
         Succeeded{2'147'483'647},
@@ -107,8 +108,8 @@ inline std::vector<AgentMessage> agent_messages() {
 inline std::vector<ServerMessage> server_messages() {
     return {
         Hello{{1, 2}},
-        Welcome{"abcd", std::chrono::seconds{30}, true},
-        Refused{"differs", std::chrono::seconds{2}},
+        Welcome{"abcd", std::chrono::seconds{30}, true, a_nonce(9)},
+        Refused{"differs", std::chrono::seconds{2}, true},
         Resumed{},
         Lost{"unknown job"},
         an_assignment(),
@@ -125,6 +126,7 @@ inline std::vector<ServerMessage> server_messages() {
         ProtocolError{"what?"},
         HeartbeatAck{5},
         Refused{"never", std::nullopt},
+        Welcome{"abcd", {}, false},
         JobResult{Outcome::succeeded, std::nullopt, 0}};
 }
 

@@ -64,6 +64,8 @@ void Story::note(const Coordinator::Effect& effect) {
                 const auto name = name_of(send.connection);
                 const auto* ack = std::get_if<control::HeartbeatAck>(&send.message);
                 if (ack != nullptr && !ack->clients_of) return;
+                if (const auto* welcome = std::get_if<control::Welcome>(&send.message))
+                    tokens_[name] = welcome->token;
                 if (const auto* assignment = std::get_if<control::Assignment>(&send.message))
                     assignments_[name] = *assignment;
                 if (const auto* result = std::get_if<control::JobResult>(&send.message))
@@ -107,7 +109,9 @@ ConnectionId Story::connect(const std::string& node) {
     const auto place = place_of(node);
     connections_[node] = id;
     names_[id] = node;
-    post(Coordinator::Connected{id, place.peer_addr, place.peer_addr + ":5000", place.server_addr});
+    const auto token = nonce_of("token " + std::to_string(id.value));
+    post(Coordinator::Connected{
+        id, place.peer_addr, place.peer_addr + ":5000", place.server_addr, {}, token});
     return id;
 }
 
@@ -139,6 +143,7 @@ void Story::resume(
     resume.state = state;
     if (const auto found = assignments_.find(node); found != assignments_.end())
         resume.assignment = found->second;
+    if (const auto found = tokens_.find(node); found != tokens_.end()) resume.token = found->second;
     if (tweak) tweak(resume);
     post(Coordinator::Received{id, std::move(resume)});
 }

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,8 @@ public:
     Lines output();
     /// The last assignment of a node.
     const control::Assignment& assignment(const std::string& node) const;
+    /// From its last welcome.
+    std::optional<Nonce> token(const std::string& node) const { return tokens_.at(node); }
     /// The last result of a node, in words; "" if none.
     std::string result(const std::string& node) const;
     /// Whole. Requires: the node got one.
@@ -101,6 +104,7 @@ private:
     std::map<ConnectionId, std::string> names_;
     std::map<std::string, Place> places_;
     std::map<std::string, control::Assignment> assignments_;
+    std::map<std::string, std::optional<Nonce>> tokens_;
     std::map<std::string, control::JobResult> results_;
     std::uint64_t next_seq_ = 0;
     Lines lines_;

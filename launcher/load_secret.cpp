@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/load_secret.hpp"
+
+#include "rendezvous/tls/secret_file.hpp"
+
+#include <utility>
+
+namespace ddprun::launcher {
+
+Result<std::optional<tls::SecretSource>> load_secret(const SecretChoice& choice) {
+    using Place = SecretChoice::Place;
+    if (choice.place == Place::none) return std::optional<tls::SecretSource>{};
+    if (choice.place == Place::variable)
+        return std::optional{tls::SecretSource{choice.origin, {}, choice.secrets}};
+    auto read = choice.place == Place::file
+                    ? tls::read_secret_file(choice.origin, choice.path)
+                    : tls::read_or_make_secret_file(choice.origin, choice.path);
+    if (!read) return read.error();
+    return std::optional{std::move(*read)};
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/tls/keys.hpp"
+
+#include "rendezvous/base/machine.hpp"
+#include "rendezvous/tls/start_openssl.hpp"
+
+#include <openssl/core_names.h>
+#include <openssl/kdf.h>
+#include <openssl/params.h>
+
+#include <memory>
+#include <span>
+
+namespace ddprun::tls {
+namespace {
+
+constexpr std::string_view salt = "ddprun-secret-1";
+
+/// HKDF with SHA-256 (RFC 5869).
+void derive(const Secret& secret, const std::string& purpose, std::span<std::uint8_t> out) {
+    start_openssl();
+    // Kept until the process ends.
+    static EVP_KDF* const kdf = EVP_KDF_fetch(nullptr, "HKDF", nullptr);
+    const std::unique_ptr<EVP_KDF_CTX, void (*)(EVP_KDF_CTX*)> context{
+        EVP_KDF_CTX_new(kdf), EVP_KDF_CTX_free};
+    auto* digest = const_cast<char*>("SHA256");
+    const auto octets = [](const char* name, std::string_view text) {
+        // OpenSSL only reads them.
+        return OSSL_PARAM_construct_octet_string(name, const_cast<char*>(text.data()), text.size());
+    };
+    const std::array params{
+        OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest, 0),
+        octets(OSSL_KDF_PARAM_KEY, secret.characters()),
+        octets(OSSL_KDF_PARAM_SALT, salt),
+        octets(OSSL_KDF_PARAM_INFO, purpose),
+        OSSL_PARAM_construct_end()};
+    require(
+        context && EVP_KDF_derive(context.get(), out.data(), out.size(), params.data()) == 1,
+        "OpenSSL has HKDF");
+}
+
+std::string in_hex(std::span<const std::uint8_t> bytes) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string text;
+    for (const auto byte : bytes) {
+        text += digits[byte >> 4U];
+        text += digits[byte & 0xFU];
+    }
+    return text;
+}
+
+/// `purpose` is on the wire, `about` is not.
+Key key_for(const Secret& secret, const std::string& purpose, const std::string& about = {}) {
+    std::array<std::uint8_t, 8> id{};
+    derive(secret, "ddprun-1 id " + purpose, id);
+    Key key{"ddprun-1 " + purpose + ' ' + in_hex(id), {}};
+    derive(secret, "ddprun-1 key " + purpose + (about.empty() ? "" : ' ' + about), key.bytes);
+    return key;
+}
+
+}  // namespace
+
+Key control_key(const Secret& secret) {
+    return key_for(secret, "control");
+}
+
+Key peer_key(const Secret& secret, const Nonce& callee) {
+    return key_for(secret, "peer", callee.to_string());
+}
+
+}  // namespace ddprun::tls

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/ids.hpp"
+#include "rendezvous/tls/secret.hpp"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+/// What a secret is used for: one key for each purpose, so that what was recorded or reflected of
+/// one kind of connection proves nothing on another. Pure.
+namespace ddprun::tls {
+
+/// A pre-shared key of TLS.
+struct Key {
+    /// On the wire: the purpose, and eight bytes that differ between secrets.
+    std::string identity;
+    std::array<std::uint8_t, 32> bytes{};
+
+    bool operator==(const Key&) const = default;
+};
+
+/// From a node to the rendezvous server.
+Key control_key(const Secret& secret);
+
+/// From one node to the port for probes of another: only the agent with this nonce has it too.
+Key peer_key(const Secret& secret, const Nonce& callee);
+
+}  // namespace ddprun::tls

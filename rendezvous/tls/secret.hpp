@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/result.hpp"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+/// The job secret as text: lines of `ddprun-secret-1:` and 43 characters, which are 256 random bits
+/// in base64url. Pure.
+namespace ddprun::tls {
+
+/// A type of its own, so that it is never written by chance where a text is.
+class Secret {
+public:
+    explicit Secret(std::string characters) : characters_(std::move(characters)) {}
+
+    /// Without the prefix: the key material.
+    const std::string& characters() const { return characters_; }
+
+    bool operator==(const Secret&) const = default;
+
+private:
+    std::string characters_;
+};
+
+/// The secrets of a file or variable, in order: the first is used, all are accepted. Equal lines
+/// count once, empty ones not at all. The context of a failure names the line, never what is in it.
+Result<std::vector<Secret>> parse_secrets(std::string_view text);
+
+/// Which version of the file was read.
+struct FileStamp {
+    std::uint64_t device = 0;
+    std::uint64_t inode = 0;
+    std::int64_t changed_at_ns = 0;
+    std::int64_t size = 0;
+
+    bool operator==(const FileStamp&) const = default;
+};
+
+/// Where a program has its secrets from.
+struct SecretSource {
+    /// For messages: "--rdzv-secret-file", "DDPRUN_SECRET".
+    std::string origin;
+    /// Empty: they are from a variable and stay as they are.
+    std::string path;
+    std::vector<Secret> secrets;
+    FileStamp stamp = {};
+
+    /// "/etc/job/secret", "DDPRUN_SECRET".
+    const std::string& name() const { return path.empty() ? origin : path; }
+    bool operator==(const SecretSource&) const = default;
+};
+
+/// The line for a new secret, with its line feed.
+std::string secret_line(const std::array<std::uint8_t, 32>& random);
+
+}  // namespace ddprun::tls

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/result.hpp"
+#include "rendezvous/tls/keys.hpp"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ddprun::tls {
+
+/// One end of an encrypted connection, without the connection: bytes in, bytes out. TLS 1.3 with a
+/// pre-shared key and X25519 (psk_dhe_ke): both ends prove that they have the key, what was
+/// recorded cannot be read with a key that becomes known later, and a replay proves nothing. No
+/// certificates, tickets, early data.
+///
+///   session.receive(bytes, plain)   what came from the other end
+///   session.take_output()           what must be written to it, after each call
+///   session.send(text)              once it `is_established`
+///
+/// The end of the connection is the end of the text: there is no closing message, since every frame
+/// is whole or not there. Used by one thread at a time.
+class Session {
+public:
+    /// The key of this identity, if there is one.
+    using FindKey = std::function<std::optional<Key>(std::string_view identity)>;
+
+    /// Its first output is there at once.
+    static Session for_client(const Key& key);
+    static Session for_server(FindKey find_key);
+    ~Session();
+    Session(Session&&) noexcept;
+    Session& operator=(Session&&) = delete;
+
+    /// Appends to `plain` what these bytes carry. After a failure the session is over; there may be
+    /// output still, which says so to the other end. Only the bytes of an established session reach
+    /// `plain`.
+    Result<> receive(std::string_view bytes, std::string& plain);
+    /// Requires: `is_established`, and no failure before.
+    void send(std::string_view text);
+    std::string take_output();
+    bool has_output() const;
+    /// The other end has proved that it has the key.
+    bool is_established() const;
+
+private:
+    struct State;
+    explicit Session(std::unique_ptr<State> state);
+
+    std::unique_ptr<State> state_;
+};
+
+/// What a server without a secret answers to a client that has one: a TLS alert (RFC 8446, 6.2,
+/// insufficient_security), in which `Session` reads `Error::not_encrypted`.
+inline constexpr std::string_view no_encryption_here{"\x15\x03\x03\x00\x02\x02\x47", 7};
+
+}  // namespace ddprun::tls

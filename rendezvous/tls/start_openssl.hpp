@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace ddprun::tls {
+
+/// Before any other call of OpenSSL: its own start would load the configuration of the machine, and
+/// the modules that are named there, which a static program must not. Harmless when repeated.
+void start_openssl();
+
+}  // namespace ddprun::tls

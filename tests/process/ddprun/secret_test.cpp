@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+// Jobs with a secret, and callers that do not have it.
+#include "rendezvous/control/codec.hpp"
+#include "rendezvous/tls/keys.hpp"
+#include "rendezvous/tls/session.hpp"
+#include "tests/process/ddprun/http_get.hpp"
+#include "tests/process/ddprun/job.hpp"
+#include "tests/process/support/network_pair.hpp"
+#include "tests/process/support/raw_client.hpp"
+#include "tests/process/support/skip.hpp"
+#include "tests/process/support/wait.hpp"
+
+#include <doctest/doctest.h>
+
+#include <sys/stat.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+using namespace ddprun;
+using namespace ddprun::test;
+
+namespace {
+
+const std::string planted(43, 'P');
+const std::string planted_line = "ddprun-secret-1:" + planted + "\n";
+const std::string other_line = "ddprun-secret-1:" + std::string(43, 'O') + "\n";
+
+std::string secret_file(const TempDir& dir, const std::string& name, const std::string& text) {
+    auto path = dir.write(name, text);
+    REQUIRE(::chmod(path.c_str(), 0600) == 0);
+    return path;
+}
+
+/// A node of a job of two that waits for the other one.
+Running waiting_node(const TempDir& dir, const Rendezvous& rendezvous, const Words& options) {
+    auto node = start_job(dir, rendezvous.options(Words{"--nnodes=2"} + options), "echo $RANK");
+    node.wait_for_line("nodes.missing");
+    return node;
+}
+
+std::uint16_t port_of(const Rendezvous& rendezvous) {
+    return static_cast<std::uint16_t>(
+        std::stoi(rendezvous.endpoint.substr(rendezvous.endpoint.find(':') + 1)));
+}
+
+/// Ends the waiting node and returns all that it has written.
+std::string ended(Running node) {
+    node.signal(SIGINT);
+    node.wait_for_exit();
+    return node.out() + node.err();
+}
+
+control::Join joining() {
+    control::Join join;
+    join.run_id = "tested";
+    join.node.nonce = Nonce{{1}};
+    join.node.host = "elsewhere";
+    join.nodes = {2, 2, 0};
+    join.store_port = 20'000;
+    return join;
+}
+
+}  // namespace
+
+TEST_CASE("two nodes with one secret form a job; it is in no output, log, report or worker") {
+    const TempDir dir;
+    const Rendezvous rendezvous;
+    const auto file = secret_file(dir, "secret", planted_line);
+    const auto report = (dir / "report").string();
+    const auto events = (dir / "events").string();
+    const auto options = rendezvous.options(
+        {"--nnodes=2", "--log-level=trace", "--report-file=" + report, "--event-file=" + events});
+    const std::string script =
+        "cat /proc/self/environ | tr '\\0' '\\n'; cat /proc/self/cmdline\n"
+        "ls -l /proc/self/fd; exit 3";
+    const auto path = dir.write_script("worker", "#!/bin/sh\n" + script + "\n");
+
+    Running a(
+        program("ddprun"),
+        Words{"--rdzv-secret-file=" + file} + options + Words{"--no-python", path});
+    Running::Options with_variable;
+    with_variable.arguments = options + Words{"--no-python", path};
+    with_variable.environment["DDPRUN_SECRET"] = planted_line;
+    Running b(program("ddprun"), with_variable);
+
+    CHECK(a.wait_for_code() == 3);
+    CHECK(b.wait_for_code() == 3);
+    const auto all = a.out() + a.err() + b.out() + b.err() + read_file(report) + read_file(events);
+    CHECK(contains(a.out(), "RANK="));
+    CHECK(contains(b.out(), "RANK="));
+    CHECK_FALSE(contains(all, planted));
+    CHECK_FALSE(contains(all, "DDPRUN_SECRET"));
+    CHECK_FALSE(contains(all, "security.none"));
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("--secure makes the user's secret, and nodes with the same home share it") {
+    const TempDir dir;
+    const Rendezvous rendezvous;
+    const auto path = dir.write_script("worker", "#!/bin/sh\necho $RANK of $WORLD_SIZE\n");
+    Running::Options options;
+    options.arguments = rendezvous.options({"--nnodes=2", "--secure"}) + Words{"--no-python", path};
+    options.environment["HOME"] = dir.path().string();
+    Running a(program("ddprun"), options);
+    Running b(program("ddprun"), options);
+    CHECK(a.wait_for_code() == 0);
+    CHECK(b.wait_for_code() == 0);
+    CHECK(sorted_lines(a.out() + b.out()) == Words{"0 of 2", "1 of 2"});
+    CHECK(read_file(dir / ".config/ddprun/secret").starts_with("ddprun-secret-1:"));
+}
+
+TEST_CASE("a node without the job's secret is refused, and the job goes on waiting") {
+    const TempDir dir;
+    const Rendezvous rendezvous;
+    const auto good = "--rdzv-secret-file=" + secret_file(dir, "good", planted_line);
+    const auto wrong = secret_file(dir, "wrong", other_line);
+    auto a = waiting_node(dir, rendezvous, {good});
+
+    Words options;
+    std::string reason;
+    SUBCASE("another one") {
+        options = {"--rdzv-secret-file=" + wrong};
+        reason = rendezvous.endpoint + " does not accept the secret of " + wrong;
+    }
+    SUBCASE("none") {
+        reason = "this job needs --rdzv-secret-file or --secure";
+    }
+    options.emplace_back("--report-format=json");
+    auto b = start_job(dir, rendezvous.options(Words{"--nnodes=2"} + options), "echo wrong");
+    CHECK(b.wait_for_code() == 83);
+    CHECK(contains(b.err(), reason));
+    CHECK(b.out().empty());
+
+    auto c = start_job(dir, rendezvous.options({"--nnodes=2", good}), "echo $RANK");
+    CHECK(c.wait_for_code() == 0);
+    CHECK(a.wait_for_code() == 0);
+}
+
+TEST_CASE("a node with a secret sends nothing to a server without one") {
+    const TempDir dir;
+    const Rendezvous rendezvous;
+    const auto secret = secret_file(dir, "secret", planted_line);
+    auto a = waiting_node(dir, rendezvous, {});
+    auto b = start_job(
+        dir,
+        rendezvous.options({"--nnodes=2", "--rdzv-secret-file=" + secret, "--report-format=json"}),
+        "echo wrong");
+    CHECK(b.wait_for_code() == 83);
+    CHECK(contains(b.err(), rendezvous.endpoint + " answers without encryption; nothing was sent"));
+    CHECK_FALSE(contains(ended(std::move(a)), planted));
+}
+
+TEST_CASE("a caller without the secret reads no job, joins none and stops none") {
+    const TempDir dir;
+    const Rendezvous rendezvous;
+    auto a = waiting_node(
+        dir, rendezvous, {"--rdzv-secret-file=" + secret_file(dir, "secret", planted_line)});
+    const auto port = port_of(rendezvous);
+
+    SUBCASE("in clear text it gets a reason, and its join is not read") {
+        RawClient caller(port);
+        caller.say(control::preamble).say_message(joining());
+        const auto refused = std::get<control::Refused>(caller.hear_message());
+        CHECK(refused.needs_secret);
+        CHECK(caller.hear_to_the_end().empty());
+    }
+    SUBCASE("with a key of its own it gets an alert") {
+        auto session =
+            tls::Session::for_client(tls::control_key(tls::Secret{std::string(43, 'O')}));
+        RawClient caller(port);
+        caller.say(session.take_output());
+        const auto alert = caller.hear(7);
+        CHECK(alert.starts_with("\x15\x03"));
+        CHECK(alert.size() == 7);
+    }
+    SUBCASE("bytes of a megabyte end as those of a few") {
+        RawClient caller(port);
+        caller.say("\x16\x03\x01\x3f\xff");
+        try {
+            for (int i = 0; i < 256; ++i)
+                caller.say(std::string(4'096, 'x'));
+        } catch (const std::exception&) {
+            // The server has ended it.
+        }
+    }
+    SUBCASE("the shared store is no job's and closed") {
+        RawClient caller(port);
+        caller.say(std::string_view{"\0\xCE\xF7\x85\x3C\x0D\x01\x02\x03\x04", 10});
+        CHECK(caller.hear_to_the_end().empty());
+    }
+    SUBCASE("silence during the handshake ends it") {
+        RawClient caller(port);
+        caller.say("\x16\x03\x01");
+        CHECK(caller.hear_to_the_end().empty());
+    }
+
+    const auto output = ended(std::move(a));
+    CHECK(contains(output, "was cancelled"));
+    CHECK_FALSE(contains(output, "elsewhere"));
+}
+
+TEST_CASE("a replayed conversation joins nothing") {
+    const TempDir dir;
+    const Rendezvous rendezvous;
+    auto a = waiting_node(
+        dir, rendezvous, {"--rdzv-secret-file=" + secret_file(dir, "secret", planted_line)});
+    const auto port = port_of(rendezvous);
+    std::string recorded;
+    {
+        RawClient member(port);
+        auto session = tls::Session::for_client(tls::control_key(tls::Secret{planted}));
+        std::string plain;
+        const auto say = [&] {
+            const auto bytes = session.take_output();
+            recorded += bytes;
+            member.say(bytes);
+        };
+        say();
+        while (!session.is_established())
+            REQUIRE(session.receive(member.hear(1), plain).has_value());
+        session.send(control::preamble);
+        // Another job, so that it takes no place of this one.
+        auto other = joining();
+        other.run_id = "another";
+        session.send(control::encode(control::AgentMessage{other}));
+        say();
+        while (!contains(plain, "refused"))
+            REQUIRE(session.receive(member.hear(1), plain).has_value());
+        CHECK_FALSE(contains(recorded, "another"));
+        CHECK_FALSE(contains(recorded, planted));
+    }
+    RawClient replaying(port);
+    replaying.say(recorded);
+    const auto answer = replaying.hear_to_the_end();
+    CHECK_FALSE(contains(answer, "refused"));
+    CHECK(contains(ended(std::move(a)), "was cancelled"));
+}
+
+TEST_CASE("a daemon with a secret serves nodes that have it, and takes a new one while it runs") {
+    const TempDir dir;
+    const auto file = secret_file(dir, "secret", planted_line);
+    Running daemon(
+        program("ddprun-rendezvous"),
+        Words{"--host=127.0.0.1", "--port=0", "--secret-file=" + file});
+    const auto port = daemon.wait_for_number("port=");
+    const Words options{"--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:" + std::to_string(port)};
+    const auto run_with = [&](const std::string& secret) {
+        auto job = start_job(
+            dir, options + Words{"--rdzv-id=one", "--rdzv-secret-file=" + secret}, "exit 0");
+        return job.wait_for_code();
+    };
+    CHECK(run_with(file) == 0);
+    const auto next = secret_file(dir, "next", other_line);
+    secret_file(dir, "secret", planted_line + other_line);
+    CHECK(run_with(next) == 0);
+    CHECK(run_with(file) == 0);
+    daemon.signal(SIGTERM);
+    CHECK(daemon.wait_for_code() == 0);
+    CHECK_FALSE(contains(daemon.out() + daemon.err(), planted));
+}
+
+TEST_CASE("a secret that is none ends with a sentence that does not show it") {
+    const TempDir dir;
+    const auto file = secret_file(dir, "secret", planted + "\n");
+    auto job = one_node(dir, {"--rdzv-secret-file=" + file}, "exit 0");
+    CHECK(job.wait_for_code() == 2);
+    CHECK(contains(job.err(), "--rdzv-secret-file: '" + file + "': line 1 is no secret"));
+    Running daemon(program("ddprun-rendezvous"), Words{"--port=0", "--secret-file=" + file});
+    CHECK(daemon.wait_for_code() == 2);
+    CHECK(contains(daemon.err(), "--secret-file: '" + file + "': line 1 is no secret"));
+    CHECK_FALSE(contains(job.err() + daemon.err(), planted));
+}
+
+TEST_CASE("a server for other machines without a secret warns of that, unless it is meant so") {
+    if (const auto why = NetworkPair::why_not(); !why.empty()) return skip(why);
+    const NetworkPair hosts;
+    const TempDir dir;
+    const auto warned = [&](const Words& arguments) {
+        Running::Options options;
+        options.arguments = Words{"--port=0"} + arguments;
+        options.network_namespace = hosts.a().name;
+        Running daemon(program("ddprun-rendezvous"), options);
+        daemon.wait_for_line("rendezvous.listening");
+        daemon.signal(SIGTERM);
+        daemon.wait_for_exit();
+        return contains(daemon.err(), "security.none");
+    };
+    CHECK(warned({"--host=0.0.0.0"}));
+    CHECK_FALSE(warned({"--host=0.0.0.0", "--insecure"}));
+    CHECK_FALSE(warned({"--host=127.0.0.1"}));
+    CHECK_FALSE(warned({"--host=0.0.0.0", "--secret-file=" + secret_file(dir, "s", planted_line)}));
+
+    const auto path = dir.write_script("worker", "#!/bin/sh\necho $RANK\n");
+    const auto node_at = [&](const NetworkPair::Host& host, const Words& arguments) {
+        Running::Options options;
+        options.arguments = Words{"--nnodes=2", "--rdzv-endpoint=" + hosts.a().address} +
+                            arguments + Words{"--no-python", path};
+        options.network_namespace = host.name;
+        return Running(program("ddprun"), options);
+    };
+    const auto job_is_warned = [&](const Words& arguments) {
+        auto a = node_at(hosts.a(), arguments);
+        auto b = node_at(hosts.b(), arguments);
+        CHECK(a.wait_for_code() == 0);
+        CHECK(b.wait_for_code() == 0);
+        CHECK_FALSE(contains(b.err(), "security.none"));
+        return contains(a.err(), "security.none");
+    };
+    CHECK(job_is_warned({}));
+    CHECK_FALSE(job_is_warned({"--insecure"}));
+    CHECK_FALSE(job_is_warned({"--rdzv-secret-file=" + (dir / "s").string()}));
+}

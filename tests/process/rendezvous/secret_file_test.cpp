@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/tls/secret_file.hpp"
+
+#include "tests/process/support/temp_dir.hpp"
+
+#include <doctest/doctest.h>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <future>
+#include <string>
+#include <vector>
+
+namespace ddprun::test {
+namespace {
+
+const std::string a_line = "ddprun-secret-1:" + std::string(43, 'A') + "\n";
+const std::string b_line = "ddprun-secret-1:" + std::string(43, 'B') + "\n";
+
+std::string file_of(const TempDir& dir, const std::string& text, mode_t mode = 0600) {
+    auto path = dir.write("secret", text);
+    REQUIRE(::chmod(path.c_str(), mode) == 0);
+    return path;
+}
+
+/// What is wrong with it.
+std::string problem_with(const std::string& path) {
+    const auto read = tls::read_secret_file("--rdzv-secret-file", path);
+    if (read) return {};
+    CHECK(read.error().code == system_code(EINVAL));
+    const auto before = "--rdzv-secret-file: '" + path + "': ";
+    CHECK(read.error().context.starts_with(before));
+    return read.error().context.substr(before.size());
+}
+
+}  // namespace
+
+TEST_CASE("a file of this user's alone has the secret, also behind a link") {
+    const TempDir dir;
+    const auto path = file_of(dir, a_line + b_line);
+    const auto read = tls::read_secret_file("x", path);
+    REQUIRE(read.has_value());
+    CHECK(read->secrets.size() == 2);
+    CHECK(read->name() == path);
+    // As Kubernetes mounts it.
+    const auto link = (dir / "link").string();
+    REQUIRE(::symlink(path.c_str(), link.c_str()) == 0);
+    CHECK(problem_with(link).empty());
+}
+
+TEST_CASE("a file that others can write or read, or that is no file of ours, has none") {
+    const TempDir dir;
+    CHECK(
+        problem_with(file_of(dir, a_line, 0620)) == "can be written by other users: chmod go-w it");
+    CHECK(
+        problem_with(file_of(dir, a_line, 0602)) == "can be written by other users: chmod go-w it");
+    CHECK(problem_with(file_of(dir, "hunter2\n")).starts_with("line 1 is no secret"));
+    CHECK(problem_with(file_of(dir, "")).starts_with("no secret in it"));
+    CHECK(problem_with(file_of(dir, std::string(1024 * 1024, 'x'))) == "has more than 4096 bytes");
+    CHECK(problem_with((dir / "none").string()) == "No such file or directory");
+    CHECK(problem_with(dir.path().string()) == "is no regular file");
+    const auto pipe = (dir / "pipe").string();
+    REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+    CHECK(problem_with(pipe) == "is no regular file");
+    CHECK(problem_with("").starts_with("No such file"));
+    // Root's may be readable: a mounted Secret is.
+    const auto readable = file_of(dir, a_line, 0644);
+    if (::geteuid() == 0) {
+        CHECK(problem_with(readable).empty());
+        REQUIRE(::chown(readable.c_str(), 1234, 1234) == 0);
+        CHECK(problem_with(readable) == "belongs to another user");
+    } else {
+        CHECK(problem_with(readable) == "can be read by other users: chmod go-r it");
+    }
+}
+
+TEST_CASE("the user's own file is made at its first use, for the user alone, and once") {
+    const TempDir dir;
+    const auto path = (dir / ".config/ddprun/secret").string();
+    std::vector<std::future<Result<tls::SecretSource>>> makers;
+    for (int i = 0; i < 8; ++i)
+        makers.push_back(std::async(
+            std::launch::async, [&] { return tls::read_or_make_secret_file("--secure", path); }));
+    const auto first = makers.front().get();
+    REQUIRE(first.has_value());
+    for (std::size_t i = 1; i < makers.size(); ++i) {
+        const auto other = makers[i].get();
+        REQUIRE(other.has_value());
+        CHECK(other->secrets == first->secrets);
+    }
+    struct stat facts {};
+    REQUIRE(::stat(path.c_str(), &facts) == 0);
+    CHECK((facts.st_mode & 0777) == 0600);
+    REQUIRE(::stat((dir / ".config/ddprun").c_str(), &facts) == 0);
+    CHECK((facts.st_mode & 0777) == 0700);
+    // Nothing unfinished is left.
+    std::filesystem::directory_iterator entries{dir / ".config/ddprun"};
+    CHECK(std::distance(begin(entries), end(entries)) == 1);
+    CHECK(tls::read_or_make_secret_file("--secure", path)->secrets == first->secrets);
+}
+
+TEST_CASE("the user's own file is no link, and is not made where that is not possible") {
+    const TempDir dir;
+    const auto path = (dir / "link").string();
+    REQUIRE(::symlink(file_of(dir, a_line).c_str(), path.c_str()) == 0);
+    CHECK_FALSE(tls::read_or_make_secret_file("--secure", path).has_value());
+    const auto refused = tls::read_or_make_secret_file("--secure", "/proc/none/secret");
+    REQUIRE_FALSE(refused.has_value());
+    CHECK(refused.error().context.starts_with("--secure: '/proc/none/secret': cannot be made: "));
+}
+
+TEST_CASE("a changed file is read again, and one that became wrong leaves what was") {
+    const TempDir dir;
+    const auto path = file_of(dir, a_line);
+    tls::Secrets secrets(*tls::read_secret_file("x", path));
+    const auto a = secrets.control_key();
+    // Added, used first, the old one removed: what each end accepts and uses meanwhile.
+    file_of(dir, a_line + b_line);
+    CHECK(secrets.control_key() == a);
+    file_of(dir, b_line + a_line);
+    const auto b = secrets.control_key();
+    CHECK(b != a);
+    CHECK(secrets.find_control_key(a.identity) == a);
+    file_of(dir, b_line);
+    CHECK_FALSE(secrets.find_control_key(a.identity).has_value());
+    file_of(dir, "no secret at all");
+    CHECK(secrets.control_key() == b);
+    REQUIRE(std::filesystem::remove(path));
+    CHECK(secrets.control_key() == b);
+}
+
+}  // namespace ddprun::test

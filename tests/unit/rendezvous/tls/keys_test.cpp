@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/tls/keys.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace ddprun;
+
+namespace {
+
+std::string in_hex(const std::array<std::uint8_t, 32>& bytes) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string text;
+    for (const auto byte : bytes) {
+        text += digits[byte >> 4U];
+        text += digits[byte & 0xFU];
+    }
+    return text;
+}
+
+const tls::Secret secret{std::string(43, 'A')};
+
+}  // namespace
+
+// By another implementation of RFC 5869 (Python's hmac). Other nodes derive the same or cannot
+// join.
+TEST_CASE("the keys of a secret never change") {
+    const auto control = tls::control_key(secret);
+    CHECK(control.identity == "ddprun-1 control 743d78f5dbfdd666");
+    CHECK(
+        in_hex(control.bytes) ==
+        "65b800d5c158b31f64ab6defe2428ba671334c44a4cfd8596053b63b118fefb1");
+    const auto peer = tls::peer_key(secret, Nonce{});
+    CHECK(peer.identity == "ddprun-1 peer 2340039a078d8d5c");
+    CHECK(in_hex(peer.bytes) == "5ba3176b271765e5eb0e592bd76985a28c073a813bbbc351c19fe234b3975ec5");
+}
+
+TEST_CASE("each secret, purpose and callee has a key of its own") {
+    const auto other = tls::control_key(tls::Secret{std::string(43, 'B')});
+    CHECK(other.identity != tls::control_key(secret).identity);
+    CHECK(other.bytes != tls::control_key(secret).bytes);
+    const auto to_one = tls::peer_key(secret, Nonce{{1}});
+    CHECK(to_one.bytes != tls::peer_key(secret, Nonce{{2}}).bytes);
+    CHECK(to_one.bytes != tls::control_key(secret).bytes);
+}
