@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::string_view the_job = "The job";
 constexpr std::string_view rendezvous = "How the nodes find each other";
+constexpr std::string_view machines = "On which machines";
 constexpr std::string_view command = "What the workers run";
 constexpr std::string_view failure = "When something fails";
 constexpr std::string_view stopping = "How it stops";
@@ -64,6 +65,23 @@ constexpr std::array all_rows{
          "workers may be more than GPUs and share them, over sockets: slow, for tests"}),
     OptionRow{
         "virtual-local-rank", "", the_job, "each worker sees one GPU only and has LOCAL_RANK 0"},
+
+    own(
+        {"hosts",
+         "HOST[:N],...",
+         machines,
+         "start the job on these machines, by ssh; N: workers there, instead of "
+         "--nproc-per-node"}),
+    own(
+        {"hostfile",
+         "FILE",
+         machines,
+         "the same from a file: lines of HOST, HOST:N or HOST slots=N, or the file of PBS or LSF"}),
+    own(
+        {"connect-timeout",
+         "DURATION",
+         machines,
+         "until a host must have answered (default 20)"}),
 
     OptionRow{
         "rdzv-endpoint",
