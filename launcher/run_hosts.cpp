@@ -184,7 +184,11 @@ void HostsRunner::catch_signals(const agent::InheritedState& start) {
 void HostsRunner::await_signal() {
     signals_.async_wait([this](const boost::system::error_code& ec, int signal) {
         if (ec) return;
-        driver_->post(FanOut::Signalled{signal});
+        const auto& forwarded = job_.signals.forwarded.value;
+        if (std::find(forwarded.begin(), forwarded.end(), signal) != forwarded.end())
+            driver_->post(FanOut::Forwarded{signal});
+        else
+            driver_->post(FanOut::Signalled{signal});
         await_signal();
     });
 }

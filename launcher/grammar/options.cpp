@@ -31,12 +31,8 @@ std::string with_dashes(std::string_view name) {
 }
 
 /// What mpirun and its like call the list of machines to start on, and its name here.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 5> host_lists{
-    {{"host", "hosts"},
-     {"H", "hosts"},
-     {"machinefile", "hostfile"},
-     {"machine-file", "hostfile"},
-     {"machines", "hosts"}}};
+constexpr std::array<std::pair<std::string_view, std::string_view>, 3> host_lists{
+    {{"H", "hosts"}, {"machinefile", "hostfile"}, {"machine-file", "hostfile"}}};
 
 /// Where an option of the script belongs, that stands before it among `after`.
 std::string place_of_script_option(const std::string& typed, std::span<const std::string> after) {

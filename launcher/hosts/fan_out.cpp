@@ -72,6 +72,7 @@ void FanOut::handle(Event event, Instant now, std::vector<Effect>& out) {
             },
             [&](Ended& e) { host_ended(e.host, std::move(e.end), now, out); },
             [&](const Signalled& e) { signalled(e.signal, now, out); },
+            [&](const Forwarded& e) { signal_running(e.signal, out); },
             [&](DeadlinePassed) { pass_deadlines(now, out); },
         },
         event);
@@ -166,20 +167,24 @@ void FanOut::host_ended(int host, HostEnd end, Instant now, Effects& out) {
     if (!is_bad || is_elastic() || kill_at_) return;
     // The rendezvous ends the others. A node that never joined is not missed there for minutes.
     if (is_final)
-        signal_running(SIGTERM, now, out);
+        stop_running(SIGTERM, now, out);
     else if (!stop_at_)
         stop_at_ = now + settings_.grace + limits::host_end_margin;
 }
 
-void FanOut::signal_running(int signal, Instant now, Effects& out) {
+void FanOut::stop_running(int signal, Instant now, Effects& out) {
     stop_at_.reset();
     if (!kill_at_) kill_at_ = now + settings_.grace + limits::host_end_margin;
+    signal_running(signal, out);
+}
+
+void FanOut::signal_running(int signal, Effects& out) const {
     for (const int host : nodes_)
         if (at(host).state == State::running) out.push_back(SendSignal{host, signal});
 }
 
 void FanOut::signalled(int signal, Instant now, Effects& out) {
-    if (has_begun()) return signal_running(signal, now, out);
+    if (has_begun()) return stop_running(signal, now, out);
     is_finished_ = true;
     out.push_back(Finish{
         exit_codes::killed_by(signal),
@@ -203,7 +208,7 @@ void FanOut::pass_deadlines(Instant now, Effects& out) {
         out.push_back(Kill{host});
     }
     begin_when_complete(out);
-    if (stop_at_ && now >= *stop_at_) return signal_running(SIGTERM, now, out);
+    if (stop_at_ && now >= *stop_at_) return stop_running(SIGTERM, now, out);
     if (!kill_at_ || now < *kill_at_) return;
     kill_at_ = std::nullopt;
     for (const int host : nodes_)
@@ -245,7 +250,8 @@ void FanOut::finish(Effects& out) {
         out.push_back(Finish{
             exit_codes::node_lost,
             std::nullopt,
-            (end.is_ssh ? "the connection to " + place.name + " was lost"
+            (end.is_ssh ? "the connection to " + place.name +
+                              " was lost, or ddprun was killed there"
                         : "ddprun on " + place.name + " was killed") +
                 (end.words.empty() ? "" : ": " + end.words),
             false});
@@ -272,6 +278,7 @@ std::string describe(const FanOut::Event& event) {
                        std::to_string(e.end.exit_code) + (e.end.report ? " and a report" : "");
             },
             [](const FanOut::Signalled& e) { return "signalled " + signal_name(e.signal); },
+            [](const FanOut::Forwarded& e) { return "forwarded " + signal_name(e.signal); },
             [](FanOut::DeadlinePassed) { return std::string{"deadline passed"}; },
         },
         event);

@@ -63,11 +63,17 @@ public:
         int host;
         HostEnd end;
     };
+    /// One that stops the job.
     struct Signalled {
         int signal;
     };
+    /// One that is for the workers alone.
+    struct Forwarded {
+        int signal;
+    };
     struct DeadlinePassed {};
-    using Event = std::variant<Began, Lacked, Readied, Refused, Ended, Signalled, DeadlinePassed>;
+    using Event = std::
+        variant<Began, Lacked, Readied, Refused, Ended, Signalled, Forwarded, DeadlinePassed>;
 
     struct Connect {
         int host;
@@ -140,7 +146,8 @@ private:
     void fail(int host, std::string reason, Instant now, Effects& out);
     void begin_when_complete(Effects& out);
     void host_ended(int host, HostEnd end, Instant now, Effects& out);
-    void signal_running(int signal, Instant now, Effects& out);
+    void signal_running(int signal, Effects& out) const;
+    void stop_running(int signal, Instant now, Effects& out);
     void signalled(int signal, Instant now, Effects& out);
     void pass_deadlines(Instant now, Effects& out);
     void finish(Effects& out);

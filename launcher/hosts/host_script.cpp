@@ -146,8 +146,4 @@ std::optional<HostAnswer> AnswerReader::next() {
     return HostAnswer{HostCannot{line.starts_with(cannot) ? line.substr(cannot.size()) : line}};
 }
 
-std::string AnswerReader::take_rest() {
-    return std::exchange(buffer_, {});
-}
-
 }  // namespace ddprun::launcher

@@ -71,8 +71,6 @@ public:
 
     void append(std::string_view bytes);
     std::optional<HostAnswer> next();
-    /// What follows the last answer.
-    std::string take_rest();
 
 private:
     std::string mark_;

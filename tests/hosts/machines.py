@@ -176,6 +176,18 @@ class Lab:
         return [pid for pid in found if pid != os.getpid()]
 
 
+    def programs(self, *command):
+        """Ids of the processes that are this command and nothing more."""
+        return [pid for pid in self.processes(command[0]) if command_of(pid) == list(command)]
+
+
+def command_of(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace").split("\0")[:-1]
+    except OSError:
+        return []
+
+
 def send(pid, number=signal.SIGKILL):
     try:
         os.kill(pid, number)

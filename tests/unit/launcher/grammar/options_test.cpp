@@ -174,12 +174,14 @@ TEST_CASE("an option of the script that stands before it is shown where it belon
         "-q: unknown option: an option of the script goes after it: ddprun SCRIPT -q ...");
 }
 
-TEST_CASE("a list of machines is refused with the reason and the right command") {
-    for (const std::string typed : {"--hosts", "--host", "--hostfile", "--machinefile", "-H"}) {
-        CAPTURE(typed);
-        CHECK(refusal({typed, "a,b", "s.py"})
-                  .starts_with(typed + ": ddprun starts no processes on other machines yet: run"));
-    }
+TEST_CASE("what mpirun and its like call a list of machines leads to the option") {
+    CHECK(parsed({"--hosts=a,b:2", "s.py"}).find("hosts")->text == "a,b:2");
+    CHECK(parsed({"--hostfile", "f", "s.py"}).find("hostfile")->text == "f");
+    CHECK(refusal({"-H", "a,b", "s.py"}) == "-H: unknown option: did you mean --hosts?");
+    CHECK(
+        refusal({"--machinefile", "f", "s.py"}) ==
+        "--machinefile: unknown option: did you mean --hostfile?");
+    CHECK(refusal({"--host", "a", "s.py"}) == "--host: ambiguous: could be --hosts, --hostfile");
 }
 
 TEST_CASE("help and version work beside mistakes that follow") {
