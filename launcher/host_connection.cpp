@@ -71,16 +71,10 @@ int spawn(const HostCommand& command, const std::array<int, 3>& descriptors, pid
     const auto arguments = pointers_to(command.arguments);
     const auto environment = pointers_to(command.environment);
     rlimit own{};
-    const bool is_restored = command.descriptor_limit &&
-                             ::getrlimit(RLIMIT_NOFILE, &own) == 0 &&
+    const bool is_restored = command.descriptor_limit && ::getrlimit(RLIMIT_NOFILE, &own) == 0 &&
                              ::setrlimit(RLIMIT_NOFILE, &*command.descriptor_limit) == 0;
     const int error = ::posix_spawn(
-        &pid,
-        command.program.c_str(),
-        &actions,
-        &attributes,
-        arguments.data(),
-        environment.data());
+        &pid, command.program.c_str(), &actions, &attributes, arguments.data(), environment.data());
     if (is_restored) ::setrlimit(RLIMIT_NOFILE, &own);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
@@ -101,8 +95,7 @@ std::string last_line(std::string_view text) {
 
 }  // namespace
 
-HostConnection::HostConnection(
-    boost::asio::io_context& io, Identity identity, Callbacks callbacks)
+HostConnection::HostConnection(boost::asio::io_context& io, Identity identity, Callbacks callbacks)
     : identity_(std::move(identity)),
       callbacks_(std::move(callbacks)),
       input_(io),
@@ -115,7 +108,8 @@ HostConnection::~HostConnection() {
     if (pid_ <= 0) return;
     ::kill(pid_, SIGKILL);
     int status = 0;
-    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {}
+    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+    }
 }
 
 int HostConnection::start(const HostCommand& command) {
@@ -173,8 +167,8 @@ void HostConnection::read(Stream& stream) {
         });
 }
 
-/// What was written before the process ended. Not up to the end of the file: a master connection that
-/// ssh leaves in the background has the same standard error.
+/// What was written before the process ended. Not up to the end of the file: a master connection
+/// that ssh leaves in the background has the same standard error.
 void HostConnection::drain(Stream& stream) {
     if (!stream.pipe.is_open()) return;
     stream.pipe.cancel();

@@ -34,9 +34,9 @@ struct HostCommand {
     std::optional<rlimit> descriptor_limit;
 };
 
-/// The shell of one host of FanOut: the process that leads to its node (ssh, or on this machine ddprun
-/// itself) and the three pipes to it. The process is in a session of its own: a Ctrl-C of the terminal
-/// is handed to the nodes as a signal, and must not cut the connections.
+/// The shell of one host of FanOut: the process that leads to its node (ssh, or on this machine
+/// ddprun itself) and the three pipes to it. The process is in a session of its own: a Ctrl-C of
+/// the terminal is handed to the nodes as a signal, and must not cut the connections.
 class HostConnection {
 public:
     struct Callbacks {
@@ -71,9 +71,7 @@ public:
 
 private:
     struct Stream {
-        Stream(boost::asio::io_context& io, int shown_on)
-            : pipe(io),
-              descriptor(shown_on) {}
+        Stream(boost::asio::io_context& io, int shown_on) : pipe(io), descriptor(shown_on) {}
 
         boost::asio::posix::stream_descriptor pipe;
         int descriptor;

@@ -37,8 +37,8 @@
 namespace ddprun::launcher {
 namespace {
 
-/// Not the user's, who may have set others for sessions at a terminal: no question, no forwarding, and a
-/// connection that is cut ends within seconds.
+/// Not the user's, who may have set others for sessions at a terminal: no question, no forwarding,
+/// and a connection that is cut ends within seconds.
 std::vector<std::string> ssh_words(const std::string& host, Duration connect_timeout) {
     const auto seconds = static_cast<int>(std::ceil(in_seconds(connect_timeout)));
     std::vector<std::string> words{"ssh", "-T", "-x"};
@@ -257,7 +257,8 @@ void HostsRunner::ask_connected() {
 const std::string& HostsRunner::program() {
     if (!program_) {
         std::ifstream file("/proc/self/exe", std::ios::binary);
-        program_ = std::make_shared<const std::string>(std::istreambuf_iterator<char>{file}, std::istreambuf_iterator<char>{});
+        program_ = std::make_shared<const std::string>(
+            std::istreambuf_iterator<char>{file}, std::istreambuf_iterator<char>{});
     }
     return *program_;
 }
@@ -285,8 +286,8 @@ void HostsRunner::start_nodes(const std::vector<int>& hosts) {
         if (place(host).is_here)
             start_here(host, arguments);
         else
-            at(host).send(std::make_shared<std::string>(
-                start_script(environment, python, arguments)));
+            at(host).send(
+                std::make_shared<std::string>(start_script(environment, python, arguments)));
     }
 }
 
@@ -297,8 +298,7 @@ void HostsRunner::start_here(int host, const std::vector<std::string>& arguments
         return entry.first.starts_with("PET_") || entry.first.starts_with("SLURM_");
     });
     environment[host_link_variable] = describe(HostLink{job_.token, job_.report.has_colour});
-    HostCommand command{
-        system_.own_path, {"ddprun"}, entries_of(environment), descriptor_limit_};
+    HostCommand command{system_.own_path, {"ddprun"}, entries_of(environment), descriptor_limit_};
     command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
     if (const int error = at(host).start(command); error != 0)
         driver_->post(FanOut::Ended{

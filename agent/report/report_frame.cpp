@@ -14,7 +14,9 @@ namespace report_frame {
 namespace {
 
 std::string mark_of(const std::string& token) {
-    return "\x1e" "ddprun-report " + token + ' ';
+    return "\x1e"
+           "ddprun-report " +
+           token + ' ';
 }
 
 /// Of a header, after the mark: exit code, 1 for a refusal, bytes of JSON, bytes of the screen.

@@ -6,8 +6,9 @@
 #include <string>
 #include <string_view>
 
-/// How a node that `ddprun --hosts` started hands over its report: among the output of its workers on
-/// standard error, between a mark and its length. All nodes have a report and one of them is shown.
+/// How a node that `ddprun --hosts` started hands over its report: among the output of its workers
+/// on standard error, between a mark and its length. All nodes have a report and one of them is
+/// shown.
 namespace ddprun::agent {
 
 struct FramedReport {

@@ -30,11 +30,10 @@ std::string accepted_workers() {
 
 /// A name that begins with a dash would be an option of ssh.
 bool is_name(std::string_view name) {
-    return !name.empty() && name.front() != '-' &&
-           name.size() <= limits::max_name_bytes &&
+    return !name.empty() && name.front() != '-' && name.size() <= limits::max_name_bytes &&
            std::all_of(name.begin(), name.end(), [](unsigned char c) {
-               return std::isalnum(c) != 0 || std::string_view{"-._@:%+"}.find(static_cast<char>(c)) !=
-                                                  std::string_view::npos;
+               return std::isalnum(c) != 0 || std::string_view{"-._@:%+"}.find(
+                                                  static_cast<char>(c)) != std::string_view::npos;
            });
 }
 

@@ -20,8 +20,9 @@ struct Host {
     bool operator==(const Host&) const = default;
 };
 
-/// `a,user@b:4,[fe80::1]:2`. A name that is repeated is one host; its numbers are added, and without
-/// one each mention counts as a worker. On error the context is what was given and what is accepted.
+/// `a,user@b:4,[fe80::1]:2`. A name that is repeated is one host; its numbers are added, and
+/// without one each mention counts as a worker. On error the context is what was given and what is
+/// accepted.
 Result<std::vector<Host>> parse_host_list(std::string_view text);
 
 /// Lines `name`, `name slots=4` (Open MPI) and `name:4` (MPICH), with comments after '#'. The files

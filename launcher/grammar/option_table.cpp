@@ -77,11 +77,7 @@ constexpr std::array all_rows{
          "FILE",
          machines,
          "the same from a file: lines of HOST, HOST:N or HOST slots=N, or the file of PBS or LSF"}),
-    own(
-        {"connect-timeout",
-         "DURATION",
-         machines,
-         "until a host must have answered (default 20)"}),
+    own({"connect-timeout", "DURATION", machines, "until a host must have answered (default 20)"}),
 
     OptionRow{
         "rdzv-endpoint",

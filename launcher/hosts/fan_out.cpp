@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/hosts/fan_out.hpp"
 
-#include "rendezvous/base/exit_codes.hpp"
 #include "launcher/hosts/host_limits.hpp"
+#include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
 
@@ -45,9 +45,8 @@ FanOut::FanOut(const Settings& settings, std::vector<std::string> names) : setti
 }
 
 int FanOut::count_in(State state) const {
-    return static_cast<int>(std::count_if(places_.begin(), places_.end(), [&](const Place& place) {
-        return place.state == state;
-    }));
+    return static_cast<int>(std::count_if(
+        places_.begin(), places_.end(), [&](const Place& place) { return place.state == state; }));
 }
 
 void FanOut::handle(Event event, Instant now, std::vector<Effect>& out) {
@@ -132,8 +131,8 @@ void FanOut::begin_when_complete(Effects& out) {
             exit_codes::too_few_nodes,
             std::nullopt,
             std::to_string(failed.size()) + " of " + std::to_string(settings_.host_count) +
-                (settings_.host_count == 1 ? " host" : " hosts") + " cannot be used: " +
-                short_list(failed, {fan_out::max_named_hosts}) +
+                (settings_.host_count == 1 ? " host" : " hosts") +
+                " cannot be used: " + short_list(failed, {fan_out::max_named_hosts}) +
                 (is_one ? "" : "; no worker was started"),
             false});
         return;
@@ -236,7 +235,8 @@ void FanOut::finish(Effects& out) {
     // The signals that follow a lost connection are the reason of every other report.
     const bool is_by_loss =
         first_failed_ && !is_elastic() && fan_out::is_lost(*at(*first_failed_).end);
-    if (best && !is_by_loss && (!first_failed_ || is_elastic() || fan_out::is_bad(*at(*best).end))) {
+    if (best && !is_by_loss &&
+        (!first_failed_ || is_elastic() || fan_out::is_bad(*at(*best).end))) {
         out.push_back(Finish{at(*best).end->report->exit_code, *best, "", false});
         return;
     }
@@ -250,9 +250,9 @@ void FanOut::finish(Effects& out) {
         out.push_back(Finish{
             exit_codes::node_lost,
             std::nullopt,
-            (end.is_ssh ? "the connection to " + place.name +
-                              " was lost, or ddprun was killed there"
-                        : "ddprun on " + place.name + " was killed") +
+            (end.is_ssh
+                 ? "the connection to " + place.name + " was lost, or ddprun was killed there"
+                 : "ddprun on " + place.name + " was killed") +
                 (end.words.empty() ? "" : ": " + end.words),
             false});
     else

@@ -21,8 +21,8 @@ namespace ddprun::launcher {
 ///   ready      --all are there-->       running
 ///   running    --Ended-->               ended        the last one: Finish
 ///
-/// Driven by run_hosts, whose connections are ssh's; this machine's own node needs none and is ready
-/// at once.
+/// Driven by run_hosts, whose connections are ssh's; this machine's own node needs none and is
+/// ready at once.
 class FanOut {
 public:
     struct Settings {
@@ -72,8 +72,8 @@ public:
         int signal;
     };
     struct DeadlinePassed {};
-    using Event = std::
-        variant<Began, Lacked, Readied, Refused, Ended, Signalled, Forwarded, DeadlinePassed>;
+    using Event =
+        std::variant<Began, Lacked, Readied, Refused, Ended, Signalled, Forwarded, DeadlinePassed>;
 
     struct Connect {
         int host;

@@ -26,7 +26,13 @@ constexpr auto usual_grace = std::chrono::seconds{30};
 
 /// Answered by this process, or different for each node.
 constexpr std::array<std::string_view, 8> kept_here{
-    "hosts", "hostfile", "connect-timeout", "nnodes", "nproc-per-node", "rdzv-conf", "report-file",
+    "hosts",
+    "hostfile",
+    "connect-timeout",
+    "nnodes",
+    "nproc-per-node",
+    "rdzv-conf",
+    "report-file",
     "explain"};
 
 /// What the list of hosts says already, or what no other machine can do.
@@ -88,7 +94,9 @@ Result<std::vector<Host>> named_hosts(const Options& options, const ReadFile& re
     const auto text = read_file(file->text);
     if (!text) return usage(file->origin, file->text, "the file cannot be read");
     auto hosts = parse_host_file(*text);
-    if (!hosts) return Failure{hosts.error().code, file->origin + ": " + file->text + ": " + hosts.error().context};
+    if (!hosts)
+        return Failure{
+            hosts.error().code, file->origin + ": " + file->text + ": " + hosts.error().context};
     return hosts;
 }
 
@@ -176,7 +184,8 @@ Result<HostJob> read_host_job(
         if (const auto given = options.find(one.option); given && given->text != "0")
             return usage(given->origin, given->text, "with hosts: " + std::string{one.advice});
     if (options.command.empty())
-        return Failure{system_code(EINVAL), "no script given: ddprun --hosts=a,b SCRIPT [ARGUMENT]..."};
+        return Failure{
+            system_code(EINVAL), "no script given: ddprun --hosts=a,b SCRIPT [ARGUMENT]..."};
     const auto hosts = named_hosts(options, read_file);
     if (!hosts) return hosts.error();
     for (const auto& host : *hosts)

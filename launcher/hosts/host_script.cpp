@@ -23,17 +23,29 @@ std::string mark_of(const std::string& token) {
 bool is_assignable(const std::string& name) {
     constexpr std::array<std::string_view, 7> read_only{
         "UID", "EUID", "PPID", "GROUPS", "SHELLOPTS", "BASHOPTS", "BASH_VERSINFO"};
-    const bool is_word = std::all_of(name.begin(), name.end(), [](unsigned char c) {
-        return std::isalnum(c) != 0 || c == '_';
-    });
+    const bool is_word = std::all_of(
+        name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
     return is_word && !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
            std::find(read_only.begin(), read_only.end(), name) == read_only.end();
 }
 
 bool belongs_to_machine(std::string_view name) {
     constexpr std::array<std::string_view, 15> names{
-        "HOME",  "USER",     "LOGNAME", "SHELL",   "MAIL",       "PWD",    "OLDPWD", "SHLVL",
-        "_",     "HOSTNAME", "HOST",    "DISPLAY", "XAUTHORITY", "TMPDIR", "TORCHELASTIC_ERROR_FILE"};
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "MAIL",
+        "PWD",
+        "OLDPWD",
+        "SHLVL",
+        "_",
+        "HOSTNAME",
+        "HOST",
+        "DISPLAY",
+        "XAUTHORITY",
+        "TMPDIR",
+        "TORCHELASTIC_ERROR_FILE"};
     // PET_ variables are among the arguments, and PET_HOSTS would start hosts from each host.
     constexpr std::array<std::string_view, 6> prefixes{
         "SSH_", "XDG_", "DBUS_", "SLURM_", "PET_", host_link_variable};
@@ -43,8 +55,8 @@ bool belongs_to_machine(std::string_view name) {
            });
 }
 
-/// The program is named by its content: a copy that is there is the right one. It is put there in one
-/// step, so that a copy that is there is whole. `head` reads no byte more than it is asked for.
+/// The program is named by its content: a copy that is there is the right one. It is put there in
+/// one step, so that a copy that is there is whole. `head` reads no byte more than it is asked for.
 constexpr std::string_view question = R"(main() {
 say() { printf '\nddprun-host %s %s\n' "$token" "$*"; }
 fail() { say cannot "$*"; exit 1; }

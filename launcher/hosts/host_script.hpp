@@ -10,12 +10,12 @@
 #include <variant>
 #include <vector>
 
-/// What `ddprun --hosts` sends to the shell of a host (`sh -s`, whatever the user's own shell is), and
-/// what that answers on its standard output. docs/hosts.md describes the conversation.
+/// What `ddprun --hosts` sends to the shell of a host (`sh -s`, whatever the user's own shell is),
+/// and what that answers on its standard output. docs/hosts.md describes the conversation.
 ///
-/// A shell may read ahead of the command that it executes, so nothing is sent that was not asked for:
-/// first the question, which is one command; the program when the host lacks it; the start when it is
-/// ready.
+/// A shell may read ahead of the command that it executes, so nothing is sent that was not asked
+/// for: first the question, which is one command; the program when the host lacks it; the start
+/// when it is ready.
 namespace ddprun::launcher {
 
 /// The variable by which a node knows that its standard input is the connection: TOKEN, or
@@ -53,8 +53,8 @@ std::string start_script(
     const std::string& python,
     const std::vector<std::string>& arguments);
 
-/// Of this machine's environment what a node on another one gets: everything but what belongs to the
-/// machine, to the login and to the job in which this process is itself.
+/// Of this machine's environment what a node on another one gets: everything but what belongs to
+/// the machine, to the login and to the job in which this process is itself.
 Environment environment_for_hosts(const Environment& environment);
 
 struct HostLacks {};

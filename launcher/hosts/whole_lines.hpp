@@ -6,8 +6,8 @@
 
 namespace ddprun::launcher {
 
-/// One stream of one host among those of others: whole lines go on, the begin of one is kept until its
-/// end comes. A return ends a line too, as in progress bars; a line longer than
+/// One stream of one host among those of others: whole lines go on, the begin of one is kept until
+/// its end comes. A return ends a line too, as in progress bars; a line longer than
 /// limits::max_line_bytes goes on in parts. Pure.
 class WholeLines {
 public:

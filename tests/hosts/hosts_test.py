@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from machines import DEADLINE_S, Lab, enter_namespace, run, search_path, send, why_not
+from machines import DEADLINE_S, Lab, enter_as_first_process, run, search_path, send, why_not
 
 COUNT = 8
 HELPERS = ("command", "run", "begin", "begin_endless", "is_all_gone")
@@ -229,7 +229,7 @@ def main():
             sys.exit(f"ERROR: may not be skipped here: hosts by ssh: {reason}")
         print(f"SKIP hosts by ssh: {reason}")
         return
-    enter_namespace()
+    enter_as_first_process()
     with Lab(COUNT) as lab:
         # Without what debuggers need it is a tenth.
         ddprun = lab.folder / "ddprun"

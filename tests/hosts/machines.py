@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Machines on this machine: network namespaces, each with a real sshd, an address and a name, on one switch.
 
-Everything lives in a network, mount and process namespace of the test: nothing of /etc is touched, no port of this
-machine is used, and all of it ends with the first process of the namespace. The test itself is the machine `login`."""
+Everything lives in namespaces of the program that makes it: nothing of /etc is touched, and no port of this machine is
+used. That program itself is the machine `login`."""
 import os
 import pathlib
 import shutil
@@ -55,13 +55,17 @@ def why_not():
     return f"no namespace can be made here: {tried.stderr.strip()}" if tried.returncode != 0 else ""
 
 
-def enter_namespace():
-    """Runs this program again as the first process of its own namespaces. Requires root."""
+def enter_namespace(*more):
+    """Runs this program again in its own namespaces. Requires root."""
     if os.environ.get(MARK) == "1":
         return
     os.environ[MARK] = "1"
-    os.execvp("unshare", ["unshare", "--mount", "--net", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", sys.executable, "-B",
-                          *sys.argv])
+    os.execvp("unshare", ["unshare", "--mount", "--net", "--uts", *more, sys.executable, "-B", *sys.argv])
+
+
+def enter_as_first_process():
+    """The same, and all that is started ends with this program."""
+    enter_namespace("--pid", "--fork", "--kill-child", "--mount-proc")
 
 
 def run(*words, **more):

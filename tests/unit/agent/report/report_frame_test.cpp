@@ -23,18 +23,23 @@ std::string read_in_pieces(FrameReader& reader, std::string_view bytes, std::siz
 }  // namespace
 
 TEST_CASE("a report is taken out of the output, however it is split") {
-    const auto bytes = "no newline" + framed("t0", report) + "after\x1e" "ddprun-report t1 ";
+    const auto bytes = "no newline" + framed("t0", report) +
+                       "after\x1e"
+                       "ddprun-report t1 ";
     for (std::size_t size = 1; size <= bytes.size(); ++size) {
         CAPTURE(size);
         FrameReader reader("t0");
-        CHECK(read_in_pieces(reader, bytes, size) == "no newlineafter\x1e" "ddprun-report t1 ");
+        CHECK(
+            read_in_pieces(reader, bytes, size) ==
+            "no newlineafter\x1e"
+            "ddprun-report t1 ");
         CHECK(reader.report() == report);
     }
 }
 
 TEST_CASE("a refusal keeps its kind, and a success has no screen") {
-    for (const auto& one : {FramedReport{2, true, "{}\n", "ddprun: wrong\n"},
-                            FramedReport{0, false, "{}\n", ""}}) {
+    for (const auto& one :
+         {FramedReport{2, true, "{}\n", "ddprun: wrong\n"}, FramedReport{0, false, "{}\n", ""}}) {
         FrameReader reader("t");
         CHECK(reader.append(framed("t", one)).empty());
         CHECK(reader.report() == one);
@@ -43,7 +48,9 @@ TEST_CASE("a refusal keeps its kind, and a success has no screen") {
 
 TEST_CASE("a mark without a length is no report, and a report that is cut off is none") {
     FrameReader reader("t");
-    CHECK(reader.append("\x1e" "ddprun-report t wrong\nmore") == "wrong\nmore");
+    CHECK(
+        reader.append("\x1e"
+                      "ddprun-report t wrong\nmore") == "wrong\nmore");
     CHECK_FALSE(reader.report());
     const auto bytes = framed("t", report);
     CHECK(reader.append(std::string_view{bytes}.substr(0, bytes.size() - 1)).empty());
@@ -54,6 +61,11 @@ TEST_CASE("a mark without a length is no report, and a report that is cut off is
 TEST_CASE("output is handed on at once unless it may be the begin of a mark") {
     FrameReader reader("t");
     CHECK(reader.append("epoch 1") == "epoch 1");
-    CHECK(reader.append("x\x1e" "ddpr") == "x");
-    CHECK(reader.append("awn") == "\x1e" "ddprawn");
+    CHECK(
+        reader.append("x\x1e"
+                      "ddpr") == "x");
+    CHECK(
+        reader.append("awn") ==
+        "\x1e"
+        "ddprawn");
 }

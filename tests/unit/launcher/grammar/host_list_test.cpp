@@ -39,8 +39,9 @@ TEST_CASE("a host that is named again is one host with the workers of both") {
 TEST_CASE("what is no list of hosts is refused with what is accepted") {
     CHECK(refusal_of_list("") == "'': accepted are NAME and NAME:WORKERS");
     CHECK(refusal_of_list("a,,b") == "'': accepted are NAME and NAME:WORKERS");
-    CHECK(refusal_of_list("-oProxyCommand=x") ==
-          "'-oProxyCommand=x': accepted are NAME and NAME:WORKERS");
+    CHECK(
+        refusal_of_list("-oProxyCommand=x") ==
+        "'-oProxyCommand=x': accepted are NAME and NAME:WORKERS");
     CHECK(refusal_of_list("a b") == "'a b': accepted are NAME and NAME:WORKERS");
     CHECK(refusal_of_list("a:0") == "'a:0': accepted are 1 to 4096 workers");
     CHECK(refusal_of_list("a:many") == "'a:many': accepted are 1 to 4096 workers");
@@ -58,8 +59,9 @@ TEST_CASE("files of Open MPI, MPICH, PBS and LSF are read by one rule") {
 
 TEST_CASE("a mistake in a file of hosts is named with its line") {
     CHECK(refusal_of_file("# nothing\n") == "it names no host");
-    CHECK(refusal_of_file("a\nb cpus=4\n") ==
-          "line 2: 'cpus=4': accepted after a name is slots=WORKERS");
+    CHECK(
+        refusal_of_file("a\nb cpus=4\n") ==
+        "line 2: 'cpus=4': accepted after a name is slots=WORKERS");
     CHECK(refusal_of_file("a slots=x\n") == "line 1: 'slots=x': accepted are 1 to 4096 workers");
     CHECK(refusal_of_file("a\n-b\n") == "line 2: '-b': accepted are NAME and NAME:WORKERS");
 }

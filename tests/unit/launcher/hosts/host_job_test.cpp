@@ -74,7 +74,8 @@ TEST_CASE("this machine is known by its name and its addresses, and needs no ssh
 }
 
 TEST_CASE("the nodes of a fixed job have places, an endpoint of their own, and wait for no other") {
-    const auto job = job_of({"--hosts=a,b:4", "--rdzv-id=bert", "--rdzv-conf=join_timeout=5", "-t3"});
+    const auto job =
+        job_of({"--hosts=a,b:4", "--rdzv-id=bert", "--rdzv-conf=join_timeout=5", "-t3"});
     const auto first = node_arguments(job, 0, 0, 2, "10.0.0.1");
     const auto port = std::to_string(job.port);
     CHECK(
@@ -114,8 +115,8 @@ TEST_CASE("a range of nodes keeps its range, and waits for others") {
 }
 
 TEST_CASE("an endpoint that is given is used as it is") {
-    const auto words =
-        node_arguments(job_of({"--hosts=localhost,b", "--rdzv-endpoint=s:1"}), 0, 0, 2, "localhost");
+    const auto words = node_arguments(
+        job_of({"--hosts=localhost,b", "--rdzv-endpoint=s:1"}), 0, 0, 2, "localhost");
     CHECK(has(words, "--rdzv-endpoint=s:1"));
     for (const auto& word : words)
         CHECK(word.find("is_host") == std::string::npos);
@@ -127,18 +128,21 @@ TEST_CASE("the port is one of --port-range") {
 }
 
 TEST_CASE("what the list of hosts says already is refused beside it") {
-    CHECK(refusal({"--hosts=a", "--hostfile=pbs"}) ==
-          "--hosts: 'a': give this or --hostfile, not both");
+    CHECK(
+        refusal({"--hosts=a", "--hostfile=pbs"}) ==
+        "--hosts: 'a': give this or --hostfile, not both");
     CHECK(refusal({"--hostfile=none"}) == "--hostfile: 'none': the file cannot be read");
     CHECK(refusal({"--hosts=a:x"}) == "--hosts: 'a:x': accepted are 1 to 4096 workers");
     CHECK(refusal({"--hosts=a", "--standalone"}).starts_with("--standalone: '1': with hosts: "));
     CHECK(refusal({"--hosts=a", "--node-rank=0"}).starts_with("--node-rank: '0': with hosts: the"));
     CHECK(refusal({"--hosts=a", "--attach=0"}).starts_with("--attach: '0': with hosts: "));
-    CHECK(refusal({"--hosts=a,b", "--nnodes=3"}) ==
-          "--nnodes: '3': 2 hosts are named; leave the option out, or name as many hosts");
+    CHECK(
+        refusal({"--hosts=a,b", "--nnodes=3"}) ==
+        "--nnodes: '3': 2 hosts are named; leave the option out, or name as many hosts");
     CHECK(refusal({"--hosts=a,b,c", "--nnodes=1:2"}).starts_with("--nnodes: '1:2': 3 hosts are"));
-    CHECK(refusal({"--hosts=a", "--connect-timeout=0"}) ==
-          "--connect-timeout: '0': accepted are seconds, or a number with ms, s, m, h or d, above 0");
+    CHECK(
+        refusal({"--hosts=a", "--connect-timeout=0"}) ==
+        "--connect-timeout: '0': accepted are seconds, or a number with ms, s, m, h or d, above 0");
     CHECK(refusal({"--hosts=localhost,b"})
               .starts_with("--hosts: 'localhost': the other hosts cannot reach the first one"));
 }

@@ -30,7 +30,8 @@ std::string text_of(const std::optional<HostAnswer>& answer) {
 
 TEST_CASE("the question is one command, and every value in it is a word") {
     const auto script = question_script({"t0", "/home/it's me", "abc", 12, "x86_64"});
-    CHECK(script.starts_with("token=t0\nfolder='/home/it'\\''s me'\nsum=abc\nsize=12\nmachine=x86_64\nmain() {\n"));
+    CHECK(script.starts_with(
+        "token=t0\nfolder='/home/it'\\''s me'\nsum=abc\nsize=12\nmachine=x86_64\nmain() {\n"));
     CHECK(script.ends_with("\n}\nmain\n"));
 }
 
@@ -49,7 +50,8 @@ TEST_CASE("the start has its length before it, the environment, and python where
     CHECK(start_script({}, "", {"x"}) == "33\nset -- x\nexec \"$program\" \"$@\"\n");
 }
 
-TEST_CASE("a host gets this environment without what belongs to the machine, the login or this job") {
+TEST_CASE(
+    "a host gets this environment without what belongs to the machine, the login or this job") {
     const Environment here{
         {"HOME", "/root"},
         {"PATH", "/bin"},
@@ -72,7 +74,8 @@ TEST_CASE("a host gets this environment without what belongs to the machine, the
 
 TEST_CASE("answers are found among what a host's start-up files write, however they are split") {
     const std::string bytes =
-        "Welcome\nno end\nddprun-host t0 lacks\n\nddprun-host t1 ready\nddprun-host t0 cannot write "
+        "Welcome\nno end\nddprun-host t0 lacks\n\nddprun-host t1 ready\nddprun-host t0 cannot "
+        "write "
         "/x\n\nddprun-host t0 ready\nrest";
     for (std::size_t size = 1; size <= bytes.size(); ++size) {
         CAPTURE(size);
