@@ -181,7 +181,8 @@ Result<HostJob> read_host_job(
     using namespace host_job;
     HostJob job;
     for (const auto& one : excluded)
-        if (const auto given = options.find(one.option); given && given->text != "0")
+        if (const auto given = options.find(one.option);
+            given && !(option_row(one.option).is_flag() && given->text == "0"))
             return usage(given->origin, given->text, "with hosts: " + std::string{one.advice});
     if (options.command.empty())
         return Failure{

@@ -47,7 +47,7 @@ TEST_CASE("the start has its length before it, the environment, and python where
         "[ ! -x /v/bin/python ] || set -- --python=/v/bin/python \"$@\"\n"
         "exec \"$program\" \"$@\"\n";
     CHECK(script == std::to_string(text.size()) + "\n" + text);
-    CHECK(start_script({}, "", {"x"}) == "33\nset -- x\nexec \"$program\" \"$@\"\n");
+    CHECK(start_script({}, "", {"x"}) == "30\nset -- x\nexec \"$program\" \"$@\"\n");
 }
 
 TEST_CASE(
