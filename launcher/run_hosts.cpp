@@ -101,13 +101,12 @@ private:
     void await_child();
     void perform(FanOut::Effect& effect);
     void connect(int host);
-    void ask_connected();
     void start_nodes(const std::vector<int>& hosts);
     void start_here(int host, const std::vector<std::string>& arguments);
     std::string first_address(int host);
     void finish(const FanOut::Finish& end);
     void write_report_file(const std::string& json);
-    const std::string& program();
+    std::shared_ptr<const std::string> question();
     HostConnection& at(int host) { return *connections_[static_cast<std::size_t>(host)]; }
     const HostJob::Place& place(int host) const {
         return job_.places[static_cast<std::size_t>(host)];
@@ -123,10 +122,8 @@ private:
     agent::Writer console_;
     std::vector<std::unique_ptr<HostConnection>> connections_;
     std::unique_ptr<net::Driver<FanOut>> driver_;
-    /// Connections that were begun and not asked yet: the program is read and named meanwhile.
-    std::vector<int> unasked_;
     std::shared_ptr<const std::string> program_;
-    std::string question_;
+    std::shared_ptr<const std::string> question_;
     std::map<int, std::string> addresses_;
     int exit_code_ = exit_codes::internal_error;
 };
@@ -161,11 +158,9 @@ HostsRunner::HostsRunner(
                 [this] { return console_.is_full(); }}));
     }
     driver_ = std::make_unique<net::Driver<FanOut>>(
-        io_,
-        "hosts",
-        FanOut{settings, std::move(names)},
-        [this](FanOut::Effect& effect) { perform(effect); },
-        [this] { ask_connected(); });
+        io_, "hosts", FanOut{settings, std::move(names)}, [this](FanOut::Effect& effect) {
+            perform(effect);
+        });
     catch_signals(start);
 }
 
@@ -232,6 +227,7 @@ void HostsRunner::perform(FanOut::Effect& effect) {
 
 void HostsRunner::connect(int host) {
     if (place(host).is_here) return driver_->post(FanOut::Readied{host});
+    const auto asked = question();
     const HostCommand command{
         ssh_,
         ssh_words(place(host).name, job_.connect_timeout),
@@ -239,28 +235,19 @@ void HostsRunner::connect(int host) {
         descriptor_limit_};
     if (const int error = at(host).start(command); error != 0)
         return driver_->post(FanOut::Refused{host, ssh_ + ": " + system_code(error).message()});
-    unasked_.push_back(host);
+    at(host).send(asked);
 }
 
-void HostsRunner::ask_connected() {
-    if (unasked_.empty()) return;
-    if (question_.empty()) {
-        const auto& bytes = program();
-        question_ = question_script(
-            {job_.token, current_folder(), sha256_hex(bytes), bytes.size(), machine_name()});
-        first_address(0);
-    }
-    for (const int host : std::exchange(unasked_, {}))
-        at(host).send(std::make_shared<std::string>(question_));
-}
-
-const std::string& HostsRunner::program() {
-    if (!program_) {
-        std::ifstream file("/proc/self/exe", std::ios::binary);
-        program_ = std::make_shared<const std::string>(
-            std::istreambuf_iterator<char>{file}, std::istreambuf_iterator<char>{});
-    }
-    return *program_;
+/// The same for every host. Made before the first connection is: later it would compete with the
+/// encryption of all of them.
+std::shared_ptr<const std::string> HostsRunner::question() {
+    if (question_) return question_;
+    std::ifstream file("/proc/self/exe", std::ios::binary);
+    program_ = std::make_shared<const std::string>(
+        std::istreambuf_iterator<char>{file}, std::istreambuf_iterator<char>{});
+    question_ = std::make_shared<const std::string>(question_script(
+        {job_.token, current_folder(), sha256_hex(*program_), program_->size(), machine_name()}));
+    return question_;
 }
 
 /// The user's settings of ssh may give the host another name than the network does.
