@@ -37,7 +37,7 @@
 namespace ddprun::launcher {
 namespace {
 
-/// Not the user's, who may have set others for sessions at a terminal: no question, no forwarding,
+/// In place of what the user's settings have for sessions at a terminal: no question, no forwarding,
 /// and a connection that is cut ends within seconds.
 std::vector<std::string> ssh_words(const std::string& host, Duration connect_timeout) {
     const auto seconds = static_cast<int>(std::ceil(in_seconds(connect_timeout)));
