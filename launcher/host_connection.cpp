@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/host_connection.hpp"
 
-#include "launcher/hosts/host_limits.hpp"
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/printable.hpp"
 #include "rendezvous/base/text.hpp"

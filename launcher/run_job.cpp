@@ -9,18 +9,20 @@
 #include "agent/runner/replace_file.hpp"
 #include "launcher/explain/exit_code.hpp"
 #include "launcher/explain/explain.hpp"
+#include "launcher/explain/network_page.hpp"
 #include "launcher/grammar/completion.hpp"
 #include "launcher/grammar/options.hpp"
 #include "launcher/hosts/host_job.hpp"
-#include "launcher/hosts/host_limits.hpp"
 #include "launcher/hosts/host_script.hpp"
 #include "launcher/log_folder.hpp"
+#include "launcher/network_facts.hpp"
 #include "launcher/resolve/job_spec.hpp"
 #include "launcher/resolve/resolving.hpp"
 #include "launcher/run_hosts.hpp"
 #include "launcher/server_placement.hpp"
 #include "launcher/system_info.hpp"
 #include "rendezvous/base/exit_codes.hpp"
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/start_failure.hpp"
 #include "rendezvous/base/wall_time.hpp"
 #include "rendezvous/control/version_text.hpp"
@@ -46,6 +48,13 @@ int show(const std::string& text) {
     const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
     return std::fflush(stdout) == 0 && is_written ? exit_codes::success
                                                   : exit_codes::internal_error;
+}
+
+/// 1 where a line is bad, so that a script can ask.
+int show_network(const NetworkFacts& facts) {
+    const auto page = network_page(facts);
+    const int code = show(page.text);
+    return page.problem_count > 0 ? exit_codes::failed : code;
 }
 
 /// The job ends before it begins: reported on the screen in the requested form, and in the report
@@ -81,7 +90,7 @@ int refuse(
     }
     const auto file = options.find("report-file");
     const bool is_about_file = file && failure.context.starts_with(file->origin);
-    if (!file || is_about_file || options.has_flag("explain")) return exit_code;
+    if (!file || is_about_file || options.find("explain")) return exit_code;
     if (const int problem = agent::replace_file(file->text, agent::report_json(report, utc_time())))
         log::warning(
             "report.not_written",
@@ -124,7 +133,7 @@ int run_on_hosts(
     if (!level) return refuse(level.error(), options, system, is_as_torchrun);
     const auto job = read_host_job(options, system, read_host_file);
     if (!job) return refuse(job.error(), options, system, is_as_torchrun);
-    if (options.has_flag("explain")) return show(explain_hosts(*job));
+    if (options.find("explain")) return show(explain_hosts(*job));
     const bool is_all_here = std::all_of(
         job->places.begin(), job->places.end(), [](const auto& place) { return place.is_here; });
     std::string ssh;
@@ -209,7 +218,9 @@ int run(
     auto plan = spec->output.plan;
     if (spec->output.has_files) plan.log_dir = "/";  // it is not made yet
     const auto needed = agent::descriptors_needed(plan, spec->nproc.value);
-    if (const auto lacking = net::lacking_descriptors(needed); !lacking.empty())
+    const auto lacking = net::lacking_descriptors(needed);
+    if (options->find("explain")) return show_network(network_facts(*spec, system, lacking));
+    if (!lacking.empty())
         return refuse({system_code(EMFILE), lacking}, *options, system, is_as_torchrun);
 
     std::string log_notice;

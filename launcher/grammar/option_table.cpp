@@ -23,6 +23,12 @@ constexpr OptionRow own(OptionRow row) {
     return row;
 }
 
+/// A flag that may be given this word.
+constexpr OptionRow with_variant(std::string_view variant, OptionRow row) {
+    row.variant = variant;
+    return row;
+}
+
 /// An option that only the command line can give.
 constexpr OptionRow typed_only(OptionRow row) {
     row.reads_environment = false;
@@ -232,7 +238,14 @@ constexpr std::array all_rows{
          "error|warning|info|debug|trace",
          about,
          "ddprun's own log (default: LOGLEVEL, else warning)"}),
-    own(typed_only({"explain", "", about, "print the job as understood and why, then exit"})),
+    with_variant(
+        "network",
+        own(typed_only(
+            {"explain",
+             "",
+             about,
+             "print the job as understood and why, then exit; --explain=network: look at this "
+             "machine and its way to the others, and at what is wrong there"}))),
     typed_only(
         {"print-completion", "bash|zsh|fish|tcsh", about, "print a completion script, then exit"}),
     own(typed_only({"version", "", about, "print version, commit and protocols, then exit"})),

@@ -191,9 +191,18 @@ Result<> add_given(
     // Letters run together ("-mh") are CLI11's own reading.
     const auto origin = typed.empty() ? "--" + std::string{row.name} : typed;
     const auto equals = origin.find('=');
-    if (equals != std::string::npos)
-        return misuse(
-            origin.substr(0, equals), in_quotes(origin.substr(equals + 1)), "takes no value");
+    if (equals != std::string::npos) {
+        const auto name = origin.substr(0, equals);
+        const auto value = origin.substr(equals + 1);
+        if (row.variant.empty() || value != row.variant)
+            return misuse(
+                name,
+                in_quotes(value),
+                row.variant.empty() ? "takes no value"
+                                    : "accepted is no value, or " + std::string{row.variant});
+        options.given[std::string{row.name}] = Given{value, name};
+        return {};
+    }
     options.given[std::string{row.name}] =
         Given{row.is_flag() ? "1" : read.results().back(), origin};
     return {};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/hosts/fan_out.hpp"
 
-#include "launcher/hosts/host_limits.hpp"
 #include "rendezvous/base/exit_codes.hpp"
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
 
