@@ -175,7 +175,7 @@ AgentRunner::AgentRunner(
       stores_(
           io_,
           own_listen_host(config),
-          {config.first_port, config.last_port},
+          own_ports(config),
           config.accepted,
           [this](std::uint16_t port, control::StoreWait wait) {
               post(Agent::StoreWaited{port, std::move(wait)});
@@ -253,7 +253,7 @@ int AgentRunner::run() {
 /// Where neighbours send their probes.
 Result<std::uint16_t> AgentRunner::listen_for_peers() {
     auto acceptor = listen_in_range(
-        io_, own_listen_host(config_), {config_.first_port, config_.last_port}, random_);
+        io_, own_listen_host(config_), own_ports(config_), random_);
     if (!acceptor) return acceptor.error();
     error_code ec;
     const auto port = acceptor->local_endpoint(ec).port();

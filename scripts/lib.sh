@@ -29,7 +29,7 @@ print_times() {
 
 build_packages=(g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libeigen3-dev libgloo-dev)
 test_packages=(doctest-dev python3 iproute2 nftables openssh-server openssh-client)
-all_packages=(python3-venv)
+all_packages=(python3-venv tcsh)
 sanitizer_packages=(clang libclang-rt-dev)
 
 is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }

@@ -200,7 +200,7 @@ void RendezvousAccess::open(int link, Endpoint endpoint) {
     client::CoordinatorClient::Hooks hooks;
     hooks.on_connected = hooks_.on_connected;
     hooks.on_opened = [this, link](const client::CoordinatorClient::Opened& opened) {
-        hooks_.on_event(Agent::LinkOpened{link, opened.socket_addr});
+        hooks_.on_event(Agent::LinkOpened{link, opened.socket_addr, opened.version});
     };
     hooks.on_message = [this, link](control::ServerMessage message) {
         hooks_.on_event(Agent::Received{link, std::move(message)});

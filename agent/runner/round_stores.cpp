@@ -2,6 +2,7 @@
 #include "agent/runner/round_stores.hpp"
 
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/server/store_loop.hpp"
 
 #include <boost/asio/post.hpp>
 
@@ -33,6 +34,10 @@ std::string own_listen_host(const AgentConfig& config, const std::vector<std::st
     return is_loopback(server_host) ? server_host : "";
 }
 
+PortRange own_ports(const AgentConfig& config) {
+    return {config.first_port, config.last_port, config.rendezvous.endpoint.port};
+}
+
 Result<net::Tcp::acceptor> listen_in_range(
     boost::asio::io_context& io, const std::string& host, PortRange range, Random& random) {
     Result<net::Tcp::acceptor> acceptor = Failure{boost::asio::error::address_in_use, "listen"};
@@ -40,6 +45,8 @@ Result<net::Tcp::acceptor> listen_in_range(
     const int start = std::uniform_int_distribution<int>(0, count - 1)(random);
     for (int i = 0; i < std::clamp(count, fewest_attempts, most_attempts); ++i) {
         const int candidate = range.first + (start + i) % count;
+        if (candidate != 0 && (candidate == range.kept_free || candidate + 1 == range.kept_free))
+            continue;
         acceptor = net::listen(io, host, static_cast<std::uint16_t>(candidate));
         if (!acceptor) continue;
         error_code ec;
@@ -68,7 +75,7 @@ RoundStores::RoundStores(
       accepted_(accepted),
       on_wait_(std::move(on_wait)),
       random_(seeded_by_the_system()),
-      thread_([this] { io_.run(); }) {}
+      thread_([this] { server::run_store_loop(io_); }) {}
 
 RoundStores::~RoundStores() {
     boost::asio::post(io_, [this] {

@@ -25,7 +25,13 @@ namespace ddprun::agent {
 struct PortRange {
     std::uint16_t first = 0;
     std::uint16_t last = 0;
+    /// Neither taken nor a port's successor; 0: there is none.
+    std::uint16_t kept_free = 0;
 };
+
+/// The ports of --port-range, but for that of the endpoint: the job's server may listen there later
+/// than this node's own listeners do.
+PortRange own_ports(const AgentConfig& config);
 
 /// Where this node's own listeners listen: a numeric address, or empty for everywhere. All nodes of
 /// a job whose endpoint is a loopback address are on this machine; with `--local-addr` all callers

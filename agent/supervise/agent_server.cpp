@@ -3,6 +3,7 @@
 #include "agent/supervise/next_step.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/control/versions.hpp"
 
 #include <csignal>
 #include <utility>
@@ -87,6 +88,7 @@ control::Join Agent::join() const {
     join.socket_addr = link_.socket_addr();
     join.store_port = stores_.offered();
     join.peer_port = peer_port_;
+    join.versions = control::own_versions();
     return join;
 }
 

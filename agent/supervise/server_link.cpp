@@ -134,7 +134,7 @@ void ServerLink::on_opened(LinkOpened opened, std::vector<Effect>& out) {
     if (!is_trying(opened.link)) return;
     attempt_ = NoAttempt{};
     if (link_) out.push_back(CloseLink{link_->id});
-    link_ = Link{opened.link, std::move(opened.socket_addr)};
+    link_ = Link{opened.link, std::move(opened.socket_addr), opened.version};
     if (outage_) outage_->unserved_since.reset();
 }
 

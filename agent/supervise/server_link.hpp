@@ -6,6 +6,7 @@
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/control/connect_error.hpp"
 #include "rendezvous/control/message.hpp"
+#include "rendezvous/control/versions.hpp"
 
 #include <cstdint>
 #include <deque>
@@ -59,6 +60,8 @@ public:
     struct LinkOpened {
         int link;
         std::string socket_addr;
+        /// The newest of the protocol that both ends speak.
+        int version = control::first_version;
     };
     struct LinkClosed {
         int link;
@@ -203,6 +206,8 @@ public:
     int current() const;
     /// This node's end of the open connection, numeric with port; empty: there is none.
     std::string socket_addr() const { return link_ ? link_->socket_addr : std::string{}; }
+    /// Of the protocol, on the open connection; without one the first.
+    int version() const { return link_ ? link_->version : control::first_version; }
     const std::optional<Membership>& membership() const { return membership_; }
     /// By any server, in this membership or an earlier one.
     bool was_welcomed() const { return was_welcomed_; }
@@ -228,6 +233,7 @@ private:
     struct Link {
         int id;
         std::string socket_addr;
+        int version;
         std::variant<Fresh, Greeted, Admitted> stage = Fresh{};
     };
 

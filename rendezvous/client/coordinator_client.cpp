@@ -4,6 +4,7 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/control/codec.hpp"
 #include "rendezvous/control/other_server.hpp"
+#include "rendezvous/control/versions.hpp"
 #include "rendezvous/net/deadline.hpp"
 #include "rendezvous/net/tcp.hpp"
 
@@ -207,17 +208,17 @@ void CoordinatorClient::Session::greeted(control::ServerMessage message) {
         return close(ConnectError::wrong_version, refused->reason);
     const auto* hello = std::get_if<control::Hello>(&message);
     if (hello == nullptr) return no_hello(ConnectError::wrong_protocol, "it does not greet");
-    const auto& versions = hello->versions;
-    if (std::find(versions.begin(), versions.end(), control::protocol_version) == versions.end())
+    const int version = control::common_version(hello->versions);
+    if (version == 0)
         return no_hello(
-            ConnectError::wrong_version,
-            "it does not speak version " + std::to_string(control::protocol_version));
+            ConnectError::wrong_version, "it speaks no version of the protocol that is known here");
     deadline_.reset();
     is_open_ = true;
     hooks_.on_opened(
         {net::local_address(socket_),
          coordinator_client::local_socket_name(socket_),
-         net::peer_address(socket_)});
+         net::peer_address(socket_),
+         version});
 }
 
 void CoordinatorClient::Session::no_hello(ConnectError error, const std::string& why) {

@@ -37,6 +37,7 @@ public:
         std::string local_addr;   ///< this end: "10.0.0.3"
         std::string socket_addr;  ///< the same with port: "10.0.0.3:51234"
         std::string peer_addr;    ///< the server's end
+        int version;              ///< the newest of the protocol that both ends speak
     };
     struct Hooks {
         /// Connected, nothing written yet: the moment to pass the keeper a duplicate.

@@ -15,7 +15,6 @@ namespace ddprun::control {
 
 /// What the agent writes first; the server answers with a Hello frame.
 inline constexpr std::string_view preamble = "DDPRUN/1\n";
-inline constexpr int protocol_version = 1;
 
 /// One whole frame. Never throws: what is not UTF-8 is replaced, free text is cut to
 /// `limits::max_free_text_bytes` after escaping.

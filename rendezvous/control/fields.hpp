@@ -215,6 +215,7 @@ void fields(Io& io, Like<Io, Join>& join) {
     io("peer_port", join.peer_port, port);
     io("max_restarts", join.max_restarts, small_count);
     io("settings", join.settings);
+    io.optional("versions", join.versions, List{most_versions, any_count});
 }
 
 template <>

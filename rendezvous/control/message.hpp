@@ -173,6 +173,8 @@ struct Join {
     std::uint16_t peer_port = 0;
     int max_restarts = 0;
     Settings settings;
+    /// That the sender speaks (versions.hpp); empty: the first.
+    std::vector<int> versions;
 
     bool operator==(const Join&) const = default;
 };

@@ -2,7 +2,7 @@
 #include "rendezvous/control/version_text.hpp"
 
 #include "rendezvous/base/version.hpp"
-#include "rendezvous/control/codec.hpp"
+#include "rendezvous/control/versions.hpp"
 
 namespace ddprun::control {
 namespace {
@@ -32,7 +32,8 @@ std::string version_text(std::string_view program) {
     text += build::linkage;
     text += ", ";
     text += build::compiler;
-    text += "\ncontrol protocol DDPRUN/" + std::to_string(protocol_version) +
+    text += "\ncontrol protocol DDPRUN/" + std::to_string(first_version) + ", versions " +
+            std::to_string(own_versions().front()) + " to " + std::to_string(own_versions().back()) +
             ", store protocol c10d (PyTorch 2.2 and newer)\n";
     return text;
 }

@@ -4,6 +4,7 @@
 #include "rendezvous/base/ids.hpp"
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/control/message.hpp"
+#include "rendezvous/control/versions.hpp"
 #include "rendezvous/coordinator/effects.hpp"
 #include "rendezvous/coordinator/reach.hpp"
 
@@ -56,6 +57,8 @@ struct Member {
     std::optional<Instant> ready_by;
 
     const Nonce& nonce() const { return join.node.nonce; }
+    /// Of the protocol: messages of newer versions are not sent to it.
+    int version() const { return control::common_version(join.versions); }
     const std::string& host() const { return join.node.host; }
     /// "node2 (pid 4242)".
     std::string name() const;

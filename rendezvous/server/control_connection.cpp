@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/memory_reserve.hpp"
+#include "rendezvous/control/versions.hpp"
 #include "rendezvous/server/sniff.hpp"
 
 #include <boost/asio/co_spawn.hpp>
@@ -29,7 +30,7 @@ ControlConnection::Frame frame_of(const control::ServerMessage& message) {
 }
 
 std::string other_version(int version) {
-    return "this server speaks version " + std::to_string(control::protocol_version) +
+    return "this server reads the preamble of version " + std::to_string(control::first_version) +
            " of the control protocol and the agent version " + std::to_string(version) +
            ": run the same ddprun on all nodes";
 }
@@ -101,7 +102,7 @@ void ControlConnection::greet(std::string_view bytes) {
     const auto preamble = read_preamble(greeting_);
     if (!preamble) return abort(preamble.error().describe());
     if (!*preamble) return;
-    if ((*preamble)->version != control::protocol_version) {
+    if ((*preamble)->version != control::first_version) {
         const auto reason = control_connection::other_version((*preamble)->version);
         send(control_connection::frame_of(control::Refused{reason, {}}));
         return finish(reason);
@@ -109,7 +110,7 @@ void ControlConnection::greet(std::string_view bytes) {
     is_greeted_ = true;
     decoder_.append(std::string_view{greeting_}.substr((*preamble)->length));
     greeting_.clear();
-    send(control_connection::frame_of(control::Hello{{control::protocol_version}}));
+    send(control_connection::frame_of(control::Hello{control::own_versions()}));
     hooks_.on_greeted();
 }
 

@@ -110,19 +110,22 @@ void StoreConnection::handle_requests() {
     // written.
     auto& server = *server_;
     server.begin_batch();
+    store::Store::Event event{std::in_place_type<store::Store::Received>};
+    auto& received = std::get<store::Store::Received>(event);
     while (!is_closed_ && !is_finishing_) {
         is_paused_ = backlog() > limits::max_store_backlog_bytes;
         if (is_paused_) break;
-        auto request = decoder_.next();
-        if (!request) {
-            server.refused(*this, request.error(), decoder_.unread());
+        const auto has_request = decoder_.next(received.request);
+        if (!has_request) {
+            server.refused(*this, has_request.error(), decoder_.unread());
             write();
             close();
             break;
         }
-        if (!*request) break;
+        if (!*has_request) break;
         if (handshake_) handshake_.reset();
-        server.received(id_, std::move(**request));
+        received.from = id_;
+        server.received(std::move(event));
     }
     decoder_.own();
     count();

@@ -146,14 +146,10 @@ std::string StoreServer::peer_of(ConnectionId connection) const {
     return place == connections_.end() ? std::string{} : place->second->peer();
 }
 
-void StoreServer::received(ConnectionId from, wire::Request&& request) {
+void StoreServer::received(store::Store::Event&& event) {
     ++counters_.requests;
+    const auto& [from, request] = std::get<store::Store::Received>(event);
     if (wait_watch_ && std::holds_alternative<wire::CancelWait>(request)) cancels_wait(from);
-    // In place: every move of a request costs as much as a small one's handling.
-    store::Store::Event event{std::in_place_type<store::Store::Received>};
-    auto& received = std::get<store::Store::Received>(event);
-    received.from = from;
-    received.request = std::move(request);
     driver_.post(std::move(event));
 }
 

@@ -96,7 +96,8 @@ private:
     friend class StoreConnection;
 
     // Called by connections.
-    void received(ConnectionId from, wire::Request&& request);
+    /// Requires: it is a Received.
+    void received(store::Store::Event&& event);
     void refused(const StoreConnection& connection, const Failure& failure, std::string_view bytes);
     void closed(ConnectionId connection);
     /// What a connection holds has changed.

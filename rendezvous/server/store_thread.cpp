@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/server/store_thread.hpp"
 
-#include "rendezvous/base/log.hpp"
-#include "rendezvous/base/memory_reserve.hpp"
 #include "rendezvous/base/signal_masked_thread.hpp"
+#include "rendezvous/server/store_loop.hpp"
 
 #include <boost/asio/post.hpp>
 
@@ -11,39 +10,15 @@
 
 #include <future>
 #include <memory>
-#include <new>
 #include <utility>
 
 namespace ddprun::server {
-namespace {
-
-/// A connection that was being accepted, a page that was asked for: it is lost.
-void log_out_of_memory() {
-    try {
-        log::error("store.out_of_memory");
-    } catch (const std::bad_alloc&) {
-    }
-    keep_memory_reserve();
-}
-
-}  // namespace
 
 StoreThread::StoreThread(wire::Accepted accepted, StoreServer::OnWait on_wait)
     : work_(boost::asio::make_work_guard(io_)),
       store_(io_, {}, accepted) {
     if (on_wait) store_.watch_waits(std::move(on_wait));
-    thread_ = start_signal_masked_thread([this] { run(); });
-}
-
-void StoreThread::run() {
-    for (;;) {
-        try {
-            io_.run();
-            return;
-        } catch (const std::bad_alloc&) {
-            log_out_of_memory();
-        }
-    }
+    thread_ = start_signal_masked_thread([this] { run_store_loop(io_); });
 }
 
 StoreThread::~StoreThread() {

@@ -33,8 +33,6 @@ public:
     void survey(std::function<void(StoreSurvey)> answer);
 
 private:
-    void run();
-
     boost::asio::io_context io_{1};
     boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
     StoreServer store_;

@@ -10,7 +10,8 @@
 namespace ddprun::wire {
 namespace {
 
-const std::optional<Request> nothing_yet;
+constexpr bool nothing_yet = false;
+constexpr bool complete = true;
 
 std::string take_key(Cursor& cursor) {
     return cursor.string(limits::max_key_bytes, Error::key_too_long);
@@ -32,73 +33,70 @@ std::uint32_t byte_swapped(std::uint32_t value) {
 
 }  // namespace
 
-Result<std::optional<Request>> Decoder::next() {
+Result<bool> Decoder::next(Request& into) {
     if (failure_) return *failure_;
     if (input_.unread().size() < needed_) return nothing_yet;
-    if (!has_greeted_) return greet();
-    if (list_) return go_on_with_list();
+    if (!has_greeted_) return greet(into);
+    if (list_) return go_on_with_list(into);
 
     Cursor cursor(input_.unread());
     const auto known = query_of(cursor.u8());
     if (!known) return fail(Error::unknown_query);
 
     // Braced lists are evaluated from left to right, which is the order on the wire.
-    const auto read = [&]() -> Request {
-        switch (const auto query = *known) {
-            case Query::validate: cursor.fail(Error::repeated_validate); return Validate{};
-            case Query::set: return Set{take_key(cursor), take_value(cursor)};
-            case Query::compare_set:
-                return CompareSet{take_key(cursor), take_value(cursor), take_value(cursor)};
-            case Query::get: return Get{take_key(cursor)};
-            case Query::add: return Add{take_key(cursor), cursor.i64()};
-            case Query::num_keys: return NumKeys{};
-            case Query::delete_key: return DeleteKey{take_key(cursor)};
-            case Query::append: return Append{take_key(cursor), take_value(cursor)};
-            case Query::cancel_wait: return CancelWait{};
-            case Query::ping: return Ping{cursor.u32()};
-            case Query::queue_push: return QueuePush{take_key(cursor), take_value(cursor)};
-            case Query::queue_pop: return QueuePop{take_key(cursor)};
-            case Query::queue_len: return QueueLen{take_key(cursor)};
-            case Query::list_keys: return ListKeys{};
-            case Query::barrier: return Barrier{take_key(cursor), cursor.i64()};
-            case Query::check:
-            case Query::wait:
-            case Query::multi_get:
-            case Query::multi_set: begin_list(query, cursor); return Validate{};
-        }
-        return Validate{};
-    };
-    auto request = read();
+    switch (const auto query = *known) {
+        case Query::validate: cursor.fail(Error::repeated_validate); break;
+        case Query::set: into = Set{take_key(cursor), take_value(cursor)}; break;
+        case Query::compare_set:
+            into = CompareSet{take_key(cursor), take_value(cursor), take_value(cursor)};
+            break;
+        case Query::get: into = Get{take_key(cursor)}; break;
+        case Query::add: into = Add{take_key(cursor), cursor.i64()}; break;
+        case Query::num_keys: into = NumKeys{}; break;
+        case Query::delete_key: into = DeleteKey{take_key(cursor)}; break;
+        case Query::append: into = Append{take_key(cursor), take_value(cursor)}; break;
+        case Query::cancel_wait: into = CancelWait{}; break;
+        case Query::ping: into = Ping{cursor.u32()}; break;
+        case Query::queue_push: into = QueuePush{take_key(cursor), take_value(cursor)}; break;
+        case Query::queue_pop: into = QueuePop{take_key(cursor)}; break;
+        case Query::queue_len: into = QueueLen{take_key(cursor)}; break;
+        case Query::list_keys: into = ListKeys{}; break;
+        case Query::barrier: into = Barrier{take_key(cursor), cursor.i64()}; break;
+        case Query::check:
+        case Query::wait:
+        case Query::multi_get:
+        case Query::multi_set: begin_list(query, cursor); break;
+    }
     if (cursor.error()) return fail(*cursor.error());
     if (!finish(cursor)) return nothing_yet;
-    if (list_) return go_on_with_list();
-    return Result<std::optional<Request>>{std::in_place, std::move(request)};
+    return list_ ? go_on_with_list(into) : complete;
 }
 
 /// First bytes that are not VALIDATE (FORMAT.md, "A connection begins").
-Result<std::optional<Request>> Decoder::greet() {
+Result<bool> Decoder::greet(Request& into) {
     Cursor cursor(input_.unread());
     const auto opcode = cursor.u8();
-    if (is_legacy_opcode(opcode)) return greet_legacy();
+    if (is_legacy_opcode(opcode)) return greet_legacy(into);
     if (opcode != static_cast<std::uint8_t>(Query::validate))
         return fail(Error::not_a_store_client);
     const auto magic = cursor.u32();
     // Before VALIDATE existed 0 was SET, and these are the low bytes of the length of its key.
-    if (cursor.is_complete() && magic <= limits::max_key_bytes) return greet_legacy();
+    if (cursor.is_complete() && magic <= limits::max_key_bytes) return greet_legacy(into);
     if (!finish(cursor)) return nothing_yet;
     if (magic == byte_swapped(validate_magic)) return fail(Error::big_endian_client);
     if (magic != validate_magic) return fail(Error::wrong_magic);
     has_greeted_ = true;
-    return std::optional<Request>{Validate{magic}};
+    into = Validate{magic};
+    return complete;
 }
 
 /// There is no greeting: what has arrived is the first request.
-Result<std::optional<Request>> Decoder::greet_legacy() {
+Result<bool> Decoder::greet_legacy(Request& into) {
     if (accepted_ == Accepted::current) return fail(Error::older_client);
     has_greeted_ = true;
     is_legacy_ = true;
     needed_ = 1;
-    return next();
+    return next(into);
 }
 
 std::optional<Query> Decoder::query_of(std::uint8_t opcode) const {
@@ -119,7 +117,7 @@ void Decoder::begin_list(Query query, Cursor& cursor) {
         list_->keys.reserve(here);
 }
 
-Result<std::optional<Request>> Decoder::go_on_with_list() {
+Result<bool> Decoder::go_on_with_list(Request& into) {
     auto& list = *list_;
     const bool has_values = list.query == Query::multi_set;
     while (list.missing > 0) {
@@ -141,11 +139,14 @@ Result<std::optional<Request>> Decoder::go_on_with_list() {
     auto done = std::move(*list_);
     list_.reset();
     if (done.query == Query::multi_set)
-        return std::optional<Request>{MultiSet{std::move(done.pairs)}};
-    if (done.query == Query::multi_get)
-        return std::optional<Request>{MultiGet{std::move(done.keys)}};
-    if (done.query == Query::wait) return std::optional<Request>{Wait{std::move(done.keys)}};
-    return std::optional<Request>{Check{std::move(done.keys)}};
+        into = MultiSet{std::move(done.pairs)};
+    else if (done.query == Query::multi_get)
+        into = MultiGet{std::move(done.keys)};
+    else if (done.query == Query::wait)
+        into = Wait{std::move(done.keys)};
+    else
+        into = Check{std::move(done.keys)};
+    return complete;
 }
 
 std::size_t Decoder::held_bytes() const {

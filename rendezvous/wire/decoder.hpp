@@ -35,8 +35,10 @@ public:
     void borrow(std::string_view bytes) { input_.borrow(bytes); }
     void own() { input_.own(); }
 
-    /// The next request, or nothing yet, or why this connection must end. An error is final.
-    Result<std::optional<Request>> next();
+    /// The next request is in `into`; or false: there is none yet; or why this connection must end,
+    /// which is final. In place: moving a small request costs as much as decoding it. Otherwise
+    /// `into` holds nothing of use.
+    Result<bool> next(Request& into);
 
     /// Whether a right VALIDATE was seen, or a beginning of PyTorch 2.1 that is accepted.
     bool has_greeted() const { return has_greeted_; }
@@ -57,11 +59,11 @@ private:
         std::vector<KeyValue> pairs = {};
     };
 
-    Result<std::optional<Request>> greet();
-    Result<std::optional<Request>> greet_legacy();
+    Result<bool> greet(Request& into);
+    Result<bool> greet_legacy(Request& into);
     std::optional<Query> query_of(std::uint8_t opcode) const;
     void begin_list(Query query, Cursor& cursor);
-    Result<std::optional<Request>> go_on_with_list();
+    Result<bool> go_on_with_list(Request& into);
     /// Judges the cursor after a read; true if everything was there, and then it is consumed.
     bool finish(const Cursor& cursor);
     Failure fail(error_code code);

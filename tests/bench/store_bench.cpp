@@ -9,11 +9,8 @@
 //
 // One thread, one outstanding request per connection (as a worker has), epoll. Prints operations
 // per second and the server's CPU microseconds per operation, from /proc/PID/stat.
-#include "rendezvous/wire/encoder.hpp"
+#include "tests/bench/store_load.hpp"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -26,9 +23,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -36,123 +31,8 @@
 
 namespace {
 
+using namespace ddprun::store_load;
 using namespace ddprun::wire;
-using Seconds = std::chrono::duration<double>;
-
-[[noreturn]] void die(const char* what) {
-    std::perror(what);
-    std::exit(1);
-}
-
-/// What one connection says again and again, and how many bytes come back each time.
-struct Load {
-    std::vector<Request> preparation;
-    std::vector<Request> requests;
-    std::size_t answer_bytes = 0;
-    /// How many operations one such exchange counts for.
-    int operations = 1;
-};
-
-constexpr int keys_at_once = 16;
-constexpr std::size_t length_bytes = 8;
-
-/// An operation without a reply is followed by a PING, so that the next waits for it to be done.
-Load make_load(const std::string& name, int connection) {
-    const auto number = std::to_string(connection);
-    const auto key = "/default_pg/0//cuda//" + number;
-    const std::string value(64, 'v');
-    if (name == "get") return {{Set{key, value}}, {Get{key}}, length_bytes + value.size()};
-    if (name == "set") return {{}, {Set{key, value}, Ping{1}}, 4};
-    if (name == "add") return {{}, {Add{"/counter", 1}}, 8};
-    if (name == "append") return {{}, {Append{key, "v"}, Ping{1}}, 4};
-    if (name == "check") return {{}, {Check{{"/exception_dump"}}}, 1};
-    if (name == "multi_set" || name == "batch_of_sets") {
-        MultiSet together;
-        Load load{{}, {}, 4};
-        for (int i = 0; i < keys_at_once; ++i)
-            together.pairs.push_back({key + "/" + std::to_string(i), value});
-        if (name == "multi_set")
-            load.requests.emplace_back(std::move(together));
-        else
-            // In one segment.
-            for (auto& pair : together.pairs)
-                load.requests.emplace_back(Set{std::move(pair.key), std::move(pair.value)});
-        load.requests.emplace_back(Ping{1});
-        return load;
-    }
-    if (name == "multi_get") {
-        Load load{{}, {}, keys_at_once * (length_bytes + value.size())};
-        MultiGet request;
-        for (int i = 0; i < keys_at_once; ++i) {
-            request.keys.push_back(key + "/" + std::to_string(i));
-            load.preparation.emplace_back(Set{request.keys.back(), value});
-        }
-        load.requests.emplace_back(std::move(request));
-        return load;
-    }
-    std::fprintf(stderr, "unknown case %s\n", name.c_str());
-    std::exit(2);
-}
-
-std::string bytes_of(const std::vector<Request>& requests) {
-    std::string bytes;
-    for (const auto& request : requests)
-        encode(request, bytes);
-    return bytes;
-}
-
-int connect_to(std::uint16_t port) {
-    const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (::connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-        die("connect");
-    const int yes = 1;
-    ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    return descriptor;
-}
-
-void send_all(int descriptor, std::string_view bytes) {
-    while (!bytes.empty()) {
-        const auto sent = ::send(descriptor, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-        if (sent <= 0) die("send");
-        bytes.remove_prefix(static_cast<std::size_t>(sent));
-    }
-}
-
-void receive_all(int descriptor, std::size_t bytes) {
-    std::array<char, 65536> buffer;
-    while (bytes > 0) {
-        const auto received = ::recv(descriptor, buffer.data(), std::min(bytes, buffer.size()), 0);
-        if (received <= 0) die("receive");
-        bytes -= static_cast<std::size_t>(received);
-    }
-}
-
-/// VALIDATE and PING, as every client of PyTorch since 2.5 begins; then what the case needs, and a
-/// PING again to know that it was done.
-int prepared_connection(std::uint16_t port, const std::vector<Request>& preparation) {
-    const int descriptor = connect_to(port);
-    send_all(descriptor, bytes_of({Validate{}}));
-    send_all(descriptor, bytes_of({Ping{1}}));
-    receive_all(descriptor, 4);
-    send_all(descriptor, bytes_of(preparation));
-    send_all(descriptor, bytes_of({Ping{1}}));
-    receive_all(descriptor, 4);
-    return descriptor;
-}
-
-/// CPU time of a process so far, in seconds.
-double cpu_seconds(const std::string& pid) {
-    std::ifstream file("/proc/" + pid + "/stat");
-    std::string text{std::istreambuf_iterator<char>(file), {}};
-    const char* rest = text.c_str() + text.rfind(')') + 2;
-    unsigned long user = 0, system = 0;
-    std::sscanf(rest, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system);
-    return static_cast<double>(user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
-}
 
 struct Measured {
     double operations = 0;
@@ -171,12 +51,9 @@ class Clients {
 public:
     Clients(std::uint16_t port, const std::string& name, int count) : epoll_(::epoll_create1(0)) {
         for (int i = 0; i < count; ++i) {
-            const auto load = make_load(name, i);
+            auto load = make_load(name, i);
             clients_.push_back(
-                {prepared_connection(port, load.preparation),
-                 bytes_of(load.requests),
-                 load.answer_bytes,
-                 0});
+                {prepared_connection(port, load.preparation), std::move(load.repeated), 0});
             operations_ = load.operations;
         }
         for (std::size_t i = 0; i < clients_.size(); ++i) {
@@ -200,14 +77,13 @@ public:
 private:
     struct Client {
         int descriptor;
-        std::string question;
-        std::size_t answer_bytes;
+        Exchange exchange;
         std::size_t missing;
     };
 
     static void ask(Client& client) {
-        client.missing = client.answer_bytes;
-        send_all(client.descriptor, client.question);
+        client.missing = client.exchange.answer_bytes;
+        send_all(client.descriptor, client.exchange.question);
     }
 
     Measured go_on(Seconds length) {
@@ -244,8 +120,8 @@ private:
 Measured wait_and_wake(std::uint16_t port, const std::string& pid, int count, Seconds length) {
     std::vector<int> waiters;
     for (int i = 0; i < count; ++i)
-        waiters.push_back(prepared_connection(port, {}));
-    const int setter = prepared_connection(port, {});
+        waiters.push_back(prepared_connection(port, greeting()));
+    const int setter = prepared_connection(port, greeting());
     const auto wait = bytes_of({Wait{{"/default_pg/0//cuda//0"}}});
     const auto wake = bytes_of({Set{"/default_pg/0//cuda//0", "id"}});
     const auto forget = bytes_of({DeleteKey{"/default_pg/0//cuda//0"}});
@@ -288,10 +164,10 @@ void print_idle_bytes(std::uint16_t port, const std::string& pid, int count) {
     std::vector<int> idle;
     // What the server keeps in reserve grows with the first few.
     for (int i = 0; i < 100; ++i)
-        idle.push_back(prepared_connection(port, {}));
+        idle.push_back(prepared_connection(port, greeting()));
     const auto before = resident_bytes(pid);
     for (int i = 0; i < count; ++i)
-        idle.push_back(prepared_connection(port, {}));
+        idle.push_back(prepared_connection(port, greeting()));
     std::printf("%.1f\n", (resident_bytes(pid) - before) / count);
 }
 
@@ -300,7 +176,7 @@ class Streamers {
 public:
     Streamers(std::uint16_t port, int count) {
         for (int i = 0; i < count; ++i)
-            streams_.push_back({prepared_connection(port, {}), POLLOUT, 0});
+            streams_.push_back({prepared_connection(port, greeting()), POLLOUT, 0});
         for (int i = 0; i < sets_per_block; ++i)
             encode(Set{"/" + std::to_string(100 + i), "v"}, block_);
         thread_ = std::thread([this] { run(); });
@@ -340,7 +216,7 @@ private:
 };
 
 void print_beside_stream(std::uint16_t port, int count, Seconds length) {
-    const int other = prepared_connection(port, {});
+    const int other = prepared_connection(port, greeting());
     const auto question = bytes_of({Ping{1}});
     std::vector<double> milliseconds;
     const Streamers streamers(port, count);

@@ -45,6 +45,13 @@ for ranks in 2 4; do
     curve=$(losses "$ranks" pipeline_parallel)
     [[ $curve == "$alone" ]] || fail "pipeline_parallel: $ranks ranks:" "$curve" "alone:" "$alone"
 done
+alone=$(losses 1 three_ways)
+learns "$alone" 4 || fail "three_ways on one rank does not learn:" "$alone"
+for division in "2 2 1" "2 1 2" "8 2 2"; do
+    read -r ranks per_block stages <<<"$division"
+    curve=$(losses "$ranks" three_ways "$per_block" "$stages")
+    near "$alone" "$curve" || fail "three_ways: $ranks ranks, $per_block a block, $stages stages:" "$curve" "alone:" "$alone"
+done
 for ranks in 2 4; do
     curve=$(losses "$ranks" parameter_server)
     learns "$curve" 4 || fail "parameter_server: $ranks ranks:" "$curve"

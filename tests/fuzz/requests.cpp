@@ -26,11 +26,12 @@ struct Outcome {
 
 void take_all(Decoder& decoder, Outcome& outcome) {
     while (!outcome.error) {
-        auto request = decoder.next();
-        if (!request)
-            outcome.error = request.error().code;
-        else if (*request)
-            outcome.requests.push_back(std::move(**request));
+        Request request;
+        const auto has_request = decoder.next(request);
+        if (!has_request)
+            outcome.error = has_request.error().code;
+        else if (*has_request)
+            outcome.requests.push_back(std::move(request));
         else
             break;
     }

@@ -5,6 +5,7 @@
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/control/text.hpp"
+#include "rendezvous/control/versions.hpp"
 #include "rendezvous/wire/encoder.hpp"
 #include "tests/sim/cluster.hpp"
 
@@ -57,10 +58,11 @@ void RoundStore::received(ConnectionId id, const std::string& bytes) {
     if (found == clients_.end()) return;
     found->second.decoder.append(bytes);
     for (;;) {
-        auto request = found->second.decoder.next();
-        require(request.has_value(), "workers speak the protocol");
-        if (!*request) return;
-        driven_.post(store::Store::Received{id, std::move(**request)});
+        store::Store::Received received{id, {}};
+        const auto has_request = found->second.decoder.next(received.request);
+        require(has_request.has_value(), "workers speak the protocol");
+        if (!*has_request) return;
+        driven_.post(std::move(received));
     }
 }
 
@@ -309,10 +311,12 @@ void Host::received(int number, const std::string& bytes) {
         auto message = found->second.decoder.next();
         require(message.has_value(), "the server speaks the protocol");
         if (!*message) return;
-        if (std::holds_alternative<control::Hello>(**message)) {
+        if (const auto* hello = std::get_if<control::Hello>(&**message)) {
             found->second.is_greeted = true;
-            agent_.post(
-                Agent::LinkOpened{number, addr_ + ":" + std::to_string(found->second.port)});
+            agent_.post(Agent::LinkOpened{
+                number,
+                addr_ + ":" + std::to_string(found->second.port),
+                control::common_version(hello->versions)});
             continue;
         }
         if (const auto* welcome = std::get_if<control::Welcome>(&**message))

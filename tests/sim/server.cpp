@@ -2,6 +2,7 @@
 #include "tests/sim/server.hpp"
 
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/control/versions.hpp"
 
 #include <utility>
 
@@ -37,7 +38,7 @@ void Server::accept(
          [this, id] {
              if (connections_.erase(id) == 1) driven_->post(Coordinator::Disconnected{id});
          }});
-    link->send(Link::server, control::encode(control::ServerMessage{control::Hello{{1}}}));
+    link->send(Link::server, control::encode(control::ServerMessage{control::Hello{control::own_versions()}}));
     driven_->post(Coordinator::Connected{
         id, peer_addr, peer_addr + ":" + std::to_string(peer_port), options_.addr});
 }

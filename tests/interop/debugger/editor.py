@@ -113,6 +113,9 @@ def debug(configuration, deadline, script):
 
 def main():
     ddprun, page = sys.argv[1:]
+    frameworks = os.environ.get("DDPRUN_FRAMEWORKS_PYTHON")
+    if importlib.util.find_spec("debugpy") is None and frameworks and frameworks != sys.executable:
+        os.execv(frameworks, [frameworks, "-B"] + sys.argv)
     if importlib.util.find_spec("debugpy") is None:
         print("SKIP debugger: no debugpy for " + sys.executable)
         return

@@ -77,6 +77,34 @@ TEST_CASE("of a crowded range the two ports that are left are found") {
     }
 }
 
+TEST_CASE("the endpoint's port is never taken by this node's own listeners, nor the one before it") {
+    AgentConfig config;
+    config.first_port = 21'000;
+    config.last_port = 21'005;
+    config.rendezvous.endpoint.port = 21'003;
+    for (std::uint64_t seed = 0; seed < 100; ++seed) {
+        boost::asio::io_context io;
+        Random random(seed);
+        const auto found = listen_in_range(io, "127.0.0.1", own_ports(config), random);
+        REQUIRE(found.has_value());
+        const auto port = found->local_endpoint().port();
+        CHECK(port != 21'003);
+        CHECK(port != 21'002);
+    }
+}
+
+TEST_CASE("without memory for one answer the stores go on") {
+    boost::asio::io_context agent;
+    const auto work = boost::asio::make_work_guard(agent);
+    RoundStores stores(agent, "127.0.0.1", PortRange{}, wire::Accepted::current);
+    stores.survey([](const server::StoreSurvey&) { throw std::bad_alloc{}; });
+
+    std::uint16_t port = 0;
+    stores.open([&](const Result<std::uint16_t>& opened) { port = opened.value(); });
+    agent.run_one();
+    CHECK(port != 0);
+}
+
 TEST_CASE("stores may end at any moment of their draining") {
     boost::asio::io_context agent;
     const auto work = boost::asio::make_work_guard(agent);

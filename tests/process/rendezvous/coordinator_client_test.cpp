@@ -240,7 +240,7 @@ TEST_CASE("why there is no connection is reported as a code and a sentence") {
         CHECK(caller.closed->reason == "version 9 only");
     }
     SUBCASE("a server whose greeting lacks our version") {
-        FalseServer server(control::encode(control::ServerMessage{control::Hello{{2, 3}}}));
+        FalseServer server(control::encode(control::ServerMessage{control::Hello{{3, 4}}}));
         Caller caller("127.0.0.1", server.port);
         CHECK(caller.error() == ConnectError::wrong_version);
     }

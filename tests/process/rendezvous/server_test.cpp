@@ -171,7 +171,7 @@ TEST_CASE("hello comes at once, also to a preamble in pieces") {
     for (const char byte : "DDPRUN/1\n"sv)
         client.say({&byte, 1});
 
-    CHECK(client.hear_message() == control::ServerMessage{control::Hello{{1}}});
+    CHECK(client.hear_message() == control::ServerMessage{control::Hello{{1, 2}}});
 }
 
 TEST_CASE("another protocol version is refused with both numbers") {

@@ -202,10 +202,11 @@ private:
     void handle_requests(std::uint64_t id) {
         for (auto found = clients_.find(id); found != clients_.end() && found->second.is_readable();
              found = clients_.find(id)) {
-            auto request = found->second.decoder.next();
-            if (!request) return close(id);
-            if (!*request) return;
-            handle(store::Store::Received{ConnectionId{id}, std::move(**request)});
+            store::Store::Received received{ConnectionId{id}, {}};
+            const auto has_request = found->second.decoder.next(received.request);
+            if (!has_request) return close(id);
+            if (!*has_request) return;
+            handle(std::move(received));
         }
     }
 

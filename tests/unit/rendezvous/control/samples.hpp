@@ -57,6 +57,7 @@ inline Join a_join() {
     join.settings.lease = Duration{6'000'000'001};
     join.settings.restart = {
         std::chrono::seconds{1}, std::chrono::minutes{5}, std::chrono::hours{24}, {2, 137}};
+    join.versions = {1, 2};
     return join;
 }
 
@@ -73,6 +74,7 @@ inline std::vector<AgentMessage> agent_messages() {
     bare.incarnation.reset();
     bare.node_rank.reset();
     bare.addr.clear();
+    bare.versions.clear();
     return {
         a_join(),
         Resume{

@@ -20,11 +20,12 @@ public:
         if (is_closed) return;
         decoder_.append(bytes);
         for (;;) {
-            auto request = decoder_.next();
-            if (!request) is_closed = true;
-            if (!request || !*request) return;
+            store::Store::Received received{{1}, {}};
+            const auto has_request = decoder_.next(received.request);
+            if (!has_request) is_closed = true;
+            if (!has_request || !*has_request) return;
             std::vector<store::Store::Effect> effects;
-            store_.handle(store::Store::Received{{1}, std::move(**request)}, Instant{}, effects);
+            store_.handle(std::move(received), Instant{}, effects);
             for (const auto& effect : effects) {
                 if (const auto* reply = std::get_if<store::Store::Reply>(&effect))
                     wire::encode(reply->reply, answered);

@@ -33,10 +33,11 @@ std::string greeting() {
 /// Reads everything the decoder has now; the text of the error at the end, if any.
 std::string take(Decoder& decoder, Requests& requests) {
     for (;;) {
-        auto request = decoder.next();
-        if (!request) return request.error().code.message();
-        if (!*request) return {};
-        requests.push_back(std::move(**request));
+        Request request;
+        const auto has_request = decoder.next(request);
+        if (!has_request) return has_request.error().code.message();
+        if (!*has_request) return {};
+        requests.push_back(std::move(request));
     }
 }
 
@@ -67,9 +68,10 @@ error_code error_of(const std::string& bytes, Accepted accepted = Accepted::curr
     Decoder decoder(accepted);
     decoder.append(bytes);
     for (;;) {
-        auto request = decoder.next();
-        if (!request) return request.error().code;
-        if (!*request) return {};
+        Request request;
+        const auto has_request = decoder.next(request);
+        if (!has_request) return has_request.error().code;
+        if (!*has_request) return {};
     }
 }
 
@@ -199,8 +201,9 @@ TEST_CASE("the first request decides by which numbers a connection speaks, and n
 TEST_CASE("the greeting comes once, and later opcodes are known ones") {
     Decoder decoder;
     CHECK_FALSE(decoder.has_greeted());
+    Request request;
     decoder.append(greeting());
-    REQUIRE(decoder.next().has_value());
+    REQUIRE(decoder.next(request).has_value());
     CHECK(decoder.has_greeted());
     CHECK(error_of(greeting() + greeting()) == Error::repeated_validate);
     CHECK(error_of(greeting() + from_hex("13")) == Error::unknown_query);
@@ -241,11 +244,12 @@ TEST_CASE("a request of as many keys as are allowed is accepted") {
 
 TEST_CASE("an error is final") {
     Decoder decoder;
+    Request request;
     decoder.append(greeting() + from_hex("63") + encoded(Ping{1}));
-    REQUIRE(decoder.next().has_value());
-    CHECK(decoder.next().error().code == Error::unknown_query);
+    REQUIRE(decoder.next(request).has_value());
+    CHECK(decoder.next(request).error().code == Error::unknown_query);
     decoder.append(encoded(Ping{1}));
-    CHECK(decoder.next().error().code == Error::unknown_query);
+    CHECK(decoder.next(request).error().code == Error::unknown_query);
 }
 
 TEST_CASE("a request in many pieces costs no more than its bytes") {

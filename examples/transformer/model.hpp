@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ddprun/model_memory.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace transformer {
+
+struct Shape {
+    std::size_t vocabulary = 0;
+    /// Tokens that a window has, and that the model looks back at most.
+    std::size_t context = 64;
+    std::size_t width = 64;
+    /// Divides the width.
+    std::size_t heads = 4;
+    std::size_t layers = 2;
+};
+
+/// In the order in which the forward pass needs them. Matrices end in "weight": only these decay.
+std::vector<ddprun::ParameterSpec> parameters_of(const Shape& shape);
+
+/// A decoder-only transformer: learnt positions, normalisation before attention and before the
+/// feed-forward part (GELU, four times as wide), the embedding again as the last layer. Its numbers
+/// are in the caller's memory. On one thread, in float.
+class Model {
+public:
+    /// One pointer for each of `parameters_of`.
+    Model(const Shape& shape, std::vector<float*> parameters, std::vector<float*> gradients);
+
+    /// The same numbers for the same seed, on every machine.
+    void initialise(std::uint64_t seed);
+
+    /// Each window has context + 1 tokens. Returns the sum over the windows of their loss: the mean
+    /// cross-entropy of the next token, in nats. Adds `scale` times the gradient of that sum to the
+    /// gradients, and calls `ready` with each parameter, from the last to the first, once its
+    /// gradient is complete.
+    double train(
+        const std::vector<const std::uint8_t*>& windows,
+        float scale,
+        const std::function<void(std::size_t)>& ready);
+
+    /// What it finds most likely after these: at least one token, of which it reads the last
+    /// `context`.
+    std::uint8_t next(const std::vector<std::uint8_t>& tokens) const;
+
+private:
+    struct Pass;
+
+    Pass forward(const std::vector<const std::uint8_t*>& windows, std::size_t length) const;
+
+    Shape shape_;
+    std::vector<float*> parameters_;
+    std::vector<float*> gradients_;
+};
+
+}  // namespace transformer

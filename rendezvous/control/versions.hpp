@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+/// The versions of the control protocol that two ends have in common (FORMAT.md). Pure.
+namespace ddprun::control {
+
+/// What the preamble names. It has not changed since.
+inline constexpr int first_version = 1;
+
+/// What this program speaks: in `hello` and `join`.
+std::vector<int> own_versions();
+
+/// The newest that this program and the other end speak; 0: there is none. An end that names no
+/// versions speaks the first.
+int common_version(const std::vector<int>& of_other_end);
+
+}  // namespace ddprun::control
