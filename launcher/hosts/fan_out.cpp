@@ -260,7 +260,7 @@ void FanOut::finish(Effects& out) {
             end.exit_code,
             std::nullopt,
             "ddprun on " + place.name + " ended without a report, with exit code " +
-                std::to_string(end.exit_code),
+                std::to_string(end.exit_code) + (end.words.empty() ? "" : ": " + end.words),
             false});
 }
 
