@@ -7,6 +7,7 @@
 #include "agent/process/inherited_state.hpp"
 #include "agent/process/store_clients.hpp"
 #include "agent/report/failure_summary.hpp"
+#include "agent/report/report_frame.hpp"
 #include "agent/report/report_json.hpp"
 #include "agent/report/torchrun_table.hpp"
 #include "agent/runner/event_recorder.hpp"
@@ -67,6 +68,14 @@ std::string screen_of(const JobReport& report, const ReportPlan& plan) {
             break;
     }
     return failure_summary(report, plan.has_colour);
+}
+
+/// What goes to standard error: for the user, or for the `ddprun --hosts` that started this node.
+std::string final_text_of(const JobReport& report, const ReportPlan& plan) {
+    if (plan.frame_token.empty()) return screen_of(report, plan);
+    return framed(
+        plan.frame_token,
+        {report.exit_code, false, report_json(report, utc_time()), screen_of(report, plan)});
 }
 
 /// The report's file and the parent's error file, where these were asked for. `original` is the
@@ -574,7 +583,7 @@ void AgentRunner::finish(const JobReport& report) {
     is_finished_ = true;
     exit_code_ = report.exit_code;
     events_->finished(report, driver_->now());
-    console_.write(STDERR_FILENO, screen_of(report, config_.report));
+    console_.write(STDERR_FILENO, final_text_of(report, config_.report));
     write_reports(report, config_.report, original_of(report.root_cause), post_mortem_);
     if (!rendezvous_.is_hosting() || is_server_idle_) return leave();
     // It may never have had a job: this agent itself may not have got as far.

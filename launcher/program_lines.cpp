@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 namespace ddprun::launcher {
 namespace {
@@ -69,19 +70,23 @@ std::optional<int> reap(pid_t child) {
 
 }  // namespace
 
-int count_lines_of(const std::vector<std::string>& command, std::string_view beginning) {
+std::string output_of(const std::vector<std::string>& command) {
     std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return 0;
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {};
     const pid_t child = start(command, ends[1]);
     ::close(ends[1]);
-    const auto text = child > 0 ? read_all(ends[0]) : std::nullopt;
+    auto text = child > 0 ? read_all(ends[0]) : std::nullopt;
     ::close(ends[0]);
-    if (child <= 0) return 0;
+    if (child <= 0) return {};
     if (!text) ::kill(child, SIGKILL);
     const auto status = reap(child);
-    if (!text || !status || !WIFEXITED(*status) || WEXITSTATUS(*status) != 0) return 0;
+    if (!text || !status || !WIFEXITED(*status) || WEXITSTATUS(*status) != 0) return {};
+    return std::move(*text);
+}
+
+int count_lines_of(const std::vector<std::string>& command, std::string_view beginning) {
     int count = 0;
-    std::istringstream lines{*text};
+    std::istringstream lines{output_of(command)};
     for (std::string line; std::getline(lines, line);)
         if (line.starts_with(beginning)) ++count;
     return count;

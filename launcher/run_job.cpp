@@ -4,29 +4,41 @@
 #include "agent/agent_runner.hpp"
 #include "agent/keeper/keeper.hpp"
 #include "agent/process/inherited_state.hpp"
+#include "agent/report/report_frame.hpp"
 #include "agent/report/report_json.hpp"
 #include "agent/runner/replace_file.hpp"
 #include "launcher/explain/exit_code.hpp"
 #include "launcher/explain/explain.hpp"
+#include "launcher/explain/network_page.hpp"
 #include "launcher/grammar/completion.hpp"
 #include "launcher/grammar/options.hpp"
+#include "launcher/hosts/host_job.hpp"
+#include "launcher/hosts/host_script.hpp"
 #include "launcher/load_secret.hpp"
 #include "launcher/log_folder.hpp"
+#include "launcher/network_facts.hpp"
 #include "launcher/resolve/job_spec.hpp"
 #include "launcher/resolve/resolving.hpp"
+#include "launcher/run_hosts.hpp"
 #include "launcher/server_placement.hpp"
 #include "launcher/system_info.hpp"
 #include "rendezvous/base/exit_codes.hpp"
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/start_failure.hpp"
 #include "rendezvous/base/wall_time.hpp"
 #include "rendezvous/control/version_text.hpp"
 #include "rendezvous/net/descriptors.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -41,6 +53,13 @@ int show(const std::string& text) {
                                                   : exit_codes::internal_error;
 }
 
+/// 1 where a line is bad, so that a script can ask.
+int show_network(const NetworkFacts& facts) {
+    const auto page = network_page(facts);
+    const int code = show(page.text);
+    return page.problem_count > 0 ? exit_codes::failed : code;
+}
+
 /// The job ends before it begins: reported on the screen in the requested form, and in the report
 /// file, which would otherwise still hold the report of an earlier job.
 int refuse(
@@ -48,18 +67,6 @@ int refuse(
     const int exit_code = exit_code_before_start(failure, is_as_torchrun);
     const auto run_id = options.find("rdzv-id").value_or(Given{}).text;
     const bool is_usage = failure.code == system_code(EINVAL);
-    if (options.find("log-format").value_or(Given{}).text == "json") {
-        log::use_json({{"run", run_id}, {"host", system.host_name}});
-        log::error("job.refused", {{"reason", failure.context}, {"exit_code", exit_code}});
-    } else {
-        // Two lines at most: what is wrong, and what to do.
-        const auto text =
-            "ddprun: " + failure.context + "\n" + (is_usage ? "try 'ddprun --help'\n" : "");
-        std::fwrite(text.data(), 1, text.size(), stderr);
-    }
-    const auto file = options.find("report-file");
-    const bool is_about_file = file && failure.context.starts_with(file->origin);
-    if (!file || is_about_file || options.has_flag("explain")) return exit_code;
     agent::JobReport report;
     report.outcome = control::Outcome::failed;
     report.exit_code = exit_code;
@@ -67,6 +74,26 @@ int refuse(
     report.run_id = run_id;
     report.host = system.host_name;
     if (!options.command.empty()) report.program = options.command.front();
+    // Two lines at most: what is wrong, and what to do.
+    const auto text =
+        "ddprun: " + failure.context + "\n" + (is_usage ? "try 'ddprun --help'\n" : "");
+    if (const auto link = read_host_link(system.environment)) {
+        const auto json = agent::report_json(report, utc_time());
+        const bool is_json = options.find("log-format").value_or(Given{}).text == "json";
+        const auto frame =
+            agent::framed(link->token, {exit_code, true, json, is_json ? json : text});
+        std::fwrite(frame.data(), 1, frame.size(), stderr);
+        return exit_code;
+    }
+    if (options.find("log-format").value_or(Given{}).text == "json") {
+        log::use_json({{"run", run_id}, {"host", system.host_name}});
+        log::error("job.refused", {{"reason", failure.context}, {"exit_code", exit_code}});
+    } else {
+        std::fwrite(text.data(), 1, text.size(), stderr);
+    }
+    const auto file = options.find("report-file");
+    const bool is_about_file = file && failure.context.starts_with(file->origin);
+    if (!file || is_about_file || options.find("explain")) return exit_code;
     if (const int problem = agent::replace_file(file->text, agent::report_json(report, utc_time())))
         log::warning(
             "report.not_written",
@@ -74,10 +101,59 @@ int refuse(
     return exit_code;
 }
 
+std::optional<std::string> read_host_file(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    std::string text(limits::max_host_file_bytes, '\0');
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    if (file.bad() || !file.eof()) return std::nullopt;
+    text.resize(static_cast<std::size_t>(file.gcount()));
+    return text;
+}
+
 int complete(const Given& given, const SystemInfo& system) {
     if (const auto script = completion_script(given.text)) return show(*script);
     const auto failure = usage(given.origin, given.text, "accepted are bash, zsh, fish and tcsh");
     return refuse(failure, Options{}, system, false);
+}
+
+/// Standard input is the connection of the `ddprun --hosts` that started this node: it is the
+/// keeper's, and the workers have none.
+int take_connection() {
+    const int commands = ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (const int none = ::open("/dev/null", O_RDONLY | O_CLOEXEC); none >= 0) {
+        ::dup2(none, STDIN_FILENO);
+        ::close(none);
+    }
+    return commands;
+}
+
+/// What --hosts adds to an ordinary start: what is sent to the machines is this program.
+int run_on_hosts(
+    const Options& options, const SystemInfo& system, const agent::InheritedState& start) {
+    const bool is_as_torchrun = is_exit_code_torchruns(options);
+    std::vector<Notice> notices;
+    const auto level = log_level(options, system.environment, notices);
+    if (!level) return refuse(level.error(), options, system, is_as_torchrun);
+    const auto job = read_host_job(options, system, read_host_file);
+    if (!job) return refuse(job.error(), options, system, is_as_torchrun);
+    if (options.find("explain")) return show(explain_hosts(*job));
+    const bool is_all_here = std::all_of(
+        job->places.begin(), job->places.end(), [](const auto& place) { return place.is_here; });
+    std::string ssh;
+    if (!is_all_here) {
+        const auto found = find_program("ssh", system.environment, system.look_at);
+        if (!found) return refuse(found.error(), options, system, is_as_torchrun);
+        ssh = *found;
+    }
+    log::set_level(level->value);
+    if (job->report.format == agent::ReportFormat::json &&
+        options.find("log-format").value_or(Given{}).text == "json")
+        log::use_json({{"run", job->run_id}, {"host", system.host_name}});
+    for (const auto& notice : notices)
+        log::write(notice.level, notice.event, {{"reason", notice.reason}});
+    for (const auto& warning : job->signals.warnings)
+        log::warning("option.ignored", {{"reason", warning}});
+    return run_hosts(*job, system, ssh, start);
 }
 
 int fork_and_run(
@@ -94,6 +170,7 @@ int fork_and_run(
         for (const int signal : {SIGINT, SIGWINCH})
             if (std::find(handed_on.begin(), handed_on.end(), signal) == handed_on.end())
                 handed_on.push_back(signal);
+    const int commands = config.report.frame_token.empty() ? -1 : take_connection();
     auto fork = agent::fork_agent(start, handed_on, is_terminal_read);
     if (!fork) {
         std::fprintf(
@@ -102,7 +179,11 @@ int fork_and_run(
             describe_start_failure(fork.error().code, fork.error().describe()).c_str());
         return exit_codes::internal_error;
     }
-    if (auto* keeper = std::get_if<agent::KeeperSide>(&*fork)) return agent::keep(*keeper);
+    if (auto* keeper = std::get_if<agent::KeeperSide>(&*fork)) {
+        keeper->commands = commands;
+        return agent::keep(*keeper);
+    }
+    if (commands >= 0) ::close(commands);
     return agent::run_agent(
         config, start.for_workers(signals.stopping.value), std::get<agent::AgentSide>(*fork));
 }
@@ -127,6 +208,7 @@ int run(
     if (options->has_flag("version")) return show(control::version_text("ddprun"));
 
     if (const auto given = options->find("print-completion")) return complete(*given, system);
+    if (is_host_job(*options)) return run_on_hosts(*options, system, start);
 
     const bool is_as_torchrun = is_exit_code_torchruns(*options);
     std::vector<Notice> notices;
@@ -141,7 +223,9 @@ int run(
     auto plan = spec->output.plan;
     if (spec->output.has_files) plan.log_dir = "/";  // it is not made yet
     const auto needed = agent::descriptors_needed(plan, spec->nproc.value);
-    if (const auto lacking = net::lacking_descriptors(needed); !lacking.empty())
+    const auto lacking = net::lacking_descriptors(needed);
+    if (options->find("explain")) return show_network(network_facts(*spec, system, lacking));
+    if (!lacking.empty())
         return refuse({system_code(EMFILE), lacking}, *options, system, is_as_torchrun);
 
     auto secret = load_secret(spec->secret);
@@ -160,6 +244,12 @@ int run(
         log::write(notice.level, notice.event, {{"reason", notice.reason}});
     auto config = to_agent_config(*spec);
     config.secret = std::move(*secret);
+    // Not for ddprun in a worker.
+    config.worker.environment.erase(host_link_variable);
+    if (const auto link = read_host_link(system.environment)) {
+        config.report.frame_token = link->token;
+        config.report.has_colour = link->has_colour;
+    }
     return fork_and_run(config, spec->signals, start);
 }
 

@@ -151,6 +151,7 @@ private:
             // Before the events are read: what came while this process was stopped is not late.
             const auto now = Clock::now();
             read_signals();
+            read_commands();
             read_agent();
             if (has_agent_ended()) return Verdict::ended;
             if (const auto fence = fence_end(); fence && now >= *fence) return Verdict::past_fence;
@@ -179,8 +180,11 @@ private:
 
     void wait_for_anything() {
         // poll passes over a negative descriptor: the socket after the agent closed its end.
-        std::array<pollfd, 3> watched{
-            {{side_.signals, POLLIN, 0}, {side_.socket, POLLIN, 0}, {timer_, POLLIN, 0}}};
+        std::array<pollfd, 4> watched{
+            {{side_.signals, POLLIN, 0},
+             {side_.socket, POLLIN, 0},
+             {timer_, POLLIN, 0},
+             {side_.commands, POLLIN, 0}}};
         ::poll(watched.data(), watched.size(), -1);
         std::uint64_t expirations = 0;
         [[maybe_unused]] const auto size = ::read(timer_, &expirations, sizeof expirations);
@@ -197,6 +201,19 @@ private:
             else
                 forward(signal, static_cast<pid_t>(info.ssi_pid));
         }
+    }
+
+    void read_commands() {
+        pollfd watched{side_.commands, POLLIN, 0};
+        if (side_.commands < 0 || ::poll(&watched, 1, 0) != 1) return;
+        std::array<unsigned char, 16> signals{};
+        const auto size = ::read(side_.commands, signals.data(), signals.size());
+        if (size < 0 && (errno == EINTR || errno == EAGAIN)) return;
+        for (ssize_t i = 0; i < size; ++i)
+            forward(signals[static_cast<std::size_t>(i)]);
+        if (size > 0) return;
+        ::close(std::exchange(side_.commands, -1));
+        forward(SIGTERM);
     }
 
     /// Ctrl-Z: first the workers, which are no part of the terminal's foreground, then this process

@@ -70,6 +70,9 @@ struct KeeperSide {
     termios terminal_modes{};
     /// A worker reads the terminal: this process runs in the terminal's foreground only.
     bool is_read = false;
+    /// The connection of the `ddprun --hosts` that started this node, -1 for none: each byte is a
+    /// signal for this node, and its end is SIGTERM. To be set by the caller.
+    int commands = -1;
 };
 
 /// The signals that the keeper hands to the agent unless others are asked for.

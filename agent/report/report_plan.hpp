@@ -18,6 +18,9 @@ struct ReportPlan {
     /// TORCHELASTIC_ERROR_FILE of ddprun's own environment, for the root cause of a job that did
     /// not succeed; empty: it is not set.
     std::string parent_error_file;
+    /// `ddprun --hosts` started this node: the report goes to it, in a frame with this token
+    /// (report_frame.hpp). Empty: to the user.
+    std::string frame_token;
     /// 1 for whatever went wrong.
     bool has_torchrun_exit_code = false;
 

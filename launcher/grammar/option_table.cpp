@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::string_view the_job = "The job";
 constexpr std::string_view rendezvous = "How the nodes find each other";
+constexpr std::string_view machines = "On which machines";
 constexpr std::string_view command = "What the workers run";
 constexpr std::string_view failure = "When something fails";
 constexpr std::string_view stopping = "How it stops";
@@ -19,6 +20,12 @@ constexpr std::string_view about = "About ddprun";
 /// An option that torchrun does not have.
 constexpr OptionRow own(OptionRow row) {
     row.is_own = true;
+    return row;
+}
+
+/// A flag that may be given this word.
+constexpr OptionRow with_variant(std::string_view variant, OptionRow row) {
+    row.variant = variant;
     return row;
 }
 
@@ -64,6 +71,19 @@ constexpr std::array all_rows{
          "workers may be more than GPUs and share them, over sockets: slow, for tests"}),
     OptionRow{
         "virtual-local-rank", "", the_job, "each worker sees one GPU only and has LOCAL_RANK 0"},
+
+    own(
+        {"hosts",
+         "HOST[:N],...",
+         machines,
+         "start the job on these machines, by ssh; N: workers there, instead of "
+         "--nproc-per-node"}),
+    own(
+        {"hostfile",
+         "FILE",
+         machines,
+         "the same from a file: lines of HOST, HOST:N or HOST slots=N, or the file of PBS or LSF"}),
+    own({"connect-timeout", "DURATION", machines, "until a host must have answered (default 20)"}),
 
     OptionRow{
         "rdzv-endpoint",
@@ -227,7 +247,14 @@ constexpr std::array all_rows{
          "error|warning|info|debug|trace",
          about,
          "ddprun's own log (default: LOGLEVEL, else warning)"}),
-    own(typed_only({"explain", "", about, "print the job as understood and why, then exit"})),
+    with_variant(
+        "network",
+        own(typed_only(
+            {"explain",
+             "",
+             about,
+             "print the job as understood and why, then exit; --explain=network: look at this "
+             "machine and its way to the others, and at what is wrong there"}))),
     typed_only(
         {"print-completion", "bash|zsh|fish|tcsh", about, "print a completion script, then exit"}),
     own(typed_only({"version", "", about, "print version, commit and protocols, then exit"})),

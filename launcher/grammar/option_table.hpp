@@ -22,6 +22,8 @@ struct OptionRow {
     /// torchrun has no option of this name. A prefix that torchrun takes for one of its own means
     /// the same here, even where it fits one of ours too.
     bool is_own = false;
+    /// The one word that a flag may be given, as in --explain=network; empty: it takes none.
+    std::string_view variant = {};
 
     bool is_flag() const { return value.empty(); }
 };

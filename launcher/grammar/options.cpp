@@ -30,9 +30,9 @@ std::string with_dashes(std::string_view name) {
     return result;
 }
 
-/// What mpirun and its like call the list of machines to start on.
-constexpr std::array<std::string_view, 6> host_lists{
-    "hosts", "host", "hostfile", "machinefile", "machine-file", "H"};
+/// What mpirun and its like call the list of machines to start on, and its name here.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 3> host_lists{
+    {{"H", "hosts"}, {"machinefile", "hostfile"}, {"machine-file", "hostfile"}}};
 
 /// Where an option of the script belongs, that stands before it among `after`.
 std::string place_of_script_option(const std::string& typed, std::span<const std::string> after) {
@@ -47,12 +47,9 @@ std::string place_of_script_option(const std::string& typed, std::span<const std
 
 Failure unknown_option(
     const std::string& typed, const std::string& name, std::span<const std::string> after) {
-    if (std::find(host_lists.begin(), host_lists.end(), name) != host_lists.end())
-        return misuse(
-            typed,
-            "ddprun starts no processes on other machines yet",
-            "run the same command on each of them, as in ddprun --nnodes=N "
-            "--rdzv-endpoint=HOST:29400 --nproc-per-node=M SCRIPT, by ssh, srun or pdsh");
+    for (const auto& [other, ours] : host_lists)
+        if (name == other)
+            return misuse(typed, "unknown option", "did you mean --" + std::string{ours} + "?");
     std::vector<std::string_view> names;
     for (const auto& row : option_table())
         names.push_back(row.name);
@@ -194,9 +191,18 @@ Result<> add_given(
     // Letters run together ("-mh") are CLI11's own reading.
     const auto origin = typed.empty() ? "--" + std::string{row.name} : typed;
     const auto equals = origin.find('=');
-    if (equals != std::string::npos)
-        return misuse(
-            origin.substr(0, equals), in_quotes(origin.substr(equals + 1)), "takes no value");
+    if (equals != std::string::npos) {
+        const auto name = origin.substr(0, equals);
+        const auto value = origin.substr(equals + 1);
+        if (row.variant.empty() || value != row.variant)
+            return misuse(
+                name,
+                in_quotes(value),
+                row.variant.empty() ? "takes no value"
+                                    : "accepted is no value, or " + std::string{row.variant});
+        options.given[std::string{row.name}] = Given{value, name};
+        return {};
+    }
     options.given[std::string{row.name}] =
         Given{row.is_flag() ? "1" : read.results().back(), origin};
     return {};

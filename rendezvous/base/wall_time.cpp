@@ -37,6 +37,16 @@ std::string utc_time() {
     return formatted("%Y-%m-%dT%H:%M:%S", parts, moment.tv_nsec) + 'Z';
 }
 
+std::string http_date() {
+    const auto moment = this_moment();
+    tm parts{};
+    gmtime_r(&moment.tv_sec, &parts);
+    std::array<char, 64> text{};
+    // No program here sets a locale: the names are English.
+    std::strftime(text.data(), text.size(), "%a, %d %b %Y %H:%M:%S GMT", &parts);
+    return text.data();
+}
+
 std::int64_t unix_milliseconds() {
     const auto moment = this_moment();
     return std::int64_t{moment.tv_sec} * 1000 + moment.tv_nsec / 1'000'000;

@@ -13,6 +13,9 @@ std::string time_of_day();
 /// "2026-11-21T12:03:07.113Z".
 std::string utc_time();
 
+/// "Sat, 21 Nov 2026 12:03:07 GMT", as HTTP writes it.
+std::string http_date();
+
 /// Since 1970.
 std::int64_t unix_milliseconds();
 

@@ -2,6 +2,7 @@
 #include "rendezvous/server/http_connection.hpp"
 
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/wall_time.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/net/deadline.hpp"
 #include "rendezvous/server/linger.hpp"
@@ -68,7 +69,7 @@ boost::asio::awaitable<void> serve_http(
     }
     auto reply =
         co_await http_connection::reply_to(std::move(head), net::peer_network(socket), pages);
-    const auto reply_head = encode_head(*reply.page);
+    const auto reply_head = encode_head(*reply.page, http_date());
     {
         net::Deadline deadline(
             socket.get_executor(), limits::http_timeout, [&socket] { net::close(socket); });

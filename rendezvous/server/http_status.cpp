@@ -381,9 +381,11 @@ HttpResponse answer(const HttpRefusal& refusal) {
     return {refusal.status, "text/plain; charset=utf-8", refusal.reason + "\n"};
 }
 
-std::string encode_head(const HttpResponse& response) {
+std::string encode_head(const HttpResponse& response, std::string_view date) {
     auto text = "HTTP/1.1 " + std::to_string(response.status) + ' ';
     text += phrase_of(response.status);
+    text += "\r\nDate: ";
+    text += date;
     text += "\r\nContent-Type: " + response.content_type;
     text += "\r\nContent-Length: " + std::to_string(response.body.size());
     if (response.status == 405) text += "\r\nAllow: GET, HEAD";

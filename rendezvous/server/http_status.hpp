@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 /// The pages of the server, as values: /healthz, /status (JSON) and
 /// /metrics (Prometheus text). nlohmann/json stays inside http_status.cpp. Pure.
@@ -73,7 +74,7 @@ HttpResponse answer(const HttpRefusal& refusal);
 /// To a request that has to be made again later.
 HttpResponse busy_answer();
 
-/// The bytes before the body, `Connection: close` included.
-std::string encode_head(const HttpResponse& response);
+/// The bytes before the body, `Connection: close` included. `date` is http_date().
+std::string encode_head(const HttpResponse& response, std::string_view date);
 
 }  // namespace ddprun::server

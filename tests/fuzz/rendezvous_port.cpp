@@ -41,7 +41,7 @@ void check_http(std::string_view bytes) {
         require(request->path.starts_with('/'), "a path begins with a slash");
         const auto page = server::job_page(*request);
         const auto response = page ? page->finish({}) : server::plain_answer(*request);
-        require(server::encode_head(response).ends_with("\r\n\r\n"), "the head has no end");
+        require(server::encode_head(response, "now").ends_with("\r\n\r\n"), "the head has no end");
     }
 }
 

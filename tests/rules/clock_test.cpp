@@ -20,6 +20,7 @@ const std::vector<std::string_view> readers{
     "rendezvous/net/driver.hpp",
     "rendezvous/client/blocking_",
     "rendezvous/client/store_client.cpp",
+    "launcher/network_facts.cpp",
     "agent/keeper/keeper.cpp",
     "agent/process/descendants.cpp",
 };

@@ -91,11 +91,41 @@ TEST_CASE("an explanation says which role this process takes and starts nothing"
     CHECK(contains(job.out(), "static"));
 }
 
-TEST_CASE("a list of machines is refused with what to run instead, with 2") {
-    Running job{program("ddprun"), {"--hosts", "a,b", "train.py"}};
+TEST_CASE("a list of machines that cannot be read is refused, with 2") {
+    Running job{program("ddprun"), {"--hosts", "a,b:x", "train.py"}};
     CHECK(job.wait_for_code() == 2);
-    CHECK(contains(job.err(), "--hosts: ddprun starts no processes on other machines yet"));
-    CHECK(contains(job.err(), "--rdzv-endpoint=HOST:29400"));
+    CHECK(contains(job.err(), "--hosts: 'b:x': accepted are 1 to 4096 workers"));
+}
+
+TEST_CASE("a look at the network says what is wrong and what to do, and starts nothing") {
+    const Rendezvous nowhere;
+    const auto look = [&](const Words& options) {
+        Running job{
+            program("ddprun"),
+            Words{"--explain=network", "--nnodes=2"} + options + Words{"--no-python", "true"}};
+        const int code = job.wait_for_code();
+        return std::pair{code, job.out()};
+    };
+    const auto [failed, unreached] = look(nowhere.options({"--rdzv-conf=is_host=false"}));
+    CHECK(failed == 1);
+    CHECK(contains(unreached, "BAD  reach"));
+    CHECK(contains(unreached, nowhere.endpoint + ": Connection refused"));
+    CHECK(contains(unreached, "-> start the first node first"));
+
+    const auto served = look(nowhere.options({"--rdzv-conf=is_host=true"})).second;
+    CHECK(contains(served, "ok   listen"));
+
+    Running daemon{
+        program("ddprun-rendezvous"),
+        {"--host=127.0.0.1", "--port=" + nowhere.endpoint.substr(nowhere.endpoint.find(':') + 1)}};
+    daemon.wait_for_line("rendezvous.listening");
+    const auto reached = look(nowhere.options({"--rdzv-conf=is_host=false"})).second;
+    CHECK(contains(reached, "ok   reach"));
+    CHECK(contains(reached, "ok   clock there"));
+    CHECK(contains(reached, "ok   interface"));
+    const auto taken = look(nowhere.options({"--rdzv-conf=is_host=true"}));
+    CHECK(taken.first == 1);
+    CHECK(contains(taken.second, "BAD  listen"));
 }
 
 TEST_CASE("mpirun's short count, arguments with ranks, and variables of a batch system") {

@@ -358,14 +358,14 @@ TEST_CASE("the head of a response has the length of its body") {
     const HttpResponse page{200, "text/plain", "hello"};
 
     CHECK(
-        encode_head(page) ==
-        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\nCache-Control: "
+        encode_head(page, "now") ==
+        "HTTP/1.1 200 OK\r\nDate: now\r\nContent-Type: text/plain\r\nContent-Length: 5\r\nCache-Control: "
         "no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n");
     CHECK(
-        encode_head(answer(HttpRefusal{405, "no"})).find("Allow: GET, HEAD\r\n") !=
+        encode_head(answer(HttpRefusal{405, "no"}), "now").find("Allow: GET, HEAD\r\n") !=
         std::string::npos);
-    CHECK(encode_head(busy_answer()).find("503 Service Unavailable") != std::string::npos);
-    CHECK(encode_head(busy_answer()).find("Retry-After: 1\r\n") != std::string::npos);
+    CHECK(encode_head(busy_answer(), "now").find("503 Service Unavailable") != std::string::npos);
+    CHECK(encode_head(busy_answer(), "now").find("Retry-After: 1\r\n") != std::string::npos);
 }
 
 }  // namespace

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/result.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::launcher {
+
+/// A machine that --hosts or --hostfile names.
+struct Host {
+    /// As ssh takes it: "node1", "user@node1", an alias of ~/.ssh/config, "fe80::1".
+    std::string name;
+    /// How many workers it gets, where the list says so.
+    std::optional<int> workers;
+
+    bool operator==(const Host&) const = default;
+};
+
+/// `a,user@b:4,[fe80::1]:2`. A name that is repeated is one host; its numbers are added, and
+/// without one each mention counts as a worker. On error the context is what was given and what is
+/// accepted.
+Result<std::vector<Host>> parse_host_list(std::string_view text);
+
+/// Lines `name`, `name slots=4` (Open MPI) and `name:4` (MPICH), with comments after '#'. The files
+/// of PBS and LSF name a host once for each slot: the same rule as above.
+Result<std::vector<Host>> parse_host_file(std::string_view text);
+
+}  // namespace ddprun::launcher

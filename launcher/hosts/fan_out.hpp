@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/report/report_frame.hpp"
+#include "rendezvous/base/time.hpp"
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ddprun::launcher {
+
+/// The start of one job on many hosts, and its end. The job begins when every host is ready, or, if
+/// the number of nodes is a range, when every host is ready or has failed and enough are ready.
+///
+///   waiting    --a place is free-->     connecting   Connect
+///   connecting --Lacked-->              copying      SendProgram
+///   connecting, copying --Readied-->    ready        once no host is before this: Start, or Finish
+///   before running --Refused, Ended, too late--> failed   NoteFailed
+///   ready      --all are there-->       running
+///   running    --Ended-->               ended        the last one: Finish
+///
+/// Driven by run_hosts, whose connections are ssh's; this machine's own node needs none and is
+/// ready at once.
+class FanOut {
+public:
+    struct Settings {
+        int host_count = 1;
+        /// So many ready hosts are enough; with fewer than all, lost ones end no job either.
+        int least = 1;
+        Duration connect_timeout{};
+        /// What --shutdown-timeout gives the workers.
+        Duration grace{};
+    };
+
+    /// How a connection's process ended; all of its output was read.
+    struct HostEnd {
+        std::optional<agent::FramedReport> report;
+        /// Of ssh, or of ddprun; negative: the signal that killed it.
+        int exit_code = 0;
+        bool is_ssh = true;
+        /// What ssh wrote last.
+        std::string words;
+
+        bool operator==(const HostEnd&) const = default;
+    };
+
+    struct Began {};
+    /// The host has no copy of the program.
+    struct Lacked {
+        int host;
+    };
+    struct Readied {
+        int host;
+    };
+    /// The host answered that it cannot be used.
+    struct Refused {
+        int host;
+        std::string reason;
+    };
+    struct Ended {
+        int host;
+        HostEnd end;
+    };
+    /// One that stops the job.
+    struct Signalled {
+        int signal;
+    };
+    /// One that is for the workers alone.
+    struct Forwarded {
+        int signal;
+    };
+    struct DeadlinePassed {};
+    using Event =
+        std::variant<Began, Lacked, Readied, Refused, Ended, Signalled, Forwarded, DeadlinePassed>;
+
+    struct Connect {
+        int host;
+        bool operator==(const Connect&) const = default;
+    };
+    struct SendProgram {
+        int host;
+        bool operator==(const SendProgram&) const = default;
+    };
+    /// These are the job's nodes, in this order.
+    struct Start {
+        std::vector<int> hosts;
+        bool operator==(const Start&) const = default;
+    };
+    struct SendSignal {
+        int host;
+        int signal;
+        bool operator==(const SendSignal&) const = default;
+    };
+    struct Kill {
+        int host;
+        bool operator==(const Kill&) const = default;
+    };
+    struct NoteFailed {
+        int host;
+        std::string reason;
+        bool operator==(const NoteFailed&) const = default;
+    };
+    /// Everything is over. What is still connected is closed.
+    struct Finish {
+        int exit_code = 0;
+        /// This host's report is the job's.
+        std::optional<int> reporter;
+        /// Without one: what the job ended for.
+        std::string reason;
+        bool is_cancelled = false;
+        bool operator==(const Finish&) const = default;
+    };
+    using Effect = std::variant<Connect, SendProgram, Start, SendSignal, Kill, NoteFailed, Finish>;
+
+    enum class State { waiting, connecting, copying, ready, running, ended, failed };
+
+    explicit FanOut(const Settings& settings, std::vector<std::string> names);
+
+    void handle(Event event, Instant now, std::vector<Effect>& out);
+    std::optional<Instant> next_deadline() const;
+
+    State state_of(int host) const { return at(host).state; }
+    const std::optional<HostEnd>& end_of(int host) const { return at(host).end; }
+
+private:
+    struct Place {
+        std::string name;
+        State state = State::waiting;
+        /// While it is connecting or copying.
+        std::optional<Instant> deadline;
+        std::optional<HostEnd> end;
+    };
+
+    using Effects = std::vector<Effect>;
+
+    const Place& at(int host) const { return places_[static_cast<std::size_t>(host)]; }
+    Place& at(int host) { return places_[static_cast<std::size_t>(host)]; }
+    int count_in(State state) const;
+    bool is_elastic() const { return settings_.least < settings_.host_count; }
+    bool has_begun() const { return !nodes_.empty(); }
+
+    void connect_more(Instant now, Effects& out);
+    void become_ready(int host, Instant now, Effects& out);
+    void fail(int host, std::string reason, Instant now, Effects& out);
+    void begin_when_complete(Effects& out);
+    void host_ended(int host, HostEnd end, Instant now, Effects& out);
+    void signal_running(int signal, Effects& out) const;
+    void stop_running(int signal, Instant now, Effects& out);
+    void signalled(int signal, Instant now, Effects& out);
+    void pass_deadlines(Instant now, Effects& out);
+    void finish(Effects& out);
+    std::optional<int> reporter() const;
+
+    Settings settings_;
+    std::vector<Place> places_;
+    /// Hosts of the job, once it has begun.
+    std::vector<int> nodes_;
+    /// The first node that ended badly.
+    std::optional<int> first_failed_;
+    /// The nodes that are left are signalled then, because another one has failed.
+    std::optional<Instant> stop_at_;
+    /// The nodes that were signalled and are left are cut off then.
+    std::optional<Instant> kill_at_;
+    bool is_finished_ = false;
+};
+
+std::string describe(const FanOut::Event& event);
+std::string describe(const FanOut::Effect& effect);
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launcher/grammar/env_defaults.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+/// What `ddprun --hosts` sends to the shell of a host (`sh -s`, whatever the user's own shell is),
+/// and what that answers on its standard output. docs/hosts.md describes the conversation.
+///
+/// A shell may read ahead of the command that it executes, so nothing is sent that was not asked
+/// for: first the question, which is one command; the program when the host lacks it; the start
+/// when it is ready.
+namespace ddprun::launcher {
+
+/// The variable by which a node knows that its standard input is the connection: TOKEN, or
+/// TOKEN,colour.
+inline constexpr const char* host_link_variable = "DDPRUN_HOSTS_LINK";
+
+/// Of a node that `ddprun --hosts` started.
+struct HostLink {
+    /// Marks its report.
+    std::string token;
+    bool has_colour = false;
+
+    bool operator==(const HostLink&) const = default;
+};
+
+std::string describe(const HostLink& link);
+std::optional<HostLink> read_host_link(const Environment& environment);
+
+struct HostQuestion {
+    /// Marks the answers.
+    std::string token;
+    /// The working directory, the same as here.
+    std::string folder;
+    /// Of the program: its SHA-256, its bytes, the processor that it is for as `uname -m` names it.
+    std::string sum;
+    std::size_t size = 0;
+    std::string machine;
+};
+
+std::string question_script(const HostQuestion& question);
+
+/// `python` is used where the host has it; empty: the host's ddprun chooses.
+std::string start_script(
+    const Environment& environment,
+    const std::string& python,
+    const std::vector<std::string>& arguments);
+
+/// Of this machine's environment what a node on another one gets: everything but what belongs to
+/// the machine, to the login and to the job in which this process is itself.
+Environment environment_for_hosts(const Environment& environment);
+
+struct HostLacks {};
+struct HostIsReady {};
+struct HostCannot {
+    std::string reason;
+};
+using HostAnswer = std::variant<HostLacks, HostIsReady, HostCannot>;
+
+/// Finds the answers in a host's standard output, among what its start-up files write. Pure.
+class AnswerReader {
+public:
+    explicit AnswerReader(const std::string& token);
+
+    void append(std::string_view bytes);
+    std::optional<HostAnswer> next();
+
+private:
+    std::string mark_;
+    std::string buffer_;
+};
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launcher/explain/network_page.hpp"
+#include "launcher/resolve/job_spec.hpp"
+
+namespace ddprun::launcher {
+
+/// Looks at this machine, and tries the endpoint of this job: a few seconds at most. Nothing that
+/// it opens stays open. `file_problem`: of the descriptors that the job needs, or empty.
+NetworkFacts network_facts(
+    const JobSpec& spec, const SystemInfo& system, const std::string& file_problem);
+
+}  // namespace ddprun::launcher
