@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/agent_runner.hpp"
 
+#include "agent/channel/channel_server.hpp"
 #include "agent/keeper/keeper_link.hpp"
 #include "agent/output/writer.hpp"
 #include "agent/plan/output_plan.hpp"
@@ -44,6 +45,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace ddprun::agent {
 namespace {
@@ -124,6 +126,7 @@ private:
     std::optional<EventRecorder> events_;
     RoundStores stores_;
     PostMortem post_mortem_;
+    channel::ChannelServer channels_;
     WorkerProcesses workers_;
     std::shared_ptr<server::Listener> peers_;
     PeerCalls peer_calls_;
@@ -172,6 +175,13 @@ AgentRunner::AgentRunner(
               post(Agent::StoreWaited{port, std::move(wait)});
           }),
       post_mortem_(io_),
+      channels_(
+          io_,
+          {::getuid(), keeper_side.keeper},
+          random_,
+          [this](std::vector<control::RankProgress> ranks) {
+              post(Agent::ProgressRead{{plan_->assignment.round, std::move(ranks)}});
+          }),
       workers_(
           io_,
           config.worker,
@@ -243,8 +253,7 @@ int AgentRunner::run() {
 
 /// Where neighbours send their probes.
 Result<std::uint16_t> AgentRunner::listen_for_peers() {
-    auto acceptor = listen_in_range(
-        io_, own_listen_host(config_), own_ports(config_), random_);
+    auto acceptor = listen_in_range(io_, own_listen_host(config_), own_ports(config_), random_);
     if (!acceptor) return acceptor.error();
     error_code ec;
     const auto port = acceptor->local_endpoint(ec).port();
@@ -346,7 +355,8 @@ void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
         config_.join.node.host,
         log_folder(config_.output, place),
         latest_link_target(config_.output, place),
-        config_.join.settings.grace};
+        config_.join.settings.grace,
+        channels_.begin_round(config_.worker.nproc)};
     if (plan_->logs.is_none())
         keeper_.note_error_files(
             temporary_error_file_stem(config_.worker, *plan_), config_.worker.nproc);
@@ -413,14 +423,16 @@ void AgentRunner::explain(const Agent::ExplainFailure& order) {
         death.pid = worker.pid();
         if (worker.exit()) death.end = to_worker_end(*worker.exit());
     }
+    const auto progress = channels_.progress_of(order.local_rank);
     // As Python ends after an exception.
     const bool has_unseen_error = death.end.kind == control::WorkerEnd::Kind::exited &&
                                   death.end.value == 1 && ::isatty(STDERR_FILENO) == 1;
-    auto done = [this, order, kept, log, has_unseen_error](PostMortem::Finding finding) {
+    auto done = [this, order, kept, log, has_unseen_error, progress](PostMortem::Finding finding) {
         Agent::FailureExplained explained{order.round, order.local_rank, "", "", false};
         explained.cause = std::move(finding.cause);
         explained.unix_time = finding.unix_time;
         explained.log_file = log;
+        explained.progress = progress;
         if (finding.report) {
             explained.message = finding.report->message;
             explained.details = finding.report->details;
@@ -466,6 +478,7 @@ std::string AgentRunner::original_of(const std::optional<control::Cause>& cause)
 
 void AgentRunner::clean_up(int round) {
     workers_.forget();
+    channels_.end_round();
     events_->round_left(driver_->now());
     if (!plan_ || plan_->assignment.round != round || !plan_->logs.is_none()) return;
     std::vector<std::string> paths;

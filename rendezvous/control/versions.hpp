@@ -9,6 +9,9 @@ namespace ddprun::control {
 /// What the preamble names. It has not changed since.
 inline constexpr int first_version = 1;
 
+/// From this version on, a heartbeat may have the workers' progress.
+inline constexpr int version_of_progress = 2;
+
 /// What this program speaks: in `hello` and `join`.
 std::vector<int> own_versions();
 
