@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
-known_names=(launch memory restart reform output store rendezvous allreduce ddp)
+known_names=(launch memory restart reform output store rendezvous allreduce ddp channel)
 names=()
 check=
 markdown=no

@@ -73,12 +73,12 @@ TEST_CASE("two libraries of one process have the same page, a second process has
 
 TEST_CASE("one process cannot have any number of connections") {
     Story story;
-    int caller = 0;
-    for (std::size_t i = 0; i < limits::max_channels_of_worker; ++i)
-        CHECK(story.attaches(++caller, "aaa").size() == 1);
+    const int most = static_cast<int>(limits::max_channels_of_worker);
+    for (int caller = 0; caller < most; ++caller)
+        CHECK(story.attaches(caller, "aaa").size() == 1);
     CHECK(
-        story.attaches(++caller, "aaa").back() ==
-        "refuse caller=" + std::to_string(caller) + ": connections");
+        story.attaches(most, "aaa").back() ==
+        "refuse caller=" + std::to_string(most) + ": connections");
 }
 
 TEST_CASE("a token of no worker of this round is refused") {
@@ -98,7 +98,7 @@ TEST_CASE("processes of other users are not heard, root's and those of other pid
     CHECK(story.greets(1, "aaa").empty());
     story.comes(2, 50, 0);
     CHECK(story.greets(2, "aaa") == Lines{"give page caller=2 local_rank=0"});
-    // They are told apart by what they say of themselves.
+    // Here the number that they state themselves counts.
     story.comes(3, 0);
     CHECK(story.greets(3, "bbb", 1) == Lines{"give page caller=3 local_rank=1"});
     story.comes(4, 0);
