@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/agent_runner.hpp"
 
+#include "agent/channel/channel_server.hpp"
 #include "agent/keeper/keeper_link.hpp"
 #include "agent/output/writer.hpp"
 #include "agent/plan/output_plan.hpp"
@@ -45,6 +46,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace ddprun::agent {
 namespace {
@@ -134,6 +136,7 @@ private:
     std::optional<EventRecorder> events_;
     RoundStores stores_;
     PostMortem post_mortem_;
+    channel::ChannelServer channels_;
     WorkerProcesses workers_;
     std::shared_ptr<server::Listener> peers_;
     PeerCalls peer_calls_;
@@ -182,6 +185,13 @@ AgentRunner::AgentRunner(
               post(Agent::StoreWaited{port, std::move(wait)});
           }),
       post_mortem_(io_),
+      channels_(
+          io_,
+          {::getuid(), keeper_side.keeper},
+          random_,
+          [this](std::vector<control::RankProgress> ranks) {
+              post(Agent::ProgressRead{{plan_->assignment.round, std::move(ranks)}});
+          }),
       workers_(
           io_,
           config.worker,
@@ -362,7 +372,8 @@ void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
         config_.join.node.host,
         log_folder(config_.output, place),
         latest_link_target(config_.output, place),
-        config_.join.settings.grace};
+        config_.join.settings.grace,
+        channels_.begin_round(config_.worker.nproc)};
     if (plan_->logs.is_none())
         keeper_.note_error_files(
             temporary_error_file_stem(config_.worker, *plan_), config_.worker.nproc);
@@ -429,14 +440,16 @@ void AgentRunner::explain(const Agent::ExplainFailure& order) {
         death.pid = worker.pid();
         if (worker.exit()) death.end = to_worker_end(*worker.exit());
     }
+    const auto progress = channels_.progress_of(order.local_rank);
     // As Python ends after an exception.
     const bool has_unseen_error = death.end.kind == control::WorkerEnd::Kind::exited &&
                                   death.end.value == 1 && ::isatty(STDERR_FILENO) == 1;
-    auto done = [this, order, kept, log, has_unseen_error](PostMortem::Finding finding) {
+    auto done = [this, order, kept, log, has_unseen_error, progress](PostMortem::Finding finding) {
         Agent::FailureExplained explained{order.round, order.local_rank, "", "", false};
         explained.cause = std::move(finding.cause);
         explained.unix_time = finding.unix_time;
         explained.log_file = log;
+        explained.progress = progress;
         if (finding.report) {
             explained.message = finding.report->message;
             explained.details = finding.report->details;
@@ -482,6 +495,7 @@ std::string AgentRunner::original_of(const std::optional<control::Cause>& cause)
 
 void AgentRunner::clean_up(int round) {
     workers_.forget();
+    channels_.end_round();
     events_->round_left(driver_->now());
     if (!plan_ || plan_->assignment.round != round || !plan_->logs.is_none()) return;
     std::vector<std::string> paths;

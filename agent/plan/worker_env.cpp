@@ -185,6 +185,11 @@ std::vector<std::string> worker_environment(
     for (const auto& variable : variables)
         environment.insert_or_assign(std::string{variable.name}, variable.value(place));
 
+    // An outer ddprun's is not this worker's.
+    environment.erase("DDPRUN_CHANNEL");
+    if (!plan.channels.empty())
+        environment.emplace("DDPRUN_CHANNEL", plan.channels[static_cast<std::size_t>(local_rank)]);
+
     if (!plan.gloo_interface.empty())
         environment.emplace("GLOO_SOCKET_IFNAME", plan.gloo_interface);
 

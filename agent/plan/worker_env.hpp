@@ -93,6 +93,8 @@ struct RoundPlan {
     std::string latest_logs;
     /// Between the announcement of a stop and SIGKILL.
     Duration grace{};
+    /// By local rank: where the worker gets its page, and by which token. Empty: nowhere.
+    std::vector<std::string> channels = {};
 
     bool operator==(const RoundPlan&) const = default;
 };

@@ -85,6 +85,7 @@ void show_worker(
     const auto how = control::describe(worker.end, worker.pid);
     const bool has_run = worker.pid > 0 && worker.end.kind != WorkerEnd::Kind::not_executed;
     if (!is_said(how) && (has_run || !is_said(worker.message))) screen.row("how", how);
+    if (worker.progress.is_known()) screen.row("progress", control::describe(worker.progress));
     // An agent that had no time to look, or an older one.
     const auto why = worker.why.empty() ? cause_in_words(worker.end, {}).sentence : worker.why;
     if (!why.empty()) screen.row("why", why);

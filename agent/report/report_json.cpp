@@ -38,6 +38,9 @@ Json worker_of(const control::WorkerFailure& worker) {
         {"pid", worker.pid},
         {"end", end_of(worker.end, worker.pid)}};
     if (worker.unix_time) json["unix_time"] = *worker.unix_time;
+    if (worker.progress.step) json["step"] = *worker.progress.step;
+    if (worker.progress.phase != control::WorkPhase::none)
+        json["phase"] = control::name_of(worker.progress.phase);
     if (!worker.why.empty()) json["why"] = worker.why;
     json["message"] = worker.message;
     if (!worker.error_file.empty()) json["error_file"] = worker.error_file;

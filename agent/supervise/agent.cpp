@@ -106,6 +106,10 @@ void Agent::handle(Event event, Instant now, Effects& out) {
             [&](StoreClientsFound& found) {
                 on_store_clients_found(std::move(found.clients), out);
             },
+            [&](ProgressRead& read) {
+                if (is_current(read.progress.round))
+                    round_->progress.known = std::move(read.progress.ranks);
+            },
             [&](const PeerAsked& asked) {
                 const bool is_valid = !is_lost_ && fence_.is_valid(link_.membership(), now);
                 out.push_back(AnswerPeer{

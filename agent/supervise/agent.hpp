@@ -85,6 +85,7 @@ private:
     void notify_failures(FailureReport::Event event, Instant now, Effects& out);
     void report_to_server(Instant now, Effects& out);
     void report_started(Effects& out);
+    void report_progress(Effects& out);
     void update_keeper(Effects& out);
     void greet(Instant now, Effects& out);
     void send(control::AgentMessage message, Effects& out);

@@ -75,6 +75,10 @@ struct AgentInterface {
         int caller;
         PeerProbe probe;
     };
+    /// What this node's workers of a round have reported so far.
+    struct ProgressRead {
+        control::NodeProgress progress;
+    };
     /// Answers to Neighbours::Ask; empty: there was no answer in time.
     struct PeerAnswered {
         int ask;
@@ -104,6 +108,7 @@ struct AgentInterface {
         NoticeGiven,
         StoreWaited,
         StoreClientsFound,
+        ProgressRead,
         PeerAsked,
         PeerAnswered,
         Signalled,

@@ -40,6 +40,7 @@ void Agent::report_to_server(Instant now, Effects& out) {
                 assignment.round, failures.age(now), failures.failure(), failures.kind()},
             out);
     }
+    report_progress(out);
     if (phase_ == Phase::succeeded && !reported.has_succeeded) {
         reported.has_succeeded = true;
         send(control::Succeeded{assignment.round}, out);
@@ -51,6 +52,19 @@ void Agent::report_to_server(Instant now, Effects& out) {
         const auto port = stores_.fresh().value_or(assignment.master_port);
         send(control::Ready{assignment.round, port, config_.worker.nproc}, out);
     }
+}
+
+/// Each report replaces the one before; a server that was started again has none.
+void Agent::report_progress(Effects& out) {
+    auto& progress = round_->progress;
+    if (link_.version() < control::progress_since || progress.known == progress.reported)
+        return;
+    progress.reported = progress.known;
+    const int round = round_->assignment.round;
+    send(
+        control::Heartbeat{
+            0, std::nullopt, std::nullopt, control::NodeProgress{round, progress.known}},
+        out);
 }
 
 /// Not before it is known which neighbours can be reached, unless there is more to report already.
@@ -78,6 +92,7 @@ void Agent::greet(Instant now, Effects& out) {
     round_->reported = round_->reached;
     round_->reported.is_ready = round_->reached.is_ready && !round_->failures.is_open();
     round_->is_failure_reported = round_->failures.is_reportable();
+    round_->progress.reported.clear();
 }
 
 control::Join Agent::join() const {

@@ -81,6 +81,10 @@ std::string describe(const Agent::Event& event) {
                        control::describe(
                            control::AgentMessage{control::Heartbeat{0, std::nullopt, e.clients}});
             },
+            [](const A::ProgressRead& e) {
+                return "progress read " + control::describe(control::AgentMessage{
+                                              control::Heartbeat{0, {}, {}, e.progress}});
+            },
             [](const A::PeerAsked& e) {
                 return "peer asked caller=" + std::to_string(e.caller) + ' ' +
                        trimmed_line(encode(e.probe));

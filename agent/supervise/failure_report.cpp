@@ -161,6 +161,7 @@ void FailureReport::on_explained(
     failure.log_file = std::move(explained.log_file);
     failure.unix_time = explained.unix_time;
     failure.from_error_file = explained.from_error_file;
+    failure.progress = explained.progress;
     if (!failure.is_secondary) return set_failure({std::move(failure), std::nullopt}, out);
 
     // It names another worker's death as its cause: perhaps one on this node.

@@ -113,6 +113,7 @@ public:
         std::optional<std::int64_t> unix_time = std::nullopt;
         control::WorkerFailure::FromErrorFile from_error_file =
             control::WorkerFailure::FromErrorFile::none;
+        control::WorkProgress progress = {};
     };
     /// No worker failed, but the round cannot go on.
     struct StoreUnreachable {

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ddprun::agent {
 
@@ -22,6 +23,12 @@ struct NodeRound {
         bool is_ready = false;
     };
 
+    /// What the workers say of themselves.
+    struct WorkerProgress {
+        std::vector<control::RankProgress> known;
+        std::vector<control::RankProgress> reported;
+    };
+
     control::Assignment assignment;
     FailureReport failures;
     /// None: the round began when this node was leaving.
@@ -29,6 +36,7 @@ struct NodeRound {
     Progress reached = {};
     Progress reported = {};
     bool is_failure_reported = false;
+    WorkerProgress progress = {};
     bool needs_clean_up = false;
     /// Why the server ended it, and when the log gets what this node waits for since then.
     std::string stop_reason = {};

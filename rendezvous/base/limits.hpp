@@ -287,4 +287,17 @@ inline constexpr Duration host_end_margin = 15s;
 inline constexpr std::size_t max_host_answer_bytes = 64 * 1024;
 inline constexpr std::size_t max_host_file_bytes = 16 * 1024 * 1024;
 
+// Worker channel.
+/// A greeting has less than a hundred.
+inline constexpr std::size_t max_channel_line_bytes = 1024;
+/// Connections that have not shown a token yet, and how long each of them may take.
+inline constexpr std::size_t max_unfinished_channels = 64;
+inline constexpr Duration channel_greeting_timeout = 1s;
+/// The Python module and libraries with the SDK inside have one each.
+inline constexpr std::size_t max_channels_of_worker = 16;
+/// How often an agent reads the pages of its workers.
+inline constexpr Duration progress_interval = 1s;
+/// Of one node: a report fits into a frame.
+inline constexpr std::size_t max_reported_progress = 256;
+
 }  // namespace ddprun::limits

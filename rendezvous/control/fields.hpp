@@ -130,6 +130,12 @@ void fields(Io& io, Like<Io, WorkerEnd>& end) {
 }
 
 template <class Io>
+void fields(Io& io, Like<Io, WorkProgress>& progress) {
+    io.optional("step", progress.step);
+    io.optional("phase", progress.phase);
+}
+
+template <class Io>
 void fields(Io& io, Like<Io, WorkerFailure>& failure) {
     io("rank", failure.rank, any_count);
     io("local_rank", failure.local_rank, worker_place);
@@ -143,6 +149,7 @@ void fields(Io& io, Like<Io, WorkerFailure>& failure) {
     io.optional("log_file", failure.log_file, Text{});
     io("details", failure.details, Text{});
     io.optional("own_words", failure.from_error_file);
+    io.optional("progress", failure.progress);
 }
 
 template <class Io>
@@ -194,6 +201,18 @@ void fields(Io& io, Like<Io, StoreClients>& clients) {
     io("sockets", clients.sockets, List{limits::max_reported_sockets});
     io("unconnected", clients.unconnected, List{limits::max_workers_per_node, worker_place});
     io("ended", clients.ended, List{limits::max_workers_per_node, worker_place});
+}
+
+template <class Io>
+void fields(Io& io, Like<Io, RankProgress>& rank) {
+    io("local_rank", rank.local_rank, worker_place);
+    io("progress", rank.progress);
+}
+
+template <class Io>
+void fields(Io& io, Like<Io, NodeProgress>& node) {
+    io("round", node.round, round_number);
+    io("ranks", node.ranks, List{limits::max_reported_progress});
 }
 
 // ---- agent to server ----------------------------------------------------------------------------
@@ -292,6 +311,7 @@ void fields(Io& io, Like<Io, Heartbeat>& heartbeat) {
     io("seq", heartbeat.seq);
     io.optional("wait", heartbeat.wait);
     io.optional("clients", heartbeat.clients);
+    io.optional("progress", heartbeat.progress);
 }
 
 template <>

@@ -87,6 +87,18 @@ struct WorkerEnd {
     bool operator==(const WorkerEnd&) const = default;
 };
 
+/// What a worker says it is doing.
+enum class WorkPhase : std::uint8_t { none, start, train, eval, save, compile, data };
+
+/// As a worker has reported it.
+struct WorkProgress {
+    std::optional<std::uint64_t> step;
+    WorkPhase phase = WorkPhase::none;
+
+    bool is_known() const { return step || phase != WorkPhase::none; }
+    bool operator==(const WorkProgress&) const = default;
+};
+
 /// One worker's failure as its agent observed it.
 struct WorkerFailure {
     /// Which of it comes from the worker's error file; the rest comes from its agent.
@@ -112,6 +124,8 @@ struct WorkerFailure {
     /// Seconds since 1970 by its host's clock, for display only.
     std::optional<std::int64_t> unix_time = std::nullopt;
     FromErrorFile from_error_file = FromErrorFile::none;
+    /// The last that it reported.
+    WorkProgress progress = {};
 
     bool operator==(const WorkerFailure&) const = default;
 };
@@ -301,11 +315,27 @@ struct StoreClients {
     bool operator==(const StoreClients&) const = default;
 };
 
+struct RankProgress {
+    int local_rank = 0;
+    WorkProgress progress;
+
+    bool operator==(const RankProgress&) const = default;
+};
+
+/// Of one node's workers those that have reported any; not all if many.
+struct NodeProgress {
+    int round = 0;
+    std::vector<RankProgress> ranks;
+
+    bool operator==(const NodeProgress&) const = default;
+};
+
 struct Heartbeat {
     /// 0: no sign of life is asked for; the message is about the rest.
     std::uint64_t seq = 0;
     std::optional<StoreWait> wait = std::nullopt;
     std::optional<StoreClients> clients = std::nullopt;
+    std::optional<NodeProgress> progress = std::nullopt;
 
     bool operator==(const Heartbeat&) const = default;
 };

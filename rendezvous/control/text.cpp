@@ -60,6 +60,12 @@ std::string describe_heartbeat(const Heartbeat& heartbeat) {
                 " sockets=" + std::to_string(clients->sockets.size()) +
                 " unconnected=" + std::to_string(clients->unconnected.size()) +
                 " ended=" + std::to_string(clients->ended.size());
+    if (const auto& progress = heartbeat.progress) {
+        line += " " + of("round", progress->round);
+        for (const auto& rank : progress->ranks)
+            line += " [" + std::to_string(rank.local_rank) + " " +
+                    control::describe(rank.progress) + "]";
+    }
     return line;
 }
 
@@ -177,6 +183,14 @@ std::string describe(const Cause& cause) {
            (cause.round < 0 ? std::string{} : " round=" + std::to_string(cause.round));
 }
 
+std::string describe(const WorkProgress& progress) {
+    std::string line;
+    if (progress.step) line = "step " + std::to_string(*progress.step);
+    if (progress.phase == WorkPhase::none) return line;
+    return line + (line.empty() ? "in phase " : ", in phase ") +
+           std::string{name_of(progress.phase)};
+}
+
 std::string describe(const NodeRange& range) {
     auto line = std::to_string(range.min);
     if (range.max != range.min) line += ":" + std::to_string(range.max);
@@ -234,6 +248,19 @@ std::string_view name_of(WorkerFailure::FromErrorFile from_error_file) {
         case WorkerFailure::FromErrorFile::none: return "none";
         case WorkerFailure::FromErrorFile::message: return "message";
         case WorkerFailure::FromErrorFile::message_and_details: return "message_and_details";
+    }
+    return {};
+}
+
+std::string_view name_of(WorkPhase phase) {
+    switch (phase) {
+        case WorkPhase::none: return "none";
+        case WorkPhase::start: return "start";
+        case WorkPhase::train: return "train";
+        case WorkPhase::eval: return "eval";
+        case WorkPhase::save: return "save";
+        case WorkPhase::compile: return "compile";
+        case WorkPhase::data: return "data";
     }
     return {};
 }

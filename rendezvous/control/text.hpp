@@ -17,6 +17,8 @@ std::string describe(const WorkerEnd& end);  ///< "killed by SIGSEGV (core dumpe
 std::string describe(const WorkerEnd& end, int pid);
 std::string describe(const WorkerFailure& failure);  ///< "rank 3 (pid 411) exited with code 1"
 std::string describe(const Cause& cause);
+/// "step 12, in phase eval"; empty where nothing was reported.
+std::string describe(const WorkProgress& progress);
 std::string describe(const NodeRange& range);  ///< "2", "1:4", "2+1"
 
 /// Empty for a value that is no enumerator: the enumerators of a type are the numbers from 0 up
@@ -27,6 +29,7 @@ std::string_view name_of(Cause::Kind kind);
 std::string_view name_of(WorkerEnd::Kind kind);
 std::string_view name_of(WorkerFailure::FromErrorFile from_error_file);
 std::string_view name_of(LateNodes policy);
+std::string_view name_of(WorkPhase phase);
 
 /// The `type` of a message on the wire.
 std::string_view type_of(const AgentMessage& message);

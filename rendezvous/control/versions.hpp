@@ -11,6 +11,8 @@ inline constexpr int first_version = 1;
 
 /// From this one on `welcome` has a token, which `resume` must show.
 inline constexpr int tokens_since = 2;
+/// From this one on a heartbeat may have the workers' progress.
+inline constexpr int progress_since = 2;
 
 /// What this program speaks: in `hello` and `join`.
 std::vector<int> own_versions();

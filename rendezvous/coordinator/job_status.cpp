@@ -94,6 +94,18 @@ std::string node_reason(const JobData& job, const Member& member, Instant now) {
     contradiction("a member in no state", __FILE__, __LINE__);
 }
 
+std::vector<ProgressStatus> progress_of(const Place& place) {
+    std::vector<ProgressStatus> ranks;
+    for (const auto& [local_rank, progress] : place.progress) {
+        const bool has_phase = progress.phase != control::WorkPhase::none;
+        ranks.push_back(
+            {place.rank_base + local_rank,
+             progress.step,
+             has_phase ? std::string{control::name_of(progress.phase)} : std::string{}});
+    }
+    return ranks;
+}
+
 NodeStatus node_status(const JobData& job, const Member& member, Instant now) {
     NodeStatus status;
     status.nonce = member.nonce().to_short_string();
@@ -109,6 +121,7 @@ NodeStatus node_status(const JobData& job, const Member& member, Instant now) {
         status.rank_because = place.reason;
         status.first_rank = place.rank_base;
         status.last_rank = place.rank_base + (place.nproc - 1);
+        status.progress = progress_of(place);
     }
     status.heard_ago_s = in_seconds(now - job.silence.heard_at(member.nonce()));
     return status;

@@ -59,6 +59,8 @@ struct Place {
     /// Lost or left after it had succeeded: not missed.
     bool is_gone = false;
     std::optional<ReportedClients> store_clients;
+    /// The last that its workers reported.
+    std::vector<control::RankProgress> progress;
 };
 
 /// The places of a round, by group rank. Of a recovered round the size is what a peer stated, so

@@ -12,6 +12,14 @@
 /// The state of a job as values; server/http_status turns them into JSON.
 namespace ddprun::coordinator {
 
+/// A worker that has reported any.
+struct ProgressStatus {
+    int rank = 0;
+    std::optional<std::uint64_t> step;
+    /// Empty: none.
+    std::string phase;
+};
+
 struct NodeStatus {
     std::string nonce;
     std::string host;
@@ -25,6 +33,7 @@ struct NodeStatus {
     std::string rank_because;
     std::optional<int> first_rank;
     std::optional<int> last_rank;
+    std::vector<ProgressStatus> progress;
     double heard_ago_s = 0;
 };
 

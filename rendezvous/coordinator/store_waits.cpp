@@ -124,6 +124,19 @@ std::string timed_out_text(const Round& round, int rank, Instant failed_at) {
     return missing.empty() ? text : text + "; " + missing;
 }
 
+void on_progress(JobStep& step, const Member& member, const control::NodeProgress& progress) {
+    auto& job = step.job;
+    if (!is_of_current_round(job, member, progress.round)) {
+        ++job.stale_count;
+        return;
+    }
+    auto& place = job.round->place_of(member);
+    place.progress = progress.ranks;
+    std::erase_if(place.progress, [&](const control::RankProgress& worker) {
+        return worker.local_rank >= place.nproc;
+    });
+}
+
 }  // namespace
 }  // namespace store_waits
 
@@ -132,6 +145,7 @@ void on_heartbeat(JobStep& step, const Member& member, const control::Heartbeat&
     step.send(member, control::HeartbeatAck{heartbeat.seq});
     if (heartbeat.wait) store_waits::on_wait(step, member, *heartbeat.wait);
     if (heartbeat.clients) store_waits::on_clients(step, member, *heartbeat.clients);
+    if (heartbeat.progress) store_waits::on_progress(step, member, *heartbeat.progress);
 }
 
 std::optional<StoreWaitStatus> store_wait_status(const JobData& job, Instant now) {

@@ -11,7 +11,7 @@
 /// for theirs; when all are there the log gets a line. waiting_ranks.hpp compares the two.
 namespace ddprun::coordinator {
 
-/// The acknowledgement, and what the heartbeat says of the store.
+/// The acknowledgement, and what the heartbeat says of the store and of the workers' progress.
 void on_heartbeat(JobStep& step, const Member& member, const control::Heartbeat& heartbeat);
 
 /// The longest wait, unless its last report is too old.

@@ -33,9 +33,20 @@ Json or_null(const std::optional<Value>& value) {
     return value ? Json(*value) : Json(nullptr);
 }
 
+Json to_json(const coordinator::ProgressStatus& worker) {
+    return {
+        {"rank", worker.rank},
+        {"step", or_null(worker.step)},
+        {"phase", shown_or_null(worker.phase)},
+    };
+}
+
 Json to_json(const coordinator::NodeStatus& node) {
     Json ranks = nullptr;
     if (node.first_rank && node.last_rank) ranks = {*node.first_rank, *node.last_rank};
+    auto progress = Json::array();
+    for (const auto& worker : node.progress)
+        progress.push_back(to_json(worker));
     return {
         {"nonce", node.nonce},
         {"host", shown(node.host)},
@@ -47,6 +58,7 @@ Json to_json(const coordinator::NodeStatus& node) {
         {"group_rank", or_null(node.group_rank)},
         {"rank_because", shown_or_null(node.rank_because)},
         {"ranks", std::move(ranks)},
+        {"progress", std::move(progress)},
         {"heard_ago_s", node.heard_ago_s},
     };
 }

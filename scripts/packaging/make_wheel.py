@@ -3,7 +3,7 @@
 """make_wheel.py VERSION PROCESSOR OUT PROGRAM... -- LICENSE...
 
 Writes OUT/ddprun-VERSION-py3-none-PLATFORM.whl, which puts the programs into an environment's bin/, and the
-package beside this program, ddprun, into its modules.
+package ddprun (worker_sdk/python) into its modules.
 The programs must need no shared library: then they run with every C library, and the wheel's tags
 (any glibc from 2.17 on, any musl from 1.1 on) are true. Exits with 1 and the reason if they are not.
 The same inputs give the same bytes."""
@@ -56,7 +56,7 @@ def main():
     wheel = ("Wheel-Version: 1.0\nGenerator: ddprun\nRoot-Is-Purelib: false\n"
              + "".join(f"Tag: {tag}\n" for tag in tags))
     files = [(f"{name}.data/scripts/{p.name}", p.read_bytes(), 0o755) for p in programs]
-    package = pathlib.Path(__file__).resolve().parent / "ddprun"
+    package = pathlib.Path(__file__).resolve().parents[2] / "worker_sdk" / "python" / "ddprun"
     files += [(f"ddprun/{p.name}", p.read_bytes(), 0o644) for p in sorted(package.glob("*.py"))]
     files += [(f"{info}/licenses/{p.name}", p.read_bytes(), 0o644) for p in licenses]
     files += [(f"{info}/METADATA", metadata.encode(), 0o644), (f"{info}/WHEEL", wheel.encode(), 0o644)]

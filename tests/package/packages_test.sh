@@ -55,6 +55,7 @@ ddprun-rendezvous --version
 for unit in service socket; do
     [ -s "/usr/lib/systemd/system/ddprun-rendezvous.$unit" ] || fail "the package lacks the $unit unit"
 done
+[ -s /usr/share/ddprun/python/ddprun/__init__.py ] || fail "the package lacks the Python module"
 dpkg --remove ddprun
 [ ! -e /usr/bin/ddprun ] || fail "ddprun is left after its package was removed"
 
@@ -72,6 +73,9 @@ echo 'main = None' >/tmp/modules/torch/distributed/run.py
 printf 'import torch.distributed.run\ntorch.distributed.run.main(["--standalone", "/tmp/job.py"])\n' >/tmp/by_main.py
 out=$(PYTHONPATH=/tmp/modules /opt/venv/bin/python -m ddprun.shim /tmp/by_main.py)
 [ "$out" = "/opt/venv 0" ] || fail "the wheel's shim does not reach ddprun: $out"
+printf 'import ddprun, sys\nddprun.report(3)\nprint(ddprun._connection is not None, flush=True)\nsys.exit(5)\n' >/tmp/reports.py
+out=$(/opt/venv/bin/ddprun --standalone /tmp/reports.py 2>&1 || true)
+[[ "$out" == True* && "$out" == *"progress       step 3"* ]] || fail "the wheel's module does not reach its agent: $out"
 /opt/venv/bin/pip uninstall --quiet --yes ddprun
 [ ! -e /opt/venv/bin/ddprun ] || fail "ddprun is left after its wheel was removed"
 

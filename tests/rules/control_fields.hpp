@@ -44,6 +44,12 @@ template <>
 inline constexpr const char* part_name<control::StoreClients> = "*store clients*";
 template <>
 inline constexpr const char* part_name<control::StoreSocket> = "*store socket*";
+template <>
+inline constexpr const char* part_name<control::WorkProgress> = "*progress*";
+template <>
+inline constexpr const char* part_name<control::RankProgress> = "*rank progress*";
+template <>
+inline constexpr const char* part_name<control::NodeProgress> = "*node progress*";
 
 /// Lists the fields of one message or part, and of the parts inside.
 class FieldLister {

@@ -28,6 +28,9 @@ inline constexpr const char* node_addr = "DDPRUN_NODE_ADDR";
 /// Seconds between the announcement of a stop and SIGKILL.
 inline constexpr const char* shutdown_timeout = "DDPRUN_SHUTDOWN_TIMEOUT";
 
+/// Where this worker's page is to be had, and its token: "@NAME/TOKEN" (agent/channel/FORMAT.md).
+inline constexpr const char* channel = "DDPRUN_CHANNEL";
+
 /// Overrides the identity of this rank's host: makes several hosts of one machine, or one of
 /// several.
 inline constexpr const char* host_id = "DDPRUN_HOST_ID";

@@ -9,6 +9,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -63,6 +64,37 @@ void note_signal(int) {
     [[maybe_unused]] const auto written = ::write(STDOUT_FILENO, text, sizeof text - 1);
 }
 
+/// Each line follows what it says; a line of the input lets it go on.
+int show_phases() {
+    const auto say = [](const char* line) {
+        std::puts(line);
+        std::fflush(stdout);
+        return std::getchar() != EOF;
+    };
+    ddprun::report_progress(5);
+    const ddprun::Phase eval(ddprun::PhaseKind::eval);
+    if (!say("step 5, eval")) return 1;
+    {
+        const ddprun::Phase save(ddprun::PhaseKind::save);
+        if (!say("save")) return 1;
+    }
+    if (!say("eval again")) return 1;
+    const auto child = ::fork();
+    if (child == 0) {
+        ddprun::report_progress(99);
+        const ddprun::Phase data(ddprun::PhaseKind::data);
+        ::_exit(0);
+    }
+    ::waitpid(child, nullptr, 0);
+    if (!say("a child has reported")) return 1;
+    try {
+        const ddprun::Phase compile(ddprun::PhaseKind::compile);
+        throw std::runtime_error("in compile");
+    } catch (const std::exception& error) {
+        return say(error.what()) ? 0 : 1;
+    }
+}
+
 int stop() {
     ::signal(SIGTERM, note_signal);
     if (ddprun::should_stop()) return 3;
@@ -113,6 +145,7 @@ int main(int count, char** words) {
         if (what == "join-again") return join_again(argument, std::stoi(words[3]));
         if (what == "stop") return stop();
         if (what == "report") return report();
+        if (what == "phases") return show_phases();
     } catch (const ddprun::Error& error) {
         std::fprintf(stderr, "%s\n", error.what());
         return 4;

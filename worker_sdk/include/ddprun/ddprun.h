@@ -315,9 +315,25 @@ int ddprun_barrier(ddprun_group* group, ddprun_work** work);
  * the launcher kills this process; 0 when it has passed, -1 when it is not known. */
 int ddprun_should_stop(int64_t* left_ms);
 
-/* Publishes this worker's step, readable by other processes (see ddprun/progress.hpp). Costs some
- * tens of nanoseconds. */
+/* Publishes this worker's step, to its agent and readable by other processes (see
+ * ddprun/progress.hpp). Costs some tens of nanoseconds; the first call, or ddprun_set_phase,
+ * connects to the agent. */
 void ddprun_report_progress(uint64_t step);
+
+/* What a worker is doing. */
+typedef enum ddprun_phase {
+    DDPRUN_PHASE_NONE = 0,
+    DDPRUN_PHASE_START = 1,
+    DDPRUN_PHASE_TRAIN = 2,
+    DDPRUN_PHASE_EVAL = 3,
+    DDPRUN_PHASE_SAVE = 4,
+    DDPRUN_PHASE_COMPILE = 5,
+    DDPRUN_PHASE_DATA = 6
+} ddprun_phase;
+
+/* Publishes it to the agent, for /status and the report of a failed job. Returns the phase before,
+ * to be set again. Any thread; of the process, not of the thread. */
+ddprun_phase ddprun_set_phase(ddprun_phase phase);
 
 /* ---- Errors for the launcher's report ------------------------------------------------------ */
 

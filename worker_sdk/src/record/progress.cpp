@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page with a worker's progress; ddprun/progress.hpp has its layout.
 #include "ddprun/ddprun.h"
+#include "worker_sdk/src/channel/page.hpp"
 
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -40,12 +40,13 @@ Page* make_page() {
 
 extern "C" void ddprun_report_progress(uint64_t step) {
     static Page* const page = make_page();
+    const auto now = ddprun::channel::boot_time_ns();
+    ddprun::channel::report(step, now);
     if (!page) return;
-    timespec now{};
-    ::clock_gettime(CLOCK_BOOTTIME, &now);
     page->step.store(step, std::memory_order_relaxed);
-    page->reported_at_ns.store(
-        static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-            static_cast<std::uint64_t>(now.tv_nsec),
-        std::memory_order_release);
+    page->reported_at_ns.store(now, std::memory_order_release);
+}
+
+extern "C" ddprun_phase ddprun_set_phase(ddprun_phase phase) {
+    return static_cast<ddprun_phase>(ddprun::channel::set_phase(static_cast<std::uint64_t>(phase)));
 }

@@ -115,6 +115,22 @@ TEST_CASE("the end of the allocation is the workers' deadline, an earlier alloca
     CHECK(deadline() == "1800000000");
 }
 
+TEST_CASE("each worker has its own way to its page, and never an outer ddprun's") {
+    auto spec = a_spec();
+    auto plan = a_plan();
+    const auto channel = [&](int local_rank) {
+        const std::string name = "DDPRUN_CHANNEL=";
+        for (const auto& line : worker_environment(spec, plan, local_rank))
+            if (line.starts_with(name)) return line.substr(name.size());
+        return std::string{"none"};
+    };
+    spec.environment["DDPRUN_CHANNEL"] = "@ddprun/1/0/7/outer";
+    CHECK(channel(0) == "none");
+    plan.channels = {"@ddprun/1/0/42/a", "@ddprun/1/0/42/b"};
+    CHECK(channel(0) == "@ddprun/1/0/42/a");
+    CHECK(channel(1) == "@ddprun/1/0/42/b");
+}
+
 TEST_CASE("Gloo's interface is given where one was chosen and the user has not") {
     auto spec = a_spec();
     auto plan = a_plan();

@@ -88,6 +88,21 @@ TEST_CASE("what the machine knows of the cause stands below how it died") {
         "  why            the kernel killed it for lack of memory (memory limit 2 GiB)\n"));
 }
 
+TEST_CASE("the last that a worker reported of itself stands before what the machine knows") {
+    WorkerFailure worker{0, 0, 7, {WorkerEnd::Kind::killed, SIGKILL}, "", ""};
+    worker.why = "out of memory";
+    CHECK_FALSE(contains(failure_summary(a_report(worker), false), "progress"));
+
+    worker.progress = {41, ddprun::control::WorkPhase::eval};
+    CHECK(contains(
+        failure_summary(a_report(worker), false),
+        "  how            killed by SIGKILL\n"
+        "  progress       step 41, in phase eval\n"
+        "  why            out of memory\n"));
+    worker.progress = {std::nullopt, ddprun::control::WorkPhase::start};
+    CHECK(contains(failure_summary(a_report(worker), false), "  progress       in phase start\n"));
+}
+
 TEST_CASE("where more of it is written stands before the end of its standard error") {
     WorkerFailure worker{0, 0, 7, {WorkerEnd::Kind::exited, 1}, "", "E: x"};
     worker.error_file = "/logs/rank-0/error.json";

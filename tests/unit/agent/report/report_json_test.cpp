@@ -42,6 +42,7 @@ WorkerFailure a_failure() {
     worker.why = "out of memory";
     worker.log_file = "/logs/stderr.log";
     worker.unix_time = 17;
+    worker.progress = {41, ddprun::control::WorkPhase::eval};
     return worker;
 }
 
@@ -65,7 +66,7 @@ TEST_CASE("the report is one line of JSON with everything in it") {
                     "rank": 2, "local_rank": 0, "pid": 4242,
                     "end": {"kind": "killed", "value": 9, "signal": "SIGKILL",
                             "core_dumped": false, "words": "killed by SIGKILL"},
-                    "unix_time": 17, "why": "out of memory", "log_file": "/logs/stderr.log", "message": "killed",
+                    "unix_time": 17, "step": 41, "phase": "eval", "why": "out of memory", "log_file": "/logs/stderr.log", "message": "killed",
                     "details": "line 1\nline 2"}},
             "secondary_failures": [{
                 "rank": 5, "local_rank": 1, "pid": 77, "host": "node8",

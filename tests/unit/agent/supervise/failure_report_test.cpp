@@ -119,6 +119,15 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("what a worker reported of itself is part of its failure") {
+    F::FailureExplained explained{2, 1, "", "", false};
+    explained.progress = {41, control::WorkPhase::save};
+    Story story;
+    story.exits(1, error);
+    story.is(explained);
+    CHECK(story.report.failure().progress == explained.progress);
+}
+
 TEST_CASE("an explanation that was not asked for is ignored") {
     Story story;
     story.is_explained(1);

@@ -29,7 +29,8 @@ inline WorkerFailure a_failure() {
         "/logs/error.json",
         "/logs/stderr.log",
         1'769'860'805,
-        WorkerFailure::FromErrorFile::message_and_details};
+        WorkerFailure::FromErrorFile::message_and_details,
+        {18'446'744'073'709'551'615ULL, WorkPhase::eval}};
 }
 
 inline WorkerFailure a_bare_failure() {
@@ -95,7 +96,9 @@ inline std::vector<AgentMessage> agent_messages() {
         Heartbeat{
             18'446'744'073'709'551'615ULL,
             StoreWait{7, "a/b", 2, std::chrono::milliseconds{31'500}, true, 3, {"10.0.0.2:4711"}},
-            StoreClients{7, {{1, "[fe80::1]:4711"}}, {2, 3}, {0}}},
+            StoreClients{7, {{1, "[fe80::1]:4711"}}, {2, 3}, {0}},
+            NodeProgress{
+                7, {{0, {12, WorkPhase::start}}, {4095, {std::nullopt, WorkPhase::data}}, {2, {}}}}},
         NeighbourHeard{a_nonce(2), 7, std::chrono::milliseconds{2500}, false},
         Leave{"evicted", 15},
         Heartbeat{7},

@@ -49,6 +49,7 @@ Shown two_jobs() {
     node.rank_because = "node rank 0 was asked for";
     node.first_rank = 0;
     node.last_rank = 3;
+    node.progress = {{0, 12, "eval"}, {2, std::nullopt, "train"}, {3, 7, ""}};
     node.heard_ago_s = 0.5;
 
     coordinator::JobStatus training;
@@ -125,6 +126,23 @@ TEST_CASE("the status page shows jobs, nodes and ranks in the documented order")
           "ranks": [
             0,
             3
+          ],
+          "progress": [
+            {
+              "rank": 0,
+              "step": 12,
+              "phase": "eval"
+            },
+            {
+              "rank": 2,
+              "step": null,
+              "phase": "train"
+            },
+            {
+              "rank": 3,
+              "step": 7,
+              "phase": null
+            }
           ],
           "heard_ago_s": 0.5
         }

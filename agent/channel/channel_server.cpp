@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/channel/channel_server.hpp"
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/log.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace ddprun::agent::channel {
+namespace {
+
+constexpr int backlog = 128;
+/// Accepted before anything else is looked at.
+constexpr int callers_at_once = 64;
+constexpr auto pause_without_descriptors = std::chrono::milliseconds{100};
+
+Failure last_failure(std::string what) {
+    return Failure{system_code(errno), std::move(what)};
+}
+
+/// In the namespace of abstract sockets: no file, gone with the process.
+bool bind_abstract(int socket, const std::string& name) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    // The first byte stays zero.
+    std::memcpy(address.sun_path + 1, name.data(), name.size());
+    const auto size = offsetof(sockaddr_un, sun_path) + 1 + name.size();
+    return ::bind(
+               socket, reinterpret_cast<const sockaddr*>(&address), static_cast<socklen_t>(size)) ==
+           0;
+}
+
+WorkerChannel::Peer peer_of(int socket) {
+    ucred about{};
+    socklen_t size = sizeof about;
+    // A user that exists nowhere: refused.
+    if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &about, &size) != 0) about.uid = ~uid_t{};
+    return {about.pid, about.uid};
+}
+
+}  // namespace
+
+// ---- the page -----------------------------------------------------------------------------------
+
+std::optional<SharedPage> SharedPage::make() {
+    const int descriptor = ::memfd_create("ddprun-worker", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (descriptor < 0) return std::nullopt;
+    SharedPage page{descriptor, nullptr};
+    if (::ftruncate(descriptor, page_bytes) != 0 ||
+        ::fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+        return std::nullopt;
+    void* memory = ::mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    if (memory == MAP_FAILED) return std::nullopt;
+    page.words_ = static_cast<std::uint64_t*>(memory);
+    return page;
+}
+
+SharedPage::SharedPage(SharedPage&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)),
+      words_(std::exchange(other.words_, nullptr)) {}
+
+SharedPage::~SharedPage() {
+    if (words_ != nullptr) ::munmap(words_, page_bytes);
+    if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+// ---- the listener -------------------------------------------------------------------------------
+
+ChannelServer::ChannelServer(
+    boost::asio::io_context& io, Owner owner, Random& random, OnProgress on_progress)
+    : io_(io),
+      random_(random),
+      on_progress_(std::move(on_progress)),
+      listener_(io),
+      accept_again_(io),
+      sample_(io),
+      machine_(io, "channel", WorkerChannel{owner.user}, [this](WorkerChannel::Effect& effect) {
+          perform(effect);
+      }) {
+    if (const auto listening = listen(owner, random); !listening)
+        log::info("channel.not_listening", {{"reason", listening.error().describe()}});
+    else
+        wait_for_callers();
+}
+
+Result<> ChannelServer::listen(Owner owner, Random& random) {
+    const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (socket < 0) return last_failure("open a local socket");
+    listener_.assign(socket);
+    auto name = "ddprun/1/" + std::to_string(owner.user) + '/' + std::to_string(owner.keeper);
+    // Of two containers with one network each may have a process of this number.
+    const bool is_bound =
+        bind_abstract(socket, name) ||
+        (errno == EADDRINUSE &&
+         bind_abstract(socket, name += '-' + make_nonce(random).to_short_string()));
+    if (!is_bound || ::listen(socket, backlog) != 0) {
+        auto failure = last_failure("listen at @" + name);
+        listener_.close();
+        return failure;
+    }
+    name_ = '@' + name;
+    return {};
+}
+
+void ChannelServer::wait_for_callers() {
+    listener_.async_wait(Descriptor::wait_read, [this](const boost::system::error_code& ec) {
+        if (!ec) accept_all();
+    });
+}
+
+void ChannelServer::accept_all() {
+    for (int count = 0; count < callers_at_once; ++count) {
+        const int socket =
+            ::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (socket < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
+            accept_again_.expires_after(pause_without_descriptors);
+            accept_again_.async_wait([this](const boost::system::error_code& ec) {
+                if (!ec) wait_for_callers();
+            });
+            return;
+        }
+        if (socket < 0) break;
+        const int caller = ++last_caller_;
+        callers_.emplace(caller, Descriptor{io_, socket});
+        machine_.post(WorkerChannel::Connected{caller, peer_of(socket)});
+        wait_for_bytes(caller);
+    }
+    wait_for_callers();
+}
+
+void ChannelServer::wait_for_bytes(int caller) {
+    const auto found = callers_.find(caller);
+    if (found == callers_.end()) return;
+    found->second.async_wait(
+        Descriptor::wait_read, [this, caller](const boost::system::error_code& ec) {
+            if (!ec && read(caller)) wait_for_bytes(caller);
+        });
+}
+
+bool ChannelServer::read(int caller) {
+    const auto found = callers_.find(caller);
+    if (found == callers_.end()) return false;
+    std::array<char, limits::max_channel_line_bytes> bytes{};
+    iovec part{bytes.data(), bytes.size()};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    // Without room for descriptors the system closes what comes.
+    const auto size = ::recvmsg(found->second.native_handle(), &message, MSG_DONTWAIT);
+    if (size < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+    if (size <= 0) {
+        callers_.erase(found);
+        machine_.post(WorkerChannel::Closed{caller});
+        return false;
+    }
+    machine_.post(WorkerChannel::Received{
+        caller,
+        std::string(bytes.data(), static_cast<std::size_t>(size)),
+        (message.msg_flags & MSG_CTRUNC) != 0});
+    return true;
+}
+
+void ChannelServer::perform(WorkerChannel::Effect& effect) {
+    std::visit(
+        Overloaded{
+            [&](const WorkerChannel::GivePage& e) { give_page(e); },
+            [&](const WorkerChannel::Refuse& e) {
+                send_line(e.caller, refused_line(e.reason), -1);
+                callers_.erase(e.caller);
+            },
+            [&](const WorkerChannel::Close& e) { callers_.erase(e.caller); },
+            [&](const WorkerChannel::NoteRefused& e) {
+                log::info("channel.refused", {{"reason", e.reason}});
+            },
+        },
+        effect);
+}
+
+void ChannelServer::give_page(const WorkerChannel::GivePage& order) {
+    auto found = pages_.find(order.local_rank);
+    if (found == pages_.end()) {
+        auto page = SharedPage::make();
+        // Without a word the worker goes on without one.
+        if (!page) {
+            callers_.erase(order.caller);
+            return machine_.post(WorkerChannel::Closed{order.caller});
+        }
+        found = pages_.emplace(order.local_rank, std::move(*page)).first;
+    }
+    found->second.view().write_own();
+    send_line(order.caller, attached_line, found->second.descriptor());
+    if (pages_.size() == 1) read_pages_later();
+}
+
+void ChannelServer::send_line(int caller, std::string_view line, int descriptor) {
+    const auto found = callers_.find(caller);
+    if (found == callers_.end()) return;
+    auto text = std::string{line} + '\n';
+    iovec part{text.data(), text.size()};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> room{};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    if (descriptor >= 0) {
+        message.msg_control = room.data();
+        message.msg_controllen = room.size();
+        auto* header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int));
+        std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+    }
+    // The first bytes to a new connection: there is room, or the caller is gone.
+    [[maybe_unused]] const auto sent =
+        ::sendmsg(found->second.native_handle(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+// ---- rounds -------------------------------------------------------------------------------------
+
+std::vector<std::string> ChannelServer::begin_round(int nproc) {
+    pages_.clear();
+    progress_.clear();
+    sample_.cancel();
+    if (name_.empty()) return {};
+    std::vector<std::string> tokens;
+    std::vector<std::string> ways;
+    for (int local_rank = 0; local_rank < nproc; ++local_rank) {
+        tokens.push_back(make_nonce(random_).to_string());
+        ways.push_back(name_ + '/' + tokens.back());
+    }
+    machine_.post(WorkerChannel::RoundBegan{std::move(tokens)});
+    return ways;
+}
+
+void ChannelServer::end_round() {
+    sample_.cancel();
+    machine_.post(WorkerChannel::RoundEnded{});
+}
+
+control::WorkProgress ChannelServer::progress_of(int local_rank) const {
+    const auto found = pages_.find(local_rank);
+    return found == pages_.end() ? control::WorkProgress{} : found->second.view().progress();
+}
+
+void ChannelServer::read_pages_later() {
+    sample_.expires_after(limits::progress_interval);
+    sample_.async_wait([this](const boost::system::error_code& ec) {
+        // Another round's, when it was over already.
+        if (ec || pages_.empty()) return;
+        read_pages();
+        read_pages_later();
+    });
+}
+
+void ChannelServer::read_pages() {
+    std::vector<control::RankProgress> ranks;
+    for (const auto& [local_rank, page] : pages_) {
+        // A library that attaches later must find them.
+        page.view().write_own();
+        const auto progress = page.view().progress();
+        if (progress.is_known() && ranks.size() < limits::max_reported_progress)
+            ranks.push_back({local_rank, progress});
+    }
+    if (ranks == progress_) return;
+    progress_ = ranks;
+    on_progress_(std::move(ranks));
+}
+
+}  // namespace ddprun::agent::channel

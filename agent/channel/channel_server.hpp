@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/channel/page.hpp"
+#include "agent/channel/worker_channel.hpp"
+#include "rendezvous/base/random.hpp"
+#include "rendezvous/base/result.hpp"
+#include "rendezvous/control/message.hpp"
+#include "rendezvous/net/driver.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <sys/types.h>
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun::agent::channel {
+
+/// One worker's page, in memory that the worker can neither shrink nor grow.
+class SharedPage {
+public:
+    static std::optional<SharedPage> make();
+    ~SharedPage();
+    SharedPage(SharedPage&& other) noexcept;
+    SharedPage& operator=(SharedPage&&) = delete;
+
+    int descriptor() const { return descriptor_; }
+    Page view() const { return Page{words_}; }
+
+private:
+    SharedPage(int descriptor, std::uint64_t* words) : descriptor_(descriptor), words_(words) {}
+
+    int descriptor_;
+    std::uint64_t* words_;
+};
+
+/// The node's local listener, and the pages of its workers: made when a worker asks, kept after its
+/// death until the next round. The shell of one WorkerChannel. Lives on the agent's thread.
+class ChannelServer {
+public:
+    struct Owner {
+        uid_t user;
+        pid_t keeper;
+    };
+    /// What the workers have reported, whenever it is something else; those that have reported any.
+    using OnProgress = std::function<void(std::vector<control::RankProgress>)>;
+
+    /// `random` must outlive this object.
+    ChannelServer(boost::asio::io_context& io, Owner owner, Random& random, OnProgress on_progress);
+    ChannelServer(const ChannelServer&) = delete;
+    ChannelServer& operator=(const ChannelServer&) = delete;
+
+    /// Each worker's way to its page, by local rank; empty: there is no listener.
+    std::vector<std::string> begin_round(int nproc);
+    /// No process attaches any more.
+    void end_round();
+    control::WorkProgress progress_of(int local_rank) const;
+
+private:
+    using Descriptor = boost::asio::posix::stream_descriptor;
+
+    Result<> listen(Owner owner, Random& random);
+    void wait_for_callers();
+    void accept_all();
+    void wait_for_bytes(int caller);
+    /// False: it is closed.
+    bool read(int caller);
+    void perform(WorkerChannel::Effect& effect);
+    void give_page(const WorkerChannel::GivePage& order);
+    void send_line(int caller, std::string_view line, int descriptor);
+    void read_pages_later();
+    void read_pages();
+
+    boost::asio::io_context& io_;
+    Random& random_;
+    OnProgress on_progress_;
+    Descriptor listener_;
+    /// As `ss` shows it: "@ddprun/1/UID/PID".
+    std::string name_;
+    boost::asio::steady_timer accept_again_;
+    boost::asio::steady_timer sample_;
+    int last_caller_ = 0;
+    std::map<int, Descriptor> callers_;
+    /// By local rank.
+    std::map<int, SharedPage> pages_;
+    std::vector<control::RankProgress> progress_;
+    net::Driver<WorkerChannel> machine_;
+};
+
+}  // namespace ddprun::agent::channel

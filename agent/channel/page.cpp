@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/channel/page.hpp"
+
+#include "rendezvous/control/text.hpp"
+
+#include <atomic>
+#include <limits>
+
+namespace ddprun::agent::channel {
+namespace {
+
+constexpr std::uint64_t version_and_size = (std::uint64_t{page_bytes} << 32U) | page_version;
+
+/// A number that no phase has counts as none.
+control::WorkPhase phase_of(std::uint64_t number) {
+    if (number > std::numeric_limits<std::uint8_t>::max()) return control::WorkPhase::none;
+    const auto phase = static_cast<control::WorkPhase>(number);
+    return control::name_of(phase).empty() ? control::WorkPhase::none : phase;
+}
+
+}  // namespace
+
+void Page::write_own() const {
+    write(Word::magic, page_magic);
+    write(Word::version_and_size, version_and_size);
+}
+
+control::WorkProgress Page::progress() const {
+    control::WorkProgress progress;
+    // The worker writes the time last.
+    if (read(Word::reported_at) != 0) progress.step = read(Word::step);
+    progress.phase = phase_of(read(Word::phase));
+    return progress;
+}
+
+std::uint64_t Page::read(Word word) const {
+    return std::atomic_ref{words_[static_cast<std::size_t>(word)]}.load(std::memory_order_acquire);
+}
+
+void Page::write(Word word, std::uint64_t value) const {
+    std::atomic_ref{words_[static_cast<std::size_t>(word)]}.store(value, std::memory_order_release);
+}
+
+}  // namespace ddprun::agent::channel

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/channel/worker_channel.hpp"
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/machine.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun::agent::channel {
+
+void WorkerChannel::handle(Event event, Instant now, Effects& out) {
+    std::visit(
+        Overloaded{
+            [&](RoundBegan& began) { begin(std::move(began.tokens), out); },
+            [&](RoundEnded) { begin({}, out); },
+            [&](const Connected& connected) { on_connected(connected, now, out); },
+            [&](const Received& received) { on_received(received, out); },
+            [&](const Closed& closed) { callers_.erase(closed.caller); },
+            [&](DeadlinePassed) { on_deadline(now, out); },
+        },
+        event);
+}
+
+std::optional<Instant> WorkerChannel::next_deadline() const {
+    std::optional<Instant> first;
+    for (const auto& [number, caller] : callers_)
+        if (const auto* greeting = std::get_if<AwaitingGreeting>(&caller))
+            first = std::min(first.value_or(greeting->until), greeting->until);
+    return first;
+}
+
+void WorkerChannel::begin(std::vector<std::string> tokens, Effects& out) {
+    for (const auto& [number, caller] : callers_)
+        out.push_back(Close{number});
+    callers_.clear();
+    tokens_ = std::move(tokens);
+    has_noted_ = false;
+}
+
+void WorkerChannel::on_connected(const Connected& connected, Instant now, Effects& out) {
+    constexpr unsigned root = 0;
+    const auto& peer = connected.peer;
+    if (peer.user != user_ && peer.user != root)
+        return close(connected.caller, "a process of the user " + std::to_string(peer.user), out);
+    if (unfinished_count() >= limits::max_unfinished_channels)
+        return close(connected.caller, "too many connections without a token", out);
+    callers_.emplace(
+        connected.caller, AwaitingGreeting{peer, now + limits::channel_greeting_timeout});
+}
+
+void WorkerChannel::on_received(const Received& received, Effects& out) {
+    const auto found = callers_.find(received.caller);
+    // Its last bytes were read before it was closed.
+    if (found == callers_.end()) return;
+    if (received.has_descriptors) return close(received.caller, "descriptors", out);
+    auto* greeting = std::get_if<AwaitingGreeting>(&found->second);
+    if (greeting == nullptr)
+        return close(received.caller, "an attached worker said something", out);
+    greeting->lines.append(received.bytes);
+    const auto next = greeting->lines.next();
+    if (next.state == LineReader::State::incomplete) return;
+    const auto parsed = parse_greeting(next.line);
+    if (!parsed) return close(received.caller, "no greeting of a worker", out);
+    const auto peer = greeting->peer;
+    on_greeting(received.caller, peer, *parsed, out);
+}
+
+void WorkerChannel::on_greeting(
+    int caller, const Peer& peer, const Greeting& greeting, Effects& out) {
+    const auto local_rank = local_rank_of(greeting.token);
+    if (!local_rank) return refuse(caller, "token", out);
+    const int pid = peer.pid != 0 ? peer.pid : greeting.pid;
+    std::size_t count = 0;
+    for (const auto& [number, other] : callers_) {
+        const auto* attached = std::get_if<Attached>(&other);
+        if (attached == nullptr || attached->local_rank != *local_rank) continue;
+        if (attached->pid != pid) return refuse(caller, "busy", out);
+        ++count;
+    }
+    if (count >= limits::max_channels_of_worker) return refuse(caller, "connections", out);
+    callers_.at(caller) = Attached{*local_rank, pid};
+    out.push_back(GivePage{caller, *local_rank});
+}
+
+void WorkerChannel::on_deadline(Instant now, Effects& out) {
+    std::vector<int> late;
+    for (const auto& [number, caller] : callers_)
+        if (const auto* greeting = std::get_if<AwaitingGreeting>(&caller))
+            if (now >= greeting->until) late.push_back(number);
+    for (const int caller : late)
+        close(caller, "no greeting in time", out);
+}
+
+void WorkerChannel::refuse(int caller, std::string reason, Effects& out) {
+    callers_.erase(caller);
+    note(reason, out);
+    out.push_back(Refuse{caller, std::move(reason)});
+}
+
+void WorkerChannel::close(int caller, const std::string& reason, Effects& out) {
+    callers_.erase(caller);
+    note(reason, out);
+    out.push_back(Close{caller});
+}
+
+void WorkerChannel::note(const std::string& reason, Effects& out) {
+    if (has_noted_) return;
+    has_noted_ = true;
+    out.push_back(NoteRefused{reason});
+}
+
+std::optional<int> WorkerChannel::local_rank_of(const std::string& token) const {
+    std::optional<int> found;
+    for (std::size_t i = 0; i < tokens_.size(); ++i)
+        if (is_same_token(tokens_[i], token)) found = static_cast<int>(i);
+    return found;
+}
+
+std::size_t WorkerChannel::unfinished_count() const {
+    return static_cast<std::size_t>(
+        std::count_if(callers_.begin(), callers_.end(), [](const auto& caller) {
+            return std::holds_alternative<AwaitingGreeting>(caller.second);
+        }));
+}
+
+std::string describe(const WorkerChannel::Event& event) {
+    using W = WorkerChannel;
+    const auto of = [](int caller) { return " caller=" + std::to_string(caller); };
+    return std::visit(
+        Overloaded{
+            [](const W::RoundBegan& e) {
+                return "round began with tokens for " + std::to_string(e.tokens.size());
+            },
+            [](W::RoundEnded) { return std::string{"round ended"}; },
+            [&](const W::Connected& e) {
+                return "connected" + of(e.caller) + " pid=" + std::to_string(e.peer.pid) +
+                       " user=" + std::to_string(e.peer.user);
+            },
+            // Without the token.
+            [&](const W::Received& e) {
+                return "received" + of(e.caller) + " bytes=" + std::to_string(e.bytes.size());
+            },
+            [&](const W::Closed& e) { return "closed" + of(e.caller); },
+            [](W::DeadlinePassed) { return std::string{"deadline passed"}; },
+        },
+        event);
+}
+
+std::string describe(const WorkerChannel::Effect& effect) {
+    using W = WorkerChannel;
+    const auto of = [](int caller) { return " caller=" + std::to_string(caller); };
+    return std::visit(
+        Overloaded{
+            [&](const W::GivePage& e) {
+                return "give page" + of(e.caller) + " local_rank=" + std::to_string(e.local_rank);
+            },
+            [&](const W::Refuse& e) { return "refuse" + of(e.caller) + ": " + e.reason; },
+            [&](const W::Close& e) { return "close" + of(e.caller); },
+            [](const W::NoteRefused& e) { return "note refused: " + e.reason; },
+        },
+        effect);
+}
+
+}  // namespace ddprun::agent::channel

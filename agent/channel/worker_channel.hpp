@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/channel/line.hpp"
+#include "rendezvous/base/time.hpp"
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ddprun::agent::channel {
+
+/// Which process gets which worker's page: each connection to the node's local listener, and the
+/// tokens of the current round.
+///
+///   (none)    --Connected-->                 greeting   until now +
+///   limits::channel_greeting_timeout (none)    --Connected-->                 (none)     Close:
+///   another user's, or too many greeting  --a token of the round-->      attached   GivePage
+///   greeting  --another line, too late-->    (none)     Refuse, or Close where it makes no sense
+///   attached  --any byte-->                  (none)     Close
+///   any       --Closed-->                    (none)
+///   any       --RoundBegan, RoundEnded-->    (none)     Close
+///
+/// A worker's page belongs to the first process that shows the token, as long as it has a
+/// connection; each further connection of that process gets the same page.
+class WorkerChannel {
+public:
+    /// As the system says; pid 0: of another pid namespace.
+    struct Peer {
+        int pid = 0;
+        unsigned user = 0;
+    };
+
+    // ---- events ----
+
+    /// By local rank.
+    struct RoundBegan {
+        std::vector<std::string> tokens;
+    };
+    struct RoundEnded {};
+    struct Connected {
+        int caller;
+        Peer peer;
+    };
+    struct Received {
+        int caller;
+        std::string bytes;
+        /// Descriptors came with them; the system has dropped them.
+        bool has_descriptors = false;
+    };
+    struct Closed {
+        int caller;
+    };
+    struct DeadlinePassed {};
+    using Event = std::variant<RoundBegan, RoundEnded, Connected, Received, Closed, DeadlinePassed>;
+
+    // ---- effects ----
+
+    struct GivePage {
+        int caller;
+        int local_rank;
+        bool operator==(const GivePage&) const = default;
+    };
+    /// And then close.
+    struct Refuse {
+        int caller;
+        std::string reason;
+        bool operator==(const Refuse&) const = default;
+    };
+    struct Close {
+        int caller;
+        bool operator==(const Close&) const = default;
+    };
+    /// Of the first refused connection in a round: there may be thousands.
+    struct NoteRefused {
+        std::string reason;
+        bool operator==(const NoteRefused&) const = default;
+    };
+    using Effect = std::variant<GivePage, Refuse, Close, NoteRefused>;
+
+    /// Of processes of other users only root's may attach.
+    explicit WorkerChannel(unsigned user) : user_(user) {}
+
+    void handle(Event event, Instant now, std::vector<Effect>& out);
+    std::optional<Instant> next_deadline() const;
+
+private:
+    using Effects = std::vector<Effect>;
+    struct AwaitingGreeting {
+        Peer peer;
+        Instant until;
+        LineReader lines = {};
+    };
+    struct Attached {
+        int local_rank;
+        int pid;
+    };
+    using Caller = std::variant<AwaitingGreeting, Attached>;
+
+    void begin(std::vector<std::string> tokens, Effects& out);
+    void on_connected(const Connected& connected, Instant now, Effects& out);
+    void on_received(const Received& received, Effects& out);
+    void on_greeting(int caller, const Peer& peer, const Greeting& greeting, Effects& out);
+    void on_deadline(Instant now, Effects& out);
+    void refuse(int caller, std::string reason, Effects& out);
+    void close(int caller, const std::string& reason, Effects& out);
+    void note(const std::string& reason, Effects& out);
+    std::optional<int> local_rank_of(const std::string& token) const;
+    std::size_t unfinished_count() const;
+
+    unsigned user_;
+    std::vector<std::string> tokens_;
+    std::map<int, Caller> callers_;
+    bool has_noted_ = false;
+};
+
+std::string describe(const WorkerChannel::Event& event);
+std::string describe(const WorkerChannel::Effect& effect);
+
+}  // namespace ddprun::agent::channel

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/channel/line.hpp"
+
+#include "rendezvous/base/limits.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+using namespace ddprun;
+using namespace ddprun::agent::channel;
+
+using State = LineReader::State;
+
+TEST_CASE("a line is the same wherever it is divided") {
+    const std::string text = "ddprun-worker/1 abc 42 python\nmore\n";
+    for (std::size_t cut = 0; cut <= text.size(); ++cut) {
+        LineReader reader;
+        std::vector<std::string> lines;
+        for (const auto& part : {text.substr(0, cut), text.substr(cut)}) {
+            reader.append(part);
+            for (auto next = reader.next(); next.state == State::complete; next = reader.next())
+                lines.push_back(next.line);
+        }
+        CHECK(lines == std::vector<std::string>{"ddprun-worker/1 abc 42 python", "more"});
+    }
+}
+
+TEST_CASE("a line that is too long is refused, with its end and without") {
+    for (const bool has_end : {false, true}) {
+        LineReader reader;
+        reader.append(std::string(limits::max_channel_line_bytes, 'x'));
+        CHECK(reader.next().state == State::incomplete);
+        reader.append(has_end ? "x\n" : "x");
+        CHECK(reader.next().state == State::too_long);
+    }
+    LineReader reader;
+    reader.append(std::string(1024 * 1024, 'x') + '\n');
+    CHECK(reader.next().state == State::too_long);
+}
+
+TEST_CASE("a greeting has a token, a process and a language, parted by one space") {
+    CHECK(parse_greeting("ddprun-worker/1 abc 42 python") == Greeting{"abc", 42, "python"});
+    for (const auto* wrong :
+         {"",
+          "ddprun-worker/1",
+          "ddprun-worker/2 abc 42 python",
+          "ddprun-worker/1 abc 42",
+          "ddprun-worker/1 abc 42 python ",
+          "ddprun-worker/1 abc 42 python more",
+          "ddprun-worker/1  42 python",
+          "ddprun-worker/1 abc  python",
+          "ddprun-worker/1 abc 0 python",
+          "ddprun-worker/1 abc -1 python",
+          "ddprun-worker/1 abc 4x python",
+          "ddprun-worker/1 abc 99999999999 python",
+          "ddprun-worker/1 abc 42 ",
+          "ddprun-worker/1 abc 42 a-name-that-is-too-long",
+          "ddprun-worker/1 abc 42 \x01",
+          " ddprun-worker/1 abc 42",
+          "GET / HTTP/1.1"}) {
+        CAPTURE(wrong);
+        CHECK_FALSE(parse_greeting(wrong));
+    }
+}
+
+TEST_CASE("tokens are the same when every byte is") {
+    CHECK(is_same_token("0123", "0123"));
+    CHECK_FALSE(is_same_token("0123", "0124"));
+    CHECK_FALSE(is_same_token("0123", "1123"));
+    CHECK_FALSE(is_same_token("0123", "012"));
+    CHECK_FALSE(is_same_token("0123", ""));
+}

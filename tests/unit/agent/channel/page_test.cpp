@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/channel/page.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstring>
+
+using namespace ddprun;
+using namespace ddprun::agent::channel;
+
+namespace {
+
+struct Memory {
+    std::array<std::uint64_t, page_words> words{};
+    Page page{words.data()};
+
+    std::uint64_t& at(Word word) { return words.at(static_cast<std::size_t>(word)); }
+};
+
+}  // namespace
+
+TEST_CASE("the agent's words of a page are its magic number, version and size") {
+    Memory memory;
+    memory.page.write_own();
+    CHECK(std::memcmp(memory.words.data(), "DDPCHAN1", 8) == 0);
+    CHECK(memory.words[1] == ((std::uint64_t{4096} << 32) | 1));
+    CHECK_FALSE(memory.page.progress().is_known());
+}
+
+TEST_CASE("a step counts once its time is there, also step 0") {
+    Memory memory;
+    memory.at(Word::step) = 5;
+    CHECK_FALSE(memory.page.progress().step);
+    memory.at(Word::reported_at) = 1;
+    CHECK(memory.page.progress().step == 5);
+    memory.at(Word::step) = 0;
+    CHECK(memory.page.progress().step == 0);
+    memory.at(Word::step) = std::uint64_t{1} << 63;
+    CHECK(memory.page.progress().step == std::uint64_t{1} << 63);
+}
+
+TEST_CASE("a phase without a name counts as none, and garbage is never more than numbers") {
+    Memory memory;
+    memory.at(Word::phase) = 6;
+    CHECK(memory.page.progress().phase == control::WorkPhase::data);
+    for (const std::uint64_t number :
+         {std::uint64_t{7}, std::uint64_t{255}, std::uint64_t{259}, ~std::uint64_t{}}) {
+        memory.at(Word::phase) = number;
+        CHECK(memory.page.progress().phase == control::WorkPhase::none);
+    }
+    memory.words.fill(0xA5A5A5A5A5A5A5A5);
+    CHECK(
+        memory.page.progress() ==
+        control::WorkProgress{0xA5A5A5A5A5A5A5A5, control::WorkPhase::none});
+    memory.page.write_own();
+    CHECK(memory.words[0] == page_magic);
+}

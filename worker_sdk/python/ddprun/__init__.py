@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a training script shows of itself while it runs under ddprun:
+
+    import ddprun
+
+    for step in range(steps):
+        train(step)
+        ddprun.report(step)         # steps done
+    with ddprun.phase("eval"):      # start, train, eval, save, compile or data
+        evaluate()
+
+The status page of the rendezvous server shows both for each rank, and the report of a failed job the last of the rank that
+failed. Under torchrun or alone the calls do nothing. docs/python-module.md has the rest."""
+import os as _os
+import time as _time
+
+__all__ = ["phase", "report"]
+
+_PAGE_BYTES = 4096
+_MAGIC = 0x314E414843504444  # "DDPCHAN1"
+_VERSION_AND_SIZE = _PAGE_BYTES << 32 | 1
+# Indices of words: agent/channel/FORMAT.md.
+_STEP, _REPORTED_AT, _PHASE, _PHASE_SINCE = 9, 10, 11, 12
+_PHASES = {"start": 1, "train": 2, "eval": 3, "save": 4, "compile": 5, "data": 6}
+_TIME_LIMIT = 0.1  # seconds, for the one attempt
+
+_clock = _time.clock_gettime_ns
+_BOOTTIME = _time.CLOCK_BOOTTIME
+
+# The page as 512 numbers: the agent's, or memory of our own that no other process reads. None before the first call.
+_words = None
+# Open as long as the page is this process's.
+_connection = None
+
+
+def report(step):
+    """So many steps are done: an integer from 0 to 2**64 - 1. Any thread."""
+    words = _words
+    if words is None:
+        words = _attach()
+    try:
+        words[_STEP] = step
+    except (TypeError, ValueError):
+        raise ValueError(f"ddprun.report: a step is an integer from 0 to 2**64 - 1, not {step!r}") from None
+    words[_REPORTED_AT] = _clock(_BOOTTIME)
+
+
+class phase:
+    """What this process is doing within the block; after it, what it did before. One may stand inside the other.
+    A block that an exception leaves changes nothing: the report of a failure has the phase in which it happened."""
+
+    __slots__ = ("_number", "_before")
+
+    def __init__(self, name):
+        if name not in _PHASES:
+            raise ValueError(f"ddprun.phase: {name!r} is none of {', '.join(_PHASES)}")
+        self._number = _PHASES[name]
+
+    def __enter__(self):
+        words = _words
+        if words is None:
+            words = _attach()
+        self._before = words[_PHASE]
+        words[_PHASE_SINCE] = _clock(_BOOTTIME)
+        words[_PHASE] = self._number
+        return self
+
+    def __exit__(self, error, *_):
+        if error is not None:
+            return
+        # In a forked child these are others.
+        words = _words
+        words[_PHASE_SINCE] = _clock(_BOOTTIME)
+        words[_PHASE] = self._before
+
+
+def _own_words():
+    return memoryview(bytearray(_PAGE_BYTES)).cast("Q")
+
+
+def _attach():
+    """Once in a process; whatever happens, there are words afterwards."""
+    global _words, _connection
+    words = connection = None
+    try:
+        words, connection = _ask_agent(_os.environ.get("DDPRUN_CHANNEL", ""))
+    except (OSError, ValueError, ImportError):
+        # No agent, one that does not answer in time, or a page of another version.
+        pass
+    if _words is None:  # no other thread was quicker
+        _words, _connection = words or _own_words(), connection
+    return _words
+
+
+def _ask_agent(way):
+    """The words of the agent's page and the connection to it. Raises OSError or ValueError."""
+    import socket
+
+    name, _, token = way.rpartition("/")
+    if not name.startswith("@"):
+        raise ValueError("not started by ddprun")
+    until = _time.monotonic() + _TIME_LIMIT
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(_TIME_LIMIT)
+        connection.connect("\0" + name[1:])
+        connection.sendall(f"ddprun-worker/1 {token} {_os.getpid()} python\n".encode())
+        connection.settimeout(max(until - _time.monotonic(), 0.001))
+        return _receive_page(connection), connection
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _receive_page(connection):
+    import array
+    import socket
+
+    came = array.array("i")
+    line, more, _, _ = connection.recvmsg(64, socket.CMSG_SPACE(8 * came.itemsize))
+    for level, kind, data in more:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            came.frombytes(data[:len(data) - len(data) % came.itemsize])
+    try:
+        if line != b"attached 1\n" or len(came) != 1:
+            raise ValueError("refused")
+        return _map(came[0])
+    finally:
+        for descriptor in came:
+            _os.close(descriptor)
+
+
+def _map(descriptor):
+    import fcntl
+    import mmap
+
+    # Memory that could shrink would kill its readers. (Python names these numbers from 3.9 on.)
+    get_seals, seal_shrink = 1034, 2
+    if _os.fstat(descriptor).st_size != _PAGE_BYTES or not fcntl.fcntl(descriptor, get_seals) & seal_shrink:
+        raise ValueError("not a page")
+    words = memoryview(mmap.mmap(descriptor, _PAGE_BYTES)).cast("Q")
+    if words[0] != _MAGIC or words[1] != _VERSION_AND_SIZE:
+        raise ValueError("a page of another version")
+    return words
+
+
+def _detach():
+    """In a forked child: the page is its parent's."""
+    global _words, _connection
+    if _words is None:
+        return
+    _words = _own_words()
+    if _connection is not None:
+        _connection.close()
+        _connection = None
+
+
+_os.register_at_fork(after_in_child=_detach)

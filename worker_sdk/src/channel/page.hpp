@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+/// The page that this process shares with its agent (agent/channel/FORMAT.md). The first call
+/// connects, once; where that fails, and in a forked child, the words are written into memory of
+/// this process's own. Any thread.
+namespace ddprun::channel {
+
+/// Nanoseconds of CLOCK_BOOTTIME.
+std::uint64_t boot_time_ns();
+
+void report(std::uint64_t step, std::uint64_t now_ns);
+/// Returns the phase before.
+std::uint64_t set_phase(std::uint64_t phase);
+
+}  // namespace ddprun::channel
