@@ -28,7 +28,7 @@ print_times() {
 # ---- packages -----------------------------------------------------------------------------------
 
 build_packages=(g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libeigen3-dev libgloo-dev)
-test_packages=(doctest-dev python3 iproute2 nftables)
+test_packages=(doctest-dev python3 iproute2 nftables etcd-server)
 all_packages=(python3-venv tcsh)
 sanitizer_packages=(clang libclang-rt-dev)
 

@@ -216,6 +216,7 @@ void fields(Io& io, Like<Io, Join>& join) {
     io("max_restarts", join.max_restarts, small_count);
     io("settings", join.settings);
     io.optional("versions", join.versions, List{most_versions, any_count});
+    io.optional("epoch", join.epoch);
 }
 
 template <>
@@ -327,6 +328,7 @@ void fields(Io& io, Like<Io, Welcome>& welcome) {
     io("incarnation", welcome.incarnation, not_empty);
     io("lease", welcome.lease);
     io("hosted", welcome.hosted);
+    io.optional("epoch", welcome.epoch);
 }
 
 template <>
@@ -340,7 +342,9 @@ void fields(Io& io, Like<Io, Refused>& refused) {
 template <>
 inline constexpr std::string_view type_name<Resumed> = "resumed";
 template <class Io>
-void fields(Io&, Like<Io, Resumed>&) {}
+void fields(Io& io, Like<Io, Resumed>& resumed) {
+    io.optional("epoch", resumed.epoch);
+}
 
 template <>
 inline constexpr std::string_view type_name<Lost> = "lost";

@@ -175,6 +175,8 @@ struct Join {
     Settings settings;
     /// That the sender speaks (versions.hpp); empty: the first.
     std::vector<int> versions;
+    /// The newest leadership that the sender has followed; 0: of a server that always leads.
+    std::uint64_t epoch = 0;
 
     bool operator==(const Join&) const = default;
 };
@@ -344,6 +346,9 @@ struct Welcome {
     Duration lease{};
     /// The server is part of a `ddprun`: when it is gone it is not started again.
     bool hosted = false;
+    /// Of the leadership under which everything on this connection is said; 0: the server always
+    /// leads.
+    std::uint64_t epoch = 0;
 
     bool operator==(const Welcome&) const = default;
 };
@@ -357,6 +362,9 @@ struct Refused {
 };
 
 struct Resumed {
+    /// As in `Welcome`.
+    std::uint64_t epoch = 0;
+
     bool operator==(const Resumed&) const = default;
 };
 

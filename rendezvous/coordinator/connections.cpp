@@ -34,6 +34,7 @@ void welcome(const JobStep& step, const Member& member) {
     welcome.incarnation = job.identity.incarnation;
     welcome.lease = job.has_lease() ? job.lease() : Duration{};
     welcome.hosted = job.identity.is_hosted;
+    welcome.epoch = job.identity.epoch;
     step.send(member, std::move(welcome));
 }
 
@@ -156,7 +157,7 @@ void rejoin(JobStep& step, Member& member, const NodeJoined& joined) {
 
 void take_up_outside(JobStep& step, Member& member, const control::Resume& resume) {
     const auto& job = step.job;
-    step.send(member, control::Resumed{});
+    step.send(member, control::Resumed{step.job.identity.epoch});
     if (resume.state == control::NodeState::ready) {
         member.become(Member::State::ready);
         if (!job.is<Forming>()) stand_by(step, member);
@@ -179,7 +180,7 @@ void take_up_in_round(JobStep& step, Member& member, const control::Resume& resu
     if (reported > current || (reported < current && !is_ready))
         return lose(step, member, "it came back acting in another round");
 
-    step.send(member, control::Resumed{});
+    step.send(member, control::Resumed{step.job.identity.epoch});
     if (reported < current) {
         // Its assignment to this round was lost with the connection.
         if (!job.is<Running>()) return stop_unassigned(step, member);
@@ -207,7 +208,7 @@ void take_up_in_round(JobStep& step, Member& member, const control::Resume& resu
 void take_up(JobStep& step, Member& member, const control::Resume& resume) {
     const auto& job = step.job;
     if (const auto* over = std::get_if<Over>(&job.state)) {
-        step.send(member, control::Resumed{});
+        step.send(member, control::Resumed{step.job.identity.epoch});
         return step.send(member, over->result);
     }
     if (job.is<Recovering>()) return recover(step, member, resume);
@@ -232,7 +233,7 @@ control::JobResult without_text(control::JobResult result) {
 /// A node resumes that is no member, or no longer.
 void turn_away(JobStep& step, ConnectionId connection, const Nonce& nonce) {
     if (const auto* over = std::get_if<Over>(&step.job.state)) {
-        step.out.push_back(Send{connection, control::Resumed{}});
+        step.out.push_back(Send{connection, control::Resumed{step.job.identity.epoch}});
         const bool was_member = over->members.contains(nonce);
         step.out.push_back(
             Send{connection, was_member ? over->result : without_text(over->result)});

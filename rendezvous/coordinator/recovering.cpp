@@ -121,7 +121,7 @@ void take_back_outside(JobStep& step, Member& member, const control::Resume& res
             assignment ? outdated_text(assignment->round, step.job.round->number)
                        : "it reports no round");
     }
-    step.send(member, control::Resumed{});
+    step.send(member, control::Resumed{step.job.identity.epoch});
     member.become(Member::State::ready);
     step.send(member, control::Standby{reason(step.job, step.now)});
 }
@@ -142,7 +142,7 @@ void take_back_inside(JobStep& step, Member& member, const control::Resume& resu
     const bool is_free = resume.state == control::NodeState::ready;
     const bool is_stopping = resume.state == control::NodeState::stopping;
     const bool is_done = resume.state == control::NodeState::succeeded;
-    step.send(member, control::Resumed{});
+    step.send(member, control::Resumed{step.job.identity.epoch});
     // A member that is done has no workers: later rounds may have begun without it.
     auto& state = std::get<Recovering>(job.state);
     state.has_stopping |= is_stopping || is_done;

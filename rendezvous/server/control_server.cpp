@@ -69,6 +69,7 @@ void ControlServer::start_over() {
     for (const auto& [id, connection] : connections_)
         connection->abort("the server had no memory");
     begin();
+    if (options_.is_elected) hooks_.on_stepped_down("out of memory", 0);
     // Not reported: what was busy goes on when its agents are back.
     is_idle_ = true;
     keep_memory_reserve();
@@ -218,6 +219,9 @@ void ControlServer::perform(Machine::Effect& effect) {
                      {"since_s", static_cast<int>(in_seconds(waiting.age))},
                      {"missing",
                       waiting.missing.empty() ? "no rank: all of them wait" : waiting.missing}});
+            },
+            [&](Machine::SteppedDown& stepped_down) {
+                hooks_.on_stepped_down(std::move(stepped_down.reason), stepped_down.known_epoch);
             },
             // The driver logs every effect at level debug, which is what this one is for.
             [](const Machine::Ranked&) {},

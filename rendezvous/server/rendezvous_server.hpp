@@ -30,6 +30,11 @@ public:
         ListenOn listen;
         /// Inside a `ddprun`: serves this run id only and is reported to agents as `hosted`.
         std::optional<std::string> hosted_run_id = std::nullopt;
+        /// It serves only while it leads (`lead`).
+        bool is_elected = false;
+        /// An elected server leads no more: why, and the newest epoch that a node has named. Called
+        /// on the server's thread.
+        std::function<void(std::string reason, std::uint64_t known_epoch)> on_stepped_down = {};
         /// The shared c10d store is empty again at each new round of the job: with static
         /// rendezvous it is the workers' store. Otherwise it serves every client, and persists.
         bool has_store_of_round = false;
@@ -66,6 +71,11 @@ public:
     /// The hosting `ddprun` was interrupted: ends every job on every node. The server goes on until
     /// its agents have closed (`on_idle`).
     void interrupt(int signal, std::string reason);
+
+    /// This server was elected, or confirmed: it leads until then.
+    void lead(std::uint64_t epoch, Instant until, bool led_before);
+    /// It forgets its jobs and closes every connection (`on_stepped_down`), if it leads.
+    void depose(std::string reason);
 
     /// `on_idle` reports a change only. This asks for it once more: it is called again if there is
     /// no job now, perhaps because there never was one.

@@ -33,6 +33,8 @@ const std::vector<Arrow> arrows{
     {"rendezvous/client/",
      {"rendezvous/base/", "rendezvous/wire/", "rendezvous/control/", "rendezvous/net/"}},
     {"rendezvous/client/client_session", {"rendezvous/base/", "rendezvous/wire/"}},
+    {"rendezvous/witness/", {"rendezvous/base/"}},
+    {"rendezvous/witness/http_client", {"rendezvous/base/", "rendezvous/net/"}},
     {"rendezvous/server/",
      {"rendezvous/base/",
       "rendezvous/wire/",
