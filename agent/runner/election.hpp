@@ -35,8 +35,12 @@ public:
         std::function<void()> on_released;
     };
 
-    Election(boost::asio::io_context& io, const EtcdPlan& plan, const std::string& run_id,
-             std::string nonce, Hooks hooks);
+    Election(
+        boost::asio::io_context& io,
+        const EtcdPlan& plan,
+        const std::string& run_id,
+        std::string nonce,
+        Hooks hooks);
 
     void seek();
     bool is_leading() const { return driver_.machine().is_leading(); }

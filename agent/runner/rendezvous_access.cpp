@@ -257,8 +257,7 @@ void RendezvousAccess::fail_sought(std::string reason) {
     if (found == links_.end() || found->second) return;
     links_.erase(found);
     boost::asio::post(io_, [this, link = sought_, reason = std::move(reason)]() mutable {
-        hooks_.on_event(
-            Agent::LinkClosed{link, Agent::ConnectError::no_answer, std::move(reason)});
+        hooks_.on_event(Agent::LinkClosed{link, Agent::ConnectError::no_answer, std::move(reason)});
     });
 }
 

@@ -43,10 +43,7 @@ public:
 
     /// `candidate` names this process in an election.
     RendezvousAccess(
-        boost::asio::io_context& io,
-        const AgentConfig& config,
-        std::string candidate,
-        Hooks hooks);
+        boost::asio::io_context& io, const AgentConfig& config, std::string candidate, Hooks hooks);
     ~RendezvousAccess();
     RendezvousAccess(const RendezvousAccess&) = delete;
     RendezvousAccess& operator=(const RendezvousAccess&) = delete;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/resolve/job_spec.hpp"
-
 #include "rendezvous/base/limits.hpp"
 
 #include <algorithm>

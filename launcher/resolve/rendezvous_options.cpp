@@ -121,7 +121,7 @@ Result<> use_etcd(Resolving& job, const Given& backend) {
             job.conf_origin + " protocol", *protocol, "ddprun speaks plain http with etcd");
     agent::EtcdPlan plan;
     plan.prefix = job.conf.etcd_prefix.value_or(std::string{default_etcd_prefix});
-    for (std::string_view rest = given->text; ;) {
+    for (std::string_view rest = given->text;;) {
         const auto comma = rest.find(',');
         const auto member = trimmed(rest.substr(0, comma));
         const auto endpoint = read_endpoint({std::string{member}, given->origin}, etcd_port);

@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 constexpr std::string_view default_run_id = "none";
 constexpr Duration retry_when_over = 1s;
 /// The leader may be another server by then.
-constexpr Duration retry_elsewhere = 500ms;
+constexpr Duration retry_elsewhere = 1s;
 /// Of a scheduler's name, so that a suffix fits.
 constexpr std::size_t most_given_bytes = 128;
 /// Names of jobs that are over and forgotten.
@@ -97,12 +97,9 @@ void Coordinator::on_received(Received received, Instant now, std::vector<Effect
     if (found == peers_.end()) return;  // what was read before it was closed
     auto& peer = found->second;
     const bool is_known = peer.job.has_value();
-    if (!leadership_.may_act(now))
-        return refuse(
-            received.connection,
-            {"the server here does not lead the job", coordinating::retry_elsewhere},
-            out);
-    if (const auto epoch = options_.is_elected ? coordinating::known_epoch(received.message) : 0; epoch > leadership_.epoch())
+    if (!leadership_.may_act(now)) return turn_elsewhere(received, out);
+    if (const auto epoch = options_.is_elected ? coordinating::known_epoch(received.message) : 0;
+        epoch > leadership_.epoch())
         // The election's memory was set back: the next one is told the epoch to go beyond.
         return step_down("a node has followed epoch " + std::to_string(epoch), epoch, out);
     if (auto* join = std::get_if<control::Join>(&received.message)) {
@@ -119,6 +116,14 @@ void Coordinator::on_received(Received received, Instant now, std::vector<Effect
         Job::Received{received.connection, peer.nonce, std::move(received.message)},
         now,
         out);
+}
+
+/// The election may name another server by now. A node with workers looks again at once.
+void Coordinator::turn_elsewhere(const Received& received, std::vector<Effect>& out) {
+    const std::string reason = "this server does not lead the job";
+    if (std::holds_alternative<control::Join>(received.message))
+        return refuse(received.connection, {reason, coordinating::retry_elsewhere}, out);
+    out.push_back(Close{received.connection, reason});
 }
 
 void Coordinator::on_join(Peer& peer, control::Join join, Instant now, std::vector<Effect>& out) {

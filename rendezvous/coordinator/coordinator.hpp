@@ -63,14 +63,8 @@ public:
         std::string reason;
     };
     struct DeadlinePassed {};
-    using Event = std::variant<
-        Connected,
-        Received,
-        Disconnected,
-        Interrupted,
-        Led,
-        Deposed,
-        DeadlinePassed>;
+    using Event =
+        std::variant<Connected, Received, Disconnected, Interrupted, Led, Deposed, DeadlinePassed>;
 
     using Send = coordinator::Send;
     using Close = coordinator::Close;
@@ -121,6 +115,7 @@ private:
     void dispatch(Event& event, Instant now, std::vector<Effect>& out);
     void step_down(std::string reason, std::uint64_t known_epoch, std::vector<Effect>& out);
     std::string reason_to_wait(const control::Join& join, Instant now) const;
+    static void turn_elsewhere(const Received& received, std::vector<Effect>& out);
     void on_received(Received received, Instant now, std::vector<Effect>& out);
     void on_join(Peer& peer, control::Join join, Instant now, std::vector<Effect>& out);
     void on_resume(Peer& peer, control::Resume resume, Instant now, std::vector<Effect>& out);

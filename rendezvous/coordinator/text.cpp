@@ -33,8 +33,12 @@ std::string describe(const Coordinator::Event& event) {
                 return "interrupted by " + signal_name(interrupted.signal) + " \"" +
                        interrupted.reason + "\"";
             },
-            [](const Coordinator::Led& led) { return "leads in epoch " + std::to_string(led.epoch); },
-            [](const Coordinator::Deposed& deposed) { return "deposed \"" + deposed.reason + "\""; },
+            [](const Coordinator::Led& led) {
+                return "leads in epoch " + std::to_string(led.epoch);
+            },
+            [](const Coordinator::Deposed& deposed) {
+                return "deposed \"" + deposed.reason + "\"";
+            },
             [](const Coordinator::DeadlinePassed&) { return std::string{"deadline passed"}; },
         },
         event);

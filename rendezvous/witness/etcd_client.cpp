@@ -21,9 +21,7 @@ EtcdClient::EtcdClient(boost::asio::io_context& io, std::vector<Endpoint> member
 
 void EtcdClient::ask(etcd::Request request, OnAnswer on_answer) {
     boost::asio::co_spawn(
-        io_,
-        run(io_, state_, std::move(request), std::move(on_answer)),
-        boost::asio::detached);
+        io_, run(io_, state_, std::move(request), std::move(on_answer)), boost::asio::detached);
 }
 
 /// A member that answers with an error is not asked for less than the others would know: the next
@@ -49,8 +47,8 @@ boost::asio::awaitable<void> EtcdClient::run(
             if (answer->status == http_ok) co_return on_answer(std::move(answer->body));
             co_return on_answer(Failure{
                 system_code(EPROTO),
-                "etcd at " + members[index].to_string() + " answers: " +
-                    etcd::describe_error(answer->status, answer->body)});
+                "etcd at " + members[index].to_string() +
+                    " answers: " + etcd::describe_error(answer->status, answer->body)});
         }
         problems += (problems.empty() ? "" : "; ") + answer.error().describe();
     }

@@ -156,7 +156,8 @@ Result<Record> record_in(const Json& json, std::string_view answer) {
         const auto value = value_of(*leader);
         const auto written = value ? read_leader(*value) : std::nullopt;
         const auto lease = number<std::int64_t>(*leader, "lease");
-        if (!written || !lease) return strange("the job's leader is not legible", value.value_or(""));
+        if (!written || !lease)
+            return strange("the job's leader is not legible", value.value_or(""));
         record.held = Record::Held{*written, *lease};
     }
     if (!epoch->empty()) {

@@ -60,9 +60,8 @@ void EtcdLease::on_answered(Answered answered, Instant now, Effects& out) {
         return;
     }
     if (!answered.body) {
-        const auto reason = answered.body.error().context.empty()
-                                ? answered.body.error().describe()
-                                : answered.body.error().context;
+        const auto reason = answered.body.error().context.empty() ? answered.body.error().describe()
+                                                                  : answered.body.error().context;
         // It may have been done all the same.
         if (const auto* campaigning = std::get_if<Campaigning>(&state_)) {
             const auto lease = campaigning->lease;
@@ -111,8 +110,7 @@ void EtcdLease::on_granted(const std::string& body, Instant now, Effects& out) {
         ttl,
         leads_until(granting.asked_at, ttl),
         granting.record.epoch > 0 || known_epoch_ > 0};
-    ask(etcd::campaign(
-            config_.keys, leader, granting.record.epoch_revision, grant->lease),
+    ask(etcd::campaign(config_.keys, leader, granting.record.epoch_revision, grant->lease),
         now,
         out);
 }
@@ -174,15 +172,16 @@ void EtcdLease::on_left(bool is_job_over, Instant now, Effects& out) {
         state_ = Gone{};
         return out.push_back(Released{});
     }
-    const auto last = is_job_over ? etcd::erase(config_.keys, leading->revision)
-                                  : etcd::revoke(leading->lease);
+    const auto last =
+        is_job_over ? etcd::erase(config_.keys, leading->revision) : etcd::revoke(leading->lease);
     state_ = Releasing{};
     ask(last, now, out);
 }
 
 void EtcdLease::on_deadline(Instant now, Effects& out) {
     if (open_ && now >= open_->ends_at)
-        on_answered({open_->request, Failure{system_code(ETIMEDOUT), "etcd does not answer"}}, now, out);
+        on_answered(
+            {open_->request, Failure{system_code(ETIMEDOUT), "etcd does not answer"}}, now, out);
     auto* leading = std::get_if<Leading>(&state_);
     if (leading == nullptr) return;
     if (now >= leading->until) {
@@ -235,7 +234,8 @@ std::string describe(const EtcdLease::Event& event) {
                        (e.body ? *e.body : e.body.error().describe());
             },
             [](const L::ServerOpened& e) {
-                return "server opened: " + (e.endpoint ? *e.endpoint : e.endpoint.error().describe());
+                return "server opened: " +
+                       (e.endpoint ? *e.endpoint : e.endpoint.error().describe());
             },
             [](const L::SteppedDown& e) {
                 return "stepped down, epoch " + std::to_string(e.known_epoch);

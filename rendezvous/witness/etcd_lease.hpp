@@ -25,8 +25,8 @@ namespace ddprun::witness {
 ///   campaigning  --won-->                    leading      Elected
 ///   campaigning  --lost-->                   idle         Found
 ///   campaigning  --no answer-->              withdrawing
-///   leading      --a third of the TTL-->     leading      Ask to keep the lease; answered: Extended
-///   leading      --0.8 TTL since the sending
+///   leading      --a third of the TTL-->     leading      Ask to keep the lease; answered:
+///   Extended leading      --0.8 TTL since the sending
 ///                  of what was answered-->   idle         (the server knows by its own clock)
 ///   leading      --the lease is gone-->      idle         Deposed
 ///   leading      --SteppedDown-->            withdrawing

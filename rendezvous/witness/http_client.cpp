@@ -57,8 +57,7 @@ boost::asio::awaitable<Result<HttpAnswer>> http_post(
         co_await http::async_read(socket, buffer, parser, net::as_values);
     if (read_error) co_return failed(read_error);
     auto& answer = parser.get();
-    co_return HttpAnswer{
-        static_cast<int>(answer.result_int()), std::move(answer.body()), local};
+    co_return HttpAnswer{static_cast<int>(answer.result_int()), std::move(answer.body()), local};
 }
 
 }  // namespace ddprun::witness

@@ -15,14 +15,15 @@ namespace {
 
 const etcd::Keys keys = etcd::keys_of("/ddprun/", "job");
 
-
 /// Answers as etcd 3.4 writes them.
 const std::string header =
     R"("header":{"cluster_id":"1","member_id":"2","revision":"9","raft_term":"3"})";
-const std::string no_keys = "{" + header +
+const std::string no_keys =
+    "{" + header +
     R"(,"succeeded":true,"responses":[{"response_range":{"header":{"revision":"9"}}},{"response_range":{"header":{"revision":"9"}}}]})";
 /// epoch 7
-const std::string only_epoch = "{" + header +
+const std::string only_epoch =
+    "{" + header +
     R"(,"succeeded":true,"responses":[{"response_range":{}},{"response_range":{"kvs":[{"key":"L2RkcnVuL2pvYi9lcG9jaA==","create_revision":"4","mod_revision":"8","version":"1","value":"Nw=="}],"count":"1"}}]})";
 /// {"endpoint":"b:20001","nonce":"bb","epoch":"7"}
 std::string led(const std::string& value) {
@@ -37,9 +38,11 @@ const std::string led_by_b =
 const std::string led_by_itself =
     led("eyJlbmRwb2ludCI6ImE6MjAwMDEiLCJub25jZSI6ImFhIiwiZXBvY2giOiI3In0=");
 const std::string granted = "{" + header + R"(,"ID":"55","TTL":"10"})";
-const std::string won = "{" + header +
-    R"(,"succeeded":true,"responses":[{"response_put":{}},{"response_put":{}}]})";
-const std::string kept = R"({"result":{)" + header + R"(,"ID":"55","TTL":"10"}})" "\n";
+const std::string won =
+    "{" + header + R"(,"succeeded":true,"responses":[{"response_put":{}},{"response_put":{}}]})";
+const std::string kept = R"({"result":{)" + header +
+                         R"(,"ID":"55","TTL":"10"}})"
+                         "\n";
 const std::string expired = R"({"result":{)" + header + R"(,"ID":"55"}})";
 
 struct Story {
@@ -213,7 +216,11 @@ TEST_CASE("a question that is not answered at all counts as failed after five se
 
 TEST_CASE("what is no answer of etcd is said, and decides nothing") {
     for (const std::string body :
-         {"<html>502 Bad Gateway</html>", "[]", "{}", "{\"responses\":7}", "null",
+         {"<html>502 Bad Gateway</html>",
+          "[]",
+          "{}",
+          "{\"responses\":7}",
+          "null",
           R"({"responses":[{"response_range":{"kvs":[{"value":"!!"}]}},{"response_range":{}}]})",
           R"({"responses":[{"response_range":{"kvs":7}},{"response_range":{}}]})"}) {
         CAPTURE(body);
@@ -248,7 +255,9 @@ TEST_CASE("a node that leaves gives its key back, and all of it when the job is 
         CHECK_FALSE(story.got<EtcdLease::Released>());
         story.fails();
     }
-    SUBCASE("it has none") { story.handle(EtcdLease::Left{false}); }
+    SUBCASE("it has none") {
+        story.handle(EtcdLease::Left{false});
+    }
     CHECK(story.got<EtcdLease::Released>());
     story.seek();
     CHECK(story.out.empty());
@@ -289,12 +298,9 @@ TEST_CASE("every event of the lease is defined in every state") {
                 case 3: story.handle(EtcdLease::ServerOpened{std::string{"a:1"}}); break;
                 case 4: story.handle(EtcdLease::SteppedDown{9}); break;
                 case 5: story.handle(EtcdLease::Left{false}); break;
-                default:
-                    story.now += 3600s;
-                    story.handle(EtcdLease::DeadlinePassed{});
+                default: story.now += 3600s; story.handle(EtcdLease::DeadlinePassed{});
             }
             // One question at a time, and none that waits for ever.
-            if (story.got<EtcdLease::Ask>())
-                CHECK(story.machine.next_deadline() > story.now);
+            if (story.got<EtcdLease::Ask>()) CHECK(story.machine.next_deadline() > story.now);
         }
 }
