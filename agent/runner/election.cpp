@@ -27,8 +27,8 @@ void Election::seek() {
     driver_.post(Lease::Sought{});
 }
 
-void Election::step_down(std::uint64_t known_epoch) {
-    driver_.post(Lease::SteppedDown{known_epoch});
+void Election::step_down(std::uint64_t epoch, std::uint64_t known_epoch) {
+    driver_.post(Lease::SteppedDown{epoch, known_epoch});
 }
 
 void Election::leave(bool is_job_over) {

@@ -44,7 +44,7 @@ public:
 
     void seek();
     bool is_leading() const { return driver_.machine().is_leading(); }
-    void step_down(std::uint64_t known_epoch);
+    void step_down(std::uint64_t epoch, std::uint64_t known_epoch);
     void leave(bool is_job_over);
 
 private:

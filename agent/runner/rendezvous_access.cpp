@@ -188,10 +188,10 @@ std::optional<Failure> RendezvousAccess::host_at(
     options.listen.port = at_port;
     options.hosted_run_id = config_.join.run_id;
     options.is_elected = election_ != nullptr;
-    options.on_stepped_down = [this](std::string reason, std::uint64_t known_epoch) {
-        boost::asio::post(io_, [this, reason = std::move(reason), known_epoch] {
-            log::warning("rendezvous.stepped_down", {{"reason", reason}});
-            election_->step_down(known_epoch);
+    options.on_stepped_down = [this](const coordinator::SteppedDown& stepped_down) {
+        boost::asio::post(io_, [this, stepped_down] {
+            log::warning("rendezvous.stepped_down", {{"reason", stepped_down.reason}});
+            election_->step_down(stepped_down.epoch, stepped_down.known_epoch);
             if (is_leaving_) election_->leave(false);
         });
     };

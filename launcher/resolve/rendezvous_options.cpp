@@ -116,6 +116,11 @@ Result<> use_etcd(Resolving& job, const Given& backend) {
             backend.origin,
             backend.text,
             "give the members of etcd: --rdzv-endpoint=HOST[:2379][,HOST...]");
+    if (!job.options.find("rdzv-id"))
+        return usage(
+            backend.origin,
+            backend.text,
+            "give the job a name, --rdzv-id=NAME: etcd has the keys of all jobs");
     if (const auto& protocol = job.conf.protocol; protocol && *protocol != "http")
         return usage(
             job.conf_origin + " protocol", *protocol, "ddprun speaks plain http with etcd");

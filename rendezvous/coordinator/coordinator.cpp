@@ -72,6 +72,7 @@ void Coordinator::dispatch(Event& event, Instant now, std::vector<Effect>& out) 
 /// The nodes find the next leader and report to it, as after a restart of the server.
 void Coordinator::step_down(
     std::string reason, std::uint64_t known_epoch, std::vector<Effect>& out) {
+    const auto epoch = leadership_.epoch();
     leadership_.end();
     for (const auto& [id, peer] : peers_)
         out.push_back(Close{id, "this server leads no more: " + reason});
@@ -84,7 +85,7 @@ void Coordinator::step_down(
     unsettled_.clear();
     deadlines_.clear();
     deadline_of_.clear();
-    out.push_back(SteppedDown{std::move(reason), known_epoch});
+    out.push_back(SteppedDown{std::move(reason), epoch, known_epoch});
 }
 
 std::optional<Instant> Coordinator::next_deadline() const {

@@ -81,6 +81,8 @@ public:
     void handle(Event event, Instant now, std::vector<Effect>& out);
     std::optional<Instant> next_deadline() const;
 
+    /// Of the leadership under which this server acts; 0: of none, or it always may.
+    std::uint64_t epoch() const { return leadership_.epoch(); }
     /// No job is running and no node is connected: a hosting `ddprun` may exit.
     bool is_idle() const { return unsettled_.empty(); }
     /// For /status: every job, at most `limits::max_status_nodes` nodes of each from `first_node`.

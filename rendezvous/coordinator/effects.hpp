@@ -71,6 +71,8 @@ struct Waiting {
 /// This server has forgotten its jobs, and closes every connection: it may not act for them.
 struct SteppedDown {
     std::string reason;
+    /// Of the leadership that is over.
+    std::uint64_t epoch = 0;
     /// The newest epoch that a node has named.
     std::uint64_t known_epoch = 0;
     bool operator==(const SteppedDown&) const = default;

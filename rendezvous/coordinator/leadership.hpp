@@ -23,13 +23,18 @@ public:
     }
 
     /// Elected, or confirmed for longer. `led_before`: an earlier leader may have left a job.
+    /// One that has ended begins no more: a confirmation can come too late.
     void lead(std::uint64_t epoch, Instant until, bool led_before, Instant now) {
+        if (epoch <= ended_epoch_) return;
         if (term_ && term_->epoch == epoch)
             term_->until = until;
         else
             term_ = Term{epoch, until, led_before ? std::optional{now} : std::nullopt};
     }
-    void end() { term_.reset(); }
+    void end() {
+        ended_epoch_ = epoch();
+        term_.reset();
+    }
 
     /// Until then the nodes of an earlier leader's job may come back, if one of them has `lease`.
     std::optional<Instant> awaits_members_until(Duration lease) const {
@@ -47,6 +52,7 @@ private:
 
     bool is_elected_;
     std::optional<Term> term_;
+    std::uint64_t ended_epoch_ = 0;
 };
 
 }  // namespace ddprun::coordinator

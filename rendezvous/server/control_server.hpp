@@ -36,8 +36,8 @@ public:
         std::function<void(std::string peer, std::string reason)> on_rejected;
         /// The first assignment of a new round is about to leave.
         std::function<void()> on_round = {};
-        /// An elected server leads no more: why, and the newest epoch that a node has named.
-        std::function<void(std::string reason, std::uint64_t known_epoch)> on_stepped_down = {};
+        /// An elected server leads no more.
+        std::function<void(const coordinator::SteppedDown&)> on_stepped_down = {};
     };
 
     ControlServer(

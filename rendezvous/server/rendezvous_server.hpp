@@ -5,6 +5,7 @@
 #include "rendezvous/base/result.hpp"
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/control/message.hpp"
+#include "rendezvous/coordinator/effects.hpp"
 #include "rendezvous/server/placement.hpp"
 #include "rendezvous/server/store_survey.hpp"
 #include "rendezvous/wire/query.hpp"
@@ -32,9 +33,8 @@ public:
         std::optional<std::string> hosted_run_id = std::nullopt;
         /// It serves only while it leads (`lead`).
         bool is_elected = false;
-        /// An elected server leads no more: why, and the newest epoch that a node has named. Called
-        /// on the server's thread.
-        std::function<void(std::string reason, std::uint64_t known_epoch)> on_stepped_down = {};
+        /// An elected server leads no more. Called on the server's thread.
+        std::function<void(const coordinator::SteppedDown&)> on_stepped_down = {};
         /// The shared c10d store is empty again at each new round of the job: with static
         /// rendezvous it is the workers' store. Otherwise it serves every client, and persists.
         bool has_store_of_round = false;

@@ -103,6 +103,7 @@ void EtcdLease::on_granted(const std::string& body, Instant now, Effects& out) {
     if (!grant) return fail(grant.error().context, out);
     const auto ttl = std::min(config_.ttl, Duration{std::chrono::seconds{grant->ttl_s}});
     const auto epoch = std::max(granting.record.epoch, known_epoch_) + 1;
+    if (epoch == 0) return fail("no epoch is left: give the job another id", out);
     const etcd::Leader leader{granting.endpoint, config_.nonce, epoch};
     state_ = Campaigning{
         leader,
@@ -158,7 +159,8 @@ void EtcdLease::on_kept(const Result<std::string>& body, Instant now, Effects& o
 
 void EtcdLease::on_stepped_down(const SteppedDown& event, Instant now, Effects& out) {
     known_epoch_ = std::max(known_epoch_, event.known_epoch);
-    if (const auto* leading = std::get_if<Leading>(&state_)) withdraw(leading->lease, now, out);
+    const auto* leading = std::get_if<Leading>(&state_);
+    if (leading != nullptr && leading->epoch == event.epoch) withdraw(leading->lease, now, out);
 }
 
 void EtcdLease::on_left(bool is_job_over, Instant now, Effects& out) {
@@ -238,7 +240,7 @@ std::string describe(const EtcdLease::Event& event) {
                        (e.endpoint ? *e.endpoint : e.endpoint.error().describe());
             },
             [](const L::SteppedDown& e) {
-                return "stepped down, epoch " + std::to_string(e.known_epoch);
+                return "stepped down, epoch " + std::to_string(e.epoch);
             },
             [](const L::Left& e) { return std::string{e.is_job_over ? "job over" : "left"}; },
             [](L::DeadlinePassed) { return std::string{"deadline passed"}; },

@@ -57,8 +57,9 @@ public:
     struct ServerOpened {
         Result<std::string> endpoint;
     };
-    /// This node's server leads no more; the newest epoch that it has heard of.
+    /// This node's server leads no more in this epoch; the newest one that it has heard of.
     struct SteppedDown {
+        std::uint64_t epoch;
         std::uint64_t known_epoch;
     };
     /// This node needs no leader any more. The job is over: its keys go.

@@ -185,6 +185,7 @@ TEST_CASE("etcd: what answers instead is named") {
         dir,
         {"--nnodes=2",
          "--rdzv-backend=etcd-v2",
+         "--rdzv-id=tested",
          "--rdzv-endpoint=127.0.0.1:" + port,
          "--rdzv-conf=join_timeout=3"},
         "true");

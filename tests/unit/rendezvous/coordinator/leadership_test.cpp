@@ -108,7 +108,15 @@ TEST_CASE("it acts until its right ends by its own clock, whatever comes then fi
     SUBCASE("another election, too late for the jobs of the first") {
         server.lead(2, begin + 70s, begin + 60s);
     }
+    SUBCASE("a confirmation that comes too late") {
+        server.lead(1, begin + 70s, begin + 60s);
+        const auto ended = server.out;
+        server.say(join_of('b'), begin + 60s);
+        CHECK(server.sent<control::Refused>());
+        server.out = ended;
+    }
     REQUIRE(server.stepped_down());
+    CHECK(server.stepped_down()->epoch == 1);
     CHECK(server.coordinator.is_idle());
     CHECK(server.coordinator.status(begin + 60s).empty());
     CHECK(std::count_if(server.out.begin(), server.out.end(), [](const auto& effect) {

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -120,7 +122,7 @@ TEST_CASE("where there is none it is a candidate, with an epoch above every one 
     }
     SUBCASE("after one that only another node knows of") {
         story.lead();
-        story.handle(EtcdLease::SteppedDown{20});
+        story.handle(EtcdLease::SteppedDown{1, 20});
         CHECK(story.path() == "/v3/lease/revoke");
         story.answer("{}");
         story.lead();
@@ -175,6 +177,25 @@ TEST_CASE("a leader whose lease has ended leads no more") {
     story.answer(expired);
     CHECK(story.got<EtcdLease::Deposed>());
     CHECK_FALSE(story.machine.is_leading());
+}
+
+TEST_CASE("the end of an earlier leadership, heard late, does not end the one that holds") {
+    Story story;
+    story.lead(only_epoch);
+    story.handle(EtcdLease::SteppedDown{7, 0});
+    CHECK(story.machine.is_leading());
+    CHECK(story.out.empty());
+}
+
+TEST_CASE("epochs never begin again from below") {
+    Story story;
+    story.lead();
+    story.handle(EtcdLease::SteppedDown{1, std::numeric_limits<std::uint64_t>::max()});
+    story.answer("{}");
+    story.open(no_keys);
+    story.answer(granted);
+    REQUIRE(story.got<EtcdLease::NotFound>());
+    CHECK(story.got<EtcdLease::NotFound>()->reason.starts_with("no epoch is left"));
 }
 
 TEST_CASE("what may have been done without an answer is withdrawn") {
@@ -249,7 +270,7 @@ TEST_CASE("a node that leaves gives its key back, and all of it when the job is 
     }
     SUBCASE("after its server has stepped down") {
         story.lead();
-        story.handle(EtcdLease::SteppedDown{0});
+        story.handle(EtcdLease::SteppedDown{1, 0});
         CHECK(story.path() == "/v3/lease/revoke");
         story.handle(EtcdLease::Left{false});
         CHECK_FALSE(story.got<EtcdLease::Released>());
@@ -279,7 +300,7 @@ TEST_CASE("every event of the lease is defined in every state") {
         [](Story& story) { story.lead(); },
         [](Story& story) {
             story.lead();
-            story.handle(EtcdLease::SteppedDown{2});
+            story.handle(EtcdLease::SteppedDown{1, 2});
         },
         [](Story& story) {
             story.lead();
@@ -296,7 +317,7 @@ TEST_CASE("every event of the lease is defined in every state") {
                 case 1: story.answer(no_keys); break;
                 case 2: story.fails(); break;
                 case 3: story.handle(EtcdLease::ServerOpened{std::string{"a:1"}}); break;
-                case 4: story.handle(EtcdLease::SteppedDown{9}); break;
+                case 4: story.handle(EtcdLease::SteppedDown{1, 9}); break;
                 case 5: story.handle(EtcdLease::Left{false}); break;
                 default: story.now += 3600s; story.handle(EtcdLease::DeadlinePassed{});
             }
