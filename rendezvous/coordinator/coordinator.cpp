@@ -101,7 +101,7 @@ void Coordinator::on_received(Received received, Instant now, std::vector<Effect
     if (!leadership_.may_act(now)) return turn_elsewhere(received, out);
     if (const auto epoch = options_.is_elected ? coordinating::known_epoch(received.message) : 0;
         epoch > leadership_.epoch())
-        // The election's memory was set back: the next one is told the epoch to go beyond.
+        // The election's memory was set back: the next one gets the epoch to go beyond.
         return step_down("a node has followed epoch " + std::to_string(epoch), epoch, out);
     if (auto* join = std::get_if<control::Join>(&received.message)) {
         if (is_known) return complain(peer, "a second join", now, out);

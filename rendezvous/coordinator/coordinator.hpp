@@ -51,7 +51,7 @@ public:
         int signal;
         std::string reason;
     };
-    /// This server leads, until then at least. Again for longer, or anew with a higher epoch.
+    /// This server leads, until then at least. Again for longer, or with a higher epoch.
     struct Led {
         std::uint64_t epoch;
         Instant until;

@@ -57,7 +57,7 @@ struct Campaign {
     bool is_won = false;
     /// Of the leader's key, when won.
     std::int64_t revision = 0;
-    /// When lost: who has it.
+    /// When lost: the one that has it.
     Record record;
 };
 
