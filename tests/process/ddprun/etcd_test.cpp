@@ -48,6 +48,10 @@ public:
         process_->signal(SIGKILL);
         process_->wait_for_exit();
     }
+    void end() {
+        process_->signal(SIGTERM);
+        process_->wait_for_exit();
+    }
     void stop() const { process_->signal(SIGSTOP); }
     void go_on() const { process_->signal(SIGCONT); }
 
@@ -91,7 +95,7 @@ std::vector<Running> start_three(const TempDir& dir, const Etcd& etcd, const Wor
 TEST_CASE("etcd: nodes find the one that leads, and the job leaves nothing in etcd") {
     if (const auto reason = why_no_etcd(); !reason.empty()) return skip(reason);
     const TempDir dir;
-    const Etcd etcd;
+    Etcd etcd;
     // Twice: the second job of this id is the first one of its own.
     for (int job = 0; job < 2; ++job) {
         auto nodes = start_three(dir, etcd, {"--nnodes=3"});
@@ -100,13 +104,14 @@ TEST_CASE("etcd: nodes find the one that leads, and the job leaves nothing in et
             CHECK(node.wait_for_code() == 0);
         CHECK(::unlink((dir.path() / "go").c_str()) == 0);
     }
+    etcd.end();
     CHECK(no_descendants_left());
 }
 
 TEST_CASE("etcd: the leader's node is killed, another one leads and the job goes on without it") {
     if (const auto reason = why_no_etcd(); !reason.empty()) return skip(reason);
     const TempDir dir;
-    const Etcd etcd;
+    Etcd etcd;
     auto nodes = start_three(dir, etcd, {"--nnodes=2:3"});
 
     ::kill(agent_of(nodes[0]), SIGKILL);
@@ -121,13 +126,14 @@ TEST_CASE("etcd: the leader's node is killed, another one leads and the job goes
     for (int i : {1, 2})
         CHECK(nodes[static_cast<std::size_t>(i)].wait_for_code() == 0);
     nodes[0].wait_for_exit();
+    etcd.end();
     CHECK(no_descendants_left());
 }
 
 TEST_CASE("etcd: SIGTERM on the leader's node: another one leads at once, one node leaves") {
     if (const auto reason = why_no_etcd(); !reason.empty()) return skip(reason);
     const TempDir dir;
-    const Etcd etcd;
+    Etcd etcd;
     auto nodes = start_three(dir, etcd, {"--nnodes=2:3"});
 
     nodes[0].signal(SIGTERM);
@@ -136,7 +142,7 @@ TEST_CASE("etcd: SIGTERM on the leader's node: another one leads at once, one no
         auto& node = nodes[static_cast<std::size_t>(i)];
         node.wait_for_line("up 2 in 1");
         node.wait_for_line("rendezvous.leader_changed .*epoch=2");
-        node.wait_for_line("message.dropped|rendezvous.resumed|agent.effect .*back");
+        node.wait_for_line("rendezvous.resumed");
     }
     CHECK(nodes[0].wait_for_code() != 0);
     dir.write("go", "");
@@ -145,6 +151,7 @@ TEST_CASE("etcd: SIGTERM on the leader's node: another one leads at once, one no
         node.wait_for_line("done in 1");
         CHECK(node.wait_for_code() == 0);
     }
+    etcd.end();
     CHECK(no_descendants_left());
 }
 
@@ -172,6 +179,7 @@ TEST_CASE("etcd: it is away for longer than its lease, and no worker notices") {
         CHECK(node.wait_for_code() == 0);
         CHECK_FALSE(contains(node.err(), "round.stopped"));
     }
+    etcd.end();
     CHECK(no_descendants_left());
 }
 
@@ -191,5 +199,7 @@ TEST_CASE("etcd: what answers instead is named") {
         "true");
     CHECK(node.wait_for_code() == 81);
     CHECK(contains(node.err(), "etcd at 127.0.0.1:" + port + " answers: HTTP status 501"));
+    server.signal(SIGKILL);
+    server.wait_for_exit();
     CHECK(no_descendants_left());
 }
