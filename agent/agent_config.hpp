@@ -16,6 +16,13 @@
 
 namespace ddprun::agent {
 
+/// Where nodes elect the server among themselves (--rdzv-backend=etcd).
+struct EtcdPlan {
+    std::vector<Endpoint> members;
+    /// Of the keys.
+    std::string prefix;
+};
+
 /// How the rendezvous server is found, or becomes this process.
 struct RendezvousPlan {
     /// Port 0: this node serves on a free port (only with max nodes 1).
@@ -25,6 +32,8 @@ struct RendezvousPlan {
     /// Fixed places at a fixed address: node rank 0 serves, and the endpoint is what workers get as
     /// MASTER_ADDR and MASTER_PORT.
     bool is_static = false;
+    /// No node serves by its place or address; `endpoint` is the first member of etcd then.
+    std::optional<EtcdPlan> etcd = std::nullopt;
 };
 
 /// Everything one agent needs, resolved and checked by the launcher before the fork.

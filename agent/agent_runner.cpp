@@ -80,6 +80,11 @@ std::string final_text_of(const JobReport& report, const ReportPlan& plan) {
         {report.exit_code, false, report_json(report, utc_time()), screen_of(report, plan)});
 }
 
+/// Decided by the server for every node: not only this one is gone.
+bool is_over(const JobReport& report) {
+    return report.root_cause.has_value() || report.outcome == control::Outcome::succeeded;
+}
+
 /// The report's file and the parent's error file, where these were asked for. `original` is the
 /// root cause's error file as its worker wrote it, if that was one of this node's.
 void write_reports(
@@ -123,6 +128,7 @@ private:
     void keep_original(int local_rank, PostMortem::Finding& finding);
     std::string original_of(const std::optional<control::Cause>& cause) const;
     void finish(const JobReport& report);
+    void release();
     void leave();
 
     const AgentConfig& config_;
@@ -158,6 +164,8 @@ private:
     boost::asio::steady_timer drain_timer_;
     bool is_finished_ = false;
     bool is_server_idle_ = false;
+    bool is_job_over_ = false;
+    bool is_released_ = false;
     int exit_code_ = exit_codes::internal_error;
 };
 
@@ -213,6 +221,7 @@ AgentRunner::AgentRunner(
       rendezvous_(
           io_,
           config,
+          make_nonce(random_).to_string(),
           {[this](int connection) {
                if (const auto handed = keeper_.hand_up(connection); !handed)
                    log::warning("keeper.not_notified", {{"reason", handed.error().describe()}});
@@ -220,8 +229,9 @@ AgentRunner::AgentRunner(
            [this](Agent::Event event) { post(std::move(event)); },
            [this] {
                is_server_idle_ = true;
-               if (is_finished_) leave();
+               if (is_finished_) release();
            },
+           [this] { leave(); },
            [this](std::function<void(server::StoreSurvey)> answer) {
                stores_.survey(std::move(answer));
            }}),
@@ -599,11 +609,26 @@ void AgentRunner::finish(const JobReport& report) {
     events_->finished(report, driver_->now());
     console_.write(STDERR_FILENO, final_text_of(report, config_.report));
     write_reports(report, config_.report, original_of(report.root_cause), post_mortem_);
-    if (!rendezvous_.is_hosting() || is_server_idle_) return leave();
+    is_job_over_ = is_over(report);
+    // An elected server that waited for the others of a job that goes on would only keep them.
+    const bool hands_over = config_.rendezvous.etcd && !is_job_over_;
+    if (!rendezvous_.is_hosting() || hands_over) return release();
+    // Of a server that led before, this may be the end of its earlier time.
+    if (is_server_idle_ && !config_.rendezvous.etcd) return leave();
     // It may never have had a job: this agent itself may not have got as far.
     rendezvous_.ask_if_server_is_idle();
     // The server outlives the job until the last agent has left, or by its lease.
     drain_timer_.expires_after(config_.join.settings.lease + limits::drain_margin);
+    drain_timer_.async_wait([this](const boost::system::error_code& ec) {
+        if (!ec) release();
+    });
+}
+
+void AgentRunner::release() {
+    if (std::exchange(is_released_, true)) return;
+    if (!config_.rendezvous.etcd) return leave();
+    rendezvous_.release(is_job_over_);
+    drain_timer_.expires_after(limits::etcd_answer_timeout);
     drain_timer_.async_wait([this](const boost::system::error_code& ec) {
         if (!ec) leave();
     });

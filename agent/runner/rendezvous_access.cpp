@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/runner/rendezvous_access.hpp"
 
+#include "agent/runner/round_stores.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/machine.hpp"
@@ -57,11 +58,15 @@ boost::asio::awaitable<void> RendezvousAccess::look_up(
 }
 
 RendezvousAccess::RendezvousAccess(
-    boost::asio::io_context& io, const AgentConfig& config, Hooks hooks)
+    boost::asio::io_context& io, const AgentConfig& config, std::string candidate, Hooks hooks)
     : io_(io),
       config_(config),
       hooks_(std::move(hooks)) {
     if (config.secret) secrets_.emplace(*config.secret);
+    const auto& etcd = config_.rendezvous.etcd;
+    if (etcd)
+        election_ = std::make_unique<Election>(
+            io_, *etcd, config_.join.run_id, std::move(candidate), election_hooks());
 }
 
 RendezvousAccess::~RendezvousAccess() {
@@ -73,6 +78,11 @@ RendezvousAccess::~RendezvousAccess() {
 
 void RendezvousAccess::connect(int link, bool may_host, Duration unanswered_for) {
     links_.emplace(link, nullptr);
+    if (election_) {
+        sought_ = link;
+        if (election_->is_leading()) return open(link, own_server_);
+        return election_->seek();
+    }
     if (server_) return open(link, own_server_);
     if (!may_host) return open(link, config_.rendezvous.endpoint);
     boost::asio::co_spawn(io_, attempt(link, unanswered_for), rethrow);
@@ -178,6 +188,14 @@ std::optional<Failure> RendezvousAccess::host_at(
     options.listen = listen.on;
     options.listen.port = at_port;
     options.hosted_run_id = config_.join.run_id;
+    options.is_elected = election_ != nullptr;
+    options.on_stepped_down = [this](const coordinator::SteppedDown& stepped_down) {
+        boost::asio::post(io_, [this, stepped_down] {
+            log::warning("rendezvous.stepped_down", {{"reason", stepped_down.reason}});
+            election_->step_down(stepped_down.epoch, stepped_down.known_epoch);
+            if (is_leaving_) election_->leave(false);
+        });
+    };
     options.has_store_of_round = config_.rendezvous.is_static;
     options.version = build::version;
     options.on_idle = [this] { boost::asio::post(io_, [this] { hooks_.on_server_idle(); }); };
@@ -215,6 +233,60 @@ void RendezvousAccess::warn_of_no_secret(const server::Listen& listen) const {
          {"next_step",
           "--secure or --rdzv-secret-file=FILE on every node keeps them from joining and stopping "
           "it; --insecure leaves it open without this line"}});
+}
+
+// ---- election -----------------------------------------------------------------------------------
+
+Election::Hooks RendezvousAccess::election_hooks() {
+    return {
+        [this](Endpoint leader) { open_sought(std::move(leader)); },
+        [this](std::string reason) { fail_sought(std::move(reason)); },
+        [this](const std::string& own_address) { return open_candidate(own_address); },
+        [this](std::uint64_t epoch, Instant until, bool led_before) {
+            server_->lead(epoch, until, led_before);
+            open_sought(own_server_);
+        },
+        [this](std::uint64_t epoch, Instant until) { server_->lead(epoch, until, false); },
+        [this](std::string reason) { server_->depose(std::move(reason)); },
+        [this] { boost::asio::post(io_, [this] { hooks_.on_released(); }); }};
+}
+
+Result<Endpoint> RendezvousAccess::open_candidate(const std::string& own_address) {
+    const auto& given = config_.join.addr;
+    const auto reached_at = given.empty() ? own_address : given;
+    if (!server_) {
+        const auto local = own_listen_host(config_);
+        server::Listen listen{{server::ListenOn::Scope::everywhere, {}, 0}, "elected"};
+        if (is_loopback(local))
+            listen.on.scope = server::ListenOn::Scope::loopback;
+        else if (!local.empty())
+            listen.on = {server::ListenOn::Scope::address, local, 0};
+        if (auto failed = host(listen)) return *failed;
+    }
+    return Endpoint{reached_at, own_server_.port};
+}
+
+/// The attempt may have been given up meanwhile.
+void RendezvousAccess::open_sought(Endpoint leader) {
+    const auto found = links_.find(sought_);
+    if (found != links_.end() && !found->second) open(sought_, std::move(leader));
+}
+
+void RendezvousAccess::fail_sought(std::string reason) {
+    const auto found = links_.find(sought_);
+    if (found == links_.end() || found->second) return;
+    links_.erase(found);
+    boost::asio::post(io_, [this, link = sought_, reason = std::move(reason)]() mutable {
+        hooks_.on_event(Agent::LinkClosed{link, Agent::ConnectError::no_answer, std::move(reason)});
+    });
+}
+
+void RendezvousAccess::release(bool is_job_over) {
+    if (!election_) return boost::asio::post(io_, [this] { hooks_.on_released(); });
+    if (is_job_over || !election_->is_leading()) return election_->leave(is_job_over);
+    // First the server, then its key: never two that may act.
+    is_leaving_ = true;
+    server_->depose("its node leaves");
 }
 
 void RendezvousAccess::open(int link, Endpoint endpoint) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "agent/agent_config.hpp"
+#include "agent/runner/election.hpp"
 #include "agent/supervise/agent.hpp"
 #include "rendezvous/client/coordinator_client.hpp"
 #include "rendezvous/server/placement.hpp"
@@ -22,7 +23,8 @@ namespace ddprun::agent {
 
 /// This node's connection to the rendezvous server: decides at every attempt which node hosts until
 /// a server has answered, becomes the host where that is this node, and connects (to itself over
-/// the loopback, like any other node).
+/// the loopback, like any other node). With etcd no node is special: the election says which server
+/// leads, and this node's is a candidate where none does.
 ///
 /// Lives on the agent's thread; the server it may host has threads of its own.
 class RendezvousAccess {
@@ -34,11 +36,15 @@ public:
         std::function<void(Agent::Event)> on_event;
         /// The hosted server has no agent and no job any more.
         std::function<void()> on_server_idle;
+        /// Answers `release`.
+        std::function<void()> on_released;
         /// This node's worker stores, for the pages of a server that it hosts.
         server::AskStores ask_stores;
     };
 
-    RendezvousAccess(boost::asio::io_context& io, const AgentConfig& config, Hooks hooks);
+    /// `candidate` names this process in an election.
+    RendezvousAccess(
+        boost::asio::io_context& io, const AgentConfig& config, std::string candidate, Hooks hooks);
     ~RendezvousAccess();
     RendezvousAccess(const RendezvousAccess&) = delete;
     RendezvousAccess& operator=(const RendezvousAccess&) = delete;
@@ -47,7 +53,11 @@ public:
     void send(int link, const control::AgentMessage& message);
     void close(int link);
 
-    bool is_hosting() const { return server_ != nullptr; }
+    /// This node's server has the job.
+    bool is_hosting() const { return election_ ? election_->is_leading() : server_ != nullptr; }
+    /// This node's part is over: where its server was elected another one may follow, unless the
+    /// job is over.
+    void release(bool is_job_over);
     void interrupt_server(int signal, std::string reason);
     /// `on_server_idle` is the answer, if it has nothing to do.
     void ask_if_server_is_idle();
@@ -65,12 +75,20 @@ private:
     std::optional<Failure> host_at(std::uint16_t port, const server::Listen& listen);
     void warn_of_no_secret(const server::Listen& listen) const;
     void open(int link, Endpoint endpoint);
+    Election::Hooks election_hooks();
+    Result<Endpoint> open_candidate(const std::string& own_address);
+    void open_sought(Endpoint leader);
+    void fail_sought(std::string reason);
 
     boost::asio::io_context& io_;
     const AgentConfig& config_;
     Hooks hooks_;
     /// What this node proves to the server.
     std::optional<tls::Secrets> secrets_;
+    std::unique_ptr<Election> election_;
+    /// The attempt that waits for the election.
+    int sought_ = 0;
+    bool is_leaving_ = false;
     std::unique_ptr<server::RendezvousServer> server_;
     Endpoint own_server_;
     /// Of the endpoint's port, when it was taken first.

@@ -8,6 +8,7 @@
 #include "agent/supervise/fence.hpp"
 #include "agent/supervise/node_round.hpp"
 #include "agent/supervise/node_stores.hpp"
+#include "agent/supervise/promise.hpp"
 #include "agent/supervise/server_link.hpp"
 #include "rendezvous/base/random.hpp"
 
@@ -63,6 +64,7 @@ private:
     using Effects = std::vector<Effect>;
 
     void on_message(control::ServerMessage message, Instant now, Effects& out);
+    bool follows(std::uint64_t epoch, Instant now, Effects& out);
     void on_assignment(control::Assignment next, Instant now, Effects& out);
     void begin_round(control::Assignment next, Instant now, Effects& out);
     void begin_round_without_workers(control::Assignment next, Effects& out);
@@ -123,6 +125,7 @@ private:
     Phase phase_ = Phase::joining;
     ServerLink link_;
     Fence fence_;
+    Promise promise_;
     NodeStores stores_;
     std::optional<NodeRound> round_;
     FailureReport::Ends last_ends_;  ///< of the last round that is over

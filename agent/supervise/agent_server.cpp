@@ -104,6 +104,7 @@ control::Join Agent::join() const {
     join.store_port = stores_.offered();
     join.peer_port = peer_port_;
     join.versions = control::own_versions();
+    join.epoch = promise_.newest_epoch();
     return join;
 }
 
@@ -207,15 +208,31 @@ void Agent::on_message(control::ServerMessage message, Instant now, Effects& out
                     now,
                     out);
             },
-            [&](control::Welcome& welcome) { notify_link(std::move(welcome), now, out); },
+            [&](control::Welcome& welcome) {
+                if (follows(welcome.epoch, now, out)) notify_link(std::move(welcome), now, out);
+            },
             [&](control::Refused& refused) { notify_link(std::move(refused), now, out); },
-            [&](control::Resumed& resumed) { notify_link(resumed, now, out); },
+            [&](control::Resumed& resumed) {
+                if (follows(resumed.epoch, now, out)) notify_link(resumed, now, out);
+            },
             [&](control::HeartbeatAck& ack) {
                 notify_link(ack, now, out);
                 if (ack.clients_of) find_store_clients(*ack.clients_of, out);
             },
         },
         message);
+}
+
+/// Everything on a connection is said under the epoch of its first answer. That of a leader which
+/// another one has followed is obeyed no more: the connection is closed.
+bool Agent::follows(std::uint64_t epoch, Instant now, Effects& out) {
+    if (promise_.follow(epoch)) return true;
+    note_stale(
+        "leader of epoch " + std::to_string(epoch) + ", after one of epoch " +
+            std::to_string(promise_.newest_epoch()),
+        out);
+    notify_link(ServerLink::ReconnectRequested{}, now, out);
+    return false;
 }
 
 void Agent::on_assignment(control::Assignment next, Instant now, Effects& out) {

@@ -15,14 +15,15 @@ constexpr std::string_view default_run_id = "none";
 /// What a node of this job is started with. Without the options that need not be the same on all
 /// nodes, and the script.
 std::string command(const AgentConfig& config) {
-    const auto& [endpoint, is_host, is_static] = config.rendezvous;
+    const auto& [endpoint, is_host, is_static, etcd] = config.rendezvous;
     const auto& run_id = config.join.run_id;
     auto text = "ddprun --nnodes=" + control::describe(config.join.nodes);
     if (is_static)
         text += " --node-rank=RANK --master-addr=" + endpoint.host +
                 " --master-port=" + std::to_string(endpoint.port);
     else
-        text += " --rdzv-endpoint=" + endpoint.to_string();
+        text += std::string{etcd ? " --rdzv-backend=etcd" : ""} +
+                " --rdzv-endpoint=" + endpoint.to_string();
     if (run_id != default_run_id) text += " --rdzv-id=" + shell_word(run_id);
     return text + " ...";
 }
@@ -47,6 +48,9 @@ std::string next_step_after(control::ConnectError error, const AgentConfig& conf
     using control::ConnectError;
     const auto& endpoint = config.rendezvous.endpoint;
     const auto& host = endpoint.host;
+    if (config.rendezvous.etcd)
+        return "check that etcd runs at " + endpoint.to_string() +
+               ", and that this node reaches it and the node that leads";
     switch (error) {
         case ConnectError::unresolved: return "check the name " + host + " in the endpoint";
         case ConnectError::refused:

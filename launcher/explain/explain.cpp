@@ -171,7 +171,12 @@ std::string explain(
     const auto& rank = spec.node_rank;
     page.row("node rank", rank, rank.value ? std::to_string(*rank.value) : "any");
     page.row("max restarts", spec.max_restarts, std::to_string(spec.max_restarts.value));
-    page.row("rendezvous", spec.is_static, spec.is_static.value ? "static" : "c10d");
+    page.row(
+        "rendezvous",
+        spec.is_static,
+        spec.etcd.value        ? "etcd"
+        : spec.is_static.value ? "static"
+                               : "c10d");
     const auto& restarts = spec.restarts;
     page.row("restart delay", restarts.delay, describe(restarts.delay.value));
     page.row(

@@ -13,14 +13,16 @@
 namespace ddprun::launcher {
 namespace {
 
-constexpr std::array<std::string_view, 7> meant{
+constexpr std::array<std::string_view, 9> meant{
     "join_timeout",
     "last_call_timeout",
     "keep_alive_interval",
     "keep_alive_max_attempt",
     "is_host",
     "rank",
-    "timeout"};
+    "timeout",
+    "protocol",
+    "etcd_prefix"};
 
 /// Keys of torch that have nothing to act on here: there is no blob to write and no back end.
 constexpr std::array<std::string_view, 4> without_effect{
@@ -140,6 +142,8 @@ Result<RdzvConf> parse_rdzv_conf(std::string_view text) {
     conf.is_host = reader.truth("is_host");
     conf.rank = reader.whole("rank", 0);
     conf.timeout = reader.seconds("timeout");
+    if (const auto protocol = reader.take("protocol")) conf.protocol = *protocol;
+    if (const auto prefix = reader.take("etcd_prefix")) conf.etcd_prefix = *prefix;
     for (const auto key : without_effect)
         if (reader.seconds(key)) conf.warnings.push_back(std::string{key} + " has no effect here");
     // 0 is torch's default.

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/resolve/job_spec.hpp"
+#include "rendezvous/base/limits.hpp"
+
+#include <algorithm>
 
 namespace ddprun::launcher {
 namespace {
@@ -17,6 +20,8 @@ control::Join to_join(const JobSpec& spec) {
     join.settings.replacement_timeout = spec.replacement_timeout.value;
     join.settings.last_call_timeout = spec.last_call_timeout.value;
     join.settings.lease = spec.lease.value;
+    if (spec.etcd.value)
+        join.settings.lease = std::max(join.settings.lease, limits::shortest_elected_lease);
     join.settings.grace = spec.grace.value;
     join.settings.is_static = spec.is_static.value;
     join.settings.late_nodes = spec.late_nodes.value;
@@ -30,7 +35,8 @@ control::Join to_join(const JobSpec& spec) {
 agent::AgentConfig to_agent_config(const JobSpec& spec) {
     agent::AgentConfig config;
     config.join = to_join(spec);
-    config.rendezvous = {spec.endpoint.value, spec.is_host.value, spec.is_static.value};
+    config.rendezvous = {
+        spec.endpoint.value, spec.is_host.value, spec.is_static.value, spec.etcd.value};
     config.warns_of_no_secret = spec.secret.is_missed;
     config.forwarded_signals = spec.signals.forwarded.value;
     config.is_signalled_as_a_whole = spec.is_signalled_as_a_whole;

@@ -100,6 +100,8 @@ struct JobSpec {
     /// the endpoint.
     From<bool> is_static;
     From<std::optional<bool>> is_host;
+    /// Nodes elect the server among themselves; `endpoint` is the first member.
+    From<std::optional<agent::EtcdPlan>> etcd;
     From<std::string> local_addr;
     From<PortRange> ports;
     SecretChoice secret;

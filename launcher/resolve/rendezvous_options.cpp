@@ -89,6 +89,67 @@ Result<> use_endpoint(Resolving& job, const std::string& why) {
     return {};
 }
 
+constexpr std::uint16_t etcd_port = 2'379;
+constexpr std::string_view default_etcd_prefix = "/ddprun";
+
+/// Warns of what is only for other kinds of rendezvous.
+void note_without_effect(Resolving& job) {
+    if (job.conf.is_host)
+        job.note(
+            log::Level::warning,
+            "option.ignored",
+            job.conf_origin + " is_host: with etcd the nodes elect the one that serves");
+    for (const auto* name : {"master-addr", "master-port"})
+        if (const auto given = job.options.find(name))
+            job.note(
+                log::Level::warning,
+                "option.ignored",
+                given->origin + " is for --rdzv-backend=static only");
+}
+
+/// No node is special: the one whose server holds the job's key in etcd leads.
+Result<> use_etcd(Resolving& job, const Given& backend) {
+    auto& spec = job.spec;
+    const auto given = given_endpoint(job.options);
+    if (!given)
+        return usage(
+            backend.origin,
+            backend.text,
+            "give the members of etcd: --rdzv-endpoint=HOST[:2379][,HOST...]");
+    if (!job.options.find("rdzv-id"))
+        return usage(
+            backend.origin,
+            backend.text,
+            "give the job a name, --rdzv-id=NAME: etcd has the keys of all jobs");
+    if (const auto& protocol = job.conf.protocol; protocol && *protocol != "http")
+        return usage(
+            job.conf_origin + " protocol", *protocol, "ddprun speaks plain http with etcd");
+    agent::EtcdPlan plan;
+    plan.prefix = job.conf.etcd_prefix.value_or(std::string{default_etcd_prefix});
+    for (std::string_view rest = given->text;;) {
+        const auto comma = rest.find(',');
+        const auto member = trimmed(rest.substr(0, comma));
+        const auto endpoint = read_endpoint({std::string{member}, given->origin}, etcd_port);
+        if (!endpoint) return endpoint.error();
+        if (endpoint->port == no_port)
+            return usage(given->origin, std::string{member}, "etcd has no port 0");
+        plan.members.push_back(*endpoint);
+        if (comma == std::string_view::npos) break;
+        rest = rest.substr(comma + 1);
+    }
+    if (plan.members.size() > limits::max_etcd_members)
+        return usage(
+            given->origin,
+            given->text,
+            "at most " + std::to_string(limits::max_etcd_members) + " members of etcd");
+    spec.is_static = {false, backend.origin};
+    spec.endpoint = {plan.members.front(), given->origin};
+    spec.is_host = {std::nullopt, backend.origin};
+    spec.etcd = {std::move(plan), backend.origin};
+    note_without_effect(job);
+    return {};
+}
+
 /// Several jobs may share a node: a port of this step's own, among those that --port-range allows.
 std::uint16_t slurm_port(const Resolving& job) {
     const auto& ports = job.spec.ports.value;
@@ -272,12 +333,9 @@ Result<> choose_rendezvous(Resolving& job) {
     auto& spec = job.spec;
     const auto standalone = job.options.find("standalone");
     const auto backend = job.options.find("rdzv-backend");
-    if (backend && backend->text != "static" && backend->text != "c10d")
-        return usage(
-            backend->origin,
-            backend->text,
-            "accepted are c10d and static; ddprun needs no other service, it serves the "
-            "rendezvous itself");
+    const bool is_etcd = backend && (backend->text == "etcd" || backend->text == "etcd-v2");
+    if (backend && !is_etcd && backend->text != "static" && backend->text != "c10d")
+        return usage(backend->origin, backend->text, "accepted are c10d, static and etcd");
 
     if (standalone && standalone->text == "1") {
         if (spec.nodes.value.min > 1)
@@ -289,6 +347,7 @@ Result<> choose_rendezvous(Resolving& job) {
         spec.node_rank = {std::nullopt, standalone->origin};
         return serve_alone(job, standalone->origin);
     }
+    if (is_etcd) return use_etcd(job, *backend);
     const bool has_any_address = given_endpoint(job.options) || job.options.find("master-addr") ||
                                  job.options.find("master-port");
     if (job.slurm && !is_alone(spec) && !has_any_address)

@@ -300,4 +300,17 @@ inline constexpr Duration progress_interval = 1s;
 /// Of one node: a report fits into a frame.
 inline constexpr std::size_t max_reported_progress = 256;
 
+/// Election by etcd: how long a leader's key outlives it, and for which share of that a leader acts
+/// after it last asked for more.
+inline constexpr Duration etcd_ttl = 10s;
+inline constexpr double leading_share_of_ttl = 0.8;
+/// The next leader is there well before any node's fence ends.
+inline constexpr Duration shortest_elected_lease = 20s;
+/// One connection to etcd, from connected to answered.
+inline constexpr Duration http_request_timeout = 2s;
+/// A question to etcd, all its members tried.
+inline constexpr Duration etcd_answer_timeout = 5s;
+inline constexpr std::size_t max_http_answer_bytes = 64 * 1024;
+inline constexpr std::size_t max_etcd_members = 16;
+
 }  // namespace ddprun::limits

@@ -235,6 +235,7 @@ void fields(Io& io, Like<Io, Join>& join) {
     io("max_restarts", join.max_restarts, small_count);
     io("settings", join.settings);
     io.optional("versions", join.versions, List{most_versions, any_count});
+    io.optional("epoch", join.epoch);
 }
 
 template <>
@@ -349,6 +350,7 @@ void fields(Io& io, Like<Io, Welcome>& welcome) {
     io("lease", welcome.lease);
     io("hosted", welcome.hosted);
     io.optional("token", welcome.token);
+    io.optional("epoch", welcome.epoch);
 }
 
 template <>
@@ -363,7 +365,9 @@ void fields(Io& io, Like<Io, Refused>& refused) {
 template <>
 inline constexpr std::string_view type_name<Resumed> = "resumed";
 template <class Io>
-void fields(Io&, Like<Io, Resumed>&) {}
+void fields(Io& io, Like<Io, Resumed>& resumed) {
+    io.optional("epoch", resumed.epoch);
+}
 
 template <>
 inline constexpr std::string_view type_name<Lost> = "lost";

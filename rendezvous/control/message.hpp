@@ -189,6 +189,8 @@ struct Join {
     Settings settings;
     /// That the sender speaks (versions.hpp); empty: the first.
     std::vector<int> versions;
+    /// The newest leadership that the sender has followed; 0: of a server that always leads.
+    std::uint64_t epoch = 0;
 
     bool operator==(const Join&) const = default;
 };
@@ -378,6 +380,9 @@ struct Welcome {
     bool hosted = false;
     /// Shows in a `Resume` that its sender is the node that was welcomed. To version 2 and newer.
     std::optional<Nonce> token = std::nullopt;
+    /// Of the leadership under which everything on this connection is said; 0: the server always
+    /// leads.
+    std::uint64_t epoch = 0;
 
     bool operator==(const Welcome&) const = default;
 };
@@ -393,6 +398,9 @@ struct Refused {
 };
 
 struct Resumed {
+    /// As in `Welcome`.
+    std::uint64_t epoch = 0;
+
     bool operator==(const Resumed&) const = default;
 };
 

@@ -35,6 +35,7 @@ void welcome(const JobStep& step, const Member& member) {
     welcome.lease = job.has_lease() ? job.lease() : Duration{};
     welcome.hosted = job.identity.is_hosted;
     welcome.token = member.token;
+    welcome.epoch = job.identity.epoch;
     step.send(member, std::move(welcome));
 }
 
@@ -158,7 +159,7 @@ void rejoin(JobStep& step, Member& member, const NodeJoined& joined) {
 
 void take_up_outside(JobStep& step, Member& member, const control::Resume& resume) {
     const auto& job = step.job;
-    step.send(member, control::Resumed{});
+    step.send(member, control::Resumed{step.job.identity.epoch});
     if (resume.state == control::NodeState::ready) {
         member.become(Member::State::ready);
         if (!job.is<Forming>()) stand_by(step, member);
@@ -181,7 +182,7 @@ void take_up_in_round(JobStep& step, Member& member, const control::Resume& resu
     if (reported > current || (reported < current && !is_ready))
         return lose(step, member, "it came back acting in another round");
 
-    step.send(member, control::Resumed{});
+    step.send(member, control::Resumed{step.job.identity.epoch});
     if (reported < current) {
         // Its assignment to this round was lost with the connection.
         if (!job.is<Running>()) return stop_unassigned(step, member);
@@ -209,7 +210,7 @@ void take_up_in_round(JobStep& step, Member& member, const control::Resume& resu
 void take_up(JobStep& step, Member& member, const control::Resume& resume) {
     const auto& job = step.job;
     if (const auto* over = std::get_if<Over>(&job.state)) {
-        step.send(member, control::Resumed{});
+        step.send(member, control::Resumed{step.job.identity.epoch});
         return step.send(member, over->result);
     }
     if (job.is<Recovering>()) return recover(step, member, resume);
@@ -238,7 +239,7 @@ control::JobResult without_text(control::JobResult result) {
 /// A node resumes that is no member, or no longer, or that does not show a member's token.
 void turn_away(JobStep& step, ConnectionId connection, const control::Resume& resume) {
     if (const auto* over = std::get_if<Over>(&step.job.state)) {
-        step.out.push_back(Send{connection, control::Resumed{}});
+        step.out.push_back(Send{connection, control::Resumed{step.job.identity.epoch}});
         const auto found = over->members.find(resume.join.node.nonce);
         const bool was_member =
             found != over->members.end() && is_token_shown(found->second, resume.token);

@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/text.hpp"
 #include "rendezvous/coordinator/rank_order.hpp"
 
 #include <signal.h>
@@ -19,16 +20,37 @@ using namespace std::chrono_literals;
 /// torch's default for --rdzv-id: the id of every job that was given none.
 constexpr std::string_view default_run_id = "none";
 constexpr Duration retry_when_over = 1s;
+/// The leader may be another server by then.
+constexpr Duration retry_elsewhere = 1s;
 /// Of a scheduler's name, so that a suffix fits.
 constexpr std::size_t most_given_bytes = 128;
 /// Names of jobs that are over and forgotten.
 constexpr std::size_t most_remembered = 1'000;
+
+/// That the sender has followed, by its greeting. A server that was not elected asks for none.
+std::uint64_t known_epoch(const control::AgentMessage& message) {
+    if (const auto* join = std::get_if<control::Join>(&message)) return join->epoch;
+    if (const auto* resume = std::get_if<control::Resume>(&message)) return resume->join.epoch;
+    return 0;
+}
 
 }  // namespace
 }  // namespace coordinating
 
 void Coordinator::handle(Event event, Instant now, std::vector<Effect>& out) {
     const auto first_effect = static_cast<std::ptrdiff_t>(out.size());
+    // Before anything else: what came meanwhile is for another leader.
+    if (leadership_.ends_at() && !leadership_.may_act(now))
+        step_down("the election was not confirmed in time", 0, out);
+    dispatch(event, now, out);
+    // Nothing more is accepted from a connection that is being closed.
+    std::for_each(out.begin() + first_effect, out.end(), [&](const Effect& effect) {
+        if (const auto* close = std::get_if<Close>(&effect)) peers_.erase(close->connection);
+    });
+    check();
+}
+
+void Coordinator::dispatch(Event& event, Instant now, std::vector<Effect>& out) {
     std::visit(
         Overloaded{
             [&](Connected& connected) {
@@ -38,19 +60,37 @@ void Coordinator::handle(Event event, Instant now, std::vector<Effect>& out) {
             [&](Received& received) { on_received(std::move(received), now, out); },
             [&](const Disconnected& gone) { on_disconnected(gone.connection, now, out); },
             [&](const Interrupted& interrupted) { on_interrupted(interrupted, now, out); },
+            [&](const Led& led) { leadership_.lead(led.epoch, led.until, led.led_before, now); },
+            [&](Deposed& deposed) {
+                if (leadership_.ends_at()) step_down(std::move(deposed.reason), 0, out);
+            },
             [&](DeadlinePassed) { on_deadline(now, out); },
         },
         event);
-    // Nothing more is accepted from a connection that is being closed.
-    std::for_each(out.begin() + first_effect, out.end(), [&](const Effect& effect) {
-        if (const auto* close = std::get_if<Close>(&effect)) peers_.erase(close->connection);
-    });
-    check();
+}
+
+/// The nodes find the next leader and report to it, as after a restart of the server.
+void Coordinator::step_down(
+    std::string reason, std::uint64_t known_epoch, std::vector<Effect>& out) {
+    const auto epoch = leadership_.epoch();
+    leadership_.end();
+    for (const auto& [id, peer] : peers_)
+        out.push_back(Close{id, "this server leads no more: " + reason});
+    peers_.clear();
+    jobs_.clear();
+    jobs_of_network_.clear();
+    newest_.clear();
+    by_incarnation_.clear();
+    ended_.clear();
+    unsettled_.clear();
+    deadlines_.clear();
+    deadline_of_.clear();
+    out.push_back(SteppedDown{std::move(reason), epoch, known_epoch});
 }
 
 std::optional<Instant> Coordinator::next_deadline() const {
-    if (deadlines_.empty()) return std::nullopt;
-    return deadlines_.begin()->first;
+    if (deadlines_.empty()) return leadership_.ends_at();
+    return earliest(leadership_.ends_at(), deadlines_.begin()->first);
 }
 
 void Coordinator::on_received(Received received, Instant now, std::vector<Effect>& out) {
@@ -58,6 +98,11 @@ void Coordinator::on_received(Received received, Instant now, std::vector<Effect
     if (found == peers_.end()) return;  // what was read before it was closed
     auto& peer = found->second;
     const bool is_known = peer.job.has_value();
+    if (!leadership_.may_act(now)) return turn_elsewhere(received, out);
+    if (const auto epoch = options_.is_elected ? coordinating::known_epoch(received.message) : 0;
+        epoch > leadership_.epoch())
+        // The election's memory was set back: the next one gets the epoch to go beyond.
+        return step_down("a node has followed epoch " + std::to_string(epoch), epoch, out);
     if (auto* join = std::get_if<control::Join>(&received.message)) {
         if (is_known) return complain(peer, "a second join", now, out);
         return on_join(peer, std::move(*join), now, out);
@@ -72,6 +117,14 @@ void Coordinator::on_received(Received received, Instant now, std::vector<Effect
         Job::Received{received.connection, peer.nonce, std::move(received.message)},
         now,
         out);
+}
+
+/// The election may name another server by now. A node with workers looks again at once.
+void Coordinator::turn_elsewhere(const Received& received, std::vector<Effect>& out) {
+    const std::string reason = "this server does not lead the job";
+    if (std::holds_alternative<control::Join>(received.message))
+        return refuse(received.connection, {reason, coordinating::retry_elsewhere}, out);
+    out.push_back(Close{received.connection, reason});
 }
 
 void Coordinator::on_join(Peer& peer, control::Join join, Instant now, std::vector<Effect>& out) {
@@ -100,6 +153,8 @@ void Coordinator::on_join(Peer& peer, control::Join join, Instant now, std::vect
         if (auto objection = objection_to_incarnation(*id, join, now, out))
             return refuse(connection, std::move(*objection), out);
     } else {
+        if (auto why = reason_to_wait(join, now); !why.empty())
+            return refuse(connection, {std::move(why), coordinating::retry_elsewhere}, out);
         if (auto objection = objection_to_new_job(peer, join))
             return refuse(connection, std::move(*objection), out);
         id = begin_job(peer, join, now);
@@ -108,6 +163,14 @@ void Coordinator::on_join(Peer& peer, control::Join join, Instant now, std::vect
     const auto nonce = join.node.nonce;
     pass(*id, Job::Joined{peer.connected, std::move(join)}, now, out);
     bind(peer, *id, nonce);
+}
+
+/// An earlier leader's job goes on, if one of its nodes comes back in time. Empty: no other can.
+std::string Coordinator::reason_to_wait(const control::Join& join, Instant now) const {
+    const auto until = leadership_.awaits_members_until(join.settings.lease);
+    if (!until || now >= *until) return {};
+    return "the nodes of job '" + join.run_id + "', whose leader is gone, have " +
+           seconds_text(std::chrono::ceil<std::chrono::seconds>(*until - now)) + " to come back";
 }
 
 std::optional<control::Refused> Coordinator::objection_to_incarnation(
@@ -204,7 +267,9 @@ Coordinator::JobId Coordinator::begin_job(
     identity.incarnation =
         join.incarnation.value_or(unused_incarnation(join.run_id, join.node.nonce.to_string()));
     identity.given = join.incarnation;
-    identity.is_hosted = options_.hosted_run_id.has_value();
+    // Where servers are elected, another one follows.
+    identity.is_hosted = options_.hosted_run_id.has_value() && !options_.is_elected;
+    identity.epoch = leadership_.epoch();
     if (const auto previous = newest_.find(join.run_id); previous != newest_.end())
         identity.previous_end = jobs_.at(previous->second).ending();
     return add_job(Job{std::move(identity), join, now});
@@ -280,7 +345,7 @@ void Coordinator::on_resume(
 /// server inside a `ddprun` does not, since it exists for the job that it began itself.
 std::string Coordinator::reason_it_is_lost(const control::Resume& resume) const {
     const auto& join = resume.join;
-    if (options_.hosted_run_id || interrupted_ || join.settings.is_static)
+    if ((options_.hosted_run_id && !options_.is_elected) || interrupted_ || join.settings.is_static)
         return "the server does not know this job (it was started again, or the job ended long "
                "ago)";
     if (has_ended(join.run_id, resume.incarnation)) return "the job ended long ago";
@@ -322,6 +387,7 @@ Coordinator::JobId Coordinator::begin_recovery(
     identity.network = peer.connected.peer_network;
     identity.incarnation = resume.incarnation;
     identity.given = resume.join.incarnation;
+    identity.epoch = leadership_.epoch();
     return add_job(Job{std::move(identity), resume, now});
 }
 

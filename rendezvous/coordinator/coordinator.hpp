@@ -5,6 +5,7 @@
 #include "rendezvous/control/message.hpp"
 #include "rendezvous/coordinator/effects.hpp"
 #include "rendezvous/coordinator/job.hpp"
+#include "rendezvous/coordinator/leadership.hpp"
 #include "rendezvous/coordinator/status.hpp"
 
 #include <cstddef>
@@ -32,6 +33,8 @@ public:
     struct Options {
         /// Inside a `ddprun`: serves this run id only, and is reported to agents as `hosted`.
         std::optional<std::string> hosted_run_id;
+        /// It acts only while it leads: until then, and afterwards, nodes try again.
+        bool is_elected = false;
     };
 
     using Connected = coordinator::Connected;
@@ -48,21 +51,38 @@ public:
         int signal;
         std::string reason;
     };
+    /// This server leads, until then at least. Again for longer, or with a higher epoch.
+    struct Led {
+        std::uint64_t epoch;
+        Instant until;
+        /// The job may have had a leader before.
+        bool led_before = false;
+    };
+    /// It does not lead any more: the election says so, or its own node leaves.
+    struct Deposed {
+        std::string reason;
+    };
     struct DeadlinePassed {};
-    using Event = std::variant<Connected, Received, Disconnected, Interrupted, DeadlinePassed>;
+    using Event =
+        std::variant<Connected, Received, Disconnected, Interrupted, Led, Deposed, DeadlinePassed>;
 
     using Send = coordinator::Send;
     using Close = coordinator::Close;
     using Changed = coordinator::Changed;
     using Ranked = coordinator::Ranked;
     using Waiting = coordinator::Waiting;
+    using SteppedDown = coordinator::SteppedDown;
     using Effect = coordinator::Effect;
 
-    explicit Coordinator(Options options) : options_(std::move(options)) {}
+    explicit Coordinator(Options options)
+        : options_(std::move(options)),
+          leadership_(options_.is_elected) {}
 
     void handle(Event event, Instant now, std::vector<Effect>& out);
     std::optional<Instant> next_deadline() const;
 
+    /// Of the leadership under which this server acts; 0: of none, or it always may.
+    std::uint64_t epoch() const { return leadership_.epoch(); }
     /// No job is running and no node is connected: a hosting `ddprun` may exit.
     bool is_idle() const { return unsettled_.empty(); }
     /// For /status: every job, at most `limits::max_status_nodes` nodes of each from `first_node`.
@@ -94,6 +114,10 @@ private:
         Nonce nonce;
     };
 
+    void dispatch(Event& event, Instant now, std::vector<Effect>& out);
+    void step_down(std::string reason, std::uint64_t known_epoch, std::vector<Effect>& out);
+    std::string reason_to_wait(const control::Join& join, Instant now) const;
+    static void turn_elsewhere(const Received& received, std::vector<Effect>& out);
     void on_received(Received received, Instant now, std::vector<Effect>& out);
     void on_join(Peer& peer, control::Join join, Instant now, std::vector<Effect>& out);
     void on_resume(Peer& peer, control::Resume resume, Instant now, std::vector<Effect>& out);
@@ -129,6 +153,7 @@ private:
     void check() const;
 
     Options options_;
+    Leadership leadership_;
     std::map<ConnectionId, Peer> peers_;
     std::map<JobId, Job> jobs_;
     JobId next_job_ = 1;

@@ -5,6 +5,7 @@
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/control/message.hpp"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
@@ -70,6 +71,16 @@ struct Waiting {
     bool operator==(const Waiting&) const = default;
 };
 
-using Effect = std::variant<Send, Close, Changed, Ranked, Waiting>;
+/// This server has forgotten its jobs, and closes every connection: it may not act for them.
+struct SteppedDown {
+    std::string reason;
+    /// Of the leadership that is over.
+    std::uint64_t epoch = 0;
+    /// The newest epoch that a node has named.
+    std::uint64_t known_epoch = 0;
+    bool operator==(const SteppedDown&) const = default;
+};
+
+using Effect = std::variant<Send, Close, Changed, Ranked, Waiting, SteppedDown>;
 
 }  // namespace ddprun::coordinator

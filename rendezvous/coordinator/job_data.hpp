@@ -113,6 +113,8 @@ struct JobIdentity {
     bool is_hosted = false;
     /// How the previous job of this id ended; empty if none is known.
     std::string previous_end;
+    /// Of the leadership under which this server has the job.
+    std::uint64_t epoch = 0;
 };
 
 /// Under which name the rounds of the job are counted.

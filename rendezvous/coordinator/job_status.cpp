@@ -162,6 +162,7 @@ JobStatus status_of(const JobData& job, Instant now, std::size_t first_node) {
     using namespace job_status;
     JobStatus status;
     status.run_id = job.identity.run_id;
+    status.epoch = job.identity.epoch;
     status.incarnation = shown_incarnation(job.identity.incarnation);
     status.state =
         job.said.state.empty() ? std::string{state_name(job.state.index())} : job.said.state;

@@ -58,9 +58,13 @@ std::string places_text(const MissingPlaces& missing) {
     return others == 0 ? text : text + " and " + std::to_string(others) + " more";
 }
 
+/// Why the job is rebuilt.
+std::string what_happened(const JobData& job) {
+    return job.identity.epoch > 0 ? "another server leads the job" : "the server was started again";
+}
+
 std::string reason(const JobData& job, Instant now) {
-    return "the server was started again: its nodes have " + seconds_text(job.lease()) +
-           " to come back" +
+    return what_happened(job) + ": its nodes have " + seconds_text(job.lease()) + " to come back" +
            (job.drain() ? "; then the round ends: " + verdict_so_far(job, now).cause.reason
                         : std::string{});
 }
@@ -121,16 +125,16 @@ void take_back_outside(JobStep& step, Member& member, const control::Resume& res
             assignment ? outdated_text(assignment->round, step.job.round->number)
                        : "it reports no round");
     }
-    step.send(member, control::Resumed{});
+    step.send(member, control::Resumed{step.job.identity.epoch});
     member.become(Member::State::ready);
     step.send(member, control::Standby{reason(step.job, step.now)});
 }
 
-control::Cause stop_was_begun(int round) {
+control::Cause stop_was_begun(const JobData& job, int round) {
     control::Cause cause;
     cause.kind = control::Cause::Kind::late_node;
     cause.reason =
-        "round " + std::to_string(round) + " was being stopped when the server was started again";
+        "round " + std::to_string(round) + " was being stopped when " + what_happened(job);
     cause.round = round;
     return cause;
 }
@@ -142,7 +146,7 @@ void take_back_inside(JobStep& step, Member& member, const control::Resume& resu
     const bool is_free = resume.state == control::NodeState::ready;
     const bool is_stopping = resume.state == control::NodeState::stopping;
     const bool is_done = resume.state == control::NodeState::succeeded;
-    step.send(member, control::Resumed{});
+    step.send(member, control::Resumed{step.job.identity.epoch});
     // A member that is done has no workers: later rounds may have begun without it.
     auto& state = std::get<Recovering>(job.state);
     state.has_stopping |= is_stopping || is_done;
@@ -151,7 +155,7 @@ void take_back_inside(JobStep& step, Member& member, const control::Resume& resu
     if (resume.failure) on_failed(step, member, failed_of(resume));
     if (is_free) member.become(Member::State::ready);
     if ((is_free || is_stopping) && job.is_round_going_on())
-        stop_round(step, stop_was_begun(reported), SIGTERM);
+        stop_round(step, stop_was_begun(job, reported), SIGTERM);
     // A job that was cancelled before this round was known is cancelled all the same.
     const auto& cancel = job.causes.cancel;
     if (cancel && job.is_round_going_on()) stop_round(step, *cancel, cancel->signal);
@@ -197,7 +201,7 @@ void lose_missing(JobStep& step, const MissingPlaces& missing) {
     cause.kind = control::Cause::Kind::node_lost;
     cause.round = job.round->number;
     cause.reason = places_text(missing) + " of round " + std::to_string(cause.round) +
-                   " did not come back after the server was started again";
+                   " did not come back after " + what_happened(job);
     auto* drain = job.drain();
     if (!drain) drain = &stop_round(step, cause, SIGTERM);
     if (!drain->departure) drain->departure = std::move(cause);
@@ -209,7 +213,7 @@ void form_again(JobStep& step) {
     const auto* drain = job.drain();
     if (drain && !job.causes.last)
         job.causes.last = drain->departure.value_or(drain->stop.root_cause);
-    form(step, "the server was started again");
+    form(step, what_happened(job));
     restart_clocks(step);
 }
 
@@ -229,8 +233,8 @@ void finish(JobStep& step) {
         if (missing.count == 0)
             step.say(
                 "running",
-                "round " + std::to_string(job.round->number) +
-                    " goes on: the server was started again, no worker was disturbed");
+                "round " + std::to_string(job.round->number) + " goes on: " + what_happened(job) +
+                    ", no worker was disturbed");
     }
     // Everything that happened meanwhile counts from here.
     restart_clocks(step);

@@ -52,6 +52,8 @@ struct JobStatus {
     /// Of several jobs of this id the last one that was begun.
     bool is_newest = true;
     std::string incarnation;
+    /// Of the leadership under which this server has it; 0: it was not elected.
+    std::uint64_t epoch = 0;
     std::string state;
     std::string reason;
     int round = -1;

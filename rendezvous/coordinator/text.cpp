@@ -33,6 +33,12 @@ std::string describe(const Coordinator::Event& event) {
                 return "interrupted by " + signal_name(interrupted.signal) + " \"" +
                        interrupted.reason + "\"";
             },
+            [](const Coordinator::Led& led) {
+                return "leads in epoch " + std::to_string(led.epoch);
+            },
+            [](const Coordinator::Deposed& deposed) {
+                return "deposed \"" + deposed.reason + "\"";
+            },
             [](const Coordinator::DeadlinePassed&) { return std::string{"deadline passed"}; },
         },
         event);
@@ -60,6 +66,9 @@ std::string describe(const Effect& effect) {
                 return "job " + waiting.run_id + " round " + std::to_string(waiting.round) +
                        " ranks " + waiting.ranks + " wait for \"" + waiting.key + "\" since " +
                        seconds_text(waiting.age) + ": " + waiting.missing;
+            },
+            [](const SteppedDown& stepped_down) {
+                return "stepped down \"" + stepped_down.reason + "\"";
             },
         },
         effect);

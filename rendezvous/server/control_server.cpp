@@ -93,7 +93,9 @@ void ControlServer::start_over() {
     log::error("rendezvous.out_of_memory");
     for (const auto& [id, connection] : connections_)
         connection->abort("the server had no memory");
+    const auto epoch = driver_->machine().epoch();
     begin();
+    if (options_.is_elected) hooks_.on_stepped_down({"out of memory", epoch, 0});
     // Not reported: what was busy goes on when its agents are back.
     is_idle_ = true;
     keep_memory_reserve();
@@ -246,6 +248,7 @@ void ControlServer::perform(Machine::Effect& effect) {
                      {"missing",
                       waiting.missing.empty() ? "no rank: all of them wait" : waiting.missing}});
             },
+            [&](const Machine::SteppedDown& stepped_down) { hooks_.on_stepped_down(stepped_down); },
             // The driver logs every effect at level debug, which is what this one is for.
             [](const Machine::Ranked&) {},
         },

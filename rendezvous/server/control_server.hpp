@@ -38,6 +38,8 @@ public:
         std::function<void(std::string peer, std::string reason)> on_rejected;
         /// The first assignment of a new round is about to leave.
         std::function<void()> on_round = {};
+        /// An elected server leads no more.
+        std::function<void(const coordinator::SteppedDown&)> on_stepped_down = {};
     };
 
     ControlServer(
@@ -56,6 +58,9 @@ public:
     /// From any thread. Handled before any message of an agent that is not handled yet: what the
     /// caller's own agent sends next may depend on it.
     void interrupt(int signal, std::string reason);
+    /// What the election decided.
+    void lead(coordinator::Coordinator::Led led) { post(std::move(led)); }
+    void depose(std::string reason) { post(Machine::Deposed{std::move(reason)}); }
     /// `on_idle` is called if no job is running and no agent is connected.
     void report_if_idle() const;
     /// Ends every connection once what is queued for it is written, and calls `done` when all have

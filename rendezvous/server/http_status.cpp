@@ -77,7 +77,7 @@ Json to_json(const coordinator::JobStatus& job) {
     auto nodes = Json::array();
     for (const auto& node : job.nodes)
         nodes.push_back(to_json(node));
-    return {
+    Json page{
         {"run_id", shown(job.run_id)},
         {"incarnation", shown(job.incarnation)},
         {"state", shown(job.state)},
@@ -91,6 +91,8 @@ Json to_json(const coordinator::JobStatus& job) {
         {"root_cause", shown_or_null(job.root_cause)},
         {"store_wait", job.store_wait ? to_json(*job.store_wait) : Json(nullptr)},
     };
+    if (job.epoch > 0) page["leader_epoch"] = job.epoch;
+    return page;
 }
 
 Json to_json(const StoreSurvey& stores) {
@@ -245,6 +247,11 @@ constexpr std::array job_families{
         {"ddprun_restart_budget_used", "gauge", "How many of them it has survived."},
         [](auto& text, const auto& family, const auto& job) {
             text += sample(family, of_job(job), std::to_string(job.restarts_used));
+        }},
+    JobFamily{
+        {"ddprun_leader_epoch", "gauge", "How often the job has had another leader, by election."},
+        [](auto& text, const auto& family, const auto& job) {
+            if (job.epoch > 0) text += sample(family, of_job(job), std::to_string(job.epoch));
         }},
     JobFamily{
         {"ddprun_nodes", "gauge", "Nodes of a job, by state."},

@@ -60,6 +60,8 @@ public:
 
     Result<std::uint16_t> start();
     void interrupt(int signal, std::string reason);
+    void lead(coordinator::Coordinator::Led led);
+    void depose(std::string reason);
     void report_if_idle();
     void drain();
 
@@ -129,11 +131,12 @@ RendezvousServer::Core::Core(Options options)
     : options_(std::move(options)),
       control_(
           io_,
-          {options_.hosted_run_id},
+          {options_.hosted_run_id, options_.is_elected},
           options_.handshake_timeout,
           {options_.on_idle,
            [this](const std::string& peer, const std::string& reason) { reject(peer, reason); },
-           [this] { begin_round(); }},
+           [this] { begin_round(); },
+           options_.on_stepped_down},
           limits::max_control_bytes,
           options_.secret),
       pages_(
@@ -244,6 +247,14 @@ void RendezvousServer::Core::attend(boost::asio::awaitable<void> conversation) {
 
 void RendezvousServer::Core::interrupt(int signal, std::string reason) {
     control_.interrupt(signal, std::move(reason));
+}
+
+void RendezvousServer::Core::lead(coordinator::Coordinator::Led led) {
+    boost::asio::post(io_, [this, led] { control_.lead(led); });
+}
+
+void RendezvousServer::Core::depose(std::string reason) {
+    boost::asio::post(io_, [this, reason = std::move(reason)] { control_.depose(reason); });
 }
 
 void RendezvousServer::Core::report_if_idle() {
@@ -436,6 +447,14 @@ Result<std::uint16_t> RendezvousServer::start() {
 
 void RendezvousServer::interrupt(int signal, std::string reason) {
     if (core_) core_->interrupt(signal, std::move(reason));
+}
+
+void RendezvousServer::lead(std::uint64_t epoch, Instant until, bool led_before) {
+    if (core_) core_->lead({epoch, until, led_before});
+}
+
+void RendezvousServer::depose(std::string reason) {
+    if (core_) core_->depose(std::move(reason));
 }
 
 void RendezvousServer::report_if_idle() {

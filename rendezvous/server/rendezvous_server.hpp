@@ -5,6 +5,7 @@
 #include "rendezvous/base/result.hpp"
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/control/message.hpp"
+#include "rendezvous/coordinator/effects.hpp"
 #include "rendezvous/server/placement.hpp"
 #include "rendezvous/server/store_survey.hpp"
 #include "rendezvous/tls/secret.hpp"
@@ -31,6 +32,10 @@ public:
         ListenOn listen;
         /// Inside a `ddprun`: serves this run id only and is reported to agents as `hosted`.
         std::optional<std::string> hosted_run_id = std::nullopt;
+        /// It serves only while it leads (`lead`).
+        bool is_elected = false;
+        /// An elected server leads no more. Called on the server's thread.
+        std::function<void(const coordinator::SteppedDown&)> on_stepped_down = {};
         /// The shared c10d store is empty again at each new round of the job: with static
         /// rendezvous it is the workers' store. Otherwise it serves every client, and persists.
         bool has_store_of_round = false;
@@ -69,6 +74,11 @@ public:
     /// The hosting `ddprun` was interrupted: ends every job on every node. The server goes on until
     /// its agents have closed (`on_idle`).
     void interrupt(int signal, std::string reason);
+
+    /// This server was elected, or confirmed: it leads until then.
+    void lead(std::uint64_t epoch, Instant until, bool led_before);
+    /// It forgets its jobs and closes every connection (`on_stepped_down`), if it leads.
+    void depose(std::string reason);
 
     /// `on_idle` reports a change only. This asks for it once more: it is called again if there is
     /// no job now, perhaps because there never was one.

@@ -38,6 +38,8 @@ const std::vector<Arrow> arrows{
       "rendezvous/net/",
       "rendezvous/tls/"}},
     {"rendezvous/client/client_session", {"rendezvous/base/", "rendezvous/wire/"}},
+    {"rendezvous/witness/", {"rendezvous/base/"}},
+    {"rendezvous/witness/http_client", {"rendezvous/base/", "rendezvous/net/"}},
     {"rendezvous/server/",
      {"rendezvous/base/",
       "rendezvous/wire/",

@@ -83,6 +83,7 @@ void Server::perform(coordinator::Effect& effect) {
                 world_.note(changed.state + ": " + changed.reason);
             },
             [](const coordinator::Ranked&) {},
+            [](const coordinator::SteppedDown&) {},
             [](const coordinator::Waiting&) {},
         },
         effect);

@@ -81,8 +81,8 @@ TEST_CASE("several nodes without an endpoint are refused or warned about") {
               .starts_with("--rdzv-endpoint: 'h:0': port 0"));
     CHECK(refusal({"--nnodes=2", "--standalone"})
               .starts_with("--standalone: '--nnodes=2': a standalone job"));
-    CHECK(
-        refusal({"--rdzv-backend=etcd"}).starts_with("--rdzv-backend: 'etcd': accepted are c10d"));
+    CHECK(refusal({"--rdzv-backend=zeus"})
+              .starts_with("--rdzv-backend: 'zeus': accepted are c10d, static and etcd"));
 }
 
 TEST_CASE("each wrong value is named as it was given, with what is accepted") {

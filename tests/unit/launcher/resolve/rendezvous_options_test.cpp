@@ -120,6 +120,26 @@ TEST_CASE("a batch system's variables mean what the options mean") {
         "c10d h:29400");
 }
 
+TEST_CASE("with etcd no node serves by its place or address") {
+    for (const std::string backend : {"etcd", "etcd-v2"}) {
+        const auto spec = resolved_with(
+            {"--nnodes=1:3",
+             "--rdzv-backend=" + backend,
+             "--rdzv-id=j",
+             "--rdzv-endpoint=e1, e2:99",
+             "--rdzv-conf=etcd_prefix=/mine,keep_alive_interval=2,keep_alive_max_attempt=3"},
+            {});
+        REQUIRE(spec.has_value());
+        const auto config = to_agent_config(*spec);
+        REQUIRE(config.rendezvous.etcd.has_value());
+        CHECK(config.rendezvous.etcd->members == std::vector<Endpoint>{{"e1", 2'379}, {"e2", 99}});
+        CHECK(config.rendezvous.etcd->prefix == "/mine");
+        CHECK_FALSE(config.rendezvous.is_host);
+        // A leader follows another well before any fence ends.
+        CHECK(config.join.settings.lease == std::chrono::seconds{20});
+    }
+}
+
 TEST_CASE("a rendezvous that cannot be is refused with what to give instead") {
     const auto refused = [](const Words& words, const std::string& beginning) {
         const auto answer = rendezvous(words);
@@ -127,7 +147,21 @@ TEST_CASE("a rendezvous that cannot be is refused with what to give instead") {
         CHECK(answer.starts_with(beginning));
     };
     refused({"--nnodes=2"}, "--nnodes: '2': more than one node needs --rdzv-endpoint=HOST:PORT");
-    refused({"--rdzv-backend=etcd-v2"}, "--rdzv-backend: 'etcd-v2': accepted are c10d and static");
+    refused({"--rdzv-backend=etcd-v2"}, "--rdzv-backend: 'etcd-v2': give the members of etcd");
+    const Words etcd{"--rdzv-backend=etcd", "--rdzv-endpoint=e1,e2:99"};
+    refused(etcd, "--rdzv-backend: 'etcd': give the job a name, --rdzv-id=NAME");
+    const auto with = [](Words words, const std::string& more) {
+        words.insert(words.end(), {"--rdzv-id=j", more});
+        return words;
+    };
+    refused(with(etcd, "--rdzv-endpoint=e1,,e2"), "--rdzv-endpoint: ");
+    refused(with(etcd, "--rdzv-endpoint=e1,e2:0"), "--rdzv-endpoint: 'e2:0': etcd has no port 0");
+    refused(
+        with(etcd, "--rdzv-conf=protocol=https"), "--rdzv-conf protocol: 'https': ddprun speaks");
+    std::string many = "--rdzv-endpoint=e";
+    for (int i = 0; i < 16; ++i)
+        many += ",e";
+    refused(with(etcd, many), "--rdzv-endpoint: ");
     refused(
         {"--rdzv-backend=static", "--rdzv-endpoint=h", "--nnodes=2"},
         "--rdzv-endpoint: 'h': static rendezvous needs HOST:PORT");

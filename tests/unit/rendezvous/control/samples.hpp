@@ -59,6 +59,7 @@ inline Join a_join() {
     join.settings.restart = {
         std::chrono::seconds{1}, std::chrono::minutes{5}, std::chrono::hours{24}, {2, 137}};
     join.versions = {1, 2};
+    join.epoch = 18'446'744'073'709'551'615U;
     return join;
 }
 
@@ -111,9 +112,9 @@ inline std::vector<AgentMessage> agent_messages() {
 inline std::vector<ServerMessage> server_messages() {
     return {
         Hello{{1, 2}},
-        Welcome{"abcd", std::chrono::seconds{30}, true, a_nonce(9)},
+        Welcome{"abcd", std::chrono::seconds{30}, true, a_nonce(9), 7},
         Refused{"differs", std::chrono::seconds{2}, true},
-        Resumed{},
+        Resumed{8},
         Lost{"unknown job"},
         an_assignment(),
         Stop{4, "rank 3 died", a_cause(), 15, std::chrono::seconds{30}},

@@ -386,5 +386,15 @@ TEST_CASE("the head of a response has the length of its body") {
     CHECK(encode_head(busy_answer(), "now").find("Retry-After: 1\r\n") != std::string::npos);
 }
 
+TEST_CASE("the epoch of a server that was elected is shown, and that of no other") {
+    auto shown = two_jobs();
+    CHECK(answer(get("/metrics"), shown).body.find("ddprun_leader_epoch{") == std::string::npos);
+    CHECK(answer(get("/status"), shown).body.find("leader_epoch") == std::string::npos);
+
+    shown.jobs[0].epoch = 7;
+    CHECK(has_line(answer(get("/metrics"), shown).body, "ddprun_leader_epoch{job=\"train\"} 7"));
+    CHECK(has_line(answer(get("/status"), shown).body, "      \"leader_epoch\": 7"));
+}
+
 }  // namespace
 }  // namespace ddprun::server

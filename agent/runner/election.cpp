@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/runner/election.hpp"
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/log.hpp"
+#include "rendezvous/base/machine.hpp"
+
+#include <utility>
+
+namespace ddprun::agent {
+
+Election::Election(
+    boost::asio::io_context& io,
+    const EtcdPlan& plan,
+    const std::string& run_id,
+    std::string nonce,
+    Hooks hooks)
+    : hooks_(std::move(hooks)),
+      etcd_(io, plan.members),
+      driver_(
+          io,
+          "election",
+          Lease{{witness::etcd::keys_of(plan.prefix, run_id), std::move(nonce), limits::etcd_ttl}},
+          [this](Lease::Effect& effect) { perform(effect); }) {}
+
+void Election::seek() {
+    driver_.post(Lease::Sought{});
+}
+
+void Election::step_down(std::uint64_t epoch, std::uint64_t known_epoch) {
+    driver_.post(Lease::SteppedDown{epoch, known_epoch});
+}
+
+void Election::leave(bool is_job_over) {
+    driver_.post(Lease::Left{is_job_over});
+}
+
+void Election::perform(Lease::Effect& effect) {
+    std::visit(
+        Overloaded{
+            [&](Lease::Ask& ask) {
+                etcd_.ask(std::move(ask.what), [this, id = ask.request](Result<std::string> body) {
+                    driver_.post(Lease::Answered{id, std::move(body)});
+                });
+            },
+            [&](Lease::OpenServer) {
+                auto opened = hooks_.open_server(etcd_.local_address());
+                if (opened) own_endpoint_ = opened->to_string();
+                driver_.post(Lease::ServerOpened{
+                    opened ? Result<std::string>{own_endpoint_} : opened.error()});
+            },
+            [&](const Lease::Found& found) {
+                const auto endpoint = parse_endpoint(found.leader.endpoint, 0);
+                if (!endpoint)
+                    return hooks_.on_not_found(
+                        "the leader's address in etcd is not legible: " + found.leader.endpoint);
+                note_leader(found.leader.endpoint, found.leader.epoch);
+                hooks_.on_found(*endpoint);
+            },
+            [&](const Lease::Elected& elected) {
+                note_leader(own_endpoint_, elected.epoch);
+                hooks_.on_elected(elected.epoch, elected.until, elected.led_before);
+            },
+            [&](const Lease::Extended& extended) {
+                hooks_.on_extended(extended.epoch, extended.until);
+            },
+            [&](Lease::Deposed& deposed) { hooks_.on_deposed(std::move(deposed.reason)); },
+            [&](Lease::NotFound& not_found) { hooks_.on_not_found(std::move(not_found.reason)); },
+            [&](Lease::Released) { hooks_.on_released(); },
+        },
+        effect);
+}
+
+/// The first leader of a job is no news.
+void Election::note_leader(const std::string& endpoint, std::uint64_t epoch) {
+    const auto before = std::exchange(noted_epoch_, epoch);
+    if (before == epoch) return;
+    log::write(
+        before == 0 ? log::Level::debug : log::Level::warning,
+        "rendezvous.leader_changed",
+        {{"leader", endpoint}, {"epoch", epoch}});
+}
+
+}  // namespace ddprun::agent

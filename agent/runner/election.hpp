@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/agent_config.hpp"
+#include "rendezvous/net/driver.hpp"
+#include "rendezvous/witness/etcd_client.hpp"
+#include "rendezvous/witness/etcd_lease.hpp"
+
+#include <boost/asio/io_context.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace ddprun::agent {
+
+/// Finds the job's leader in etcd, and makes this node's server a candidate where there is none.
+/// The shell of witness::EtcdLease.
+///
+/// Lives on the agent's thread. Hooks may be called from inside the functions.
+class Election {
+public:
+    struct Hooks {
+        /// Answers to `seek`.
+        std::function<void(Endpoint leader)> on_found;
+        std::function<void(std::string reason)> on_not_found;
+        /// Makes this node's server listen, if it does not yet, and returns where others reach it;
+        /// `own_address` is this machine's on the way to etcd.
+        std::function<Result<Endpoint>(const std::string& own_address)> open_server;
+        /// Also an answer to `seek`: this node's server leads.
+        std::function<void(std::uint64_t epoch, Instant until, bool led_before)> on_elected;
+        std::function<void(std::uint64_t epoch, Instant until)> on_extended;
+        std::function<void(std::string reason)> on_deposed;
+        /// Answers `leave`.
+        std::function<void()> on_released;
+    };
+
+    Election(
+        boost::asio::io_context& io,
+        const EtcdPlan& plan,
+        const std::string& run_id,
+        std::string nonce,
+        Hooks hooks);
+
+    void seek();
+    bool is_leading() const { return driver_.machine().is_leading(); }
+    void step_down(std::uint64_t epoch, std::uint64_t known_epoch);
+    void leave(bool is_job_over);
+
+private:
+    using Lease = witness::EtcdLease;
+
+    void perform(Lease::Effect& effect);
+    void note_leader(const std::string& endpoint, std::uint64_t epoch);
+
+    Hooks hooks_;
+    witness::EtcdClient etcd_;
+    net::Driver<Lease> driver_;
+    /// Of the endpoint that this node's server was announced with.
+    std::string own_endpoint_;
+    std::uint64_t noted_epoch_ = 0;
+};
+
+}  // namespace ddprun::agent

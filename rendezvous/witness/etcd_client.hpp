@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/endpoint.hpp"
+#include "rendezvous/base/result.hpp"
+#include "rendezvous/witness/etcd_gateway.hpp"
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ddprun::witness {
+
+/// Asks one of several members of an etcd cluster: the one that answered last, then the others.
+///
+/// Lives on the thread of its `io_context`. An answer is never called from inside `ask`, nor once
+/// the client is gone.
+class EtcdClient {
+public:
+    using OnAnswer = std::function<void(Result<std::string> body)>;
+
+    EtcdClient(boost::asio::io_context& io, std::vector<Endpoint> members);
+
+    void ask(etcd::Request request, OnAnswer on_answer);
+
+    /// This machine's address on the way to the member that answered last; empty: none has yet.
+    const std::string& local_address() const { return state_->local_address; }
+
+private:
+    struct State {
+        std::vector<Endpoint> members;
+        std::size_t preferred = 0;
+        std::string local_address;
+    };
+
+    static boost::asio::awaitable<void> run(
+        boost::asio::io_context& io,
+        std::weak_ptr<State> client,
+        etcd::Request request,
+        OnAnswer on_answer);
+
+    boost::asio::io_context& io_;
+    std::shared_ptr<State> state_;
+};
+
+}  // namespace ddprun::witness

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/witness/etcd_gateway.hpp"
+
+#include "rendezvous/base/text.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <charconv>
+#include <limits>
+#include <utility>
+
+namespace ddprun::witness::etcd {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view digits =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+constexpr std::size_t most_quoted = 120;
+
+std::string to_base64(std::string_view bytes) {
+    std::string text;
+    for (std::size_t i = 0; i < bytes.size(); i += 3) {
+        const auto byte = [&](std::size_t at) -> unsigned {
+            return at < bytes.size() ? static_cast<unsigned char>(bytes[at]) : 0U;
+        };
+        const unsigned group = byte(i) << 16U | byte(i + 1) << 8U | byte(i + 2);
+        for (const unsigned shift : {18U, 12U, 6U, 0U})
+            text += digits[group >> shift & 63U];
+        if (i + 1 >= bytes.size()) text[text.size() - 2] = '=';
+        if (i + 2 >= bytes.size()) text.back() = '=';
+    }
+    return text;
+}
+
+std::optional<std::string> from_base64(std::string_view text) {
+    std::string bytes;
+    unsigned group = 0;
+    unsigned bits = 0;
+    while (!text.empty() && text.back() == '=')
+        text.remove_suffix(1);
+    for (const char letter : text) {
+        const auto value = digits.find(letter);
+        if (value == std::string_view::npos) return std::nullopt;
+        group = (group << 6U | static_cast<unsigned>(value)) & 0xffffU;
+        bits += 6;
+        if (bits < 8) continue;
+        bits -= 8;
+        bytes += static_cast<char>(group >> bits & 0xffU);
+    }
+    return bytes;
+}
+
+Failure strange(std::string_view what, std::string_view answer) {
+    std::string quoted{answer.substr(0, most_quoted)};
+    for (auto& letter : quoted)
+        if (static_cast<unsigned char>(letter) < ' ') letter = ' ';
+    return {system_code(EPROTO), std::string{what} + ": '" + quoted + "'"};
+}
+
+Result<Json> parse(std::string_view answer) {
+    auto json = Json::parse(answer, nullptr, false);
+    if (!json.is_object()) return strange("no answer of etcd's gateway", answer);
+    return json;
+}
+
+/// A number as the gateway writes it: text; left out when it is 0.
+template <class Number>
+std::optional<Number> number(const Json& object, const char* name) {
+    const auto found = object.find(name);
+    if (found == object.end()) return Number{0};
+    if (found->is_number_unsigned()) {
+        const auto value = found->get<std::uint64_t>();
+        if (value > static_cast<std::uint64_t>(std::numeric_limits<Number>::max()))
+            return std::nullopt;
+        return static_cast<Number>(value);
+    }
+    if (!found->is_string()) return std::nullopt;
+    const auto& text = found->get_ref<const std::string&>();
+    Number value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+    return value;
+}
+
+/// The one key that a range has found; an empty object: none. Nothing: no such answer.
+std::optional<Json> found_key(const Json& responses, std::size_t index) {
+    if (!responses.is_array() || responses.size() <= index) return std::nullopt;
+    const auto& response = responses[index];
+    if (!response.is_object() || !response.contains("response_range")) return std::nullopt;
+    const auto& range = response["response_range"];
+    if (!range.is_object()) return std::nullopt;
+    if (!range.contains("kvs")) return Json::object();
+    const auto& kvs = range["kvs"];
+    if (!kvs.is_array()) return std::nullopt;
+    if (kvs.empty()) return Json::object();
+    if (!kvs[0].is_object()) return std::nullopt;
+    return kvs[0];
+}
+
+std::optional<std::string> value_of(const Json& key) {
+    const auto found = key.find("value");
+    if (found == key.end() || !found->is_string()) return std::nullopt;
+    return from_base64(found->get_ref<const std::string&>());
+}
+
+std::optional<Leader> read_leader(const std::string& value) {
+    const auto json = Json::parse(value, nullptr, false);
+    if (!json.is_object()) return std::nullopt;
+    Leader leader;
+    for (const auto& [name, field] :
+         {std::pair{"endpoint", &leader.endpoint}, std::pair{"nonce", &leader.nonce}}) {
+        const auto found = json.find(name);
+        if (found == json.end() || !found->is_string()) return std::nullopt;
+        *field = found->get<std::string>();
+    }
+    const auto epoch = number<std::uint64_t>(json, "epoch");
+    if (!epoch || *epoch == 0) return std::nullopt;
+    leader.epoch = *epoch;
+    return leader;
+}
+
+std::string write_leader(const Leader& leader) {
+    return Json{
+        {"endpoint", leader.endpoint},
+        {"nonce", leader.nonce},
+        {"epoch", std::to_string(leader.epoch)}}
+        .dump();
+}
+
+Json reads(const Keys& keys) {
+    Json all = Json::array();
+    for (const auto& key : {keys.leader, keys.epoch})
+        all.push_back({{"request_range", {{"key", to_base64(key)}}}});
+    return all;
+}
+
+Request transaction(Json compare, Json success, Json failure) {
+    return {
+        "/v3/kv/txn",
+        Json{
+            {"compare", std::move(compare)},
+            {"success", std::move(success)},
+            {"failure", std::move(failure)}}
+            .dump()};
+}
+
+Result<Record> record_in(const Json& json, std::string_view answer) {
+    const auto responses = json.value("responses", Json::array());
+    const auto leader = found_key(responses, 0);
+    const auto epoch = found_key(responses, 1);
+    if (!leader || !epoch) return strange("not the job's keys", answer);
+    Record record;
+    if (!leader->empty()) {
+        const auto value = value_of(*leader);
+        const auto written = value ? read_leader(*value) : std::nullopt;
+        const auto lease = number<std::int64_t>(*leader, "lease");
+        if (!written || !lease)
+            return strange("the job's leader is not legible", value.value_or(""));
+        record.held = Record::Held{*written, *lease};
+    }
+    if (!epoch->empty()) {
+        const auto value = value_of(*epoch);
+        const auto written = number<std::uint64_t>({{"epoch", value.value_or("?")}}, "epoch");
+        const auto revision = number<std::int64_t>(*epoch, "mod_revision");
+        if (!written || !revision || *revision <= 0)
+            return strange("the job's epoch is not legible", value.value_or(""));
+        record.epoch = *written;
+        record.epoch_revision = *revision;
+    }
+    return record;
+}
+
+}  // namespace
+
+Keys keys_of(std::string_view prefix, std::string_view run_id) {
+    auto stem = std::string{prefix};
+    while (!stem.empty() && stem.back() == '/')
+        stem.pop_back();
+    stem += "/" + std::string{run_id};
+    return {stem + "/leader", stem + "/epoch"};
+}
+
+Request read(const Keys& keys) {
+    return transaction(Json::array(), reads(keys), Json::array());
+}
+
+Request grant(std::int64_t ttl_s) {
+    return {"/v3/lease/grant", Json{{"TTL", std::to_string(ttl_s)}}.dump()};
+}
+
+Request campaign(
+    const Keys& keys, const Leader& leader, std::int64_t epoch_revision, std::int64_t lease) {
+    const auto put = [](const std::string& key, const std::string& value) {
+        return Json{{"key", to_base64(key)}, {"value", to_base64(value)}};
+    };
+    auto put_leader = put(keys.leader, write_leader(leader));
+    put_leader["lease"] = std::to_string(lease);
+    const Json is_free{
+        {"key", to_base64(keys.leader)},
+        {"target", "CREATE"},
+        {"result", "EQUAL"},
+        {"create_revision", "0"}};
+    const Json is_as_read{
+        {"key", to_base64(keys.epoch)},
+        {"target", "MOD"},
+        {"result", "EQUAL"},
+        {"mod_revision", std::to_string(epoch_revision)}};
+    const auto put_epoch = put(keys.epoch, std::to_string(leader.epoch));
+    return transaction(
+        Json::array({is_free, is_as_read}),
+        Json::array({Json{{"request_put", put_leader}}, Json{{"request_put", put_epoch}}}),
+        reads(keys));
+}
+
+Request keep_alive(std::int64_t lease) {
+    return {"/v3/lease/keepalive", Json{{"ID", std::to_string(lease)}}.dump()};
+}
+
+Request revoke(std::int64_t lease) {
+    return {"/v3/lease/revoke", Json{{"ID", std::to_string(lease)}}.dump()};
+}
+
+Request erase(const Keys& keys, std::int64_t revision) {
+    Json all = Json::array();
+    for (const auto& key : {keys.leader, keys.epoch})
+        all.push_back({{"request_delete_range", {{"key", to_base64(key)}}}});
+    const Json is_own{
+        {"key", to_base64(keys.leader)},
+        {"target", "MOD"},
+        {"result", "EQUAL"},
+        {"mod_revision", std::to_string(revision)}};
+    return transaction(Json::array({is_own}), std::move(all), Json::array());
+}
+
+Result<Record> read_record(std::string_view answer) {
+    const auto json = parse(answer);
+    if (!json) return json.error();
+    return record_in(*json, answer);
+}
+
+Result<Grant> read_grant(std::string_view answer) {
+    const auto json = parse(answer);
+    if (!json) return json.error();
+    const auto lease = number<std::int64_t>(*json, "ID");
+    const auto ttl_s = number<std::int64_t>(*json, "TTL");
+    if (!lease || !ttl_s || *lease <= 0 || *ttl_s <= 0) return strange("no lease", answer);
+    return Grant{*lease, *ttl_s};
+}
+
+Result<Campaign> read_campaign(std::string_view answer) {
+    const auto json = parse(answer);
+    if (!json) return json.error();
+    Campaign campaign;
+    const auto succeeded = json->find("succeeded");
+    campaign.is_won = succeeded != json->end() && succeeded->is_boolean() && succeeded->get<bool>();
+    if (!campaign.is_won) {
+        auto record = record_in(*json, answer);
+        if (!record) return record.error();
+        campaign.record = std::move(*record);
+        return campaign;
+    }
+    const auto header = json->value("header", Json::object());
+    const auto revision = header.is_object() ? number<std::int64_t>(header, "revision") : 0;
+    if (!revision || *revision <= 0) return strange("a transaction without a revision", answer);
+    campaign.revision = *revision;
+    return campaign;
+}
+
+Result<std::int64_t> read_keep_alive(std::string_view answer) {
+    // A stream of one answer.
+    const auto json = parse(answer.substr(0, answer.find('\n')));
+    if (!json) return json.error();
+    const auto result = json->find("result");
+    if (result == json->end() || !result->is_object())
+        return strange("no answer about a lease", answer);
+    const auto ttl_s = number<std::int64_t>(*result, "TTL");
+    if (!ttl_s || *ttl_s < 0) return strange("no answer about a lease", answer);
+    return *ttl_s;
+}
+
+std::string describe_error(int status, std::string_view body) {
+    const auto json = Json::parse(body, nullptr, false);
+    if (json.is_object())
+        for (const auto* name : {"message", "error"})
+            if (const auto found = json.find(name); found != json.end() && found->is_string())
+                return found->get<std::string>();
+    return "HTTP status " + std::to_string(status) + ", " +
+           strange("no answer of etcd's gateway", body).context;
+}
+
+}  // namespace ddprun::witness::etcd

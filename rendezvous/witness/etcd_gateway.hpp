@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/result.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+/// The requests to etcd's JSON gateway (v3) that an election needs, and its answers: keys and
+/// values in base64, numbers of 64 bits as text.
+namespace ddprun::witness::etcd {
+
+struct Request {
+    std::string path;
+    std::string body;
+    bool operator==(const Request&) const = default;
+};
+
+/// Of one job.
+struct Keys {
+    std::string leader;
+    /// Outlives each leader, so that epochs only grow.
+    std::string epoch;
+};
+Keys keys_of(std::string_view prefix, std::string_view run_id);
+
+/// The value of the leader's key.
+struct Leader {
+    std::string endpoint;
+    /// Of the process that wrote it.
+    std::string nonce;
+    std::uint64_t epoch = 0;
+    bool operator==(const Leader&) const = default;
+};
+
+struct Record {
+    struct Held {
+        Leader leader;
+        std::int64_t lease = 0;
+    };
+    /// None: the key is free.
+    std::optional<Held> held;
+    /// Of the last leader; 0: there was none.
+    std::uint64_t epoch = 0;
+    /// Of the epoch's key; 0: there is none.
+    std::int64_t epoch_revision = 0;
+};
+
+struct Grant {
+    std::int64_t lease = 0;
+    std::int64_t ttl_s = 0;
+};
+
+struct Campaign {
+    bool is_won = false;
+    /// Of the leader's key, when won.
+    std::int64_t revision = 0;
+    /// When lost: the one that has it.
+    Record record;
+};
+
+Request read(const Keys& keys);
+Request grant(std::int64_t ttl_s);
+/// Takes the leader's key if it is free and the epoch's key is as it was read.
+Request campaign(
+    const Keys& keys, const Leader& leader, std::int64_t epoch_revision, std::int64_t lease);
+Request keep_alive(std::int64_t lease);
+/// The key goes with its lease.
+Request revoke(std::int64_t lease);
+/// The job is over: nothing of it is left, if the leader's key is still the one of `revision`.
+Request erase(const Keys& keys, std::int64_t revision);
+
+Result<Record> read_record(std::string_view answer);
+Result<Grant> read_grant(std::string_view answer);
+Result<Campaign> read_campaign(std::string_view answer);
+/// The seconds that the lease has left; 0: there is no such lease any more.
+Result<std::int64_t> read_keep_alive(std::string_view answer);
+
+/// What an answer with an error says, for a message.
+std::string describe_error(int status, std::string_view body);
+
+}  // namespace ddprun::witness::etcd

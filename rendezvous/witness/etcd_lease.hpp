@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/time.hpp"
+#include "rendezvous/witness/etcd_gateway.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ddprun::witness {
+
+/// Which server leads a job, by a key of etcd that is tied to a lease; and this process's own
+/// candidacy for it. Driven by agent/runner/election (etcd_client) and unit tests.
+///
+///   idle         --Sought-->                 reading      Ask for both keys
+///   reading      --a leader-->               idle         Found
+///   reading      --own key of an attempt
+///                  whose answer was lost-->  withdrawing  Ask to revoke its lease
+///   reading      --none-->                   opening      OpenServer
+///   opening      --ServerOpened-->           granting     Ask for a lease
+///   granting     --granted-->                campaigning  Ask for the key
+///   campaigning  --won-->                    leading      Elected
+///   campaigning  --lost-->                   idle         Found
+///   campaigning  --no answer-->              withdrawing
+///   leading      --a third of the TTL-->     leading      Ask to keep the lease; answered:
+///   Extended leading      --0.8 TTL since the sending
+///                  of what was answered-->   idle         (the server knows by its own clock)
+///   leading      --the lease is gone-->      idle         Deposed
+///   leading      --SteppedDown-->            withdrawing
+///   any          --Left-->                   released     Released, once the key is given back
+///   before leading, without an answer        idle         NotFound
+///
+/// The epoch of a leadership is higher than the one in etcd and than any that a node has followed:
+/// a memory of etcd that was set back cannot lower it.
+class EtcdLease {
+public:
+    struct Config {
+        etcd::Keys keys;
+        /// Of this process.
+        std::string nonce;
+        Duration ttl{};
+    };
+
+    // ---- events ----
+
+    /// This node needs the leader. Answered by Found, Elected or NotFound.
+    struct Sought {};
+    /// Answers to Ask.
+    struct Answered {
+        int request;
+        Result<std::string> body;
+    };
+    /// Answers to OpenServer.
+    struct ServerOpened {
+        Result<std::string> endpoint;
+    };
+    /// This node's server leads no more in this epoch; the newest one that it has heard of.
+    struct SteppedDown {
+        std::uint64_t epoch;
+        std::uint64_t known_epoch;
+    };
+    /// This node needs no leader any more. The job is over: its keys go.
+    struct Left {
+        bool is_job_over;
+    };
+    struct DeadlinePassed {};
+    using Event = std::variant<Sought, Answered, ServerOpened, SteppedDown, Left, DeadlinePassed>;
+
+    // ---- effects ----
+
+    struct Ask {
+        int request;
+        etcd::Request what;
+        bool operator==(const Ask&) const = default;
+    };
+    struct OpenServer {
+        bool operator==(const OpenServer&) const = default;
+    };
+    struct Found {
+        etcd::Leader leader;
+        bool operator==(const Found&) const = default;
+    };
+    struct Elected {
+        std::uint64_t epoch;
+        Instant until;
+        /// The job had a leader before.
+        bool led_before;
+        bool operator==(const Elected&) const = default;
+    };
+    struct Extended {
+        std::uint64_t epoch;
+        Instant until;
+        bool operator==(const Extended&) const = default;
+    };
+    struct Deposed {
+        std::string reason;
+        bool operator==(const Deposed&) const = default;
+    };
+    struct NotFound {
+        std::string reason;
+        bool operator==(const NotFound&) const = default;
+    };
+    struct Released {
+        bool operator==(const Released&) const = default;
+    };
+    using Effect =
+        std::variant<Ask, OpenServer, Found, Elected, Extended, Deposed, NotFound, Released>;
+
+    explicit EtcdLease(Config config) : config_(std::move(config)) {}
+
+    void handle(Event event, Instant now, std::vector<Effect>& out);
+    std::optional<Instant> next_deadline() const;
+
+    bool is_leading() const { return std::holds_alternative<Leading>(state_); }
+
+private:
+    using Effects = std::vector<Effect>;
+
+    struct Idle {};
+    struct Reading {};
+    struct Opening {
+        etcd::Record record;
+    };
+    struct Granting {
+        etcd::Record record;
+        std::string endpoint;
+        Instant asked_at;
+    };
+    struct Campaigning {
+        etcd::Leader leader;
+        std::int64_t lease;
+        Duration ttl;
+        Instant until;
+        bool led_before;
+    };
+    struct Leading {
+        std::uint64_t epoch;
+        std::int64_t lease;
+        std::int64_t revision;
+        Duration ttl;
+        Instant until;
+        Instant ask_at;
+        Instant asked_at{};
+    };
+    struct Withdrawing {};
+    struct Releasing {};
+    struct Gone {};
+    using State = std::variant<
+        Idle,
+        Reading,
+        Opening,
+        Granting,
+        Campaigning,
+        Leading,
+        Withdrawing,
+        Releasing,
+        Gone>;
+
+    void on_sought(Instant now, Effects& out);
+    void on_answered(Answered answered, Instant now, Effects& out);
+    void on_read(const std::string& body, Instant now, Effects& out);
+    void on_opened(ServerOpened opened, Instant now, Effects& out);
+    void on_granted(const std::string& body, Instant now, Effects& out);
+    void on_campaigned(const std::string& body, Instant now, Effects& out);
+    void on_kept(const Result<std::string>& body, Instant now, Effects& out);
+    void on_stepped_down(const SteppedDown& event, Instant now, Effects& out);
+    void on_left(bool is_job_over, Instant now, Effects& out);
+    void on_deadline(Instant now, Effects& out);
+    void follow(const etcd::Leader& leader, Effects& out);
+    void fail(std::string reason, Effects& out);
+    void withdraw(std::int64_t lease, Instant now, Effects& out);
+    void ask(etcd::Request what, Instant now, Effects& out);
+
+    Config config_;
+    State state_;
+    int last_request_ = 0;
+    /// The one that is not answered yet, and when it counts as failed.
+    struct Open {
+        int request;
+        Instant ends_at;
+    };
+    std::optional<Open> open_;
+    /// The newest that this node has heard of.
+    std::uint64_t known_epoch_ = 0;
+};
+
+std::string describe(const EtcdLease::Event& event);
+std::string describe(const EtcdLease::Effect& effect);
+
+}  // namespace ddprun::witness

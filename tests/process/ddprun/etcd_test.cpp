@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// No node is special: the server of the one that holds the job's key in etcd leads.
+#include "tests/process/ddprun/job.hpp"
+#include "tests/process/support/skip.hpp"
+#include "tests/process/support/wait.hpp"
+
+#include <doctest/doctest.h>
+
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <memory>
+#include <string>
+#include <vector>
+
+using namespace ddprun::test;
+using std::chrono::seconds;
+
+namespace {
+
+constexpr const char* etcd_program = "/usr/bin/etcd";
+
+std::string why_no_etcd() {
+    return ::access(etcd_program, X_OK) == 0 ? "" : "no etcd here (Debian's etcd-server)";
+}
+
+/// The real one, on loopback; what it knows is in a folder and outlives it.
+class Etcd {
+public:
+    Etcd() { start(); }
+
+    void start() {
+        const auto own = "http://" + client_;
+        const auto peer = "http://127.0.0.1:" + std::to_string(peer_port_);
+        process_ = std::make_unique<Running>(
+            etcd_program,
+            Words{
+                "--data-dir=" + dir_.path().string() + "/data",
+                "--listen-client-urls=" + own,
+                "--advertise-client-urls=" + own,
+                "--listen-peer-urls=" + peer,
+                "--initial-advertise-peer-urls=" + peer,
+                "--initial-cluster=default=" + peer});
+        process_->wait_for_line("ready to serve client requests|serving .*client requests");
+    }
+    void kill() {
+        process_->signal(SIGKILL);
+        process_->wait_for_exit();
+    }
+    void end() {
+        process_->signal(SIGTERM);
+        process_->wait_for_exit();
+    }
+    void stop() const { process_->signal(SIGSTOP); }
+    void go_on() const { process_->signal(SIGCONT); }
+
+    Words options(const Words& more) const {
+        return Words{
+                   "--rdzv-backend=etcd",
+                   "--rdzv-id=tested",
+                   "--rdzv-endpoint=" + client_,
+                   "--rdzv-conf=last_call_timeout=60",
+                   "--log-level=debug"} +
+               more;
+    }
+
+private:
+    TempDir dir_;
+    std::string client_ = "127.0.0.1:" + std::to_string(free_port());
+    int peer_port_ = free_port();
+    std::unique_ptr<Running> process_;
+};
+
+/// Workers that end when the file `go` is there.
+std::string until_go(const TempDir& dir) {
+    return "echo up $WORLD_SIZE in $DDPRUN_ROUND\nwhile [ ! -e " + dir.path().string() +
+           "/go ]; do sleep 0.1; done\necho done in $DDPRUN_ROUND\n";
+}
+
+/// The first one leads, and all run.
+std::vector<Running> start_three(const TempDir& dir, const Etcd& etcd, const Words& options) {
+    std::vector<Running> nodes;
+    nodes.push_back(start_job(dir, etcd.options(options), until_go(dir)));
+    nodes[0].wait_for_line("rendezvous.leader_changed .*epoch=1");
+    for (int i = 0; i < 2; ++i)
+        nodes.push_back(start_job(dir, etcd.options(options), until_go(dir)));
+    for (auto& node : nodes)
+        node.wait_for_line("up 3 in 0");
+    return nodes;
+}
+
+}  // namespace
+
+TEST_CASE("etcd: nodes find the one that leads, and the job leaves nothing in etcd") {
+    if (const auto reason = why_no_etcd(); !reason.empty()) return skip(reason);
+    const TempDir dir;
+    Etcd etcd;
+    // Twice: the second job of this id is the first one of its own.
+    for (int job = 0; job < 2; ++job) {
+        auto nodes = start_three(dir, etcd, {"--nnodes=3"});
+        dir.write("go", "");
+        for (auto& node : nodes)
+            CHECK(node.wait_for_code() == 0);
+        CHECK(::unlink((dir.path() / "go").c_str()) == 0);
+    }
+    etcd.end();
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("etcd: the leader's node is killed, another one leads and the job goes on without it") {
+    if (const auto reason = why_no_etcd(); !reason.empty()) return skip(reason);
+    const TempDir dir;
+    Etcd etcd;
+    auto nodes = start_three(dir, etcd, {"--nnodes=2:3"});
+
+    ::kill(agent_of(nodes[0]), SIGKILL);
+
+    // Its key lives for the TTL; its ranks are given away a lease after that.
+    for (int i : {1, 2}) {
+        auto& node = nodes[static_cast<std::size_t>(i)];
+        node.wait_for_line("rendezvous.leader_changed .*epoch=2", seconds{60});
+        node.wait_for_line("up 2 in", seconds{90});
+    }
+    dir.write("go", "");
+    for (int i : {1, 2})
+        CHECK(nodes[static_cast<std::size_t>(i)].wait_for_code() == 0);
+    nodes[0].wait_for_exit();
+    etcd.end();
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("etcd: SIGTERM on the leader's node: another one leads at once, one node leaves") {
+    if (const auto reason = why_no_etcd(); !reason.empty()) return skip(reason);
+    const TempDir dir;
+    Etcd etcd;
+    auto nodes = start_three(dir, etcd, {"--nnodes=2:3"});
+
+    nodes[0].signal(SIGTERM);
+
+    for (int i : {1, 2}) {
+        auto& node = nodes[static_cast<std::size_t>(i)];
+        node.wait_for_line("up 2 in 1");
+        node.wait_for_line("rendezvous.leader_changed .*epoch=2");
+        node.wait_for_line("rendezvous.resumed");
+    }
+    CHECK(nodes[0].wait_for_code() != 0);
+    dir.write("go", "");
+    for (int i : {1, 2}) {
+        auto& node = nodes[static_cast<std::size_t>(i)];
+        node.wait_for_line("done in 1");
+        CHECK(node.wait_for_code() == 0);
+    }
+    etcd.end();
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("etcd: it is away for longer than its lease, and no worker notices") {
+    if (const auto reason = why_no_etcd(); !reason.empty()) return skip(reason);
+    const TempDir dir;
+    Etcd etcd;
+    auto nodes = start_three(dir, etcd, {"--nnodes=3"});
+
+    SUBCASE("stopped, and continued") {
+        etcd.stop();
+        nodes[0].wait_for_line("rendezvous.stepped_down", seconds{30});
+        etcd.go_on();
+    }
+    SUBCASE("killed, and started again") {
+        etcd.kill();
+        nodes[0].wait_for_line("rendezvous.stepped_down", seconds{30});
+        etcd.start();
+    }
+    for (auto& node : nodes)
+        node.wait_for_line("rendezvous.resumed", seconds{60});
+    dir.write("go", "");
+    for (auto& node : nodes) {
+        node.wait_for_line("done in 0");
+        CHECK(node.wait_for_code() == 0);
+        CHECK_FALSE(contains(node.err(), "round.stopped"));
+    }
+    etcd.end();
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("etcd: what answers instead is named") {
+    const TempDir dir;
+    const auto port = std::to_string(free_port());
+    // Answers every POST with a page.
+    Running server{"/usr/bin/python3", Words{"-u", "-m", "http.server", "--bind=127.0.0.1", port}};
+    server.wait_for_line("Serving HTTP");
+    auto node = start_job(
+        dir,
+        {"--nnodes=2",
+         "--rdzv-backend=etcd-v2",
+         "--rdzv-id=tested",
+         "--rdzv-endpoint=127.0.0.1:" + port,
+         "--rdzv-conf=join_timeout=3"},
+        "true");
+    CHECK(node.wait_for_code() == 81);
+    CHECK(contains(node.err(), "etcd at 127.0.0.1:" + port + " answers: HTTP status 501"));
+    server.signal(SIGKILL);
+    server.wait_for_exit();
+    CHECK(no_descendants_left());
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/base/ids.hpp"
+#include "rendezvous/coordinator/coordinator.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+using namespace ddprun;
+using namespace ddprun::coordinator;
+using std::chrono_literals::operator""s;
+
+namespace {
+
+constexpr Instant begin{};
+
+/// A server inside a `ddprun` that was elected, or not yet.
+struct Server {
+    Coordinator coordinator{{"none", true}};
+    std::vector<Effect> out;
+    std::uint64_t last_connection = 0;
+
+    void handle(Coordinator::Event event, Instant now) {
+        out.clear();
+        coordinator.handle(std::move(event), now, out);
+    }
+    void lead(std::uint64_t epoch, Instant until, Instant now, bool led_before = false) {
+        handle(Coordinator::Led{epoch, until, led_before}, now);
+    }
+    void say(control::AgentMessage message, Instant now) {
+        const ConnectionId id{++last_connection};
+        handle(Connected{id, "10.0.0.2", "10.0.0.2:5000", "10.0.0.1"}, now);
+        handle(Coordinator::Received{id, std::move(message)}, now);
+    }
+    template <class Message>
+    const Message* sent() const {
+        for (const auto& effect : out)
+            if (const auto* send = std::get_if<Send>(&effect))
+                if (const auto* message = std::get_if<Message>(&send->message)) return message;
+        return nullptr;
+    }
+    const SteppedDown* stepped_down() const {
+        for (const auto& effect : out)
+            if (const auto* found = std::get_if<SteppedDown>(&effect)) return found;
+        return nullptr;
+    }
+};
+
+control::Join join_of(char node, std::uint64_t epoch = 0) {
+    control::Join join;
+    join.run_id = "none";
+    join.node.nonce = *Nonce::parse(std::string(32, node));
+    join.node.host = std::string{"host-"} + node;
+    join.socket_addr = "10.0.0.2:5000";
+    join.nodes = {2, 2, 0};
+    join.store_port = 20'000;
+    join.settings.lease = 30s;
+    join.epoch = epoch;
+    return join;
+}
+
+control::Resume resume_of(char node, std::uint64_t epoch) {
+    control::Resume resume;
+    resume.join = join_of(node, epoch);
+    resume.incarnation = "first";
+    return resume;
+}
+
+}  // namespace
+
+TEST_CASE("a server that was not elected yet has nodes try again") {
+    Server server;
+    server.say(join_of('a'), begin);
+    REQUIRE(server.sent<control::Refused>());
+    CHECK(server.sent<control::Refused>()->retry.has_value());
+    // Closed, and nothing said: its workers are sound.
+    server.say(resume_of('a', 0), begin);
+    REQUIRE(server.out.size() == 1);
+    CHECK(std::holds_alternative<Close>(server.out[0]));
+}
+
+TEST_CASE("an elected server says its epoch, and hosts nothing that ends with it") {
+    Server server;
+    server.lead(3, begin + 8s, begin);
+    server.say(join_of('a'), begin);
+    REQUIRE(server.sent<control::Welcome>());
+    CHECK(server.sent<control::Welcome>()->epoch == 3);
+    CHECK_FALSE(server.sent<control::Welcome>()->hosted);
+}
+
+TEST_CASE("it acts until its right ends by its own clock, whatever comes then first") {
+    Server server;
+    server.lead(1, begin + 8s, begin);
+    server.lead(1, begin + 11s, begin + 3s);
+    server.say(join_of('a'), begin + 10s);
+    REQUIRE(server.sent<control::Welcome>());
+    CHECK(server.coordinator.next_deadline() <= begin + 11s);
+
+    const ConnectionId first{1};
+    SUBCASE("time") {
+        server.handle(Coordinator::DeadlinePassed{}, begin + 11s);
+    }
+    SUBCASE("a message that was long on its way") {
+        server.handle(Coordinator::Received{first, control::Heartbeat{1}}, begin + 60s);
+    }
+    SUBCASE("another election, too late for the jobs of the first") {
+        server.lead(2, begin + 70s, begin + 60s);
+    }
+    SUBCASE("a confirmation that comes too late") {
+        server.lead(1, begin + 70s, begin + 60s);
+        const auto ended = server.out;
+        server.say(join_of('b'), begin + 60s);
+        CHECK(server.sent<control::Refused>());
+        server.out = ended;
+    }
+    REQUIRE(server.stepped_down());
+    CHECK(server.stepped_down()->epoch == 1);
+    CHECK(server.coordinator.is_idle());
+    CHECK(server.coordinator.status(begin + 60s).empty());
+    CHECK(std::count_if(server.out.begin(), server.out.end(), [](const auto& effect) {
+              return std::holds_alternative<Send>(effect);
+          }) == 0);
+}
+
+TEST_CASE("it steps down when the election says so, once") {
+    Server server;
+    server.lead(1, begin + 8s, begin);
+    server.handle(Coordinator::Deposed{"the lease is gone"}, begin + 1s);
+    REQUIRE(server.stepped_down());
+    server.handle(Coordinator::Deposed{"the lease is gone"}, begin + 1s);
+    CHECK(server.out.empty());
+}
+
+TEST_CASE("a node that has followed a newer leader ends the older one") {
+    Server server;
+    server.lead(4, begin + 8s, begin);
+    server.say(join_of('a', 4), begin);
+    CHECK(server.sent<control::Welcome>());
+
+    SUBCASE("by its resume") {
+        server.say(resume_of('b', 7), begin);
+    }
+    SUBCASE("by its join") {
+        server.say(join_of('b', 7), begin);
+    }
+    REQUIRE(server.stepped_down());
+    CHECK(server.stepped_down()->known_epoch == 7);
+    CHECK_FALSE(server.sent<control::Resumed>());
+    CHECK_FALSE(server.sent<control::Welcome>());
+}
+
+TEST_CASE("a leader after another one takes the job up, and begins none beside it for a lease") {
+    Server server;
+    server.lead(2, begin + 8s, begin, true);
+    server.say(join_of('n'), begin + 1s);
+    REQUIRE(server.sent<control::Refused>());
+    CHECK(server.sent<control::Refused>()->retry.has_value());
+
+    SUBCASE("its nodes come back") {
+        server.say(resume_of('a', 1), begin + 2s);
+        REQUIRE(server.sent<control::Resumed>());
+        CHECK(server.sent<control::Resumed>()->epoch == 2);
+        server.say(join_of('n'), begin + 3s);
+        CHECK(server.sent<control::Welcome>());
+    }
+    SUBCASE("they do not") {
+        server.lead(2, begin + 60s, begin + 3s);
+        server.say(join_of('n'), begin + 30s);
+        CHECK(server.sent<control::Welcome>());
+    }
+}
