@@ -129,6 +129,8 @@ Result<> use_etcd(Resolving& job, const Given& backend) {
     for (std::string_view rest = given->text;;) {
         const auto comma = rest.find(',');
         const auto member = trimmed(rest.substr(0, comma));
+        if (member.empty())
+            return usage(given->origin, given->text, "there is nothing between two commas");
         const auto endpoint = read_endpoint({std::string{member}, given->origin}, etcd_port);
         if (!endpoint) return endpoint.error();
         if (endpoint->port == no_port)
