@@ -36,7 +36,7 @@ struct Example {
     }
 
     Example() {
-        // With numbers as small as at the beginning no gradient could be told from a rounding error.
+        // With numbers as small as at the beginning a gradient would be no larger than a rounding error.
         std::mt19937_64 random(5);
         for (auto& parameter : values)
             for (auto& number : parameter)
