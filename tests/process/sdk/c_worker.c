@@ -153,6 +153,7 @@ static void misuse(ddprun_group* group, const ddprun_world* world) {
     EXPECT(
         ddprun_all_gather_v(group, &number, &number, NULL, DDPRUN_FLOAT32, NULL) == DDPRUN_USAGE);
     EXPECT(ddprun_group_create(world, NULL, (ddprun_backend)9, 0, &none) == DDPRUN_USAGE);
+    EXPECT(ddprun_group_create(world, NULL, (ddprun_backend)3, 0, &none) == DDPRUN_USAGE);
     EXPECT(ddprun_work_wait(NULL, 0) == DDPRUN_USAGE);
     EXPECT(ddprun_last_error_ranks(NULL, 0) == 0);
     EXPECT(ddprun_group_rank(NULL) == -1 && ddprun_group_backend(NULL) == -1);

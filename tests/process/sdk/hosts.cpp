@@ -4,6 +4,7 @@
 #include "ddprun/process_group.hpp"
 #include "ddprun/store.hpp"
 #include "ddprun/world.hpp"
+#include "tests/process/sdk/one_call.hpp"
 #include "tests/process/sdk/workers.hpp"
 #include "worker_sdk/src/store_names.hpp"
 
@@ -13,6 +14,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <iterator>
 #include <string>
 
 using namespace ddprun::tests;
@@ -118,6 +121,45 @@ TEST_CASE("sdk: a rank that dies on another host is named by all, leader or not"
             CAPTURE(workers.output(rank));
             CHECK(mentions(workers.output(rank), "ranks " + std::to_string(victim) + "\n"));
         }
+    }
+}
+
+TEST_CASE(
+    "sdk: in every kind of call a rank killed on another host is named by all within a second") {
+    const std::string places[] = {"a,b", "a,b,c", "a,a,b", "a,b,b,c"};
+    const std::string ways[] = {"one_by_one", "in_flight", "sub_group"};
+    std::size_t turn = 0;
+    for (const auto& call : call_names()) {
+        CAPTURE(call);
+        // A busy machine may take any time in some of them; a call that does not notice the loss,
+        // in all.
+        long long quickest = 1'000'000;
+        for (int i = 0; i < 4 || (quickest >= 1000 && i < 12); ++i, ++turn) {
+            const auto& hosts = places[turn % std::size(places)];
+            const auto& way = ways[turn % std::size(ways)];
+            CAPTURE(hosts);
+            CAPTURE(way);
+            auto variables = on_hosts(hosts);
+            variables["SDK_WORKER_CALL"] = call;
+            variables["SDK_WORKER_WAY"] = way;
+            variables["DDPRUN_INCARNATION"] = "life";
+            const int victim = turn % 2 == 0 ? count_of(hosts) - 1 : 0;
+            Workers workers(count_of(hosts), {"endless_call"}, variables);
+            workers.await_line("ready");
+            const auto killed_at = monotonic_ms();
+            workers.kill(victim, SIGKILL);
+            write_death(workers, victim);  // connections that are being made do not break
+            long long slowest = 0;
+            for (int rank = 0; rank < count_of(hosts); ++rank) {
+                if (rank == victim) continue;
+                CHECK(workers.exit_code(rank) == peer_lost);
+                CAPTURE(workers.output(rank));
+                CHECK(mentions(workers.output(rank), "ranks " + std::to_string(victim) + "\n"));
+                slowest = std::max(slowest, moment_in(workers.output(rank)) - killed_at);
+            }
+            quickest = std::min(quickest, slowest);
+        }
+        CHECK(quickest < 1000);
     }
 }
 
