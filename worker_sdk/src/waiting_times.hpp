@@ -82,6 +82,8 @@ inline constexpr milliseconds shortest_reason_interval = 20ms;
 inline constexpr milliseconds longest_reason_interval = 200ms;
 /// To connect to all peers, which have already published their addresses.
 inline constexpr milliseconds connect_timeout = 10s;
+/// ... and for each rank: one may have read all addresses when another has just begun to.
+inline constexpr milliseconds connect_timeout_of_each = 10ms;
 /// Polling sockets before the first sleep, where polls of late have found nothing ...
 inline constexpr microseconds shortest_wire_polling = 5us;
 /// ... and where they have: a sleep and its wake-up take about as long.

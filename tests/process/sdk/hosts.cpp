@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several hosts: ranks of one machine with different host ids.
+#include "ddprun/error.hpp"
+#include "ddprun/process_group.hpp"
 #include "ddprun/store.hpp"
 #include "ddprun/world.hpp"
 #include "tests/process/sdk/one_call.hpp"
@@ -285,11 +287,34 @@ TEST_CASE("sdk: ranks that disagree get Mismatch on all hosts, which names both 
     }
 }
 
+TEST_CASE("sdk: a rank of another release on another host is named at once") {
+    const StoreThread server;
+    ddprun::World world;
+    world.world_size = 2;
+    world.master_addr = "127.0.0.1";
+    world.master_port = server.port();
+    world.incarnation = "life";
+    world.node_addr = "127.0.0.1";
+    auto store = ddprun::Store::connect(world, 30s);
+    // All that a rank of a release before has in common with this one.
+    store.set(ddprun::store_names::round("life", 0, 0) + "group1/host_of/1", "elsewhere");
+    std::string error;
+    try {
+        ddprun::ProcessGroup::create(world, store);
+    } catch (const ddprun::Mismatch& thrown) {
+        error = thrown.what();
+    }
+    CHECK(
+        error ==
+        "rank 1 runs another release of the SDK than rank 0: they cannot exchange data between "
+        "hosts");
+}
+
 TEST_CASE("sdk: a rank that dies while a mesh connects is named by all others in seconds") {
     // A busy machine may take any time; a wait that nothing ends always takes ten seconds.
     long long quickest = 1'000'000;
     for (int i = 0; i < 3 && quickest >= 8000; ++i) {
-        // Of each pair one rank, by the numbers of their ports, waits for the other to connect.
+        // Of each pair the lower rank waits for the other to connect.
         auto variables = on_hosts("a,b,c,d,e,f,f");
         variables["DDPRUN_INCARNATION"] = "life";
         Workers workers(7, {"late_in_mesh"}, variables);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The connections between hosts, in one process: what peers and other programs may send.
+#include "worker_sdk/src/transports/two_level_transport.hpp"
 #include "worker_sdk/src/transports/wire/mesh.hpp"
 #include "worker_sdk/src/transports/wire/schedule.hpp"
+#include "worker_sdk/src/transports/wire/wire_transport.hpp"
 
 #include <doctest/doctest.h>
 
@@ -9,6 +11,7 @@
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -56,7 +59,8 @@ struct Alone {
     std::atomic<bool> is_aborted = false;
     Transfer::Polling polling{true};
 
-    explicit Alone(Kind kind = Kind::broadcast) {
+    explicit Alone(Kind kind = Kind::broadcast, std::size_t count = 1000) {
+        data.assign(count, 1);
         call.kind = kind;
         call.type = ElementType::int32;
         call.root = 1;
@@ -73,9 +77,10 @@ struct Alone {
     std::size_t bytes() const { return data.size() * sizeof(std::int32_t); }
     Header header() const { return header_of(call, tag, bytes()); }
 
-    Transfer::End run(std::chrono::milliseconds timeout = 1min) {
+    Transfer::End run(std::chrono::milliseconds timeout = 1min) { return run(exchange, timeout); }
+    Transfer::End run(Exchange& planned, std::chrono::milliseconds timeout = 1min) {
         return Transfer(
-                   exchange,
+                   planned,
                    {0,
                     {-1, wire.near.get()},
                     call,
@@ -87,6 +92,81 @@ struct Alone {
                     nothing})
             .run();
     }
+};
+
+/// Rank 0 of three, whose peers are the test.
+struct AmongThree {
+    Narrow to_1;
+    Narrow to_2;
+    Exchange exchange{0, 3};
+    Scratch<std::byte> scratch;
+    std::vector<std::int32_t> input;
+    std::vector<std::int32_t> data;
+    Collective call{};
+    Descriptor wake{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    std::atomic<bool> is_aborted = false;
+    Transfer::Polling polling{true};
+    int calls_during_wait = 0;
+
+    AmongThree(Kind kind, std::size_t count) : input(3 * count), data(count) {
+        call.kind = kind;
+        call.type = ElementType::int32;
+        call.count = count;
+        call.input = input.data();
+        call.data = data.data();
+        plan(call, 0, 3, scratch, exchange);
+    }
+
+    /// Rank 1 sends its header and so many bytes, takes so many, and ends.
+    std::thread rank_1(std::size_t sent, std::size_t taken) {
+        const auto header = header_of(call, tag, exchange.bytes_from(1));
+        std::vector<std::byte> bytes(sizeof header + sent);
+        ::memcpy(bytes.data(), &header, sizeof header);
+        return std::thread([this, bytes, left = sizeof header + taken]() mutable {
+            std::vector<std::byte> room(1 << 16);
+            for (std::size_t at = 0; at < bytes.size() || left > 0;) {
+                const auto piece =
+                    ::send(to_1.far.get(), bytes.data() + at, bytes.size() - at, MSG_NOSIGNAL);
+                if (piece > 0) at += static_cast<std::size_t>(piece);
+                const auto most = std::min(left, room.size());
+                const auto got = most > 0 ? ::recv(to_1.far.get(), room.data(), most, 0) : 0;
+                if (got > 0) left -= static_cast<std::size_t>(got);
+            }
+            to_1.far = Descriptor{};
+        });
+    }
+
+    Transfer::End run(std::chrono::milliseconds timeout) {
+        const std::function<void()> during_wait = [this] { ++calls_during_wait; };
+        return Transfer(
+                   exchange,
+                   {0,
+                    {-1, to_1.near.get(), to_2.near.get()},
+                    call,
+                    tag,
+                    wake.get(),
+                    is_aborted,
+                    polling,
+                    Transfer::Clock::now() + timeout,
+                    during_wait})
+            .run();
+    }
+};
+
+/// This process may have no more descriptors than that, as long as this lives.
+class FewDescriptors {
+public:
+    explicit FewDescriptors(rlim_t most) {
+        REQUIRE(::getrlimit(RLIMIT_NOFILE, &before_) == 0);
+        const rlimit limit{most, before_.rlim_max};
+        REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    }
+    FewDescriptors(const FewDescriptors&) = delete;
+    FewDescriptors& operator=(const FewDescriptors&) = delete;
+    ~FewDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+private:
+    rlimit before_{};
 };
 
 std::string why_lost(const Transfer::End& end) {
@@ -137,13 +217,20 @@ Meshes connected(int ranks) {
     return meshes;
 }
 
-Descriptor caller_of(const PeerAddress& address) {
+/// Without a descriptor when it is refused.
+Descriptor called(const PeerAddress& address) {
     Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in where{};
     where.sin_family = AF_INET;
     where.sin_port = htons(address.port);
     ::inet_pton(AF_INET, address.host.c_str(), &where.sin_addr);
-    REQUIRE(::connect(socket.get(), reinterpret_cast<sockaddr*>(&where), sizeof where) == 0);
+    if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&where), sizeof where) != 0) return {};
+    return socket;
+}
+
+Descriptor caller_of(const PeerAddress& address) {
+    auto socket = called(address);
+    REQUIRE(socket);
     return socket;
 }
 
@@ -219,6 +306,21 @@ TEST_CASE("wire: another length in the same call, or a call that there is not, e
         CHECK(why_lost(one.run()) == "it has sent bytes of no call");
         CHECK(one.data == std::vector<std::int32_t>(1000, 1));
     }
+    // Bytes behind it go no further than the call's own would.
+    for (auto header : wrong) {
+        header.count = 10;
+        Alone one(Kind::broadcast, 10);
+        std::vector<std::int32_t> around(30, 1);
+        one.call.data = around.data() + 10;
+        one.call.count = 10;
+        Exchange exchange(0, 2);
+        plan(one.call, 0, 2, one.scratch, exchange);
+        one.say(header);
+        one.say(std::vector<char>(400, 'x').data(), 400);
+        CHECK(why_lost(one.run(exchange)) == "it has sent bytes of no call");
+        CHECK(std::count(around.begin(), around.begin() + 10, 1) == 10);
+        CHECK(std::count(around.end() - 10, around.end(), 1) == 10);
+    }
 }
 
 TEST_CASE("wire: another call of the peer is a difference at once, which has it") {
@@ -241,6 +343,49 @@ TEST_CASE("wire: a peer that sends nothing is late when the time is over") {
     const auto end = rank.run(50ms);
     REQUIRE(std::holds_alternative<Transfer::Late>(end));
     CHECK(std::get<Transfer::Late>(end).peers == std::vector{1});
+}
+
+TEST_CASE("wire: a peer that sends a little all the time is late when the time is over") {
+    Alone rank(Kind::broadcast, 4 << 20);
+    std::atomic<bool> is_over = false;
+    std::thread peer([&] {
+        rank.say(rank.header());
+        while (!is_over)
+            ::send(rank.wire.far.get(), "x", 1, MSG_NOSIGNAL);
+    });
+    const auto end = rank.run(100ms);
+    is_over = true;
+    peer.join();
+    CHECK(std::holds_alternative<Transfer::Late>(end));
+}
+
+TEST_CASE("wire: a peer that ends while nothing can be sent to it yet is lost") {
+    AmongThree rank(Kind::all_reduce, 3 << 18);
+    // It has sent as much as there is room for, and needs what rank 2 has not sent.
+    auto peer = rank.rank_1(512 << 10, 1 << 20);
+    const auto end = rank.run(1min);
+    peer.join();
+    REQUIRE(std::holds_alternative<Transfer::Lost>(end));
+    CHECK(std::get<Transfer::Lost>(end).peer == 1);
+    CHECK(why_lost(end) == "its connection was broken");
+}
+
+TEST_CASE("wire: a wait goes on to its end beside a peer that has ended and has sent enough") {
+    AmongThree rank(Kind::reduce_scatter, 1 << 18);
+    auto peer = rank.rank_1(512 << 10, 1 << 20);
+    const auto end = rank.run(1s);
+    peer.join();
+    REQUIRE(std::holds_alternative<Transfer::Late>(end));
+    CHECK(std::get<Transfer::Late>(end).peers == std::vector{1, 2});
+    CHECK(rank.calls_during_wait > 0);
+}
+
+TEST_CASE("wire: an exchange that cannot wait for its connections fails") {
+    AmongThree rank(Kind::reduce_scatter, 10);
+    const FewDescriptors few(2);
+    const auto end = rank.run(1min);
+    REQUIRE(std::holds_alternative<Transfer::Failed>(end));
+    CHECK(std::get<Transfer::Failed>(end).why == "poll: Invalid argument");
 }
 
 TEST_CASE("wire: a peer that closes is lost, wherever the exchange is") {
@@ -321,11 +466,106 @@ TEST_CASE("wire: a peer that does not connect is late, one that does not listen 
     CHECK(late->kind == GroupError::Kind::timeout);
     CHECK(late->ranks == std::vector{1});
 
+    // It waits for no connection any more, and refuses those that come.
+    const auto refused = meshes[1]->connect(addresses, {Mesh::Clock::now() + 1min, nothing});
+    REQUIRE(refused);
+    CHECK(refused->kind == GroupError::Kind::peer_lost);
+    CHECK(refused->ranks == std::vector{0});
+
     meshes[0].reset();
     const auto lost = meshes[1]->connect(addresses, {Mesh::Clock::now() + 1min, nothing});
     REQUIRE(lost);
     CHECK(lost->kind == GroupError::Kind::peer_lost);
     CHECK(lost->ranks == std::vector{0});
+}
+
+TEST_CASE("wire: a rank that has aborted refuses peers that come later") {
+    auto meshes = listening(2);
+    const auto addresses = addresses_of(meshes);
+    meshes[0]->abort();
+    const auto lost = meshes[1]->connect(addresses, {Mesh::Clock::now() + 1min, nothing});
+    REQUIRE(lost);
+    CHECK(lost->kind == GroupError::Kind::peer_lost);
+    CHECK(lost->ranks == std::vector{0});
+}
+
+TEST_CASE("wire: a peer that cannot be reached for a moment is tried until the time is over") {
+    auto meshes = listening(2);
+    auto addresses = addresses_of(meshes);
+    // A broadcast address, to which there is no connection.
+    addresses[0].host = "127.255.255.255";
+    int calls = 0;
+    const std::function<void()> during_wait = [&] { ++calls; };
+    const auto late = meshes[1]->connect(addresses, {Mesh::Clock::now() + 500ms, during_wait});
+    REQUIRE(late);
+    CHECK(late->kind == GroupError::Kind::timeout);
+    CHECK(late->text == "no connection: Network is unreachable");
+    CHECK(late->ranks == std::vector{0});
+    CHECK(calls > 0);
+}
+
+TEST_CASE("wire: connections of other programs postpone neither the end of the time nor checks") {
+    auto meshes = listening(2);
+    const auto addresses = addresses_of(meshes);
+    std::atomic<bool> is_over = false;
+    std::thread others([&] {
+        // Reset, so that no port stays in use.
+        constexpr linger at_once{1, 0};
+        while (!is_over)
+            ::setsockopt(
+                called(addresses[0]).get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    });
+    int calls = 0;
+    const std::function<void()> during_wait = [&] { ++calls; };
+    const auto late = meshes[0]->connect(addresses, {Mesh::Clock::now() + 1s, during_wait});
+    is_over = true;
+    others.join();
+    REQUIRE(late);
+    CHECK(late->kind == GroupError::Kind::timeout);
+    CHECK(calls > 0);
+}
+
+TEST_CASE("wire: a peer that has greeted is connected, whatever connects after it") {
+    auto meshes = listening(2);
+    const auto addresses = addresses_of(meshes);
+    const auto peer = caller_of(addresses[0]);
+    struct {
+        std::uint32_t version = 0x77697201;
+        std::int32_t rank = 1;
+        Token token{};
+    } greeting;
+    greeting.token = addresses[0].token;
+    CHECK(::send(peer.get(), &greeting, sizeof greeting, MSG_NOSIGNAL) == sizeof greeting);
+    std::vector<Descriptor> others;
+    for (int i = 0; i < 40; ++i)
+        others.push_back(caller_of(addresses[0]));
+
+    CHECK_FALSE(meshes[0]->connect(addresses, {Mesh::Clock::now() + 1min, nothing}));
+
+    Token answer{};
+    CHECK(::recv(peer.get(), answer.data(), answer.size(), MSG_WAITALL) == sizeof answer);
+    CHECK(is_same(answer, addresses[1].token));
+}
+
+TEST_CASE("wire: a rank without a descriptor for a connection says so") {
+    auto meshes = listening(2);
+    const auto addresses = addresses_of(meshes);
+    const auto other = caller_of(addresses[0]);
+    const FewDescriptors few(2);
+    const auto error = meshes[0]->connect(addresses, {Mesh::Clock::now() + 1min, nothing});
+    REQUIRE(error);
+    CHECK(error->kind == GroupError::Kind::other);
+    CHECK(error->text == "accept: this process may have no more than 2 descriptors (ulimit -n)");
+}
+
+TEST_CASE("wire: a rank that may not have a descriptor for each peer does not begin") {
+    const FewDescriptors few(100);
+    const auto opened = Mesh::open({0, 1000, "127.0.0.1", true});
+    REQUIRE(std::holds_alternative<GroupError>(opened));
+    CHECK(
+        std::get<GroupError>(opened).text ==
+        "connections of 1000 ranks take a descriptor each, and this process may have 100 "
+        "(ulimit -n)");
 }
 
 TEST_CASE("wire: connections of other programs are closed, and keep no rank from connecting") {
@@ -340,8 +580,7 @@ TEST_CASE("wire: connections of other programs are closed, and keep no rank from
             std::int32_t rank = 1;
             Token token{};
         } greeting;
-        if (i % 3 == 1)
-            ::send(other.get(), "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, MSG_NOSIGNAL);
+        if (i % 3 == 1) ::send(other.get(), "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, MSG_NOSIGNAL);
         if (i % 3 == 2) ::send(other.get(), &greeting, sizeof greeting, MSG_NOSIGNAL);
         others.push_back(std::move(other));
     }
@@ -373,6 +612,42 @@ TEST_CASE("wire: a peer that answers with another token is not one of the group"
     CHECK(outcome->ranks == std::vector{0});
     meshes[0]->abort();
     other.join();
+}
+
+TEST_CASE("wire: connections that could not be made are not made again") {
+    int opened = 0;
+    TwoLevelTransport::Settings settings;
+    settings.hosts = {{0}, {1}};
+    settings.monitor = std::make_shared<FailureMonitor>(
+        FailureMonitor::Settings{FailureMonitor::Way::memory, {}, {}});
+    settings.open = [&](const auto&, const auto&) -> TwoLevelTransport::Opened {
+        ++opened;
+        return GroupError{GroupError::Kind::other, "no network"};
+    };
+    TwoLevelTransport transport(settings);
+    for (int i = 0; i < 2; ++i) {
+        const auto error = transport.run(Collective{}, 1s);
+        REQUIRE(error);
+        CHECK(error->text == "no network");
+    }
+    CHECK(opened == 1);
+}
+
+TEST_CASE("wire: an error of the store while ranks connect is one of the group") {
+    const World world;
+    auto opened = WireTransport::open(
+        {{0, 1},
+         0,
+         "127.0.0.1",
+         true,
+         Store::connect(world),
+         std::string("no key\0", 7),
+         DeathReports(world, {}),
+         Mesh::Clock::now() + 1min});
+    const auto error = std::get<std::unique_ptr<WireTransport>>(opened)->connect();
+    REQUIRE(error);
+    CHECK(error->kind == GroupError::Kind::usage);
+    CHECK(error->text.find("a key with a zero in it") != std::string::npos);
 }
 
 TEST_CASE("wire: messages go both ways at the same time") {

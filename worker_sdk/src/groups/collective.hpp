@@ -87,8 +87,8 @@ std::string describe(const Collective& collective);
 /// What must be the same on all ranks, in binary.
 bool is_same_call(const Collective& a, const Collective& b);
 
-/// 32 bits of the above. Ranks that disagree thereby use different message tags, so their messages
-/// are never matched: a mismatch costs nothing to detect and never becomes wrong numbers.
+/// 32 bits of the above. Between hosts they are in the header of each step, so that bytes of
+/// another call are never taken for those of this one.
 std::uint32_t tag_of(const Collective& collective);
 
 /// The error that this rank can detect alone: sizes, pointers, root, peer.

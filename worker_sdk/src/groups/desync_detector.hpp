@@ -16,7 +16,7 @@ namespace ddprun::groups {
 /// report there about deaths: the answers to a FailureDetector's questions.
 ///
 /// Determines why a collective takes long: did another rank make a different call? Ranks that
-/// disagree never exchange a byte (see `tag_of`), they only wait; so the first rank that waits long
+/// disagree may send each other nothing and only wait; so the first rank that waits long
 /// writes its call into the store, and the others compare. Costs nothing while calls are quick, and
 /// a few requests per rank when one is slow.
 ///

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/transports/create_group.hpp"
 
+#include "ddprun/error.hpp"
 #include "worker_sdk/src/environment_names.hpp"
 #include "worker_sdk/src/groups/death_reports.hpp"
 #include "worker_sdk/src/groups/failure_monitor.hpp"
@@ -120,9 +121,30 @@ std::shared_ptr<Group> create_over_nccl(
         config);
 }
 
+/// Each rank sets its own before `Hosts::find`, which ends once all have called it.
+std::string wire_key(const GroupConfig& config, int rank) {
+    return config.prefix + "wire" + std::to_string(wire_version) + "/" + std::to_string(rank);
+}
+
+/// Ranks of releases that exchange data in another way would wait for each other.
+void require_same_wire(GroupConfig& config) {
+    std::vector<std::string> keys;
+    for (int rank = 0; rank < config.world.world_size; ++rank)
+        keys.push_back(wire_key(config, rank));
+    if (config.store.check(keys)) return;
+    std::vector<int> others;
+    for (int rank = 0; rank < config.world.world_size; ++rank)
+        if (!config.store.check({wire_key(config, rank)})) others.push_back(rank);
+    throw Mismatch(
+        text_of(others) + (others.size() == 1 ? " runs" : " run") +
+        " another release of the SDK than " + text_of({config.world.rank}) +
+        ": they cannot exchange data between hosts");
+}
+
 /// Shared memory where ranks share a host, TCP between hosts.
 std::shared_ptr<Group> create_on_hosts(GroupConfig config) {
     const auto& world = config.world;
+    config.store.set(wire_key(config, world.rank), "");
     const auto hosts = hosts_of(config);
     if (hosts.all().size() == 1) {
         // In shared memory all ranks detect mismatches and losses at once.
@@ -134,6 +156,7 @@ std::shared_ptr<Group> create_on_hosts(GroupConfig config) {
         };
         return Group::create(settings_of(config, Backend::cpu), open, monitor, config);
     }
+    require_same_wire(config);
     TwoLevelTransport::Settings settings;
     settings.rank = world.rank;
     settings.hosts = hosts.all();

@@ -275,14 +275,19 @@ std::variant<std::shared_ptr<WireTransport>, GroupError> TwoLevelTransport::way(
     auto& way = ways_[name];
     lock.unlock();
     const std::lock_guard opening(way.opening);
+    if (way.failure) return *way.failure;
     if (way.is_connected) return way.transport;
     auto opened = settings_.open(name, ranks);
-    if (auto* error = std::get_if<GroupError>(&opened)) return std::move(*error);
+    if (auto* error = std::get_if<GroupError>(&opened)) {
+        way.failure = *error;
+        return std::move(*error);
+    }
     lock.lock();
     way.transport = std::get<std::unique_ptr<WireTransport>>(std::move(opened));
     if (is_aborted_) way.transport->abort();
     lock.unlock();
-    if (auto error = way.transport->connect(during_wait)) return std::move(*error);
+    way.failure = way.transport->connect(during_wait);
+    if (way.failure) return *way.failure;
     way.is_connected = true;
     return way.transport;
 }

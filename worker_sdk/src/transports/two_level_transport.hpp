@@ -57,7 +57,10 @@ private:
     /// Connections between some ranks, made when they are first needed.
     struct Way {
         std::mutex opening;
-        bool is_connected = false;  // guarded by it
+        // Guarded by it:
+        bool is_connected = false;
+        /// Of the first attempt. Another one would publish an address that no peer reads.
+        Outcome failure;
         std::shared_ptr<WireTransport> transport;
     };
 

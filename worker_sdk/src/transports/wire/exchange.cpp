@@ -15,14 +15,18 @@ namespace {
 constexpr std::size_t chunk_bytes = 64 * 1024;
 /// From one peer, while those of another have not arrived.
 constexpr std::size_t longest_ring = 8 * chunk_bytes;
+/// From all peers, unless that is less than a chunk from each.
+constexpr std::size_t most_of_all_rings = 64 << 20;
 /// Some ten microseconds.
 constexpr std::size_t most_copied_at_once = 128 * 1024;
 
 }  // namespace
 
-std::size_t Exchange::ring_bytes(std::size_t bytes) {
+std::size_t Exchange::ring_bytes(std::size_t bytes, std::size_t peers) {
     constexpr std::size_t cache_line = 64;
-    if (bytes >= longest_ring) return longest_ring;
+    const auto share = most_of_all_rings / std::max<std::size_t>(peers, 1);
+    const auto longest = std::clamp(share / chunk_bytes * chunk_bytes, chunk_bytes, longest_ring);
+    if (bytes >= longest) return longest;
     return (bytes + cache_line - 1) / cache_line * cache_line;
 }
 
@@ -63,7 +67,7 @@ bool Exchange::copy_some() {
 
 Exchange::Progress Exchange::reduce(const Reduction& reduction) {
     reduction_ = reduction;
-    ring_bytes_ = ring_bytes(reduction.bytes);
+    ring_bytes_ = ring_bytes(reduction.bytes, streams_.size() - 1);
     arrived_.assign(streams_.size(), 0);
     auto* ring = reduction.rings;
     for (std::size_t peer = 0; peer < streams_.size(); ++peer) {

@@ -37,11 +37,12 @@ public:
         const std::byte* own = nullptr;
         std::byte* target = nullptr;
         std::size_t bytes = 0;
-        /// A ring of `ring_bytes(bytes)` for each peer, one after the other.
+        /// A ring of `ring_bytes(bytes, peers)` for each peer, one after the other.
         std::byte* rings = nullptr;
     };
 
-    static std::size_t ring_bytes(std::size_t bytes);
+    /// Less with many peers, so that the rings of all are bounded.
+    static std::size_t ring_bytes(std::size_t bytes, std::size_t peers);
 
     Exchange(int rank, int ranks);
     Exchange(const Exchange&) = delete;

@@ -25,6 +25,8 @@ struct Header {
     std::uint64_t count;
     std::uint64_t sequence;
 };
+// It goes as it is in memory, without gaps.
+static_assert(sizeof(Header) == 56);
 
 Header header_of(const Collective& call, std::uint32_t tag, std::uint64_t bytes);
 /// As far as it is compared and described; nothing when there is no such call.

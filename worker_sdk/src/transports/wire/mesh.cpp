@@ -3,6 +3,8 @@
 
 #include "worker_sdk/src/waiting_times.hpp"
 
+#include <climits>
+
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -11,10 +13,12 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
+#include <fstream>
 #include <utility>
 
 namespace ddprun::groups {
@@ -35,9 +39,23 @@ static_assert(sizeof(Greeting) == 24);
 
 /// Connections that have not said yet which rank they are from, beside one for each rank.
 constexpr std::size_t most_unknown = 16;
+/// Before the others, and the time, have their turn.
+constexpr int most_accepted_at_once = 64;
+/// That a process has beside those of one group's connections, at the least.
+constexpr rlim_t other_descriptors = 16;
 
 GroupError failure(const std::string& what, int number) {
     return {GroupError::Kind::other, what + ": " + ::strerror(number)};
+}
+
+rlim_t most_descriptors() {
+    rlimit limit{};
+    return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+}
+
+/// What a network that is being set up, or is broken for a moment, answers.
+bool is_for_a_moment(int number) {
+    return number == EHOSTUNREACH || number == ENETUNREACH || number == ETIMEDOUT;
 }
 
 GroupError lost_while_connecting(int peer, const std::string& why) {
@@ -79,7 +97,10 @@ std::variant<PeerAddress, GroupError> name_of(int socket) {
         port.size(),
         NI_NUMERICHOST | NI_NUMERICSERV);
     if (wrong != 0) return GroupError{GroupError::Kind::other, ::gai_strerror(wrong)};
-    return PeerAddress{host.data(), static_cast<std::uint16_t>(std::stoi(port.data())), {}};
+    PeerAddress found;
+    found.host = host.data();
+    found.port = static_cast<std::uint16_t>(std::stoi(port.data()));
+    return found;
 }
 
 /// Also what was sent may not arrive. The descriptor stays valid: another thread may use it.
@@ -87,6 +108,16 @@ void break_off(int socket) {
     sockaddr nothing{};
     nothing.sa_family = AF_UNSPEC;
     if (::connect(socket, &nothing, sizeof nothing) != 0) ::shutdown(socket, SHUT_RDWR);
+}
+
+/// This boot of the machine, and the network namespace.
+std::string own_network() {
+    std::string boot;
+    std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+    std::string name(PATH_MAX, '\0');
+    const auto size = ::readlink("/proc/self/ns/net", name.data(), name.size());
+    name.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+    return boot + "/" + name;
 }
 
 int milliseconds_until(Mesh::Clock::time_point until) {
@@ -125,42 +156,77 @@ std::variant<std::unique_ptr<Mesh>, GroupError> Mesh::open(const Settings& setti
 }
 
 Outcome Mesh::listen() {
+    if (const auto most = most_descriptors();
+        static_cast<rlim_t>(ranks()) + other_descriptors > most)
+        return GroupError{
+            GroupError::Kind::other,
+            "connections of " + std::to_string(ranks()) +
+                " ranks take a descriptor each, and this process may have " + std::to_string(most) +
+                " (ulimit -n)"};
     links_.resize(static_cast<std::size_t>(ranks()));
     wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!wake_) return failure("eventfd", errno);
     const auto found = resolve(settings_.address, 0, AI_PASSIVE);
     if (!found) return GroupError{GroupError::Kind::other, "this is no address"};
-    listener_ =
-        Descriptor(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!listener_) return failure("socket", errno);
-    if (::bind(listener_.get(), found->ai_addr, found->ai_addrlen) != 0)
-        return failure("bind", errno);
-    if (::listen(listener_.get(), SOMAXCONN) != 0) return failure("listen", errno);
+    Outcome error;
+    for (const auto* one = found.get(); one; one = one->ai_next) {
+        error = bind_to(*one);
+        if (!error) break;
+    }
+    if (error) return error;
     auto name = name_of(listener_.get());
-    if (auto* error = std::get_if<GroupError>(&name)) return std::move(*error);
+    if (auto* wrong = std::get_if<GroupError>(&name)) return std::move(*wrong);
     own_address_ = std::get<PeerAddress>(std::move(name));
+    own_address_.network = own_network();
     auto& token = own_address_.token;
     if (::getrandom(token.data(), token.size(), 0) != static_cast<ssize_t>(token.size()))
         return failure("getrandom", errno);
     return {};
 }
 
+Outcome Mesh::bind_to(const addrinfo& address) {
+    listener_ =
+        Descriptor(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!listener_) return failure("socket", errno);
+    if (::bind(listener_.get(), address.ai_addr, address.ai_addrlen) != 0)
+        return failure("bind", errno);
+    if (::listen(listener_.get(), SOMAXCONN) != 0) return failure("listen", errno);
+    return {};
+}
+
 Outcome Mesh::connect(const std::vector<PeerAddress>& addresses, const Limits& limits) {
+    auto error = connect_all(addresses, limits);
+    if (!error)
+        drop_guests();
+    else
+        // Ranks that come later would wait for an answer.
+        ::shutdown(listener_.get(), SHUT_RDWR);
+    return error;
+}
+
+Outcome Mesh::connect_all(const std::vector<PeerAddress>& addresses, const Limits& limits) {
     for (int peer = 0; peer < rank(); ++peer)
         if (auto error = begin_connecting(peer, addresses[static_cast<std::size_t>(peer)]))
             return error;
+    auto next_call = Clock::now() + waiting_times::connection_check_interval;
+    // Connections of other programs may be ready all the time.
     for (;;) {
         if (is_aborted_) return aborted();
         if (auto error = handle_all(addresses)) return error;
+        if (auto error = accept_guests(addresses)) return error;
         const auto missing = not_connected();
-        if (missing.empty()) break;
-        if (!await_guests(limits)) {
-            if (is_aborted_) return aborted();
-            return GroupError{GroupError::Kind::timeout, "no connection", missing};
+        if (missing.empty()) return {};
+        const auto now = Clock::now();
+        if (is_aborted_) return aborted();
+        if (now >= limits.until)
+            return GroupError{GroupError::Kind::timeout, "no connection" + why_unreached_, missing};
+        if (now >= next_call) {
+            if (limits.during_wait) limits.during_wait();
+            next_call = Clock::now() + waiting_times::connection_check_interval;
         }
+        if (auto error = retry_all(addresses)) return error;
+        if (auto error = await_guests(std::min(limits.until, next_call))) return error;
     }
-    drop_guests();
-    return {};
 }
 
 std::vector<int> Mesh::not_connected() const {
@@ -188,65 +254,105 @@ Outcome Mesh::begin_connecting(int peer, const PeerAddress& address) {
     guest->state = Guest::State::connecting;
     send_without_delay(guest->socket.get());
     const int begun = ::connect(guest->socket.get(), found->ai_addr, found->ai_addrlen);
-    if (begun != 0 && errno != EINPROGRESS) return lost_while_connecting(peer, ::strerror(errno));
-    const std::lock_guard lock(mutex_);
-    guests_.push_back(std::move(guest));
+    if (begun != 0 && errno != EINPROGRESS) return not_reached(peer, errno);
+    add(std::move(guest));
     return {};
 }
 
-/// False when the time is over, or after an abort.
-bool Mesh::await_guests(const Limits& limits) {
+/// A peer that refuses has ended. What may pass is tried again, until the time is over.
+Outcome Mesh::not_reached(int peer, int number) {
+    if (!is_for_a_moment(number)) return lost_while_connecting(peer, ::strerror(number));
+    if (unreached_.empty()) next_retry_ = Clock::now() + waiting_times::connection_check_interval;
+    unreached_.push_back(peer);
+    why_unreached_ = std::string(": ") + ::strerror(number);
+    return {};
+}
+
+Outcome Mesh::retry_all(const std::vector<PeerAddress>& addresses) {
+    if (unreached_.empty() || Clock::now() < next_retry_) return {};
+    for (const int peer : std::exchange(unreached_, {}))
+        if (auto error = begin_connecting(peer, addresses[static_cast<std::size_t>(peer)]))
+            return error;
+    return {};
+}
+
+void Mesh::add(std::unique_ptr<Guest> guest) {
+    const std::lock_guard lock(mutex_);
+    // `abort` has not seen it.
+    if (is_aborted_) break_off(guest->socket.get());
+    guests_.push_back(std::move(guest));
+}
+
+Outcome Mesh::await_guests(Clock::time_point until) {
     std::vector<pollfd> sockets{{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
     for (const auto& guest : guests_) {
         const bool is_connecting = guest->state == Guest::State::connecting;
         const short events = is_connecting ? POLLOUT : POLLIN;
         sockets.push_back({guest->socket.get(), events, 0});
     }
-    int ready = 0;
-    for (;;) {
-        const auto next_call = Clock::now() + waiting_times::connection_check_interval;
-        const auto until = std::min(limits.until, next_call);
-        ready = ::poll(sockets.data(), sockets.size(), milliseconds_until(until));
-        if (ready > 0 || is_aborted_ || Clock::now() >= limits.until) break;
-        if (limits.during_wait) limits.during_wait();
+    if (::poll(sockets.data(), sockets.size(), milliseconds_until(until)) < 0) {
+        if (errno == EINTR) return {};
+        return failure("poll", errno);
     }
     for (std::size_t i = 0; i < guests_.size(); ++i)
         guests_[i]->is_ready = sockets[i + 2].revents != 0;
-    if (sockets[1].revents != 0) accept_guests();
-    return ready > 0 && !is_aborted_;
+    has_callers_ = sockets[1].revents != 0;
+    return {};
 }
 
-void Mesh::accept_guests() {
-    for (;;) {
+/// What a peer has sent already is read at once, so that it is none of the unknown.
+Outcome Mesh::accept_guests(const std::vector<PeerAddress>& addresses) {
+    if (!std::exchange(has_callers_, false)) return {};
+    for (int i = 0; i < most_accepted_at_once && !is_aborted_; ++i) {
         Descriptor socket(
             ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-        if (!socket) return;
+        if (!socket) {
+            if (errno == EAGAIN) break;
+            if (errno == EMFILE)
+                return GroupError{
+                    GroupError::Kind::other,
+                    "accept: this process may have no more than " +
+                        std::to_string(most_descriptors()) + " descriptors (ulimit -n)"};
+            if (errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+                return failure("accept", errno);
+            continue;  // one that has ended already
+        }
         send_without_delay(socket.get());
         auto guest = std::make_unique<Guest>();
         guest->socket = std::move(socket);
-        const std::lock_guard lock(mutex_);
-        guests_.push_back(std::move(guest));
-        keep_guests_few();
+        add(std::move(guest));
+        if (auto error = handle(*guests_.back(), addresses)) return error;
     }
+    return keep_guests_few(addresses);
 }
 
-/// The one that has been silent longest is closed first. Requires: the mutex.
-void Mesh::keep_guests_few() {
-    const auto is_unknown = [](const auto& guest) {
-        return guest->state == Guest::State::unknown;
-    };
-    const auto count = std::count_if(guests_.begin(), guests_.end(), is_unknown);
-    if (static_cast<std::size_t>(count) <= links_.size() + most_unknown) return;
-    guests_.erase(std::find_if(guests_.begin(), guests_.end(), is_unknown));
+/// The unknown ones that came first are closed, unless they have just sent what they should.
+Outcome Mesh::keep_guests_few(const std::vector<PeerAddress>& addresses) {
+    const auto is_unknown = [](const auto& guest) { return guest->state == Guest::State::unknown; };
+    auto count =
+        static_cast<std::size_t>(std::count_if(guests_.begin(), guests_.end(), is_unknown));
+    for (const auto& guest : guests_) {
+        if (count <= links_.size() + most_unknown) break;
+        if (!is_unknown(guest)) continue;
+        if (auto error = handle(*guest, addresses)) return error;
+        guest->state = Guest::State::over;
+        --count;
+    }
+    drop_ended_guests();
+    return {};
 }
 
 Outcome Mesh::handle_all(const std::vector<PeerAddress>& addresses) {
     for (const auto& guest : guests_)
         if (std::exchange(guest->is_ready, false))
             if (auto error = handle(*guest, addresses)) return error;
+    drop_ended_guests();
+    return {};
+}
+
+void Mesh::drop_ended_guests() {
     const std::lock_guard lock(mutex_);
     std::erase_if(guests_, [](const auto& guest) { return guest->state == Guest::State::over; });
-    return {};
 }
 
 /// Its next step. A connection of another program is no error.
@@ -260,7 +366,10 @@ Outcome Mesh::handle(Guest& guest, const std::vector<PeerAddress>& addresses) {
             int wrong = 0;
             socklen_t size = sizeof wrong;
             ::getsockopt(guest.socket.get(), SOL_SOCKET, SO_ERROR, &wrong, &size);
-            if (wrong != 0) return lost_while_connecting(guest.peer, ::strerror(wrong));
+            if (wrong != 0) {
+                guest.state = Guest::State::over;
+                return not_reached(guest.peer, wrong);
+            }
             const Greeting greeting{
                 Greeting::current_version, rank(), address_of(guest.peer).token};
             const auto sent = ::send(guest.socket.get(), &greeting, sizeof greeting, MSG_NOSIGNAL);
@@ -278,30 +387,32 @@ Outcome Mesh::handle(Guest& guest, const std::vector<PeerAddress>& addresses) {
             seat(guest);
             return {};
         }
-        case Guest::State::unknown: {
-            if (!read_from(guest, sizeof(Greeting), lost)) {
-                if (lost) guest.state = Guest::State::over;
-                return {};
-            }
-            Greeting greeting{};
-            ::memcpy(&greeting, guest.bytes.data(), sizeof greeting);
-            const bool is_expected = greeting.version == Greeting::current_version &&
-                                     greeting.rank > rank() && greeting.rank < ranks() &&
-                                     socket_of(greeting.rank) < 0 &&
-                                     is_same(greeting.token, own_address_.token);
-            guest.state = Guest::State::over;
-            if (!is_expected) return {};
-            guest.peer = greeting.rank;
-            const auto& answer = address_of(guest.peer).token;
-            const auto sent =
-                ::send(guest.socket.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
-            if (sent != static_cast<ssize_t>(answer.size()))
-                return lost_while_connecting(guest.peer, ::strerror(errno));
-            seat(guest);
-            return {};
-        }
+        case Guest::State::unknown: return handle_unknown(guest, addresses);
         case Guest::State::over: return {};
     }
+    return {};
+}
+
+Outcome Mesh::handle_unknown(Guest& guest, const std::vector<PeerAddress>& addresses) {
+    Outcome lost;
+    if (!read_from(guest, sizeof(Greeting), lost)) {
+        if (lost) guest.state = Guest::State::over;
+        return {};
+    }
+    Greeting greeting{};
+    ::memcpy(&greeting, guest.bytes.data(), sizeof greeting);
+    const bool is_expected = greeting.version == Greeting::current_version &&
+                             greeting.rank > rank() && greeting.rank < ranks() &&
+                             socket_of(greeting.rank) < 0 &&
+                             is_same(greeting.token, own_address_.token);
+    guest.state = Guest::State::over;
+    if (!is_expected) return {};
+    guest.peer = greeting.rank;
+    const auto& answer = addresses[static_cast<std::size_t>(guest.peer)].token;
+    const auto sent = ::send(guest.socket.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
+    if (sent != static_cast<ssize_t>(answer.size()))
+        return lost_while_connecting(guest.peer, ::strerror(errno));
+    seat(guest);
     return {};
 }
 
@@ -335,6 +446,7 @@ void Mesh::abort() {
         if (link) break_off(link.get());
     for (const auto& guest : guests_)
         if (guest->socket) break_off(guest->socket.get());
+    if (listener_) ::shutdown(listener_.get(), SHUT_RDWR);
     constexpr std::uint64_t one = 1;
     // Full already: then it is read by all waits as well.
     [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
@@ -380,6 +492,8 @@ Outcome Mesh::perform(
         return GroupError{GroupError::Kind::timeout, {}, late->peers};
     if (const auto* differs = std::get_if<Transfer::Differs>(&end))
         return GroupError{GroupError::Kind::mismatch, describe(differs->call), {differs->peer}};
+    if (const auto* failed = std::get_if<Transfer::Failed>(&end))
+        return GroupError{GroupError::Kind::other, failed->why};
     const auto& lost = std::get<Transfer::Lost>(end);
     return GroupError{GroupError::Kind::peer_lost, lost.why, {lost.peer}};
 }

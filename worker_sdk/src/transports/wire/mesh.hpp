@@ -19,6 +19,8 @@
 #include <variant>
 #include <vector>
 
+struct addrinfo;
+
 namespace ddprun::groups {
 
 /// Ranks that are all connected with each other by TCP, numbered from 0. Errors have these numbers
@@ -50,7 +52,7 @@ public:
         const std::function<void()>& during_wait;
     };
 
-    /// Listens.
+    /// Listens. An error when this process may not have a descriptor for each rank.
     static std::variant<std::unique_ptr<Mesh>, GroupError> open(const Settings& settings);
 
     explicit Mesh(const Settings& settings);
@@ -60,7 +62,7 @@ public:
 
     const PeerAddress& own_address() const { return own_address_; }
     /// `addresses` has one for each rank. After an error connections that are there stay until
-    /// `abort`.
+    /// `abort`, and there are no new ones.
     Outcome connect(const std::vector<PeerAddress>& addresses, const Limits& limits);
     /// Of a step with that tag of the program's call. A mismatch has the peer, and its call as
     /// text.
@@ -83,15 +85,22 @@ private:
 
     Outcome listen();
     Outcome begin_connecting(int peer, const PeerAddress& address);
-    void accept_guests();
-    void keep_guests_few();
+    Outcome bind_to(const addrinfo& address);
+    Outcome connect_all(const std::vector<PeerAddress>& addresses, const Limits& limits);
+    Outcome retry_all(const std::vector<PeerAddress>& addresses);
+    Outcome accept_guests(const std::vector<PeerAddress>& addresses);
+    Outcome keep_guests_few(const std::vector<PeerAddress>& addresses);
+    void add(std::unique_ptr<Guest> guest);
     Outcome handle_all(const std::vector<PeerAddress>& addresses);
     Outcome handle(Guest& guest, const std::vector<PeerAddress>& addresses);
+    Outcome handle_unknown(Guest& guest, const std::vector<PeerAddress>& addresses);
+    Outcome not_reached(int peer, int number);
     bool read_from(Guest& guest, std::size_t bytes, Outcome& lost);
     void seat(Guest& guest);
-    bool await_guests(const Limits& limits);
+    Outcome await_guests(Clock::time_point until);
     std::vector<int> not_connected() const;
     void drop_guests();
+    void drop_ended_guests();
     GroupError aborted() const;
     bool is_closed(int peer) const;
 
@@ -106,6 +115,11 @@ private:
     mutable std::mutex mutex_;
     std::vector<Descriptor> links_;
     std::vector<std::unique_ptr<Guest>> guests_;
+    /// To be connected to again, at that time.
+    std::vector<int> unreached_;
+    std::string why_unreached_;
+    Clock::time_point next_retry_;
+    bool has_callers_ = false;
     /// Whose connections were closed when this rank closed the others.
     std::vector<int> closed_before_abort_;
 };

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/transports/wire/peer_address.hpp"
 
+#include "rendezvous/base/endpoint.hpp"
+#include "worker_sdk/src/environment_names.hpp"
+
 #include <charconv>
 #include <sstream>
 #include <string_view>
@@ -38,23 +41,38 @@ bool is_same(const Token& one, const Token& other) {
     return difference == 0;
 }
 
+std::optional<std::string> why_unreachable(const PeerAddress& address, const std::string& network) {
+    std::string why;
+    if (address.host.find('%') != std::string::npos)
+        why = "an address of one link only";
+    else if (is_loopback(address.host) && address.network != network)
+        why = "which only its own machine reaches";
+    else
+        return {};
+    return address.host + ", " + why + ": set " + environment::node_addr +
+           " there to an address that its peers reach";
+}
+
 std::string written(const PeerAddress& address) {
-    auto text = address.host + " " + std::to_string(address.port) + " ";
+    auto text = std::to_string(wire_version) + " " + address.host + " " +
+                std::to_string(address.port) + " ";
     for (const auto byte : address.token) {
         text += digits[byte / 16];
         text += digits[byte % 16];
     }
-    return text;
+    return text + " " + address.network;
 }
 
 std::optional<PeerAddress> peer_address_from(const std::string& text) {
     std::istringstream words(text);
     PeerAddress address;
+    std::string version;
     std::string port;
     std::string token;
     std::string more;
-    const bool has_all = static_cast<bool>(words >> address.host >> port >> token);
-    if (!has_all || words >> more) return {};
+    const bool has_all =
+        static_cast<bool>(words >> version >> address.host >> port >> token >> address.network);
+    if (!has_all || words >> more || version != std::to_string(wire_version)) return {};
     if (!read(port, address.port) || !read(token, address.token)) return {};
     return address;
 }

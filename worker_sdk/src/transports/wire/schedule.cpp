@@ -97,7 +97,8 @@ private:
     }
 
     std::size_t bytes_of_rings(std::size_t bytes) const {
-        return Exchange::ring_bytes(bytes) * static_cast<std::size_t>(ranks_ - 1);
+        const auto peers = static_cast<std::size_t>(ranks_ - 1);
+        return Exchange::ring_bytes(bytes, peers) * peers;
     }
 
     Exchange::Progress reduction(

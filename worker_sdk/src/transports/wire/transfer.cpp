@@ -23,6 +23,7 @@ using std::chrono::milliseconds;
 constexpr std::size_t most_at_once = 256 * 1024;
 
 constexpr const char* closed = "its connection was closed";
+constexpr const char* broken = "its connection was broken";
 
 std::size_t length_of(const std::array<iovec, 2>& pieces) {
     return pieces[0].iov_len + pieces[1].iov_len;
@@ -50,6 +51,9 @@ Transfer::Transfer(Exchange& exchange, Settings settings)
       settings_(std::move(settings)),
       next_call_(Clock::now() + waiting_times::connection_check_interval) {
     const int ranks = static_cast<int>(settings_.sockets.size());
+    for (const int socket : settings_.sockets)
+        sockets_.push_back({socket, 0, 0});
+    sockets_[static_cast<std::size_t>(settings_.rank)] = {settings_.wake, POLLIN, 0};
     for (int step = 1; step < ranks; ++step) {
         Peer peer{(settings_.rank + step) % ranks};
         peer.sending.header =
@@ -63,21 +67,24 @@ Transfer::End Transfer::run() {
         if (settings_.is_aborted) return Aborted{};
         bool has_moved = false;
         for (auto& peer : peers_) {
-            if (!peer.sending.is_full && wants_to_send(peer)) has_moved |= send(peer);
+            const bool can_send = !peer.is_broken && !peer.sending.is_full;
+            if (can_send && wants_to_send(peer)) has_moved |= send(peer);
             if (!peer.receiving.is_empty && wants_to_receive(peer)) has_moved |= receive(peer);
             if (end_) return *end_;
         }
         std::erase_if(peers_, [this](const Peer& peer) { return is_done(peer); });
         if (peers_.empty()) break;
-        if (has_moved) continue;
+        check_time();
+        if (end_ || has_moved) continue;
         if (exchange_.copy_some())
             look();
         else
             await();
     }
     if (end_) return *end_;
+    // The peers have what they need, so that this call is no longer late.
     while (exchange_.copy_some())
-        continue;
+        if (settings_.is_aborted) return Aborted{};
     return Done{};
 }
 
@@ -91,13 +98,15 @@ bool Transfer::wants_to_receive(const Peer& peer) const {
     return peer.receiving.header_got < sizeof(Header) || exchange_.next_input(peer.number).size > 0;
 }
 
+bool Transfer::has_sent(const Peer& peer) const {
+    if (!exchange_.sends_to(peer.number)) return true;
+    return peer.sending.header_sent == sizeof(Header) && exchange_.has_sent_all(peer.number);
+}
+
 bool Transfer::is_done(const Peer& peer) const {
-    const bool has_sent =
-        peer.sending.header_sent == sizeof(Header) && exchange_.has_sent_all(peer.number);
     const bool has_received =
         peer.receiving.header_got == sizeof(Header) && exchange_.has_received_all(peer.number);
-    return (has_sent || !exchange_.sends_to(peer.number)) &&
-           (has_received || !exchange_.receives_from(peer.number));
+    return has_sent(peer) && (has_received || !exchange_.receives_from(peer.number));
 }
 
 /// True when something was sent.
@@ -145,7 +154,8 @@ bool Transfer::receive(Peer& peer) {
         return false;
     }
     const auto bytes = static_cast<std::size_t>(got);
-    receiving.is_empty = bytes < length_of(pieces);
+    // Of a broken connection the end is still to be read, which no poll waits for.
+    receiving.is_empty = !peer.is_broken && bytes < length_of(pieces);
     const auto of_header = std::min(bytes, pieces[0].iov_len);
     receiving.header_got += of_header;
     if (of_header > 0 && receiving.header_got == sizeof(Header)) check_header(peer);
@@ -168,82 +178,97 @@ void Transfer::check_header(const Peer& peer) {
         lose(peer.number, "it has sent bytes of no call");
 }
 
-void Transfer::look() {
-    auto sockets = awaited();
-    if (::poll(sockets.data(), sockets.size(), 0) > 0) note(sockets);
-}
-
-/// For the first of: something can be moved, an abort, the end of the time.
-void Transfer::await() {
-    auto sockets = awaited();
-    if (poll_for_a_while(sockets)) return note(sockets);
+/// Also while bytes come all the time.
+void Transfer::check_time() {
     const auto now = Clock::now();
     if (now >= settings_.until) {
         Late late;
         for (const auto& peer : peers_)
             late.peers.push_back(peer.number);
         end_ = std::move(late);
-        return;
-    }
-    if (now >= next_call_) {
+    } else if (now >= next_call_) {
         if (settings_.during_wait) settings_.during_wait();
         next_call_ = Clock::now() + waiting_times::connection_check_interval;
-        return;
     }
-    const auto left = std::chrono::ceil<milliseconds>(std::min(next_call_, settings_.until) - now);
-    if (::poll(sockets.data(), sockets.size(), static_cast<int>(left.count())) > 0) note(sockets);
+}
+
+void Transfer::look() {
+    set_awaited();
+    if (poll(0)) note();
+}
+
+/// For the first of: something can be moved, an abort, the end of the time, the next call.
+void Transfer::await() {
+    require_no_broken();
+    if (end_) return;
+    set_awaited();
+    if (poll_for_a_while()) return note();
+    if (end_) return;
+    const auto left =
+        std::chrono::ceil<milliseconds>(std::min(next_call_, settings_.until) - Clock::now());
+    if (poll(static_cast<int>(std::max(left, milliseconds(0)).count()))) note();
+}
+
+/// Nothing can be moved: then a peer of which nothing more can be read, and that has to be sent
+/// something, never gets it.
+void Transfer::require_no_broken() {
+    for (const auto& peer : peers_)
+        if (peer.is_broken && !has_sent(peer)) return lose(peer.number, broken);
 }
 
 /// True when a socket is ready.
-bool Transfer::poll_for_a_while(std::vector<pollfd>& sockets) {
+bool Transfer::poll_for_a_while() {
     const auto length = settings_.polling.length();
     if (length.count() == 0) return false;
     const auto until = Clock::now() + length;
     do {
-        if (::poll(sockets.data(), sockets.size(), 0) > 0) {
+        if (poll(0)) {
             settings_.polling.learn(true);
             return true;
         }
         // A rank may be waiting for this processor.
         ::sched_yield();
-    } while (Clock::now() < until);
+    } while (!end_ && Clock::now() < until);
     settings_.polling.learn(false);
     return false;
 }
 
-/// In the order of `peers_`, then the one that wakes, then those of all ranks: a connection that
-/// was broken, and not closed, is one of a rank that has aborted.
-std::vector<pollfd> Transfer::awaited() const {
-    std::vector<pollfd> sockets;
+/// True when a socket is ready.
+bool Transfer::poll(int milliseconds) {
+    const int ready = ::poll(sockets_.data(), sockets_.size(), milliseconds);
+    if (ready < 0 && errno != EINTR) end_ = Failed{std::string("poll: ") + ::strerror(errno)};
+    return ready > 0;
+}
+
+/// Without anything to move a connection is polled all the same: one that was broken, and not
+/// closed, is one of a rank that has aborted.
+void Transfer::set_awaited() {
+    for (auto& socket : sockets_)
+        if (socket.fd != settings_.wake) socket.events = 0;
     for (const auto& peer : peers_) {
         int events = 0;
         if (wants_to_receive(peer)) events |= POLLIN;
         if (wants_to_send(peer)) events |= POLLOUT;
-        // Without anything to move it would be ready again and again, once it is closed.
-        sockets.push_back({events != 0 ? socket_of(peer) : -1, static_cast<short>(events), 0});
+        auto& socket = sockets_[static_cast<std::size_t>(peer.number)];
+        socket.events = static_cast<short>(events);
+        // It would be ready again and again.
+        if (peer.is_broken) socket.fd = -1;
     }
-    sockets.push_back({settings_.wake, POLLIN, 0});
-    for (const int socket : settings_.sockets)
-        sockets.push_back({socket, 0, 0});
-    return sockets;
 }
 
-void Transfer::note(const std::vector<pollfd>& sockets) {
-    for (std::size_t i = 0; i < peers_.size(); ++i) {
-        const int ready = sockets[i].revents;
-        constexpr int over = POLLERR | POLLHUP | POLLNVAL;
-        if ((ready & (POLLIN | over)) != 0) peers_[i].receiving.is_empty = false;
-        if ((ready & (POLLOUT | over)) != 0) peers_[i].sending.is_full = false;
+void Transfer::note() {
+    constexpr int over = POLLERR | POLLHUP | POLLNVAL;
+    for (auto& peer : peers_) {
+        auto& socket = sockets_[static_cast<std::size_t>(peer.number)];
+        const int ready = std::exchange(socket.revents, short{0});
+        if ((ready & over) != 0) peer.is_broken = true;
+        if ((ready & (POLLIN | over)) != 0) peer.receiving.is_empty = false;
+        if ((ready & POLLOUT) != 0) peer.sending.is_full = false;
     }
-    const auto* const all = sockets.data() + peers_.size() + 1;
-    for (std::size_t rank = 0; rank < settings_.sockets.size(); ++rank) {
-        const bool is_awaited = std::any_of(peers_.begin(), peers_.end(), [&](const Peer& peer) {
-            return static_cast<std::size_t>(peer.number) == rank;
-        });
-        // Of the others, bytes may have come before.
-        if (!is_awaited && (all[rank].revents & (POLLERR | POLLHUP)) != 0)
-            return lose(static_cast<int>(rank), "its connection was broken");
-    }
+    // Of the others, which are done.
+    for (std::size_t rank = 0; rank < sockets_.size(); ++rank)
+        if (sockets_[rank].fd != settings_.wake && (sockets_[rank].revents & over) != 0)
+            return lose(static_cast<int>(rank), broken);
 }
 
 }  // namespace ddprun::groups

@@ -71,7 +71,11 @@ public:
         int peer;
         Collective call;
     };
-    using End = std::variant<Done, Aborted, Late, Lost, Differs>;
+    /// This rank cannot wait for its connections.
+    struct Failed {
+        std::string why;
+    };
+    using End = std::variant<Done, Aborted, Late, Lost, Differs, Failed>;
 
     Transfer(Exchange& exchange, Settings settings);
 
@@ -93,19 +97,25 @@ private:
         int number;
         Sending sending{};
         Receiving receiving{};
+        /// Nothing can be sent any more; what has come before can still be read.
+        bool is_broken = false;
     };
 
     bool wants_to_send(const Peer& peer) const;
     bool wants_to_receive(const Peer& peer) const;
+    bool has_sent(const Peer& peer) const;
     bool is_done(const Peer& peer) const;
     bool send(Peer& peer);
     bool receive(Peer& peer);
     void check_header(const Peer& peer);
+    void check_time();
     void look();
     void await();
-    bool poll_for_a_while(std::vector<pollfd>& sockets);
-    std::vector<pollfd> awaited() const;
-    void note(const std::vector<pollfd>& sockets);
+    void require_no_broken();
+    bool poll_for_a_while();
+    bool poll(int milliseconds);
+    void set_awaited();
+    void note();
     void lose(int peer, std::string why) { end_ = Lost{peer, std::move(why)}; }
     int socket_of(const Peer& peer) const {
         return settings_.sockets[static_cast<std::size_t>(peer.number)];
@@ -114,6 +124,9 @@ private:
     Exchange& exchange_;
     const Settings settings_;
     std::vector<Peer> peers_;  // that are not done
+    /// One for each rank, as the kernel takes no more than a process may have descriptors. This
+    /// rank's is the one that wakes.
+    std::vector<pollfd> sockets_;
     Clock::time_point next_call_;
     std::optional<End> end_;
 };

@@ -22,6 +22,12 @@ int place_of(const WireTransport::Settings& settings) {
         std::find(ranks.begin(), ranks.end(), settings.own_rank) - ranks.begin());
 }
 
+/// All peers have published their addresses by then, and read those of all others.
+milliseconds time_to_connect(std::size_t ranks) {
+    return waiting_times::connect_timeout +
+           static_cast<milliseconds::rep>(ranks) * waiting_times::connect_timeout_of_each;
+}
+
 }  // namespace
 
 std::variant<std::unique_ptr<WireTransport>, GroupError> WireTransport::open(Settings settings) {
@@ -48,13 +54,14 @@ Outcome WireTransport::connect(const std::function<void()>& during_wait) {
     try {
         const auto addresses = exchange_addresses(during_wait);
         const auto until =
-            std::min(settings_.deadline, Clock::now() + waiting_times::connect_timeout);
+            std::min(settings_.deadline, Clock::now() + time_to_connect(settings_.ranks.size()));
         error = mesh_->connect(addresses, {until, during_wait});
         if (error) error = named(std::move(*error));
-    } catch (const Timeout& thrown) {
-        error = GroupError{GroupError::Kind::timeout, thrown.what()};
     } catch (const PeerLost& thrown) {
         error = GroupError{GroupError::Kind::peer_lost, thrown.what(), thrown.ranks()};
+    } catch (const Error& thrown) {
+        // The numbers are the same.
+        error = GroupError{static_cast<GroupError::Kind>(thrown.code()), thrown.what()};
     }
     if (!error) return {};
     if (error->kind != GroupError::Kind::peer_lost || error->ranks.empty())
@@ -82,9 +89,15 @@ std::vector<PeerAddress> WireTransport::exchange_addresses(
             });
         const auto address = peer_address_from(text);
         if (!address)
-            throw PeerLost(text_of({settings_.ranks[place]}) + " has published no address");
+            throw Error(
+                text_of({settings_.ranks[place]}) +
+                " runs another release of the SDK: what it has published is no address of this "
+                "one");
         addresses.push_back(*address);
     }
+    for (std::size_t place = 0; place < addresses.size(); ++place)
+        if (const auto why = why_unreachable(addresses[place], mesh_->own_address().network))
+            throw UsageError(text_of({settings_.ranks[place]}) + " listens at " + *why);
     return addresses;
 }
 
