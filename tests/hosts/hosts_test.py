@@ -98,6 +98,10 @@ class Hosts:
         result = self.run(f"--hostfile={file}")
         check([row[1] for _, row in sorted(shown(result.stdout).items())] == ["m2", "m2", "m3", "m4", "m4"], result)
 
+    def addresses_of_ipv6_and_names_of_users(self):
+        result = self.run("--hosts=root@[fd79::1]:2,fd79::2,root@m3")
+        check([row[1] for _, row in sorted(shown(result.stdout).items())] == ["m1", "m1", "m2", "m3"], result)
+
     def this_machine_among_them_needs_no_ssh(self):
         result = self.run("--hosts=login,m1")
         check({row[1] for row in shown(result.stdout).values()} == {"login", "m1"}, result)

@@ -17,6 +17,7 @@ PROGRAMS = {"ip": "iproute2", "sshd": "openssh-server", "ssh": "openssh-client",
 MARK = "DDPRUN_TEST_IN_MACHINES"
 
 SSHD = """ListenAddress {address}
+ListenAddress {address6}
 HostKey {folder}/host_key
 AuthorizedKeysFile {folder}/{keys}
 PidFile none
@@ -86,15 +87,17 @@ class Machine:
         self.lab = lab
         self.name = f"m{number}"
         self.address = f"10.79.0.{number}"
+        self.address6 = f"fd79::{number}"
         self.cache = lab.folder / f"cache-m{cache or number}"
         self.log = lab.folder / f"sshd-{self.name}.log"
         run("ip", "netns", "add", self.name)
         run("ip", "link", "add", f"v{number}", "type", "veth", "peer", "name", "eth0", "netns", self.name)
         run("ip", "link", "set", f"v{number}", "master", "br0", "up")
-        for words in ("link set lo up", "link set eth0 up", f"address add {self.address}/24 dev eth0"):
+        for words in ("link set lo up", "link set eth0 up", f"address add {self.address}/24 dev eth0",
+                      f"address add {self.address6}/64 dev eth0 nodad"):
             run("ip", "-n", self.name, *words.split())
         config = lab.folder / f"sshd-{self.name}"
-        config.write_text(SSHD.format(address=self.address, folder=lab.folder, keys=keys, cache=self.cache, path=path or search_path(), login=login))
+        config.write_text(SSHD.format(address=self.address, address6=self.address6, folder=lab.folder, keys=keys, cache=self.cache, path=path or search_path(), login=login))
         with open(self.log, "ab") as log:
             self.daemon = subprocess.Popen(
                 ["ip", "netns", "exec", self.name, "unshare", "--uts", "sh", "-c", 'echo "$1" >/proc/sys/kernel/hostname; exec "$2" -D -e -f "$3"',
@@ -102,7 +105,7 @@ class Machine:
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def is_listening(self):
-        return "Server listening" in self.log.read_text()
+        return self.log.read_text().count("Server listening") == 2
 
     def copies(self):
         """(hash, inode) of each program in its cache."""
@@ -143,7 +146,8 @@ class Lab:
         # sshd wants /run/sshd, and `ip netns` a /run that it can share.
         run("mount", "-t", "tmpfs", "tmpfs", "/run")
         os.mkdir("/run/sshd", 0o755)
-        for words in ("link set lo up", "link add br0 type bridge", "link set br0 up", "address add 10.79.0.200/24 dev br0"):
+        for words in ("link set lo up", "link add br0 type bridge", "link set br0 up", "address add 10.79.0.200/24 dev br0",
+                      "address add fd79::200/64 dev br0 nodad"):
             run("ip", *words.split())
 
     def write_names(self):
@@ -153,7 +157,7 @@ class Lab:
         run("mount", "--bind", hosts, "/etc/hosts")
         run("mount", "--bind", "/dev/null", "/etc/resolv.conf")
         key = (self.folder / "host_key.pub").read_text()
-        (self.folder / "known_hosts").write_text("".join(f"m{number} {key}" for number in range(1, 30)))
+        (self.folder / "known_hosts").write_text("".join(f"m{number},fd79::{number} {key}" for number in range(1, 30)))
         (self.folder / "ssh_config").write_text(SSH.format(folder=self.folder, second="m2", more=self.aliases()))
 
     def aliases(self):
