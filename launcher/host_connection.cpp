@@ -154,30 +154,37 @@ void HostConnection::read_on() {
         if (stream->pipe.is_open() && !stream->is_reading) read(*stream);
 }
 
+/// Waits without reading: a read that has completed, and whose handler has not run, would keep its
+/// bytes when the process is reaped between the two.
 void HostConnection::read(Stream& stream) {
     stream.is_reading = true;
-    stream.pipe.async_read_some(
-        boost::asio::buffer(stream.chunk),
-        [this, &stream](const boost::system::error_code& ec, std::size_t size) {
+    stream.pipe.async_wait(
+        boost::asio::posix::stream_descriptor::wait_read,
+        [this, &stream](const boost::system::error_code& ec) {
             if (ec == boost::asio::error::operation_aborted) return;
             stream.is_reading = false;
-            if (ec) return stream.pipe.close();
-            take(stream, {stream.chunk.data(), size});
+            if (!stream.pipe.is_open()) return;
+            const auto size = read_now(stream);
+            if (size == 0 || (size < 0 && errno != EAGAIN)) return stream.pipe.close();
             if (!callbacks_.is_output_full()) read(stream);
         });
+}
+
+/// As ::read.
+ssize_t HostConnection::read_now(Stream& stream) {
+    ssize_t size = 0;
+    do {
+        size = ::read(stream.pipe.native_handle(), stream.chunk.data(), stream.chunk.size());
+    } while (size < 0 && errno == EINTR);
+    if (size > 0) take(stream, {stream.chunk.data(), static_cast<std::size_t>(size)});
+    return size;
 }
 
 /// What was written before the process ended. Not up to the end of the file: a master connection
 /// that ssh leaves in the background has the same standard error.
 void HostConnection::drain(Stream& stream) {
     if (!stream.pipe.is_open()) return;
-    stream.pipe.cancel();
-    for (;;) {
-        const auto size =
-            ::read(stream.pipe.native_handle(), stream.chunk.data(), stream.chunk.size());
-        if (size < 0 && errno == EINTR) continue;
-        if (size <= 0) break;
-        take(stream, {stream.chunk.data(), static_cast<std::size_t>(size)});
+    while (read_now(stream) > 0) {
     }
     stream.pipe.close();
 }

@@ -81,6 +81,7 @@ private:
     };
 
     void read(Stream& stream);
+    ssize_t read_now(Stream& stream);
     void drain(Stream& stream);
     void take(Stream& stream, std::string_view bytes);
     void take_answers();

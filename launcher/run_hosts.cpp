@@ -24,7 +24,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -36,25 +35,6 @@
 
 namespace ddprun::launcher {
 namespace {
-
-/// In place of what the user's settings have for sessions at a terminal: no question, no forwarding,
-/// and a connection that is cut ends within seconds.
-std::vector<std::string> ssh_words(const std::string& host, Duration connect_timeout) {
-    const auto seconds = static_cast<int>(std::ceil(in_seconds(connect_timeout)));
-    std::vector<std::string> words{"ssh", "-T", "-x"};
-    for (const auto& option :
-         {std::string{"BatchMode=yes"},
-          "ConnectTimeout=" + std::to_string(seconds),
-          std::string{"ServerAliveInterval=5"},
-          std::string{"ServerAliveCountMax=3"},
-          std::string{"ClearAllForwardings=yes"},
-          std::string{"RemoteCommand=none"}}) {
-        words.emplace_back("-o");
-        words.push_back(option);
-    }
-    words.insert(words.end(), {"--", host, "sh", "-s"});
-    return words;
-}
 
 std::vector<std::string> entries_of(const Environment& environment) {
     std::vector<std::string> entries;
@@ -124,6 +104,7 @@ private:
     std::unique_ptr<net::Driver<FanOut>> driver_;
     std::shared_ptr<const std::string> program_;
     std::shared_ptr<const std::string> question_;
+    std::optional<std::string> ssh_settings_;
     std::map<int, std::string> addresses_;
     int exit_code_ = exit_codes::internal_error;
 };
@@ -228,9 +209,10 @@ void HostsRunner::perform(FanOut::Effect& effect) {
 void HostsRunner::connect(int host) {
     if (place(host).is_here) return driver_->post(FanOut::Readied{host});
     const auto asked = question();
+    if (!ssh_settings_) ssh_settings_ = output_of({ssh_, "-G", "--", place(host).name});
     const HostCommand command{
         ssh_,
-        ssh_words(place(host).name, job_.connect_timeout),
+        ssh_arguments(place(host).name, job_.connect_timeout, *ssh_settings_),
         entries_of(system_.environment),
         descriptor_limit_};
     if (const int error = at(host).start(command); error != 0)
@@ -273,8 +255,8 @@ void HostsRunner::start_nodes(const std::vector<int>& hosts) {
         if (place(host).is_here)
             start_here(host, arguments);
         else
-            at(host).send(
-                std::make_shared<std::string>(start_script(environment, python, arguments)));
+            at(host).send(std::make_shared<std::string>(
+                start_script(job_.token, environment, python, arguments)));
     }
 }
 

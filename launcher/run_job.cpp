@@ -37,6 +37,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -127,6 +128,22 @@ int take_connection() {
     return commands;
 }
 
+/// What this machine must have before a host is contacted. Empty where all hosts are this machine.
+Result<std::string> path_of_ssh(const HostJob& job, const SystemInfo& system) {
+    constexpr int per_host = 3;
+    constexpr int besides = 32;
+    const auto needed = per_host * static_cast<int>(job.places.size()) + besides;
+    if (const auto lacking = net::lacking_descriptors(needed); !lacking.empty())
+        return Failure{system_code(EMFILE), lacking};
+    if (std::all_of(
+            job.places.begin(), job.places.end(), [](const auto& place) { return place.is_here; }))
+        return std::string{};
+    std::error_code problem;
+    if (std::filesystem::current_path(problem).empty())
+        return Failure{problem, "the hosts need this working directory, which was removed"};
+    return find_program("ssh", system.environment, system.look_at);
+}
+
 /// What --hosts adds to an ordinary start: what is sent to the machines is this program.
 int run_on_hosts(
     const Options& options, const SystemInfo& system, const agent::InheritedState& start) {
@@ -137,14 +154,8 @@ int run_on_hosts(
     const auto job = read_host_job(options, system, read_host_file);
     if (!job) return refuse(job.error(), options, system, is_as_torchrun);
     if (options.find("explain")) return show(explain_hosts(*job));
-    const bool is_all_here = std::all_of(
-        job->places.begin(), job->places.end(), [](const auto& place) { return place.is_here; });
-    std::string ssh;
-    if (!is_all_here) {
-        const auto found = find_program("ssh", system.environment, system.look_at);
-        if (!found) return refuse(found.error(), options, system, is_as_torchrun);
-        ssh = *found;
-    }
+    const auto ssh = path_of_ssh(*job, system);
+    if (!ssh) return refuse(ssh.error(), options, system, is_as_torchrun);
     log::set_level(level->value);
     if (job->report.format == agent::ReportFormat::json &&
         options.find("log-format").value_or(Given{}).text == "json")
@@ -153,7 +164,7 @@ int run_on_hosts(
         log::write(notice.level, notice.event, {{"reason", notice.reason}});
     for (const auto& warning : job->signals.warnings)
         log::warning("option.ignored", {{"reason", warning}});
-    return run_hosts(*job, system, ssh, start);
+    return run_hosts(*job, system, *ssh, start);
 }
 
 int fork_and_run(
@@ -195,9 +206,13 @@ int run(
     const char* const* argv,
     const char* const* environment,
     const agent::InheritedState& start) {
-    const auto system = read_system_info(environment);
+    auto system = read_system_info(environment);
     // From here on it is in no environment that a helper program of ours inherits.
     ::unsetenv("DDPRUN_SECRET");
+    // All options of a node are on its command line, whatever the login of its machine exports.
+    if (read_host_link(system.environment))
+        std::erase_if(
+            system.environment, [](const auto& entry) { return entry.first.starts_with("PET_"); });
     const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
     auto options = parse_options(arguments, system.environment);
     if (!options)

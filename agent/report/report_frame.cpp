@@ -22,6 +22,8 @@ std::string mark_of(const std::string& token) {
 /// Of a header, after the mark: exit code, 1 for a refusal, bytes of JSON, bytes of the screen.
 constexpr std::size_t field_count = 4;
 constexpr std::size_t max_header_bytes = 64;
+/// Of each part. What claims to be larger is output: it would be kept in memory.
+constexpr std::uint32_t max_part_bytes = 1024 * 1024;
 
 std::optional<std::array<std::uint32_t, field_count>> read_header(std::string_view line) {
     const auto words = split(line, ' ');
@@ -32,6 +34,8 @@ std::optional<std::array<std::uint32_t, field_count>> read_header(std::string_vi
         const auto read = std::from_chars(words[i].data(), end, fields[i]);
         if (read.ec != std::errc{} || read.ptr != end) return std::nullopt;
     }
+    const auto [exit_code, is_refusal, json_bytes, screen_bytes] = fields;
+    if (json_bytes > max_part_bytes || screen_bytes > max_part_bytes) return std::nullopt;
     return fields;
 }
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <utility>
 
 namespace ddprun::launcher {
@@ -43,41 +44,62 @@ Result<int> workers_of(std::string_view word, std::string_view number) {
     return wrong(word, accepted_workers());
 }
 
-/// "b:4", "[fe80::1]:4"; a bare IPv6 address has no number.
+/// Without brackets, so that no number follows.
+bool is_bare_v6(std::string_view word) {
+    constexpr auto separators = 7;
+    return word.find("::") != std::string_view::npos ||
+           std::count(word.begin(), word.end(), ':') == separators;
+}
+
+/// "b:4", "[fe80::1]:4"
 Result<Host> parse_host(std::string_view word) {
+    const auto no_host = [&] { return wrong(word, "accepted are NAME and NAME:WORKERS"); };
     auto name = word;
-    std::string_view number;
-    const auto bracket = word.rfind(']');
-    const auto colon = word.rfind(':');
-    const bool is_bare_v6 =
-        bracket == std::string_view::npos && std::count(word.begin(), word.end(), ':') > 1;
-    const bool has_number = colon != std::string_view::npos && !is_bare_v6 &&
-                            (bracket == std::string_view::npos || colon > bracket);
-    if (has_number) {
+    std::optional<std::string_view> number;
+    const auto user = word.substr(0, word.find('[') + 1);
+    const auto bracket = word.find(']');
+    const bool has_brackets = user == "[" || user.ends_with("@[");
+    if (has_brackets && bracket == std::string_view::npos) return no_host();
+    if (const auto colon = word.rfind(':');
+        colon != std::string_view::npos && (has_brackets ? colon > bracket : !is_bare_v6(word))) {
         name = word.substr(0, colon);
         number = word.substr(colon + 1);
     }
     std::string plain{name};
-    std::erase_if(plain, [](char c) { return c == '[' || c == ']'; });
-    if (!is_name(plain)) return wrong(word, "accepted are NAME and NAME:WORKERS");
-    if (!has_number) return Host{plain, std::nullopt};
-    const auto count = workers_of(word, number);
+    if (has_brackets) {
+        if (!name.ends_with(']')) return no_host();
+        plain.pop_back();
+        plain.erase(user.size() - 1, 1);
+    } else if (name.find(':') != std::string_view::npos && !is_bare_v6(name)) {
+        return no_host();
+    }
+    if (!is_name(plain)) return no_host();
+    if (!number) return Host{plain, std::nullopt};
+    const auto count = workers_of(word, *number);
     if (!count) return count.error();
     return Host{plain, *count};
 }
 
+/// Hosts in the order of their first mentions.
+struct Mentions {
+    std::vector<Mention> all;
+    std::map<std::string, std::size_t> places;
+};
+
 /// Adds to an earlier mention of the same host.
-void add(std::vector<Mention>& mentions, const Host& host) {
-    const auto known = std::find_if(mentions.begin(), mentions.end(), [&](const Mention& one) {
-        return one.host.name == host.name;
-    });
-    if (known == mentions.end()) {
-        mentions.push_back({host, 1, host.workers.has_value()});
+void add(Mentions& mentions, const Host& host) {
+    const auto [place, is_new] = mentions.places.try_emplace(host.name, mentions.all.size());
+    if (is_new) {
+        mentions.all.push_back({host, 1, host.workers.has_value()});
         return;
     }
-    ++known->times;
-    known->has_number |= host.workers.has_value();
-    if (host.workers) known->host.workers = known->host.workers.value_or(0) + *host.workers;
+    auto& known = mentions.all[place->second];
+    ++known.times;
+    known.has_number |= host.workers.has_value();
+    // Too many are refused later; a long file must not overflow before that.
+    if (host.workers)
+        known.host.workers = std::min(
+            known.host.workers.value_or(0) + *host.workers, limits::max_workers_per_node + 1);
 }
 
 Result<std::vector<Host>> hosts_of(std::vector<Mention> mentions) {
@@ -127,18 +149,18 @@ Result<> read_attribute(Host& host, std::string_view word) {
 
 Result<std::vector<Host>> parse_host_list(std::string_view text) {
     using namespace host_list;
-    std::vector<Mention> mentions;
+    Mentions mentions;
     for (const auto part : split(text, ',')) {
         const auto host = parse_host(trimmed(part));
         if (!host) return host.error();
         add(mentions, *host);
     }
-    return hosts_of(std::move(mentions));
+    return hosts_of(std::move(mentions.all));
 }
 
 Result<std::vector<Host>> parse_host_file(std::string_view text) {
     using namespace host_list;
-    std::vector<Mention> mentions;
+    Mentions mentions;
     int number = 0;
     const auto in_line = [&](const Failure& failure) {
         return Failure{failure.code, "line " + std::to_string(number) + ": " + failure.context};
@@ -153,7 +175,7 @@ Result<std::vector<Host>> parse_host_file(std::string_view text) {
             if (auto read = read_attribute(*host, words[i]); !read) return in_line(read.error());
         add(mentions, *host);
     }
-    return hosts_of(std::move(mentions));
+    return hosts_of(std::move(mentions.all));
 }
 
 }  // namespace ddprun::launcher

@@ -17,16 +17,18 @@ namespace {
 /// ssh's own exit code. That of a node with this code comes with a report.
 constexpr int ssh_failed = 255;
 
-bool is_lost(const FanOut::HostEnd& end) {
-    return !end.report && (end.exit_code < 0 || (end.is_ssh && end.exit_code == ssh_failed));
+/// A node reports its success too: without a report 0 is that of a shell which executed nothing.
+bool is_silent(const FanOut::HostEnd& end) {
+    return !end.report && end.exit_code == exit_codes::success;
 }
 
-int exit_code_of(const FanOut::HostEnd& end) {
-    return end.report ? end.report->exit_code : end.exit_code;
+bool is_lost(const FanOut::HostEnd& end) {
+    const bool is_cut = end.exit_code < 0 || (end.is_ssh && end.exit_code == ssh_failed);
+    return !end.report && (is_cut || is_silent(end));
 }
 
 bool is_bad(const FanOut::HostEnd& end) {
-    return exit_code_of(end) != exit_codes::success;
+    return !end.report || end.report->exit_code != exit_codes::success;
 }
 
 bool is_refusal(const FanOut::HostEnd& end) {
@@ -250,7 +252,8 @@ void FanOut::finish(Effects& out) {
         out.push_back(Finish{
             exit_codes::node_lost,
             std::nullopt,
-            (end.is_ssh
+            (fan_out::is_silent(end) ? "ddprun on " + place.name + " ended without a report"
+             : end.is_ssh
                  ? "the connection to " + place.name + " was lost, or ddprun was killed there"
                  : "ddprun on " + place.name + " was killed") +
                 (end.words.empty() ? "" : ": " + end.words),

@@ -9,12 +9,14 @@
 #include "launcher/resolve/resolving.hpp"
 #include "launcher/resolve/slurm.hpp"
 #include "rendezvous/base/endpoint.hpp"
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/control/text.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <utility>
 
 namespace ddprun::launcher {
@@ -59,16 +61,13 @@ bool is_loopback_name(const std::string& name) {
     return name == "localhost" || is_loopback(name);
 }
 
-/// This machine under its own name, with or without the domain, or by one of its addresses. Another
-/// user of it is reached by ssh.
+/// This machine under its own name, without the domain too, or by one of its addresses. Another
+/// user of it is reached by ssh, and so is a name with a domain where the own one has none: it may
+/// be another machine's.
 bool is_here(const std::string& name, const SystemInfo& system) {
     if (is_loopback_name(name)) return true;
-    const auto is_short_for = [](const std::string& brief, const std::string& whole) {
-        return whole.size() > brief.size() && whole.starts_with(brief) &&
-               whole[brief.size()] == '.';
-    };
     const auto& own = system.host_name;
-    if (name == own || is_short_for(name, own) || is_short_for(own, name)) return !name.empty();
+    if (name == own || name == own.substr(0, own.find('.'))) return !name.empty();
     return std::any_of(
         system.interfaces.begin(), system.interfaces.end(), [&](const InterfaceAddress& entry) {
             return entry.address == name;
@@ -266,11 +265,33 @@ std::string address_of(const std::string& name, std::string_view ssh_settings) {
     return host_job::without_user(name);
 }
 
+std::vector<std::string> ssh_arguments(
+    const std::string& host, Duration connect_timeout, std::string_view ssh_settings) {
+    const auto seconds = static_cast<int>(std::ceil(in_seconds(connect_timeout)));
+    std::vector<std::string> words{"ssh", "-T", "-x", "-a"};
+    std::vector<std::string> options{
+        "BatchMode=yes",
+        "ConnectTimeout=" + std::to_string(seconds),
+        "ServerAliveInterval=5",
+        "ServerAliveCountMax=3",
+        "ClearAllForwardings=yes",
+        "RemoteCommand=none"};
+    // OpenSSH before 8.7 ends at an option that it does not know.
+    if (ssh_settings.find("sessiontype ") != std::string_view::npos)
+        options.insert(
+            options.end(), {"StdinNull=no", "ForkAfterAuthentication=no", "SessionType=default"});
+    for (const auto& option : options)
+        words.insert(words.end(), {"-o", option});
+    words.insert(words.end(), {"--", host, "sh", "-s"});
+    return words;
+}
+
 std::string explain_hosts(const HostJob& job) {
     const int count = static_cast<int>(job.places.size());
     const auto first = host_job::without_user(job.places.front().name);
-    std::string text = "hosts            " + std::to_string(count) + ", all reached within " +
-                       seconds_text(job.connect_timeout) + " or named\n";
+    std::string text = "hosts            " + std::to_string(count) + ", each reached within " +
+                       seconds_text(job.connect_timeout) + " or named; at most " +
+                       std::to_string(limits::max_connecting_hosts) + " at once\n";
     for (int place = 0; place < count; ++place) {
         const auto& host = job.places[static_cast<std::size_t>(place)];
         text += host.name + (host.is_here ? " (this machine)" : " (ssh)") + ":\n  ddprun";

@@ -66,6 +66,12 @@ std::vector<std::string> node_arguments(
 /// "hostname 10.0.0.5" of what `ssh -G NAME` prints; without it the name, without its user.
 std::string address_of(const std::string& name, std::string_view ssh_settings);
 
+/// argv of the connection to a host. In place of what the user's settings have for sessions at a
+/// terminal: no question, no forwarding, and a connection that is cut ends within seconds.
+/// `ssh_settings`: what `ssh -G` prints of any host.
+std::vector<std::string> ssh_arguments(
+    const std::string& host, Duration connect_timeout, std::string_view ssh_settings);
+
 /// What --explain prints.
 std::string explain_hosts(const HostJob& job);
 

@@ -55,34 +55,69 @@ bool belongs_to_machine(std::string_view name) {
            });
 }
 
-/// The program is named by its content: a copy that is there is the right one. It is put there in
-/// one step, so that a copy that is there is whole. `head` reads no byte more than it is asked for.
-constexpr std::string_view question = R"(main() {
-say() { printf '\nddprun-host %s %s\n' "$token" "$*"; }
-fail() { say cannot "$*"; exit 1; }
-cd -- "$folder" 2>/dev/null || fail "there is no folder $folder"
-cache=${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/ddprun/$sum
-program=$cache/ddprun
-if [ ! -x "$program" ]; then
-  has=$(uname -m)
-  [ "$has" = "$machine" ] || fail "its processor is $has, and this ddprun is for $machine"
-  (umask 077 && mkdir -p "$cache") 2>/dev/null || fail "cannot make the folder $cache"
-  command -v sha256sum >/dev/null || fail "there is no sha256sum"
-  copy=$cache/$token
-  say lacks
-  (umask 077 && head -c "$size" >"$copy") 2>/dev/null || { rm -f "$copy"; fail "cannot write $copy"; }
-  is=$(sha256sum <"$copy")
-  [ "${is%% *}" = "$sum" ] || { rm -f "$copy"; fail "the copy of ddprun in $cache is damaged"; }
-  chmod 700 "$copy" && "$copy" --version >/dev/null 2>&1 </dev/null ||
-    { rm -f "$copy"; fail "cannot execute a program in $cache"; }
-  mv -f "$copy" "$program" || fail "cannot write $program"
-fi
-say ready
-IFS= read -r length || exit 1
-start=$(head -c "$length") && eval "$start"
+/// The program is named by its content, which is compared each time: a copy may be of an earlier
+/// start that was cut off by a full disk. Nothing is taken from a folder to which another user may
+/// write. Hosts with one home copy at the same time, each into a file of its own; one of them
+/// becomes the program, and is not replaced while other hosts execute it. `dd` reads no byte of the
+/// signals that follow the start. The names begin so that none is one of the user's variables.
+constexpr std::string_view question = R"(ddprun_main() {
+ddprun_say() { printf '\nddprun-host %s %s\n' "$ddprun_token" "$*"; }
+ddprun_fail() { ddprun_say cannot "$*"; exit 1; }
+ddprun_own() {
+  (umask 077 && mkdir -p -m 700 -- "$1") 2>/dev/null || ddprun_fail "cannot make the folder $1"
+  ddprun_is=$(ls -ld -- "$1" 2>/dev/null)
+  case $ddprun_is in
+    d????-??-*) [ -O "$1" ] && return ;;
+  esac
+  ddprun_fail "the folder $1 belongs to another user, or others may write to it"
 }
-main
+ddprun_is_whole() {
+  ddprun_is=$(sha256sum <"$1") && [ "${ddprun_is%% *}" = "$ddprun_sum" ]
+}
+ddprun_has_program() {
+  [ -x "$ddprun_program" ] && ddprun_is_whole "$ddprun_program"
+}
+ddprun_drop() { rm -f "$ddprun_copy"; ddprun_fail "$*"; }
+cd -- "$ddprun_folder" 2>/dev/null || ddprun_fail "there is no folder $ddprun_folder"
+ddprun_is=$(uname -m)
+[ "$ddprun_is" = "$ddprun_machine" ] ||
+  ddprun_fail "its processor is $ddprun_is, and this ddprun is for $ddprun_machine"
+command -v sha256sum >/dev/null || ddprun_fail "there is no sha256sum"
+case ${XDG_CACHE_HOME-} in
+  /*) ddprun_cache=$XDG_CACHE_HOME/ddprun ;;
+  *) ddprun_cache=${HOME:-/nonexistent}/.cache/ddprun ;;
+esac
+ddprun_own "$ddprun_cache"
+ddprun_cache=$ddprun_cache/$ddprun_sum
+ddprun_own "$ddprun_cache"
+ddprun_program=$ddprun_cache/ddprun
+if ! ddprun_has_program; then
+  ddprun_copy=$(umask 077 && mktemp "$ddprun_cache/copy.XXXXXX" 2>/dev/null) ||
+    ddprun_fail "cannot write to $ddprun_cache"
+  ddprun_say lacks
+  { head -c "$ddprun_size" >"$ddprun_copy"; } 2>/dev/null || ddprun_drop "cannot write $ddprun_copy"
+  ddprun_is_whole "$ddprun_copy" || ddprun_drop "the copy of ddprun in $ddprun_cache is damaged"
+  chmod 700 "$ddprun_copy" && "$ddprun_copy" --version >/dev/null 2>&1 </dev/null ||
+    ddprun_drop "cannot execute a program in $ddprun_cache"
+  ln "$ddprun_copy" "$ddprun_program" 2>/dev/null || ddprun_has_program ||
+    mv -f "$ddprun_copy" "$ddprun_program" 2>/dev/null || ddprun_drop "cannot write $ddprun_program"
+  rm -f "$ddprun_copy"
+fi
+ddprun_say ready
+IFS= read -r ddprun_length || exit 1
+ddprun_start=$(dd bs=1 count="$ddprun_length" 2>/dev/null)
+case $ddprun_start in
+  *"# $ddprun_token") eval "$ddprun_start" ;;
+  *) exit 1 ;;
+esac
+}
+ddprun_main
 )";
+
+/// A shell exports those that the login has exported, and so the workers would have them.
+constexpr const char* own_variables =
+    "ddprun_token ddprun_folder ddprun_sum ddprun_size ddprun_machine ddprun_is ddprun_cache "
+    "ddprun_program ddprun_copy ddprun_length ddprun_start";
 
 }  // namespace
 }  // namespace host_script
@@ -102,30 +137,34 @@ std::string question_script(const HostQuestion& asked) {
     const auto assign = [](const char* name, const std::string& value) {
         return std::string{name} + '=' + shell_word(value) + '\n';
     };
-    return assign("token", asked.token) + assign("folder", asked.folder) +
-           assign("sum", asked.sum) + assign("size", std::to_string(asked.size)) +
-           assign("machine", asked.machine) + std::string{host_script::question};
+    return assign("ddprun_token", asked.token) + assign("ddprun_folder", asked.folder) +
+           assign("ddprun_sum", asked.sum) + assign("ddprun_size", std::to_string(asked.size)) +
+           assign("ddprun_machine", asked.machine) + std::string{host_script::question};
 }
 
 std::string start_script(
+    const std::string& token,
     const Environment& environment,
     const std::string& python,
     const std::vector<std::string>& arguments) {
-    std::string text;
-    for (const auto& [name, value] : environment) {
-        if (!host_script::is_assignable(name)) continue;
-        // This machine's folders first, and behind them what the host has besides.
-        const auto behind = name == "PATH" ? std::string{"${PATH:+:$PATH}"} : std::string{};
-        text += "export " + name + '=' + shell_word(value) + behind + '\n';
-    }
-    text += "set --";
+    std::string text = "set --";
     for (const auto& argument : arguments)
         text += ' ' + shell_word(argument);
     text += '\n';
     if (!python.empty())
         text += "[ ! -x " + shell_word(python) + " ] || set -- --python=" + shell_word(python) +
                 " \"$@\"\n";
-    text += "exec \"$program\" \"$@\"\n";
+    // Before the user's variables are set, which may have any name.
+    text += "set -- \"$ddprun_program\" \"$@\"\nunset " + std::string{host_script::own_variables} +
+            '\n';
+    for (const auto& [name, value] : environment) {
+        if (!host_script::is_assignable(name)) continue;
+        // This machine's folders first, and behind them what the host has besides.
+        const auto behind = name == "PATH" ? std::string{"\"${PATH:+:$PATH}\""} : std::string{};
+        text += "export " + name + '=' + shell_word(value) + behind + '\n';
+    }
+    // A start that was cut off has another end, and is not executed.
+    text += "exec \"$@\"\n# " + token + '\n';
     return std::to_string(text.size()) + '\n' + text;
 }
 

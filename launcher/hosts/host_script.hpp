@@ -49,6 +49,7 @@ std::string question_script(const HostQuestion& question);
 
 /// `python` is used where the host has it; empty: the host's ddprun chooses.
 std::string start_script(
+    const std::string& token,
     const Environment& environment,
     const std::string& python,
     const std::vector<std::string>& arguments);

@@ -13,7 +13,7 @@ import time
 from machines import DEADLINE_S, Lab, enter_as_first_process, run, search_path, send, why_not
 
 COUNT = 8
-HELPERS = ("command", "run", "begin", "begin_endless", "is_all_gone")
+HELPERS = ("command", "run", "begin", "begin_endless", "is_all_gone", "another_program")
 SHOW = 'echo "rank $RANK of $WORLD_SIZE on $(uname -n) node $GROUP_RANK"'
 
 
@@ -57,6 +57,7 @@ class Hosts:
     # ---- it runs ------------------------------------------------------------------------------------
 
     def one_command_is_one_job_and_the_program_is_copied_once(self):
+        copies = []
         for _ in range(2):
             result = self.run(f"--hosts={self.all.replace('m2', 'm2:3')}", "-n2")
             check(result.returncode == 0, result)
@@ -64,10 +65,9 @@ class Hosts:
             world = shown(result.stdout)
             check([row[1] for _, row in sorted(world.items())] == wanted and {row[0] for row in world.values()} == {17}, result)
             check([row[2] for _, row in sorted(world.items())] == [int(name[1:]) - 1 for name in wanted], result)
-            copies = [machine.copies() for machine in self.lab.machines[:COUNT]]
-            check(all(len(copy) == 1 for copy in copies), result)
-        again = [machine.copies() for machine in self.lab.machines[:COUNT]]
-        assert again == copies, "the program was copied again"
+            copies.append([machine.copies() for machine in self.lab.machines[:COUNT]])
+            check(all(len(copy) == 1 for copy in copies[-1]), result)
+        assert copies[0] == copies[1], "the program was copied again"
         place = next(self.lab.machines[0].cache.glob("ddprun/*"))
         assert place.stat().st_mode & 0o077 == 0 and [file.name for file in place.iterdir()] == ["ddprun"], list(place.iterdir())
 
@@ -98,12 +98,53 @@ class Hosts:
         result = self.run(f"--hostfile={file}")
         check([row[1] for _, row in sorted(shown(result.stdout).items())] == ["m2", "m2", "m3", "m4", "m4"], result)
 
+    def addresses_of_ipv6_and_names_of_users(self):
+        result = self.run("--hosts=root@[fd79::1]:2,fd79::2,root@m3")
+        check([row[1] for _, row in sorted(shown(result.stdout).items())] == ["m1", "m1", "m2", "m3"], result)
+
     def this_machine_among_them_needs_no_ssh(self):
         result = self.run("--hosts=login,m1")
         check({row[1] for row in shown(result.stdout).values()} == {"login", "m1"}, result)
         self.lab.write_program("ssh", "exit 77", folder=self.lab.folder)
         result = self.run("--hosts=login", variables={"PATH": f"{self.lab.folder}:{os.environ['PATH']}"})
         check(shown(result.stdout) == {0: (1, "login", 0)}, result)
+
+    def hosts_with_one_home_copy_the_program_at_once(self):
+        names = [self.lab.add(number, cache=20).name for number in range(20, 26)]
+        for program in (self.ddprun, self.another_program()):
+            result = subprocess.run([str(program), f"--hosts={','.join(names)}", "--no-python", "sh", "-c", SHOW], env=self.lab.environment,
+                                    capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=DEADLINE_S, check=False)
+            check(result.returncode == 0 and len(shown(result.stdout)) == len(names), result)
+        cache = self.lab.machines[-1].cache
+        left = sorted(file.name for file in cache.rglob("*") if file.is_file())
+        assert left == ["ddprun", "ddprun"], left
+
+    def another_program(self):
+        """The same one with another content."""
+        other = self.lab.folder / "ddprun-2"
+        shutil.copy(self.ddprun, other)
+        with open(other, "ab") as file:
+            file.write(b"another")
+        return other
+
+    def more_hosts_than_connections_at_once(self):
+        result = self.run("--hosts=" + ",".join(f"n{i}" for i in range(1, 41)))
+        check(result.returncode == 0 and sorted(shown(result.stdout)) == list(range(40)), result)
+
+    def settings_of_ssh_for_terminals_do_not_count(self):
+        """An agent is not forwarded, and the input stays open."""
+        socket = self.lab.folder / "agent"
+        agent = subprocess.Popen(["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.DEVNULL)
+        self.lab.wait_for(socket.exists, "agent of ssh")
+        result = self.run("--hosts=root@odd,m2", script='echo "agent <$SSH_AUTH_SOCK>"', variables={"SSH_AUTH_SOCK": str(socket)})
+        agent.kill()
+        agent.wait()
+        check(result.returncode == 0 and result.stdout == "agent <>\n" * 2, result)
+
+    def what_a_login_exports_starts_no_hosts(self):
+        self.lab.add(26, login="PET_HOSTS=m1,m2 PET_NODE_RANK=many program=/bin/false")
+        result = self.run("--hosts=m26,m1", script='echo "<$PET_HOSTS$PET_NODE_RANK>"')
+        check(result.returncode == 0 and result.stdout == "<>\n" * 2, result)
 
     def lines_of_the_hosts_are_whole(self):
         result = self.run(f"--hosts={self.all}", script='i=0; while [ $i -lt 300 ]; do printf "<%s" "$RANK"; printf ":%s>\\n" "$i"; i=$((i+1)); done')
@@ -171,6 +212,32 @@ class Hosts:
         check(result.returncode == 80 and "is damaged" in result.stderr, result)
         left = [file for file in machine.cache.rglob("*") if file.is_file()]
         assert not left, left
+
+    def a_full_cache_and_one_without_programs_are_named(self):
+        for number, options, reason in ((27, "size=64k", "cannot write .*/copy\\."), (28, "noexec", "cannot execute a program in ")):
+            cache = self.lab.folder / f"cache-m{number}"
+            cache.mkdir()
+            run("mount", "-t", "tmpfs", "-o", options, "tmpfs", cache)
+            machine = self.lab.add(number)
+            result = self.run(f"--hosts={machine.name}")
+            check(result.returncode == 80 and re.search(rf"host.failed name={machine.name} reason=.*{reason}", result.stderr), result)
+            left = [file for file in machine.cache.rglob("*") if file.is_file()]
+            assert not left, left
+
+    def a_kill_during_the_copy_leaves_no_program(self):
+        """The next start copies it."""
+        tools = self.lab.folder / "slow"
+        tools.mkdir()
+        self.lab.write_program("head", f'{shutil.which("head")} -c 1000; echo > "$0.begun"; exec cat >/dev/null', folder=tools)
+        machine = self.lab.add(29, path=f"{tools}:{search_path()}")
+        job = self.begin("--hosts=m29", script="exec sleep 4008")
+        self.lab.wait_for((tools / "head.begun").exists, "begin of the copy")
+        job.kill()
+        job.communicate(timeout=DEADLINE_S)
+        self.lab.wait_for(lambda: not [file for file in machine.cache.rglob("*") if file.is_file()], "end of the copy")
+        (tools / "head").unlink()
+        result = self.run("--hosts=m29")
+        check(result.returncode == 0 and len(machine.copies()) == 1, result)
 
     # ---- it is stopped ------------------------------------------------------------------------------
 

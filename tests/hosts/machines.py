@@ -17,6 +17,7 @@ PROGRAMS = {"ip": "iproute2", "sshd": "openssh-server", "ssh": "openssh-client",
 MARK = "DDPRUN_TEST_IN_MACHINES"
 
 SSHD = """ListenAddress {address}
+ListenAddress {address6}
 HostKey {folder}/host_key
 AuthorizedKeysFile {folder}/{keys}
 PidFile none
@@ -27,12 +28,19 @@ PermitRootLogin yes
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 MaxStartups 100
-SetEnv XDG_CACHE_HOME={folder}/cache-{name} PATH={path}
+SetEnv XDG_CACHE_HOME={cache} PATH={path} {login}
 """
 
 SSH = """Host second
     HostName {second}
-Host *
+Host odd
+    HostName m1
+    HostKeyAlias m1
+    ForwardAgent yes
+    StdinNull yes
+    ForkAfterAuthentication yes
+    SessionType none
+{more}Host *
     IdentityFile {folder}/user_key
     IdentitiesOnly yes
     UserKnownHostsFile {folder}/known_hosts
@@ -73,19 +81,23 @@ def run(*words, **more):
 
 
 class Machine:
-    def __init__(self, lab, number, keys="authorized_keys", path=""):
+    """`cache`: the number of the machine whose home it has. `login`: variables that its login exports."""
+
+    def __init__(self, lab, number, keys="authorized_keys", path="", cache=None, login=""):
         self.lab = lab
         self.name = f"m{number}"
         self.address = f"10.79.0.{number}"
-        self.cache = lab.folder / f"cache-{self.name}"
+        self.address6 = f"fd79::{number}"
+        self.cache = lab.folder / f"cache-m{cache or number}"
         self.log = lab.folder / f"sshd-{self.name}.log"
         run("ip", "netns", "add", self.name)
         run("ip", "link", "add", f"v{number}", "type", "veth", "peer", "name", "eth0", "netns", self.name)
         run("ip", "link", "set", f"v{number}", "master", "br0", "up")
-        for words in ("link set lo up", "link set eth0 up", f"address add {self.address}/24 dev eth0"):
+        for words in ("link set lo up", "link set eth0 up", f"address add {self.address}/24 dev eth0",
+                      f"address add {self.address6}/64 dev eth0 nodad"):
             run("ip", "-n", self.name, *words.split())
         config = lab.folder / f"sshd-{self.name}"
-        config.write_text(SSHD.format(address=self.address, folder=lab.folder, keys=keys, name=self.name, path=path or search_path()))
+        config.write_text(SSHD.format(address=self.address, address6=self.address6, folder=lab.folder, keys=keys, cache=self.cache, path=path or search_path(), login=login))
         with open(self.log, "ab") as log:
             self.daemon = subprocess.Popen(
                 ["ip", "netns", "exec", self.name, "unshare", "--uts", "sh", "-c", 'echo "$1" >/proc/sys/kernel/hostname; exec "$2" -D -e -f "$3"',
@@ -93,7 +105,7 @@ class Machine:
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def is_listening(self):
-        return "Server listening" in self.log.read_text()
+        return self.log.read_text().count("Server listening") == 2
 
     def copies(self):
         """(hash, inode) of each program in its cache."""
@@ -134,18 +146,23 @@ class Lab:
         # sshd wants /run/sshd, and `ip netns` a /run that it can share.
         run("mount", "-t", "tmpfs", "tmpfs", "/run")
         os.mkdir("/run/sshd", 0o755)
-        for words in ("link set lo up", "link add br0 type bridge", "link set br0 up", "address add 10.79.0.200/24 dev br0"):
+        for words in ("link set lo up", "link add br0 type bridge", "link set br0 up", "address add 10.79.0.200/24 dev br0",
+                      "address add fd79::200/64 dev br0 nodad"):
             run("ip", *words.split())
 
     def write_names(self):
         hosts = self.folder / "hosts"
-        names = [f"10.79.0.{number} m{number}" for number in range(1, 20)]
+        names = [f"10.79.0.{number} m{number}" for number in range(1, 30)]
         hosts.write_text("\n".join(["127.0.0.1 localhost", "10.79.0.200 login", *names]) + "\n")
         run("mount", "--bind", hosts, "/etc/hosts")
         run("mount", "--bind", "/dev/null", "/etc/resolv.conf")
         key = (self.folder / "host_key.pub").read_text()
-        (self.folder / "known_hosts").write_text("".join(f"m{number} {key}" for number in range(1, 20)))
-        (self.folder / "ssh_config").write_text(SSH.format(folder=self.folder, second="m2"))
+        (self.folder / "known_hosts").write_text("".join(f"m{number},fd79::{number} {key}" for number in range(1, 30)))
+        (self.folder / "ssh_config").write_text(SSH.format(folder=self.folder, second="m2", more=self.aliases()))
+
+    def aliases(self):
+        """n1 to n40: more names than connections are made at once."""
+        return "".join(f"Host n{i}\n    HostName m{i % self.count + 1}\n    HostKeyAlias m{i % self.count + 1}\n" for i in range(1, 41))
 
     def write_program(self, name, text, folder=None):
         file = (folder or self.bin) / name

@@ -51,3 +51,45 @@ TEST_CASE("the end of a node's connection stops it, and the workers get SIGTERM"
     CHECK(holds_within(fact_timeout, [&] { return std::filesystem::exists(dir / "stopped"); }));
     CHECK(no_descendants_left());
 }
+
+TEST_CASE("a node starts no hosts, whatever the login of its machine exports") {
+    Running node{
+        program("ddprun"),
+        Running::Options{
+            {"--explain", "--no-python", "true"},
+            {{"DDPRUN_HOSTS_LINK", "t"}, {"PET_HOSTS", "a,b"}, {"PET_MAX_RESTARTS", "many"}},
+            false,
+            "",
+            "",
+            false,
+            {}}};
+    CHECK(node.wait_for_code() == 0);
+    CHECK(node.out().find("hosts ") == std::string::npos);
+    CHECK(node.out().find("(ssh)") == std::string::npos);
+}
+
+TEST_CASE("more hosts than there are descriptors for are refused before one is contacted") {
+    std::string hosts = "h1";
+    for (int i = 2; i <= 40; ++i)
+        hosts += ",h" + std::to_string(i);
+    Running job{
+        "/bin/sh",
+        {"-c",
+         "ulimit -n 100; exec \"$0\" --hosts=" + hosts + " --no-python true",
+         program("ddprun")}};
+    CHECK(job.wait_for_code() != 0);
+    CHECK(job.err().find("the hard limit of open files is 100") != std::string::npos);
+    CHECK(job.err().find("host.failed") == std::string::npos);
+}
+
+TEST_CASE("a working directory that was removed is refused before a host is contacted") {
+    const TempDir dir;
+    Running job{
+        "/bin/sh",
+        {"-c",
+         "mkdir " + (dir / "gone").string() + " && cd " + (dir / "gone").string() +
+             " && rmdir ../gone && exec \"$0\" --hosts=nowhere --no-python true",
+         program("ddprun")}};
+    CHECK(job.wait_for_code() != 0);
+    CHECK(job.err().find("which was removed") != std::string::npos);
+}

@@ -69,3 +69,20 @@ TEST_CASE("output is handed on at once unless it may be the begin of a mark") {
         "\x1e"
         "ddprawn");
 }
+
+TEST_CASE("what claims to be larger than a report can be is output, and is not kept") {
+    const std::string mark =
+        "\x1e"
+        "ddprun-report t ";
+    for (const std::string lengths : {"1048577 0", "0 1048577", "4294967295 4294967295"}) {
+        CAPTURE(lengths);
+        FrameReader reader("t");
+        CHECK(reader.append(mark + "0 0 " + lengths + "\nmore") == "0 0 " + lengths + "\nmore");
+        CHECK(reader.append(framed("t", report)).empty());
+        CHECK(reader.report() == report);
+    }
+    FramedReport largest{1, false, std::string(1'048'576, 'j'), std::string(1'048'576, 's')};
+    FrameReader reader("t");
+    CHECK(reader.append(framed("t", largest)).empty());
+    CHECK(reader.report() == largest);
+}

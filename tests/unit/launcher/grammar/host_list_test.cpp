@@ -29,6 +29,10 @@ TEST_CASE("a list of hosts names machines as ssh takes them, and workers") {
     CHECK(*parse_host_list(" root@a.b-c_1 , b ") == Hosts{{"root@a.b-c_1", {}}, {"b", {}}});
     CHECK(*parse_host_list("[fe80::1]:2,fe80::2") == Hosts{{"fe80::1", 2}, {"fe80::2", {}}});
     CHECK(*parse_host_list("10.0.0.1:8") == Hosts{{"10.0.0.1", 8}});
+    CHECK(
+        *parse_host_list("me@[fe80::1%eth0]:2,1:2:3:4:5:6:7:8") ==
+        Hosts{{"me@fe80::1%eth0", 2}, {"1:2:3:4:5:6:7:8", {}}});
+    CHECK(*parse_host_list("[a]:2,[::1]") == Hosts{{"a", 2}, {"::1", {}}});
 }
 
 TEST_CASE("a host that is named again is one host with the workers of both") {
@@ -43,6 +47,10 @@ TEST_CASE("what is no list of hosts is refused with what is accepted") {
         refusal_of_list("-oProxyCommand=x") ==
         "'-oProxyCommand=x': accepted are NAME and NAME:WORKERS");
     CHECK(refusal_of_list("a b") == "'a b': accepted are NAME and NAME:WORKERS");
+    for (const std::string text : {"a:2:3", "[a", "a]", "a[b]", "[a]b:2", "[[a]]", "[]:1"}) {
+        CAPTURE(text);
+        CHECK(refusal_of_list(text) == "'" + text + "': accepted are NAME and NAME:WORKERS");
+    }
     CHECK(refusal_of_list("a:0") == "'a:0': accepted are 1 to 4096 workers");
     CHECK(refusal_of_list("a:many") == "'a:many': accepted are 1 to 4096 workers");
     CHECK(refusal_of_list("a:4000,a:4000") == "'a': accepted are 1 to 4096 workers");
@@ -55,6 +63,14 @@ TEST_CASE("files of Open MPI, MPICH, PBS and LSF are read by one rule") {
     // $PBS_NODEFILE and $LSB_DJOB_HOSTFILE: a line for each slot.
     CHECK(*parse_host_file("n1\nn1\nn2\nn2\nn1\n") == Hosts{{"n1", 3}, {"n2", 2}});
     CHECK(*parse_host_file("n1\r\nn2\r\n") == Hosts{{"n1", {}}, {"n2", {}}});
+}
+
+TEST_CASE("a long file is read in one pass, and its numbers stay in their range") {
+    std::string text;
+    constexpr int count = 600'000;
+    for (int i = 0; i < count; ++i)
+        text += "a:4096\n";
+    CHECK(refusal_of_file(text) == "'a': accepted are 1 to 4096 workers");
 }
 
 TEST_CASE("a mistake in a file of hosts is named with its line") {

@@ -193,6 +193,21 @@ TEST_CASE("a node that ends without a report, and no other has one, is named") {
         Lines{"finish with 1, ddprun on a ended without a report, with exit code 1"});
 }
 
+TEST_CASE("a node that ends without a report is lost, whatever the exit code of its shell") {
+    Story story(2);
+    story.run();
+    story.at(5s, FanOut::Ended{1, without_report(0)});
+    CHECK(story.asked() == Lines{"send SIGTERM to host 0"});
+    story.at(6s, FanOut::Ended{0, with_report(143)});
+    CHECK(story.asked() == Lines{"finish with 82, ddprun on b ended without a report"});
+
+    Story both(2);
+    both.run();
+    both.at(5s, FanOut::Ended{0, with_report(0)});
+    both.at(5s, FanOut::Ended{1, without_report(0)});
+    CHECK(both.asked() == Lines{"finish with 82, ddprun on b ended without a report"});
+}
+
 TEST_CASE("each signal goes to every node that runs") {
     Story story(2);
     story.run();

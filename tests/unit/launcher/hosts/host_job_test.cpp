@@ -152,6 +152,30 @@ TEST_CASE("how the others reach the first host is what the settings of ssh name"
     CHECK(address_of("me@gpu1", "") == "gpu1");
 }
 
+TEST_CASE("a name with a domain may be another machine's where the own one has none") {
+    auto system = a_machine();
+    system.host_name = "node7";
+    const auto places = job_of({"--hosts=node7,node7.other-site.org"}, system).places;
+    CHECK(places[0].is_here);
+    CHECK_FALSE(places[1].is_here);
+}
+
+TEST_CASE("ssh asks nothing and forwards nothing, whatever the settings for terminals say") {
+    const auto words = ssh_arguments("me@a", std::chrono::milliseconds{2500}, "");
+    CHECK(Words(words.end() - 4, words.end()) == Words{"--", "me@a", "sh", "-s"});
+    for (const auto* word :
+         {"-T", "-x", "-a", "BatchMode=yes", "ConnectTimeout=3", "ClearAllForwardings=yes"})
+        CHECK(has(words, word));
+    // OpenSSH before 8.7 would end at these.
+    const Words newer{"StdinNull=no", "ForkAfterAuthentication=no", "SessionType=default"};
+    const auto with_newer =
+        ssh_arguments("a", std::chrono::seconds{1}, "user x\nsessiontype default\n");
+    for (const auto& word : newer) {
+        CHECK_FALSE(has(words, word));
+        CHECK(has(with_newer, word));
+    }
+}
+
 TEST_CASE("the command of each host can be shown before anything is started") {
     const auto text = explain_hosts(job_of({"--hosts=a,b"}));
     CHECK(text.find("a (ssh):\n  ddprun --nnodes=2 ") != std::string::npos);

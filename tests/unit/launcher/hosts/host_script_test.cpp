@@ -31,23 +31,32 @@ std::string text_of(const std::optional<HostAnswer>& answer) {
 TEST_CASE("the question is one command, and every value in it is a word") {
     const auto script = question_script({"t0", "/home/it's me", "abc", 12, "x86_64"});
     CHECK(script.starts_with(
-        "token=t0\nfolder='/home/it'\\''s me'\nsum=abc\nsize=12\nmachine=x86_64\nmain() {\n"));
-    CHECK(script.ends_with("\n}\nmain\n"));
+        "ddprun_token=t0\nddprun_folder='/home/it'\\''s me'\nddprun_sum=abc\nddprun_size=12\n"
+        "ddprun_machine=x86_64\nddprun_main() {\n"));
+    CHECK(script.ends_with("\n}\nddprun_main\n"));
 }
 
-TEST_CASE("the start has its length before it, the environment, and python where the host has it") {
+TEST_CASE("the start has its length before it, python where the host has it, and the environment") {
     const auto script = start_script(
+        "t0",
         {{"A", "it's"}, {"PATH", "/v/bin:/bin"}, {"BASH_FUNC_f%%", "() { :; }"}, {"UID", "7"}},
         "/v/bin/python",
         {"--nnodes=2", "--", "a b.py"});
+    const std::string own =
+        "set -- \"$ddprun_program\" \"$@\"\n"
+        "unset ddprun_token ddprun_folder ddprun_sum ddprun_size ddprun_machine ddprun_is "
+        "ddprun_cache ddprun_program ddprun_copy ddprun_length ddprun_start\n";
     const std::string text =
-        "export A='it'\\''s'\n"
-        "export PATH=/v/bin:/bin${PATH:+:$PATH}\n"
         "set -- --nnodes=2 -- 'a b.py'\n"
-        "[ ! -x /v/bin/python ] || set -- --python=/v/bin/python \"$@\"\n"
-        "exec \"$program\" \"$@\"\n";
+        "[ ! -x /v/bin/python ] || set -- --python=/v/bin/python \"$@\"\n" +
+        own +
+        "export A='it'\\''s'\n"
+        "export PATH=/v/bin:/bin\"${PATH:+:$PATH}\"\n"
+        "exec \"$@\"\n"
+        "# t0\n";
     CHECK(script == std::to_string(text.size()) + "\n" + text);
-    CHECK(start_script({}, "", {"x"}) == "30\nset -- x\nexec \"$program\" \"$@\"\n");
+    const auto least = "set -- x\n" + own + "exec \"$@\"\n# t0\n";
+    CHECK(start_script("t0", {}, "", {"x"}) == std::to_string(least.size()) + "\n" + least);
 }
 
 TEST_CASE(
