@@ -35,8 +35,9 @@ Result<> use_own_file(Resolving& job, const Given& secure) {
     if (!home)
         return Failure{
             system_code(EINVAL),
-            secure.origin + ": HOME is not set, and the secret is in ~/.config/ddprun/secret; use "
-                            "--rdzv-secret-file=PATH"};
+            secure.origin +
+                ": HOME is not set, and the secret is in ~/.config/ddprun/secret; use "
+                "--rdzv-secret-file=PATH"};
     job.spec.secret = {
         SecretChoice::Place::own_file,
         secure.origin,
@@ -61,8 +62,15 @@ Result<> resolve_secret(Resolving& job) {
         return Failure{
             system_code(EINVAL),
             job.options.find("insecure")->origin + ": leave it out beside " +
-                (file ? file->origin
-                      : is_secure ? job.options.find("secure")->origin : secret_variable)};
+                (file        ? file->origin
+                 : is_secure ? job.options.find("secure")->origin
+                             : secret_variable)};
+    if (is_secure && (file || variable))
+        job.note(
+            log::Level::warning,
+            "option.ignored",
+            job.options.find("secure")->origin + ": the secret of " +
+                (file ? file->origin : secret_variable) + " is used");
     if (file) return use_file(job, *file, variable.has_value());
     if (variable) return use_variable(job, *variable);
     if (is_secure) return use_own_file(job, *job.options.find("secure"));
