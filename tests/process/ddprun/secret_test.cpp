@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Jobs with a secret, and callers that do not have it.
 #include "rendezvous/control/codec.hpp"
+#include "rendezvous/net/tcp.hpp"
 #include "rendezvous/tls/keys.hpp"
 #include "rendezvous/tls/session.hpp"
 #include "tests/process/ddprun/http_get.hpp"
@@ -10,14 +11,20 @@
 #include "tests/process/support/skip.hpp"
 #include "tests/process/support/wait.hpp"
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/write.hpp>
 #include <doctest/doctest.h>
 
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <string>
+#include <thread>
+#include <vector>
 
 using namespace ddprun;
 using namespace ddprun::test;
@@ -63,6 +70,53 @@ control::Join joining() {
     return join;
 }
 
+/// Answers every connection that it has no encryption, and keeps all that is said on it.
+class RecordingServer {
+public:
+    RecordingServer()
+        : acceptor_(*net::listen(io_, "127.0.0.1", 0)),
+          thread_([this] { serve(); }) {}
+    ~RecordingServer() {
+        ::shutdown(const_cast<net::Tcp::acceptor&>(acceptor_).native_handle(), SHUT_RDWR);
+        thread_.join();
+    }
+    RecordingServer(const RecordingServer&) = delete;
+    RecordingServer& operator=(const RecordingServer&) = delete;
+
+    std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
+    std::vector<std::string> heard() const {
+        const std::lock_guard lock(mutex_);
+        return heard_;
+    }
+
+private:
+    void serve() {
+        for (;;) {
+            error_code ec;
+            net::Tcp::socket socket(io_);
+            acceptor_.accept(socket, ec);
+            if (ec) return;
+            std::string all;
+            char bytes[4'096];
+            for (;;) {
+                const auto size = socket.read_some(boost::asio::buffer(bytes), ec);
+                if (ec) break;
+                if (all.empty())
+                    boost::asio::write(socket, boost::asio::buffer(tls::no_encryption_here), ec);
+                all.append(bytes, size);
+            }
+            const std::lock_guard lock(mutex_);
+            heard_.push_back(std::move(all));
+        }
+    }
+
+    boost::asio::io_context io_;
+    net::Tcp::acceptor acceptor_;
+    mutable std::mutex mutex_;
+    std::vector<std::string> heard_;
+    std::thread thread_;
+};
+
 }  // namespace
 
 TEST_CASE("two nodes with one secret form a job; it is in no output, log, report or worker") {
@@ -73,8 +127,9 @@ TEST_CASE("two nodes with one secret form a job; it is in no output, log, report
     const auto events = (dir / "events").string();
     const auto options = rendezvous.options(
         {"--nnodes=2", "--log-level=trace", "--report-file=" + report, "--event-file=" + events});
-    const std::string script = "cat /proc/self/environ | tr '\\0' '\\n'; cat /proc/self/cmdline\n"
-                               "ls -l /proc/self/fd; exit 3";
+    const std::string script =
+        "cat /proc/self/environ | tr '\\0' '\\n'; cat /proc/self/cmdline\n"
+        "ls -l /proc/self/fd; exit 3";
     const auto path = dir.write_script("worker", "#!/bin/sh\n" + script + "\n");
 
     Running a(
@@ -101,8 +156,7 @@ TEST_CASE("--secure makes the user's secret, and nodes with the same home share 
     const Rendezvous rendezvous;
     const auto path = dir.write_script("worker", "#!/bin/sh\necho $RANK of $WORLD_SIZE\n");
     Running::Options options;
-    options.arguments =
-        rendezvous.options({"--nnodes=2", "--secure"}) + Words{"--no-python", path};
+    options.arguments = rendezvous.options({"--nnodes=2", "--secure"}) + Words{"--no-python", path};
     options.environment["HOME"] = dir.path().string();
     Running a(program("ddprun"), options);
     Running b(program("ddprun"), options);
@@ -125,7 +179,9 @@ TEST_CASE("a node without the job's secret is refused, and the job goes on waiti
         options = {"--rdzv-secret-file=" + wrong};
         reason = rendezvous.endpoint + " does not accept the secret of " + wrong;
     }
-    SUBCASE("none") { reason = "this job needs --rdzv-secret-file or --secure"; }
+    SUBCASE("none") {
+        reason = "this job needs --rdzv-secret-file or --secure";
+    }
     options.emplace_back("--report-format=json");
     auto b = start_job(dir, rendezvous.options(Words{"--nnodes=2"} + options), "echo wrong");
     CHECK(b.wait_for_code() == 83);
@@ -147,9 +203,31 @@ TEST_CASE("a node with a secret sends nothing to a server without one") {
         rendezvous.options({"--nnodes=2", "--rdzv-secret-file=" + secret, "--report-format=json"}),
         "echo wrong");
     CHECK(b.wait_for_code() == 83);
-    CHECK(contains(
-        b.err(), rendezvous.endpoint + " answers without encryption; nothing was sent"));
+    CHECK(contains(b.err(), rendezvous.endpoint + " answers without encryption; nothing was sent"));
     CHECK_FALSE(contains(ended(std::move(a)), planted));
+}
+
+TEST_CASE("what a node with a secret says to a server without one is a client hello alone") {
+    const TempDir dir;
+    const auto secret = secret_file(dir, "secret", planted_line);
+    const RecordingServer server;
+    auto job = start_job(
+        dir,
+        {"--nnodes=2",
+         "--rdzv-backend=c10d",
+         "--rdzv-id=a-run-of-this-test",
+         "--rdzv-endpoint=127.0.0.1:" + std::to_string(server.port()),
+         "--rdzv-secret-file=" + secret},
+        "echo wrong");
+    CHECK(job.wait_for_code() == 83);
+    const auto heard = server.heard();
+    REQUIRE_FALSE(heard.empty());
+    for (const auto& conversation : heard) {
+        CHECK(conversation.starts_with("\x16\x03"));
+        CHECK_FALSE(contains(conversation, "DDPRUN"));
+        CHECK_FALSE(contains(conversation, "a-run-of-this-test"));
+        CHECK_FALSE(contains(conversation, planted));
+    }
 }
 
 TEST_CASE("a caller without the secret reads no job, joins none and stops none") {
@@ -158,6 +236,7 @@ TEST_CASE("a caller without the secret reads no job, joins none and stops none")
     auto a = waiting_node(
         dir, rendezvous, {"--rdzv-secret-file=" + secret_file(dir, "secret", planted_line)});
     const auto port = port_of(rendezvous);
+    std::string reason;
 
     SUBCASE("in clear text it gets a reason, and its join is not read") {
         RawClient caller(port);
@@ -167,36 +246,29 @@ TEST_CASE("a caller without the secret reads no job, joins none and stops none")
         CHECK(caller.hear_to_the_end().empty());
     }
     SUBCASE("with a key of its own it gets an alert") {
-        auto session = tls::Session::for_client(tls::control_key(tls::Secret{std::string(43, 'O')}));
+        auto session =
+            tls::Session::for_client(tls::control_key(tls::Secret{std::string(43, 'O')}));
         RawClient caller(port);
         caller.say(session.take_output());
-        const auto alert = caller.hear(7);
-        CHECK(alert.starts_with("\x15\x03"));
-        CHECK(alert.size() == 7);
+        // handshake_failure, and nothing else.
+        CHECK(caller.hear_to_the_end() == std::string_view{"\x15\x03\x03\x00\x02\x02\x28", 7});
     }
     SUBCASE("bytes of a megabyte end as those of a few") {
         RawClient caller(port);
-        caller.say("\x16\x03\x01\x3f\xff");
-        try {
-            for (int i = 0; i < 256; ++i)
-                caller.say(std::string(4'096, 'x'));
-        } catch (const std::exception&) {
-            // The server has ended it.
-        }
+        caller.say(std::string_view{"\x16\x03\x01\x3f\xff", 5});
+        caller.say(std::string(1024 * 1024, 'x'));
+        caller.hear_to_the_end();
+        reason = "the handshake is too long";
     }
     SUBCASE("the shared store is no job's and closed") {
         RawClient caller(port);
         caller.say(std::string_view{"\0\xCE\xF7\x85\x3C\x0D\x01\x02\x03\x04", 10});
         CHECK(caller.hear_to_the_end().empty());
     }
-    SUBCASE("silence during the handshake ends it") {
-        RawClient caller(port);
-        caller.say("\x16\x03\x01");
-        CHECK(caller.hear_to_the_end().empty());
-    }
 
     const auto output = ended(std::move(a));
     CHECK(contains(output, "was cancelled"));
+    CHECK(contains(output, reason));
     CHECK_FALSE(contains(output, "elsewhere"));
 }
 
@@ -232,19 +304,21 @@ TEST_CASE("a replayed conversation joins nothing") {
     }
     RawClient replaying(port);
     replaying.say(recorded);
-    const auto answer = replaying.hear_to_the_end();
-    CHECK_FALSE(contains(answer, "refused"));
-    CHECK(contains(ended(std::move(a)), "was cancelled"));
+    replaying.hear_to_the_end();
+    // A connection that was greeted is not rejected, and what the server says to it is encrypted.
+    const auto log = ended(std::move(a));
+    CHECK(contains(log, "the two ends do not have the same secret"));
+    CHECK(contains(log, "was cancelled"));
 }
 
 TEST_CASE("a daemon with a secret serves nodes that have it, and takes a new one while it runs") {
     const TempDir dir;
     const auto file = secret_file(dir, "secret", planted_line);
     Running daemon(
-        program("ddprun-rendezvous"), Words{"--host=127.0.0.1", "--port=0", "--secret-file=" + file});
+        program("ddprun-rendezvous"),
+        Words{"--host=127.0.0.1", "--port=0", "--secret-file=" + file});
     const auto port = daemon.wait_for_number("port=");
-    const Words options{
-        "--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:" + std::to_string(port)};
+    const Words options{"--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:" + std::to_string(port)};
     const auto run_with = [&](const std::string& secret) {
         auto job = start_job(
             dir, options + Words{"--rdzv-id=one", "--rdzv-secret-file=" + secret}, "exit 0");
@@ -272,6 +346,38 @@ TEST_CASE("a secret that is none ends with a sentence that does not show it") {
     CHECK_FALSE(contains(job.err() + daemon.err(), planted));
 }
 
+TEST_CASE("a daemon takes the secret of the variable, and says so where it does not") {
+    const TempDir dir;
+    const auto file = secret_file(dir, "secret", planted_line);
+    const auto daemon_with = [&](const std::string& value, const Words& arguments) {
+        Running::Options options;
+        options.arguments = Words{"--host=127.0.0.1", "--port=0"} + arguments;
+        options.environment["DDPRUN_SECRET"] = value;
+        return Running(program("ddprun-rendezvous"), options);
+    };
+    auto daemon = daemon_with(planted_line, {});
+    const auto port = daemon.wait_for_number("port=");
+    RawClient caller(static_cast<std::uint16_t>(port));
+    caller.say(control::preamble);
+    CHECK(std::get<control::Refused>(caller.hear_message()).needs_secret);
+    daemon.signal(SIGTERM);
+    CHECK(daemon.wait_for_code() == 0);
+
+    auto both = daemon_with(other_line, {"--secret-file=" + file});
+    both.wait_for_number("port=");
+    both.signal(SIGTERM);
+    CHECK(both.wait_for_code() == 0);
+    CHECK(contains(both.err(), "DDPRUN_SECRET: the secret of --secret-file is used"));
+
+    auto wrong = daemon_with(planted, {});
+    CHECK(wrong.wait_for_code() == 2);
+    CHECK(contains(wrong.err(), "DDPRUN_SECRET: line 1 is no secret"));
+    auto insecure = daemon_with(planted_line, {"--insecure"});
+    CHECK(insecure.wait_for_code() == 2);
+    CHECK(contains(insecure.err(), "--insecure: leave it out beside DDPRUN_SECRET"));
+    CHECK_FALSE(contains(daemon.err() + wrong.err() + insecure.err(), planted));
+}
+
 TEST_CASE("a server for other machines without a secret warns of that, unless it is meant so") {
     if (const auto why = NetworkPair::why_not(); !why.empty()) return skip(why);
     const NetworkPair hosts;
@@ -289,8 +395,7 @@ TEST_CASE("a server for other machines without a secret warns of that, unless it
     CHECK(warned({"--host=0.0.0.0"}));
     CHECK_FALSE(warned({"--host=0.0.0.0", "--insecure"}));
     CHECK_FALSE(warned({"--host=127.0.0.1"}));
-    CHECK_FALSE(
-        warned({"--host=0.0.0.0", "--secret-file=" + secret_file(dir, "s", planted_line)}));
+    CHECK_FALSE(warned({"--host=0.0.0.0", "--secret-file=" + secret_file(dir, "s", planted_line)}));
 
     const auto path = dir.write_script("worker", "#!/bin/sh\necho $RANK\n");
     const auto node_at = [&](const NetworkPair::Host& host, const Words& arguments) {
