@@ -247,13 +247,11 @@ int AgentRunner::run() {
 /// Where neighbours send their probes.
 std::optional<PeerCalls::Security> AgentRunner::peer_security() {
     if (!config_.secret) return std::nullopt;
-    return PeerCalls::Security{
-        *config_.secret, [this] { return driver_->machine().node().nonce; }};
+    return PeerCalls::Security{*config_.secret, [this] { return driver_->machine().node().nonce; }};
 }
 
 Result<std::uint16_t> AgentRunner::listen_for_peers() {
-    auto acceptor = listen_in_range(
-        io_, own_listen_host(config_), own_ports(config_), random_);
+    auto acceptor = listen_in_range(io_, own_listen_host(config_), own_ports(config_), random_);
     if (!acceptor) return acceptor.error();
     error_code ec;
     const auto port = acceptor->local_endpoint(ec).port();

@@ -192,12 +192,8 @@ void PeerCalls::ask(Neighbours::Ask ask) {
 }
 
 boost::asio::awaitable<void> PeerCalls::call(std::shared_ptr<State> state, Neighbours::Ask ask) {
-    const auto answer =
-        co_await peer_calls::question(
-            ask.to,
-            encode(ask.probe),
-            state->answer_timeout,
-            state->session_towards(ask.probe.to));
+    const auto answer = co_await peer_calls::question(
+        ask.to, encode(ask.probe), state->answer_timeout, state->session_towards(ask.probe.to));
     if (!state->is_over) state->hooks.on_answered(ask.id, answer);
 }
 

@@ -122,8 +122,8 @@ void ServerLink::on_attempt_failed(LinkClosed closed, Instant now, std::vector<E
 }
 
 /// A single answer may be forged, and the server of another job may be about to end: nothing
-/// follows from it before the same is heard for some time. A node with workers waits as for a server
-/// that is not there.
+/// follows from it before the same is heard for some time. A node with workers waits as for a
+/// server that is not there.
 bool ServerLink::is_distrusted(Instant now) {
     auto& since = outage_->distrusted_since;
     const bool is_about_secret = last_error_.error == ConnectError::wrong_secret ||

@@ -92,10 +92,12 @@ constexpr std::array all_rows{
         "ADDR|IFACE|CIDR",
         rendezvous,
         "how the other nodes reach this one (default: its end of the connection to the endpoint)"},
-    own({"secure",
+    own(
+        {"secure",
          "",
          rendezvous,
-         "nodes prove a secret to each other and encrypt: that of ~/.config/ddprun/secret, which is "
+         "nodes prove a secret to each other and encrypt: that of ~/.config/ddprun/secret, which "
+         "is "
          "made at the first use"}),
     own({"rdzv-secret-file", "PATH", rendezvous, "the same with the secret of this file"}),
     own({"insecure", "", rendezvous, "no warning that a job of several nodes has no secret"}),

@@ -14,8 +14,7 @@ Nonce make_nonce(Random& random) {
 Nonce unguessable_nonce() {
     std::random_device device;
     std::array<std::uint8_t, 16> bytes{};
-    std::generate(
-        bytes.begin(), bytes.end(), [&] { return static_cast<std::uint8_t>(device()); });
+    std::generate(bytes.begin(), bytes.end(), [&] { return static_cast<std::uint8_t>(device()); });
     return Nonce{bytes};
 }
 

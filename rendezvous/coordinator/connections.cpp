@@ -240,8 +240,8 @@ void turn_away(JobStep& step, ConnectionId connection, const control::Resume& re
     if (const auto* over = std::get_if<Over>(&step.job.state)) {
         step.out.push_back(Send{connection, control::Resumed{}});
         const auto found = over->members.find(resume.join.node.nonce);
-        const bool was_member = found != over->members.end() &&
-                                is_token_shown(found->second, resume.token);
+        const bool was_member =
+            found != over->members.end() && is_token_shown(found->second, resume.token);
         step.out.push_back(
             Send{connection, was_member ? over->result : without_text(over->result)});
         return;

@@ -59,7 +59,8 @@ void check_inside(std::string_view bytes) {
 
 void check_file(std::string_view text) {
     const auto secrets = tls::parse_secrets(text);
-    if (!secrets) return require(secrets.error().context.size() < 200, "the text is in the message");
+    if (!secrets)
+        return require(secrets.error().context.size() < 200, "the text is in the message");
     require(
         !secrets->empty() && secrets->size() <= limits::max_secrets, "another count than accepted");
     for (const auto& secret : *secrets)

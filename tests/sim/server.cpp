@@ -38,7 +38,9 @@ void Server::accept(
          [this, id] {
              if (connections_.erase(id) == 1) driven_->post(Coordinator::Disconnected{id});
          }});
-    link->send(Link::server, control::encode(control::ServerMessage{control::Hello{control::own_versions()}}));
+    link->send(
+        Link::server,
+        control::encode(control::ServerMessage{control::Hello{control::own_versions()}}));
     driven_->post(Coordinator::Connected{
         id,
         peer_addr,

@@ -105,7 +105,8 @@ TEST_CASE("a question and its answer travel between two agents") {
     CHECK(port.answered.at(3) == accepted);
 }
 
-TEST_CASE("with a secret only a node that has it, and the agent that is called, understand each other") {
+TEST_CASE(
+    "with a secret only a node that has it, and the agent that is called, understand each other") {
     const auto with = [](char character, const Nonce& own) {
         const tls::SecretSource source{"test", {}, {tls::Secret{std::string(43, character)}}};
         return PeerCalls::Security{source, [own] { return own; }};

@@ -49,8 +49,12 @@ TEST_CASE("nonce and incarnation without the token take over no member") {
     story.run("a b");
     const auto connection = story.connection("b");
 
-    SUBCASE("none") { resume_with(story, "b", std::nullopt); }
-    SUBCASE("another") { resume_with(story, "b", another_token); }
+    SUBCASE("none") {
+        resume_with(story, "b", std::nullopt);
+    }
+    SUBCASE("another") {
+        resume_with(story, "b", another_token);
+    }
 
     const Lines turned_away{
         "b lost \"the job went on without this node\"", "b closed: resumed after it was lost"};
@@ -105,9 +109,8 @@ TEST_CASE("after a restart of the server the first token of a node counts") {
 TEST_CASE("the text of a failed worker is for members that show their token") {
     Story story("1", 0, speaks_two);
     story.run("a");
-    story.failed_with("a", 0, 1ms, [](control::WorkerFailure& failure) {
-        failure.message = "the message";
-    });
+    story.failed_with(
+        "a", 0, 1ms, [](control::WorkerFailure& failure) { failure.message = "the message"; });
     story.ready("a");
     REQUIRE(story.whole_result("a").root_cause->worker->message == "the message");
     story.drop("a");

@@ -23,7 +23,8 @@ const tls::Secret secret{std::string(43, 'A')};
 
 }  // namespace
 
-// By another implementation of RFC 5869 (Python's hmac). Other nodes derive the same or cannot join.
+// By another implementation of RFC 5869 (Python's hmac). Other nodes derive the same or cannot
+// join.
 TEST_CASE("the keys of a secret never change") {
     const auto control = tls::control_key(secret);
     CHECK(control.identity == "ddprun-1 control 743d78f5dbfdd666");
@@ -32,9 +33,7 @@ TEST_CASE("the keys of a secret never change") {
         "65b800d5c158b31f64ab6defe2428ba671334c44a4cfd8596053b63b118fefb1");
     const auto peer = tls::peer_key(secret, Nonce{});
     CHECK(peer.identity == "ddprun-1 peer 2340039a078d8d5c");
-    CHECK(
-        in_hex(peer.bytes) ==
-        "5ba3176b271765e5eb0e592bd76985a28c073a813bbbc351c19fe234b3975ec5");
+    CHECK(in_hex(peer.bytes) == "5ba3176b271765e5eb0e592bd76985a28c073a813bbbc351c19fe234b3975ec5");
 }
 
 TEST_CASE("each secret, purpose and callee has a key of its own") {

@@ -27,7 +27,10 @@ std::string problem_with(const std::string& text) {
 
 TEST_CASE("a secret is its prefix and 43 characters") {
     for (const auto& text :
-         {line_of('A'), line_of('A') + "\n", line_of('A') + "\r\n", "\n  " + line_of('A') + "\n\n"}) {
+         {line_of('A'),
+          line_of('A') + "\n",
+          line_of('A') + "\r\n",
+          "\n  " + line_of('A') + "\n\n"}) {
         CAPTURE(text);
         const auto secrets = tls::parse_secrets(text);
         REQUIRE(secrets.has_value());
