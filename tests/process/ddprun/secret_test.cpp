@@ -266,9 +266,9 @@ TEST_CASE("a caller without the secret reads no job, joins none and stops none")
         CHECK(caller.hear_to_the_end().empty());
     }
 
+    if (!reason.empty()) a.wait_for_line(reason);
     const auto output = ended(std::move(a));
     CHECK(contains(output, "was cancelled"));
-    CHECK(contains(output, reason));
     CHECK_FALSE(contains(output, "elsewhere"));
 }
 
@@ -302,13 +302,14 @@ TEST_CASE("a replayed conversation joins nothing") {
         CHECK_FALSE(contains(recorded, "another"));
         CHECK_FALSE(contains(recorded, planted));
     }
-    RawClient replaying(port);
-    replaying.say(recorded);
-    replaying.hear_to_the_end();
-    // A connection that was greeted is not rejected, and what the server says to it is encrypted.
-    const auto log = ended(std::move(a));
-    CHECK(contains(log, "the two ends do not have the same secret"));
-    CHECK(contains(log, "was cancelled"));
+    {
+        RawClient replaying(port);
+        replaying.say(recorded);
+        replaying.hear_to_the_end();
+    }
+    // What the server says is encrypted; but it does not reject a connection that it has greeted.
+    a.wait_for_line("the two ends do not have the same secret");
+    CHECK(contains(ended(std::move(a)), "was cancelled"));
 }
 
 TEST_CASE("a daemon with a secret serves nodes that have it, and takes a new one while it runs") {
