@@ -2,6 +2,7 @@
 #include "launcher/load_secret.hpp"
 
 #include "rendezvous/tls/secret_file.hpp"
+#include "rendezvous/tls/session.hpp"
 
 #include <utility>
 
@@ -10,6 +11,9 @@ namespace ddprun::launcher {
 Result<std::optional<tls::SecretSource>> load_secret(const SecretChoice& choice) {
     using Place = SecretChoice::Place;
     if (choice.place == Place::none) return std::optional<tls::SecretSource>{};
+    // Before there is a process that would end without a word for want of it.
+    if (auto checked = tls::check_openssl(); !checked)
+        return Failure{checked.error().code, choice.origin + ": " + checked.error().context};
     if (choice.place == Place::variable)
         return std::optional{tls::SecretSource{choice.origin, {}, choice.secrets}};
     auto read = choice.place == Place::file

@@ -232,7 +232,7 @@ void RendezvousAccess::warn_of_no_secret(const server::Listen& listen) const {
           "stores"},
          {"next_step",
           "--secure or --rdzv-secret-file=FILE on every node keeps them from joining and stopping "
-          "it; --insecure leaves it open without this line"}});
+          "it, its stores stay open; --insecure leaves all open without this line"}});
 }
 
 // ---- election -----------------------------------------------------------------------------------
@@ -304,8 +304,10 @@ void RendezvousAccess::open(int link, Endpoint endpoint) {
     };
     std::optional<client::CoordinatorClient::Security> security;
     if (secrets_) security = {secrets_->control_key(), secrets_->name()};
+    // Counted once TCP is connected. A server that has thousands of handshakes to do at once needs
+    // seconds for them: to begin again would add to them.
     const auto greeting_timeout =
-        security ? limits::tls_handshake_timeout : limits::connect_attempt_timeout;
+        security ? limits::handshake_timeout : limits::connect_attempt_timeout;
     links_[link] = std::make_unique<client::CoordinatorClient>(
         io_, std::move(endpoint), std::move(hooks), greeting_timeout, std::move(security));
 }

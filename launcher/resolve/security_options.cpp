@@ -65,6 +65,12 @@ Result<> resolve_secret(Resolving& job) {
                 (file        ? file->origin
                  : is_secure ? job.options.find("secure")->origin
                              : secret_variable)};
+    if (is_secure && (file || variable))
+        job.note(
+            log::Level::warning,
+            "option.ignored",
+            job.options.find("secure")->origin + ": the secret of " +
+                (file ? file->origin : secret_variable) + " is used");
     if (file) return use_file(job, *file, variable.has_value());
     if (variable) return use_variable(job, *variable);
     if (is_secure) return use_own_file(job, *job.options.find("secure"));

@@ -284,7 +284,10 @@ void CoordinatorClient::Session::send(const control::AgentMessage& message) {
 void CoordinatorClient::Session::write() {
     if (is_writing_ || is_over_) return;
     std::vector<boost::asio::const_buffer> buffers;
-    const auto count = std::min(queue_.size(), coordinator_client::most_frames_at_once);
+    // No frame leaves, and none in clear text, before the server has proved the secret.
+    const bool may_speak = !security_ || (tls_ && tls_->is_established());
+    const auto count =
+        may_speak ? std::min(queue_.size(), coordinator_client::most_frames_at_once) : 0;
     for (std::size_t i = 0; i < count; ++i) {
         if (tls_)
             tls_->send(queue_[i]);
@@ -293,9 +296,9 @@ void CoordinatorClient::Session::write() {
     }
     if (tls_) {
         encrypted_ = tls_->take_output();
-        if (encrypted_.empty()) return;
-        buffers.push_back(boost::asio::buffer(encrypted_));
+        if (!encrypted_.empty()) buffers.push_back(boost::asio::buffer(encrypted_));
     }
+    if (security_ && buffers.empty()) return;
     is_writing_ = true;
     boost::asio::async_write(
         socket_,
@@ -315,8 +318,8 @@ void CoordinatorClient::Session::wrote(const error_code& ec, std::size_t frame_c
     queued_bytes_ = 0;
     for (const auto& frame : queue_)
         queued_bytes_ += frame.size();
-    if (!queue_.empty() || (tls_ && tls_->has_output())) return write();
-    if (is_ending_) shut();
+    if (!queue_.empty() || (tls_ && tls_->has_output())) write();
+    if (is_ending_ && !is_writing_) shut();
 }
 
 void CoordinatorClient::Session::end() {

@@ -50,8 +50,9 @@ void ControlConnection::start(std::string first_bytes, Duration handshake_timeou
     hooks_ = std::move(hooks);
     handshake_timeout_ = handshake_timeout;
     begin_handshake(
-        access_.session ? std::min(handshake_timeout, limits::tls_handshake_timeout)
-                        : handshake_timeout);
+        access_.session || access_.is_refused
+            ? std::min(handshake_timeout, limits::tls_handshake_timeout)
+            : handshake_timeout);
     boost::asio::co_spawn(
         socket_.get_executor(),
         [self = shared_from_this(), bytes = std::move(first_bytes)]() mutable {
@@ -248,7 +249,10 @@ void ControlConnection::conclude() {
 }
 
 void ControlConnection::count() {
-    const auto now = is_concluded_ ? 0 : queued_bytes_ + encrypted_.size() + decoder_.held_bytes();
+    const auto& session = access_.session;
+    const auto now = is_concluded_ ? 0
+                                   : queued_bytes_ + encrypted_.size() + decoder_.held_bytes() +
+                                         (session ? session->held_bytes() : 0);
     const auto before = std::exchange(held_bytes_, now);
     if (before != now && hooks_.on_held) hooks_.on_held(before, now);
 }

@@ -12,6 +12,11 @@
 #include <utility>
 
 namespace ddprun::server {
+namespace {
+
+constexpr const char* too_many_unproved = "too many callers that have not proved the secret";
+
+}  // namespace
 
 ControlServer::ControlServer(
     boost::asio::io_context& io,
@@ -40,30 +45,30 @@ void ControlServer::begin() {
 }
 
 void ControlServer::adopt(net::Tcp::socket socket, std::string first_bytes) {
-    adopt_as(
-        ConnectionId{next_connection_++},
-        std::move(socket),
-        std::move(first_bytes),
-        {std::nullopt, has_secret()});
+    adopt_as(std::move(socket), std::move(first_bytes), {std::nullopt, has_secret()});
 }
 
 void ControlServer::adopt_encrypted(net::Tcp::socket socket, std::string first_bytes) {
-    const ConnectionId id{next_connection_++};
-    constexpr const char* too_many = "too many callers that have not proved the secret";
-    if (const auto surplus = handshakes_.add(id, net::peer_network(socket), now())) {
-        if (*surplus == id) return hooks_.on_rejected(net::peer_name(socket), too_many);
-        connections_.at(*surplus)->abort(too_many);
-    }
     auto session = tls::Session::for_server(
         [this](std::string_view identity) { return secrets_->find_control_key(identity); });
-    adopt_as(id, std::move(socket), std::move(first_bytes), {std::move(session), false});
+    adopt_as(std::move(socket), std::move(first_bytes), {std::move(session), false});
 }
 
+/// Without the memory for it nothing of the caller is left, and the exception ends its
+/// conversation.
 void ControlServer::adopt_as(
-    ConnectionId id, net::Tcp::socket socket, std::string first_bytes, ControlAccess access) {
+    net::Tcp::socket socket, std::string first_bytes, ControlAccess access) {
     const auto connection =
         std::make_shared<ControlConnection>(std::move(socket), std::move(access));
-    connections_.emplace(id, connection);
+    const ConnectionId id{next_connection_++};
+    if (has_secret() && !admit(id, *connection))
+        return hooks_.on_rejected(connection->peer(), too_many_unproved);
+    try {
+        connections_.emplace(id, connection);
+    } catch (const std::bad_alloc&) {
+        handshakes_.remove(id);
+        throw;
+    }
     try {
         connection->start(
             std::move(first_bytes),
@@ -79,6 +84,16 @@ void ControlServer::adopt_as(
     } catch (const std::bad_alloc&) {
         close_without_memory(*connection);
     }
+}
+
+bool ControlServer::admit(ConnectionId id, const ControlConnection& connection) {
+    const auto& socket = connection.socket();
+    const auto surplus =
+        handshakes_.add(id, {net::peer_network(socket), net::peer_address(socket)}, now());
+    if (surplus == id) return false;
+    const auto found = surplus ? connections_.find(*surplus) : connections_.end();
+    if (found != connections_.end()) found->second->abort(too_many_unproved);
+    return true;
 }
 
 void ControlServer::post(Machine::Event event) {

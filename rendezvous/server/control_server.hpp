@@ -83,8 +83,9 @@ private:
     using Machine = coordinator::Coordinator;
 
     void begin();
-    void adopt_as(
-        ConnectionId id, net::Tcp::socket socket, std::string first_bytes, ControlAccess access);
+    void adopt_as(net::Tcp::socket socket, std::string first_bytes, ControlAccess access);
+    /// Makes room for one more caller that has not proved the secret; false: there is none for it.
+    bool admit(ConnectionId id, const ControlConnection& connection);
     void post(Machine::Event event);
     void holds(std::size_t before, std::size_t now);
     void keep_within_bound();

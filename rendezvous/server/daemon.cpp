@@ -13,11 +13,14 @@
 #include "rendezvous/server/rendezvous_server.hpp"
 #include "rendezvous/server/service_manager.hpp"
 #include "rendezvous/tls/secret_file.hpp"
+#include "rendezvous/tls/session.hpp"
 
 #include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <utility>
@@ -77,10 +80,29 @@ bool is_beyond_loopback(const DaemonOptions& options) {
     return options.host != "localhost" && !is_loopback(options.host);
 }
 
+constexpr const char* secret_variable = "DDPRUN_SECRET";
+
+/// The value is in no message.
+Result<tls::SecretSource> read_variable(const char* value) {
+    const std::string origin = secret_variable;
+    auto secrets = tls::parse_secrets(value);
+    if (!secrets) return Failure{secrets.error().code, origin + ": " + secrets.error().context};
+    return tls::SecretSource{origin, {}, std::move(*secrets)};
+}
+
 /// None where none was given.
 Result<std::optional<tls::SecretSource>> read_secret(const DaemonOptions& options) {
-    if (options.secret_file.empty()) return std::optional<tls::SecretSource>{};
-    auto read = tls::read_secret_file("--secret-file", options.secret_file);
+    const bool has_file = !options.secret_file.empty();
+    const char* variable = std::getenv(secret_variable);
+    if (!has_file && variable == nullptr) return std::optional<tls::SecretSource>{};
+    if (!has_file && options.is_insecure)
+        return Failure{system_code(EINVAL), "--insecure: leave it out beside DDPRUN_SECRET"};
+    if (auto checked = tls::check_openssl(); !checked) return checked.error();
+    if (has_file && variable != nullptr)
+        log::warning(
+            "option.ignored", {{"reason", "DDPRUN_SECRET: the secret of --secret-file is used"}});
+    auto read = has_file ? tls::read_secret_file("--secret-file", options.secret_file)
+                         : read_variable(variable);
     if (!read) return read.error();
     return std::optional{std::move(*read)};
 }

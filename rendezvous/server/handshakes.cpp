@@ -2,39 +2,54 @@
 #include "rendezvous/server/handshakes.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 namespace ddprun::server {
 
-std::optional<ConnectionId> Handshakes::add(
-    ConnectionId id, const std::string& network, Instant now) {
-    by_id_.emplace(id, Entry{network, now});
-    by_network_[network].insert(id);
-    if (by_id_.size() <= most_) return std::nullopt;
-    auto closed = *busiest().begin();
-    const auto& oldest = by_id_.at(closed);
-    // The callers of one network do not push each other out before they had their chance.
-    if (oldest.network == network && now < oldest.began_at + limits::youngest_closed_handshake)
-        closed = id;
-    remove(closed);
+std::optional<ConnectionId> Handshakes::add(ConnectionId id, const Caller& caller, Instant now) {
+    std::optional<ConnectionId> closed;
+    if (by_id_.size() >= most_) {
+        closed = oldest_of_busiest();
+        const auto& oldest = by_id_.at(*closed);
+        // The callers of one address do not push each other out before they had their chance.
+        if (oldest.caller.address == caller.address &&
+            now < oldest.began_at + limits::youngest_closed_handshake)
+            return id;
+        remove(*closed);
+    }
+    by_id_.emplace(id, Entry{caller, now});
+    auto& network = by_network_[caller.network];
+    network.by_address[caller.address].insert(id);
+    ++network.size;
     return closed;
 }
 
 void Handshakes::remove(ConnectionId id) {
     const auto found = by_id_.find(id);
     if (found == by_id_.end()) return;
-    const auto network = by_network_.find(found->second.network);
-    network->second.erase(id);
-    if (network->second.empty()) by_network_.erase(network);
+    const auto network = by_network_.find(found->second.caller.network);
+    const auto address = network->second.by_address.find(found->second.caller.address);
+    address->second.erase(id);
+    if (address->second.empty()) network->second.by_address.erase(address);
+    if (--network->second.size == 0) by_network_.erase(network);
     by_id_.erase(found);
 }
 
-/// Looked for only when there are too many.
-const std::set<ConnectionId>& Handshakes::busiest() const {
-    return std::max_element(
-               by_network_.begin(),
-               by_network_.end(),
-               [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); })
-        ->second;
+/// Looked for only when there are too many. Of addresses that have as many: the one whose first has
+/// been here longest.
+ConnectionId Handshakes::oldest_of_busiest() const {
+    const auto network =
+        std::max_element(by_network_.begin(), by_network_.end(), [](const auto& a, const auto& b) {
+            return a.second.size < b.second.size;
+        });
+    const auto& addresses = network->second.by_address;
+    const auto address =
+        std::max_element(addresses.begin(), addresses.end(), [](const auto& a, const auto& b) {
+            const auto& [left, right] = std::tie(a.second, b.second);
+            if (left.size() != right.size()) return left.size() < right.size();
+            return *right.begin() < *left.begin();
+        });
+    return *address->second.begin();
 }
 
 }  // namespace ddprun::server

@@ -13,31 +13,40 @@
 
 namespace ddprun::server {
 
-/// The encrypted connections that have not proved the secret yet, and which of them is closed when
-/// there are too many: the oldest of the network that has most, so that no flood from one address
-/// takes the place of a caller from another. Pure.
+/// The connections that have not proved the secret yet, and which of them is closed when there are
+/// too many: the oldest of the address that has most in the network that has most, so that no flood
+/// from one address takes the place of a caller from another. Pure.
 class Handshakes {
 public:
     explicit Handshakes(std::size_t most = limits::max_tls_handshakes) : most_(most) {}
 
-    /// Adds one. The answer is a connection that must be closed, which is no longer counted: it may
-    /// be this one. Requires: ids grow.
-    std::optional<ConnectionId> add(ConnectionId id, const std::string& network, Instant now);
+    struct Caller {
+        std::string network;
+        std::string address;
+    };
+
+    /// Adds one. The answer is a connection that must be closed, which is not counted any more: it
+    /// may be this one, where its address has others. Requires: ids grow.
+    std::optional<ConnectionId> add(ConnectionId id, const Caller& caller, Instant now);
     /// It has proved the secret, or has ended. Harmless when repeated.
     void remove(ConnectionId id);
     std::size_t size() const { return by_id_.size(); }
 
 private:
     struct Entry {
-        std::string network;
+        Caller caller;
         Instant began_at;
     };
+    struct Network {
+        std::size_t size = 0;
+        std::map<std::string, std::set<ConnectionId>> by_address;
+    };
 
-    const std::set<ConnectionId>& busiest() const;
+    ConnectionId oldest_of_busiest() const;
 
     std::size_t most_;
     std::map<ConnectionId, Entry> by_id_;
-    std::map<std::string, std::set<ConnectionId>> by_network_;
+    std::map<std::string, Network> by_network_;
 };
 
 }  // namespace ddprun::server

@@ -15,6 +15,7 @@ public:
             case Error::not_encrypted: return "it answers without encryption";
             case Error::wrong_secret: return "the two ends do not have the same secret";
             case Error::not_authentic: return "what was received has been changed on the way";
+            case Error::closed: return "the other end has ended the encryption";
         }
         return "unknown error";
     }

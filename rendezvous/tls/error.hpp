@@ -17,6 +17,8 @@ enum class Error {
     wrong_secret,
     /// After the handshake: bytes that were not made with the keys of this connection.
     not_authentic,
+    /// After the handshake: the other end has said that nothing more comes.
+    closed,
 };
 
 const boost::system::error_category& error_category();

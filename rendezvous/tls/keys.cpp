@@ -16,11 +16,16 @@ namespace {
 
 constexpr std::string_view salt = "ddprun-secret-1";
 
-/// HKDF with SHA-256 (RFC 5869).
-void derive(const Secret& secret, const std::string& purpose, std::span<std::uint8_t> out) {
+using Kdf = std::unique_ptr<EVP_KDF, void (*)(EVP_KDF*)>;
+
+Kdf fetch_hkdf(const char* properties) {
     start_openssl();
-    // Kept until the process ends.
-    static EVP_KDF* const kdf = EVP_KDF_fetch(nullptr, "HKDF", nullptr);
+    return {EVP_KDF_fetch(nullptr, "HKDF", properties), EVP_KDF_free};
+}
+
+/// HKDF with SHA-256 (RFC 5869).
+bool derive(
+    EVP_KDF* kdf, const Secret& secret, const std::string& purpose, std::span<std::uint8_t> out) {
     const std::unique_ptr<EVP_KDF_CTX, void (*)(EVP_KDF_CTX*)> context{
         EVP_KDF_CTX_new(kdf), EVP_KDF_CTX_free};
     auto* digest = const_cast<char*>("SHA256");
@@ -34,9 +39,14 @@ void derive(const Secret& secret, const std::string& purpose, std::span<std::uin
         octets(OSSL_KDF_PARAM_SALT, salt),
         octets(OSSL_KDF_PARAM_INFO, purpose),
         OSSL_PARAM_construct_end()};
+    return context && EVP_KDF_derive(context.get(), out.data(), out.size(), params.data()) == 1;
+}
+
+void derive(const Secret& secret, const std::string& purpose, std::span<std::uint8_t> out) {
+    // Kept until the process ends.
+    static EVP_KDF* const kdf = fetch_hkdf(nullptr).release();
     require(
-        context && EVP_KDF_derive(context.get(), out.data(), out.size(), params.data()) == 1,
-        "OpenSSL has HKDF");
+        kdf != nullptr && derive(kdf, secret, purpose, out), "check_openssl was asked for HKDF");
 }
 
 std::string in_hex(std::span<const std::uint8_t> bytes) {
@@ -59,6 +69,12 @@ Key key_for(const Secret& secret, const std::string& purpose, const std::string&
 }
 
 }  // namespace
+
+bool has_key_derivation(const char* properties) {
+    const auto kdf = fetch_hkdf(properties);
+    std::array<std::uint8_t, 32> key{};
+    return kdf && derive(kdf.get(), Secret{"a text of any length"}, "none", key);
+}
 
 Key control_key(const Secret& secret) {
     return key_for(secret, "control");

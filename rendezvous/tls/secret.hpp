@@ -50,6 +50,8 @@ struct SecretSource {
     std::string path;
     std::vector<Secret> secrets;
     FileStamp stamp = {};
+    /// No link is followed to it, also when it is read again.
+    bool is_no_link = false;
 
     /// "/etc/job/secret", "DDPRUN_SECRET".
     const std::string& name() const { return path.empty() ? origin : path; }

@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
+#include "rendezvous/base/signal_masked_thread.hpp"
 
 #include <fcntl.h>
 #include <sys/random.h>
@@ -12,7 +13,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <condition_variable>
+#include <mutex>
+#include <new>
 #include <utility>
+#include <vector>
 
 namespace ddprun::tls {
 namespace secret_file {
@@ -73,9 +78,10 @@ std::optional<std::string> read_all(int descriptor) {
     return text;
 }
 
-Result<SecretSource> read(const std::string& origin, const std::string& path, int flags) {
+Result<SecretSource> read(const std::string& origin, const std::string& path, bool is_no_link) {
     // Without waiting for the writer of a pipe.
-    const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags)};
+    const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | (is_no_link ? O_NOFOLLOW : 0);
+    const Descriptor file{::open(path.c_str(), flags)};
     if (file.number() < 0) return wrong(origin, path, system_code(errno).message());
     struct stat facts {};
     if (::fstat(file.number(), &facts) != 0)
@@ -91,7 +97,7 @@ Result<SecretSource> read(const std::string& origin, const std::string& path, in
             "has more than " + std::to_string(limits::max_secret_file_bytes) + " bytes");
     auto secrets = parse_secrets(*text);
     if (!secrets) return wrong(origin, path, secrets.error().context);
-    return SecretSource{origin, path, std::move(*secrets), stamp_of(facts)};
+    return SecretSource{origin, path, std::move(*secrets), stamp_of(facts), is_no_link};
 }
 
 /// Folders that others may enter already stay as they are.
@@ -128,7 +134,7 @@ int make(const std::string& path) {
 }  // namespace secret_file
 
 Result<SecretSource> read_secret_file(const std::string& origin, const std::string& path) {
-    return secret_file::read(origin, path, 0);
+    return secret_file::read(origin, path, false);
 }
 
 Result<SecretSource> read_or_make_secret_file(const std::string& origin, const std::string& path) {
@@ -137,54 +143,124 @@ Result<SecretSource> read_or_make_secret_file(const std::string& origin, const s
         if (const int problem = secret_file::make(path))
             return secret_file::wrong(
                 origin, path, "cannot be made: " + system_code(problem).message());
-    return secret_file::read(origin, path, O_NOFOLLOW);
+    return secret_file::read(origin, path, true);
 }
 
-void Secrets::refresh() {
+struct Secrets::State {
+    explicit State(SecretSource first) : source(std::move(first)), keys(keys_of(source)) {}
+
+    static std::vector<Key> keys_of(const SecretSource& source);
+    FileStamp stamp_now() const;
+    /// May wait for the file. Nothing: what there is holds.
+    std::optional<SecretSource> read_if_changed();
+
+    mutable std::mutex mutex;
+    std::condition_variable ended;
+    // Under the mutex, but only the thread changes the source: it reads it without.
+    bool is_over = false;
+    bool is_reading = false;
+    SecretSource source;
+    /// Of `source.secrets`, in order.
+    std::vector<Key> keys;
+    /// Read without success. The thread's alone.
+    std::optional<FileStamp> unread;
+};
+
+std::vector<Key> Secrets::State::keys_of(const SecretSource& source) {
+    std::vector<Key> keys;
+    for (const auto& secret : source.secrets)
+        keys.push_back(tls::control_key(secret));
+    return keys;
+}
+
+/// None of a file where there is none.
+FileStamp Secrets::State::stamp_now() const {
     struct stat facts {};
-    const bool is_checked = !source_.path.empty() && ::stat(source_.path.c_str(), &facts) == 0;
-    const auto stamp = is_checked ? secret_file::stamp_of(facts) : source_.stamp;
-    if (stamp != source_.stamp && stamp != unread_) {
-        auto read = read_secret_file(source_.origin, source_.path);
-        if (read) {
-            source_ = std::move(*read);
-            keys_.clear();
-            unread_.reset();
-        } else {
-            unread_ = stamp;
-            log::warning(
-                "secret.not_read",
-                {{"reason", read.error().context}, {"effect", "the secrets before it still hold"}});
+    const auto* path = source.path.c_str();
+    const int result = source.is_no_link ? ::lstat(path, &facts) : ::stat(path, &facts);
+    return result == 0 ? secret_file::stamp_of(facts) : FileStamp{};
+}
+
+std::optional<SecretSource> Secrets::State::read_if_changed() {
+    const auto stamp = stamp_now();
+    if (stamp == source.stamp) unread.reset();
+    if (stamp == source.stamp || stamp == unread) return std::nullopt;
+    auto read = secret_file::read(source.origin, source.path, source.is_no_link);
+    unread.reset();
+    if (read) return std::move(*read);
+    unread = stamp;
+    log::warning(
+        "secret.not_read",
+        {{"reason", read.error().context}, {"effect", "the secrets before it still hold"}});
+    return std::nullopt;
+}
+
+void Secrets::watch(const std::shared_ptr<State>& state, Duration interval) {
+    std::unique_lock lock(state->mutex);
+    while (!state->ended.wait_for(lock, interval, [&] { return state->is_over; })) {
+        state->is_reading = true;
+        lock.unlock();
+        std::optional<SecretSource> changed;
+        std::vector<Key> keys;
+        try {
+            changed = state->read_if_changed();
+            if (changed) keys = State::keys_of(*changed);
+        } catch (const std::bad_alloc&) {
+            // Tried again after the interval.
+            changed.reset();
         }
+        lock.lock();
+        state->is_reading = false;
+        if (!changed) continue;
+        state->source = std::move(*changed);
+        state->keys = std::move(keys);
     }
-    if (keys_.empty()) derive();
 }
 
-void Secrets::derive() {
-    for (const auto& secret : source_.secrets)
-        keys_.push_back(tls::control_key(secret));
+Secrets::Secrets(SecretSource source, Duration interval)
+    : name_(source.name()),
+      state_(std::make_shared<State>(std::move(source))) {
+    if (!state_->source.path.empty())
+        thread_ =
+            start_signal_masked_thread([state = state_, interval] { watch(state, interval); });
 }
 
-Key Secrets::control_key() {
-    refresh();
-    return keys_.front();
+Secrets::~Secrets() {
+    if (!thread_.joinable()) return;
+    bool is_reading = false;
+    {
+        const std::lock_guard lock(state_->mutex);
+        state_->is_over = true;
+        is_reading = state_->is_reading;
+    }
+    state_->ended.notify_all();
+    if (is_reading)
+        thread_.detach();
+    else
+        thread_.join();
 }
 
-std::optional<Key> Secrets::find_control_key(std::string_view identity) {
-    refresh();
+Key Secrets::control_key() const {
+    const std::lock_guard lock(state_->mutex);
+    return state_->keys.front();
+}
+
+std::optional<Key> Secrets::find_control_key(std::string_view identity) const {
+    const std::lock_guard lock(state_->mutex);
+    const auto& keys = state_->keys;
     const auto found = std::find_if(
-        keys_.begin(), keys_.end(), [&](const Key& key) { return key.identity == identity; });
-    return found == keys_.end() ? std::nullopt : std::optional{*found};
+        keys.begin(), keys.end(), [&](const Key& key) { return key.identity == identity; });
+    return found == keys.end() ? std::nullopt : std::optional{*found};
 }
 
-Key Secrets::peer_key(const Nonce& callee) {
-    refresh();
-    return tls::peer_key(source_.secrets.front(), callee);
+Key Secrets::peer_key(const Nonce& callee) const {
+    const std::lock_guard lock(state_->mutex);
+    return tls::peer_key(state_->source.secrets.front(), callee);
 }
 
-std::optional<Key> Secrets::find_peer_key(std::string_view identity, const Nonce& callee) {
-    refresh();
-    for (const auto& secret : source_.secrets)
+std::optional<Key> Secrets::find_peer_key(std::string_view identity, const Nonce& callee) const {
+    const std::lock_guard lock(state_->mutex);
+    for (const auto& secret : state_->source.secrets)
         if (auto key = tls::peer_key(secret, callee); key.identity == identity) return key;
     return std::nullopt;
 }

@@ -2,15 +2,18 @@
 #pragma once
 
 #include "rendezvous/base/result.hpp"
+#include "rendezvous/base/time.hpp"
 #include "rendezvous/tls/keys.hpp"
 #include "rendezvous/tls/secret.hpp"
 
+#include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <thread>
 
-/// Secrets in files, read by the rules of docs/secrets.md. Shells: for one thread each.
+/// Secrets in files, read by the rules of docs/secrets.md. Shells.
 namespace ddprun::tls {
 
 /// Links are followed: a mounted secret of Kubernetes is one. The file is opened once, and what is
@@ -21,30 +24,37 @@ Result<SecretSource> read_secret_file(const std::string& origin, const std::stri
 /// home that make it at the same time all get the same. No link is followed.
 Result<SecretSource> read_or_make_secret_file(const std::string& origin, const std::string& path);
 
-/// The secrets that hold now: a file is read again when it has changed. One that cannot be read
-/// then leaves those before, and is reported once (`secret.not_read`).
+/// The secrets that hold now: a file is looked at once each interval, and read again when it has
+/// changed. One that cannot be read then, or is not there, leaves those before and is reported once
+/// (`secret.not_read`).
+///
+/// The file may be on a network file system that does not answer. A thread of its own waits for it:
+/// no call here does, nor the destructor. From any thread. Requires: `check_openssl` succeeded.
 class Secrets {
 public:
-    explicit Secrets(SecretSource source) : source_(std::move(source)) {}
+    explicit Secrets(SecretSource source, Duration interval = std::chrono::seconds{1});
+    ~Secrets();
+    Secrets(const Secrets&) = delete;
+    Secrets& operator=(const Secrets&) = delete;
 
     /// The one that this end uses.
-    Key control_key();
+    Key control_key() const;
     /// One that the other end may use.
-    std::optional<Key> find_control_key(std::string_view identity);
+    std::optional<Key> find_control_key(std::string_view identity) const;
     /// The same for a call to the agent with this nonce.
-    Key peer_key(const Nonce& callee);
-    std::optional<Key> find_peer_key(std::string_view identity, const Nonce& callee);
-    const std::string& name() const { return source_.name(); }
+    Key peer_key(const Nonce& callee) const;
+    std::optional<Key> find_peer_key(std::string_view identity, const Nonce& callee) const;
+    const std::string& name() const { return name_; }
 
 private:
-    void refresh();
-    void derive();
+    struct State;
+    static void watch(const std::shared_ptr<State>& state, Duration interval);
 
-    SecretSource source_;
-    /// Of `source_.secrets`, in order; empty before the first use.
-    std::vector<Key> keys_;
-    /// Read without success.
-    std::optional<FileStamp> unread_;
+    std::string name_;
+    /// Shared with the thread, which may be waiting for the file when this object is gone.
+    std::shared_ptr<State> state_;
+    /// Only where there is a file.
+    std::thread thread_;
 };
 
 }  // namespace ddprun::tls

@@ -10,6 +10,7 @@
 #include <openssl/ssl.h>
 
 #include <array>
+#include <cerrno>
 #include <new>
 #include <tuple>
 #include <utility>
@@ -72,16 +73,26 @@ int use_session(
     return *used != nullptr ? 1 : 0;
 }
 
+using Context = std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)>;
+
+/// Null where OpenSSL does not have TLS 1.3 with X25519.
+Context new_context(const SSL_METHOD* method, const char* properties) {
+    start_openssl();
+    Context context{SSL_CTX_new_ex(nullptr, properties, method), SSL_CTX_free};
+    auto* ctx = context.get();
+    const bool is_set = ctx != nullptr && SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) == 1 &&
+                        SSL_CTX_set_max_proto_version(ctx, TLS1_3_VERSION) == 1 &&
+                        SSL_CTX_set_ciphersuites(ctx, cipher_suites) == 1 &&
+                        SSL_CTX_set1_groups_list(ctx, "X25519") == 1 &&
+                        SSL_CTX_set_num_tickets(ctx, 0) == 1;
+    if (!is_set) context.reset();
+    return context;
+}
+
 /// Kept until the process ends.
 SSL_CTX* context_for(const SSL_METHOD* method) {
-    start_openssl();
-    auto* ctx = SSL_CTX_new(method);
-    require(
-        ctx != nullptr && SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) == 1 &&
-            SSL_CTX_set_max_proto_version(ctx, TLS1_3_VERSION) == 1 &&
-            SSL_CTX_set_ciphersuites(ctx, cipher_suites) == 1 &&
-            SSL_CTX_set1_groups_list(ctx, "X25519") == 1 && SSL_CTX_set_num_tickets(ctx, 0) == 1,
-        "OpenSSL has TLS 1.3 with X25519");
+    auto* ctx = new_context(method, nullptr).release();
+    require(ctx != nullptr, "check_openssl was asked for TLS 1.3 with X25519");
     SSL_CTX_set_options(ctx, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
     SSL_CTX_clear_options(ctx, SSL_OP_ENABLE_MIDDLEBOX_COMPAT);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
@@ -188,13 +199,27 @@ Result<> Session::State::read(std::string& plain) {
     std::array<char, 4096> chunk{};
     for (;;) {
         std::size_t size = 0;
+        ERR_clear_error();
         const int result = SSL_read_ex(ssl.get(), chunk.data(), chunk.size(), &size);
         if (result != 1) {
-            const bool is_closing = SSL_get_error(ssl.get(), result) == SSL_ERROR_ZERO_RETURN;
-            return wants_more(result) || is_closing ? Result<>{} : fail(Error::not_authentic);
+            if (SSL_get_error(ssl.get(), result) == SSL_ERROR_ZERO_RETURN)
+                return fail(Error::closed);
+            return wants_more(result) ? Result<>{} : fail(Error::not_authentic);
         }
         plain.append(chunk.data(), size);
     }
+}
+
+Result<> check_openssl(const char* properties) {
+    const bool has_all = has_key_derivation(properties) &&
+                         session::new_context(TLS_client_method(), properties) &&
+                         session::new_context(TLS_server_method(), properties);
+    ERR_clear_error();
+    if (has_all) return {};
+    return Failure{
+        system_code(EINVAL),
+        "OpenSSL on this machine has no TLS 1.3 with X25519 or no HKDF (as where only what FIPS "
+        "allows is there): programs that were built with -DDDPRUN_STATIC=ON do not use it"};
 }
 
 Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -206,6 +231,7 @@ Session Session::for_client(const Key& key) {
     state->key = key;
     SSL_set_app_data(state->ssl.get(), &state->key);
     SSL_set_connect_state(state->ssl.get());
+    ERR_clear_error();
     std::ignore = state->advance_handshake();
     return Session(std::move(state));
 }
@@ -239,6 +265,14 @@ std::string Session::take_output() {
 
 bool Session::has_output() const {
     return BIO_pending(state_->output) > 0;
+}
+
+std::size_t Session::held_bytes() const {
+    // OpenSSL takes what is there out of the input, and has a buffer of this size for a record that
+    // is not whole.
+    const std::size_t incomplete =
+        SSL_has_pending(state_->ssl.get()) == 1 ? SSL3_RT_MAX_ENCRYPTED_LENGTH : 0;
+    return incomplete + BIO_ctrl_pending(state_->input) + BIO_ctrl_pending(state_->output);
 }
 
 bool Session::is_established() const {

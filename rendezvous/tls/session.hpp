@@ -4,6 +4,7 @@
 #include "rendezvous/base/result.hpp"
 #include "rendezvous/tls/keys.hpp"
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -11,6 +12,11 @@
 #include <string_view>
 
 namespace ddprun::tls {
+
+/// Whether OpenSSL has what sessions and keys need, with these properties ("fips=yes"; nullptr:
+/// any). To be asked before the first of either, which require it. On error the code is EINVAL and
+/// the context a sentence.
+Result<> check_openssl(const char* properties = nullptr);
 
 /// One end of an encrypted connection, without the connection: bytes in, bytes out. TLS 1.3 with a
 /// pre-shared key and X25519 (psk_dhe_ke): both ends prove that they have the key, what was
@@ -21,8 +27,9 @@ namespace ddprun::tls {
 ///   session.take_output()           what must be written to it, after each call
 ///   session.send(text)              once it `is_established`
 ///
-/// The end of the connection is the end of the text: there is no closing message, since every frame
-/// is whole or not there. Used by one thread at a time.
+/// The end of the connection is the end of the text: no closing message is sent, since every frame
+/// is whole or not there, and one that comes ends the session (`Error::closed`). Used by one thread
+/// at a time.
 class Session {
 public:
     /// The key of this identity, if there is one.
@@ -43,6 +50,8 @@ public:
     void send(std::string_view text);
     std::string take_output();
     bool has_output() const;
+    /// What waits in it in either direction.
+    std::size_t held_bytes() const;
     /// The other end has proved that it has the key.
     bool is_established() const;
 

@@ -7,4 +7,7 @@ namespace ddprun::tls {
 /// the modules that are named there, which a static program must not. Harmless when repeated.
 void start_openssl();
 
+/// Whether OpenSSL derives keys with these properties ("fips=yes"; nullptr: any).
+bool has_key_derivation(const char* properties);
+
 }  // namespace ddprun::tls

@@ -12,6 +12,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,12 +25,14 @@ using server::ControlConnection;
 
 /// Both ends; the server's runs only inside `until`.
 struct Pair {
-    Pair() : acceptor(*net::listen(io, "127.0.0.1", 0)) {
+    explicit Pair(
+        server::ControlAccess access = {}, Duration handshake_timeout = limits::handshake_timeout)
+        : acceptor(*net::listen(io, "127.0.0.1", 0)) {
         client = std::make_unique<RawClient>(acceptor.local_endpoint().port());
-        connection = std::make_shared<ControlConnection>(acceptor.accept());
+        connection = std::make_shared<ControlConnection>(acceptor.accept(), std::move(access));
         connection->start(
             "",
-            limits::handshake_timeout,
+            handshake_timeout,
             {[this] { is_greeted = true; },
              [this](control::AgentMessage message) { messages.push_back(std::move(message)); },
              [this](bool, const std::string& reason) { ended = reason; }});
@@ -87,6 +90,40 @@ TEST_CASE("a peer that is gone without closing is detected by the kernel") {
     CHECK(number(IPPROTO_TCP, TCP_KEEPINTVL) == 5);
     CHECK(number(IPPROTO_TCP, TCP_KEEPCNT) == 3);
     CHECK(number(IPPROTO_TCP, TCP_USER_TIMEOUT) == 25'000);
+}
+
+TEST_CASE("a caller that does not prove the secret has less time than one that needs none") {
+    server::ControlAccess access;
+    SUBCASE("silent in its handshake") {
+        access.session.emplace(
+            tls::Session::for_server([](std::string_view) { return std::nullopt; }));
+    }
+    SUBCASE("silent in clear text") {
+        access.is_refused = true;
+    }
+    Pair pair(std::move(access), std::chrono::hours{1});
+    REQUIRE(pair.until([&] { return pair.ended.has_value(); }));
+    CHECK(*pair.ended == "no join within the handshake deadline");
+}
+
+TEST_CASE("an incomplete record counts as what the connection holds") {
+    const auto key = tls::control_key(tls::Secret{std::string(43, 'A')});
+    server::ControlAccess access;
+    access.session.emplace(
+        tls::Session::for_server([&](std::string_view) { return std::optional{key}; }));
+    Pair pair(std::move(access));
+    auto client = tls::Session::for_client(key);
+    std::string plain;
+    pair.client->say(client.take_output());
+    while (!client.is_established()) {
+        pair.until([&] { return pair.io.poll() == 0; });
+        REQUIRE(client.receive(pair.client->hear(1), plain).has_value());
+    }
+    client.send(std::string(10'000, 'x'));
+    auto bytes = client.take_output();
+    bytes.pop_back();
+    pair.client->say(bytes);
+    CHECK(pair.until([&] { return pair.connection->held_bytes() >= bytes.size() - 1'000; }));
 }
 
 TEST_CASE("a peer that does not read is ended when its queue is over the bound") {

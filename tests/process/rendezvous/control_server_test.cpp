@@ -2,6 +2,7 @@
 // The memory that agents make the coordinator's server hold. It runs in this thread.
 #include "rendezvous/server/control_server.hpp"
 
+#include "rendezvous/net/descriptors.hpp"
 #include "tests/process/support/raw_client.hpp"
 #include "tests/process/support/wait.hpp"
 #include "tests/support/failing_allocation.hpp"
@@ -9,13 +10,16 @@
 #include <boost/asio/io_context.hpp>
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <future>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -25,7 +29,7 @@ namespace {
 constexpr std::size_t bound = 256 * 1024;
 
 struct Served {
-    Served()
+    explicit Served(std::optional<tls::SecretSource> secret = std::nullopt)
         : acceptor(*net::listen(io, "127.0.0.1", 0)),
           control(
               io,
@@ -34,7 +38,8 @@ struct Served {
               {{},
                [this](const std::string&, std::string reason) { rejected.push_back(reason); },
                [this] { before_round(); }},
-              bound) {
+              bound,
+              std::move(secret)) {
         // What is not read shall not disappear in the kernel.
         acceptor.set_option(boost::asio::socket_base::send_buffer_size(4096));
     }
@@ -144,6 +149,26 @@ TEST_CASE("the agent that holds most is closed when all together hold too much")
     CHECK(served.control.held_bytes() <= bound);
     healthy->say(Served::heartbeats(1));
     CHECK(served.is<control::HeartbeatAck>(*healthy));
+}
+
+TEST_CASE("callers without the secret are counted together, those in clear text too") {
+    net::prepare_descriptors();
+    Served served(tls::SecretSource{"test", {}, {tls::Secret{std::string(43, 'A')}}});
+    std::vector<std::unique_ptr<RawClient>> callers;
+    for (std::size_t i = 0; i <= limits::max_tls_handshakes; ++i) {
+        callers.push_back(std::make_unique<RawClient>(served.acceptor.local_endpoint().port()));
+        if (i % 2 == 0)
+            served.control.adopt(served.acceptor.accept(), "D");
+        else
+            served.control.adopt_encrypted(served.acceptor.accept(), "\x16");
+    }
+    CHECK(served.until([&] {
+        return std::count(
+                   served.rejected.begin(),
+                   served.rejected.end(),
+                   "too many callers that have not proved the secret") == 1;
+    }));
+    CHECK(served.control.agent_count() <= limits::max_tls_handshakes);
 }
 
 TEST_CASE(

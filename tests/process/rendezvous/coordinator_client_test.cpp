@@ -35,19 +35,26 @@ using ConnectError = CoordinatorClient::ConnectError;
 /// waits long for a greeting, because the thread of a server may be stopped for a moment.
 struct Caller {
     explicit Caller(
-        const std::string& host, std::uint16_t port, Duration greeting_timeout = fact_timeout)
+        const std::string& host,
+        std::uint16_t port,
+        Duration greeting_timeout = fact_timeout,
+        std::optional<CoordinatorClient::Security> security = std::nullopt)
         : connection(std::make_unique<CoordinatorClient>(
               io,
               Endpoint{host, port},
               CoordinatorClient::Hooks{
-                  [this](int descriptor) { duplicate = ::dup(descriptor); },
+                  [this](int descriptor) {
+                      duplicate = ::dup(descriptor);
+                      if (is_early) connection->send(control::Leave{"early", 0});
+                  },
                   [this](CoordinatorClient::Opened value) { opened = std::move(value); },
                   [this](control::ServerMessage message) {
                       messages.push_back(std::move(message));
                       if (ends_at_message) connection.reset();
                   },
                   [this](CoordinatorClient::Closed value) { closed = std::move(value); }},
-              greeting_timeout)) {}
+              greeting_timeout,
+              std::move(security))) {}
     ~Caller() {
         if (duplicate >= 0) ::close(duplicate);
     }
@@ -70,6 +77,7 @@ struct Caller {
 
     boost::asio::io_context io;
     bool ends_at_message = false;
+    bool is_early = false;
     int duplicate = -1;
     std::optional<CoordinatorClient::Opened> opened;
     std::optional<CoordinatorClient::Closed> closed;
@@ -164,6 +172,26 @@ TEST_CASE("the deliberate end is seen by the server although a duplicate is open
     CHECK(server->heard.starts_with("DDPRUN/1\n"));
     CHECK(server->heard.find("done") != std::string::npos);
     CHECK_FALSE(caller.closed.has_value());
+}
+
+TEST_CASE("what is sent too early waits for the proof of the secret, and leaves in no clear text") {
+    FalseServer server("");
+    Caller caller(
+        "127.0.0.1",
+        server.port,
+        fact_timeout,
+        CoordinatorClient::Security{tls::control_key(tls::Secret{std::string(43, 'A')}), "test"});
+    caller.is_early = true;
+    REQUIRE(caller.until([&] { return caller.duplicate >= 0; }));
+    caller.connection->send(control::Leave{"later", 0});
+    caller.until([&] { return caller.io.poll() == 0; });
+    ::shutdown(caller.duplicate, SHUT_RDWR);
+    CHECK(caller.error() == ConnectError::wrong_protocol);
+    caller.connection.reset();
+    REQUIRE(caller.until([&] { return server.is_done.load(); }));
+    CHECK(server.heard.starts_with("\x16\x03"));
+    CHECK(server.heard.find("early") == std::string::npos);
+    CHECK(server.heard.find("DDPRUN") == std::string::npos);
 }
 
 TEST_CASE("messages in one packet arrive in order, and a hook may end the connection") {

@@ -1,16 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/tls/secret_file.hpp"
 
+#include "rendezvous/base/log.hpp"
+#include "tests/process/support/skip.hpp"
 #include "tests/process/support/temp_dir.hpp"
+#include "tests/process/support/wait.hpp"
 
 #include <doctest/doctest.h>
 
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/fanotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <future>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -112,24 +121,125 @@ TEST_CASE("the user's own file is no link, and is not made where that is not pos
     CHECK(refused.error().context.starts_with("--secure: '/proc/none/secret': cannot be made: "));
 }
 
+namespace {
+
+/// Of this test: a file is looked at all the time.
+constexpr Duration at_once = std::chrono::milliseconds{1};
+
+const tls::Key a_key = tls::control_key(tls::Secret{std::string(43, 'A')});
+const tls::Key b_key = tls::control_key(tls::Secret{std::string(43, 'B')});
+
+bool uses(const tls::Secrets& secrets, const tls::Key& key) {
+    return holds_within(fact_timeout, [&] { return secrets.control_key() == key; });
+}
+
+bool accepts(const tls::Secrets& secrets, const tls::Key& key, bool expected = true) {
+    return holds_within(fact_timeout, [&] {
+        return secrets.find_control_key(key.identity).has_value() == expected;
+    });
+}
+
+/// The lines of the log, from any thread.
+struct Lines {
+    Lines() {
+        log::set_sink([this](const std::string& line) {
+            const std::lock_guard lock(mutex);
+            lines.push_back(line);
+        });
+    }
+    ~Lines() { log::set_sink(nullptr); }
+
+    long with(const std::string& text) {
+        const std::lock_guard lock(mutex);
+        return std::count_if(lines.begin(), lines.end(), [&](const std::string& line) {
+            return line.find(text) != std::string::npos;
+        });
+    }
+
+    std::mutex mutex;
+    std::vector<std::string> lines;
+};
+
+/// Puts a new file in the place of the secret.
+void replace(const TempDir& dir, const std::string& text) {
+    const auto path = dir.write("new", text);
+    REQUIRE(::chmod(path.c_str(), 0600) == 0);
+    std::filesystem::rename(path, dir / "secret");
+}
+
+}  // namespace
+
 TEST_CASE("a changed file is read again, and one that became wrong leaves what was") {
     const TempDir dir;
     const auto path = file_of(dir, a_line);
-    tls::Secrets secrets(*tls::read_secret_file("x", path));
-    const auto a = secrets.control_key();
+    const tls::Secrets secrets(*tls::read_secret_file("x", path), at_once);
+    CHECK(secrets.control_key() == a_key);
     // Added, used first, the old one removed: what each end accepts and uses meanwhile.
-    file_of(dir, a_line + b_line);
-    CHECK(secrets.control_key() == a);
-    file_of(dir, b_line + a_line);
-    const auto b = secrets.control_key();
-    CHECK(b != a);
-    CHECK(secrets.find_control_key(a.identity) == a);
-    file_of(dir, b_line);
-    CHECK_FALSE(secrets.find_control_key(a.identity).has_value());
-    file_of(dir, "no secret at all");
-    CHECK(secrets.control_key() == b);
+    replace(dir, a_line + b_line);
+    CHECK(accepts(secrets, b_key));
+    CHECK(secrets.control_key() == a_key);
+    replace(dir, b_line + a_line);
+    CHECK(uses(secrets, b_key));
+    CHECK(secrets.find_control_key(a_key.identity) == a_key);
+    replace(dir, b_line);
+    CHECK(accepts(secrets, a_key, false));
+    CHECK(secrets.control_key() == b_key);
+}
+
+TEST_CASE("a file that is wrong or gone leaves what was, which is said once for each change") {
+    Lines lines;
+    const TempDir dir;
+    const auto path = file_of(dir, a_line);
+    const tls::Secrets secrets(*tls::read_secret_file("x", path), at_once);
+    replace(dir, "no secret at all");
+    CHECK(holds_within(fact_timeout, [&] { return lines.with("is no secret") == 1; }));
+    CHECK(secrets.control_key() == a_key);
     REQUIRE(std::filesystem::remove(path));
-    CHECK(secrets.control_key() == b);
+    CHECK(holds_within(fact_timeout, [&] { return lines.with("No such file") == 1; }));
+    CHECK(secrets.control_key() == a_key);
+    replace(dir, b_line);
+    CHECK(uses(secrets, b_key));
+    CHECK(lines.with("secret.not_read") == 2);
+}
+
+TEST_CASE("no link to the user's own file is followed when it is read again either") {
+    Lines lines;
+    const TempDir dir;
+    const auto path = file_of(dir, a_line);
+    const tls::Secrets secrets(*tls::read_or_make_secret_file("--secure", path), at_once);
+    const auto elsewhere = dir.write("elsewhere", b_line);
+    REQUIRE(::chmod(elsewhere.c_str(), 0600) == 0);
+    REQUIRE(::symlink(elsewhere.c_str(), (dir / "link").c_str()) == 0);
+    std::filesystem::rename(dir / "link", path);
+    CHECK(holds_within(fact_timeout, [&] { return lines.with("secret.not_read") == 1; }));
+    CHECK(secrets.control_key() == a_key);
+}
+
+TEST_CASE("a file system that does not answer keeps no caller waiting, nor the end") {
+    const TempDir dir;
+    const auto path = file_of(dir, a_line);
+    // The kernel asks this test whether the new file may be opened, which does not answer.
+    const int questions = ::fanotify_init(FAN_CLASS_CONTENT | FAN_CLOEXEC, O_RDONLY);
+    if (questions < 0) return skip("fanotify: " + system_code(errno).message());
+    {
+        const tls::Secrets secrets(*tls::read_secret_file("x", path), at_once);
+        const auto next = dir.write("new", b_line);
+        REQUIRE(::chmod(next.c_str(), 0600) == 0);
+        const int result =
+            ::fanotify_mark(questions, FAN_MARK_ADD, FAN_OPEN_PERM, AT_FDCWD, next.c_str());
+        if (result != 0) {
+            ::close(questions);
+            return skip("fanotify: " + system_code(errno).message());
+        }
+        std::filesystem::rename(next, path);
+        pollfd asked{questions, POLLIN, 0};
+        const int timeout_ms = 30'000;
+        REQUIRE(::poll(&asked, 1, timeout_ms) == 1);
+        CHECK(secrets.control_key() == a_key);
+        CHECK(secrets.find_control_key(a_key.identity) == a_key);
+    }
+    // The thread goes on, with nothing of the object.
+    ::close(questions);
 }
 
 }  // namespace ddprun::test

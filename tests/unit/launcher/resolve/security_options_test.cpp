@@ -42,9 +42,20 @@ TEST_CASE("a secret is a file's, the variable's, or that of the user") {
     const auto own = spec_of({"--secure"}).secret;
     CHECK(own.place == Place::own_file);
     CHECK(own.path == "/home/user/.config/ddprun/secret");
-    const auto variable = spec_of({"--secure"}, {{"DDPRUN_SECRET", planted}}).secret;
+    const auto variable = spec_of({}, {{"DDPRUN_SECRET", planted}}).secret;
     CHECK(variable.place == Place::variable);
     REQUIRE(variable.secrets.size() == 1);
+}
+
+TEST_CASE("--secure beside another secret is left out with a warning") {
+    const auto variable = spec_of({"--secure"}, {{"DDPRUN_SECRET", planted}});
+    CHECK(variable.secret.place == Place::variable);
+    REQUIRE(variable.notices.size() == 1);
+    CHECK(variable.notices.front().reason == "--secure: the secret of DDPRUN_SECRET is used");
+    const auto file = spec_of({"--secure", "--rdzv-secret-file=/etc/secret"});
+    CHECK(file.secret.place == Place::file);
+    REQUIRE(file.notices.size() == 1);
+    CHECK(file.notices.front().reason == "--secure: the secret of --rdzv-secret-file is used");
 }
 
 TEST_CASE("workers do not inherit the secret, whether it is used or not") {

@@ -6,7 +6,11 @@
 
 #include <doctest/doctest.h>
 
+#include <openssl/ssl.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -61,6 +65,55 @@ struct Pair {
     std::string at_server;
     std::string wire;
     Result<> at_client_error;
+};
+
+/// A client of OpenSSL alone, which says when it ends.
+class ClosingClient {
+public:
+    ClosingClient()
+        : context_(SSL_CTX_new(TLS_client_method()), SSL_CTX_free),
+          ssl_(nullptr, SSL_free) {
+        SSL_CTX_set_psk_use_session_callback(context_.get(), use_key);
+        ssl_.reset(SSL_new(context_.get()));
+        SSL_set_bio(ssl_.get(), BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
+        SSL_set_connect_state(ssl_.get());
+    }
+
+    std::string shake_hands(const std::string& answer) {
+        if (!answer.empty())
+            BIO_write(SSL_get_rbio(ssl_.get()), answer.data(), static_cast<int>(answer.size()));
+        SSL_do_handshake(ssl_.get());
+        return output();
+    }
+
+    std::string last_words(const std::string& text) {
+        SSL_write(ssl_.get(), text.data(), static_cast<int>(text.size()));
+        SSL_shutdown(ssl_.get());
+        return output();
+    }
+
+private:
+    static int use_key(
+        SSL* ssl, const EVP_MD*, const unsigned char** id, std::size_t* size, SSL_SESSION** used) {
+        const unsigned char suite[]{0x13, 0x01};
+        *used = SSL_SESSION_new();
+        SSL_SESSION_set1_master_key(*used, key.bytes.data(), key.bytes.size());
+        SSL_SESSION_set_cipher(*used, SSL_CIPHER_find(ssl, suite));
+        SSL_SESSION_set_protocol_version(*used, TLS1_3_VERSION);
+        *id = reinterpret_cast<const unsigned char*>(key.identity.data());
+        *size = key.identity.size();
+        return 1;
+    }
+
+    std::string output() {
+        auto* from = SSL_get_wbio(ssl_.get());
+        std::string bytes(BIO_ctrl_pending(from), '\0');
+        if (!bytes.empty()) BIO_read(from, bytes.data(), static_cast<int>(bytes.size()));
+        return bytes;
+    }
+
+    std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context_;
+    std::unique_ptr<SSL, void (*)(SSL*)> ssl_;
 };
 
 }  // namespace
@@ -147,11 +200,64 @@ TEST_CASE("a changed byte ends an established session") {
     CHECK(pair.at_server.empty());
 }
 
-TEST_CASE("a hello reflected to its sender, and a handshake without end, are no handshake") {
-    auto client = Session::for_client(key);
-    std::string plain;
-    CHECK_FALSE(client.receive(client.take_output(), plain).has_value());
+TEST_CASE("the key of one purpose, or towards one agent, proves nothing for another") {
+    const tls::Secret secret{std::string(43, 'A')};
+    auto shown = tls::peer_key(secret, Nonce{{1}});
+    auto known = key;
+    SUBCASE("a probe's at the server") {}
+    SUBCASE("a probe's at another agent") {
+        known = tls::peer_key(secret, Nonce{{2}});
+    }
+    // What was recorded of one kind may be sent under the name of the other.
+    shown.identity = known.identity;
+    Pair pair(Session::for_client(shown), server_with(known));
+    const auto result = pair.exchange();
+    REQUIRE_FALSE(result.has_value());
+    CHECK(result.error().code == tls::Error::wrong_secret);
+    CHECK_FALSE(pair.server.is_established());
+}
 
+TEST_CASE("OpenSSL without what sessions need is found before the first of them") {
+    CHECK(tls::check_openssl().has_value());
+    // Its usual provider has nothing that FIPS allows.
+    const auto refused = tls::check_openssl("fips=yes");
+    REQUIRE_FALSE(refused.has_value());
+    CHECK(refused.error().code == system_code(EINVAL));
+    CHECK(refused.error().context.starts_with("OpenSSL on this machine has no TLS 1.3"));
+    CHECK(tls::check_openssl().has_value());
+}
+
+TEST_CASE("a closing message ends the session, whatever comes after it") {
+    auto server = server_with(key);
+    ClosingClient client;
+    std::string plain;
+    while (!server.is_established())
+        REQUIRE(server.receive(client.shake_hands(server.take_output()), plain).has_value());
+    const auto received = server.receive(client.last_words("last"), plain);
+    REQUIRE_FALSE(received.has_value());
+    CHECK(received.error().code == tls::Error::closed);
+    CHECK(plain == "last");
+    CHECK_FALSE(server.receive(std::string(1'000, 'x'), plain).has_value());
+    CHECK(server.held_bytes() == 0);
+}
+
+TEST_CASE("what a session keeps of an incomplete record, and for the other end, is known") {
+    Pair pair(Session::for_client(key), server_with(key));
+    REQUIRE(pair.exchange().has_value());
+    CHECK(pair.server.held_bytes() == 0);
+    pair.client.send(std::string(10'000, 'x'));
+    CHECK(pair.client.held_bytes() > 10'000);
+    const auto record = pair.client.take_output();
+    CHECK(pair.client.held_bytes() == 0);
+    const auto split = record.size() - 1;
+    REQUIRE(pair.server.receive(record.substr(0, split), pair.at_server).has_value());
+    CHECK(pair.server.held_bytes() >= split);
+    REQUIRE(pair.server.receive(record.substr(split), pair.at_server).has_value());
+    CHECK(pair.server.held_bytes() == 0);
+}
+
+TEST_CASE("a handshake without end is none") {
+    std::string plain;
     auto server = server_with(key);
     // A record that announces more than the limit and never ends.
     Result<> received;
