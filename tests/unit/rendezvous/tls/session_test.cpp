@@ -86,7 +86,7 @@ public:
         return output();
     }
 
-    std::string last_words(const std::string& text) {
+    std::string text_and_end(const std::string& text) {
         SSL_write(ssl_.get(), text.data(), static_cast<int>(text.size()));
         SSL_shutdown(ssl_.get());
         return output();
@@ -233,7 +233,7 @@ TEST_CASE("a closing message ends the session, whatever comes after it") {
     std::string plain;
     while (!server.is_established())
         REQUIRE(server.receive(client.shake_hands(server.take_output()), plain).has_value());
-    const auto received = server.receive(client.last_words("last"), plain);
+    const auto received = server.receive(client.text_and_end("last"), plain);
     REQUIRE_FALSE(received.has_value());
     CHECK(received.error().code == tls::Error::closed);
     CHECK(plain == "last");
