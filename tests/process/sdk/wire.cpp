@@ -107,6 +107,7 @@ struct AmongThree {
     std::atomic<bool> is_aborted = false;
     Transfer::Polling polling{true};
     int calls_during_wait = 0;
+    std::atomic<bool> is_over = false;
 
     AmongThree(Kind kind, std::size_t count) : input(3 * count), data(count) {
         call.kind = kind;
@@ -124,7 +125,7 @@ struct AmongThree {
         ::memcpy(bytes.data(), &header, sizeof header);
         return std::thread([this, bytes, left = sizeof header + taken]() mutable {
             std::vector<std::byte> room(1 << 16);
-            for (std::size_t at = 0; at < bytes.size() || left > 0;) {
+            for (std::size_t at = 0; !is_over && (at < bytes.size() || left > 0);) {
                 const auto piece =
                     ::send(to_1.far.get(), bytes.data() + at, bytes.size() - at, MSG_NOSIGNAL);
                 if (piece > 0) at += static_cast<std::size_t>(piece);
@@ -138,18 +139,20 @@ struct AmongThree {
 
     Transfer::End run(std::chrono::milliseconds timeout) {
         const std::function<void()> during_wait = [this] { ++calls_during_wait; };
-        return Transfer(
-                   exchange,
-                   {0,
-                    {-1, to_1.near.get(), to_2.near.get()},
-                    call,
-                    tag,
-                    wake.get(),
-                    is_aborted,
-                    polling,
-                    Transfer::Clock::now() + timeout,
-                    during_wait})
-            .run();
+        auto end = Transfer(
+                       exchange,
+                       {0,
+                        {-1, to_1.near.get(), to_2.near.get()},
+                        call,
+                        tag,
+                        wake.get(),
+                        is_aborted,
+                        polling,
+                        Transfer::Clock::now() + timeout,
+                        during_wait})
+                       .run();
+        is_over = true;
+        return end;
     }
 };
 
@@ -373,7 +376,7 @@ TEST_CASE("wire: a peer that ends while nothing can be sent to it yet is lost") 
 TEST_CASE("wire: a wait goes on to its end beside a peer that has ended and has sent enough") {
     AmongThree rank(Kind::reduce_scatter, 1 << 18);
     auto peer = rank.rank_1(512 << 10, 1 << 20);
-    const auto end = rank.run(1s);
+    const auto end = rank.run(2s);
     peer.join();
     REQUIRE(std::holds_alternative<Transfer::Late>(end));
     CHECK(std::get<Transfer::Late>(end).peers == std::vector{1, 2});
