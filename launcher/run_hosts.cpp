@@ -7,14 +7,15 @@
 #include "agent/report/report_json.hpp"
 #include "agent/runner/replace_file.hpp"
 #include "launcher/host_connection.hpp"
-#include "launcher/hosts/sha256.hpp"
 #include "launcher/program_lines.hpp"
+#include "launcher/resolve/security_options.hpp"
 #include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/wall_time.hpp"
 #include "rendezvous/net/descriptors.hpp"
 #include "rendezvous/net/driver.hpp"
+#include "rendezvous/tls/sha256.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
@@ -35,6 +36,12 @@
 
 namespace ddprun::launcher {
 namespace {
+
+/// Programs that ssh starts (ProxyCommand) have no use for the job's secret.
+Environment environment_of_ssh(Environment environment) {
+    environment.erase(secret_variable);
+    return environment;
+}
 
 std::vector<std::string> entries_of(const Environment& environment) {
     std::vector<std::string> entries;
@@ -213,7 +220,7 @@ void HostsRunner::connect(int host) {
     const HostCommand command{
         ssh_,
         ssh_arguments(place(host).name, job_.connect_timeout, *ssh_settings_),
-        entries_of(system_.environment),
+        entries_of(environment_of_ssh(system_.environment)),
         descriptor_limit_};
     if (const int error = at(host).start(command); error != 0)
         return driver_->post(FanOut::Refused{host, ssh_ + ": " + system_code(error).message()});
@@ -228,7 +235,7 @@ std::shared_ptr<const std::string> HostsRunner::question() {
     program_ = std::make_shared<const std::string>(
         std::istreambuf_iterator<char>{file}, std::istreambuf_iterator<char>{});
     question_ = std::make_shared<const std::string>(question_script(
-        {job_.token, current_folder(), sha256_hex(*program_), program_->size(), machine_name()}));
+        {job_.token, current_folder(), tls::sha256_hex(*program_), program_->size(), machine_name()}));
     return question_;
 }
 

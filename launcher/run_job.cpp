@@ -145,6 +145,18 @@ Result<std::string> path_of_ssh(const HostJob& job, const SystemInfo& system) {
 }
 
 /// What --hosts adds to an ordinary start: what is sent to the machines is this program.
+/// With the job's secret as its variable: each node gets it through its connection. By --secure each
+/// home would have another one.
+Result<SystemInfo> with_secret(const Options& options, SystemInfo system) {
+    const auto choice = choose_secret(options, system.environment);
+    if (!choice) return choice.error();
+    const auto secret = load_secret(*choice);
+    if (!secret) return secret.error();
+    if (*secret)
+        system.environment[secret_variable] = tls::text_of((*secret)->secrets);
+    return system;
+}
+
 int run_on_hosts(
     const Options& options, const SystemInfo& system, const agent::InheritedState& start) {
     const bool is_as_torchrun = is_exit_code_torchruns(options);
@@ -164,7 +176,9 @@ int run_on_hosts(
         log::write(notice.level, notice.event, {{"reason", notice.reason}});
     for (const auto& warning : job->signals.warnings)
         log::warning("option.ignored", {{"reason", warning}});
-    return run_hosts(*job, system, *ssh, start);
+    const auto secured = with_secret(options, system);
+    if (!secured) return refuse(secured.error(), options, system, is_as_torchrun);
+    return run_hosts(*job, *secured, *ssh, start);
 }
 
 int fork_and_run(

@@ -27,7 +27,7 @@ constexpr auto usual_connect_timeout = std::chrono::seconds{20};
 constexpr auto usual_grace = std::chrono::seconds{30};
 
 /// Answered by this process, or different for each node.
-constexpr std::array<std::string_view, 8> kept_here{
+constexpr std::array<std::string_view, 10> kept_here{
     "hosts",
     "hostfile",
     "connect-timeout",
@@ -35,6 +35,8 @@ constexpr std::array<std::string_view, 8> kept_here{
     "nproc-per-node",
     "rdzv-conf",
     "report-file",
+    "rdzv-secret-file",
+    "secure",
     "explain"};
 
 /// What the list of hosts says already, or what no other machine can do.

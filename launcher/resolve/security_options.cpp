@@ -8,46 +8,41 @@
 namespace ddprun::launcher {
 namespace {
 
-const std::string secret_variable = "DDPRUN_SECRET";
-
-Result<> use_file(Resolving& job, const Given& file, bool has_variable) {
-    if (has_variable)
-        job.note(
-            log::Level::warning,
-            "option.ignored",
-            secret_variable + ": the secret of " + file.origin + " is used");
-    job.spec.secret = {SecretChoice::Place::file, file.origin, file.text, {}, false};
-    return {};
-}
-
 /// The value is in no message.
-Result<> use_variable(Resolving& job, std::string_view value) {
+Result<SecretChoice> of_variable(std::string_view value) {
     auto secrets = tls::parse_secrets(value);
     if (!secrets)
-        return Failure{secrets.error().code, secret_variable + ": " + secrets.error().context};
-    job.spec.secret = {
+        return Failure{
+            secrets.error().code, secret_variable + ": " + secrets.error().context};
+    return SecretChoice{
         SecretChoice::Place::variable, secret_variable, {}, std::move(*secrets), false};
-    return {};
 }
 
-Result<> use_own_file(Resolving& job, const Given& secure) {
-    const auto home = value_of(job.system.environment, "HOME");
+Result<SecretChoice> of_own_file(const Environment& environment, const Given& secure) {
+    const auto home = value_of(environment, "HOME");
     if (!home)
         return Failure{
             system_code(EINVAL),
             secure.origin +
                 ": HOME is not set, and the secret is in ~/.config/ddprun/secret; use "
                 "--rdzv-secret-file=PATH"};
-    job.spec.secret = {
+    return SecretChoice{
         SecretChoice::Place::own_file,
         secure.origin,
         std::string{*home} + "/.config/ddprun/secret",
         {},
         false};
-    return {};
 }
 
 }  // namespace
+
+Result<SecretChoice> choose_secret(const Options& options, const Environment& environment) {
+    if (const auto file = options.find("rdzv-secret-file"))
+        return SecretChoice{SecretChoice::Place::file, file->origin, file->text, {}, false};
+    if (const auto variable = value_of(environment, secret_variable)) return of_variable(*variable);
+    if (options.has_flag("secure")) return of_own_file(environment, *options.find("secure"));
+    return SecretChoice{};
+}
 
 Result<> resolve_secret(Resolving& job) {
     // Workers, and what they start, have no use for it.
@@ -71,10 +66,15 @@ Result<> resolve_secret(Resolving& job) {
             "option.ignored",
             job.options.find("secure")->origin + ": the secret of " +
                 (file ? file->origin : secret_variable) + " is used");
-    if (file) return use_file(job, *file, variable.has_value());
-    if (variable) return use_variable(job, *variable);
-    if (is_secure) return use_own_file(job, *job.options.find("secure"));
-    job.spec.secret.is_missed = !is_insecure && nodes.max + nodes.spares > 1;
+    if (file && variable)
+        job.note(
+            log::Level::warning,
+            "option.ignored",
+            secret_variable + ": the secret of " + file->origin + " is used");
+    auto choice = choose_secret(job.options, job.system.environment);
+    if (!choice) return choice.error();
+    job.spec.secret = std::move(*choice);
+    if (!has_secret) job.spec.secret.is_missed = !is_insecure && nodes.max + nodes.spares > 1;
     return {};
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "launcher/grammar/options.hpp"
 #include "rendezvous/tls/secret.hpp"
 
 #include <string>
@@ -24,5 +25,10 @@ struct SecretChoice {
     /// A job of several nodes that has none and is not meant to.
     bool is_missed = false;
 };
+
+inline const std::string secret_variable = "DDPRUN_SECRET";
+
+/// A file that is named comes first, then the variable, then the file of --secure.
+Result<SecretChoice> choose_secret(const Options& options, const Environment& environment);
 
 }  // namespace ddprun::launcher

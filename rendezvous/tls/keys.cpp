@@ -2,6 +2,7 @@
 #include "rendezvous/tls/keys.hpp"
 
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/tls/hex.hpp"
 #include "rendezvous/tls/start_openssl.hpp"
 
 #include <openssl/core_names.h>
@@ -47,16 +48,6 @@ void derive(const Secret& secret, const std::string& purpose, std::span<std::uin
     static EVP_KDF* const kdf = fetch_hkdf(nullptr).release();
     require(
         kdf != nullptr && derive(kdf, secret, purpose, out), "check_openssl was asked for HKDF");
-}
-
-std::string in_hex(std::span<const std::uint8_t> bytes) {
-    constexpr std::string_view digits = "0123456789abcdef";
-    std::string text;
-    for (const auto byte : bytes) {
-        text += digits[byte >> 4U];
-        text += digits[byte & 0xFU];
-    }
-    return text;
 }
 
 /// `purpose` is on the wire, `about` is not.

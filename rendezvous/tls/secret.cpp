@@ -52,6 +52,13 @@ Result<std::vector<Secret>> parse_secrets(std::string_view text) {
     return secrets;
 }
 
+std::string text_of(const std::vector<Secret>& secrets) {
+    std::string text;
+    for (const auto& secret : secrets)
+        text += std::string{prefix} + secret.characters() + '\n';
+    return text;
+}
+
 std::string secret_line(const std::array<std::uint8_t, 32>& random) {
     constexpr unsigned bits_of_character = 6;
     std::string line{prefix};

@@ -58,6 +58,9 @@ struct SecretSource {
     bool operator==(const SecretSource&) const = default;
 };
 
+/// The text that `parse_secrets` reads as these.
+std::string text_of(const std::vector<Secret>& secrets);
+
 /// The line for a new secret, with its line feed.
 std::string secret_line(const std::array<std::uint8_t, 32>& random);
 

@@ -102,6 +102,20 @@ class Hosts:
         result = self.run("--hosts=root@[fd79::1]:2,fd79::2,root@m3")
         check([row[1] for _, row in sorted(shown(result.stdout).items())] == ["m1", "m1", "m2", "m3"], result)
 
+    def all_nodes_get_the_secret_of_this_machine(self):
+        home = self.lab.folder / "home"
+        home.mkdir()
+        open_job = self.run("--hosts=m1,m2")
+        check("security.none" in open_job.stderr, open_job)
+        result = self.run("--hosts=m1,m2", "--secure", script='echo "secret: $DDPRUN_SECRET."', variables={"HOME": str(home)})
+        check(result.stdout == "secret: .\n" * 2 and "security.none" not in result.stderr, result)
+        secret = (home / ".config/ddprun/secret").read_text().strip()
+        assert secret not in result.stderr
+        result = self.run("--hosts=m1,m2", f"--rdzv-secret-file={home}/.config/ddprun/secret")
+        check(result.returncode == 0 and "security.none" not in result.stderr, result)
+        result = self.run("--hosts=m1,m2", f"--rdzv-secret-file={home}/nothing")
+        check(result.returncode == 2 and f"{home}/nothing" in result.stderr, result)
+
     def this_machine_among_them_needs_no_ssh(self):
         result = self.run("--hosts=login,m1")
         check({row[1] for row in shown(result.stdout).values()} == {"login", "m1"}, result)

@@ -2,8 +2,8 @@
 // The scripts of --hosts in the shells that are `sh` on most systems, without ssh.
 #include "launcher/host_connection.hpp"
 
-#include "launcher/hosts/sha256.hpp"
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/tls/sha256.hpp"
 #include "tests/process/support/temp_dir.hpp"
 #include "tests/process/support/wait.hpp"
 
@@ -110,7 +110,7 @@ public:
 
     boost::asio::io_context io;
     TempDir home;
-    HostQuestion question{"t0", home.path().string(), sha256_hex(program), program.size(), [] {
+    HostQuestion question{"t0", home.path().string(), tls::sha256_hex(program), program.size(), [] {
                               utsname names{};
                               ::uname(&names);
                               return std::string{names.machine};

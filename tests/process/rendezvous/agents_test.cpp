@@ -34,11 +34,11 @@ using server::RendezvousServer;
 struct Served {
     explicit Served(std::optional<std::string> hosted_run_id = {}, bool has_store_of_round = false)
         : server(
-              {{ListenOn::Scope::loopback, "", 0},
-               std::move(hosted_run_id),
-               has_store_of_round,
-               "1.2.3",
-               [this] { ++idle_count; }}),
+              {.listen = {ListenOn::Scope::loopback, "", 0},
+               .hosted_run_id = std::move(hosted_run_id),
+               .has_store_of_round = has_store_of_round,
+               .version = "1.2.3",
+               .on_idle = [this] { ++idle_count; }}),
           port(*server.start()) {}
 
     std::string status() const {

@@ -38,7 +38,10 @@ using server::RendezvousServer;
 /// A server on a free loopback port.
 struct Served {
     explicit Served(Duration handshake_timeout = limits::handshake_timeout)
-        : server({{ListenOn::Scope::loopback, "", 0}, {}, false, "1.2.3", {}, handshake_timeout}),
+        : server(
+              {.listen = {ListenOn::Scope::loopback, "", 0},
+               .version = "1.2.3",
+               .handshake_timeout = handshake_timeout}),
           port(*server.start()) {}
 
     std::string get(const std::string& target) const {

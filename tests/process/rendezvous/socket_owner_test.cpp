@@ -153,7 +153,7 @@ TEST_CASE("the rendezvous of a job on a loopback address is closed to other user
     if (::geteuid() != 0) return skip(needs_root);
     const auto health_of = [](std::optional<std::string> hosted, bool is_other) {
         server::RendezvousServer served(
-            {{ListenOn::Scope::loopback, "", 0}, std::move(hosted), false, "1.2.3"});
+            {.listen = {ListenOn::Scope::loopback, "", 0}, .hosted_run_id = std::move(hosted)});
         const auto port = *served.start();
         std::string answer;
         if (is_other)

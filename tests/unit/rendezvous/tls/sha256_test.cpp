@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/hosts/sha256.hpp"
+#include "rendezvous/tls/sha256.hpp"
 
 #include <doctest/doctest.h>
 
 #include <string>
 
-using namespace ddprun::launcher;
+using namespace ddprun::tls;
 
 TEST_CASE("sha256 gives the values of FIPS 180-4, and those of sha256sum at the ends of a block") {
     CHECK(sha256_hex("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
