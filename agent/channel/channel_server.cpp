@@ -196,10 +196,10 @@ void ChannelServer::give_page(const WorkerChannel::GivePage& order) {
             return machine_.post(WorkerChannel::Closed{order.caller});
         }
         found = pages_.emplace(order.local_rank, std::move(*page)).first;
+        if (pages_.size() == 1) read_pages_later();
     }
     found->second.view().write_own();
     send_line(order.caller, attached_line, found->second.descriptor());
-    if (pages_.size() == 1) read_pages_later();
 }
 
 void ChannelServer::send_line(int caller, std::string_view line, int descriptor) {

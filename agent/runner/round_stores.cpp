@@ -28,10 +28,24 @@ std::string own_listen_host(const AgentConfig& config, const std::vector<std::st
     // With --local-addr the workers get that address.
     if (const auto& addr = config.join.addr; !addr.empty())
         return std::find(own.begin(), own.end(), addr) == own.end() ? "" : addr;
+    // Then the endpoint is etcd's: a member or proxy of it on this machine says nothing of the nodes.
+    if (config.rendezvous.etcd && config.join.nodes.max > 1) return "";
     const auto& server_host = config.rendezvous.endpoint.host;
     // Of both families the resolver gives this one first.
     if (server_host == "localhost") return "127.0.0.1";
     return is_loopback(server_host) ? server_host : "";
+}
+
+std::string address_for_others(
+    const std::string& on_the_way_to_etcd, const std::vector<std::string>& own) {
+    if (!is_loopback(on_the_way_to_etcd)) return on_the_way_to_etcd;
+    const auto is_for_others = [](const std::string& address) {
+        // Those of one link need its name too.
+        return !is_loopback(address) && !address.starts_with("fe80:") &&
+               !address.starts_with("169.254.");
+    };
+    const auto found = std::find_if(own.begin(), own.end(), is_for_others);
+    return found == own.end() ? on_the_way_to_etcd : *found;
 }
 
 PortRange own_ports(const AgentConfig& config) {

@@ -40,6 +40,11 @@ PortRange own_ports(const AgentConfig& config);
 std::string own_listen_host(
     const AgentConfig& config, const std::vector<std::string>& own = server::interface_addresses());
 
+/// The address that an elected server gives other nodes: this machine's on the way to etcd, unless that
+/// is a loopback address, as of an etcd on this machine, and it has another one (`own`).
+std::string address_for_others(
+    const std::string& on_the_way_to_etcd, const std::vector<std::string>& own);
+
 /// Listens on a port of the range whose successor is free too, the first one from a random place
 /// on: programs bind MASTER_PORT+1 for purposes of their own.
 Result<net::Tcp::acceptor> listen_in_range(

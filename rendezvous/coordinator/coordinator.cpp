@@ -28,10 +28,15 @@ constexpr std::size_t most_given_bytes = 128;
 constexpr std::size_t most_remembered = 1'000;
 
 /// That the sender has followed, by its greeting. A server that was not elected asks for none.
-std::uint64_t known_epoch(const control::AgentMessage& message) {
-    if (const auto* join = std::get_if<control::Join>(&message)) return join->epoch;
-    if (const auto* resume = std::get_if<control::Resume>(&message)) return resume->join.epoch;
-    return 0;
+std::uint64_t known_epoch(const control::Join* greeting) {
+    return greeting != nullptr ? greeting->epoch : 0;
+}
+
+/// The join in a greeting; null: it is another message.
+const control::Join* greeting_in(const control::AgentMessage& message) {
+    if (const auto* join = std::get_if<control::Join>(&message)) return join;
+    if (const auto* resume = std::get_if<control::Resume>(&message)) return &resume->join;
+    return nullptr;
 }
 
 }  // namespace
@@ -99,10 +104,19 @@ void Coordinator::on_received(Received received, Instant now, std::vector<Effect
     auto& peer = found->second;
     const bool is_known = peer.job.has_value();
     if (!leadership_.may_act(now)) return turn_elsewhere(received, out);
-    if (const auto epoch = options_.is_elected ? coordinating::known_epoch(received.message) : 0;
-        epoch > leadership_.epoch())
+    if (options_.is_elected) {
+        const auto* greeting = coordinating::greeting_in(received.message);
+        // Another job's server had this port before, and etcd still names it.
+        if (greeting != nullptr && options_.hosted_run_id &&
+            greeting->run_id != *options_.hosted_run_id)
+            return turn_elsewhere(received, out);
+        const auto epoch = coordinating::known_epoch(greeting);
+        if (epoch > leadership_.epoch() + limits::max_epochs_ahead)
+            return out.push_back(Close{received.connection, "no leader had such an epoch"});
         // The election's memory was set back: the next one gets the epoch to go beyond.
-        return step_down("a node has followed epoch " + std::to_string(epoch), epoch, out);
+        if (epoch > leadership_.epoch())
+            return step_down("a node has followed epoch " + std::to_string(epoch), epoch, out);
+    }
     if (auto* join = std::get_if<control::Join>(&received.message)) {
         if (is_known) return complain(peer, "a second join", now, out);
         return on_join(peer, std::move(*join), now, out);

@@ -109,6 +109,7 @@ void ControlServer::start_over() {
     for (const auto& [id, connection] : connections_)
         connection->abort("the server had no memory");
     const auto epoch = driver_->machine().epoch();
+    abandoned_epoch_ = epoch;
     begin();
     if (options_.is_elected) hooks_.on_stepped_down({"out of memory", epoch, 0});
     // Not reported: what was busy goes on when its agents are back.

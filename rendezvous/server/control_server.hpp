@@ -59,7 +59,9 @@ public:
     /// caller's own agent sends next may depend on it.
     void interrupt(int signal, std::string reason);
     /// What the election decided.
-    void lead(coordinator::Coordinator::Led led) { post(std::move(led)); }
+    void lead(coordinator::Coordinator::Led led) {
+        if (led.epoch > abandoned_epoch_) post(std::move(led));
+    }
     void depose(std::string reason) { post(Machine::Deposed{std::move(reason)}); }
     /// `on_idle` is called if no job is running and no agent is connected.
     void report_if_idle() const;
@@ -120,6 +122,8 @@ private:
     std::optional<control::ServerMessage> encoded_message_;
     ControlConnection::Frame encoded_frame_;
     bool is_idle_ = true;
+    /// Of the leadership that a lack of memory has ended: a confirmation of it is on its way, maybe.
+    std::uint64_t abandoned_epoch_ = 0;
     /// New states of jobs have lines of their own: thousands of nodes that join leave room for the
     /// line that says that they run.
     CallerLines state_lines_;

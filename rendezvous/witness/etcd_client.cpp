@@ -24,8 +24,8 @@ void EtcdClient::ask(etcd::Request request, OnAnswer on_answer) {
         io_, run(io_, state_, std::move(request), std::move(on_answer)), boost::asio::detached);
 }
 
-/// A member that answers with an error is not asked for less than the others would know: the next
-/// one is asked only where there was no answer.
+/// A member that answers with an error may be the only one that cannot serve: the others are asked
+/// too. All questions can be asked again.
 boost::asio::awaitable<void> EtcdClient::run(
     boost::asio::io_context& io,
     std::weak_ptr<State> client,
@@ -42,17 +42,18 @@ boost::asio::awaitable<void> EtcdClient::run(
         const auto state = client.lock();
         if (!state) co_return;
         if (answer) {
-            state->preferred = index;
             state->local_address = answer->local_address;
-            if (answer->status == http_ok) co_return on_answer(std::move(answer->body));
-            co_return on_answer(Failure{
-                system_code(EPROTO),
-                "etcd at " + members[index].to_string() +
-                    " answers: " + etcd::describe_error(answer->status, answer->body)});
+            if (answer->status == http_ok) {
+                state->preferred = index;
+                co_return on_answer(std::move(answer->body));
+            }
         }
-        problems += (problems.empty() ? "" : "; ") + answer.error().describe();
+        problems += (problems.empty() ? "" : "; ") +
+                    (answer ? "etcd at " + members[index].to_string() + " answers: " +
+                                  etcd::describe_error(answer->status, answer->body)
+                            : "etcd: " + answer.error().describe());
     }
-    on_answer(Failure{system_code(EHOSTUNREACH), "etcd: " + problems});
+    on_answer(Failure{system_code(EHOSTUNREACH), problems});
 }
 
 }  // namespace ddprun::witness

@@ -125,7 +125,13 @@ void EtcdLease::on_campaigned(const std::string& body, Instant now, Effects& out
     }
     // An unused lease of a node that was not elected holds nothing, and ends by itself.
     if (!campaign->is_won) {
-        if (campaign->record.held) return follow(campaign->record.held->leader, out);
+        const auto& held = campaign->record.held;
+        // A member that was asked again: the first one had done it.
+        if (held && held->leader.nonce == config_.nonce) {
+            fail("an earlier candidacy of this node is being withdrawn", out);
+            return withdraw(held->lease, now, out);
+        }
+        if (held) return follow(held->leader, out);
         return fail("another node was elected meanwhile, and is gone", out);
     }
     const auto epoch = campaigning.leader.epoch;
@@ -168,6 +174,12 @@ void EtcdLease::on_left(bool is_job_over, Instant now, Effects& out) {
     if (std::holds_alternative<Withdrawing>(state_)) {
         state_ = Releasing{};
         return;
+    }
+    // What it asked for may be granted yet.
+    if (const auto* campaigning = std::get_if<Campaigning>(&state_)) {
+        const auto lease = campaigning->lease;
+        state_ = Releasing{};
+        return ask(etcd::revoke(lease), now, out);
     }
     const auto* leading = std::get_if<Leading>(&state_);
     if (leading == nullptr) {

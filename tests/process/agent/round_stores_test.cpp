@@ -38,6 +38,20 @@ TEST_CASE("a node listens where its endpoint or its --local-addr says") {
     }
 }
 
+TEST_CASE("with etcd on this machine the nodes of a job still reach each other") {
+    AgentConfig config;
+    config.rendezvous.endpoint.host = "localhost";
+    config.rendezvous.etcd.emplace();
+    config.join.nodes = {1, 2, 0};
+    CHECK(own_listen_host(config, {"127.0.0.1", "10.0.0.3"}).empty());
+    config.join.nodes = {1, 1, 0};
+    CHECK(own_listen_host(config, {"127.0.0.1", "10.0.0.3"}) == "127.0.0.1");
+
+    CHECK(address_for_others("10.0.0.3", {"127.0.0.1", "10.0.0.4"}) == "10.0.0.3");
+    CHECK(address_for_others("127.0.1.1", {"127.0.0.1", "fe80::1", "10.0.0.4"}) == "10.0.0.4");
+    CHECK(address_for_others("::1", {"127.0.0.1", "169.254.1.1"}) == "::1");
+}
+
 TEST_CASE("of a crowded range the two ports that are left are found") {
     boost::asio::io_context io;
     Random random(1);

@@ -117,7 +117,7 @@ def _receive_page(connection):
     import socket
 
     came = array.array("i")
-    line, more, _, _ = connection.recvmsg(64, socket.CMSG_SPACE(8 * came.itemsize))
+    line, more, _, _ = connection.recvmsg(64, socket.CMSG_SPACE(8 * came.itemsize), socket.MSG_CMSG_CLOEXEC)
     for level, kind, data in more:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             came.frombytes(data[:len(data) - len(data) % came.itemsize])
@@ -147,9 +147,8 @@ def _map(descriptor):
 def _detach():
     """In a forked child: the page is its parent's."""
     global _words, _connection
-    if _words is None:
-        return
     _words = _own_words()
+    _os.environ.pop("DDPRUN_CHANNEL", None)  # for what it starts
     if _connection is not None:
         _connection.close()
         _connection = None

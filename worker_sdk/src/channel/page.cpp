@@ -30,9 +30,9 @@ std::array<Word, page_bytes / sizeof(Word)> own_page;
 std::atomic<Word*> page{nullptr};
 std::atomic<int> connection{-1};
 
-/// The page is the parent's, and so is its connection.
+/// In a forked child: the page is the parent's, and so is its connection. Also where the parent has
+/// none yet: a child that is asked first would take its place.
 void detach() {
-    if (!page.load(std::memory_order_relaxed)) return;
     page.store(own_page.data(), std::memory_order_relaxed);
     const int socket = connection.exchange(-1, std::memory_order_relaxed);
     if (socket >= 0) ::close(socket);
@@ -40,9 +40,11 @@ void detach() {
 
 Word* attach_once() {
     static const bool is_done = [] {
-        const auto attachment = attach(::getenv(environment::channel));
+        // Before all else: a child that is forked meanwhile has its own page, and waits for nothing.
+        const bool is_safe = ::pthread_atfork(nullptr, nullptr, detach) == 0;
+        const auto attachment = is_safe ? attach(::getenv(environment::channel)) : Attachment{};
         Word* words = own_page.data();
-        if (attachment.words != nullptr && ::pthread_atfork(nullptr, nullptr, detach) == 0) {
+        if (attachment.words != nullptr) {
             connection.store(attachment.connection, std::memory_order_relaxed);
             words = static_cast<Word*>(attachment.words);
         } else if (attachment.connection >= 0) {

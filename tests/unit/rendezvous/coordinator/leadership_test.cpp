@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/base/ids.hpp"
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/coordinator/coordinator.hpp"
 
 #include <doctest/doctest.h>
@@ -149,6 +150,31 @@ TEST_CASE("a node that has followed a newer leader ends the older one") {
     CHECK(server.stepped_down()->known_epoch == 7);
     CHECK_FALSE(server.sent<control::Resumed>());
     CHECK_FALSE(server.sent<control::Welcome>());
+}
+
+TEST_CASE("nodes of another job neither end a leadership nor are taken up") {
+    Server server;
+    server.lead(3, begin + 60s, begin);
+    auto resume = resume_of('a', 9);
+    resume.join.run_id = "other";
+    server.say(resume, begin);
+    CHECK_FALSE(server.stepped_down());
+    CHECK(server.out.size() == 1);  // closed: its workers are sound
+    auto join = join_of('b', 9);
+    join.run_id = "other";
+    server.say(join, begin);
+    CHECK_FALSE(server.stepped_down());
+    REQUIRE(server.sent<control::Refused>());
+    CHECK(server.sent<control::Refused>()->retry.has_value());
+}
+
+TEST_CASE("an epoch that no leader can have had ends no leadership") {
+    Server server;
+    server.lead(3, begin + 60s, begin);
+    server.say(join_of('a', ~std::uint64_t{0}), begin);
+    CHECK_FALSE(server.stepped_down());
+    server.say(join_of('a', 3 + limits::max_epochs_ahead), begin);
+    CHECK(server.stepped_down());
 }
 
 TEST_CASE("a leader after another one takes the job up, and begins none beside it for a lease") {

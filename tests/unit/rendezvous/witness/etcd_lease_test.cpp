@@ -225,6 +225,16 @@ TEST_CASE("of two candidates the one that comes second follows the first") {
     CHECK(story.got<EtcdLease::Found>()->leader.endpoint == "b:20001");
 }
 
+TEST_CASE("a campaign that a second member finds done already is no other's") {
+    Story story;
+    story.open(no_keys);
+    story.answer(granted);
+    story.answer(led_by_itself);
+    CHECK_FALSE(story.got<EtcdLease::Found>());
+    CHECK(story.got<EtcdLease::NotFound>());
+    CHECK(story.path() == "/v3/lease/revoke");
+}
+
 TEST_CASE("a question that is not answered at all counts as failed after five seconds") {
     Story story;
     story.seek();
@@ -282,6 +292,17 @@ TEST_CASE("a node that leaves gives its key back, and all of it when the job is 
     CHECK(story.got<EtcdLease::Released>());
     story.seek();
     CHECK(story.out.empty());
+}
+
+TEST_CASE("a node that leaves while it campaigns takes back what etcd may grant it yet") {
+    Story story;
+    story.open(no_keys);
+    story.answer(granted);
+    story.handle(EtcdLease::Left{false});
+    CHECK(story.path() == "/v3/lease/revoke");
+    CHECK_FALSE(story.got<EtcdLease::Released>());
+    story.answer(std::string{"{}"});
+    CHECK(story.got<EtcdLease::Released>());
 }
 
 TEST_CASE("every event of the lease is defined in every state") {
