@@ -180,6 +180,31 @@ def test_both_libraries_write_the_page_and_their_forked_children_do_not():
             check(agent.worker.recv(1) == b"", language)
 
 
+def test_a_forked_child_that_calls_first_takes_no_page():
+    script = """
+import os
+import ddprun
+pid = os.fork()
+if pid == 0:
+    ddprun.report(7)
+    os._exit("DDPRUN_CHANNEL" in os.environ)
+print("child", os.waitpid(pid, 0)[1], flush=True)
+ddprun.report(5)
+print("reported", flush=True)
+input()
+"""
+    page = Page()
+    with FakeAgent() as agent:
+        worker = python(script, agent.way)
+        greeting = agent.serve([page])
+        check(greeting == f"ddprun-worker/1 {agent.token} {worker.pid} python\n", greeting)
+        check(next_line(worker) == "child 0", "the child")
+        check(next_line(worker) == "reported" and page.words[STEP] == 5, "the parent")
+        go_on(worker)
+        check(worker.wait(HANG) == 0, "the worker")
+        worker.communicate()
+
+
 def test_a_reader_never_sees_half_a_number():
     page = Page()
     with FakeAgent() as agent:
