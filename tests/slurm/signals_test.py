@@ -141,7 +141,8 @@ class Signals:
         self.cluster.run("scancel", "-s", "TERM", self.job())
         code, output = self.end_of(step)
         rounds = [path.read_text().split() for path in self.folder.glob("round.*")]
-        assert all(each == ["0"] for each in rounds), f"after {seconds} s: {rounds}\n{output}"
+        # A worker may end after its file was made and before it was written.
+        assert all(each in ([], ["0"]) for each in rounds), f"after {seconds} s: {rounds}\n{output}"
         # A ddprun that has not begun to read signals dies of it, which is the same code to a shell.
         ends = {end.replace("Terminated", "Exited with exit code 143") for end in ENDS.findall(output)}
         assert ends == {"Exited with exit code 143"} and code in (143, 15), f"after {seconds} s: {code} {ends}\n{output}"
