@@ -27,7 +27,8 @@ print_times() {
 
 # ---- packages -----------------------------------------------------------------------------------
 
-build_packages=(g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libssl-dev libeigen3-dev)
+# OpenSSL's archives of newer releases are linked with zlib and zstd.
+build_packages=(g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libssl-dev zlib1g-dev libzstd-dev libeigen3-dev)
 test_packages=(doctest-dev python3 iproute2 nftables)
 all_packages=(python3-venv tcsh)
 sanitizer_packages=(clang libclang-rt-dev)
