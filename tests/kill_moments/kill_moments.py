@@ -39,12 +39,22 @@ def with_mark(mark):
     return found
 
 
+def is_of_another_job(socket):
+    """A ddprun's own socket has the number of its keeper in its name. One without that process is a leftover."""
+    keeper = re.fullmatch(r"@ddprun/1/\d+/(\d+).*", socket)
+    try:
+        return keeper is not None and f"{MARK}={os.getpid()}-".encode() not in pathlib.Path(f"/proc/{keeper[1]}/environ").read_bytes()
+    except OSError:
+        return False
+
+
 def traces(folder):
     """What jobs could leave on the machine: names in shared memory, temporary files, named sockets."""
     names = {f"/dev/shm/{name}" for name in os.listdir("/dev/shm")}
     names |= {str(path) for path in pathlib.Path(folder).rglob("*") if "/saved/" not in f"{path}/"}
     with open("/proc/net/unix", encoding="ascii", errors="replace") as sockets:
-        names |= {line.split()[7] for line in sockets if "ddprun" in line and len(line.split()) > 7}
+        named = {line.split()[7] for line in sockets if "ddprun" in line and len(line.split()) > 7}
+    names |= {name for name in named if not is_of_another_job(name)}
     return names
 
 
