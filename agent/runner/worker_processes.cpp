@@ -172,9 +172,15 @@ bool WorkerProcesses::has_attached() const {
 }
 
 void WorkerProcesses::signal_attached(int signal) {
-    if (!has_attached()) return;
+    if (attached_local_rank_ < 0 || processes_.empty()) return;
+    auto& process = processes_.at(static_cast<std::size_t>(attached_local_rank_));
+    // It runs, and may have written already.
+    if (!process.child) {
+        process.early_signals.insert(signal);
+        return;
+    }
     // It is not reaped yet, so no other group has its number.
-    ::kill(-processes_.at(static_cast<std::size_t>(attached_local_rank_)).child->pid(), signal);
+    if (!process.child->has_exited()) ::kill(-process.child->pid(), signal);
 }
 
 void WorkerProcesses::forward(int signal) {
