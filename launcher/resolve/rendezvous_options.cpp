@@ -13,6 +13,15 @@
 namespace ddprun::launcher {
 namespace {
 
+void note_options_of_static(Resolving& job) {
+    for (const auto* name : {"master-addr", "master-port"})
+        if (const auto given = job.options.find(name))
+            job.note(
+                log::Level::warning,
+                "option.ignored",
+                given->origin + " is for --rdzv-backend=static only");
+}
+
 constexpr int highest_port = 65'535;
 constexpr std::uint16_t no_port = 0;
 
@@ -80,12 +89,7 @@ Result<> use_endpoint(Resolving& job, const std::string& why) {
             log::Level::warning,
             "option.ignored",
             job.conf_origin + ": timeout has no effect here; join_timeout has");
-    for (const auto* name : {"master-addr", "master-port"})
-        if (const auto given = job.options.find(name))
-            job.note(
-                log::Level::warning,
-                "option.ignored",
-                given->origin + " is for --rdzv-backend=static only");
+    note_options_of_static(job);
     return {};
 }
 
@@ -99,12 +103,7 @@ void note_without_effect(Resolving& job) {
             log::Level::warning,
             "option.ignored",
             job.conf_origin + " is_host: with etcd the nodes elect the one that serves");
-    for (const auto* name : {"master-addr", "master-port"})
-        if (const auto given = job.options.find(name))
-            job.note(
-                log::Level::warning,
-                "option.ignored",
-                given->origin + " is for --rdzv-backend=static only");
+    note_options_of_static(job);
 }
 
 /// No node is special: the one whose server holds the job's key in etcd leads.
