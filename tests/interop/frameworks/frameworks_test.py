@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-SHIM = HERE.parents[2] / "scripts" / "packaging"
+SHIM = HERE.parents[2] / "worker_sdk" / "python"
 DEADLINE_S = 240
 
 ACCELERATE = ["accelerate", "launch", "--multi_gpu", "--num_machines=1", "--num_processes=2", "--mixed_precision=no", "--dynamo_backend=no"]
