@@ -7,26 +7,24 @@
 #include "agent/plan/output_plan.hpp"
 #include "agent/process/inherited_state.hpp"
 #include "agent/process/store_clients.hpp"
-#include "agent/report/failure_summary.hpp"
-#include "agent/report/report_frame.hpp"
-#include "agent/report/report_json.hpp"
-#include "agent/report/torchrun_table.hpp"
+#include "agent/runner/effect_log.hpp"
 #include "agent/runner/event_recorder.hpp"
 #include "agent/runner/node_address.hpp"
 #include "agent/runner/peer_calls.hpp"
 #include "agent/runner/post_mortem.hpp"
+#include "agent/runner/publish_report.hpp"
 #include "agent/runner/rendezvous_access.hpp"
 #include "agent/runner/round_stores.hpp"
 #include "agent/runner/store_calls.hpp"
 #include "agent/runner/worker_processes.hpp"
 #include "agent/supervise/agent.hpp"
+#include "agent/supervise/departure.hpp"
 #include "agent/supervise/terminal_interrupts.hpp"
 #include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
-#include "rendezvous/base/wall_time.hpp"
 #include "rendezvous/net/descriptors.hpp"
 #include "rendezvous/net/driver.hpp"
 #include "rendezvous/net/tcp.hpp"
@@ -41,7 +39,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <ctime>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,52 +48,6 @@
 
 namespace ddprun::agent {
 namespace {
-
-std::chrono::seconds local_utc_offset() {
-    const std::time_t now = std::time(nullptr);
-    std::tm local{};
-    return std::chrono::seconds{::localtime_r(&now, &local) != nullptr ? local.tm_gmtoff : 0};
-}
-
-/// What standard error shows of the end, in the form that was asked for; empty when the job
-/// succeeded. Failures that torchrun has no table for are described in sentences.
-std::string screen_of(const JobReport& report, const ReportPlan& plan) {
-    if (report.outcome == control::Outcome::succeeded) return {};
-    switch (plan.format) {
-        case ReportFormat::text: break;
-        case ReportFormat::json: return report_json(report, utc_time());
-        case ReportFormat::torchrun:
-            if (auto table = torchrun_table(report, local_utc_offset()); !table.empty())
-                return table;
-            break;
-    }
-    return failure_summary(report, plan.has_colour);
-}
-
-/// What goes to standard error: for the user, or for the `ddprun --hosts` that started this node.
-std::string final_text_of(const JobReport& report, const ReportPlan& plan) {
-    if (plan.frame_token.empty()) return screen_of(report, plan);
-    return framed(
-        plan.frame_token,
-        {report.exit_code, false, report_json(report, utc_time()), screen_of(report, plan)});
-}
-
-/// Decided by the server for every node: not only this one is gone.
-bool is_over(const JobReport& report) {
-    return report.root_cause.has_value() || report.outcome == control::Outcome::succeeded;
-}
-
-/// The report's file and the parent's error file, where these were asked for. `original` is the
-/// root cause's error file as its worker wrote it, if that was one of this node's.
-void write_reports(
-    const JobReport& report,
-    const ReportPlan& plan,
-    const std::string& original,
-    PostMortem& post_mortem) {
-    if (!plan.file.empty()) post_mortem.write(plan.file, report_json(report, utc_time()));
-    if (plan.parent_error_file.empty() || report.outcome == control::Outcome::succeeded) return;
-    post_mortem.write(plan.parent_error_file, parent_error_json(report, original, unix_time_now()));
-}
 
 /// The shell of one Agent machine: performs its effects on the agent's thread and passes the
 /// results to it.
@@ -120,7 +72,6 @@ private:
     std::string error_log_of(int local_rank) const;
     void explain(const Agent::ExplainFailure& order);
     void clean_up(int round);
-    void note(const Agent::Effect& effect);
     void post_worker_event(Agent::Event event);
     void on_signal(int signal, bool is_for_all_processes);
     bool is_for_attached_rank(int signal);
@@ -128,7 +79,8 @@ private:
     void keep_original(int local_rank, PostMortem::Finding& finding);
     std::string original_of(const std::optional<control::Cause>& cause) const;
     void finish(const JobReport& report);
-    void release();
+    void depart(Departure::Step step);
+    void limit_departure(Duration limit, std::function<void()> on_limit);
     void leave();
 
     const AgentConfig& config_;
@@ -161,11 +113,9 @@ private:
     TerminalInterrupts interrupts_;
     bool has_announced_attachment_ = false;
     NodeAddress address_{config_.own_name_problem};
-    boost::asio::steady_timer drain_timer_;
-    bool is_finished_ = false;
-    bool is_server_idle_ = false;
+    Departure departure_{config_.rendezvous.etcd.has_value()};
+    boost::asio::steady_timer departure_timer_;
     bool is_job_over_ = false;
-    bool is_released_ = false;
     int exit_code_ = exit_codes::internal_error;
 };
 
@@ -227,16 +177,13 @@ AgentRunner::AgentRunner(
                    log::warning("keeper.not_notified", {{"reason", handed.error().describe()}});
            },
            [this](Agent::Event event) { post(std::move(event)); },
-           [this] {
-               is_server_idle_ = true;
-               if (is_finished_) release();
-           },
+           [this] { depart(departure_.server_idle()); },
            [this] { leave(); },
            [this](std::function<void(server::StoreSurvey)> answer) {
                stores_.survey(std::move(answer));
            }}),
       node_(own_node(keeper_side)),
-      drain_timer_(io_) {
+      departure_timer_(io_) {
     // No thread that logs waits for the console.
     log::set_sink([this](std::string line) { console_.write(STDERR_FILENO, std::move(line)); });
 }
@@ -342,7 +289,7 @@ void AgentRunner::perform(Agent::Effect& effect) {
             },
             [&](const WorkerGroup::SignalLeftovers& e) { workers_.signal_leftovers(e.signal); },
             [&](WorkerGroup::KillLeftovers) { workers_.kill_leftovers(); },
-            [&](const auto&) { note(effect); },
+            [&](const auto&) { log_effect(effect, config_); },
         },
         effect);
 }
@@ -514,54 +461,6 @@ void AgentRunner::clean_up(int round) {
     post_mortem_.remove(std::move(paths));
 }
 
-void AgentRunner::note(const Agent::Effect& effect) {
-    std::visit(
-        Overloaded{
-            [&](const Agent::NoteWaiting& e) {
-                log::warning(
-                    "rendezvous.waited",
-                    {{"endpoint", config_.rendezvous.endpoint.to_string()},
-                     {"problem", describe(e.error)},
-                     {"waited_s", static_cast<int>(in_seconds(e.waited))},
-                     {"timeout_s",
-                      static_cast<int>(in_seconds(config_.join.settings.join_timeout))},
-                     {"detail", e.reason}});
-            },
-            [&](const Agent::NoteStandby& e) {
-                log::warning("node.stood_by", {{"reason", e.reason}});
-            },
-            [&](const Agent::NoteMissing& e) {
-                log::warning("nodes.missing", {{"reason", e.reason}, {"next_step", e.next_step}});
-            },
-            [&](const Agent::NoteInterrupt& e) {
-                log::warning(
-                    "job.interrupted",
-                    {{"effect",
-                      "the workers have " + seconds_text(e.grace) +
-                          " to end; a second Ctrl-C kills them at once"}});
-            },
-            [&](const Agent::NoteStopping& e) {
-                log::warning("round.stopped", {{"round", e.round}, {"reason", e.reason}});
-            },
-            [&](const Agent::NoteServerLost& e) {
-                log::warning("rendezvous.lost", {{"reason", e.reason}});
-            },
-            [&](Agent::NoteServerBack) { log::warning("rendezvous.resumed"); },
-            [&](const Agent::NoteStale& e) {
-                log::debug("message.dropped", {{"what", e.what}});
-            },
-            [&](const Agent::NoteStuck& e) {
-                log::error(
-                    "workers.stuck",
-                    {{"workers", e.local_ranks.size()},
-                     {"others", e.leftover_count},
-                     {"reason", "SIGKILL has no effect: they hang inside the kernel"}});
-            },
-            [](const auto&) {},
-        },
-        effect);
-}
-
 void AgentRunner::on_signal(int signal, bool is_for_all_processes) {
     const auto& forwarded = config_.forwarded_signals;
     if (std::find(forwarded.begin(), forwarded.end(), signal) != forwarded.end())
@@ -569,7 +468,7 @@ void AgentRunner::on_signal(int signal, bool is_for_all_processes) {
     if (is_for_attached_rank(signal)) return workers_.signal_attached(signal);
     if (signal == SIGTSTP) return workers_.suspend();
     if (signal == SIGCONT) return workers_.go_on();
-    if (!is_finished_) return post(Agent::Signalled{signal, is_for_all_processes});
+    if (!departure_.is_finished()) return post(Agent::Signalled{signal, is_for_all_processes});
     // Only the server is left, waiting for other nodes.
     if (signal == SIGINT) leave();
 }
@@ -604,34 +503,36 @@ void AgentRunner::announce_attachment() {
 }
 
 void AgentRunner::finish(const JobReport& report) {
-    is_finished_ = true;
     exit_code_ = report.exit_code;
     events_->finished(report, driver_->now());
     console_.write(STDERR_FILENO, final_text_of(report, config_.report));
     write_reports(report, config_.report, original_of(report.root_cause), post_mortem_);
     is_job_over_ = is_over(report);
-    // An elected server that waited for the others of a job that goes on would only keep them.
-    const bool hands_over = config_.rendezvous.etcd && !is_job_over_;
-    if (!rendezvous_.is_hosting() || hands_over) return release();
-    // Of a server that led before, this may be the end of its earlier time.
-    if (is_server_idle_ && !config_.rendezvous.etcd) return leave();
-    // It may never have had a job: this agent itself may not have got as far.
-    rendezvous_.ask_if_server_is_idle();
-    // The server outlives the job until the last agent has left, or by its lease.
-    drain_timer_.expires_after(config_.join.settings.lease + limits::drain_margin);
-    drain_timer_.async_wait([this](const boost::system::error_code& ec) {
-        if (!ec) release();
-    });
+    depart(departure_.finished(rendezvous_.is_hosting(), is_job_over_));
 }
 
-void AgentRunner::release() {
-    if (std::exchange(is_released_, true)) return;
-    if (!config_.rendezvous.etcd) return leave();
-    rendezvous_.release(is_job_over_);
-    drain_timer_.expires_after(limits::etcd_answer_timeout);
-    drain_timer_.async_wait([this](const boost::system::error_code& ec) {
-        if (!ec) leave();
-    });
+void AgentRunner::depart(Departure::Step step) {
+    switch (step) {
+        case Departure::Step::none: return;
+        case Departure::Step::wait_for_nodes:
+            // It may never have had a job: this agent itself may not have got as far.
+            rendezvous_.ask_if_server_is_idle();
+            return limit_departure(config_.join.settings.lease + limits::drain_margin, [this] {
+                depart(departure_.waited());
+            });
+        case Departure::Step::release_server:
+            rendezvous_.release(is_job_over_);
+            return limit_departure(limits::etcd_answer_timeout, [this] { leave(); });
+        case Departure::Step::leave: return leave();
+    }
+}
+
+void AgentRunner::limit_departure(Duration limit, std::function<void()> on_limit) {
+    departure_timer_.expires_after(limit);
+    departure_timer_.async_wait(
+        [on_limit = std::move(on_limit)](const boost::system::error_code& ec) {
+            if (!ec) on_limit();
+        });
 }
 
 void AgentRunner::leave() {

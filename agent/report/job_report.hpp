@@ -39,4 +39,9 @@ struct JobReport {
     bool operator==(const JobReport&) const = default;
 };
 
+/// Decided by the server for every node: not only this one is gone.
+inline bool is_over(const JobReport& report) {
+    return report.root_cause.has_value() || report.outcome == control::Outcome::succeeded;
+}
+
 }  // namespace ddprun::agent

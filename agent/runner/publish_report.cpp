@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/runner/publish_report.hpp"
+
+#include "agent/report/failure_summary.hpp"
+#include "agent/report/report_frame.hpp"
+#include "agent/report/report_json.hpp"
+#include "agent/report/torchrun_table.hpp"
+#include "rendezvous/base/wall_time.hpp"
+
+#include <chrono>
+#include <ctime>
+
+namespace ddprun::agent {
+namespace {
+
+std::chrono::seconds local_utc_offset() {
+    const std::time_t now = std::time(nullptr);
+    std::tm local{};
+    return std::chrono::seconds{::localtime_r(&now, &local) != nullptr ? local.tm_gmtoff : 0};
+}
+
+/// What standard error shows of the end, in the form that was asked for; empty when the job
+/// succeeded. Failures that torchrun has no table for are described in sentences.
+std::string screen_of(const JobReport& report, const ReportPlan& plan) {
+    if (report.outcome == control::Outcome::succeeded) return {};
+    switch (plan.format) {
+        case ReportFormat::text: break;
+        case ReportFormat::json: return report_json(report, utc_time());
+        case ReportFormat::torchrun:
+            if (auto table = torchrun_table(report, local_utc_offset()); !table.empty())
+                return table;
+            break;
+    }
+    return failure_summary(report, plan.has_colour);
+}
+
+}  // namespace
+
+std::string final_text_of(const JobReport& report, const ReportPlan& plan) {
+    if (plan.frame_token.empty()) return screen_of(report, plan);
+    return framed(
+        plan.frame_token,
+        {report.exit_code, false, report_json(report, utc_time()), screen_of(report, plan)});
+}
+
+void write_reports(
+    const JobReport& report,
+    const ReportPlan& plan,
+    const std::string& original,
+    PostMortem& post_mortem) {
+    if (!plan.file.empty()) post_mortem.write(plan.file, report_json(report, utc_time()));
+    if (plan.parent_error_file.empty() || report.outcome == control::Outcome::succeeded) return;
+    post_mortem.write(plan.parent_error_file, parent_error_json(report, original, unix_time_now()));
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/supervise/departure.hpp"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+namespace ddprun::agent {
+namespace {
+
+using Step = Departure::Step;
+
+TEST_CASE(
+    "what a node does after the end of its part depends on what it hosts and how that was chosen") {
+    struct Case {
+        bool is_elected;
+        bool was_server_idle;
+        bool is_hosting;
+        bool is_job_over;
+        Step expected;
+    };
+    const std::vector<Case> cases{
+        {false, false, false, true, Step::leave},
+        {false, false, false, false, Step::leave},
+        {false, false, true, true, Step::wait_for_nodes},
+        {false, false, true, false, Step::wait_for_nodes},
+        {false, true, true, true, Step::leave},
+        {true, false, false, true, Step::release_server},
+        {true, false, true, false, Step::release_server},
+        {true, false, true, true, Step::wait_for_nodes},
+        // The idle time may be the end of an earlier lead.
+        {true, true, true, true, Step::wait_for_nodes},
+    };
+    for (const auto& c : cases) {
+        CAPTURE(c.is_elected);
+        CAPTURE(c.was_server_idle);
+        CAPTURE(c.is_hosting);
+        CAPTURE(c.is_job_over);
+        Departure departure(c.is_elected);
+        if (c.was_server_idle) CHECK(departure.server_idle() == Step::none);
+        CHECK_FALSE(departure.is_finished());
+        CHECK(departure.finished(c.is_hosting, c.is_job_over) == c.expected);
+        CHECK(departure.is_finished());
+    }
+}
+
+TEST_CASE(
+    "a server that has no agent any more, or waited long enough, ends the wait for nodes once") {
+    for (const bool is_elected : {false, true}) {
+        CAPTURE(is_elected);
+        const auto last = is_elected ? Step::release_server : Step::leave;
+        Departure by_agents(is_elected);
+        by_agents.finished(true, true);
+        CHECK(by_agents.server_idle() == last);
+        CHECK(by_agents.waited() == Step::none);
+        Departure by_time(is_elected);
+        by_time.finished(true, true);
+        CHECK(by_time.waited() == last);
+        CHECK(by_time.server_idle() == Step::none);
+    }
+}
+
+}  // namespace
+}  // namespace ddprun::agent
