@@ -3,6 +3,7 @@
 
 #include "launcher/server_placement.hpp"
 #include "rendezvous/base/clock.hpp"
+#include "rendezvous/base/descriptor.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/base/wall_time.hpp"
@@ -28,20 +29,6 @@ namespace {
 
 using client::BlockingSocket;
 
-class Descriptor {
-public:
-    explicit Descriptor(int number) : number_(number) {}
-    ~Descriptor() {
-        if (number_ >= 0) ::close(number_);
-    }
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    int number() const { return number_; }
-
-private:
-    int number_;
-};
-
 /// Listens on all addresses of both families where there are two.
 int try_to_listen(std::uint16_t port) {
     const Descriptor six{::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0)};
@@ -49,20 +36,20 @@ int try_to_listen(std::uint16_t port) {
     any.sin6_family = AF_INET6;
     any.sin6_port = htons(port);
     const int on = 1;
-    if (six.number() >= 0) {
-        ::setsockopt(six.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-        if (::bind(six.number(), reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0)
-            return ::listen(six.number(), 1) == 0 ? 0 : errno;
+    if (six.get() >= 0) {
+        ::setsockopt(six.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+        if (::bind(six.get(), reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0)
+            return ::listen(six.get(), 1) == 0 ? 0 : errno;
         if (errno != EADDRNOTAVAIL) return errno;
     }
     const Descriptor four{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
     sockaddr_in any_four{};
     any_four.sin_family = AF_INET;
     any_four.sin_port = htons(port);
-    ::setsockopt(four.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    ::setsockopt(four.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     const auto* address = reinterpret_cast<const sockaddr*>(&any_four);
-    if (::bind(four.number(), address, sizeof any_four) != 0) return errno;
-    return ::listen(four.number(), 1) == 0 ? 0 : errno;
+    if (::bind(four.get(), address, sizeof any_four) != 0) return errno;
+    return ::listen(four.get(), 1) == 0 ? 0 : errno;
 }
 
 void look_at_ports(NetworkFacts& facts, const PortRange& ports) {
@@ -81,10 +68,10 @@ void look_at_ports(NetworkFacts& facts, const PortRange& ports) {
 std::string own_address_towards(const BlockingSocket::Address& there) {
     const Descriptor asked{::socket(there.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
     const auto* address = reinterpret_cast<const sockaddr*>(&there.storage);
-    if (::connect(asked.number(), address, there.size) != 0) return {};
+    if (::connect(asked.get(), address, there.size) != 0) return {};
     BlockingSocket::Address here;
     here.size = sizeof here.storage;
-    if (::getsockname(asked.number(), reinterpret_cast<sockaddr*>(&here.storage), &here.size) != 0)
+    if (::getsockname(asked.get(), reinterpret_cast<sockaddr*>(&here.storage), &here.size) != 0)
         return {};
     return here.to_endpoint().host;
 }

@@ -2,7 +2,7 @@
 #include "rendezvous/tls/keys.hpp"
 
 #include "rendezvous/base/machine.hpp"
-#include "rendezvous/tls/hex.hpp"
+#include "rendezvous/base/hex.hpp"
 #include "rendezvous/tls/start_openssl.hpp"
 
 #include <openssl/core_names.h>

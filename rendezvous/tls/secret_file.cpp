@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/tls/secret_file.hpp"
 
+#include "rendezvous/base/descriptor.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/signal_masked_thread.hpp"
@@ -22,21 +23,6 @@
 namespace ddprun::tls {
 namespace secret_file {
 namespace {
-
-/// Closes on every way out.
-class Descriptor {
-public:
-    explicit Descriptor(int number) : number_(number) {}
-    ~Descriptor() {
-        if (number_ >= 0) ::close(number_);
-    }
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    int number() const { return number_; }
-
-private:
-    int number_;
-};
 
 Failure wrong(const std::string& origin, const std::string& path, const std::string& what) {
     return {system_code(EINVAL), origin + ": '" + path + "': " + what};
@@ -82,13 +68,13 @@ Result<SecretSource> read(const std::string& origin, const std::string& path, bo
     // Without waiting for the writer of a pipe.
     const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | (is_no_link ? O_NOFOLLOW : 0);
     const Descriptor file{::open(path.c_str(), flags)};
-    if (file.number() < 0) return wrong(origin, path, system_code(errno).message());
+    if (file.get() < 0) return wrong(origin, path, system_code(errno).message());
     struct stat facts {};
-    if (::fstat(file.number(), &facts) != 0)
+    if (::fstat(file.get(), &facts) != 0)
         return wrong(origin, path, system_code(errno).message());
     if (const auto objection = objection_to(facts); !objection.empty())
         return wrong(origin, path, objection);
-    const auto text = read_all(file.number());
+    const auto text = read_all(file.get());
     if (!text) return wrong(origin, path, system_code(errno).message());
     if (text->size() > limits::max_secret_file_bytes)
         return wrong(
@@ -118,11 +104,11 @@ int make(const std::string& path) {
     auto unfinished = path + ".XXXXXX";
     // Mode 0600.
     const Descriptor file{::mkostemp(unfinished.data(), O_CLOEXEC)};
-    if (file.number() < 0) return errno;
+    if (file.get() < 0) return errno;
     const auto line = secret_line(random);
     const bool is_written =
-        ::write(file.number(), line.data(), line.size()) == static_cast<ssize_t>(line.size()) &&
-        ::fsync(file.number()) == 0;
+        ::write(file.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size()) &&
+        ::fsync(file.get()) == 0;
     int problem = is_written ? 0 : errno;
     if (is_written && ::link(unfinished.c_str(), path.c_str()) != 0 && errno != EEXIST)
         problem = errno;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/groups/call_trace.hpp"
 
+#include "rendezvous/base/hex.hpp"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -48,7 +50,6 @@ Collective collective_of(const CallTrace::Entry& entry) {
 }
 
 std::string quoted(std::string_view text) {
-    constexpr std::string_view hex = "0123456789abcdef";
     std::string result = "\"";
     for (const char c : text) {
         const auto code = static_cast<unsigned char>(c);
@@ -57,8 +58,8 @@ std::string quoted(std::string_view text) {
             result += c;
         } else if (code < ' ') {
             result += "\\u00";
-            result += hex[code >> 4U];
-            result += hex[code & 15U];
+            result += hex_digits[code >> 4U];
+            result += hex_digits[code & 15U];
         } else {
             result += c;
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/transports/host/handover.hpp"
 
+#include "rendezvous/base/hex.hpp"
 #include "worker_sdk/src/waiting_times.hpp"
 
 #include <errno.h>
@@ -30,11 +31,7 @@ GroupError socket_failure(const std::string& what) {
 std::string random_name() {
     std::array<unsigned char, 16> bytes{};
     if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) return {};
-    std::string name = "ddprun-";
-    for (const auto byte : bytes)
-        for (const int half : {byte >> 4, byte & 15})
-            name += "0123456789abcdef"[half];
-    return name;
+    return "ddprun-" + in_hex(bytes);
 }
 
 /// The address of an abstract name, and its length.

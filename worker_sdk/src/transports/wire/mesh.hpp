@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "rendezvous/base/descriptor.hpp"
 #include "worker_sdk/src/groups/group_error.hpp"
-#include "worker_sdk/src/transports/wire/descriptor.hpp"
 #include "worker_sdk/src/transports/wire/exchange.hpp"
 #include "worker_sdk/src/transports/wire/peer_address.hpp"
 #include "worker_sdk/src/transports/wire/transfer.hpp"

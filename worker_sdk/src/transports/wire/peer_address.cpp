@@ -2,8 +2,10 @@
 #include "worker_sdk/src/transports/wire/peer_address.hpp"
 
 #include "rendezvous/base/endpoint.hpp"
+#include "rendezvous/base/hex.hpp"
 #include "worker_sdk/src/environment_names.hpp"
 
+#include <array>
 #include <charconv>
 #include <sstream>
 #include <string_view>
@@ -12,24 +14,11 @@ namespace ddprun::groups {
 
 namespace {
 
-constexpr std::string_view digits = "0123456789abcdef";
-
 template <class Number>
 bool read(std::string_view text, Number& number) {
     const auto* const end = text.data() + text.size();
     const auto result = std::from_chars(text.data(), end, number);
     return result.ec == std::errc{} && result.ptr == end;
-}
-
-bool read(const std::string& text, Token& token) {
-    if (text.size() != 2 * token.size()) return false;
-    for (std::size_t i = 0; i < token.size(); ++i) {
-        const auto high = digits.find(text[2 * i]);
-        const auto low = digits.find(text[2 * i + 1]);
-        if (high == digits.npos || low == digits.npos) return false;
-        token[i] = static_cast<unsigned char>(16 * high + low);
-    }
-    return true;
 }
 
 }  // namespace
@@ -54,13 +43,8 @@ std::optional<std::string> why_unreachable(const PeerAddress& address, const std
 }
 
 std::string written(const PeerAddress& address) {
-    auto text = std::to_string(wire_version) + " " + address.host + " " +
-                std::to_string(address.port) + " ";
-    for (const auto byte : address.token) {
-        text += digits[byte / 16];
-        text += digits[byte % 16];
-    }
-    return text + " " + address.network;
+    return std::to_string(wire_version) + " " + address.host + " " + std::to_string(address.port) +
+           " " + in_hex(address.token) + " " + address.network;
 }
 
 std::optional<PeerAddress> peer_address_from(const std::string& text) {
@@ -73,7 +57,9 @@ std::optional<PeerAddress> peer_address_from(const std::string& text) {
     const bool has_all =
         static_cast<bool>(words >> version >> address.host >> port >> token >> address.network);
     if (!has_all || words >> more || version != std::to_string(wire_version)) return {};
-    if (!read(port, address.port) || !read(token, address.token)) return {};
+    const auto bytes = from_hex<std::tuple_size_v<Token>>(token);
+    if (!read(port, address.port) || !bytes) return {};
+    address.token = *bytes;
     return address;
 }
 

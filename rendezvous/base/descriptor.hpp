@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace ddprun::groups {
+namespace ddprun {
 
 /// A file descriptor that is closed with it.
 class Descriptor {
@@ -28,4 +28,4 @@ private:
     int number_ = -1;
 };
 
-}  // namespace ddprun::groups
+}  // namespace ddprun
