@@ -65,6 +65,11 @@ inline constexpr milliseconds first_compare_after = 1s;
 inline constexpr milliseconds longest_compare_interval = 2s;
 /// Between two checks of connections and of the schedule above: a check is one poll of each.
 inline constexpr milliseconds connection_check_interval = 200ms;
+/// Without an answer of a peer's machine, although it was asked: longer than a lost packet takes,
+/// and than the lease of an agent, which ends the round first; much shorter than a group's timeout.
+inline constexpr milliseconds silent_machine_timeout = 15s;
+/// Between two questions to a machine from which nothing comes.
+inline constexpr milliseconds silent_machine_interval = 3s;
 /// From a broken connection to an abort: a collective that a peer has left still ends while its
 /// bytes are in flight; after this it never ends.
 inline constexpr milliseconds broken_connection_timeout = 5s;

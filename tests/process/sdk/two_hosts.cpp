@@ -22,6 +22,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
+constexpr int peer_lost = 10;
 constexpr int timed_out = 11;
 
 /// Some ranks on each host, rank 0 on the first.
@@ -178,4 +179,34 @@ TEST_CASE("sdk: a cut cable between two hosts is a Timeout on both") {
     CHECK(job.a.wait_for_code() == timed_out);
     CHECK(job.b.wait_for_code() == timed_out);
     CHECK(no_descendants_left());
+}
+
+TEST_CASE("sdk: without agents a machine that is cut off is a PeerLost, long before the timeout") {
+    if (const auto reason = NetworkPair::why_not(); !reason.empty()) return skip(reason);
+    const NetworkPair hosts;
+    const auto start = [&hosts](const NetworkPair::Host& host, int rank) {
+        Running::Options options;
+        options.network_namespace = host.name;
+        options.environment = {
+            {"RANK", std::to_string(rank)},
+            {"WORLD_SIZE", "2"},
+            {"LOCAL_RANK", "0"},
+            {"LOCAL_WORLD_SIZE", "1"},
+            {"MASTER_ADDR", hosts.a().address},
+            {"MASTER_PORT", "29500"},
+            {"SDK_WORKER_TIMEOUT_MS", "300000"}};
+        options.arguments = {"endless"};
+        return Running(stub("sdk_worker"), options);
+    };
+    Running a = start(hosts.a(), 0);
+    Running b = start(hosts.b(), 1);
+    a.wait_for_line("^ready");
+    b.wait_for_line("^ready");
+
+    hosts.cut();
+
+    a.wait_for_line("^after .* ranks 1$");
+    b.wait_for_line("^after .* ranks 0$");
+    CHECK(a.wait_for_code() == peer_lost);
+    CHECK(b.wait_for_code() == peer_lost);
 }

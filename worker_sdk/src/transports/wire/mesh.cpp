@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/transports/wire/mesh.hpp"
 
+#include "worker_sdk/src/transports/wire/silence.hpp"
 #include "worker_sdk/src/waiting_times.hpp"
 
 #include <climits>
@@ -75,9 +76,10 @@ Addresses resolve(const std::string& host, std::uint16_t port, int flags) {
 }
 
 /// What is sent goes out at once: there is no more of it to wait for.
-void send_without_delay(int socket) {
+void prepare(int socket) {
     constexpr int yes = 1;
     ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    ask_when_idle(socket);
 }
 
 /// Where the socket listens, numeric.
@@ -252,7 +254,7 @@ Outcome Mesh::begin_connecting(int peer, const PeerAddress& address) {
     if (!guest->socket) return failure("socket", errno);
     guest->peer = peer;
     guest->state = Guest::State::connecting;
-    send_without_delay(guest->socket.get());
+    prepare(guest->socket.get());
     const int begun = ::connect(guest->socket.get(), found->ai_addr, found->ai_addrlen);
     if (begun != 0 && errno != EINPROGRESS) return not_reached(peer, errno);
     add(std::move(guest));
@@ -317,7 +319,7 @@ Outcome Mesh::accept_guests(const std::vector<PeerAddress>& addresses) {
                 return failure("accept", errno);
             continue;  // one that has ended already
         }
-        send_without_delay(socket.get());
+        prepare(socket.get());
         auto guest = std::make_unique<Guest>();
         guest->socket = std::move(socket);
         add(std::move(guest));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/transports/wire/transfer.hpp"
 
+#include "worker_sdk/src/transports/wire/silence.hpp"
 #include "worker_sdk/src/waiting_times.hpp"
 
 #include <errno.h>
@@ -188,8 +189,14 @@ void Transfer::check_time() {
         end_ = std::move(late);
     } else if (now >= next_call_) {
         if (settings_.during_wait) settings_.during_wait();
+        lose_silent();
         next_call_ = Clock::now() + waiting_times::connection_check_interval;
     }
+}
+
+void Transfer::lose_silent() {
+    for (const auto& peer : peers_)
+        if (is_silent(socket_of(peer))) return lose(peer.number, "its machine does not answer");
 }
 
 void Transfer::look() {

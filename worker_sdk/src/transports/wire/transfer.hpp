@@ -109,6 +109,7 @@ private:
     bool receive(Peer& peer);
     void check_header(const Peer& peer);
     void check_time();
+    void lose_silent();
     void look();
     void await();
     void require_no_broken();
