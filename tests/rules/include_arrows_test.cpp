@@ -133,6 +133,7 @@ const std::vector<std::string_view> pure_places{
 
 const std::vector<std::string_view> shells_among_them{
     "rendezvous/base/clock",
+    "rendezvous/base/descriptor",
     "rendezvous/base/log",
     "rendezvous/base/random",
     "rendezvous/base/signal_masked_thread",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/base/limits.hpp"
 #include "tests/unit/agent/supervise/story.hpp"
+#include "worker_sdk/src/sanitizers.hpp"
 
 #include <doctest/doctest.h>
 
@@ -1344,6 +1345,8 @@ TEST_CASE("every event has an answer in every phase of an agent") {
             A::Signalled{SIGTERM},
             A::DeadlinePassed{}};
     };
+    // A sanitizer sees each event as the first and as the second one, other builds every pair.
+    constexpr std::size_t step = is_sanitized ? 5 : 1;
     for (const auto phase :
          {Phase::joining,
           Phase::starting,
@@ -1353,7 +1356,7 @@ TEST_CASE("every event has an answer in every phase of an agent") {
           Phase::done}) {
         const auto count = events(*in_phase(phase)).size();
         for (std::size_t first = 0; first < count; ++first)
-            for (std::size_t second = 0; second < count; ++second) {
+            for (std::size_t second = first % step; second < count; second += step) {
                 auto story = in_phase(phase);
                 const auto possible = events(*story);
                 CAPTURE(name_of(phase));

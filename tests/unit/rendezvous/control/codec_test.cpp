@@ -63,7 +63,7 @@ void check_round_trip(const std::vector<Message>& messages) {
 }
 
 template <class Message>
-void check_every_split(const std::vector<Message>& messages) {
+void check_every_split_of(const std::vector<Message>& messages) {
     std::string bytes;
     for (const auto& message : messages)
         bytes += encode(message);
@@ -82,6 +82,13 @@ void check_every_split(const std::vector<Message>& messages) {
         }
         REQUIRE(got == messages);
     }
+}
+
+/// Of each message and the one that follows it: what is further away has no effect.
+template <class Message>
+void check_every_split(const std::vector<Message>& messages) {
+    for (std::size_t i = 0; i + 1 < messages.size(); ++i)
+        check_every_split_of<Message>({messages[i], messages[i + 1]});
 }
 
 }  // namespace
