@@ -164,6 +164,10 @@ std::string explain(
     page.row("value", "", "from");
     page.row("run id", spec.run_id, spec.run_id.value);
     page.row("nodes", spec.nodes, describe(spec.nodes.value));
+    if (const auto unit = spec.nodes.value.unit)
+        page.row("node unit", std::to_string(*unit), origin_of(options, "node-unit"));
+    if (const auto& place = spec.node.topology; !place.empty())
+        page.row("switch", place, origin_of(options, "topology"));
     page.row("workers per node", spec.nproc, std::to_string(spec.nproc.value));
     if (spec.has_virtual_local_rank.value)
         page.row("local rank", spec.has_virtual_local_rank, "0, one GPU each");

@@ -23,9 +23,10 @@ Result<HostJob> read(Words words, SystemInfo system = a_machine()) {
     words.emplace_back("train.py");
     const auto options = parse_options(words, system.environment);
     if (!options) return options.error();
-    return read_host_job(*options, system, [](const std::string& path) {
+    system.read_file = [](const std::string& path) {
         return path == "pbs" ? std::optional{pbs_file} : std::nullopt;
-    });
+    };
+    return read_host_job(*options, system);
 }
 
 HostJob job_of(const Words& words, const SystemInfo& system = a_machine()) {
