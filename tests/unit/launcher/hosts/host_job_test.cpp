@@ -54,6 +54,21 @@ bool has(const Words& words, const std::string& word) {
 
 }  // namespace
 
+TEST_CASE("hosts form whole units, and are ordered by their switches if asked for") {
+    CHECK(
+        refusal({"--hosts=a,b,c", "--node-unit=2"}) ==
+        "--node-unit: '2': no multiple of it is in 3 (the number of hosts); accepted there are 1, "
+        "3");
+    const auto job = job_of({"--hosts=a,b,c,d,e", "--nnodes=2:5", "--node-unit=2"});
+    CHECK(job.nodes == control::NodeRange{2, 4, 1, 2});
+    auto words = node_arguments(job, 1, 1, 5, "a");
+    CHECK(has(words, "--nnodes=2:4+1"));
+    CHECK(has(words, "--node-unit=2"));
+    words = node_arguments(job_of({"--hosts=a,b", "--topology=env:RACK"}), 1, 1, 2, "a");
+    CHECK(has(words, "--topology=env:RACK"));
+    CHECK_FALSE(has(words, "--node-rank=1"));
+}
+
 TEST_CASE("a number in --hosts counts before -n, and -n before the number in a file") {
     CHECK(numbers_of_workers(job_of({"--hosts=a,b:4"})) == Words{"", "4"});
     CHECK(numbers_of_workers(job_of({"--hosts=a,b:4", "-n2"})) == Words{"2", "4"});
