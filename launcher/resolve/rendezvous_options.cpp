@@ -275,8 +275,7 @@ Result<> use_master(Resolving& job, const std::string& why) {
             "nodes.fixed",
             spec.nodes.origin + "=" + describe(spec.nodes.value) + ": with static rendezvous all " +
                 std::to_string(most) + " nodes must come; use --rdzv-backend=c10d for a range");
-        spec.nodes = {
-            control::NodeRange{most, most, 0, spec.nodes.value.unit}, spec.nodes.origin};
+        spec.nodes = {control::NodeRange{most, most, 0, spec.nodes.value.unit}, spec.nodes.origin};
     }
     if (!spec.node_rank.value && job.slurm && job.slurm->nodes == spec.nodes.value.max)
         spec.node_rank = {job.slurm->node, "SLURM_NODEID"};

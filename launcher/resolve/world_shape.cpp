@@ -30,8 +30,7 @@ Result<std::string> place_by_variable(const Resolving& job, const Given& given) 
     const auto value = value_of(job.system.environment, name);
     const auto place = trimmed(trimmed(value.value_or("")), "/");
     if (!place.empty()) return std::string{place};
-    return usage(
-        given.origin, given.text, "the variable " + name + " has no value here");
+    return usage(given.origin, given.text, "the variable " + name + " has no value here");
 }
 
 Result<std::string> place_by_file(const Resolving& job, const Given& given) {
@@ -60,8 +59,7 @@ Result<> use_node_unit(Resolving& job) {
     if (!given) return {};
     auto& nodes = job.spec.nodes;
     const auto range = with_unit(nodes.value, nodes.origin, given->text);
-    if (!range)
-        return Failure{range.error().code, given->origin + ": " + range.error().context};
+    if (!range) return Failure{range.error().code, given->origin + ": " + range.error().context};
     const bool is_narrowed = range->min != nodes.value.min || range->max != nodes.value.max;
     nodes = {*range, is_narrowed ? nodes.origin + ", " + given->origin : nodes.origin};
     return {};

@@ -106,10 +106,9 @@ void resume_round(JobStep& step) {
 
 void consider_late_node(JobStep& step, const Member& member) {
     auto& job = step.job;
-    const bool restarts = job.has_room() &&
-                          job.terms.settings.late_nodes == control::LateNodes::restart &&
-                          !job.has_successes() && !member.hold &&
-                          (!job.terms.nodes.unit || job.growth() > 0);
+    const bool restarts =
+        job.has_room() && job.terms.settings.late_nodes == control::LateNodes::restart &&
+        !job.has_successes() && !member.hold && (!job.terms.nodes.unit || job.growth() > 0);
     if (restarts) {
         auto& state = std::get<Running>(job.state);
         if (!state.first_late_at) state.first_late_at = step.now;

@@ -33,8 +33,8 @@ std::string unit_reason(const JobData& job, std::size_t unit) {
             return !member->group_rank && member->is_candidate();
         }));
     return "the job runs with " + counted(job.round->places.size(), "node") + " and grows by " +
-           std::to_string(unit) + " at a time (--node-unit): " +
-           std::to_string(unit - waiting % unit) + " more needed";
+           std::to_string(unit) +
+           " at a time (--node-unit): " + std::to_string(unit - waiting % unit) + " more needed";
 }
 
 std::string late_reason(const JobData& job) {

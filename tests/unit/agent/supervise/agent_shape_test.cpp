@@ -69,6 +69,7 @@ TEST_CASE("a range of nodes with a unit is not left to an older server") {
     CHECK(node.asked_for<A::Send>().empty());
     const auto finished = node.asked_for<A::Finish>();
     REQUIRE(finished.size() == 1);
-    CHECK(finished.front().report.reason.find(
+    CHECK(
+        finished.front().report.reason.find(
             "--node-unit=2: the rendezvous server is of an older release") != std::string::npos);
 }

@@ -42,7 +42,8 @@ TEST_CASE("a unit without a multiple in the range is named with those that have 
     CHECK(
         narrowed("6", "7") ==
         "'7': no multiple of it is in 6 (--nnodes); accepted there are 1, 2, 3, 6");
-    CHECK(narrowed("1:20", "21").ends_with(" are 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 8 more"));
+    CHECK(
+        narrowed("1:20", "21").ends_with(" are 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 8 more"));
     for (const auto* unit : {"", "0", "-2", "two", "1.5", "99999999999"})
         CHECK(narrowed("4", unit).ends_with("': accepted is a whole number from 1 up"));
 }

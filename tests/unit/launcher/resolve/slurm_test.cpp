@@ -171,11 +171,12 @@ TEST_CASE("a step's switches order its nodes, in place of their numbers") {
     CHECK_FALSE(spec->node_rank.value);
     CHECK(to_agent_config(*spec).join.node.topology == "core/rack7");
     // A place that was asked for, and fixed ones, are as without.
-    CHECK(job_of({"--topology=slurm", "--rdzv-backend=static"}, step).find("rank 1") != std::string::npos);
-    CHECK(job_of({"--topology=slurm", "--node-rank=2"}, step).find("rank 2") != std::string::npos);
     CHECK(
-        job_of({"--topology=slurm"}, with(step, "SLURM_TOPOLOGY_ADDR_PATTERN", "node"))
-            .starts_with("--topology: 'slurm': Slurm names no switches here"));
+        job_of({"--topology=slurm", "--rdzv-backend=static"}, step).find("rank 1") !=
+        std::string::npos);
+    CHECK(job_of({"--topology=slurm", "--node-rank=2"}, step).find("rank 2") != std::string::npos);
+    CHECK(job_of({"--topology=slurm"}, with(step, "SLURM_TOPOLOGY_ADDR_PATTERN", "node"))
+              .starts_with("--topology: 'slurm': Slurm names no switches here"));
     CHECK(switches_of("s0.n7.example.com", "switch.node") == "s0");
     CHECK(switches_of("", "") == "");
 }
@@ -187,7 +188,9 @@ TEST_CASE("a unit of nodes is checked against those of the step") {
         "--node-unit: '2': no multiple of it is in 3 (SLURM_STEP_NUM_NODES); accepted there are "
         "1, 3");
     // The third node is a spare: which one is not known.
-    CHECK(job_of({"--nnodes=1:3", "--node-unit=2"}, step).find(": 2+1, c10d n07:31555, connects") != std::string::npos);
+    CHECK(
+        job_of({"--nnodes=1:3", "--node-unit=2"}, step).find(": 2+1, c10d n07:31555, connects") !=
+        std::string::npos);
     CHECK(job_of({"--node-unit=3"}, step).find(": 3, c10d n07:31555 rank 1") != std::string::npos);
 }
 

@@ -85,9 +85,7 @@ TEST_CASE("late nodes are let in by whole units, and no more than there is room 
     CHECK(job.status().state == "running");
     job.join("d");
     job.join("e");
-    CHECK(
-        job.output().back() ==
-        "e standby \"the job restarts in a moment to let this node in\"");
+    CHECK(job.output().back() == "e standby \"the job restarts in a moment to let this node in\"");
     SUBCASE("one of them is gone before the restart, and the other two get in") {
         job.drop("d");
         job.pass(1s, "a b c e");
