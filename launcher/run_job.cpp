@@ -17,6 +17,7 @@
 #include "launcher/load_secret.hpp"
 #include "launcher/log_folder.hpp"
 #include "launcher/network_facts.hpp"
+#include "launcher/program_copies.hpp"
 #include "launcher/resolve/job_spec.hpp"
 #include "launcher/resolve/resolving.hpp"
 #include "launcher/run_hosts.hpp"
@@ -266,6 +267,7 @@ int run(
     if (const auto link = read_host_link(system.environment)) {
         config.report.frame_token = link->token;
         config.report.has_colour = link->has_colour;
+        keep_few_program_copies(system.own_target);
     }
     return fork_and_run(config, spec->signals, start);
 }

@@ -283,6 +283,10 @@ inline constexpr Duration attached_grace = 24h;
 inline constexpr int max_connecting_hosts = 32;
 /// What a host takes to receive a copy of the program.
 inline constexpr Duration program_copy_timeout = 120s;
+/// So many copies stay in a host's cache folder, the last used ones, and those used less than this
+/// long ago: a host with the same home may be about to start one.
+inline constexpr std::size_t kept_program_copies = 4;
+inline constexpr Duration program_copy_rest = 1h;
 /// Beyond the grace of its workers, what a node has to end after another one has.
 inline constexpr Duration host_end_margin = 15s;
 /// What a host may write before its answer.
