@@ -166,8 +166,8 @@ std::string explain(
     page.row("nodes", spec.nodes, describe(spec.nodes.value));
     if (const auto unit = spec.nodes.value.unit)
         page.row("node unit", std::to_string(*unit), origin_of(options, "node-unit"));
-    if (const auto& place = spec.node.topology; !place.empty())
-        page.row("switch", place, origin_of(options, "topology"));
+    if (const auto given = options.find("topology"))
+        page.row("switch", spec.node.topology, given->origin + "=" + given->text);
     page.row("workers per node", spec.nproc, std::to_string(spec.nproc.value));
     if (spec.has_virtual_local_rank.value)
         page.row("local rank", spec.has_virtual_local_rank, "0, one GPU each");

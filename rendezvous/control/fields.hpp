@@ -4,6 +4,7 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/control/message.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -105,7 +106,7 @@ template <class Io>
 void fields(Io& io, Like<Io, NodeRange>& range) {
     // Before the numbers that it bounds.
     io.optional("unit", range.unit, Whole{2, node_count.most});
-    const int unit = range.unit.value_or(1);
+    const int unit = std::max(range.unit.value_or(1), 1);  // a wrong one is reported already
     io("min", range.min, Whole{node_count.least, node_count.most, unit});
     io("max", range.max, Whole{range.min, node_count.most, unit});
     io("spares", range.spares, Whole{0, node_count.most});
