@@ -44,20 +44,25 @@ std::vector<std::string> all_of(const std::string& text, const std::regex& patte
     return found;
 }
 
-/// Names of tests: of cases, and those that CMake runs as programs, up to a ": " before what they
-/// are repeated for.
-std::vector<std::string> tests_in(const std::string& folder) {
-    std::vector<std::string> names;
-    for (const auto& source : sources({folder}))
-        for (auto& name : all_of(source.text, std::regex{R"rule(TEST_CASE\(\s*"([^"]+)"\))rule"}))
-            names.push_back(std::move(name));
+/// Tests that CMake runs as programs; of one that is repeated the name before ": ${...}".
+std::vector<std::string> programs_in(const std::string& folder) {
     const fs::path root = DDPRUN_SOURCE_DIR;
+    std::vector<std::string> names;
     for (const auto& entry : fs::recursive_directory_iterator{root / folder})
         if (entry.path().filename() == "CMakeLists.txt")
             for (const auto& name : all_of(
                      text_of(fs::relative(entry.path(), root).string()),
                      std::regex{R"rule(add_test\(NAME "([^"]+)")rule"}))
                 names.push_back(name.substr(0, name.find(": ${")));
+    return names;
+}
+
+std::vector<std::string> all_tests() {
+    auto names = programs_in("tests");
+    const std::regex test_case{R"rule(TEST_CASE\(\s*"([^"]+)"\))rule"};
+    for (const auto& source : sources({"tests"}))
+        for (auto& name : all_of(source.text, test_case))
+            names.push_back(std::move(name));
     return names;
 }
 
@@ -70,7 +75,7 @@ bool is_in(const std::vector<std::string>& names, const std::string& name) {
 TEST_CASE("README's table of where it runs is what the tests cover") {
     const auto table = rows();
     CHECK(table.size() >= 7);
-    const auto tests = tests_in("tests");
+    const auto tests = all_tests();
     std::vector<std::string> named;
     std::vector<std::string> wrong;
     for (const auto& row : table) {
@@ -90,7 +95,7 @@ TEST_CASE("README's table of where it runs is what the tests cover") {
           "tests/hosts",
           "tests/interop/frameworks",
           "tests/interop/debugger"}) {
-        const auto of_place = tests_in(folder);
+        const auto of_place = programs_in(folder);
         const bool has_row =
             std::any_of(of_place.begin(), of_place.end(), [&](const std::string& name) {
                 return is_in(named, name);
