@@ -584,7 +584,8 @@ TEST_CASE("a round has a multiple of the unit of nodes: the others stand by") {
         job.join(node);
     CHECK(
         job.status().reason ==
-        "last call: 3 of at most 6 nodes ready, 1 more than a multiple of 2");
+        "last call: 3 of at most 6 nodes ready, 1 more than a multiple of 2; the round begins in "
+        "30.0 s at the latest");
     job.pass(5s, "a b c");
     CHECK(
         job.output().back() ==

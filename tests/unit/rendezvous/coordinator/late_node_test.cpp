@@ -75,7 +75,10 @@ TEST_CASE("a late node is let in by a restart one second after the last arrival"
 
 TEST_CASE("late nodes are let in by whole units, and no more than there is room for") {
     Story job{"2:4", 3, [](control::Join& join) { join.nodes.unit = 2; }};
-    job.run("a b");
+    job.join("a");
+    job.join("b");
+    job.pass(30s, "a b");
+    job.started("a b");
     job.join("c");
     CHECK(
         job.output().back() ==
