@@ -28,10 +28,10 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <utility>
 
 namespace ddprun::launcher {
@@ -232,8 +232,9 @@ void HostsRunner::connect(int host) {
 std::shared_ptr<const std::string> HostsRunner::question() {
     if (question_) return question_;
     std::ifstream file("/proc/self/exe", std::ios::binary);
-    program_ = std::make_shared<const std::string>(
-        std::istreambuf_iterator<char>{file}, std::istreambuf_iterator<char>{});
+    std::ostringstream program;
+    program << file.rdbuf();
+    program_ = std::make_shared<const std::string>(std::move(program).str());
     question_ = std::make_shared<const std::string>(question_script(
         {job_.token, current_folder(), tls::sha256_hex(*program_), program_->size(), machine_name()}));
     return question_;

@@ -17,13 +17,13 @@
 #include "launcher/load_secret.hpp"
 #include "launcher/log_folder.hpp"
 #include "launcher/network_facts.hpp"
+#include "launcher/program_copies.hpp"
 #include "launcher/resolve/job_spec.hpp"
 #include "launcher/resolve/resolving.hpp"
 #include "launcher/run_hosts.hpp"
 #include "launcher/server_placement.hpp"
 #include "launcher/system_info.hpp"
 #include "rendezvous/base/exit_codes.hpp"
-#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/start_failure.hpp"
 #include "rendezvous/base/wall_time.hpp"
 #include "rendezvous/control/version_text.hpp"
@@ -38,8 +38,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -102,15 +100,6 @@ int refuse(
     return exit_code;
 }
 
-std::optional<std::string> read_host_file(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    std::string text(limits::max_host_file_bytes, '\0');
-    file.read(text.data(), static_cast<std::streamsize>(text.size()));
-    if (file.bad() || !file.eof()) return std::nullopt;
-    text.resize(static_cast<std::size_t>(file.gcount()));
-    return text;
-}
-
 int complete(const Given& given, const SystemInfo& system) {
     if (const auto script = completion_script(given.text)) return show(*script);
     const auto failure = usage(given.origin, given.text, "accepted are bash, zsh, fish and tcsh");
@@ -163,7 +152,7 @@ int run_on_hosts(
     std::vector<Notice> notices;
     const auto level = log_level(options, system.environment, notices);
     if (!level) return refuse(level.error(), options, system, is_as_torchrun);
-    const auto job = read_host_job(options, system, read_host_file);
+    const auto job = read_host_job(options, system);
     if (!job) return refuse(job.error(), options, system, is_as_torchrun);
     if (options.find("explain")) return show(explain_hosts(*job));
     const auto ssh = path_of_ssh(*job, system);
@@ -278,6 +267,7 @@ int run(
     if (const auto link = read_host_link(system.environment)) {
         config.report.frame_token = link->token;
         config.report.has_colour = link->has_colour;
+        keep_few_program_copies(system.own_target);
     }
     return fork_and_run(config, spec->signals, start);
 }

@@ -3,6 +3,7 @@
 
 #include "agent/process/read_topology.hpp"
 #include "launcher/program_lines.hpp"
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/random.hpp"
 #include "rendezvous/server/interfaces.hpp"
 
@@ -77,6 +78,15 @@ bool has_address(const std::string& name) {
 std::string content_of(const std::string& path) {
     std::ifstream file(path);
     return {std::istreambuf_iterator<char>{file}, {}};
+}
+
+std::optional<std::string> read_file(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    std::string text(limits::max_option_file_bytes, '\0');
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    if (file.bad() || !file.eof()) return std::nullopt;
+    text.resize(static_cast<std::size_t>(file.gcount()));
+    return text;
 }
 
 /// Whether the C library of other programs looks up hosts elsewhere too: in libnss-myhostname, for
@@ -160,6 +170,7 @@ SystemInfo read_system_info(const char* const* environment) {
     system.interfaces = server::interfaces();
     system.has_address = has_address;
     system.read_hosts = [] { return content_of("/etc/hosts"); };
+    system.read_file = read_file;
     system.own_name_address = own_name_address;
     system.has_terminal = ::isatty(STDERR_FILENO) == 1;
     system.has_input_terminal = ::isatty(STDIN_FILENO) == 1;

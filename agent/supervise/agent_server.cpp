@@ -6,11 +6,22 @@
 #include "rendezvous/control/versions.hpp"
 
 #include <csignal>
+#include <string>
 #include <utility>
 
 /// The part of `Agent` that talks with the server.
 namespace ddprun::agent {
 namespace {
+
+/// Why the job cannot be left to a server that speaks this version; empty: it can. A round of a
+/// fixed size has whole units under any server.
+std::string objection_to_server(const control::NodeRange& nodes, int version) {
+    const bool is_fixed = nodes.min == nodes.max;
+    if (!nodes.unit || is_fixed || version >= control::shape_since) return {};
+    return "--node-unit=" + std::to_string(*nodes.unit) +
+           ": the rendezvous server is of an older release, which forms rounds of any size; use "
+           "ddprun-rendezvous of this release, or a fixed number of nodes";
+}
 
 bool is_result(const std::optional<Ending>& ending) {
     return ending && std::holds_alternative<control::JobResult>(*ending);
@@ -82,6 +93,10 @@ void Agent::report_started(Effects& out) {
 void Agent::greet(Instant now, Effects& out) {
     // A lost node comes back under a new nonce when its workers are gone (rejoin).
     if (!link_.wants_greeting() || is_lost_) return;
+    if (auto reason = objection_to_server(config_.join.nodes, link_.version()); !reason.empty()) {
+        notify_link(ServerLink::DisconnectRequested{}, now, out);
+        return notify_link(ServerLink::ConnectRefused{std::move(reason)}, now, out);
+    }
     if (leaving_) leaving_->is_reported = false;
     if (!link_.membership()) {
         if (stores_.fresh()) notify_link(ServerLink::GreetingMade{join()}, now, out);
@@ -105,6 +120,10 @@ control::Join Agent::join() const {
     join.peer_port = peer_port_;
     join.versions = control::own_versions();
     join.epoch = promise_.newest_epoch();
+    if (link_.version() < control::shape_since) {
+        join.nodes.unit.reset();
+        join.node.topology.clear();
+    }
     return join;
 }
 

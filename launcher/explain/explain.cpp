@@ -164,6 +164,10 @@ std::string explain(
     page.row("value", "", "from");
     page.row("run id", spec.run_id, spec.run_id.value);
     page.row("nodes", spec.nodes, describe(spec.nodes.value));
+    if (const auto unit = spec.nodes.value.unit)
+        page.row("node unit", std::to_string(*unit), origin_of(options, "node-unit"));
+    if (const auto given = options.find("topology"))
+        page.row("switch", spec.node.topology, given->origin + "=" + given->text);
     page.row("workers per node", spec.nproc, std::to_string(spec.nproc.value));
     if (spec.has_virtual_local_rank.value)
         page.row("local rank", spec.has_virtual_local_rank, "0, one GPU each");

@@ -3,9 +3,12 @@
 
 #include "launcher/grammar/number.hpp"
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/text.hpp"
+#include "rendezvous/control/text.hpp"
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ddprun::launcher {
 namespace {
@@ -16,6 +19,18 @@ Failure bad_range(std::string_view text, std::string_view why) {
         "'" + std::string{text} + "': " + std::string{why} +
             "accepted are N, MIN:MAX and MIN:MAX+SPARES with 1 <= MIN <= MAX <= " +
             std::to_string(limits::max_nodes_per_job)};
+}
+
+bool has_multiple(const control::NodeRange& range, int unit) {
+    return range.max / unit * unit >= range.min;
+}
+
+std::string possible_units(const control::NodeRange& range) {
+    constexpr std::size_t most_named = 12;
+    std::vector<int> units;
+    for (int unit = 1; unit <= range.max; ++unit)
+        if (has_multiple(range, unit)) units.push_back(unit);
+    return short_list(units, {most_named}, [](int unit) { return std::to_string(unit); });
 }
 
 }  // namespace
@@ -37,6 +52,24 @@ Result<control::NodeRange> parse_node_range(std::string_view text) {
     if (*max > limits::max_nodes_per_job || *spares > limits::max_nodes_per_job - *max)
         return bad_range(text, "too many nodes; ");
     return control::NodeRange{*min, *max, *spares};
+}
+
+Result<control::NodeRange> with_unit(
+    const control::NodeRange& range, const std::string& range_origin, std::string_view text) {
+    const auto wrong = [&](const std::string& why) {
+        return Failure{system_code(EINVAL), "'" + std::string{text} + "': " + why};
+    };
+    const auto given = parse_int(text);
+    if (!given || *given < 1) return wrong("accepted is a whole number from 1 up");
+    const int unit = *given;
+    if (unit > range.max || !has_multiple(range, unit))
+        return wrong(
+            "no multiple of it is in " + describe(range) + " (" + range_origin +
+            "); accepted there are " + possible_units(range));
+    if (unit == 1) return range;
+    const int max = range.max / unit * unit;
+    const int min = (range.min + unit - 1) / unit * unit;
+    return control::NodeRange{min, max, range.spares + range.max - max, unit};
 }
 
 }  // namespace ddprun::launcher

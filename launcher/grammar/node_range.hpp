@@ -4,6 +4,7 @@
 #include "rendezvous/base/result.hpp"
 #include "rendezvous/control/message.hpp"
 
+#include <string>
 #include <string_view>
 
 namespace ddprun::launcher {
@@ -11,5 +12,10 @@ namespace ddprun::launcher {
 /// Reads `N`, `MIN:MAX` and `MIN:MAX+SPARES` (also `N+SPARES`): what `control::describe` writes. On
 /// error the context is what was wrong and what is accepted, without the flag's name.
 Result<control::NodeRange> parse_node_range(std::string_view text);
+
+/// --node-unit: of the range the sizes that are a multiple of the unit; nodes above the largest are
+/// spares. `range_origin`: where the range was given. The error is as above.
+Result<control::NodeRange> with_unit(
+    const control::NodeRange& range, const std::string& range_origin, std::string_view unit);
 
 }  // namespace ddprun::launcher

@@ -38,6 +38,16 @@ constexpr OptionRow typed_only(OptionRow row) {
 constexpr std::array all_rows{
     OptionRow{"nnodes", "N|MIN:MAX[+SPARES]", the_job, "number of nodes, or a range (default 1)"},
     own(
+        {"node-unit",
+         "N",
+         the_job,
+         "the job always has a multiple of N nodes, as tensor and pipeline parallel ones need"}),
+    own(
+        {"topology",
+         "slurm|file:PATH|env:NAME",
+         the_job,
+         "names this node's switch: nodes of one switch get neighbouring ranks"}),
+    own(
         {"late-nodes",
          "restart|at-restart|never",
          the_job,

@@ -76,9 +76,7 @@ bool is_here(const std::string& name, const SystemInfo& system) {
         });
 }
 
-using ReadFile = std::function<std::optional<std::string>(const std::string&)>;
-
-Result<std::vector<Host>> named_hosts(const Options& options, const ReadFile& read_file) {
+Result<std::vector<Host>> named_hosts(const Options& options, const SystemInfo& system) {
     const auto list = options.find("hosts");
     const auto file = options.find("hostfile");
     if (list && file)
@@ -92,7 +90,7 @@ Result<std::vector<Host>> named_hosts(const Options& options, const ReadFile& re
         if (!hosts) return in_option(hosts.error());
         return hosts;
     }
-    const auto text = read_file(file->text);
+    const auto text = system.read_file ? system.read_file(file->text) : std::nullopt;
     if (!text) return usage(file->origin, file->text, "the file cannot be read");
     auto hosts = parse_host_file(*text);
     if (!hosts)
@@ -109,9 +107,21 @@ std::string nproc_of(const Host& host, const Options& options) {
     return all ? all->text : std::string{};
 }
 
+Result<control::NodeRange> whole_units(
+    const Options& options, const control::NodeRange& range, const std::string& origin) {
+    const auto unit = options.find("node-unit");
+    if (!unit) return range;
+    auto narrowed = with_unit(range, origin, unit->text);
+    if (!narrowed)
+        return Failure{narrowed.error().code, unit->origin + ": " + narrowed.error().context};
+    return narrowed;
+}
+
 Result<control::NodeRange> nodes_of(const Options& options, int host_count) {
     const auto given = options.find("nnodes");
-    if (!given) return control::NodeRange{host_count, host_count, 0};
+    if (!given)
+        return whole_units(
+            options, control::NodeRange{host_count, host_count, 0}, "the number of hosts");
     const auto range = parse_node_range(given->text);
     if (!range) return Failure{range.error().code, given->origin + ": " + range.error().context};
     if (range->min > host_count || range->max + range->spares < host_count)
@@ -120,7 +130,7 @@ Result<control::NodeRange> nodes_of(const Options& options, int host_count) {
             given->text,
             std::to_string(host_count) + (host_count == 1 ? " host is" : " hosts are") +
                 " named; leave the option out, or name as many hosts");
-    return range;
+    return whole_units(options, *range, given->origin);
 }
 
 Result<Duration> length_of(const Options& options, const char* name, Duration usual) {
@@ -177,8 +187,7 @@ bool is_host_job(const Options& options) {
     return options.find("hosts") || options.find("hostfile");
 }
 
-Result<HostJob> read_host_job(
-    const Options& options, const SystemInfo& system, const host_job::ReadFile& read_file) {
+Result<HostJob> read_host_job(const Options& options, const SystemInfo& system) {
     using namespace host_job;
     HostJob job;
     for (const auto& one : excluded)
@@ -188,7 +197,7 @@ Result<HostJob> read_host_job(
     if (options.command.empty())
         return Failure{
             system_code(EINVAL), "no script given: ddprun --hosts=a,b SCRIPT [ARGUMENT]..."};
-    const auto hosts = named_hosts(options, read_file);
+    const auto hosts = named_hosts(options, system);
     if (!hosts) return hosts.error();
     for (const auto& host : *hosts)
         job.places.push_back({host.name, is_here(host.name, system), nproc_of(host, options)});
@@ -233,12 +242,13 @@ std::vector<std::string> node_arguments(
         add("nnodes", control::describe(is_range ? job.nodes : fixed));
         if (!options.find("rdzv-backend")) add("rdzv-backend", "c10d");
         if (!options.find("rdzv-id")) add("rdzv-id", job.run_id);
-        // A spare takes any place.
-        if (job.nodes.spares == 0) add("node-rank", std::to_string(node));
+        // A spare takes any place, and the switches of the hosts order them otherwise.
+        const bool is_static = options.find("rdzv-backend").value_or(Given{}).text == "static";
+        if (is_static || (job.nodes.spares == 0 && !options.find("topology")))
+            add("node-rank", std::to_string(node));
         if (!options.find("rdzv-endpoint")) {
             add("rdzv-endpoint", Endpoint{first_address, job.port}.to_string());
-            const auto backend = options.find("rdzv-backend");
-            if (!names_is_host(conf_text) && !(backend && backend->text == "static"))
+            if (!names_is_host(conf_text) && !is_static)
                 conf_text += (conf_text.empty() ? "is_host=" : ",is_host=") +
                              std::string{node == 0 ? "true" : "false"};
         }

@@ -10,7 +10,6 @@
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/control/message.hpp"
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -51,12 +50,8 @@ struct HostJob {
 
 bool is_host_job(const Options& options);
 
-/// `read_file` returns a file's text, none when it cannot be read. On error the context is the
-/// sentence to show.
-Result<HostJob> read_host_job(
-    const Options& options,
-    const SystemInfo& system,
-    const std::function<std::optional<std::string>(const std::string& path)>& read_file);
+/// On error the context is the sentence to show.
+Result<HostJob> read_host_job(const Options& options, const SystemInfo& system);
 
 /// The command line of the node that is number `node` of `count`. `first_address`: how the others
 /// reach the first one.

@@ -58,7 +58,8 @@ bool belongs_to_machine(std::string_view name) {
 /// The program is named by its content, which is compared each time: a copy may be of an earlier
 /// start that was cut off by a full disk. Nothing is taken from a folder to which another user may
 /// write. Hosts with one home copy at the same time, each into a file of its own; one of them
-/// becomes the program, and is not replaced while other hosts execute it. `dd` reads no byte of the
+/// becomes the program, and is not replaced while other hosts execute it. The folder's time is that of
+/// its last use (old_copies.hpp). `dd` reads no byte of the
 /// signals that follow the start. The names begin so that none is one of the user's variables.
 constexpr std::string_view question = R"(ddprun_main() {
 ddprun_say() { printf '\nddprun-host %s %s\n' "$ddprun_token" "$*"; }
@@ -91,6 +92,7 @@ ddprun_own "$ddprun_cache"
 ddprun_cache=$ddprun_cache/$ddprun_sum
 ddprun_own "$ddprun_cache"
 ddprun_program=$ddprun_cache/ddprun
+touch -- "$ddprun_cache" 2>/dev/null
 if ! ddprun_has_program; then
   ddprun_copy=$(umask 077 && mktemp "$ddprun_cache/copy.XXXXXX" 2>/dev/null) ||
     ddprun_fail "cannot write to $ddprun_cache"

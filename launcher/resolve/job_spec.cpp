@@ -145,6 +145,7 @@ Result<JobSpec> resolve(const Options& options, const SystemInfo& system) {
         resolve_worker_count,
         resolve_conf,
         resolve_network,
+        resolve_topology,
         resolve_rendezvous,
         resolve_own_name,
         resolve_secret,

@@ -47,6 +47,8 @@ struct SystemInfo {
     HasAddress has_address;
     /// The text of /etc/hosts. A function because few jobs need it; empty: there is none.
     std::function<std::string()> read_hosts;
+    /// The text of a file that an option names; none: it cannot be read, or is too long.
+    std::function<std::optional<std::string>(const std::string& path)> read_file;
     /// The address that a library which listens at this machine's own name takes: the first of the
     /// resolver's that this machine has; empty: none; nullopt: a worker's resolver may have one
     /// that ddprun's has not. As slow as `has_address`.

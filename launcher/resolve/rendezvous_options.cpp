@@ -158,6 +158,13 @@ std::uint16_t slurm_port(const Resolving& job) {
     return job.slurm->port(ports.first, ports.last - ports.first + 1);
 }
 
+/// Whether the scheduler's number of a node is its place: a spare takes any, and of nodes whose
+/// switches are known the server makes neighbours.
+bool takes_own_place(const JobSpec& spec) {
+    if (spec.is_static.value) return true;
+    return spec.nodes.value.spares == 0 && spec.node.topology.empty();
+}
+
 /// All facts come from the step that srun started: one agent per node, the first of which serves.
 Result<> use_slurm_step(Resolving& job, bool is_static) {
     auto& spec = job.spec;
@@ -172,8 +179,8 @@ Result<> use_slurm_step(Resolving& job, bool is_static) {
     spec.endpoint = {Endpoint{step.first_host, slurm_port(job)}, "first of SLURM_STEP_NODELIST"};
     spec.is_host = {step.node == 0, "SLURM_NODEID"};
     spec.is_static = {is_static, is_static ? "--rdzv-backend" : "Slurm step"};
-    // A spare takes any place.
-    if (!spec.node_rank.value && nodes.spares == 0) spec.node_rank = {step.node, "SLURM_NODEID"};
+    if (!spec.node_rank.value && takes_own_place(spec))
+        spec.node_rank = {step.node, "SLURM_NODEID"};
     spec.run_id = {step.name(), "SLURM_JOB_ID, SLURM_STEP_ID"};
     spec.incarnation = step.restarts;
     job.note(
@@ -209,8 +216,7 @@ Result<> use_indexed_job(Resolving& job, bool is_static) {
         Endpoint{pod.first_host, limits::default_rendezvous_port}, "first pod of the Indexed Job"};
     spec.is_host = {pod.index == 0, origin};
     spec.is_static = {is_static, is_static ? "--rdzv-backend" : "Indexed Job"};
-    // A spare takes any place.
-    if (!spec.node_rank.value && nodes.spares == 0) spec.node_rank = {pod.index, origin};
+    if (!spec.node_rank.value && takes_own_place(spec)) spec.node_rank = {pod.index, origin};
     spec.run_id = {pod.job, "name of the Indexed Job"};
     job.note(
         log::Level::info,
@@ -269,7 +275,7 @@ Result<> use_master(Resolving& job, const std::string& why) {
             "nodes.fixed",
             spec.nodes.origin + "=" + describe(spec.nodes.value) + ": with static rendezvous all " +
                 std::to_string(most) + " nodes must come; use --rdzv-backend=c10d for a range");
-        spec.nodes = {control::NodeRange{most, most, 0}, spec.nodes.origin};
+        spec.nodes = {control::NodeRange{most, most, 0, spec.nodes.value.unit}, spec.nodes.origin};
     }
     if (!spec.node_rank.value && job.slurm && job.slurm->nodes == spec.nodes.value.max)
         spec.node_rank = {job.slurm->node, "SLURM_NODEID"};
@@ -285,6 +291,11 @@ Result<> use_master(Resolving& job, const std::string& why) {
                             spec.endpoint.value.to_string()
                       : "no --node-rank: this is node 0 and serves at " +
                             spec.endpoint.value.to_string());
+    if (const auto given = job.options.find("topology"))
+        job.note(
+            log::Level::warning,
+            "option.ignored",
+            given->origin + ": with static rendezvous the place of a node is its --node-rank");
     const bool is_first = *spec.node_rank.value == 0;
     spec.is_host = {is_first, "node rank " + std::to_string(*spec.node_rank.value)};
     if (job.conf.is_host && *job.conf.is_host != is_first)
@@ -423,6 +434,7 @@ Result<> resolve_nodes(Resolving& job) {
         const int nodes = job.slurm->nodes;
         job.spec.nodes = {control::NodeRange{nodes, nodes, 0}, "SLURM_STEP_NUM_NODES"};
     }
+    if (auto used = use_node_unit(job); !used) return used;
     return job.slurm ? check_tasks_per_node(job) : Result<>{};
 }
 

@@ -51,6 +51,12 @@ Given given_or(const Options& options, std::string_view name, const std::string&
 /// unless the options ask for it.
 Result<> resolve_nodes(Resolving& job);
 
+/// Narrows `nodes` to the multiples of --node-unit. Part of `resolve_nodes`.
+Result<> use_node_unit(Resolving& job);
+
+/// Fills the node's topology: the switch that ranks are ordered by.
+Result<> resolve_topology(Resolving& job);
+
 /// Fills nproc and has_virtual_local_rank; --devices becomes CUDA_VISIBLE_DEVICES, and
 /// HIP_VISIBLE_DEVICES where that has a value.
 Result<> resolve_worker_count(Resolving& job);

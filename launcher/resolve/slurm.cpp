@@ -4,6 +4,7 @@
 #include "launcher/grammar/number.hpp"
 #include "launcher/resolve/resolving.hpp"
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/text.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -66,6 +67,14 @@ std::string first_host_of(std::string_view list) {
         list.remove_prefix(close + 1);
     }
     return is_host_text(host) ? host : std::string{};
+}
+
+std::string switches_of(std::string_view address, std::string_view pattern) {
+    const auto levels = split(pattern, '.');
+    auto parts = split(address, '.');
+    // The name of the node, which may have dots, is the last level.
+    parts.resize(std::min(parts.size(), levels.size() - 1));
+    return short_list(parts, {parts.size(), "/"});
 }
 
 std::string SlurmStep::name() const {

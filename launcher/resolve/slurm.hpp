@@ -49,4 +49,8 @@ bool signals_every_process(const Environment& environment, std::string_view own_
 /// srun(1), "hostlist".
 std::string first_host_of(std::string_view list);
 
+/// SLURM_TOPOLOGY_ADDR and its pattern: "s0.s4.n7" by "switch.switch.node" -> "s0/s4". Empty: Slurm
+/// knows no switches.
+std::string switches_of(std::string_view address, std::string_view pattern);
+
 }  // namespace ddprun::launcher

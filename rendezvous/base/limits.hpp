@@ -57,6 +57,8 @@ inline constexpr std::size_t max_control_bytes = 256 * 1024 * 1024;
 inline constexpr std::size_t max_name_bytes = 255;
 inline constexpr int max_nodes_per_job = 65'536;
 inline constexpr int max_workers_per_node = 4'096;
+/// Levels of switches that the order of ranks looks at.
+inline constexpr int max_topology_levels = 8;
 inline constexpr std::size_t max_jobs_per_server = 10'000;
 /// Of one network (an IPv4 address, an IPv6 /64), so that no single caller uses all of them up.
 inline constexpr std::size_t max_jobs_per_network = 1'000;
@@ -281,11 +283,16 @@ inline constexpr Duration attached_grace = 24h;
 inline constexpr int max_connecting_hosts = 32;
 /// What a host takes to receive a copy of the program.
 inline constexpr Duration program_copy_timeout = 120s;
+/// So many copies stay in a host's cache folder, the last used ones, and those used less than this
+/// long ago: a host with the same home may be about to start one.
+inline constexpr std::size_t kept_program_copies = 4;
+inline constexpr Duration program_copy_rest = 1h;
 /// Beyond the grace of its workers, what a node has to end after another one has.
 inline constexpr Duration host_end_margin = 15s;
-/// What a host may write before its answer, and the longest list of hosts in a file.
+/// What a host may write before its answer.
 inline constexpr std::size_t max_host_answer_bytes = 64 * 1024;
-inline constexpr std::size_t max_host_file_bytes = 16 * 1024 * 1024;
+/// A file with a list of hosts, or of their switches.
+inline constexpr std::size_t max_option_file_bytes = 16 * 1024 * 1024;
 
 // Worker channel.
 /// A greeting has less than a hundred.

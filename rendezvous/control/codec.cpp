@@ -192,7 +192,8 @@ private:
             json.is_number_unsigned() && json.get<std::uint64_t>() > std::uint64_t{INT64_MAX};
         if (json.is_number_integer() && !is_too_big) {
             const auto number = json.get<std::int64_t>();
-            if (number >= bounds.least && number <= bounds.most) {
+            const bool is_in_range = number >= bounds.least && number <= bounds.most;
+            if (is_in_range && number % bounds.multiple_of == 0) {
                 value = static_cast<T>(number);
                 return;
             }

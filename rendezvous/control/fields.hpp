@@ -4,6 +4,7 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/control/message.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -32,6 +33,7 @@ struct Plain {};
 struct Whole {
     std::int64_t least = 0;
     std::int64_t most = 0;
+    std::int64_t multiple_of = 1;
 };
 
 /// An identifier: at most `limits::max_name_bytes`.
@@ -97,12 +99,16 @@ void fields(Io& io, Like<Io, Node>& node) {
     io("host", node.host, Name{});
     io("pid", node.pid, any_count);
     io("user", node.user, Whole{0, std::numeric_limits<std::uint32_t>::max()});
+    io.optional("topology", node.topology, Name{});
 }
 
 template <class Io>
 void fields(Io& io, Like<Io, NodeRange>& range) {
-    io("min", range.min, node_count);
-    io("max", range.max, Whole{range.min, node_count.most});
+    // Before the numbers that it bounds.
+    io.optional("unit", range.unit, Whole{2, node_count.most});
+    const int unit = std::max(range.unit.value_or(1), 1);  // a wrong one is reported already
+    io("min", range.min, Whole{node_count.least, node_count.most, unit});
+    io("max", range.max, Whole{range.min, node_count.most, unit});
     io("spares", range.spares, Whole{0, node_count.most});
 }
 

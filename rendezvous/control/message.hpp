@@ -4,6 +4,7 @@
 #include "rendezvous/base/ids.hpp"
 #include "rendezvous/base/time.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -24,7 +25,13 @@ struct NodeRange {
     int min = 1;
     int max = 1;
     int spares = 0;
+    /// A round has a multiple of so many nodes, and min and max are multiples; none: any number.
+    std::optional<int> unit = std::nullopt;
 
+    /// The most of `count` nodes that may form a round.
+    std::size_t in_units(std::size_t count) const {
+        return count - count % static_cast<std::size_t>(unit.value_or(1));
+    }
     /// A range of sizes or spares were requested: a surplus node waits instead of being refused.
     bool keeps_spares() const { return min != max || spares > 0; }
     bool operator==(const NodeRange&) const = default;
@@ -70,6 +77,9 @@ struct Node {
     /// The keeper's: the process that was started on the command line.
     int pid = 0;
     std::uint32_t user = 0;
+    /// The switch or rack that it is connected to, the levels above first: "row1/rack7". Empty: not
+    /// known.
+    std::string topology = {};
 
     bool operator==(const Node&) const = default;
 };

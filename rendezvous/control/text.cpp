@@ -36,6 +36,8 @@ std::string describe_join(const Join& join) {
     std::string line = join.run_id + " node=" + join.node.nonce.to_short_string() +
                        " host=" + join.node.host + " nnodes=" + describe(join.nodes) + " " +
                        of("nproc", join.nproc);
+    if (join.nodes.unit) line += " " + of("unit", *join.nodes.unit);
+    if (!join.node.topology.empty()) line += " topology=" + join.node.topology;
     if (join.role != "default") line += " role=" + join.role;
     if (join.node_rank) line += " " + of("node_rank", *join.node_rank);
     return line;

@@ -97,6 +97,14 @@ Shortage shortage(JobData& job, const Forming& state) {
     return {last, job.round.has_value(), ready, std::move(hosts), waited};
 }
 
+/// ", 1 more than a multiple of 2": so many nodes will not get in; mostly empty.
+std::string left_over_text(const JobData& job, std::size_t ready) {
+    const auto left = ready - job.terms.nodes.in_units(ready);
+    if (left == 0) return {};
+    return ", " + std::to_string(left) + " more than a multiple of " +
+           std::to_string(*job.terms.nodes.unit);
+}
+
 struct FormingDecision {
     bool closes = false;
     /// In words, for the log and the status page.
@@ -124,7 +132,10 @@ FormingDecision decide_round(JobStep& step, Forming& state) {
     if (is_previous_round_settled(job))
         return {true, "every remaining node of the last round is ready"};
     if (step.now >= *state.last_call_ends) return {true, "the last call for more nodes is over"};
-    return {false, "last call: " + have + "at most " + counted(most, "node") + " ready"};
+    return {
+        false,
+        "last call: " + have + "at most " + counted(most, "node") + " ready" +
+            left_over_text(job, ready)};
 }
 
 /// "2 of 4 nodes are here (a, b), 2 missing; the job fails in 585 s".
@@ -144,7 +155,10 @@ control::Standby progress(const JobStep& step, const Forming& state) {
                 counted(is_last_call ? most : min, "node") +
                 (ready == 1 ? " is here (" : " are here (") + hosts_text(job) + ")";
     if (is_last_call)
-        return {text + "; the round begins in " + in(*state.last_call_ends) + " at the latest", 0};
+        return {
+            text + left_over_text(job, ready) + "; the round begins in " +
+                in(*state.last_call_ends) + " at the latest",
+            0};
     const auto ranks = missing_ranks(job);
     text += ", " + std::to_string(min - ready) + " missing" +
             (ranks.empty() ? "" : " (" + ranks + ")") + "; the job fails in " +
@@ -211,7 +225,8 @@ void update_forming(JobStep& step) {
     if (decision.closes) {
         // Why there is a new round is worth a line even when no node has to be waited for.
         if (!state.why.empty()) step.say("forming", state.why);
-        const auto chosen = choose_members(job.members, job.min_nodes(), forming::most_nodes(job));
+        auto chosen = choose_members(job.members, job.min_nodes(), forming::most_nodes(job));
+        chosen.resize(job.terms.nodes.in_units(chosen.size()));
         return begin_round(step, chosen, std::exchange(state.why, {}), decision.reason);
     }
     if (!state.last_call_ends && step.now >= waits_until(state))

@@ -217,6 +217,9 @@ struct JobData {
     std::size_t max_nodes() const { return static_cast<std::size_t>(terms.nodes.max); }
     /// Places are free in the current round.
     bool has_room() const { return round->places.size() < max_nodes(); }
+    /// How many nodes without a place would get one in a restart: whole units, as far as there is
+    /// room. Looks at every member.
+    std::size_t growth() const;
     /// When a member that is stopped now is no longer waited for.
     Instant ready_by(Instant now) const;
 };

@@ -232,6 +232,11 @@ std::string disagreement(const control::Join& job, const control::Join& node) {
     if (job.node.user != node.node.user)
         return differs(
             "the user id", std::to_string(job.node.user), std::to_string(node.node.user));
+    if (job.nodes.unit != node.nodes.unit)
+        return differs(
+            "--node-unit",
+            std::to_string(job.nodes.unit.value_or(1)),
+            std::to_string(node.nodes.unit.value_or(1)));
     if (job.nodes != node.nodes)
         return differs("--nnodes", control::describe(job.nodes), control::describe(node.nodes));
     if (job.max_restarts != node.max_restarts)

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/coordinator/rank_order.hpp"
 
+#include "rendezvous/base/limits.hpp"
+
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 namespace ddprun::coordinator {
@@ -57,13 +60,44 @@ bool comes_before(const Candidate& a, const Candidate& b) {
     return order != 0 ? order < 0 : a.arrival < b.arrival;
 }
 
+/// "row1/rack7" -> "row1", "row1/rack7".
+std::vector<std::string_view> levels_of(std::string_view topology) {
+    std::vector<std::string_view> levels;
+    for (std::size_t end = 0; end < topology.size(); ++end) {
+        end = std::min(topology.find('/', end), topology.size());
+        levels.push_back(topology.substr(0, end));
+        if (levels.size() == limits::max_topology_levels) break;
+    }
+    return levels;
+}
+
+/// Each node moves to the first one of its switch in `order`, as a row of switches does to the
+/// first of the row.
+void bring_together(const std::vector<Candidate>& candidates, std::vector<std::size_t>& order) {
+    std::map<std::string_view, std::size_t> first_of;
+    std::vector<std::vector<std::size_t>> keys(candidates.size());
+    for (std::size_t place = 0; place < order.size(); ++place) {
+        const auto& join = candidates[order[place]].join;
+        auto& key = keys[order[place]];
+        if (!join.node_rank)
+            for (const auto level : levels_of(join.node.topology))
+                key.push_back(first_of.try_emplace(level, place).first->second);
+        key.push_back(place);
+    }
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+        return keys[a] < keys[b];
+    });
+}
+
 std::string reason_of(const Candidate& candidate) {
     if (candidate.join.node_rank)
         return "node rank " + std::to_string(*candidate.join.node_rank) + " was asked for";
+    const auto& topology = candidate.join.node.topology;
+    const auto where = topology.empty() ? std::string{} : "switch " + topology + ": ";
     if (candidate.previous_rank)
-        return "had group rank " + std::to_string(*candidate.previous_rank) + " before";
-    if (candidate.is_endpoint_host) return "is the endpoint's host";
-    return "by host name and arrival";
+        return where + "had group rank " + std::to_string(*candidate.previous_rank) + " before";
+    if (candidate.is_endpoint_host) return where + "is the endpoint's host";
+    return where + "by host name and arrival";
 }
 
 }  // namespace
@@ -76,6 +110,7 @@ RankOrder rank_order(const std::vector<Candidate>& candidates) {
     std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
         return comes_before(candidates[a], candidates[b]);
     });
+    bring_together(candidates, order);
 
     RankOrder result;
     const Candidate* before = nullptr;

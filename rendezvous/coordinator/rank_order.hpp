@@ -39,7 +39,9 @@ struct RankOrder {
 };
 
 /// Explicit node ranks first, then members of the previous round in their order (holes closed),
-/// then newcomers: the endpoint's host, natural order of host names, arrival.
+/// then newcomers: the endpoint's host, natural order of host names, arrival. Nodes of one switch
+/// that ask for no place are together, where the first of them is; so are the switches of one
+/// switch above.
 RankOrder rank_order(const std::vector<Candidate>& candidates);
 
 /// Whether host name `a` comes before `b`: digits count as numbers (node2 before node10).

@@ -54,7 +54,8 @@ std::optional<Instant> all_heard_at(const JobStep& step) {
 std::string surplus_reason(const JobData& job) {
     return "job '" + job.identity.run_id + "' is complete with " +
            counted(job.round->places.size(), "node") + " (" + job.round->hosts_text() +
-           "); for one more start all with --nnodes=" + std::to_string(job.terms.nodes.max + 1);
+           "); for one more start all with --nnodes=" +
+           std::to_string(job.terms.nodes.max + job.terms.nodes.unit.value_or(1));
 }
 
 }  // namespace
@@ -105,9 +106,9 @@ void resume_round(JobStep& step) {
 
 void consider_late_node(JobStep& step, const Member& member) {
     auto& job = step.job;
-    const bool restarts = job.has_room() &&
-                          job.terms.settings.late_nodes == control::LateNodes::restart &&
-                          !job.has_successes() && !member.hold;
+    const bool restarts =
+        job.has_room() && job.terms.settings.late_nodes == control::LateNodes::restart &&
+        !job.has_successes() && !member.hold && (!job.terms.nodes.unit || job.growth() > 0);
     if (restarts) {
         auto& state = std::get<Running>(job.state);
         if (!state.first_late_at) state.first_late_at = step.now;
@@ -126,6 +127,7 @@ void admit_late_nodes_if_due(JobStep& step) {
     std::vector<std::string> names;
     for (const auto* member : job.members.standbys())
         if (member->is_candidate() && !member->hold) names.push_back(member->name());
+    names.resize(std::min(names.size(), job.growth()));
     if (names.empty() || job.has_successes()) return;
     control::Cause cause;
     cause.kind = control::Cause::Kind::late_node;

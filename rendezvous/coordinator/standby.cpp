@@ -25,7 +25,21 @@ bool has_other_nodes_at(const JobData& job, const std::string& host) {
     });
 }
 
+/// "the job runs with 2 nodes and grows by 2 at a time (--node-unit): 1 more is needed".
+std::string unit_reason(const JobData& job, std::size_t unit) {
+    const auto members = job.members.by_arrival();
+    const auto waiting = static_cast<std::size_t>(
+        std::count_if(members.begin(), members.end(), [](const Member* member) {
+            return !member->group_rank && member->is_candidate();
+        }));
+    return "the job runs with " + counted(job.round->places.size(), "node") + " and grows by " +
+           std::to_string(unit) +
+           " at a time (--node-unit): " + std::to_string(unit - waiting % unit) + " more needed";
+}
+
 std::string late_reason(const JobData& job) {
+    const auto& unit = job.terms.nodes.unit;
+    if (unit && job.growth() == 0) return unit_reason(job, static_cast<std::size_t>(*unit));
     const auto places = counted(job.round->places.size(), "node");
     switch (job.terms.settings.late_nodes) {
         case control::LateNodes::restart:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """hosts_test.py BUILD: one command starts a job on many machines, each with a real sshd."""
+import fcntl
 import json
 import os
 import pathlib
@@ -140,6 +141,54 @@ class Hosts:
         with open(other, "ab") as file:
             file.write(b"another")
         return other
+
+    def old_copies_are_removed_unless_they_are_used_or_not_ours(self):
+        """Beside a new copy the three last used ones stay, and what is in use, or not ours."""
+        machine = self.lab.add(19)
+        now = time.time()
+
+        def copy(digit, hours, content="#!/bin/sh\n"):
+            folder = machine.cache / "ddprun" / (digit * 64)
+            folder.mkdir(parents=True)
+            for part in (machine.cache / "ddprun", folder):
+                part.chmod(0o700)
+            (folder / "ddprun").write_text(content)
+            (folder / "ddprun").chmod(0o700)
+            os.utime(folder, (now - hours * 3600, now - hours * 3600))
+            return folder
+
+        for number, digit in enumerate("abc"):
+            copy(digit, 2 + number)
+        for digit in "01":
+            copy(digit, 30)
+        running = copy("2", 31)
+        shutil.copy(shutil.which("sleep"), running / "ddprun")
+        process = subprocess.Popen([running / "ddprun", "4009"])
+        locked = open(copy("3", 32) / "ddprun", encoding="utf-8")
+        fcntl.flock(locked, fcntl.LOCK_SH)
+        (copy("4", 33) / "notes").write_text("mine")
+        os.chown(copy("5", 34), 12345, 12345)
+        (machine.cache / "ddprun" / ("6" * 64)).symlink_to(copy("7", 35, "linked"))
+        (machine.cache / "ddprun" / ("7" * 64)).chmod(0o770)
+        copy("8", 0.5)
+        (copy("9", 36) / "ddprun").chmod(0o722)
+        (machine.cache / "ddprun" / "mine").mkdir()
+        for folder in machine.cache.glob("ddprun/[2-9]*"):  # as long ago as before the files were changed
+            if folder.name[0] != "8" and not folder.is_symlink():
+                os.utime(folder, (now - 40 * 3600, now - 40 * 3600))
+        result = self.run("--hosts=m19")
+        process.kill()
+        process.wait()
+        locked.close()
+        check(result.returncode == 0, result)
+        left = sorted(folder.name[:4] for folder in machine.cache.glob("ddprun/*"))
+        wanted = [digit * 4 for digit in "23456789ab"] + ["mine"]
+        assert [name for name in left if name in wanted] == sorted(wanted) and len(left) == len(wanted) + 1, left
+        # What kept some of them is gone.
+        result = self.run("--hosts=m19")
+        check(result.returncode == 0, result)
+        left = sorted(folder.name[:4] for folder in machine.cache.glob("ddprun/*"))
+        assert not {"2222", "3333"} & set(left), left
 
     def more_hosts_than_connections_at_once(self):
         result = self.run("--hosts=" + ",".join(f"n{i}" for i in range(1, 41)))

@@ -142,6 +142,7 @@ const std::vector<std::string_view> shells_among_them{
     "launcher/log_folder",
     "launcher/main",
     "launcher/network_facts",
+    "launcher/program_copies",
     "launcher/program_lines",
     "launcher/run_hosts",
     "launcher/run_job",

@@ -103,6 +103,11 @@ TEST_CASE("ranks: one that is given twice, one that is none, two worlds, two hos
         CHECK(facts.finds("rank 2 is none"));
     }
     {
+        Checkers units_of_four{1, {2}, 4};
+        units_of_four.on_worker_started(Facts::worker("a", 0));
+        CHECK(units_of_four.complaints() == Complaints{"round 0: 2 nodes, and the unit is 4"});
+    }
+    {
         Facts facts;
         facts->on_worker_started(Facts::worker("a", 0));
         auto other = Facts::worker("b", 1);

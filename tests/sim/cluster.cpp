@@ -10,7 +10,10 @@ Cluster::Cluster(std::uint64_t seed, Options options)
     : world_(seed),
       options_(std::move(options)),
       network_(world_, options_.weather),
-      checkers_(options_.restarts, options_.settings.restart.final_codes) {
+      checkers_(
+          options_.restarts,
+          options_.settings.restart.final_codes,
+          options_.nodes.unit.value_or(1)) {
     const bool is_hosted = !options_.hosted_by.empty();
     server_ = std::make_unique<Server>(
         world_,

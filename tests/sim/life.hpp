@@ -29,7 +29,7 @@ private:
     };
     static const std::vector<Fault>& faults();
 
-    Cluster::Options options();
+    Cluster::Options options(std::uint64_t seed);
     int any(int low, int high) { return std::uniform_int_distribution<int>{low, high}(dice_); }
     bool one_in(int count) { return any(1, count) == 1; }
     Duration any_pause();

@@ -185,6 +185,7 @@ private:
         };
         const auto nodes = split(value("nodes", "a"), ',');
         options.nodes = range_of(value("nnodes", std::to_string(nodes.size())));
+        if (given.count("node_unit") > 0) options.nodes.unit = std::stoi(given.at("node_unit"));
         options.workers = std::stoi(value("workers", "1"));
         options.restarts = std::stoi(value("restarts", "0"));
         options.hosted_by = value("hosted_by", "");

@@ -17,6 +17,11 @@ import time
 NODES = 4
 DEADLINE_S = 60
 FREEZER = pathlib.Path("/sys/fs/cgroup/freezer")
+# Switches that the numbers of the nodes do not follow.
+TOPOLOGY = """SwitchName=odd Nodes=n[1,3]
+SwitchName=even Nodes=n[2,4]
+SwitchName=top Switches=odd,even
+"""
 PROGRAMS = ["munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel", "scontrol", "sinfo", "squeue"]
 
 CONFIG = """ClusterName=test
@@ -39,6 +44,7 @@ AccountingStorageType=accounting_storage/none
 SelectType=select/linear
 SchedulerType=sched/builtin
 MpiDefault=none
+TopologyPlugin=topology/tree
 ReturnToService=2
 KillWait=5
 SlurmdParameters=config_overrides
@@ -157,6 +163,7 @@ class Cluster:
         (self.folder / "slurm.conf").write_text(
             CONFIG.format(host=os.uname().nodename, folder=self.folder, nodes=nodes, count=NODES,
                           proctrack=self.proctrack))
+        (self.folder / "topology.conf").write_text(TOPOLOGY)
         (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n")
         key = self.folder / "munge.key"
         key.write_bytes(secrets.token_bytes(128))

@@ -75,6 +75,16 @@ class Slurm:
         rows = re.findall(r"rank (\d+) of (\d+) on (\S+)", result.stdout)
         check(result.returncode == 0 and sorted(rows) == [("0", "1", "n1"), ("0", "1", "n2")], result)
 
+    def nodes_of_one_switch_are_neighbours(self):
+        for topology in ["slurm", f"file:{self.cluster.folder}/topology.conf"]:
+            result = self.srun("-N4", f"--topology={topology}", SHOW)
+            nodes = [row[1] for _, row in sorted(shown(result.stdout).items())]
+            check(result.returncode == 0 and {frozenset(nodes[:2]), frozenset(nodes[2:])} == {frozenset({"n1", "n3"}), frozenset({"n2", "n4"})}, result)
+
+    def a_step_without_a_multiple_of_the_unit_is_refused(self):
+        result = self.srun("-N3", "--node-unit=2", SHOW)
+        check(result.returncode == 2 and "no multiple of it is in 3 (SLURM_STEP_NUM_NODES); accepted there are 1, 3" in result.stderr, result)
+
     def a_worker_that_starts_ddprun_starts_a_job_of_its_own(self):
         result = self.srun("-N2", "", f"'{self.ddprun}' --no-python sh -c '{SHOW}'")
         rows = re.findall(r"rank (\d+) of (\d+) on (\S+)", result.stdout)
@@ -192,6 +202,8 @@ def main():
         slurm.two_steps_on_the_same_nodes_are_two_jobs()
         slurm.several_agents_per_node_are_refused_with_the_fix()
         slurm.a_job_of_each_node_can_be_requested()
+        slurm.nodes_of_one_switch_are_neighbours()
+        slurm.a_step_without_a_multiple_of_the_unit_is_refused()
         slurm.a_worker_that_starts_ddprun_starts_a_job_of_its_own()
         slurm.a_failed_worker_ends_every_node_with_its_exit_code()
         slurm.a_lost_node_ends_the_job_at_once()

@@ -17,8 +17,9 @@ namespace ddprun::sim {
 /// All checkers at once; every fact goes to each that uses it.
 class Checkers {
 public:
-    Checkers(int max_restarts, std::vector<int> final_codes)
-        : budget_(max_restarts, std::move(final_codes)) {}
+    Checkers(int max_restarts, std::vector<int> final_codes, int node_unit = 1)
+        : ranks_(node_unit),
+          budget_(max_restarts, std::move(final_codes)) {}
 
     void on_worker_started(const WorkerStarted& fact) {
         ranks_.on_worker_started(fact, complaints_);

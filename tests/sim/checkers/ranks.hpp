@@ -10,10 +10,12 @@
 
 namespace ddprun::sim {
 
-/// Invariant 1: in a round each rank is given once, and all members got the same world size and
-/// store.
+/// Invariant 1: in a round each rank is given once, all members got the same world size and store,
+/// and there is a multiple of `node_unit` nodes.
 class Ranks {
 public:
+    explicit Ranks(int node_unit) : node_unit_(node_unit) {}
+
     void on_worker_started(const WorkerStarted& fact, Complaints& complaints) {
         const auto& given = fact.assignment;
         const auto where = "round " + std::to_string(fact.round()) + ": ";
@@ -27,6 +29,10 @@ public:
         if (world.ranks.empty()) world.same = same;
         if (world.same != same)
             complaints.push_back(where + fact.host + " got another world than the others");
+        if (given.group_world_size % node_unit_ != 0)
+            complaints.push_back(
+                where + std::to_string(given.group_world_size) + " nodes, and the unit is " +
+                std::to_string(node_unit_));
         if (fact.rank() < 0 || fact.rank() >= given.world_size)
             complaints.push_back(where + "rank " + std::to_string(fact.rank()) + " is none");
         const auto [holder, is_new] = world.ranks.emplace(fact.rank(), fact.host);
@@ -74,6 +80,7 @@ private:
         /// All workers have arrived in its store.
         bool is_complete = false;
     };
+    int node_unit_;
     std::map<std::pair<std::string, int>, WorldOfRound> worlds_;
 };
 

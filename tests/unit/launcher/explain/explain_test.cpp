@@ -181,9 +181,12 @@ TEST_CASE("every option that was given is in the explanation, as it was spelled"
         {"signals-to-forward", "SIGUSR1"},
         {"signals-to-handle", "SIGTERM,SIGINT"},
         {"start-method", "fork"},
+        {"topology", "env:HOME"},
         {"wrap", "all:python3"}};
     const std::map<std::string_view, Words> needs{
-        {"log-keep", {"--log-max-size=1M"}}, {"node-rank", {"--nnodes=4", "--master-addr=node1"}}};
+        {"log-keep", {"--log-max-size=1M"}},
+        {"node-rank", {"--nnodes=4", "--master-addr=node1"}},
+        {"node-unit", {"--nnodes=3", "--rdzv-endpoint=node1:29400"}}};
     for (const auto& row : option_table()) {
         const bool has_no_row = row.name == "explain" || row.name == "help" ||
                                 row.name == "version" || row.name == "print-completion";

@@ -92,8 +92,8 @@ TEST_CASE("short options and unambiguous prefixes are understood in both spellin
     CHECK(parsed({"--stand", "s.py"}).has_flag("standalone"));
     CHECK(
         refusal({"--n=2", "s.py"}) ==
-        "--n: ambiguous: could be --nnodes, --nproc-per-node, --node-rank, --no-python, "
-        "--numa-binding, --no-restart-on");
+        "--n: ambiguous: could be --nnodes, --node-unit, --nproc-per-node, --node-rank, "
+        "--no-python, --numa-binding, --no-restart-on");
 }
 
 TEST_CASE("what torchrun takes for one of its options means the same here, beside our own") {

@@ -23,9 +23,10 @@ Result<HostJob> read(Words words, SystemInfo system = a_machine()) {
     words.emplace_back("train.py");
     const auto options = parse_options(words, system.environment);
     if (!options) return options.error();
-    return read_host_job(*options, system, [](const std::string& path) {
+    system.read_file = [](const std::string& path) {
         return path == "pbs" ? std::optional{pbs_file} : std::nullopt;
-    });
+    };
+    return read_host_job(*options, system);
 }
 
 HostJob job_of(const Words& words, const SystemInfo& system = a_machine()) {
@@ -52,6 +53,21 @@ bool has(const Words& words, const std::string& word) {
 }
 
 }  // namespace
+
+TEST_CASE("hosts form whole units, and are ordered by their switches if asked for") {
+    CHECK(
+        refusal({"--hosts=a,b,c", "--node-unit=2"}) ==
+        "--node-unit: '2': no multiple of it is in 3 (the number of hosts); accepted there are 1, "
+        "3");
+    const auto job = job_of({"--hosts=a,b,c,d,e", "--nnodes=2:5", "--node-unit=2"});
+    CHECK(job.nodes == control::NodeRange{2, 4, 1, 2});
+    auto words = node_arguments(job, 1, 1, 5, "a");
+    CHECK(has(words, "--nnodes=2:4+1"));
+    CHECK(has(words, "--node-unit=2"));
+    words = node_arguments(job_of({"--hosts=a,b", "--topology=env:RACK"}), 1, 1, 2, "a");
+    CHECK(has(words, "--topology=env:RACK"));
+    CHECK_FALSE(has(words, "--node-rank=1"));
+}
 
 TEST_CASE("a number in --hosts counts before -n, and -n before the number in a file") {
     CHECK(numbers_of_workers(job_of({"--hosts=a,b:4"})) == Words{"", "4"});

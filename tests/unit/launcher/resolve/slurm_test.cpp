@@ -162,6 +162,38 @@ TEST_CASE("a variable of the step that cannot be read is named") {
     CHECK(job_of({}, outside).starts_with("SLURM_NODEID: '3': this variable"));
 }
 
+TEST_CASE("a step's switches order its nodes, in place of their numbers") {
+    auto step = with(step_of_three(), "SLURM_TOPOLOGY_ADDR", "core.rack7.n08");
+    step["SLURM_TOPOLOGY_ADDR_PATTERN"] = "switch.switch.node";
+    const auto spec = resolved_with({"--topology=slurm"}, step);
+    REQUIRE(spec.has_value());
+    CHECK(spec->node.topology == "core/rack7");
+    CHECK_FALSE(spec->node_rank.value);
+    CHECK(to_agent_config(*spec).join.node.topology == "core/rack7");
+    // A place that was asked for, and fixed ones, are as without.
+    CHECK(
+        job_of({"--topology=slurm", "--rdzv-backend=static"}, step).find("rank 1") !=
+        std::string::npos);
+    CHECK(job_of({"--topology=slurm", "--node-rank=2"}, step).find("rank 2") != std::string::npos);
+    CHECK(job_of({"--topology=slurm"}, with(step, "SLURM_TOPOLOGY_ADDR_PATTERN", "node"))
+              .starts_with("--topology: 'slurm': Slurm names no switches here"));
+    CHECK(switches_of("s0.n7.example.com", "switch.node") == "s0");
+    CHECK(switches_of("", "") == "");
+}
+
+TEST_CASE("a unit of nodes is checked against those of the step") {
+    const auto step = step_of_three();
+    CHECK(
+        job_of({"--node-unit=2"}, step) ==
+        "--node-unit: '2': no multiple of it is in 3 (SLURM_STEP_NUM_NODES); accepted there are "
+        "1, 3");
+    // The third node is a spare: which one is not known.
+    CHECK(
+        job_of({"--nnodes=1:3", "--node-unit=2"}, step).find(": 2+1, c10d n07:31555, connects") !=
+        std::string::npos);
+    CHECK(job_of({"--node-unit=3"}, step).find(": 3, c10d n07:31555 rank 1") != std::string::npos);
+}
+
 TEST_CASE("Slurm signals every process unless the step has a control group") {
     const auto step = step_of_three();
     CHECK(signals_every_process(step, "0::/system.slice/slurmd.service\n"));

@@ -163,7 +163,10 @@ TEST_CASE("a field that is missing, of another kind or out of range is named") {
     names(join_with(R"("nproc":8)", R"("nproc":18446744073709551615)"), "join.nproc");
     names(join_with(R"("nproc":8)", R"("nproc":"8")"), "join.nproc");
     names(join_with(R"("max":4)", R"("max":0)"), "join.nnodes.max");
-    names(join_with(R"("min":1)", R"("min":5)"), "join.nnodes.max");
+    names(join_with(R"("min":2)", R"("min":6)"), "join.nnodes.max");
+    names(join_with(R"("min":2)", R"("min":3)"), "join.nnodes.min");
+    names(join_with(R"("max":4)", R"("max":5)"), "join.nnodes.max");
+    names(join_with(R"("unit":2)", R"("unit":1)"), "join.nnodes.unit");
     names(join_with("abcd", "ABCD"), "join.node.nonce");
     names(join_with(R"("lease":6.000000001)", R"("lease":-1)"), "join.settings.lease");
     names(join_with(R"("lease":6.000000001)", R"("lease":1e300)"), "join.settings.lease");
@@ -186,7 +189,7 @@ TEST_CASE("a field that comes twice is refused, wherever it is and however it is
     is_refused(R"({"type":"succeeded","type":"ready","round":1})");
     is_refused(R"({"type":"succeeded","round":1,"ro\u0075nd":2})");
     is_refused(R"({"type":"succeeded","round":1,"mood":[{"a":1,"a":1}]})");
-    is_refused(join_with(R"("min":1)", R"("min":1,"min":2)"));
+    is_refused(join_with(R"("min":2)", R"("min":2,"min":4)"));
 }
 
 TEST_CASE("a frame that holds no message gives the error that says why") {

@@ -41,8 +41,8 @@ inline Join a_join() {
     Join join;
     join.run_id = "job-1";
     join.incarnation = "7.0";
-    join.node = {a_nonce(1), "node2", 4242, 4'294'967'295U};
-    join.nodes = {1, 4, 2};
+    join.node = {a_nonce(1), "node2", 4242, 4'294'967'295U, "row1/rack7"};
+    join.nodes = {2, 4, 2, 2};
     join.nproc = 8;
     join.role = "trainer";
     join.node_rank = 3;
@@ -77,6 +77,8 @@ inline std::vector<AgentMessage> agent_messages() {
     bare.node_rank.reset();
     bare.addr.clear();
     bare.versions.clear();
+    bare.nodes.unit.reset();
+    bare.node.topology.clear();
     return {
         a_join(),
         Resume{

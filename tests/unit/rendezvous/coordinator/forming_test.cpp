@@ -495,6 +495,141 @@ TEST_CASE("rank order says why each is where it is") {
     CHECK(order.warning.empty());
 }
 
+TEST_CASE("nodes of one switch have neighbouring ranks, and so have the switches of one row") {
+    const auto at = [](const char* host, const char* topology, std::optional<int> node_rank = {}) {
+        control::Join join;
+        join.node.host = host;
+        join.node.topology = topology;
+        join.node_rank = node_rank;
+        return join;
+    };
+    struct Row {
+        const char* what;
+        std::vector<control::Join> joins;
+        /// Their group ranks in the round before, by index; -1: a newcomer.
+        std::vector<int> before;
+        std::vector<Placement> places;
+    };
+    const std::vector<Row> rows{
+        {"without a switch each stays in its place",
+         {at("n1", "a"), at("n2", ""), at("n3", "a")},
+         {-1, -1, -1},
+         {{0, "switch a: by host name and arrival"},
+          {2, "switch a: by host name and arrival"},
+          {1, "by host name and arrival"}}},
+        {"a replacement comes to the members of its switch, not to the end",
+         {at("n1", "a"), at("n2", "b"), at("n9", "a")},
+         {0, 1, -1},
+         {{0, "switch a: had group rank 0 before"},
+          {2, "switch a: by host name and arrival"},
+          {1, "switch b: had group rank 1 before"}}},
+        {"rows of racks",
+         {at("n1", "x/1"), at("n2", "y/1"), at("n3", "x/2"), at("n4", "x/1"), at("n5", "x")},
+         {-1, -1, -1, -1, -1},
+         {{0, "switch x/1: by host name and arrival"},
+          {3, "switch x/1: by host name and arrival"},
+          {2, "switch x/2: by host name and arrival"},
+          {4, "switch x: by host name and arrival"},
+          {1, "switch y/1: by host name and arrival"}}},
+        {"a place that was asked for counts more",
+         {at("n1", "a"), at("n2", "b"), at("n3", "a", 0)},
+         {-1, -1, -1},
+         {{2, "node rank 0 was asked for"},
+          {0, "switch a: by host name and arrival"},
+          {1, "switch b: by host name and arrival"}}}};
+    for (const auto& row : rows) {
+        CAPTURE(row.what);
+        std::vector<Candidate> candidates;
+        for (std::size_t i = 0; i < row.joins.size(); ++i)
+            candidates.push_back(
+                {row.joins[i],
+                 row.before[i] < 0 ? std::nullopt : std::optional{row.before[i]},
+                 false,
+                 i});
+        CHECK(rank_order(candidates).places == row.places);
+    }
+}
+
+TEST_CASE("the order of switches looks at eight levels, and each place is given once") {
+    std::string deep;
+    for (int level = 0; level < 127; ++level)
+        deep += std::string{level % 2 == 0 ? "a" : "b"} + "/";
+    const auto at = [](const char* host, std::string topology) {
+        control::Join join;
+        join.node.host = host;
+        join.node.topology = std::move(topology);
+        return join;
+    };
+    const std::array joins{at("n1", deep + "x"), at("n2", ""), at("n3", deep + "y"), at("n4", "/")};
+    std::vector<Candidate> candidates;
+    for (std::size_t i = 0; i < joins.size(); ++i)
+        candidates.push_back({joins[i], std::nullopt, false, i});
+    std::vector<std::size_t> order;
+    for (const auto& place : rank_order(candidates).places)
+        order.push_back(place.candidate);
+    CHECK(order == std::vector<std::size_t>{0, 2, 1, 3});
+}
+
+namespace {
+
+Story::Tweak in_units(int unit) {
+    return [unit](control::Join& join) { join.nodes.unit = unit; };
+}
+
+}  // namespace
+
+TEST_CASE("a round has a multiple of the unit of nodes: the others stand by") {
+    Story job{"2:6", 3, in_units(2)};
+    for (const auto* node : {"a", "b", "c"})
+        job.join(node);
+    CHECK(
+        job.status().reason ==
+        "last call: 3 of at most 6 nodes ready, 1 more than a multiple of 2; the round begins in "
+        "30.0 s at the latest");
+    job.pass(5s, "a b c");
+    CHECK(
+        job.output().back() ==
+        "c standby \"3 of at most 6 nodes are here (a, b, c), 1 more than a multiple of 2; the "
+        "round begins in 25 s at the latest\"");
+    job.pass(25s, "a b c");
+
+    CHECK(ranks_of(job, "a b") == "a=0 b=1");
+    CHECK(job.assignment("a").group_world_size == 2);
+    CHECK(
+        job.output().back() ==
+        "c standby \"the job runs with 2 nodes and grows by 2 at a time (--node-unit): 1 more "
+        "needed\"");
+}
+
+TEST_CASE("after a loss whole units go on, and a replacement brings the rest back") {
+    Story job{"2:4", 3, in_units(2)};
+    job.run("a b c d");
+    job.drop("b");
+    job.pass(500ms);
+    job.ready("a c d");
+
+    CHECK(job.assignment("a").group_world_size == 2);
+    CHECK(ranks_of(job, "a c") == "a=0 c=1");
+    job.started("a c", 1);
+    job.pass(20s, "a c d");
+    CHECK(job.status().round == 1);
+    job.join("e");
+    job.pass(1s, "a c d e");
+    job.ready("a c", 1);
+    CHECK(job.assignment("e").group_world_size == 4);
+}
+
+TEST_CASE("nodes of different units are not in one job") {
+    Story job{"2:4", 3, in_units(2)};
+    job.join("a");
+    job.output();
+    job.join("b", [](control::Join& join) { join.nodes.unit.reset(); });
+    CHECK(
+        job.output().front().find(
+            "--node-unit is 1 on b and 2 in the job started on a; all nodes must be started "
+            "alike") != std::string::npos);
+}
+
 TEST_CASE("the status says why a node has its group rank") {
     Story job{"2", 3};
     job.join("b");

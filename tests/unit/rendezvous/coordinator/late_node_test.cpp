@@ -73,6 +73,41 @@ TEST_CASE("a late node is let in by a restart one second after the last arrival"
     CHECK(job.status().restarts_used == 0);
 }
 
+TEST_CASE("late nodes are let in by whole units, and no more than there is room for") {
+    Story job{"2:4", 3, [](control::Join& join) { join.nodes.unit = 2; }};
+    job.join("a");
+    job.join("b");
+    job.pass(30s, "a b");
+    job.started("a b");
+    job.join("c");
+    CHECK(
+        job.output().back() ==
+        "c standby \"the job runs with 2 nodes and grows by 2 at a time (--node-unit): 1 more "
+        "needed\"");
+    job.pass(10s, "a b c");
+    CHECK(job.status().state == "running");
+    job.join("d");
+    job.join("e");
+    CHECK(job.output().back() == "e standby \"the job restarts in a moment to let this node in\"");
+    SUBCASE("one of them is gone before the restart, and the other two get in") {
+        job.drop("d");
+        job.pass(1s, "a b c e");
+        job.ready("a b");
+        CHECK(job.assignment("e").group_world_size == 4);
+    }
+    SUBCASE("two of them are gone before the restart: there is none") {
+        job.drop("d");
+        job.drop("e");
+        job.pass(2s, "a b c");
+        CHECK(job.status().state == "running");
+        CHECK(job.status().round == 0);
+    }
+    SUBCASE("the reason names as many as get in") {
+        job.pass(1s, "a b c d e");
+        CHECK(job.status().reason == "restart to let in c (pid 100) and 1 other node");
+    }
+}
+
 TEST_CASE("nodes that keep arriving put the restart off for five seconds at most") {
     Story job{"1:9"};
     job.join("a");

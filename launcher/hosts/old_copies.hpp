@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ddprun::launcher {
+
+/// A program that `ddprun --hosts` has put into the cache folder of a host.
+struct ProgramCopy {
+    /// Of its folder: the program's SHA-256.
+    std::string name;
+    /// Seconds since 1970, by the clock of the host.
+    std::int64_t used_at = 0;
+};
+
+/// Whether a folder of this name is for one.
+bool is_copy_name(const std::string& name);
+
+/// The copies that may go: all but the one of this name, the last used of the others
+/// (limits::kept_program_copies together), and those that a host may be about to start. Pure.
+std::vector<std::string> old_copies(
+    std::vector<ProgramCopy> copies, const std::string& own, std::int64_t now);
+
+}  // namespace ddprun::launcher
