@@ -18,7 +18,9 @@ void log_effect(const Agent::Effect& effect, const AgentConfig& config) {
                     {{"endpoint", config.rendezvous.endpoint.to_string()},
                      {"problem", describe(e.error)},
                      {"waited_s", static_cast<int>(in_seconds(e.waited))},
-                     {"timeout_s", static_cast<int>(in_seconds(config.join.settings.join_timeout))},
+                     {"timeout_s",
+                      static_cast<int>(
+                          in_seconds(e.timeout.value_or(config.join.settings.join_timeout)))},
                      {"detail", e.reason}});
             },
             [&](const Agent::NoteStandby& e) {

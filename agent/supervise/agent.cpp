@@ -144,7 +144,13 @@ void Agent::notify_link(ServerLink::Event event, Instant now, Effects& out) {
                 },
                 [&](ServerLink::Ended) { finish(now, out); },
                 [&](ServerLink::Rejected& rejected) {
-                    end(NodeRefused{std::move(rejected.reason)}, now, out);
+                    auto next_step =
+                        rejected.error ? next_step_after(*rejected.error, config_) : std::string{};
+                    end(NodeRefused{std::move(rejected.reason), std::move(next_step)}, now, out);
+                },
+                [&](ServerLink::NoteWaiting& note) {
+                    if (const auto end = wait_ends_at()) note.timeout = *end - (now - note.waited);
+                    out.push_back(std::move(note));
                 },
                 [&](ServerLink::ServerGone& gone) {
                     auto next_step = link_.was_welcomed()
@@ -432,6 +438,10 @@ std::optional<Instant> Agent::times_out_at() const {
     return is_idle && !leaving_ ? link_.times_out_at() : std::nullopt;
 }
 
+std::optional<Instant> Agent::wait_ends_at() const {
+    return has_workers() ? fence() : times_out_at();
+}
+
 void Agent::on_deadline(Instant now, Effects& out) {
     if (is_due(fence(), now)) fence_self(fence_.silence(link_.membership(), now), now, out);
     if (phase_ == Phase::done) return;
@@ -454,11 +464,15 @@ void Agent::note_next_round(Effects& out) {
     // Without a server other lines are logged.
     if (!link_.is_admitted() || phase_ != Phase::joining) return;
     const auto& why = round_->stop_reason;
+    const auto& settings = config_.join.settings;
     out.push_back(NoteStandby{
         "round " + std::to_string(round_->assignment.round) + " is over" +
         (why.empty() ? "" : " (" + why + ")") +
         "; waiting for the other nodes, or a replacement, at most " +
-        whole_seconds(config_.join.settings.join_timeout)});
+        whole_seconds(settings.join_timeout) +
+        (settings.replacement_timeout
+             ? ", for a replacement " + whole_seconds(*settings.replacement_timeout)
+             : "")});
 }
 
 std::optional<Instant> Agent::next_deadline() const {

@@ -116,6 +116,8 @@ private:
     std::optional<Instant> fence() const;
     std::optional<Instant> probe_at() const;
     std::optional<Instant> times_out_at() const;
+    /// Until when a server that is not heard is waited for.
+    std::optional<Instant> wait_ends_at() const;
     void check() const;
 
     AgentConfig config_;

@@ -61,6 +61,11 @@ JobReport report_of(const Ending& ending, const AgentConfig& config, FailureRepo
                 report.reason = gone.reason;
                 report.next_step = gone.next_step;
             },
+            [&](const NodeRefused& refused) {
+                report.outcome = control::Outcome::failed;
+                report.reason = refused.reason;
+                report.next_step = refused.next_step;
+            },
             [&](const NodeLeft& left) {
                 report.outcome = control::Outcome::cancelled;
                 report.reason = left.reason;

@@ -20,6 +20,8 @@ struct ServerGone {
 /// The server, or the system for it, does not take this node.
 struct NodeRefused {
     std::string reason;
+    /// What the user can do; may be empty.
+    std::string next_step = {};
 };
 /// Something that must work did not.
 struct InternalError {

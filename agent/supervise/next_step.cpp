@@ -5,12 +5,22 @@
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/control/text.hpp"
 
+#include <optional>
+
 namespace ddprun::agent {
 namespace next_step {
 namespace {
 
 /// torch's default for --rdzv-id.
 constexpr std::string_view default_run_id = "none";
+
+/// " --secure"; empty: the job has none, or has it from the environment, which is for no screen.
+std::string secret_option(const std::optional<tls::SecretSource>& secret) {
+    if (!secret || secret->path.empty()) return {};
+    // That file is each user's own.
+    if (secret->is_no_link) return " --secure";
+    return " --rdzv-secret-file=" + shell_word(secret->path);
+}
 
 /// What a node of this job is started with. Without the options that need not be the same on all
 /// nodes, and the script.
@@ -25,7 +35,26 @@ std::string command(const AgentConfig& config) {
         text += std::string{etcd ? " --rdzv-backend=etcd" : ""} +
                 " --rdzv-endpoint=" + endpoint.to_string();
     if (run_id != default_run_id) text += " --rdzv-id=" + shell_word(run_id);
-    return text + " ...";
+    return text + secret_option(config.secret) + " ...";
+}
+
+/// Empty: this is no question of the secret.
+std::string about_secret(control::ConnectError error) {
+    using control::ConnectError;
+    switch (error) {
+        case ConnectError::wrong_secret: return "give every node the same secret (docs/secrets.md)";
+        case ConnectError::not_encrypted:
+            return "give the node that serves the rendezvous the same secret as this one";
+        case ConnectError::needs_secret:
+            return "start this node with the job's secret too: --secure or --rdzv-secret-file";
+        case ConnectError::unresolved:
+        case ConnectError::refused:
+        case ConnectError::no_answer:
+        case ConnectError::wrong_protocol:
+        case ConnectError::wrong_version:
+        case ConnectError::lost: return {};
+    }
+    contradiction("an error of no kind", __FILE__, __LINE__);
 }
 
 }  // namespace
@@ -48,6 +77,7 @@ std::string next_step_after(control::ConnectError error, const AgentConfig& conf
     using control::ConnectError;
     const auto& endpoint = config.rendezvous.endpoint;
     const auto& host = endpoint.host;
+    if (auto step = next_step::about_secret(error); !step.empty()) return step;
     if (config.rendezvous.etcd)
         return "check that etcd runs at " + endpoint.to_string() +
                ", and that this node reaches it and the node that leads";
@@ -60,11 +90,9 @@ std::string next_step_after(control::ConnectError error, const AgentConfig& conf
                    "and that no firewall blocks its TCP port " + std::to_string(endpoint.port);
         case ConnectError::wrong_protocol:
             return "stop the other server on " + host + ", or choose another port on all nodes";
-        case ConnectError::wrong_secret: return "give every node the same secret (docs/secrets.md)";
+        case ConnectError::wrong_secret:
         case ConnectError::not_encrypted:
-            return "give the node that serves the rendezvous the same secret as this one";
         case ConnectError::needs_secret:
-            return "start this node with the job's secret too: --secure or --rdzv-secret-file";
         case ConnectError::wrong_version:
         case ConnectError::lost: return {};
     }

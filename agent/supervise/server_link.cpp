@@ -109,7 +109,7 @@ void ServerLink::on_attempt_failed(LinkClosed closed, Instant now, std::vector<E
     last_error_ = {closed.error, std::move(closed.reason)};
     auto& outage = begin_outage(now);
     outage.refusal.reset();
-    if (is_distrusted(now)) return out.push_back(Rejected{last_error_.reason});
+    if (is_distrusted(now)) return out.push_back(Rejected{last_error_.reason, last_error_.error});
     // Only a server that was inside a `ddprun` is known not to come back.
     if (last_error_.error != ConnectError::refused || !membership_ ||
         !membership_->welcome.hosted) {

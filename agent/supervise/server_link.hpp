@@ -132,6 +132,8 @@ public:
         ConnectError error;
         std::string reason;
         Duration waited;
+        /// The whole wait, as far as it is known: the workers' until their fence, else the node's.
+        std::optional<Duration> timeout = std::nullopt;
         bool operator==(const NoteWaiting&) const = default;
     };
     struct NoteStandby {
@@ -156,6 +158,8 @@ public:
     /// The server, or this node's own system, rejects it.
     struct Rejected {
         std::string reason;
+        /// Where it follows from failed attempts.
+        std::optional<ConnectError> error = std::nullopt;
         bool operator==(const Rejected&) const = default;
     };
     struct ServerGone {

@@ -158,6 +158,8 @@ Result<RdzvConf> parse_rdzv_conf(std::string_view text) {
         auto warning = "unknown key " + std::string{key};
         if (const auto close = nearest(key, meant))
             warning += "; did you mean " + std::string{*close} + "?";
+        else
+            warning += "; known are " + short_list(meant, {meant.size()});
         conf.warnings.push_back(warning);
     }
     return conf;

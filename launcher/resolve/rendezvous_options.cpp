@@ -4,6 +4,7 @@
 #include "launcher/resolve/resolving.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/text.hpp"
+#include "rendezvous/control/escaped.hpp"
 #include "rendezvous/control/text.hpp"
 
 #include <cstdint>
@@ -379,18 +380,27 @@ Result<> choose_rendezvous(Resolving& job) {
         "one of them");
 }
 
-void name_job(Resolving& job) {
+Result<> name_job(Resolving& job) {
     auto& spec = job.spec;
     const bool is_own = spec.endpoint.value.port == no_port;
     const auto id = job.options.find("rdzv-id");
-    if (id && !id->text.empty() && !job.options.has_flag("standalone"))
+    if (id && !id->text.empty() && !job.options.has_flag("standalone")) {
+        // A cut or changed id would be another job's.
+        if (!control::is_escaped_whole(id->text, limits::max_name_bytes))
+            return Failure{
+                system_code(EINVAL),
+                id->origin + ": accepted is UTF-8 text of at most " +
+                    std::to_string(limits::max_name_bytes) +
+                    " bytes (quotes, backslashes and control characters count more than one)"};
         spec.run_id = {id->text, id->origin};
-    else if (!spec.run_id.value.empty())
-        return;  // the scheduler's name of it
-    else if (is_own || id)
+    } else if (!spec.run_id.value.empty()) {
+        return {};  // the scheduler's name of it
+    } else if (is_own || id) {
         spec.run_id = {as_uuid(job.system.fresh_id), "random"};
-    else
+    } else {
         spec.run_id = {"none", by_default};
+    }
+    return {};
 }
 
 /// Two agents of one step never get two places on one node, nor a job each, unless requested.
@@ -441,8 +451,7 @@ Result<> resolve_nodes(Resolving& job) {
 Result<> resolve_rendezvous(Resolving& job) {
     if (auto read = read_node_rank(job); !read) return read.error();
     if (auto chosen = choose_rendezvous(job); !chosen) return chosen.error();
-    name_job(job);
-    return {};
+    return name_job(job);
 }
 
 }  // namespace ddprun::launcher

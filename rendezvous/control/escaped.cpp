@@ -44,4 +44,9 @@ std::string escaped(std::string_view value, std::size_t most_bytes) {
     return safe;
 }
 
+bool is_escaped_whole(std::string_view value, std::size_t most_bytes) {
+    const auto safe = escaped(value, most_bytes);
+    return nlohmann::json::parse('"' + safe + '"').get<std::string>() == value;
+}
+
 }  // namespace ddprun::control

@@ -11,4 +11,7 @@ namespace ddprun::control {
 /// characters so that the result has at most `most_bytes`. Never throws (but for memory).
 std::string escaped(std::string_view value, std::size_t most_bytes);
 
+/// `escaped` loses nothing of it.
+bool is_escaped_whole(std::string_view value, std::size_t most_bytes);
+
 }  // namespace ddprun::control

@@ -528,6 +528,22 @@ TEST_CASE("a node that outlived a round says what it waits for, and for how long
                       "); waiting for the other nodes, or a replacement, at most 600 s");
 }
 
+TEST_CASE("a node that outlived a round names the shorter or longer wait for a replacement too") {
+    auto config = a_config(2);
+    config.join.settings.replacement_timeout = 60s;
+    Story story(config);
+    story.running();
+    story.hears(a_stop());
+    story.is(A::StoreOpened{second_store});
+    story.all_exit(by_sigterm);
+    story.has_no_leftovers();
+    story.pass(2s);
+
+    REQUIRE(story.asked_for<A::NoteStandby>().size() == 1);
+    const auto reason = story.asked_for<A::NoteStandby>().front().reason;
+    CHECK(reason.ends_with("or a replacement, at most 600 s, for a replacement 60 s"));
+}
+
 TEST_CASE("a node that is not the first keeps its unused store for the next round") {
     Story story(a_config(2));
     auto assignment = an_assignment();
@@ -1134,6 +1150,31 @@ TEST_CASE("a node that is refused until its timeout ends reports why: exit 83") 
     CHECK(story.report().reason == "the earlier run is ending");
 }
 
+TEST_CASE("what is noted of a wait while workers run ends at their fence") {
+    Story story(a_config(2));
+    story.running();
+    story.loses_server();
+
+    story.is_turned_away(A::ConnectError::no_answer, 10s);
+
+    const auto notes = story.asked_for<A::NoteWaiting>();
+    REQUIRE_FALSE(notes.empty());
+    REQUIRE(notes.front().timeout);
+    CHECK(*notes.front().timeout > notes.front().waited);
+    CHECK(*notes.front().timeout <= 24s);
+}
+
+TEST_CASE("a node whose secret the server does not accept is refused with what to do") {
+    Story story(a_config(2));
+    story.is(A::Began{});
+    story.is(A::StoreOpened{first_store});
+
+    story.is_turned_away(A::ConnectError::wrong_secret, 10s);
+
+    CHECK(story.report().exit_code == 83);
+    CHECK(story.report().next_step == "give every node the same secret (docs/secrets.md)");
+}
+
 TEST_CASE("no server answers: it is noted ever less often, and the end names what was tried") {
     Story story(a_config(2));
     story.is(A::Began{});
@@ -1142,6 +1183,7 @@ TEST_CASE("no server answers: it is noted ever less often, and the end names wha
     story.is_turned_away(A::ConnectError::unresolved, 601s);
 
     CHECK(story.asked_for<A::NoteWaiting>().size() == 7);
+    CHECK(story.asked_for<A::NoteWaiting>().back().timeout == 600s);
     CHECK(story.report().exit_code == 81);
     CHECK(story.report().next_step == "check the name node1 in the endpoint");
     CHECK(

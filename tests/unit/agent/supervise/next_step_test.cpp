@@ -48,6 +48,29 @@ TEST_CASE("a missing node is started with what all nodes of the job must have") 
         "--master-port=29400 ...");
 }
 
+TEST_CASE("a missing node is started with the job's secret") {
+    auto config = config_at("node1");
+    config.secret = tls::SecretSource{"PET_RDZV_SECRET_FILE", "/etc/my secret", {}};
+    CHECK(
+        contains(next_step_for_missing(config), ":29400 --rdzv-secret-file='/etc/my secret' ..."));
+
+    config.secret = tls::SecretSource{"--secure", "/home/me/.config/ddprun/secret", {}, {}, true};
+    CHECK(contains(next_step_for_missing(config), ":29400 --secure ..."));
+
+    config.secret = tls::SecretSource{"DDPRUN_SECRET", "", {tls::Secret{"hidden"}}};
+    CHECK(contains(next_step_for_missing(config), ":29400 ..."));
+}
+
+TEST_CASE("two ends with different secrets are an error of the secret, with etcd too") {
+    auto config = config_at("node1");
+    for (const bool has_etcd : {false, true}) {
+        if (has_etcd) config.rendezvous.etcd.emplace();
+        CHECK(contains(next_step_after(ConnectError::wrong_secret, config), "same secret"));
+        CHECK(contains(next_step_after(ConnectError::not_encrypted, config), "same secret"));
+        CHECK(contains(next_step_after(ConnectError::needs_secret, config), "--secure"));
+    }
+}
+
 TEST_CASE("in a Slurm step srun starts the missing nodes") {
     auto config = config_at("n1");
     config.join.incarnation = "0";

@@ -140,6 +140,19 @@ TEST_CASE("with etcd no node serves by its place or address") {
     }
 }
 
+TEST_CASE("a job has no name that would reach the server cut or changed") {
+    const auto named = [](const std::string& id) {
+        return rendezvous({"--rdzv-backend=c10d", "--rdzv-endpoint=[::1]:7", "--rdzv-id=" + id});
+    };
+    const std::string accepted = "--rdzv-id: accepted is UTF-8 text of at most 255 bytes";
+    const std::string longest(255, 'a');
+    CHECK(resolved_with({"--rdzv-id=" + longest}, {})->run_id.value == longest);
+    CHECK(resolved_with({"--rdzv-id=j\xC3\xA9\n\""}, {})->run_id.value == "j\xC3\xA9\n\"");
+    CHECK(named(longest + "a").starts_with(accepted));
+    CHECK(named(std::string(128, '"')).starts_with(accepted));
+    CHECK(named("j\xFF").starts_with(accepted));
+}
+
 TEST_CASE("a rendezvous that cannot be is refused with what to give instead") {
     const auto refused = [](const Words& words, const std::string& beginning) {
         const auto answer = rendezvous(words);
