@@ -230,6 +230,8 @@ void Life::server_is_replaced() {
         cluster_.server().kill();
         cluster_.pass(any_pause());
         cluster_.server().restart();
+        cluster_.checkers().on_daemon_replaced(
+            cluster_.world().now(), cluster_.options().settings.lease);
         if (lives > 1) cluster_.pass(std::chrono::milliseconds{any(0, 1'000)});
     }
 }

@@ -27,6 +27,7 @@ public:
         budget_.on_worker_started(fact, complaints_);
         isolation_.on_worker_started(fact, complaints_);
     }
+    void on_daemon_replaced(Instant now, Duration lease) { rounds_.on_daemon_replaced(now, lease); }
     void on_worker_ended(const std::string& host, int pid) { rounds_.on_worker_ended(host, pid); }
     void on_round_failed(const RoundFailed& fact) { budget_.on_round_failed(fact); }
     void on_worker_stuck(const std::string& host, int pid) { rounds_.on_worker_stuck(host, pid); }

@@ -23,15 +23,25 @@ public:
                 std::to_string(newest));
         newest = std::max(newest, fact.round());
         for (const auto& [worker, other] : living_)
-            if (other.run_id == fact.run_id && !is_same_round(other, fact) && acts(worker))
+            if (other.run_id == fact.run_id && !is_same_round(other, fact) && acts(worker) &&
+                !may_be_unknown(worker, fact.at))
                 complaints.push_back(
                     fact.host + " starts round " + std::to_string(fact.round()) + " while " +
                     other.host + " has a worker of round " + std::to_string(other.round()));
         living_[{fact.host, fact.pid}] = fact;
     }
 
+    /// A daemon that was started again knows its jobs from their nodes. Nodes that join before one
+    /// of these is back begin a job of their own (docs/coordinator-decisions.md): the workers of the
+    /// old one are gone by the fence of their nodes, which is within the lease.
+    void on_daemon_replaced(Instant now, Duration lease) {
+        for (const auto& [worker, fact] : living_)
+            unknown_until_[worker] = now + lease;
+    }
+
     void on_worker_ended(const std::string& host, int pid) {
         living_.erase({host, pid});
+        unknown_until_.erase({host, pid});
         stuck_.erase({host, pid});
     }
 
@@ -69,12 +79,18 @@ private:
         return !stuck_.contains(worker) && !asleep_.contains(worker.first);
     }
 
+    bool may_be_unknown(const Worker& worker, Instant now) const {
+        const auto until = unknown_until_.find(worker);
+        return until != unknown_until_.end() && now < until->second;
+    }
+
     static bool is_same_round(const WorkerStarted& one, const WorkerStarted& other) {
         return one.incarnation == other.incarnation && one.round() == other.round();
     }
 
     std::map<std::string, int> newest_;  ///< by incarnation
     std::map<Worker, WorkerStarted> living_;
+    std::map<Worker, Instant> unknown_until_;
     std::set<Worker> stuck_;
     std::set<std::string> asleep_;
 };
