@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <string>
 #include <utility>
 
@@ -165,6 +166,22 @@ TEST_CASE("rounds: a number that goes back, two that live at once, and no end af
         other.incarnation = "another life";
         facts->on_worker_started(other);
         CHECK(facts.finds("b starts round 0 while a has a worker of round 0"));
+    }
+    {
+        constexpr Duration lease = std::chrono::seconds{30};
+        Facts facts;
+        auto other = Facts::worker("b", 0);
+        facts->on_worker_started(Facts::worker("a", 0));
+        facts->on_daemon_replaced(other.at, lease);
+        other.incarnation = "another life";
+        other.at += lease - std::chrono::milliseconds{1};
+        facts->on_worker_started(other);
+        CHECK(facts.is_fine());
+        other.host = "c";
+        other.assignment.group_rank = other.assignment.rank_base = 1;
+        other.at += std::chrono::milliseconds{1};
+        facts->on_worker_started(other);
+        CHECK(facts.finds("c starts round 0 while a has a worker of round 0"));
     }
     {
         Facts facts;
