@@ -76,7 +76,7 @@ std::string_view describe(Caller caller) {
         case Caller::http: return "an HTTP client";
         case Caller::older_c10d: return "a PyTorch client older than 2.2";
         case Caller::big_endian_c10d: return "a PyTorch client on a big-endian machine";
-        case Caller::tls: return "a TLS client";
+        case Caller::tls: return "a TLS client, as a node with a secret is: this server has none";
         case Caller::unknown: return "something that speaks none of our protocols";
     }
     return "?";
