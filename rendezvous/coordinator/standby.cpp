@@ -39,7 +39,10 @@ std::string unit_reason(const JobData& job, std::size_t unit) {
 
 std::string late_reason(const JobData& job) {
     const auto& unit = job.terms.nodes.unit;
-    if (unit && job.growth() == 0) return unit_reason(job, static_cast<std::size_t>(*unit));
+    const bool may_grow =
+        job.terms.settings.late_nodes != control::LateNodes::never && !job.has_successes();
+    if (unit && may_grow && job.growth() == 0)
+        return unit_reason(job, static_cast<std::size_t>(*unit));
     const auto places = counted(job.round->places.size(), "node");
     switch (job.terms.settings.late_nodes) {
         case control::LateNodes::restart:

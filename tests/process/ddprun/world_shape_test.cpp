@@ -68,7 +68,7 @@ TEST_CASE("with --node-unit late nodes get in when there are enough for another 
     for (auto& node : nodes)
         node.wait_for_line("world 2 round 0");
     nodes.push_back(start_job(dir, options, script));
-    nodes.back().wait_for_line("grows by 2 at a time (--node-unit): 1 more needed");
+    nodes.back().wait_for_line("grows by 2 at a time .--node-unit.: 1 more needed");
     nodes.push_back(start_job(dir, options, script));
 
     for (auto& node : nodes)
