@@ -234,7 +234,8 @@ TEST_CASE("output that nothing takes is named, of the launcher and of its worker
         "/bin/sh",
         {"-c",
          "exec '" + program("ddprun") +
-             "' --standalone --nproc-per-node=2 --no-python sh -c 'echo lost' >/dev/full"}};
+             "' --standalone --log-line-prefix-template='[${rank}] ' --no-python sh -c 'echo lost' "
+             ">/dev/full"}};
     CHECK(job.wait_for_code() == 0);
     CHECK(contains(job.err(), "output.not_written stream=stdout reason=\"No space left on device\""));
 }

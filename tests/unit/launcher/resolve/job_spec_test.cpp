@@ -128,8 +128,9 @@ TEST_CASE("each wrong value is named as it was given, with what is accepted") {
     CHECK(refusal({}, a_machine({{"PET_NNODES", "4:2"}})).starts_with("PET_NNODES: '4:2': MIN"));
     CHECK(
         refusal({"--nnodes=2:7", "--node-unit=2", "--master-addr=h", "--rdzv-backend=static"}) ==
-        "--node-unit: '2': with static rendezvous all nodes must come, and 2:6+1 (--nnodes) leaves "
-        "some out; give a number of nodes that is a multiple of it, or --rdzv-backend=c10d");
+        "--node-unit: '2': with static rendezvous all nodes must come, and 2:6+1 (--nnodes, "
+        "--node-unit) leaves some out; give a number of nodes that is a multiple of it, or "
+        "--rdzv-backend=c10d");
 }
 
 TEST_CASE("of two mistakes torch's first is named") {
