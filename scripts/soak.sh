@@ -29,7 +29,7 @@ trap 'exit 130' INT TERM
 
 begin_batch() {
     DDPRUN_SEED=$next DDPRUN_SEEDS=$batch build/dev/bin/ddprun_sim \
-        --no-skip --test-case='soak*' --abort-after=1 >"$logs/$next" 2>&1 &
+        --no-skip --test-case='*soak*' --abort-after=1 >"$logs/$next" 2>&1 &
     running[$!]=$next
     next=$((next + batch))
 }
@@ -48,7 +48,7 @@ while [ "$SECONDS" -lt "$ends" ] || [ ${#running[@]} -gt 0 ]; do
         [ ! -t 2 ] || printf '\n' >&2
         cat "$logs/$seed"
         bad=$(sed -n 's/.*DDPRUN_SEED=\([0-9]*\) gives this again.*/\1/p' "$logs/$seed" | head -n 1)
-        say "after $lived lives; replay: DDPRUN_SEED=${bad:-$seed} build/dev/bin/ddprun_sim --no-skip -tc='soak*'"
+        say "after $lived lives; replay: DDPRUN_SEED=${bad:-$seed} build/dev/bin/ddprun_sim --no-skip -tc='*soak*'"
         exit 1
     fi
     rm -f "$logs/$seed"

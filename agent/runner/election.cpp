@@ -23,12 +23,16 @@ Election::Election(
           Lease{{witness::etcd::keys_of(plan.prefix, run_id), std::move(nonce), limits::etcd_ttl}},
           [this](Lease::Effect& effect) { perform(effect); }) {}
 
-void Election::seek() {
-    driver_.post(Lease::Sought{});
+void Election::seek(bool is_first_try) {
+    driver_.post(Lease::Sought{is_first_try});
 }
 
 void Election::step_down(std::uint64_t epoch, std::uint64_t known_epoch) {
     driver_.post(Lease::SteppedDown{epoch, known_epoch});
+}
+
+void Election::record(const coordinator::Record& record) {
+    driver_.post(Lease::EndDecided{record.epoch, record.number, record.ends});
 }
 
 void Election::leave(bool is_job_over) {
@@ -59,11 +63,12 @@ void Election::perform(Lease::Effect& effect) {
             },
             [&](const Lease::Elected& elected) {
                 note_leader(own_endpoint_, elected.epoch);
-                hooks_.on_elected(elected.epoch, elected.until, elected.led_before);
+                hooks_.on_elected(elected);
             },
             [&](const Lease::Extended& extended) {
                 hooks_.on_extended(extended.epoch, extended.until);
             },
+            [&](const Lease::Recorded& recorded) { hooks_.on_recorded(recorded.number); },
             [&](Lease::Deposed& deposed) { hooks_.on_deposed(std::move(deposed.reason)); },
             [&](Lease::NotFound& not_found) { hooks_.on_not_found(std::move(not_found.reason)); },
             [&](Lease::Released) { hooks_.on_released(); },

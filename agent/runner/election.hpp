@@ -2,6 +2,7 @@
 #pragma once
 
 #include "agent/agent_config.hpp"
+#include "rendezvous/coordinator/effects.hpp"
 #include "rendezvous/net/driver.hpp"
 #include "rendezvous/witness/etcd_client.hpp"
 #include "rendezvous/witness/etcd_lease.hpp"
@@ -28,8 +29,10 @@ public:
         /// `own_address` is this machine's on the way to etcd.
         std::function<Result<Endpoint>(const std::string& own_address)> open_server;
         /// Also an answer to `seek`: this node's server leads.
-        std::function<void(std::uint64_t epoch, Instant until, bool led_before)> on_elected;
+        std::function<void(const witness::EtcdLease::Elected&)> on_elected;
         std::function<void(std::uint64_t epoch, Instant until)> on_extended;
+        /// Answers `record`.
+        std::function<void(std::uint64_t number)> on_recorded;
         std::function<void(std::string reason)> on_deposed;
         /// Answers `leave`.
         std::function<void()> on_released;
@@ -42,9 +45,14 @@ public:
         std::string nonce,
         Hooks hooks);
 
-    void seek();
+    /// `is_first_try`: since the connection to the last leader has ended.
+    void seek(bool is_first_try);
     bool is_leading() const { return driver_.machine().is_leading(); }
+    /// Where other nodes reach this node's server; empty: it was no candidate yet.
+    const std::string& own_endpoint() const { return own_endpoint_; }
     void step_down(std::uint64_t epoch, std::uint64_t known_epoch);
+    /// A job has ended under this node's server.
+    void record(const coordinator::Record& record);
     void leave(bool is_job_over);
 
 private:

@@ -81,7 +81,7 @@ void RendezvousAccess::connect(int link, bool may_host, Duration unanswered_for)
     if (election_) {
         sought_ = link;
         if (election_->is_leading()) return open(link, own_server_);
-        return election_->seek();
+        return election_->seek(unanswered_for == Duration{});
     }
     if (server_) return open(link, own_server_);
     if (!may_host) return open(link, config_.rendezvous.endpoint);
@@ -192,9 +192,13 @@ std::optional<Failure> RendezvousAccess::host_at(
     options.on_stepped_down = [this](const coordinator::SteppedDown& stepped_down) {
         boost::asio::post(io_, [this, stepped_down] {
             log::warning("rendezvous.stepped_down", {{"reason", stepped_down.reason}});
+            // The keys of a job that began meanwhile are needed.
+            if (leaving_) return election_->leave(*leaving_ && stepped_down.is_idle);
             election_->step_down(stepped_down.epoch, stepped_down.known_epoch);
-            if (is_leaving_) election_->leave(false);
         });
+    };
+    options.on_record = [this](const coordinator::Record& record) {
+        boost::asio::post(io_, [this, record] { election_->record(record); });
     };
     options.has_store_of_round = config_.rendezvous.is_static;
     options.version = build::version;
@@ -242,11 +246,19 @@ Election::Hooks RendezvousAccess::election_hooks() {
         [this](Endpoint leader) { open_sought(std::move(leader)); },
         [this](std::string reason) { fail_sought(std::move(reason)); },
         [this](const std::string& own_address) { return open_candidate(own_address); },
-        [this](std::uint64_t epoch, Instant until, bool led_before) {
-            server_->lead(epoch, until, led_before);
+        [this](const witness::EtcdLease::Elected& elected) {
+            server_->lead(
+                {elected.epoch,
+                 elected.until,
+                 elected.led_before,
+                 elected.ends,
+                 election_->own_endpoint()});
             open_sought(own_server_);
         },
-        [this](std::uint64_t epoch, Instant until) { server_->lead(epoch, until, false); },
+        [this](std::uint64_t epoch, Instant until) {
+            server_->lead({epoch, until});
+        },
+        [this](std::uint64_t number) { server_->recorded(number); },
         [this](std::string reason) { server_->depose(std::move(reason)); },
         [this] { boost::asio::post(io_, [this] { hooks_.on_released(); }); }};
 }
@@ -287,9 +299,9 @@ void RendezvousAccess::fail_sought(std::string reason) {
 
 void RendezvousAccess::release(bool is_job_over) {
     if (!election_) return boost::asio::post(io_, [this] { hooks_.on_released(); });
-    if (is_job_over || !election_->is_leading()) return election_->leave(is_job_over);
+    if (!election_->is_leading()) return election_->leave(is_job_over);
     // First the server, then its key: never two that may act.
-    is_leaving_ = true;
+    leaving_ = is_job_over;
     server_->depose("its node leaves");
 }
 

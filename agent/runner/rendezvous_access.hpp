@@ -88,7 +88,8 @@ private:
     std::unique_ptr<Election> election_;
     /// The attempt that waits for the election.
     int sought_ = 0;
-    bool is_leaving_ = false;
+    /// This node leaves when its server has stepped down; true: the job is over.
+    std::optional<bool> leaving_;
     std::unique_ptr<server::RendezvousServer> server_;
     Endpoint own_server_;
     /// Of the endpoint's port, when it was taken first.

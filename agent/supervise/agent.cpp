@@ -20,9 +20,10 @@ constexpr Duration next_round_note_after = 2s;
 /// A node that leaves alone gets no result: it waits only for one that is already on its way.
 constexpr Duration late_result_timeout = 1s;
 
-/// Whether the server judges a silent node.
-bool needs_lease(const control::NodeRange& nodes) {
-    return nodes.max > 1 || nodes.spares > 0;
+/// Whether the server judges a silent node: another one could take its place.
+bool needs_lease(const AgentConfig& config) {
+    const auto& nodes = config.join.nodes;
+    return nodes.max > 1 || nodes.spares > 0 || config.rendezvous.etcd;
 }
 
 bool is_due(const std::optional<Instant>& moment, Instant now) {
@@ -56,11 +57,11 @@ Agent::Agent(AgentConfig config, control::Node node, std::uint16_t peer_port, Ra
       peer_port_(peer_port),
       random_(random),
       link_(
-          {needs_lease(config_.join.nodes),
+          {needs_lease(config_),
            config_.join.settings.join_timeout,
            config_.rendezvous.endpoint.to_string()},
           random),
-      fence_(needs_lease(config_.join.nodes), node_.nonce) {}
+      fence_(needs_lease(config_), node_.nonce) {}
 
 void Agent::handle(Event event, Instant now, Effects& out) {
     if (phase_ == Phase::done) return;

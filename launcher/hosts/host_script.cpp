@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/hosts/host_script.hpp"
 
-#include "launcher/grammar/topology_file.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/text.hpp"
 
@@ -171,11 +170,10 @@ std::string start_script(
     return std::to_string(text.size()) + '\n' + text;
 }
 
-Environment environment_for_hosts(const Environment& environment, std::string_view topology) {
+Environment environment_for_hosts(const Environment& environment) {
     auto kept = environment;
     std::erase_if(
         kept, [](const auto& entry) { return host_script::belongs_to_machine(entry.first); });
-    if (const auto name = topology_variable(topology)) kept.erase(std::string{*name});
     return kept;
 }
 

@@ -4,6 +4,8 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/coordinator/departures.hpp"
 #include "rendezvous/coordinator/draining.hpp"
+#include "rendezvous/coordinator/end_record.hpp"
+#include "rendezvous/coordinator/ending.hpp"
 #include "rendezvous/coordinator/recovering.hpp"
 #include "rendezvous/coordinator/reports.hpp"
 #include "rendezvous/coordinator/running.hpp"
@@ -143,7 +145,7 @@ void rejoin(JobStep& step, Member& member, const NodeJoined& joined) {
     const bool has_new_store = member.group_rank && *member.group_rank == 0 &&
                                job.round->place_of(member).store_port != joined.join.store_port;
     if (job.is<Forming>()) return;
-    if (const auto* over = std::get_if<Over>(&job.state)) return step.send(member, over->result);
+    if (job.is<Over>()) return send_result(step, member);
     if (job.is<Draining>()) {
         if (has_new_store)
             member.become(Member::State::ready);
@@ -209,9 +211,9 @@ void take_up_in_round(JobStep& step, Member& member, const control::Resume& resu
 
 void take_up(JobStep& step, Member& member, const control::Resume& resume) {
     const auto& job = step.job;
-    if (const auto* over = std::get_if<Over>(&job.state)) {
+    if (job.is<Over>()) {
         step.send(member, control::Resumed{step.job.identity.epoch});
-        return step.send(member, over->result);
+        return send_result(step, member);
     }
     if (job.is<Recovering>()) return recover(step, member, resume);
     const bool has_place = member.group_rank && job.has_current_round();
@@ -223,22 +225,12 @@ bool is_token_shown(const std::optional<Nonce>& token, const std::optional<Nonce
     return !token || token == shown;
 }
 
-/// What may be known to a node that was no member at the end: it only says that it belongs here.
-control::JobResult without_text(control::JobResult result) {
-    if (!result.root_cause || !result.root_cause->worker) return result;
-    auto& worker = *result.root_cause->worker;
-    worker.message.clear();
-    worker.why.clear();
-    worker.error_file.clear();
-    worker.log_file.clear();
-    worker.details.clear();
-    worker.from_error_file = {};
-    return result;
-}
-
 /// A node resumes that is no member, or no longer, or that does not show a member's token.
 void turn_away(JobStep& step, ConnectionId connection, const control::Resume& resume) {
     if (const auto* over = std::get_if<Over>(&step.job.state)) {
+        // It comes again.
+        if (!over->is_recorded)
+            return step.out.push_back(Close{connection, "the job's end is not recorded yet"});
         step.out.push_back(Send{connection, control::Resumed{step.job.identity.epoch}});
         const auto found = over->members.find(resume.join.node.nonce);
         const bool was_member =
@@ -302,12 +294,15 @@ void on_resumed(JobStep& step, NodeResumed resumed) {
 void on_dropped(JobStep& step, Member& member) {
     auto& job = step.job;
     member.is_connected = false;
+    const auto* over = std::get_if<Over>(&job.state);
     // It has the result, or has announced that it leaves: the end of its connection is its last
     // event.
-    if (job.is<Over>() || member.is_leaving()) {
+    if ((over && over->is_recorded) || member.is_leaving()) {
         if (job.is<Recovering>() && member.group_rank) job.round->place_of(member).is_gone = true;
         return remove_member(step, member);
     }
+    // It comes back for the result.
+    if (over) return;
     feed_silence(step, Silence::Dropped{member.nonce(), connections::is_behind_proxy(member)});
 }
 

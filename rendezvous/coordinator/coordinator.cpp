@@ -65,7 +65,11 @@ void Coordinator::dispatch(Event& event, Instant now, std::vector<Effect>& out) 
             [&](Received& received) { on_received(std::move(received), now, out); },
             [&](const Disconnected& gone) { on_disconnected(gone.connection, now, out); },
             [&](const Interrupted& interrupted) { on_interrupted(interrupted, now, out); },
-            [&](const Led& led) { leadership_.lead(led.epoch, led.until, led.led_before, now); },
+            [&](Led& led) {
+                auto ends = std::move(led.ends);
+                if (leadership_.lead(std::move(led), now)) ends_ = EndRecord::decode(ends);
+            },
+            [&](const Recorded& recorded) { on_recorded(recorded.number, now, out); },
             [&](Deposed& deposed) {
                 if (leadership_.ends_at()) step_down(std::move(deposed.reason), 0, out);
             },
@@ -77,10 +81,10 @@ void Coordinator::dispatch(Event& event, Instant now, std::vector<Effect>& out) 
 /// The nodes find the next leader and report to it, as after a restart of the server.
 void Coordinator::step_down(
     std::string reason, std::uint64_t known_epoch, std::vector<Effect>& out) {
-    const auto epoch = leadership_.epoch();
-    leadership_.end();
     for (const auto& [id, peer] : peers_)
         out.push_back(Close{id, "this server leads no more: " + reason});
+    out.push_back(SteppedDown{std::move(reason), leadership_.epoch(), known_epoch, is_idle()});
+    leadership_.end();
     peers_.clear();
     jobs_.clear();
     jobs_of_network_.clear();
@@ -90,7 +94,8 @@ void Coordinator::step_down(
     unsettled_.clear();
     deadlines_.clear();
     deadline_of_.clear();
-    out.push_back(SteppedDown{std::move(reason), epoch, known_epoch});
+    unrecorded_.clear();
+    ends_ = {};
 }
 
 std::optional<Instant> Coordinator::next_deadline() const {
@@ -226,16 +231,23 @@ std::optional<control::Refused> Coordinator::objection_to_new_job(
     const Peer& peer, const control::Join& join) const {
     using namespace coordinating;
     const auto newest = newest_.find(join.run_id);
-    if (options_.hosted_run_id && newest == newest_.end() && !ended_.empty())
+    if (join.incarnation && ends_.find(*join.incarnation) != nullptr)
+        return control::Refused{
+            "incarnation " + *join.incarnation + " of job '" + join.run_id + "' is over",
+            std::nullopt};
+    // An elected server serves the next job too, as long as its node leads.
+    const bool is_for_one_job = options_.hosted_run_id && !options_.is_elected;
+    if (is_for_one_job && newest == newest_.end() && !ended_.empty())
         return control::Refused{
             "job '" + join.run_id + "' of this ddprun is over", retry_when_over};
-    if (options_.hosted_run_id && newest != newest_.end() && jobs_.at(newest->second).is_over())
-        // This process is about to exit; a node that joins after that finds the port free.
+    const auto* last = newest == newest_.end() ? nullptr : &jobs_.at(newest->second);
+    if (last && last->is_over() && (is_for_one_job || last->unrecorded_result()))
+        // This process is about to exit; a node that joins after that finds the port free. An end
+        // that is not recorded yet is lost if the next leader gets to know a newer job first.
         return control::Refused{
-            "job '" + join.run_id + "' of this ddprun " + jobs_.at(newest->second).ending(),
-            retry_when_over};
-    if (newest != newest_.end() && join.incarnation) {
-        const auto& job = jobs_.at(newest->second);
+            "job '" + join.run_id + "' of this ddprun " + last->ending(), retry_when_over};
+    if (last && join.incarnation) {
+        const auto& job = *last;
         if (const auto& given = job.identity().given; job.is_over() && given) {
             // A straggler of the job that just ended is not the beginning of another.
             if (*join.incarnation == *given || comes_before_naturally(*join.incarnation, *given))
@@ -333,6 +345,12 @@ void Coordinator::on_resume(
     const auto connection = peer.connected.connection;
     const auto known = by_incarnation_.find({resume.join.run_id, resume.incarnation});
     if (known == by_incarnation_.end()) {
+        // It ended under an earlier leader: what that one said to other nodes holds for this one.
+        if (const auto* result = ends_.find(resume.incarnation)) {
+            out.push_back(Send{connection, control::Resumed{leadership_.epoch()}});
+            out.push_back(Send{connection, *result});
+            return;
+        }
         auto why = reason_it_is_lost(resume);
         if (why.empty()) {
             // Its workers are sound: it tries again until its fence, and there may be room by then.
@@ -458,6 +476,7 @@ void Coordinator::pass(JobId id, Job::Event event, Instant now, std::vector<Effe
     auto& job = found->second;
     job.handle(std::move(event), now, out);
 
+    record_end(id, out);
     if (job.is_empty()) return forget(id);
     if (job.is_settled())
         unsettled_.erase(id);
@@ -475,6 +494,29 @@ void Coordinator::pass(JobId id, Job::Event event, Instant now, std::vector<Effe
     if (!deadline) return;
     deadlines_.emplace(*deadline, id);
     deadline_of_.emplace(id, *deadline);
+}
+
+/// Once for each job.
+void Coordinator::record_end(JobId id, std::vector<Effect>& out) {
+    const auto* result = jobs_.at(id).unrecorded_result();
+    const auto is_of_job = [id](const auto& one) { return one.second == id; };
+    if (!result || std::any_of(unrecorded_.begin(), unrecorded_.end(), is_of_job)) return;
+    std::vector<std::string> names;
+    for (const auto& [name, named] : by_incarnation_)
+        if (named == id) names.push_back(name.second);
+    ends_.add(std::move(names), *result);
+    unrecorded_.emplace(++last_record_, id);
+    out.push_back(Record{leadership_.epoch(), last_record_, ends_.encode()});
+}
+
+void Coordinator::on_recorded(std::uint64_t number, Instant now, std::vector<Effect>& out) {
+    const auto done = unrecorded_.upper_bound(number);
+    std::vector<JobId> ids;
+    for (auto one = unrecorded_.begin(); one != done; ++one)
+        ids.push_back(one->second);
+    for (const auto id : ids)
+        pass(id, Job::EndRecorded{}, now, out);
+    unrecorded_.erase(unrecorded_.begin(), done);
 }
 
 void Coordinator::forget(JobId id) {

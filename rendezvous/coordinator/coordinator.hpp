@@ -4,6 +4,7 @@
 #include "rendezvous/base/ids.hpp"
 #include "rendezvous/control/message.hpp"
 #include "rendezvous/coordinator/effects.hpp"
+#include "rendezvous/coordinator/end_record.hpp"
 #include "rendezvous/coordinator/job.hpp"
 #include "rendezvous/coordinator/leadership.hpp"
 #include "rendezvous/coordinator/status.hpp"
@@ -51,26 +52,32 @@ public:
         int signal;
         std::string reason;
     };
-    /// This server leads, until then at least. Again for longer, or with a higher epoch.
-    struct Led {
-        std::uint64_t epoch;
-        Instant until;
-        /// The job may have had a leader before.
-        bool led_before = false;
+    using Led = coordinator::Led;
+    /// Answers `Record`: that one and all before are done.
+    struct Recorded {
+        std::uint64_t number;
     };
     /// It does not lead any more: the election says so, or its own node leaves.
     struct Deposed {
         std::string reason;
     };
     struct DeadlinePassed {};
-    using Event =
-        std::variant<Connected, Received, Disconnected, Interrupted, Led, Deposed, DeadlinePassed>;
+    using Event = std::variant<
+        Connected,
+        Received,
+        Disconnected,
+        Interrupted,
+        Led,
+        Recorded,
+        Deposed,
+        DeadlinePassed>;
 
     using Send = coordinator::Send;
     using Close = coordinator::Close;
     using Changed = coordinator::Changed;
     using Ranked = coordinator::Ranked;
     using Waiting = coordinator::Waiting;
+    using Record = coordinator::Record;
     using SteppedDown = coordinator::SteppedDown;
     using Effect = coordinator::Effect;
 
@@ -83,6 +90,8 @@ public:
 
     /// Of the leadership under which this server acts; 0: of none, or it always may.
     std::uint64_t epoch() const { return leadership_.epoch(); }
+    /// None: this server does not lead now, or was not elected.
+    std::optional<LeaderStatus> leader(Instant now) const { return leadership_.status(now); }
     /// No job is running and no node is connected: a hosting `ddprun` may exit.
     bool is_idle() const { return unsettled_.empty(); }
     /// For /status: every job, at most `limits::max_status_nodes` nodes of each from `first_node`.
@@ -147,6 +156,8 @@ private:
     JobId add_job(Job job);
     JobId begin_job(const Peer& peer, const control::Join& join, Instant now);
     void pass(JobId id, Job::Event event, Instant now, std::vector<Effect>& out);
+    void record_end(JobId id, std::vector<Effect>& out);
+    void on_recorded(std::uint64_t number, Instant now, std::vector<Effect>& out);
     void forget(JobId id);
     static void refuse(ConnectionId connection, control::Refused refused, std::vector<Effect>& out);
     void complain(const Peer& peer, std::string reason, Instant now, std::vector<Effect>& out);
@@ -172,6 +183,11 @@ private:
     std::set<std::pair<Instant, JobId>> deadlines_;
     std::map<JobId, Instant> deadline_of_;
     std::optional<Interrupted> interrupted_;
+    /// Of jobs that this server and the leaders before it have ended.
+    EndRecord ends_;
+    /// Jobs whose end is not recorded yet, by the number of the `Record`.
+    std::map<std::uint64_t, JobId> unrecorded_;
+    std::uint64_t last_record_ = 0;
 };
 
 std::string describe(const Coordinator::Event& event);

@@ -78,9 +78,21 @@ struct SteppedDown {
     std::uint64_t epoch = 0;
     /// The newest epoch that a node has named.
     std::uint64_t known_epoch = 0;
+    /// No job is left: none runs, and no node may come back to one.
+    bool is_idle = false;
     bool operator==(const SteppedDown&) const = default;
 };
 
-using Effect = std::variant<Send, Close, Changed, Ranked, Waiting, SteppedDown>;
+/// A job has ended under this elected server: the election keeps that for the leaders after it, and
+/// answers with `Coordinator::Recorded`. Until then no node gets the result.
+struct Record {
+    std::uint64_t epoch = 0;
+    std::uint64_t number = 0;
+    /// Of this id: the earlier ends too.
+    std::string ends;
+    bool operator==(const Record&) const = default;
+};
+
+using Effect = std::variant<Send, Close, Changed, Ranked, Waiting, Record, SteppedDown>;
 
 }  // namespace ddprun::coordinator

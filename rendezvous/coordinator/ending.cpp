@@ -42,6 +42,10 @@ std::vector<control::EndedWorker> other_failures(
     return reported;
 }
 
+Instant forget_at(const JobStep& step) {
+    return step.now + std::clamp(step.job.lease(), shortest_memory, limits::deserted_job_memory);
+}
+
 void end(
     JobStep& step, control::Outcome outcome, std::optional<control::Cause> cause, int exit_code) {
     auto& job = step.job;
@@ -51,8 +55,8 @@ void end(
         over.members.emplace(member->nonce(), member->token);
     over.result = {outcome, std::move(cause), exit_code, {}};
     over.result.secondary_failures = other_failures(job, over.result.root_cause);
-    over.forget_at =
-        step.now + std::clamp(job.lease(), shortest_memory, limits::deserted_job_memory);
+    over.is_recorded = job.identity.epoch == 0;
+    over.forget_at = forget_at(step);
     const auto result = over.result;
     const bool was_recovering = job.is<Recovering>();
     step.enter(std::move(over));
@@ -64,7 +68,7 @@ void end(
         result.root_cause ? result.root_cause->reason : "every node succeeded");
     // A member that is cut off gets it when it resumes.
     for (const auto* member : job.members.by_arrival())
-        step.send(*member, result);
+        send_result(step, *member);
 }
 
 void restart(JobStep& step, const control::Cause& cause) {
@@ -111,6 +115,24 @@ void follow(JobStep& step, Verdict verdict) {
     if (verdict.next == Verdict::Next::restart) return ending::restart(step, verdict.cause);
     if (verdict.cause.kind == control::Cause::Kind::node_lost) job.restarts.losses.add(step.now);
     form(step, verdict.cause.reason);
+}
+
+void send_result(JobStep& step, const Member& member) {
+    const auto& over = std::get<Over>(step.job.state);
+    if (over.is_recorded) step.send(member, over.result);
+}
+
+void on_recorded(JobStep& step) {
+    auto* over = std::get_if<Over>(&step.job.state);
+    if (!over || over->is_recorded) return;
+    over->is_recorded = true;
+    over->forget_at = ending::forget_at(step);
+    for (auto* member : step.job.members.by_arrival()) {
+        if (member->is_connected)
+            send_result(step, *member);
+        else
+            remove_member(step, *member);  // its connection ended meanwhile
+    }
 }
 
 void succeed(JobStep& step) {

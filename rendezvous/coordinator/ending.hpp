@@ -23,4 +23,10 @@ void follow(JobStep& step, Verdict verdict);
 /// Every member has succeeded.
 void succeed(JobStep& step);
 
+/// The result of a job that is over, once it is recorded. An elected server that is gone by then
+/// has sent it to no node, and the next leader may come to another one.
+void send_result(JobStep& step, const Member& member);
+/// The end will be known to the next leader.
+void on_recorded(JobStep& step);
+
 }  // namespace ddprun::coordinator

@@ -137,6 +137,7 @@ void Job::dispatch(JobStep& step, Event event) {
             [&](Received& received) { job::on_received(step, std::move(received)); },
             [&](const Dropped& dropped) { job::on_connection_ended(step, dropped); },
             [&](const Interrupted& interrupted) { on_interrupted(step, interrupted); },
+            [&](EndRecorded) { on_recorded(step); },
             [&](const Dissolved& dissolved) { job::on_dissolved(step, dissolved); },
             [&](DeadlinePassed) {
                 // A deadline that is not ours: early, late or meant for another job.
@@ -181,6 +182,11 @@ void Job::name(std::string incarnation) {
 bool Job::is_spoken_for(const Nonce& nonce, ConnectionId connection) const {
     const auto* member = data_.members.find(nonce);
     return member != nullptr && member->speaks_through(connection);
+}
+
+const control::JobResult* Job::unrecorded_result() const {
+    const auto* over = std::get_if<Over>(&data_.state);
+    return over != nullptr && !over->is_recorded ? &over->result : nullptr;
 }
 
 std::string Job::ending() const {

@@ -31,6 +31,7 @@ namespace ddprun::coordinator {
 ///   forming    --join_timeout, all
 ///                left, interrupted-->        over       Send JobResult to every member
 ///   over       --Resumed-->                  over       Send JobResult
+///              where servers are elected no JobResult is sent before EndRecorded
 ///   recovering --all are back, or the
 ///                lease is over-->            running, draining or forming: as members report
 ///
@@ -57,9 +58,18 @@ public:
     struct Dissolved {
         std::string reason;
     };
+    /// Its end will be known to the next leader.
+    struct EndRecorded {};
     struct DeadlinePassed {};
-    using Event =
-        std::variant<Joined, Resumed, Received, Dropped, Interrupted, Dissolved, DeadlinePassed>;
+    using Event = std::variant<
+        Joined,
+        Resumed,
+        Received,
+        Dropped,
+        Interrupted,
+        Dissolved,
+        EndRecorded,
+        DeadlinePassed>;
     using Effect = coordinator::Effect;
 
     /// All other nodes have to agree with `first`. The node itself still has to join.
@@ -73,8 +83,12 @@ public:
 
     const Identity& identity() const { return data_.identity; }
     bool is_over() const { return data_.is<Over>(); }
+    /// Of a job whose end no node may hear before it is recorded; null: it is not over, or may.
+    const control::JobResult* unrecorded_result() const;
     /// Over, and no node is connected or may come back for the result.
-    bool is_settled() const { return is_over() && data_.members.size() == 0; }
+    bool is_settled() const {
+        return is_over() && data_.members.size() == 0 && unrecorded_result() == nullptr;
+    }
     /// Over for so long that no node comes back for the result; or without a node for so long that
     /// it does not go on.
     bool is_forgettable(Instant now) const;

@@ -11,16 +11,8 @@ namespace ddprun::coordinator {
 namespace job_data {
 namespace {
 
-bool has_lease(const control::Join& terms) {
-    return terms.nodes.max > 1 || terms.nodes.spares > 0;
-}
-
 Duration lease(const control::Join& terms) {
     return std::clamp(terms.settings.lease, limits::shortest_lease, limits::longest_lease);
-}
-
-std::optional<Duration> lease_if_any(const control::Join& terms) {
-    return has_lease(terms) ? std::optional{lease(terms)} : std::nullopt;
 }
 
 }  // namespace
@@ -37,7 +29,7 @@ JobData::JobData(
     : identity(std::move(its_identity)),
       terms(first),
       state(std::move(first_state)),
-      silence(job_data::lease_if_any(first)),
+      silence(has_lease() ? std::optional{lease()} : std::nullopt),
       restarts{
           RestartBudget{first.max_restarts},
           RestartDelay{first.settings.restart},

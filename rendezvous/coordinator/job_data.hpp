@@ -92,6 +92,9 @@ struct Over {
     /// The nodes that get all of it, with their tokens; any other gets it without the text of
     /// workers.
     std::map<Nonce, std::optional<Nonce>> members;
+    /// It will be known to the next leader: until then no node gets it. Always, where there is
+    /// none.
+    bool is_recorded = true;
     /// No node comes back for the result after that.
     Instant forget_at{};
 };
@@ -210,8 +213,11 @@ struct JobData {
     bool is_proven() const { return round && !round->is_recovered; }
     /// No node keeps the job: none is left, or none of an unproven one is connected.
     bool is_deserted();
-    /// A job that can only have one node has none: no other node depends on it.
-    bool has_lease() const { return terms.nodes.max > 1 || terms.nodes.spares > 0; }
+    /// A job that can only have one node has none: no other node depends on it. But where servers
+    /// are elected another node may come to lead, and give its place away.
+    bool has_lease() const {
+        return terms.nodes.max > 1 || terms.nodes.spares > 0 || identity.epoch > 0;
+    }
     Duration lease() const;
     std::size_t min_nodes() const { return static_cast<std::size_t>(terms.nodes.min); }
     std::size_t max_nodes() const { return static_cast<std::size_t>(terms.nodes.max); }

@@ -36,6 +36,9 @@ std::string describe(const Coordinator::Event& event) {
             [](const Coordinator::Led& led) {
                 return "leads in epoch " + std::to_string(led.epoch);
             },
+            [](const Coordinator::Recorded& recorded) {
+                return "recorded " + std::to_string(recorded.number);
+            },
             [](const Coordinator::Deposed& deposed) {
                 return "deposed \"" + deposed.reason + "\"";
             },
@@ -67,6 +70,7 @@ std::string describe(const Effect& effect) {
                        " ranks " + waiting.ranks + " wait for \"" + waiting.key + "\" since " +
                        seconds_text(waiting.age) + ": " + waiting.missing;
             },
+            [](const Record& record) { return "record " + std::to_string(record.number); },
             [](const SteppedDown& stepped_down) {
                 return "stepped down \"" + stepped_down.reason + "\"";
             },

@@ -111,7 +111,7 @@ void ControlServer::start_over() {
     const auto epoch = driver_->machine().epoch();
     abandoned_epoch_ = epoch;
     begin();
-    if (options_.is_elected) hooks_.on_stepped_down({"out of memory", epoch, 0});
+    if (options_.is_elected) hooks_.on_stepped_down({"out of memory", epoch, 0, false});
     // Not reported: what was busy goes on when its agents are back.
     is_idle_ = true;
     keep_memory_reserve();
@@ -264,6 +264,7 @@ void ControlServer::perform(Machine::Effect& effect) {
                      {"missing",
                       waiting.missing.empty() ? "no rank: all of them wait" : waiting.missing}});
             },
+            [&](const Machine::Record& record) { hooks_.on_record(record); },
             [&](const Machine::SteppedDown& stepped_down) { hooks_.on_stepped_down(stepped_down); },
             // The driver logs every effect at level debug, which is what this one is for.
             [](const Machine::Ranked&) {},

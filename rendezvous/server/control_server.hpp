@@ -40,6 +40,8 @@ public:
         std::function<void()> on_round = {};
         /// An elected server leads no more.
         std::function<void(const coordinator::SteppedDown&)> on_stepped_down = {};
+        /// A job has ended under an elected server. Answered by `recorded`.
+        std::function<void(const coordinator::Record&)> on_record = {};
     };
 
     ControlServer(
@@ -62,7 +64,12 @@ public:
     void lead(coordinator::Coordinator::Led led) {
         if (led.epoch > abandoned_epoch_) post(std::move(led));
     }
+    void recorded(std::uint64_t number) { post(Machine::Recorded{number}); }
     void depose(std::string reason) { post(Machine::Deposed{std::move(reason)}); }
+    /// For the page of an elected server; none: it does not lead.
+    std::optional<coordinator::LeaderStatus> leader() const {
+        return driver_->machine().leader(now());
+    }
     /// `on_idle` is called if no job is running and no agent is connected.
     void report_if_idle() const;
     /// Ends every connection once what is queued for it is written, and calls `done` when all have

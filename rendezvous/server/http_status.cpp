@@ -112,6 +112,14 @@ Json to_json(const StoreSurvey& stores) {
     };
 }
 
+Json to_json(const coordinator::LeaderStatus& leader) {
+    return {
+        {"endpoint", shown(leader.endpoint)},
+        {"epoch", leader.epoch},
+        {"since_s", in_seconds(leader.since)},
+    };
+}
+
 /// The lines after the first one that far to the right: a value inside a page.
 std::string indented(const Json& value, std::size_t columns) {
     // Names come from the network: what is not UTF-8 is replaced, never thrown.
@@ -149,7 +157,8 @@ public:
             return {404, "text/plain; charset=utf-8", "no job of this id here\n"};
         auto page = "{\n  \"version\": " + indented(Json(status.version), 2) +
                     ",\n  \"uptime_s\": " + indented(Json(status.uptime_s), 2) +
-                    ",\n  \"jobs\": [" + jobs_ + (jobs_.empty() ? "]" : "\n  ]");
+                    leader_field(status) + ",\n  \"jobs\": [" + jobs_ +
+                    (jobs_.empty() ? "]" : "\n  ]");
         if (left_out_ > 0) page += ",\n  \"jobs_left_out\": " + std::to_string(left_out_);
         page += ",\n  \"stores\": ";
         page += status.stores ? indented(to_json(*status.stores), 2) : "null";
@@ -157,6 +166,12 @@ public:
     }
 
 private:
+    static std::string leader_field(const ServerStatus& status) {
+        if (!status.is_elected) return {};
+        return ",\n  \"leader\": " +
+               indented(status.leader ? to_json(*status.leader) : Json(nullptr), 2);
+    }
+
     StatusQuery query_;
     std::size_t most_bytes_;
     std::string jobs_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/coordinator/leadership.hpp"
 #include "rendezvous/coordinator/status.hpp"
 #include "rendezvous/server/http_request.hpp"
 #include "rendezvous/server/store_survey.hpp"
@@ -29,6 +30,9 @@ struct ServerStatus {
     std::uint64_t rejected_connections = 0;
     /// Now.
     std::uint64_t agents = 0;
+    /// Nodes of one job elect the one whose server serves it: then this server, or none.
+    bool is_elected = false;
+    std::optional<coordinator::LeaderStatus> leader;
     /// None when they did not answer in time.
     std::optional<StoreSurvey> stores;
 };

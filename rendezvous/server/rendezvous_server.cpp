@@ -60,7 +60,8 @@ public:
 
     Result<std::uint16_t> start();
     void interrupt(int signal, std::string reason);
-    void lead(coordinator::Coordinator::Led led);
+    void lead(coordinator::Led led);
+    void recorded(std::uint64_t number);
     void depose(std::string reason);
     void report_if_idle();
     void drain();
@@ -136,7 +137,8 @@ RendezvousServer::Core::Core(Options options)
           {options_.on_idle,
            [this](const std::string& peer, const std::string& reason) { reject(peer, reason); },
            [this] { begin_round(); },
-           options_.on_stepped_down},
+           options_.on_stepped_down,
+           options_.on_record},
           limits::max_control_bytes,
           options_.secret),
       pages_(
@@ -249,8 +251,13 @@ void RendezvousServer::Core::interrupt(int signal, std::string reason) {
     control_.interrupt(signal, std::move(reason));
 }
 
-void RendezvousServer::Core::lead(coordinator::Coordinator::Led led) {
-    boost::asio::post(io_, [this, led] { control_.lead(led); });
+void RendezvousServer::Core::lead(coordinator::Led led) {
+    boost::asio::post(
+        io_, [this, led = std::move(led)]() mutable { control_.lead(std::move(led)); });
+}
+
+void RendezvousServer::Core::recorded(std::uint64_t number) {
+    boost::asio::post(io_, [this, number] { control_.recorded(number); });
 }
 
 void RendezvousServer::Core::depose(std::string reason) {
@@ -410,6 +417,8 @@ boost::asio::awaitable<ServerStatus> RendezvousServer::Core::status() {
     status.http_connections = http_count_;
     status.rejected_connections = rejections_.count();
     status.agents = control_.agent_count();
+    status.is_elected = options_.is_elected;
+    status.leader = control_.leader();
     co_return status;
 }
 
@@ -449,8 +458,12 @@ void RendezvousServer::interrupt(int signal, std::string reason) {
     if (core_) core_->interrupt(signal, std::move(reason));
 }
 
-void RendezvousServer::lead(std::uint64_t epoch, Instant until, bool led_before) {
-    if (core_) core_->lead({epoch, until, led_before});
+void RendezvousServer::lead(coordinator::Led led) {
+    if (core_) core_->lead(std::move(led));
+}
+
+void RendezvousServer::recorded(std::uint64_t number) {
+    if (core_) core_->recorded(number);
 }
 
 void RendezvousServer::depose(std::string reason) {

@@ -6,6 +6,7 @@
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/control/message.hpp"
 #include "rendezvous/coordinator/effects.hpp"
+#include "rendezvous/coordinator/leadership.hpp"
 #include "rendezvous/server/placement.hpp"
 #include "rendezvous/server/store_survey.hpp"
 #include "rendezvous/tls/secret.hpp"
@@ -36,6 +37,9 @@ public:
         bool is_elected = false;
         /// An elected server leads no more. Called on the server's thread.
         std::function<void(const coordinator::SteppedDown&)> on_stepped_down = {};
+        /// A job has ended under an elected server. Called on the server's thread, and answered by
+        /// `recorded`.
+        std::function<void(const coordinator::Record&)> on_record = {};
         /// The shared c10d store is empty again at each new round of the job: with static
         /// rendezvous it is the workers' store. Otherwise it serves every client, and persists.
         bool has_store_of_round = false;
@@ -75,8 +79,10 @@ public:
     /// its agents have closed (`on_idle`).
     void interrupt(int signal, std::string reason);
 
-    /// This server was elected, or confirmed: it leads until then.
-    void lead(std::uint64_t epoch, Instant until, bool led_before);
+    /// This server was elected, or confirmed.
+    void lead(coordinator::Led led);
+    /// The election keeps what `on_record` said.
+    void recorded(std::uint64_t number);
     /// It forgets its jobs and closes every connection (`on_stepped_down`), if it leads.
     void depose(std::string reason);
 

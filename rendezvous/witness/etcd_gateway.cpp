@@ -129,11 +129,26 @@ std::string write_leader(const Leader& leader) {
         .dump();
 }
 
+Json range(const std::string& key) {
+    return Json{{"request_range", Json{{"key", to_base64(key)}}}};
+}
+
 Json reads(const Keys& keys) {
-    Json all = Json::array();
-    for (const auto& key : {keys.leader, keys.epoch})
-        all.push_back({{"request_range", {{"key", to_base64(key)}}}});
-    return all;
+    return Json::array({range(keys.leader), range(keys.epoch)});
+}
+
+/// The leader's key is the one that this process has written.
+Json is_own(const Keys& keys, std::int64_t revision) {
+    return {
+        {"key", to_base64(keys.leader)},
+        {"target", "MOD"},
+        {"result", "EQUAL"},
+        {"mod_revision", std::to_string(revision)}};
+}
+
+bool has_succeeded(const Json& json) {
+    const auto succeeded = json.find("succeeded");
+    return succeeded != json.end() && succeeded->is_boolean() && succeeded->get<bool>();
 }
 
 Request transaction(Json compare, Json success, Json failure) {
@@ -179,7 +194,7 @@ Keys keys_of(std::string_view prefix, std::string_view run_id) {
     while (!stem.empty() && stem.back() == '/')
         stem.pop_back();
     stem += "/" + std::string{run_id};
-    return {stem + "/leader", stem + "/epoch"};
+    return {stem + "/leader", stem + "/epoch", stem + "/ended"};
 }
 
 Request read(const Keys& keys) {
@@ -210,7 +225,10 @@ Request campaign(
     const auto put_epoch = put(keys.epoch, std::to_string(leader.epoch));
     return transaction(
         Json::array({is_free, is_as_read}),
-        Json::array({Json{{"request_put", put_leader}}, Json{{"request_put", put_epoch}}}),
+        Json::array(
+            {Json{{"request_put", put_leader}},
+             Json{{"request_put", put_epoch}},
+             range(keys.ended)}),
         reads(keys));
 }
 
@@ -222,16 +240,21 @@ Request revoke(std::int64_t lease) {
     return {"/v3/lease/revoke", Json{{"ID", std::to_string(lease)}}.dump()};
 }
 
+Request record_end(
+    const Keys& keys, const std::string& ended, std::int64_t revision, std::int64_t lease) {
+    const Json put{
+        {"request_put",
+         {{"key", to_base64(keys.ended)},
+          {"value", to_base64(ended)},
+          {"lease", std::to_string(lease)}}}};
+    return transaction(Json::array({is_own(keys, revision)}), Json::array({put}), Json::array());
+}
+
 Request erase(const Keys& keys, std::int64_t revision) {
     Json all = Json::array();
     for (const auto& key : {keys.leader, keys.epoch})
         all.push_back({{"request_delete_range", {{"key", to_base64(key)}}}});
-    const Json is_own{
-        {"key", to_base64(keys.leader)},
-        {"target", "MOD"},
-        {"result", "EQUAL"},
-        {"mod_revision", std::to_string(revision)}};
-    return transaction(Json::array({is_own}), std::move(all), Json::array());
+    return transaction(Json::array({is_own(keys, revision)}), std::move(all), Json::array());
 }
 
 Result<Record> read_record(std::string_view answer) {
@@ -253,8 +276,7 @@ Result<Campaign> read_campaign(std::string_view answer) {
     const auto json = parse(answer);
     if (!json) return json.error();
     Campaign campaign;
-    const auto succeeded = json->find("succeeded");
-    campaign.is_won = succeeded != json->end() && succeeded->is_boolean() && succeeded->get<bool>();
+    campaign.is_won = has_succeeded(*json);
     if (!campaign.is_won) {
         auto record = record_in(*json, answer);
         if (!record) return record.error();
@@ -265,7 +287,17 @@ Result<Campaign> read_campaign(std::string_view answer) {
     const auto revision = header.is_object() ? number<std::int64_t>(header, "revision") : 0;
     if (!revision || *revision <= 0) return strange("a transaction without a revision", answer);
     campaign.revision = *revision;
+    const auto ended = found_key(json->value("responses", Json::array()), 2);
+    const auto value = ended && !ended->empty() ? value_of(*ended) : std::string{};
+    if (!ended || !value) return strange("the ends of earlier jobs are not legible", answer);
+    campaign.ended = *value;
     return campaign;
+}
+
+Result<bool> read_recorded(std::string_view answer) {
+    const auto json = parse(answer);
+    if (!json) return json.error();
+    return has_succeeded(*json);
 }
 
 Result<std::int64_t> read_keep_alive(std::string_view answer) {

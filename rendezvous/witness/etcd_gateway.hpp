@@ -23,6 +23,8 @@ struct Keys {
     std::string leader;
     /// Outlives each leader, so that epochs only grow.
     std::string epoch;
+    /// How jobs of this id have ended: outlives the job, for nodes that come back late.
+    std::string ended;
 };
 Keys keys_of(std::string_view prefix, std::string_view run_id);
 
@@ -59,6 +61,8 @@ struct Campaign {
     std::int64_t revision = 0;
     /// When lost: the one that has it.
     Record record;
+    /// When won: the value of the key `ended`, as the leaders before have left it; may be empty.
+    std::string ended;
 };
 
 Request read(const Keys& keys);
@@ -69,12 +73,19 @@ Request campaign(
 Request keep_alive(std::int64_t lease);
 /// The key goes with its lease.
 Request revoke(std::int64_t lease);
-/// The job is over: nothing of it is left, if the leader's key is still the one of `revision`.
+/// Keeps how a job has ended for as long as `lease` lasts, if the leader's key is still the one of
+/// `revision`.
+Request record_end(
+    const Keys& keys, const std::string& ended, std::int64_t revision, std::int64_t lease);
+/// The job is over: neither key of its leadership is left, if the leader's is still the one of
+/// `revision`.
 Request erase(const Keys& keys, std::int64_t revision);
 
 Result<Record> read_record(std::string_view answer);
 Result<Grant> read_grant(std::string_view answer);
 Result<Campaign> read_campaign(std::string_view answer);
+/// False: another leader has the key, or none.
+Result<bool> read_recorded(std::string_view answer);
 /// The seconds that the lease has left; 0: there is no such lease any more.
 Result<std::int64_t> read_keep_alive(std::string_view answer);
 

@@ -14,6 +14,8 @@ using namespace std::chrono_literals;
 
 /// After one that was not answered.
 constexpr Duration next_try_after = 1s;
+/// How long the end of a job is known to nodes that come back late.
+constexpr std::chrono::seconds end_ttl = 24h;
 
 /// Until when a lease that was asked for or kept then gives the right to lead: earlier than etcd
 /// lets it end, whatever the clocks.
@@ -27,21 +29,23 @@ void EtcdLease::handle(Event event, Instant now, Effects& out) {
     if (std::holds_alternative<Gone>(state_)) return;
     std::visit(
         Overloaded{
-            [&](Sought) { on_sought(now, out); },
+            [&](Sought sought) { on_sought(sought.is_first_try, now, out); },
             [&](Answered& answered) { on_answered(std::move(answered), now, out); },
             [&](ServerOpened& opened) { on_opened(std::move(opened), now, out); },
             [&](const SteppedDown& stepped_down) { on_stepped_down(stepped_down, now, out); },
+            [&](EndDecided& decided) { on_end_decided(std::move(decided), now, out); },
             [&](const Left& left) { on_left(left.is_job_over, now, out); },
             [&](DeadlinePassed) { on_deadline(now, out); },
         },
         event);
 }
 
-void EtcdLease::on_sought(Instant now, Effects& out) {
+void EtcdLease::on_sought(bool is_first_try, Instant now, Effects& out) {
     if (std::holds_alternative<Withdrawing>(state_))
         return out.push_back(NotFound{"an earlier candidacy of this node is being withdrawn"});
     // Its answer is on the way.
     if (!std::holds_alternative<Idle>(state_)) return;
+    if (is_first_try && followed_) return out.push_back(Found{*followed_});
     state_ = Reading{};
     ask(etcd::read(config_.keys), now, out);
 }
@@ -49,7 +53,14 @@ void EtcdLease::on_sought(Instant now, Effects& out) {
 void EtcdLease::on_answered(Answered answered, Instant now, Effects& out) {
     if (!open_ || open_->request != answered.request) return;
     open_.reset();
-    if (std::holds_alternative<Leading>(state_)) return on_kept(answered.body, now, out);
+    if (const auto* leading = std::get_if<Leading>(&state_)) {
+        switch (leading->asking) {
+            case Asking::to_keep: on_kept(answered.body, now, out); break;
+            case Asking::for_lease_of_end: on_lease_of_end(answered.body, now, out); break;
+            case Asking::to_record: on_recorded(answered.body, now, out); break;
+        }
+        return ask_what_is_due(now, out);
+    }
     if (std::holds_alternative<Releasing>(state_)) {
         state_ = Gone{};
         return out.push_back(Released{});
@@ -136,6 +147,7 @@ void EtcdLease::on_campaigned(const std::string& body, Instant now, Effects& out
     }
     const auto epoch = campaigning.leader.epoch;
     known_epoch_ = epoch;
+    followed_.reset();
     state_ = Leading{
         epoch,
         campaigning.lease,
@@ -143,7 +155,7 @@ void EtcdLease::on_campaigned(const std::string& body, Instant now, Effects& out
         campaigning.ttl,
         campaigning.until,
         now + campaigning.ttl / 3};
-    out.push_back(Elected{epoch, campaigning.until, campaigning.led_before});
+    out.push_back(Elected{epoch, campaigning.until, campaigning.led_before, campaign->ended});
 }
 
 void EtcdLease::on_kept(const Result<std::string>& body, Instant now, Effects& out) {
@@ -153,14 +165,67 @@ void EtcdLease::on_kept(const Result<std::string>& body, Instant now, Effects& o
         leading.ask_at = now + next_try_after;
         return;
     }
-    if (*ttl_s == 0) {
-        state_ = Idle{};
-        return out.push_back(Deposed{"its lease in etcd has ended"});
-    }
+    if (*ttl_s == 0) return depose("its lease in etcd has ended", out);
     const auto ttl = std::min(leading.ttl, Duration{std::chrono::seconds{*ttl_s}});
     leading.until = std::max(leading.until, leads_until(leading.asked_at, ttl));
     leading.ask_at = leading.asked_at + leading.ttl / 3;
     out.push_back(Extended{leading.epoch, leading.until});
+}
+
+void EtcdLease::on_end_decided(EndDecided decided, Instant now, Effects& out) {
+    auto* leading = std::get_if<Leading>(&state_);
+    if (leading == nullptr || leading->epoch != decided.epoch) return;
+    leading->end = Unrecorded{decided.number, std::move(decided.ends), now};
+    ask_what_is_due(now, out);
+}
+
+void EtcdLease::on_lease_of_end(const Result<std::string>& body, Instant now, Effects&) {
+    auto& end = std::get<Leading>(state_).end;
+    const auto grant = body ? etcd::read_grant(*body) : Result<etcd::Grant>{body.error()};
+    if (!end) return;
+    if (grant)
+        end->lease = grant->lease;
+    else
+        end->ask_at = now + next_try_after;
+}
+
+/// Without an answer it is asked again: the same twice is the same once.
+void EtcdLease::on_recorded(const Result<std::string>& body, Instant now, Effects& out) {
+    auto& leading = std::get<Leading>(state_);
+    const auto is_recorded = body ? etcd::read_recorded(*body) : Result<bool>{body.error()};
+    if (!is_recorded) {
+        leading.end->ask_at = now + next_try_after;
+        return;
+    }
+    if (!*is_recorded) return depose("its key in etcd is gone", out);
+    // A later end that was decided meanwhile has a number and a lease of its own.
+    if (leading.end->lease == 0) return;
+    const auto number = leading.end->number;
+    leading.end.reset();
+    out.push_back(Recorded{number});
+}
+
+/// One question at a time; that for more time goes first.
+void EtcdLease::ask_what_is_due(Instant now, Effects& out) {
+    auto* leading = std::get_if<Leading>(&state_);
+    if (leading == nullptr || open_ || now >= leading->until) return;
+    if (now >= leading->ask_at) {
+        leading->asking = Asking::to_keep;
+        leading->asked_at = now;
+        return ask(etcd::keep_alive(leading->lease), now, out);
+    }
+    auto& end = leading->end;
+    if (!end || now < end->ask_at) return;
+    leading->asking = end->lease == 0 ? Asking::for_lease_of_end : Asking::to_record;
+    ask(end->lease == 0 ? etcd::grant(end_ttl.count())
+                        : etcd::record_end(config_.keys, end->ends, leading->revision, end->lease),
+        now,
+        out);
+}
+
+void EtcdLease::depose(std::string reason, Effects& out) {
+    state_ = Idle{};
+    out.push_back(Deposed{std::move(reason)});
 }
 
 void EtcdLease::on_stepped_down(const SteppedDown& event, Instant now, Effects& out) {
@@ -203,9 +268,7 @@ void EtcdLease::on_deadline(Instant now, Effects& out) {
         state_ = Idle{};
         return;
     }
-    if (open_ || now < leading->ask_at) return;
-    leading->asked_at = now;
-    ask(etcd::keep_alive(leading->lease), now, out);
+    ask_what_is_due(now, out);
 }
 
 std::optional<Instant> EtcdLease::next_deadline() const {
@@ -214,12 +277,15 @@ std::optional<Instant> EtcdLease::next_deadline() const {
     const auto* leading = std::get_if<Leading>(&state_);
     if (leading == nullptr) return next;
     next = earliest(next, leading->until);
-    return open_ ? next : earliest(next, leading->ask_at);
+    if (open_) return next;
+    if (leading->end) next = earliest(next, leading->end->ask_at);
+    return earliest(next, leading->ask_at);
 }
 
 void EtcdLease::follow(const etcd::Leader& leader, Effects& out) {
     state_ = Idle{};
     known_epoch_ = std::max(known_epoch_, leader.epoch);
+    followed_ = leader;
     out.push_back(Found{leader});
 }
 
@@ -254,6 +320,10 @@ std::string describe(const EtcdLease::Event& event) {
             [](const L::SteppedDown& e) {
                 return "stepped down, epoch " + std::to_string(e.epoch);
             },
+            [](const L::EndDecided& e) {
+                return "end decided, epoch " + std::to_string(e.epoch) + " number " +
+                       std::to_string(e.number);
+            },
             [](const L::Left& e) { return std::string{e.is_job_over ? "job over" : "left"}; },
             [](L::DeadlinePassed) { return std::string{"deadline passed"}; },
         },
@@ -271,6 +341,7 @@ std::string describe(const EtcdLease::Effect& effect) {
             },
             [](const L::Elected& e) { return "elected, epoch " + std::to_string(e.epoch); },
             [](const L::Extended& e) { return "extended, epoch " + std::to_string(e.epoch); },
+            [](const L::Recorded& e) { return "recorded " + std::to_string(e.number); },
             [](const L::Deposed& e) { return "deposed: " + e.reason; },
             [](const L::NotFound& e) { return "not found: " + e.reason; },
             [](L::Released) { return std::string{"released"}; },

@@ -16,6 +16,7 @@ namespace ddprun::witness {
 /// candidacy for it. Driven by agent/runner/election (etcd_client) and unit tests.
 ///
 ///   idle         --Sought-->                 reading      Ask for both keys
+///   idle         --Sought, first try-->      idle         Found: the last leader, if it is known
 ///   reading      --a leader-->               idle         Found
 ///   reading      --own key of an attempt
 ///                  whose answer was lost-->  withdrawing  Ask to revoke its lease
@@ -26,9 +27,12 @@ namespace ddprun::witness {
 ///   campaigning  --lost-->                   idle         Found
 ///   campaigning  --no answer-->              withdrawing
 ///   leading      --a third of the TTL-->     leading      Ask to keep the lease; answered:
-///   Extended leading      --0.8 TTL since the sending
+///                                                         Extended
+///   leading      --EndDecided-->             leading      Ask for a lease of its own, then to keep
+///                                                         the end under it; answered: Recorded
+///   leading      --0.8 TTL since the sending
 ///                  of what was answered-->   idle         (the server knows by its own clock)
-///   leading      --the lease is gone-->      idle         Deposed
+///   leading      --lease or key is gone-->   idle         Deposed
 ///   leading      --SteppedDown-->            withdrawing
 ///   any          --Left-->                   released     Released, once the key is given back
 ///   before leading, without an answer        idle         NotFound
@@ -46,8 +50,13 @@ public:
 
     // ---- events ----
 
-    /// This node needs the leader. Answered by Found, Elected or NotFound.
-    struct Sought {};
+    /// This node needs the leader. Answered by Found, Elected or NotFound. `is_first_try`: since
+    /// the connection to the last one has ended. That one may lead still, and gives the ranks of a
+    /// node away which does not come back soon: it is tried before etcd is asked, which may be
+    /// slow.
+    struct Sought {
+        bool is_first_try = false;
+    };
     /// Answers to Ask.
     struct Answered {
         int request;
@@ -62,12 +71,20 @@ public:
         std::uint64_t epoch;
         std::uint64_t known_epoch;
     };
+    /// A job of this node's server has ended, which no node is to hear before it is recorded.
+    /// `ends` has the earlier ends too; a later one takes its place.
+    struct EndDecided {
+        std::uint64_t epoch;
+        std::uint64_t number;
+        std::string ends;
+    };
     /// This node needs no leader any more. The job is over: its keys go.
     struct Left {
         bool is_job_over;
     };
     struct DeadlinePassed {};
-    using Event = std::variant<Sought, Answered, ServerOpened, SteppedDown, Left, DeadlinePassed>;
+    using Event =
+        std::variant<Sought, Answered, ServerOpened, SteppedDown, EndDecided, Left, DeadlinePassed>;
 
     // ---- effects ----
 
@@ -88,12 +105,19 @@ public:
         Instant until;
         /// The job had a leader before.
         bool led_before;
+        /// As the leaders before have recorded them.
+        std::string ends = {};
         bool operator==(const Elected&) const = default;
     };
     struct Extended {
         std::uint64_t epoch;
         Instant until;
         bool operator==(const Extended&) const = default;
+    };
+    /// What this and all earlier `EndDecided` have said outlives this leader.
+    struct Recorded {
+        std::uint64_t number;
+        bool operator==(const Recorded&) const = default;
     };
     struct Deposed {
         std::string reason;
@@ -106,8 +130,8 @@ public:
     struct Released {
         bool operator==(const Released&) const = default;
     };
-    using Effect =
-        std::variant<Ask, OpenServer, Found, Elected, Extended, Deposed, NotFound, Released>;
+    using Effect = std::
+        variant<Ask, OpenServer, Found, Elected, Extended, Recorded, Deposed, NotFound, Released>;
 
     explicit EtcdLease(Config config) : config_(std::move(config)) {}
 
@@ -136,6 +160,15 @@ private:
         Instant until;
         bool led_before;
     };
+    /// An end that is not recorded yet.
+    struct Unrecorded {
+        std::uint64_t number;
+        std::string ends;
+        Instant ask_at;
+        /// The lease that it is to be kept under; 0: not granted yet.
+        std::int64_t lease = 0;
+    };
+    enum class Asking : std::uint8_t { to_keep, for_lease_of_end, to_record };
     struct Leading {
         std::uint64_t epoch;
         std::int64_t lease;
@@ -144,6 +177,9 @@ private:
         Instant until;
         Instant ask_at;
         Instant asked_at{};
+        std::optional<Unrecorded> end = std::nullopt;
+        /// What the open question is.
+        Asking asking = Asking::to_keep;
     };
     struct Withdrawing {};
     struct Releasing {};
@@ -159,13 +195,18 @@ private:
         Releasing,
         Gone>;
 
-    void on_sought(Instant now, Effects& out);
+    void on_sought(bool is_first_try, Instant now, Effects& out);
     void on_answered(Answered answered, Instant now, Effects& out);
     void on_read(const std::string& body, Instant now, Effects& out);
     void on_opened(ServerOpened opened, Instant now, Effects& out);
     void on_granted(const std::string& body, Instant now, Effects& out);
     void on_campaigned(const std::string& body, Instant now, Effects& out);
     void on_kept(const Result<std::string>& body, Instant now, Effects& out);
+    void on_end_decided(EndDecided decided, Instant now, Effects& out);
+    void on_lease_of_end(const Result<std::string>& body, Instant now, Effects& out);
+    void on_recorded(const Result<std::string>& body, Instant now, Effects& out);
+    void ask_what_is_due(Instant now, Effects& out);
+    void depose(std::string reason, Effects& out);
     void on_stepped_down(const SteppedDown& event, Instant now, Effects& out);
     void on_left(bool is_job_over, Instant now, Effects& out);
     void on_deadline(Instant now, Effects& out);
@@ -185,6 +226,8 @@ private:
     std::optional<Open> open_;
     /// The newest that this node has heard of.
     std::uint64_t known_epoch_ = 0;
+    /// The last that this node has found.
+    std::optional<etcd::Leader> followed_;
 };
 
 std::string describe(const EtcdLease::Event& event);

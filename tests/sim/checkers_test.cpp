@@ -297,3 +297,70 @@ TEST_CASE("isolation: a round, a store and a result of another job") {
         CHECK(facts.finds("c of job other got the result of job job"));
     }
 }
+
+TEST_CASE("leaders: an epoch twice, an act without the key, an act after a newer leader's") {
+    {
+        Facts facts;
+        facts->on_elected({"a", "job", 1});
+        facts->on_elected({"b", "job", 2});
+        facts->on_act({"b", "job", 2, 2, 0, "welcome"});
+        // Another job of this id: the keys were erased.
+        facts->on_elected({"c", "job", 1, 1});
+        facts->on_act({"c", "job", 1, 1, 1, "welcome"});
+        CHECK(facts.is_fine());
+    }
+    {
+        Facts facts;
+        facts->on_elected({"a", "job", 1});
+        facts->on_elected({"b", "job", 1});
+        CHECK(facts.finds("b leads in epoch 1 as a has"));
+    }
+    {
+        Facts facts;
+        facts->on_act({"a", "job", 1, 0, 0, "heartbeat_ack"});
+        CHECK(facts.finds("a acts in epoch 1 (heartbeat_ack) while the key in etcd is of epoch 0"));
+    }
+    {
+        Facts facts;
+        facts->on_act({"b", "job", 2, 2, 0, "welcome"});
+        facts->on_act({"a", "job", 1, 1, 0, "welcome"});
+        CHECK(facts.finds("a acts in epoch 1 (welcome) after one of epoch 2"));
+    }
+}
+
+TEST_CASE("endings: a job goes on after its end, a member runs another instead") {
+    {
+        Facts facts;
+        facts->expect_election();
+        facts.running();
+        facts->on_worker_ended("a", 100);
+        facts->on_worker_ended("b", 100);
+        facts->on_result(Facts::result("a", control::Outcome::cancelled));
+        facts->on_worker_started(Facts::worker("b", 1, 1));
+        CHECK(facts.finds("b starts round 1 of a job that has ended"));
+    }
+    for (const bool was_lost_then : {false, true}) {
+        Facts facts;
+        facts->expect_election();
+        facts.running();
+        facts->on_worker_ended("a", 100);
+        facts->on_worker_ended("b", 100);
+        // Lost before the end: it begins another job then.
+        if (!was_lost_then) facts->on_lost({"b", "life"});
+        facts->on_result(Facts::result("a", control::Outcome::cancelled));
+        if (was_lost_then) facts->on_lost({"b", "life"});
+        auto other = Facts::worker("b", 0, 7);
+        other.incarnation = "next";
+        facts->on_worker_started(other);
+        CHECK(facts.is_fine() == !was_lost_then);
+    }
+}
+
+TEST_CASE("a signal to a worker while only the leader changes") {
+    Facts facts;
+    facts->on_worker_signalled("a.0");
+    CHECK(facts.is_fine());
+    facts->expect_no_signal(true);
+    facts->on_worker_signalled("a.0");
+    CHECK(facts.finds("a.0 is signalled although only the leader has changed"));
+}

@@ -10,10 +10,15 @@ Cluster::Cluster(std::uint64_t seed, Options options)
     : world_(seed),
       options_(std::move(options)),
       network_(world_, options_.weather),
+      etcd_(network_),
       checkers_(
           options_.restarts,
           options_.settings.restart.final_codes,
           options_.nodes.unit.value_or(1)) {
+    if (options_.is_elected) {
+        checkers_.expect_election();
+        return;
+    }
     const bool is_hosted = !options_.hosted_by.empty();
     server_ = std::make_unique<Server>(
         world_,
@@ -25,6 +30,7 @@ Host& Cluster::start(const std::string& name, const std::string& run_id) {
     agent::AgentConfig config;
     config.join.run_id = run_id;
     config.rendezvous.endpoint = {"rendezvous", 29'400};
+    if (options_.is_elected) config.rendezvous.etcd = agent::EtcdPlan{{{"etcd", 2379}}, "/ddprun"};
     config.join.nodes = options_.nodes;
     config.join.settings = options_.settings;
     config.join.max_restarts = options_.restarts;
@@ -40,6 +46,7 @@ Host& Cluster::start(const std::string& name, const std::string& run_id) {
     by_addr_[addr] = &started;
     hosts_[name] = std::move(host);
     if (name == options_.hosted_by) started.host_server();
+    if (options_.is_elected) started.become_candidate();
     started.begin();
     return started;
 }
@@ -58,13 +65,30 @@ RoundStore* Cluster::store_at(const std::string& addr, std::uint16_t port) {
     return host == nullptr ? nullptr : host->store(port);
 }
 
-std::string Cluster::job_state() const {
-    const auto jobs = server_->coordinator().status(world_.now());
+Host* Cluster::leader(const std::string& run_id) {
+    const auto found = std::find_if(in_order_.begin(), in_order_.end(), [&](const Host* host) {
+        return host->run_id() == run_id && host->is_leading();
+    });
+    return found == in_order_.end() ? nullptr : *found;
+}
+
+const Server* Cluster::acting_server(const std::string& run_id) {
+    if (!options_.is_elected) return server_.get();
+    auto* host = leader(run_id);
+    return host == nullptr ? nullptr : host->own_server();
+}
+
+std::string Cluster::job_state() {
+    const auto* server = acting_server();
+    if (server == nullptr) return {};
+    const auto jobs = server->coordinator().status(world_.now());
     return jobs.empty() ? std::string{} : jobs.back().state;
 }
 
-int Cluster::round() const {
-    const auto jobs = server_->coordinator().status(world_.now());
+int Cluster::round() {
+    const auto* server = acting_server();
+    if (server == nullptr) return -1;
+    const auto jobs = server->coordinator().status(world_.now());
     return jobs.empty() ? -1 : jobs.back().round;
 }
 
@@ -108,7 +132,10 @@ bool Cluster::until(const std::function<bool()>& condition, Duration longest) {
 
 void Cluster::step() {
     world_.step();
-    if (options_.hosted_by.empty() || !server_->is_up()) return;
+    if (options_.is_elected)
+        for (auto* host : in_order_)
+            host->look_at_own_server();
+    if (options_.hosted_by.empty() || !server_ || !server_->is_up()) return;
     // A hosting `ddprun` exits when it has ended and no node needs its server any more.
     const auto found = hosts_.find(options_.hosted_by);
     const bool has_ended = found != hosts_.end() && found->second->report();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tests/sim/checkers/checkers.hpp"
+#include "tests/sim/etcd.hpp"
 #include "tests/sim/host.hpp"
 #include "tests/sim/network.hpp"
 #include "tests/sim/server.hpp"
@@ -26,6 +27,8 @@ public:
         control::Settings settings;
         /// Which host serves the rendezvous; empty: a daemon elsewhere.
         std::string hosted_by;
+        /// No node is special: etcd says which one serves. There is no `server` then.
+        bool is_elected = false;
         Network::Weather weather;
         Host::Manners manners;
     };
@@ -34,7 +37,13 @@ public:
 
     World& world() { return world_; }
     Network& network() { return network_; }
+    /// Requires: it is not elected.
     Server& server() { return *server_; }
+    Etcd& etcd() { return etcd_; }
+    /// The host whose elected server may act for this job; null: none now.
+    Host* leader(const std::string& run_id = "job");
+    /// The one server, or the one that was elected; null: none now.
+    const Server* acting_server(const std::string& run_id = "job");
     Checkers& checkers() { return checkers_; }
     const Options& options() const { return options_; }
 
@@ -46,8 +55,8 @@ public:
     RoundStore* store_at(const std::string& addr, std::uint16_t port);
 
     /// The newest job's state, as in /status; empty: no job yet.
-    std::string job_state() const;
-    int round() const;
+    std::string job_state();
+    int round();
     /// The round runs and all of its workers have met in the store.
     bool is_training();
     /// Every `ddprun` that was not killed has ended.
@@ -65,6 +74,7 @@ private:
     World world_;
     Options options_;
     Network network_;
+    Etcd etcd_;
     Checkers checkers_;
     std::unique_ptr<Server> server_;
     /// In order of their start: names may repeat no name.

@@ -6,7 +6,6 @@
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/control/text.hpp"
 #include "rendezvous/control/versions.hpp"
-#include "rendezvous/wire/encoder.hpp"
 #include "tests/sim/cluster.hpp"
 
 #include <signal.h>
@@ -35,59 +34,6 @@ control::Node node_of(const std::string& name, int pid, Random& random) {
 }
 
 }  // namespace
-
-// ---- the worker store ---------------------------------------------------------------------------
-
-RoundStore::RoundStore(World& world)
-    : driven_(world, store::Store{}, [this](store::Store::Effect& effect) { perform(effect); }) {}
-
-void RoundStore::accept(const std::shared_ptr<Link>& link) {
-    const ConnectionId id{next_client_++};
-    clients_[id].link = link;
-    link->attach(
-        Link::server,
-        {[this, id](const std::string& bytes) { received(id, bytes); },
-         [this, id] {
-             clients_.erase(id);
-             driven_.post(store::Store::Disconnected{id});
-         }});
-}
-
-void RoundStore::received(ConnectionId id, const std::string& bytes) {
-    const auto found = clients_.find(id);
-    if (found == clients_.end()) return;
-    found->second.decoder.append(bytes);
-    for (;;) {
-        store::Store::Received received{id, {}};
-        const auto has_request = found->second.decoder.next(received.request);
-        require(has_request.has_value(), "workers speak the protocol");
-        if (!*has_request) return;
-        driven_.post(std::move(received));
-    }
-}
-
-void RoundStore::perform(store::Store::Effect& effect) {
-    std::visit(
-        Overloaded{
-            [&](const store::Store::Reply& reply) {
-                const auto found = clients_.find(reply.to);
-                if (found == clients_.end()) return;
-                std::string bytes;
-                wire::encode(reply.reply, bytes);
-                found->second.link->send(Link::server, std::move(bytes));
-            },
-            [&](const store::Store::CloseConnection&) {
-                contradiction("workers ask for nothing odd", __FILE__, __LINE__);
-            },
-        },
-        effect);
-}
-
-void RoundStore::close() {
-    for (const auto& [id, client] : clients_)
-        client.link->close(Link::server);
-    clients_.clear();
-}
 
 // ---- the host -----------------------------------------------------------------------------------
 
@@ -190,7 +136,7 @@ void Host::perform(Agent::Effect& effect) {
                     stores_.erase(found);
                 }
             },
-            [&](const Agent::Connect& e) { connect(e.link); },
+            [&](const Agent::Connect& e) { connect(e); },
             [&](const Agent::Send& e) {
                 const auto found = links_.find(e.link);
                 // An agent that was stopped may not have read that its link is closed.
@@ -232,11 +178,15 @@ void Host::perform(Agent::Effect& effect) {
                     "ends " + std::string{control::name_of(e.report.outcome)} +
                     " exit_code=" + std::to_string(e.report.exit_code));
                 cluster_.checkers().on_exit(name_, e.report.exit_code);
+                if (candidate_)
+                    depart(candidate_->departure.finished(
+                        candidate_->lease.machine().is_leading(), agent::is_over(e.report)));
             },
             [&](const agent::WorkerGroup::SignalLeader& e) {
                 const auto found = workers_.find(e.local_rank);
                 if (found == workers_.end()) return;
                 found->second.was_signalled = true;
+                cluster_.checkers().on_worker_signalled(worker_name(e.local_rank));
                 if (found->second.is_stubborn) return;
                 kill_process(e.local_rank, e.signal, up_to(manners_.slowest_end, shortest_end));
             },
@@ -244,6 +194,7 @@ void Host::perform(Agent::Effect& effect) {
                 const auto found = workers_.find(e.local_rank);
                 if (found == workers_.end()) return;
                 found->second.was_signalled = true;
+                cluster_.checkers().on_worker_signalled(worker_name(e.local_rank));
                 kill_process(e.local_rank, SIGKILL, 0s);
             },
             [&](agent::WorkerGroup::CancelSpawns) {
@@ -272,20 +223,26 @@ void Host::perform(Agent::Effect& effect) {
 
 // ---- control connections ------------------------------------------------------------------------
 
-void Host::connect(int number) {
+void Host::connect(const Agent::Connect& order) {
+    links_[order.link].port = next_client_port_++;
+    if (candidate_) return seek(order.link, order.unanswered_for == Duration{});
+    open(order.link, &cluster_.server(), cluster_.server().place());
+}
+
+void Host::open(int number, Server* server, const std::string& place) {
     auto& control = links_[number];
-    control.port = next_client_port_++;
-    auto& server = cluster_.server();
-    const bool is_answered = cluster_.network().connects(name_, server.place());
-    if (is_answered && server.is_up()) {
-        control.link = cluster_.network().connect(name_, server.place());
+    control.is_opened = true;
+    const bool is_answered = cluster_.network().connects(name_, place);
+    const bool is_up = server != nullptr && server->is_up();
+    if (is_answered && is_up) {
+        control.link = cluster_.network().connect(name_, place);
         control.link->attach(
             Link::client,
             {[this, number](const std::string& bytes) { received(number, bytes); },
              [this, number] { give_up_link(number, Agent::ConnectError::lost, "end of file"); }});
-        server.accept(control.link, addr_, control.port);
+        server->accept(control.link, addr_, control.port);
     }
-    if (is_answered && !server.is_up())
+    if (is_answered && !is_up)
         return later(1ms, [this, number] {
             give_up_link(number, Agent::ConnectError::refused, "simulated network");
         });
@@ -448,14 +405,6 @@ void Host::check_store(const Agent::CheckStore& order) {
     });
 }
 
-/// Workers of this world do not handle the signal; what counts is that the round waits for it.
-void Host::give_notice(const Agent::GiveNotice& order) {
-    const bool is_reached = reaches(order.note.store);
-    later(is_reached ? 1ms : limits::death_notice_timeout, [this, round = order.round] {
-        if (is_alive_) agent_.post(Agent::NoticeGiven{round});
-    });
-}
-
 /// As a signal does it.
 void Host::kill_process(int local_rank, int signal, Duration delay) {
     later_by_worker(local_rank, delay, [this, local_rank, signal](WorkerProcess& process) {
@@ -521,11 +470,13 @@ void Host::kill() {
         if (control.link) control.link->close(Link::client);
     links_.clear();
     if (is_hosting_) cluster_.server().kill();
+    if (own_server() != nullptr) own_server()->kill();
 }
 
 void Host::end_everything() {
     is_alive_ = false;
     agent_.freeze();
+    if (candidate_) candidate_->lease.freeze();
     while (!workers_.empty())
         die(workers_.begin()->first, agent::WorkerExit{agent::WorkerExit::Killed{SIGKILL, false}});
 }
@@ -536,6 +487,7 @@ void Host::switch_off() {
     cluster_.network().switch_off(name_);
     end_everything();
     if (is_hosting_) cluster_.server().switch_off();
+    if (own_server() != nullptr) own_server()->switch_off();
 }
 
 void Host::stop_agent() {
@@ -559,6 +511,17 @@ void Host::pause_agent() {
     for (const auto& [port, store] : stores_)
         store->pause();
     if (is_hosting_) cluster_.server().pause();
+    if (!candidate_) return;
+    candidate_->lease.pause();
+    if (own_server() != nullptr) own_server()->pause();
+}
+
+/// Its threads come in any order.
+void Host::resume_candidate() {
+    const bool is_server_first = world_.any(0, 1) == 0;
+    if (is_server_first && own_server() != nullptr) own_server()->resume();
+    candidate_->lease.resume();
+    if (own_server() != nullptr) own_server()->resume();
 }
 
 void Host::resume_agent() {
@@ -569,6 +532,9 @@ void Host::resume_agent() {
         ports.push_back(port);
     for (const auto port : ports)
         if (auto* open = store(port)) open->resume();
+    const bool is_agent_first = candidate_ && world_.any(0, 1) == 0;
+    if (is_agent_first) agent_.resume();
+    if (candidate_) resume_candidate();
     agent_.resume();
 }
 

@@ -2,11 +2,14 @@
 #pragma once
 
 #include "agent/supervise/agent.hpp"
+#include "agent/supervise/departure.hpp"
 #include "rendezvous/client/client_session.hpp"
 #include "rendezvous/control/codec.hpp"
 #include "rendezvous/store/store.hpp"
 #include "rendezvous/wire/decoder.hpp"
+#include "rendezvous/witness/etcd_lease.hpp"
 #include "tests/sim/link.hpp"
+#include "tests/sim/server.hpp"
 
 #include <functional>
 #include <map>
@@ -101,6 +104,13 @@ public:
     void begin();
     /// It serves the rendezvous itself.
     void host_server() { is_hosting_ = true; }
+    // Its server is one of several that an election chooses from (host_election.cpp).
+    void become_candidate();
+    /// Null: it has none, or none of its own.
+    Server* own_server();
+    bool is_leading() const;
+    /// After each thing that happens.
+    void look_at_own_server();
     // What can happen to it.
     void end_worker(int local_rank, agent::WorkerExit exit);
     /// Its workers that have met the others end well.
@@ -134,7 +144,10 @@ private:
     using Agent = agent::Agent;
 
     void perform(Agent::Effect& effect);
-    void connect(int link);
+    void perform(witness::EtcdLease::Effect& effect);
+    void connect(const Agent::Connect& order);
+    /// A server that is there, or the place where one was.
+    void open(int link, Server* server, const std::string& place);
     void give_up_link(int link, Agent::ConnectError error, const std::string& reason);
     void received(int link, const std::string& bytes);
     void spawn(const Agent::SpawnWorkers& order);
@@ -158,6 +171,14 @@ private:
     void end_everything();
     void pause_agent();
     void resume_agent();
+    void resume_candidate();
+    void post_to_agent(std::function<void()> action);
+    void open_server();
+    void seek(int link, bool is_first_try);
+    void open_sought(Host* leader);
+    void fail_sought(const std::string& reason);
+    void depart(agent::Departure::Step step);
+    void leave();
     void set_fence(std::optional<Instant> ends_at);
     void watch_fence();
     std::string worker_name(int local_rank) const {
@@ -170,6 +191,23 @@ private:
         int port = 0;
         /// The server has sent hello.
         bool is_greeted = false;
+        /// It is known where to connect to.
+        bool is_opened = false;
+    };
+    struct Candidate {
+        using Lease = witness::EtcdLease;
+
+        Candidate(World& world, Lease machine, Driven<Lease>::Perform perform)
+            : lease(world, std::move(machine), std::move(perform)) {}
+
+        Driven<Lease> lease;
+        std::unique_ptr<Server> server;
+        /// The attempt that waits for the election.
+        int sought = 0;
+        /// It leaves when its server has stepped down; true: the job is over.
+        std::optional<bool> leaving;
+        agent::Departure departure{true};
+        bool was_idle = true;
     };
 
     Cluster& cluster_;
@@ -201,6 +239,7 @@ private:
     int spawning_round_ = -1;
     std::string incarnation_;
     std::optional<agent::JobReport> report_;
+    std::unique_ptr<Candidate> candidate_;
     Driven<Agent> agent_;
 };
 

@@ -18,6 +18,14 @@ std::string_view line_of(const std::string& bytes) {
 
 }  // namespace
 
+/// Workers of this world do not handle the signal; what counts is that the round waits for it.
+void Host::give_notice(const Agent::GiveNotice& order) {
+    const bool is_reached = reaches(order.note.store);
+    later(is_reached ? 1ms : limits::death_notice_timeout, [this, round = order.round] {
+        if (is_alive_) agent_.post(Agent::NoticeGiven{round});
+    });
+}
+
 void Host::ask_peer(const agent::Neighbours::Ask& ask) {
     auto* other = cluster_.host_at(ask.to.host);
     const bool is_answered = other != nullptr && cluster_.network().connects(name_, other->name());

@@ -17,9 +17,13 @@ constexpr int most_nodes = 9;
 
 }  // namespace
 
-Life::Life(std::uint64_t seed) : dice_(seed), cluster_(seed, options(seed)) {}
+Life::Life(std::uint64_t seed, Servers servers)
+    : servers_(servers),
+      is_calm_(servers == Servers::elected && seed % 5 == 0),
+      dice_(seed),
+      cluster_(seed, servers == Servers::fixed ? given_options(seed) : elected_options(seed)) {}
 
-Cluster::Options Life::options(std::uint64_t seed) {
+Cluster::Options Life::given_options(std::uint64_t seed) {
     Cluster::Options options;
     options.nodes.min = any(1, 3);
     options.nodes.max = options.nodes.min + any(0, 3);
@@ -54,6 +58,7 @@ Cluster::Options Life::options(std::uint64_t seed) {
 }
 
 std::string Life::play() {
+    if (is_calm_) return play_calm();
     has_two_jobs_ = cluster_.options().hosted_by.empty() && one_in(3);
     const int first_nodes = any(1, cluster_.options().nodes.max + 1) * (has_two_jobs_ ? 2 : 1);
     for (int i = 0; i < first_nodes; ++i)
@@ -89,7 +94,12 @@ void Life::start_node() {
     cluster_.start("n" + std::to_string(++node_count_), is_of_second_job ? "other" : "job");
 }
 
-const std::vector<Life::Fault>& Life::faults() {
+const std::vector<Life::Fault>& Life::faults() const {
+    if (is_calm_) return calm_faults();
+    return servers_ == Servers::elected ? elected_faults() : fixed_faults();
+}
+
+const std::vector<Life::Fault>& Life::fixed_faults() {
     static const std::vector<Fault> all{
         {3, &Life::worker_crashes},        {3, &Life::worker_fails},
         {2, &Life::worker_succeeds},       {3, &Life::worker_ignores_the_polite_signal},
@@ -179,7 +189,9 @@ void Life::host_is_healed() {
 void Life::path_to_server_is_cut() {
     auto* host = any_whole_host();
     if (host == nullptr) return;
-    const auto& server = cluster_.server().place();
+    const auto* acting = cluster_.acting_server(host->run_id());
+    if (acting == nullptr) return;
+    const auto& server = acting->place();
     const int ways = any(1, 3);
     if ((ways & 1) != 0) cluster_.network().cut(host->name(), server);
     if ((ways & 2) != 0) cluster_.network().cut(server, host->name());
@@ -197,7 +209,9 @@ void Life::path_between_hosts_is_cut() {
 void Life::connection_is_lost() {
     auto& host = any_host();
     // While it is cut off as well, this is indistinguishable from its death (known limit).
-    const bool is_reachable = cluster_.network().connects(host.name(), cluster_.server().place());
+    const auto* server = cluster_.acting_server(host.run_id());
+    const bool is_reachable =
+        server != nullptr && cluster_.network().connects(host.name(), server->place());
     if (host.is_willing() && is_reachable) host.break_connection(one_in(2));
 }
 
@@ -245,6 +259,11 @@ void Life::heal_everything() {
         host->continue_agent();
         host->let_go();
     }
+    if (servers_ == Servers::elected) {
+        cluster_.network().readmit(Etcd::place);
+        cluster_.etcd().lose_answers(0);
+        return etcd_comes_back();
+    }
     if (cluster_.options().hosted_by.empty()) cluster_.server().resume();
 }
 
@@ -256,8 +275,10 @@ std::string Life::come_to_rest() {
         settings.lease + settings.grace + limits::drain_margin + settings.last_call_timeout;
     // Pauses from options, a node's pause between two attempts, and the time that the network
     // takes.
-    const auto slack = settings.restart.longest_delay + cluster_.options().weather.slowest_resend +
-                       cluster_.options().manners.slowest_spawn + 15s;
+    auto slack = settings.restart.longest_delay + cluster_.options().weather.slowest_resend +
+                 cluster_.options().manners.slowest_spawn + 15s;
+    // The key of the last leader, and the wait for nodes that it may have left.
+    if (servers_ == Servers::elected) slack += 2 * limits::etcd_ttl + settings.lease;
     for (const std::string run_id : {"job", "other"})
         if (!cluster_.until([&] { return is_settled(run_id); }, bound + slack))
             return "no round of " + run_id + " forms";
@@ -270,8 +291,10 @@ bool Life::is_settled(const std::string& run_id) {
     for (const auto* host : cluster_.hosts())
         if (host->run_id() == run_id && host->is_willing()) willing.push_back(host->name());
     if (static_cast<int>(willing.size()) < cluster_.options().nodes.min) return true;
-    if (!cluster_.server().is_up()) return true;
-    const auto jobs = cluster_.server().coordinator().status(cluster_.world().now());
+    const auto* server = cluster_.acting_server(run_id);
+    if (server == nullptr) return false;
+    if (!server->is_up()) return true;
+    const auto jobs = server->coordinator().status(cluster_.world().now());
     const auto job = std::find_if(
         jobs.rbegin(), jobs.rend(), [&](const auto& one) { return one.run_id == run_id; });
     if (job == jobs.rend() || job->state != "running") return false;

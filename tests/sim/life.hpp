@@ -14,7 +14,11 @@ namespace ddprun::sim {
 /// the end all is healed and has to come to an end. Everything follows from the seed.
 class Life {
 public:
-    explicit Life(std::uint64_t seed);
+    /// Which server serves: a fixed one (a daemon, or that of the first node), or one that etcd
+    /// says.
+    enum class Servers : std::uint8_t { fixed, elected };
+
+    explicit Life(std::uint64_t seed, Servers servers = Servers::fixed);
 
     /// Runs it to its end. Empty, or what was wrong.
     std::string play();
@@ -27,9 +31,14 @@ private:
         int weight;
         void (Life::*happens)();
     };
-    static const std::vector<Fault>& faults();
+    static const std::vector<Fault>& fixed_faults();
+    static const std::vector<Fault>& elected_faults();
+    static const std::vector<Fault>& calm_faults();
+    const std::vector<Fault>& faults() const;
 
-    Cluster::Options options(std::uint64_t seed);
+    Cluster::Options given_options(std::uint64_t seed);
+    Cluster::Options elected_options(std::uint64_t seed);
+    std::string play_calm();
     int any(int low, int high) { return std::uniform_int_distribution<int>{low, high}(dice_); }
     bool one_in(int count) { return any(1, count) == 1; }
     Duration any_pause();
@@ -63,12 +72,31 @@ private:
     void server_continues();
     void server_is_replaced();
 
+    // Where servers are elected (life_elected.cpp).
+    Host* leader();
+    void hold_its_output(Host& host);
+    void cut_from_etcd(const Host& host);
+    void leader_is_killed();
+    void leader_is_frozen();
+    void leader_is_cut_from_etcd();
+    void host_is_cut_from_etcd();
+    void leader_gets_sigterm();
+    void etcd_goes_away();
+    void etcd_comes_back();
+    void etcd_is_slow();
+    void answers_of_etcd_are_lost();
+    void etcd_is_away_for_a_moment();
+    void leader_is_cut_from_etcd_for_a_moment();
+
     void heal_everything();
     std::string come_to_rest();
     std::string come_to_an_end();
     bool is_settled(const std::string& run_id);
     std::string problem();
 
+    Servers servers_;
+    /// Only the leader changes.
+    bool is_calm_;
     Random dice_;
     Cluster cluster_;
     bool has_two_jobs_ = false;

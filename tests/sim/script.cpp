@@ -98,6 +98,7 @@ private:
             options.contains("to") || (options.contains("what") && verb != "signal");
         if (is_path) return obey_about_path(verb, subject, options);
         if (subject == "server") return obey_about_server(verb);
+        if (subject == "etcd") return obey_about_etcd(verb);
         auto& host = cluster_->host(subject.substr(0, subject.find('.')));
         const std::map<std::string, std::function<void()>> plain{
             {"kill", [&] { host.kill(); }},
@@ -140,6 +141,19 @@ private:
         const auto found = plain.find(verb);
         if (found == plain.end()) return "no such command for the server: " + verb;
         cluster_->world().note("server: " + verb);
+        found->second();
+        return {};
+    }
+
+    std::string obey_about_etcd(const std::string& verb) {
+        auto& etcd = cluster_->etcd();
+        const std::map<std::string, std::function<void()>> plain{
+            {"kill", [&] { etcd.kill(); }}, {"stop", [&] { etcd.stop(); }}, {"continue", [&] {
+                                                                                 etcd.go_on();
+                                                                             }}};
+        const auto found = plain.find(verb);
+        if (found == plain.end()) return "no such command for etcd: " + verb;
+        cluster_->world().note("etcd: " + verb);
         found->second();
         return {};
     }
@@ -189,6 +203,7 @@ private:
         options.workers = std::stoi(value("workers", "1"));
         options.restarts = std::stoi(value("restarts", "0"));
         options.hosted_by = value("hosted_by", "");
+        options.is_elected = given.contains("elected");
         options.settings.grace = from_seconds(std::stod(value("grace", "30")));
         options.settings.max_losses = std::stoi(value("max_losses", "10"));
         options.settings.late_nodes = policy_of(value("late_nodes", "restart"));

@@ -21,6 +21,7 @@ namespace ddprun::sim {
 ///   cut b, heal b       cut a b, heal a b (both ways)         cut a to=server, heal a to=server
 ///   stubborn a.0 (ignores SIGTERM)                            stick a.0, let_go a (unkillable)
 ///   kill server         restart server                        stop server, continue server
+///   with elected=yes instead of a server: stop etcd, kill etcd, continue etcd, cut a etcd
 std::string play(const std::string& text);
 
 }  // namespace ddprun::sim

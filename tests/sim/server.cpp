@@ -17,9 +17,9 @@ Server::Server(World& world, Options options) : world_(world), options_(std::mov
 void Server::begin() {
     is_up_ = true;
     driven_ = std::make_unique<Driven<Coordinator>>(
-        world_, Coordinator{{options_.hosted_run_id}}, [this](coordinator::Effect& effect) {
-            perform(effect);
-        });
+        world_,
+        Coordinator{{options_.hosted_run_id, options_.is_elected}},
+        [this](coordinator::Effect& effect) { perform(effect); });
 }
 
 void Server::accept(
@@ -67,26 +67,67 @@ void Server::received(ConnectionId id, const std::string& bytes) {
 void Server::perform(coordinator::Effect& effect) {
     std::visit(
         Overloaded{
-            [&](const coordinator::Send& send) {
-                const auto found = connections_.find(send.connection);
-                if (found == connections_.end()) return;
-                found->second.link->send(Link::server, control::encode(send.message));
+            [&](const coordinator::Send& message) {
+                const bool is_act =
+                    !std::holds_alternative<control::Refused>(message.message) &&
+                    !std::holds_alternative<control::ProtocolError>(message.message);
+                const auto to = connections_.find(message.connection);
+                if (is_act && options_.on_act && to != connections_.end())
+                    options_.on_act(message.message, to->second.link->place(Link::client));
+                if (is_holding_output_)
+                    held_output_.emplace_back([this, message] { send(message); });
+                else
+                    send(message);
             },
-            [&](const coordinator::Close& close) {
-                const auto found = connections_.find(close.connection);
-                if (found == connections_.end()) return;
-                found->second.link->close(Link::server);
-                connections_.erase(found);
-                driven_->post(Coordinator::Disconnected{close.connection});
+            [&](const coordinator::Close& order) {
+                if (is_holding_output_)
+                    held_output_.emplace_back([this, id = order.connection] { close(id); });
+                else
+                    close(order.connection);
             },
             [&](const coordinator::Changed& changed) {
                 world_.note(changed.state + ": " + changed.reason);
             },
             [](const coordinator::Ranked&) {},
-            [](const coordinator::SteppedDown&) {},
+            [&](const coordinator::Record& record) { options_.on_record(record); },
+            [&](const coordinator::SteppedDown& stepped_down) {
+                options_.on_stepped_down(stepped_down);
+            },
             [](const coordinator::Waiting&) {},
         },
         effect);
+}
+
+void Server::send(const coordinator::Send& message) {
+    const auto found = connections_.find(message.connection);
+    if (found == connections_.end()) return;
+    found->second.link->send(Link::server, control::encode(message.message));
+}
+
+void Server::close(ConnectionId connection) {
+    const auto found = connections_.find(connection);
+    if (found == connections_.end()) return;
+    found->second.link->close(Link::server);
+    connections_.erase(found);
+    driven_->post(Coordinator::Disconnected{connection});
+}
+
+void Server::write_held() {
+    is_holding_output_ = false;
+    for (const auto& write : std::exchange(held_output_, {}))
+        write();
+}
+
+void Server::lead(coordinator::Led led) {
+    driven_->post(std::move(led));
+}
+
+void Server::recorded(std::uint64_t number) {
+    driven_->post(Coordinator::Recorded{number});
+}
+
+void Server::depose(const std::string& reason) {
+    driven_->post(Coordinator::Deposed{reason});
 }
 
 void Server::interrupt(int signal, const std::string& reason) {
@@ -106,6 +147,8 @@ void Server::kill() {
 void Server::switch_off() {
     is_up_ = false;
     is_paused_ = false;
+    is_holding_output_ = false;
+    held_output_.clear();
     driven_->freeze();
 }
 
@@ -122,6 +165,7 @@ void Server::pause() {
 void Server::resume() {
     if (!is_paused_) return;
     is_paused_ = false;
+    write_held();
     driven_->resume();
     for (const auto& waiting : std::exchange(waiting_, {}))
         accept(waiting.link, waiting.peer_addr, waiting.peer_port);

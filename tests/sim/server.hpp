@@ -6,6 +6,7 @@
 #include "rendezvous/coordinator/coordinator.hpp"
 #include "tests/sim/link.hpp"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -23,6 +24,12 @@ public:
         std::string place;
         /// It lives inside a `ddprun`.
         std::optional<std::string> hosted_run_id;
+        /// It serves only while it leads.
+        bool is_elected = false;
+        std::function<void(const coordinator::SteppedDown&)> on_stepped_down = {};
+        std::function<void(const coordinator::Record&)> on_record = {};
+        /// It decides to send something to a node that only a leader may send.
+        std::function<void(const control::ServerMessage&, const std::string& to)> on_act = {};
     };
 
     Server(World& world, Options options);
@@ -42,6 +49,18 @@ public:
     void pause();
     void resume();
 
+    /// What the election decided.
+    void lead(coordinator::Led led);
+    void recorded(std::uint64_t number);
+    void depose(const std::string& reason);
+    /// What it decides from here on is not written before it goes on after a pause.
+    void hold_output() { is_holding_output_ = true; }
+    /// It was not paused after all.
+    void go_on_writing() {
+        if (!is_paused_) write_held();
+    }
+    bool is_idle() const { return coordinator().is_idle(); }
+
     const coordinator::Coordinator& coordinator() const { return driven_->machine(); }
 
 private:
@@ -58,11 +77,16 @@ private:
     void begin();
     void received(ConnectionId id, const std::string& bytes);
     void perform(coordinator::Effect& effect);
+    void send(const coordinator::Send& send);
+    void close(ConnectionId connection);
+    void write_held();
 
     World& world_;
     Options options_;
     bool is_up_ = false;
     bool is_paused_ = false;
+    bool is_holding_output_ = false;
+    std::vector<std::function<void()>> held_output_;
     std::map<ConnectionId, Connection> connections_;
     std::vector<Waiting> waiting_;
     std::uint64_t next_connection_ = 1;

@@ -31,17 +31,28 @@ std::string from_environment(const char* name) {
     return value == nullptr ? std::string{} : value;
 }
 
-void live_through(std::uint64_t seed) {
+void live_through(std::uint64_t seed, Life::Servers servers = Life::Servers::fixed) {
     std::snprintf(
         seed_line.data(),
         seed_line.size(),
         "DDPRUN_SEED=%llu gives this again\n",
         static_cast<unsigned long long>(seed));
     ::signal(SIGABRT, say_seed_and_abort);
-    Life life(seed);
+    Life life(seed, servers);
     const auto problem = life.play();
     INFO("DDPRUN_SEED=", seed, " gives this again; the end of its record:", life.tail());
     CHECK(problem == "");
+}
+
+/// The same thousand unless a seed is given.
+void soak(Life::Servers servers) {
+    const auto given = from_environment("DDPRUN_SEED");
+    const auto wanted = from_environment("DDPRUN_SEEDS");
+    const std::uint64_t first = given.empty() ? 1001 : std::stoull(given);
+    const std::uint64_t count = wanted.empty() ? (given.empty() ? 1000 : 1) : std::stoull(wanted);
+    MESSAGE("DDPRUN_SEED=", first, " DDPRUN_SEEDS=", count);
+    for (std::uint64_t i = 0; i < count; ++i)
+        live_through(first + i, servers);
 }
 
 }  // namespace
@@ -51,13 +62,16 @@ TEST_CASE("a hundred random lives break no invariant and come to an end") {
         live_through(seed);
 }
 
-// Not part of the quick run: ctest gives it its own label.
+TEST_CASE("a hundred random lives with elected servers break no invariant and come to an end") {
+    for (std::uint64_t seed = 1; seed <= 100; ++seed)
+        live_through(seed, Life::Servers::elected);
+}
+
+// Not part of the quick run: ctest gives them their own label.
 TEST_CASE("soak: random lives, the same thousand unless a seed is given" * doctest::skip()) {
-    const auto given = from_environment("DDPRUN_SEED");
-    const auto wanted = from_environment("DDPRUN_SEEDS");
-    const std::uint64_t first = given.empty() ? 1001 : std::stoull(given);
-    const std::uint64_t count = wanted.empty() ? (given.empty() ? 1000 : 1) : std::stoull(wanted);
-    MESSAGE("DDPRUN_SEED=", first, " DDPRUN_SEEDS=", count);
-    for (std::uint64_t i = 0; i < count; ++i)
-        live_through(first + i);
+    soak(Life::Servers::fixed);
+}
+
+TEST_CASE("elected soak: the same where the server is elected" * doctest::skip()) {
+    soak(Life::Servers::elected);
 }

@@ -55,11 +55,14 @@ public:
     void stop() const { process_->signal(SIGSTOP); }
     void go_on() const { process_->signal(SIGCONT); }
 
-    Words options(const Words& more) const {
+    const std::string& client() const { return client_; }
+    Words options(const Words& more) const { return options_by(client_, more); }
+    /// `endpoint` leads to it.
+    static Words options_by(const std::string& endpoint, const Words& more) {
         return Words{
                    "--rdzv-backend=etcd",
                    "--rdzv-id=tested",
-                   "--rdzv-endpoint=" + client_,
+                   "--rdzv-endpoint=" + endpoint,
                    "--rdzv-conf=last_call_timeout=60",
                    "--log-level=debug"} +
                more;
@@ -72,10 +75,61 @@ private:
     std::unique_ptr<Running> process_;
 };
 
+/// A way to etcd for one node alone, which can be cut: then nothing passes and nothing is closed.
+class WayToEtcd {
+public:
+    WayToEtcd(const TempDir& dir, const Etcd& etcd)
+        : process_(
+              "/usr/bin/python3",
+              Words{"-u", dir.write_script("way.py", program_text), endpoint_, etcd.client()}) {
+        process_.wait_for_line("ready");
+    }
+    ~WayToEtcd() { process_.signal(SIGKILL); }
+    WayToEtcd(const WayToEtcd&) = delete;
+    WayToEtcd& operator=(const WayToEtcd&) = delete;
+
+    const std::string& endpoint() const { return endpoint_; }
+    void cut() const { process_.signal(SIGSTOP); }
+    void heal() const { process_.signal(SIGCONT); }
+    void end() {
+        process_.signal(SIGKILL);
+        process_.wait_for_exit();
+    }
+
+private:
+    static constexpr const char* program_text = R"(import asyncio, sys
+def split(endpoint):
+    host, port = endpoint.rsplit(":", 1)
+    return host, int(port)
+async def carry(source, sink):
+    try:
+        while data := await source.read(65536):
+            sink.write(data)
+            await sink.drain()
+    except ConnectionError:
+        pass
+    finally:
+        sink.close()
+async def serve(reader, writer):
+    try:
+        far_reader, far_writer = await asyncio.open_connection(*split(sys.argv[2]))
+    except OSError:
+        return writer.close()
+    await asyncio.gather(carry(reader, far_writer), carry(far_reader, writer))
+async def main():
+    server = await asyncio.start_server(serve, *split(sys.argv[1]))
+    print("ready")
+    await server.serve_forever()
+asyncio.run(main())
+)";
+    std::string endpoint_ = "127.0.0.1:" + std::to_string(free_port());
+    Running process_;
+};
+
 /// Workers that end when the file `go` is there.
 std::string until_go(const TempDir& dir) {
-    return "echo up $WORLD_SIZE in $DDPRUN_ROUND\nwhile [ ! -e " + dir.path().string() +
-           "/go ]; do sleep 0.1; done\necho done in $DDPRUN_ROUND\n";
+    return "echo pid $$\necho up $WORLD_SIZE in $DDPRUN_ROUND\nwhile [ ! -e " +
+           dir.path().string() + "/go ]; do sleep 0.1; done\necho done in $DDPRUN_ROUND\n";
 }
 
 /// The first one leads, and all run.
@@ -180,6 +234,86 @@ TEST_CASE("etcd: it is away for longer than its lease, and no worker notices") {
         CHECK_FALSE(contains(node.err(), "round.stopped"));
     }
     etcd.end();
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("etcd: the leader's machine is frozen for longer than its lease, and wakes up") {
+    if (const auto reason = why_no_etcd(); !reason.empty()) return skip(reason);
+    const TempDir dir;
+    Etcd etcd;
+    auto nodes = start_three(dir, etcd, {"--nnodes=2:3"});
+    const auto& frozen = nodes[0];
+    // Keeper, agent and worker: nothing of that node runs.
+    const std::vector<int> pids{frozen.pid(), agent_of(frozen), nodes[0].wait_for_number("pid ")};
+
+    for (const int pid : pids)
+        ::kill(pid, SIGSTOP);
+    for (const int i : {1, 2}) {
+        auto& node = nodes[static_cast<std::size_t>(i)];
+        node.wait_for_line("rendezvous.leader_changed .*epoch=2", seconds{60});
+        node.wait_for_line("up 2 in", seconds{90});
+    }
+    for (const int pid : pids)
+        ::kill(pid, SIGCONT);
+
+    // It leads no more, and its keeper finds the fence in the past: nothing of that node acts.
+    CHECK(nodes[0].wait_for_code() != 0);
+    dir.write("go", "");
+    for (const int i : {1, 2}) {
+        auto& node = nodes[static_cast<std::size_t>(i)];
+        node.wait_for_line("done in [1-9]");
+        CHECK(node.wait_for_code() == 0);
+    }
+    CHECK_FALSE(contains(nodes[0].out(), "done in 0"));
+    etcd.end();
+    CHECK(no_descendants_left());
+}
+
+TEST_CASE("etcd: the leader is cut off from etcd alone") {
+    if (const auto reason = why_no_etcd(); !reason.empty()) return skip(reason);
+    const TempDir dir;
+    Etcd etcd;
+    WayToEtcd way{dir, etcd};
+    std::vector<Running> nodes;
+    nodes.push_back(
+        start_job(dir, Etcd::options_by(way.endpoint(), {"--nnodes=2:3"}), until_go(dir)));
+    nodes[0].wait_for_line("rendezvous.leader_changed .*epoch=1");
+    for (int i = 0; i < 2; ++i)
+        nodes.push_back(start_job(dir, etcd.options({"--nnodes=2:3"}), until_go(dir)));
+    for (auto& node : nodes)
+        node.wait_for_line("up 3 in 0");
+
+    way.cut();
+    nodes[0].wait_for_line("rendezvous.stepped_down", seconds{30});
+    for (const int i : {1, 2})
+        nodes[static_cast<std::size_t>(i)].wait_for_line(
+            "rendezvous.leader_changed .*epoch=2", seconds{60});
+    SUBCASE("it finds the next one before its fence: no worker notices") {
+        way.heal();
+        for (auto& node : nodes)
+            node.wait_for_line("rendezvous.resumed", seconds{60});
+        dir.write("go", "");
+        for (auto& node : nodes) {
+            node.wait_for_line("done in 0");
+            CHECK(node.wait_for_code() == 0);
+            CHECK_FALSE(contains(node.err(), "round.stopped"));
+        }
+    }
+    SUBCASE("it does not: it ends its workers, and only then the others go on without it") {
+        nodes[0].wait_for_line("worker.exited .*round=0", seconds{60});
+        for (const int i : {1, 2}) {
+            auto& node = nodes[static_cast<std::size_t>(i)];
+            node.wait_for_line("up 2 in", seconds{90});
+        }
+        way.heal();
+        for (auto& node : nodes)
+            node.wait_for_line("up 3 in [1-9]", seconds{90});
+        dir.write("go", "");
+        for (auto& node : nodes)
+            CHECK(node.wait_for_code() == 0);
+    }
+    etcd.end();
+    way.end();
     CHECK(no_descendants_left());
 }
 

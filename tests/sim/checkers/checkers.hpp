@@ -2,7 +2,9 @@
 #pragma once
 
 #include "tests/sim/checkers/budget.hpp"
+#include "tests/sim/checkers/endings.hpp"
 #include "tests/sim/checkers/isolation.hpp"
+#include "tests/sim/checkers/leaders.hpp"
 #include "tests/sim/checkers/outcomes.hpp"
 #include "tests/sim/checkers/ranks.hpp"
 #include "tests/sim/checkers/rounds.hpp"
@@ -26,7 +28,13 @@ public:
         rounds_.on_worker_started(fact, complaints_);
         budget_.on_worker_started(fact, complaints_);
         isolation_.on_worker_started(fact, complaints_);
+        if (is_elected_) endings_.on_worker_started(fact, complaints_);
     }
+    /// Servers are elected: what holds then is checked too.
+    void expect_election() { is_elected_ = true; }
+    void on_elected(const ElectedSeen& fact) { leaders_.on_elected(fact, complaints_); }
+    void on_act(const ActSeen& fact) { leaders_.on_act(fact, complaints_); }
+    void on_lost(const LostSeen& fact) { endings_.on_lost(fact); }
     void on_daemon_replaced(Instant now, Duration lease) { rounds_.on_daemon_replaced(now, lease); }
     void on_worker_ended(const std::string& host, int pid) { rounds_.on_worker_ended(host, pid); }
     void on_round_failed(const RoundFailed& fact) { budget_.on_round_failed(fact); }
@@ -46,9 +54,16 @@ public:
         outcomes_.on_result(fact, complaints_);
         budget_.on_result(fact, complaints_);
         isolation_.on_result(fact, complaints_);
+        if (is_elected_) endings_.on_result(fact);
     }
     void on_exit(const std::string& host, int exit_code) {
         outcomes_.on_exit(host, exit_code, complaints_);
+    }
+    /// While it is so, no signal is due.
+    void expect_no_signal(bool is_expected) { is_no_signal_due_ = is_expected; }
+    void on_worker_signalled(const std::string& worker) {
+        if (is_no_signal_due_)
+            complaints_.push_back(worker + " is signalled although only the leader has changed");
     }
     /// Something that no other checker sees.
     void complain(std::string what) { complaints_.push_back(std::move(what)); }
@@ -63,6 +78,10 @@ private:
     Budget budget_;
     Outcomes outcomes_;
     Isolation isolation_;
+    Leaders leaders_;
+    Endings endings_;
+    bool is_elected_ = false;
+    bool is_no_signal_due_ = false;
 };
 
 }  // namespace ddprun::sim

@@ -40,6 +40,33 @@ struct ResultSeen {
     control::JobResult result;
 };
 
+/// An election was won.
+struct ElectedSeen {
+    std::string host;
+    std::string run_id;
+    std::uint64_t epoch = 0;
+    /// How often keys of jobs that were over had been erased: epochs begin again then.
+    int erased_count = 0;
+};
+
+/// An elected server says something that only the job's leader may say.
+struct ActSeen {
+    std::string host;
+    std::string run_id;
+    /// Under which it acts.
+    std::uint64_t epoch = 0;
+    /// Of the leader's key in etcd at this moment; 0: no server has it.
+    std::uint64_t key_epoch = 0;
+    int erased_count = 0;
+    std::string what;
+};
+
+/// An elected server decides that a node is no member any more, and that the node is to know it.
+struct LostSeen {
+    std::string host;
+    std::string incarnation;
+};
+
 using Complaints = std::vector<std::string>;
 
 }  // namespace ddprun::sim

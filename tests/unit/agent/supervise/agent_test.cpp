@@ -1020,6 +1020,18 @@ TEST_CASE("a job of one node has no heartbeats and no fence") {
     CHECK(story.asked().empty());
 }
 
+TEST_CASE("a job of one node has both where another node may come to lead") {
+    auto config = a_config();
+    config.rendezvous.etcd = EtcdPlan{{{"etcd", 2379}}, "/ddprun"};
+    Story story(config);
+    story.running();
+
+    story.pass(24s);
+
+    CHECK(!story.said<ctl::Heartbeat>().empty());
+    CHECK(story.asked_for<G::KillSession>().size() == 2);
+}
+
 TEST_CASE("a silent connection gets a second one beside it, which replaces it") {
     Story story(a_config(2));
     story.running();

@@ -42,11 +42,13 @@ struct Server {
                 if (const auto* message = std::get_if<Message>(&send->message)) return message;
         return nullptr;
     }
-    const SteppedDown* stepped_down() const {
+    template <class Wanted>
+    const Wanted* got() const {
         for (const auto& effect : out)
-            if (const auto* found = std::get_if<SteppedDown>(&effect)) return found;
+            if (const auto* found = std::get_if<Wanted>(&effect)) return found;
         return nullptr;
     }
+    const SteppedDown* stepped_down() const { return got<SteppedDown>(); }
 };
 
 control::Join join_of(char node, std::uint64_t epoch = 0) {
@@ -196,4 +198,123 @@ TEST_CASE("a leader after another one takes the job up, and begins none beside i
         server.say(join_of('n'), begin + 30s);
         CHECK(server.sent<control::Welcome>());
     }
+}
+
+namespace {
+
+/// Two nodes run a round and succeed: the second report ends the job. Returns its incarnation.
+std::string run_to_success(Server& server, Instant now) {
+    server.say(join_of('a'), now);
+    REQUIRE(server.sent<control::Welcome>());
+    auto incarnation = server.sent<control::Welcome>()->incarnation;
+    server.say(join_of('b'), now);
+    for (const std::uint64_t node : {1, 2}) {
+        server.handle(Coordinator::Received{ConnectionId{node}, control::Started{0, 0}}, now);
+    }
+    for (const std::uint64_t node : {1, 2})
+        server.handle(Coordinator::Received{ConnectionId{node}, control::Succeeded{0}}, now);
+    return incarnation;
+}
+
+control::Resume resume_after(Server& server, char node, const std::string& incarnation) {
+    auto resume = resume_of(node, server.coordinator.epoch());
+    resume.incarnation = incarnation;
+    resume.state = control::NodeState::succeeded;
+    return resume;
+}
+
+}  // namespace
+
+TEST_CASE("no node of an elected server hears the result before it is recorded") {
+    Server server;
+    server.lead(1, begin + 60s, begin);
+    const auto incarnation = run_to_success(server, begin + 1s);
+    REQUIRE(server.got<Record>());
+    const auto record = *server.got<Record>();
+    CHECK(record.epoch == 1);
+    CHECK_FALSE(server.sent<control::JobResult>());
+    CHECK_FALSE(server.coordinator.is_idle());
+    // The next job of this id does not begin before either.
+    server.say(join_of('n', 1), begin + 1s);
+    REQUIRE(server.sent<control::Refused>());
+    CHECK(server.sent<control::Refused>()->retry.has_value());
+
+    SUBCASE("it is recorded: every node hears it") {
+        server.handle(Coordinator::Recorded{record.number}, begin + 2s);
+        CHECK(server.sent<control::JobResult>());
+        CHECK(server.out.size() == 2);
+    }
+    SUBCASE("a member that lost its connection meanwhile comes back for it") {
+        server.handle(Coordinator::Disconnected{ConnectionId{1}}, begin + 2s);
+        server.say(resume_after(server, 'a', incarnation), begin + 3s);
+        REQUIRE(server.sent<control::Resumed>());
+        CHECK_FALSE(server.sent<control::JobResult>());
+        server.handle(Coordinator::Recorded{record.number}, begin + 4s);
+        CHECK(server.out.size() == 2);
+    }
+    SUBCASE("the leadership ends before: it reached no node") {
+        server.handle(Coordinator::Deposed{"its key is gone"}, begin + 2s);
+        server.handle(Coordinator::Recorded{record.number}, begin + 3s);
+        CHECK(server.out.empty());
+    }
+}
+
+TEST_CASE("an end that an earlier leader has recorded holds for the next one") {
+    Server first;
+    first.lead(1, begin + 60s, begin);
+    const auto incarnation = run_to_success(first, begin + 1s);
+    REQUIRE(first.got<Record>());
+
+    Server next;
+    next.handle(
+        Coordinator::Led{2, begin + 90s, true, first.got<Record>()->ends, "b:1"}, begin + 20s);
+    next.say(resume_after(next, 'a', incarnation), begin + 21s);
+    REQUIRE(next.sent<control::Resumed>());
+    CHECK(next.sent<control::Resumed>()->epoch == 2);
+    REQUIRE(next.sent<control::JobResult>());
+    CHECK(next.sent<control::JobResult>()->outcome == control::Outcome::succeeded);
+    // It is not the beginning of a job that recovers.
+    CHECK(next.coordinator.status(begin + 21s).empty());
+    // And after the wait for nodes that are still there another job may begin.
+    next.say(join_of('n', 2), begin + 60s);
+    CHECK(next.sent<control::Welcome>());
+}
+
+TEST_CASE("an elected server begins the next job of its id, and reports whether one was left") {
+    Server server;
+    server.lead(1, begin + 60s, begin);
+    run_to_success(server, begin + 1s);
+    server.handle(Coordinator::Recorded{server.got<Record>()->number}, begin + 2s);
+    for (const std::uint64_t node : {1, 2})
+        server.handle(Coordinator::Disconnected{ConnectionId{node}}, begin + 2s);
+    REQUIRE(server.coordinator.is_idle());
+
+    SUBCASE("none") {
+        server.handle(Coordinator::Deposed{"its node leaves"}, begin + 3s);
+        CHECK(server.stepped_down()->is_idle);
+    }
+    SUBCASE("another one") {
+        server.say(join_of('n', 1), begin + 3s);
+        CHECK(server.sent<control::Welcome>());
+        server.handle(Coordinator::Deposed{"its node leaves"}, begin + 4s);
+        CHECK_FALSE(server.stepped_down()->is_idle);
+    }
+}
+
+TEST_CASE("an elected server shows its epoch and since when it leads, while it may act") {
+    Server server;
+    CHECK_FALSE(server.coordinator.leader(begin));
+    server.handle(Coordinator::Led{3, begin + 8s, false, {}, "a:20001"}, begin);
+    CHECK(server.coordinator.leader(begin + 5s) == LeaderStatus{"a:20001", 3, 5s});
+    CHECK_FALSE(server.coordinator.leader(begin + 8s));
+}
+
+TEST_CASE("a job of one node has a lease where another node may come to lead") {
+    Server server;
+    server.lead(1, begin + 60s, begin);
+    auto join = join_of('a');
+    join.nodes = {1, 1, 0};
+    server.say(join, begin);
+    REQUIRE(server.sent<control::Welcome>());
+    CHECK(server.sent<control::Welcome>()->lease == 30s);
 }

@@ -80,6 +80,7 @@ void Story::note(const Coordinator::Effect& effect) {
             },
             // In `status()`, too, where its test finds it.
             [](const Ranked&) {},
+            [](const Record&) {},
             [](const SteppedDown&) {},
             [&](const Waiting& waiting) { lines_.push_back(describe(Effect{waiting})); },
         },

@@ -396,5 +396,20 @@ TEST_CASE("the epoch of a server that was elected is shown, and that of no other
     CHECK(has_line(answer(get("/status"), shown).body, "      \"leader_epoch\": 7"));
 }
 
+TEST_CASE(
+    "a server that was elected shows that it leads, where and since when, or that it does not") {
+    auto shown = two_jobs();
+    CHECK(answer(get("/status"), shown).body.find("\"leader\"") == std::string::npos);
+
+    shown.server.is_elected = true;
+    CHECK(has_line(answer(get("/status"), shown).body, "  \"leader\": null,"));
+
+    shown.server.leader = coordinator::LeaderStatus{"10.0.0.2:20311", 4, std::chrono::seconds{90}};
+    const auto body = answer(get("/status"), shown).body;
+    CHECK(has_line(body, "    \"endpoint\": \"10.0.0.2:20311\","));
+    CHECK(has_line(body, "    \"epoch\": 4,"));
+    CHECK(has_line(body, "    \"since_s\": 90.0"));
+}
+
 }  // namespace
 }  // namespace ddprun::server

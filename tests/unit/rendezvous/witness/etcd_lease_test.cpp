@@ -41,7 +41,16 @@ const std::string led_by_itself =
     led("eyJlbmRwb2ludCI6ImE6MjAwMDEiLCJub25jZSI6ImFhIiwiZXBvY2giOiI3In0=");
 const std::string granted = "{" + header + R"(,"ID":"55","TTL":"10"})";
 const std::string won =
-    "{" + header + R"(,"succeeded":true,"responses":[{"response_put":{}},{"response_put":{}}]})";
+    "{" + header +
+    R"(,"succeeded":true,"responses":[{"response_put":{}},{"response_put":{}},{"response_range":{}}]})";
+/// With what a leader before has recorded: "it ended"
+const std::string won_after_an_end =
+    "{" + header +
+    R"(,"succeeded":true,"responses":[{"response_put":{}},{"response_put":{}},{"response_range":{"kvs":[{"key":"L2RkcnVuL2pvYi9lbmRlZA==","value":"aXQgZW5kZWQ="}],"count":"1"}}]})";
+/// Of a transaction whose comparison held, or did not.
+const std::string recorded =
+    "{" + header + R"(,"succeeded":true,"responses":[{"response_put":{}}]})";
+const std::string not_recorded = "{" + header + "}";
 const std::string kept = R"({"result":{)" + header +
                          R"(,"ID":"55","TTL":"10"}})"
                          "\n";
@@ -101,6 +110,22 @@ TEST_CASE("a node finds the leader by its key") {
     story.answer(led_by_b);
     REQUIRE(story.got<EtcdLease::Found>());
     CHECK(story.got<EtcdLease::Found>()->leader == etcd::Leader{"b:20001", "bb", 7});
+}
+
+TEST_CASE("the leader whose connection has just ended is tried before etcd is asked") {
+    Story story;
+    // It knows none yet.
+    story.handle(EtcdLease::Sought{true});
+    CHECK(story.path() == "/v3/kv/txn");
+    story.answer(led_by_b);
+
+    story.handle(EtcdLease::Sought{true});
+    CHECK(story.path().empty());
+    REQUIRE(story.got<EtcdLease::Found>());
+    CHECK(story.got<EtcdLease::Found>()->leader == etcd::Leader{"b:20001", "bb", 7});
+    // It was not there.
+    story.handle(EtcdLease::Sought{false});
+    CHECK(story.path() == "/v3/kv/txn");
 }
 
 TEST_CASE("where there is none it is a candidate, with an epoch above every one before") {
@@ -216,6 +241,75 @@ TEST_CASE("what may have been done without an answer is withdrawn") {
     CHECK(story.got<EtcdLease::NotFound>());
 }
 
+TEST_CASE("a leader learns how jobs before have ended, at the moment at which it wins") {
+    Story story;
+    story.open(only_epoch);
+    story.answer(granted);
+    story.answer(won_after_an_end);
+    REQUIRE(story.got<EtcdLease::Elected>());
+    CHECK(story.got<EtcdLease::Elected>()->ends == "it ended");
+}
+
+TEST_CASE("an end is recorded under a lease of its own, while the key is the leader's own") {
+    Story story;
+    story.lead();
+    story.handle(EtcdLease::EndDecided{1, 4, "ends"});
+    CHECK(story.path() == "/v3/lease/grant");
+    story.answer(granted);
+    CHECK(story.path() == "/v3/kv/txn");
+
+    SUBCASE("it is") {
+        story.answer(recorded);
+        REQUIRE(story.got<EtcdLease::Recorded>());
+        CHECK(story.got<EtcdLease::Recorded>()->number == 4);
+        CHECK(story.machine.is_leading());
+    }
+    SUBCASE("another one has the key: it is recorded by none") {
+        story.answer(not_recorded);
+        CHECK_FALSE(story.got<EtcdLease::Recorded>());
+        CHECK(story.got<EtcdLease::Deposed>());
+        CHECK_FALSE(story.machine.is_leading());
+    }
+    SUBCASE("without an answer it is asked again, and the leadership is kept meanwhile") {
+        story.fails();
+        CHECK_FALSE(story.got<EtcdLease::Recorded>());
+        story.pass_to_deadline();
+        CHECK(story.path() == "/v3/kv/txn");
+        story.answer(recorded);
+        CHECK(story.got<EtcdLease::Recorded>());
+    }
+    SUBCASE("another end comes meanwhile: that one has the first in it") {
+        story.handle(EtcdLease::EndDecided{1, 5, "both ends"});
+        story.answer(recorded);
+        CHECK_FALSE(story.got<EtcdLease::Recorded>());
+        CHECK(story.path() == "/v3/lease/grant");
+        story.answer(granted);
+        story.answer(recorded);
+        REQUIRE(story.got<EtcdLease::Recorded>());
+        CHECK(story.got<EtcdLease::Recorded>()->number == 5);
+    }
+}
+
+TEST_CASE("an end of an earlier leadership of this node is not recorded") {
+    Story story;
+    story.lead(only_epoch);
+    story.handle(EtcdLease::EndDecided{7, 1, "ends"});
+    CHECK(story.out.empty());
+}
+
+TEST_CASE("time for more goes before the record of an end") {
+    Story story;
+    story.lead();
+    story.handle(EtcdLease::EndDecided{1, 1, "ends"});
+    story.now += 4s;
+    story.fails();
+    CHECK(story.path() == "/v3/lease/keepalive");
+    story.answer(kept);
+    CHECK(story.got<EtcdLease::Extended>());
+    story.pass_to_deadline();
+    CHECK(story.path() == "/v3/lease/grant");
+}
+
 TEST_CASE("of two candidates the one that comes second follows the first") {
     Story story;
     story.open(no_keys);
@@ -321,6 +415,15 @@ TEST_CASE("every event of the lease is defined in every state") {
         [](Story& story) { story.lead(); },
         [](Story& story) {
             story.lead();
+            story.handle(EtcdLease::EndDecided{1, 1, "ends"});
+        },
+        [](Story& story) {
+            story.lead();
+            story.handle(EtcdLease::EndDecided{1, 1, "ends"});
+            story.answer(granted);
+        },
+        [](Story& story) {
+            story.lead();
             story.handle(EtcdLease::SteppedDown{1, 2});
         },
         [](Story& story) {
@@ -330,7 +433,7 @@ TEST_CASE("every event of the lease is defined in every state") {
         [](Story& story) { story.handle(EtcdLease::Left{false}); },
     };
     for (const auto& reach : states)
-        for (int event = 0; event < 7; ++event) {
+        for (int event = 0; event < 8; ++event) {
             Story story;
             reach(story);
             switch (event) {
@@ -340,6 +443,7 @@ TEST_CASE("every event of the lease is defined in every state") {
                 case 3: story.handle(EtcdLease::ServerOpened{std::string{"a:1"}}); break;
                 case 4: story.handle(EtcdLease::SteppedDown{1, 9}); break;
                 case 5: story.handle(EtcdLease::Left{false}); break;
+                case 6: story.handle(EtcdLease::EndDecided{1, 2, "ends"}); break;
                 default: story.now += 3600s; story.handle(EtcdLease::DeadlinePassed{});
             }
             // One question at a time, and none that waits for ever.

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "tests/sim/checkers/facts.hpp"
+
+#include <map>
+#include <set>
+#include <string>
+
+namespace ddprun::sim {
+
+/// Where servers are elected: the end of a job that one node has got is never contradicted by a
+/// later leader. No worker of it starts any more, and a node that was a member at the end does not
+/// run another job under that id instead of getting it.
+class Endings {
+public:
+    void on_worker_started(const WorkerStarted& fact, Complaints& complaints) {
+        if (ended_.contains(fact.incarnation))
+            complaints.push_back(
+                fact.host + " starts round " + std::to_string(fact.round()) +
+                " of a job that has ended");
+        const auto before = member_of_.find(fact.host);
+        const bool is_other = before != member_of_.end() && before->second != fact.incarnation;
+        if (is_other && turned_away_.contains({fact.host, before->second}))
+            complaints.push_back(
+                fact.host + " starts round " + std::to_string(fact.round()) +
+                " of another job: it was not notified of how the one before ended");
+        member_of_[fact.host] = fact.incarnation;
+    }
+
+    void on_result(const ResultSeen& fact) {
+        ended_.insert(fact.incarnation);
+        member_of_.erase(fact.host);
+    }
+
+    /// Lost by a leader that knows the end of the job: the node was a member then.
+    void on_lost(const LostSeen& fact) {
+        if (ended_.contains(fact.incarnation)) turned_away_.insert({fact.host, fact.incarnation});
+    }
+
+private:
+    std::set<std::string> ended_;
+    std::map<std::string, std::string> member_of_;
+    std::set<std::pair<std::string, std::string>> turned_away_;
+};
+
+}  // namespace ddprun::sim

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "tests/sim/checkers/facts.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+
+namespace ddprun::sim {
+
+/// Where servers are elected: an epoch has one leader, epochs only grow, and a server acts only
+/// while the leader's key in etcd is its own: never two at the same time.
+class Leaders {
+public:
+    void on_elected(const ElectedSeen& fact, Complaints& complaints) {
+        const auto [leader, is_new] =
+            leaders_.emplace(std::tuple{fact.run_id, fact.erased_count, fact.epoch}, fact.host);
+        if (!is_new)
+            complaints.push_back(
+                fact.host + " leads in epoch " + std::to_string(fact.epoch) + " as " +
+                leader->second + " has");
+    }
+
+    void on_act(const ActSeen& fact, Complaints& complaints) {
+        const auto in_epoch =
+            fact.host + " acts in epoch " + std::to_string(fact.epoch) + " (" + fact.what + ")";
+        if (fact.epoch != fact.key_epoch)
+            complaints.push_back(
+                in_epoch + " while the key in etcd is of epoch " + std::to_string(fact.key_epoch));
+        auto& newest = newest_[{fact.run_id, fact.erased_count}];
+        if (fact.epoch < newest)
+            complaints.push_back(in_epoch + " after one of epoch " + std::to_string(newest));
+        newest = std::max(newest, fact.epoch);
+    }
+
+private:
+    std::map<std::tuple<std::string, int, std::uint64_t>, std::string> leaders_;
+    std::map<std::pair<std::string, int>, std::uint64_t> newest_;
+};
+
+}  // namespace ddprun::sim

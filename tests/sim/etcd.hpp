@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/result.hpp"
+#include "rendezvous/witness/etcd_gateway.hpp"
+#include "tests/sim/network.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun::sim {
+
+/// A simulated etcd behind its JSON gateway: transactions over revisions, leases, keys that go with
+/// them. It knows what the product asks (`witness::etcd`) and nothing else. A place of the network
+/// of its own.
+class Etcd {
+public:
+    using OnAnswer = std::function<void(Result<std::string> body)>;
+    static constexpr const char* place = "etcd";
+
+    explicit Etcd(Network& network) : network_(network) {}
+
+    /// One question from there, on a connection of its own. What the caller does not wait for any
+    /// more may be done all the same, and much later.
+    void ask(const std::string& from, const witness::etcd::Request& request, OnAnswer on_answer);
+
+    // What can happen to it.
+    /// It stops: nothing is answered, and what comes meanwhile waits.
+    void stop();
+    /// Its process is gone: connections are refused. What it knows is kept.
+    void kill();
+    /// After either. A new process lets each lease begin again, as etcd's new leader does.
+    void go_on();
+    /// Each answer takes up to so much longer.
+    void be_slow(Duration longest) { slowest_ = longest; }
+    /// So many of the next requests are done without an answer.
+    void lose_answers(int count) { lost_answers_ = count; }
+    bool is_well() const { return state_ == State::up; }
+
+    /// The leader's key as it is now, for the checkers.
+    std::optional<witness::etcd::Leader> leader(const std::string& run_id);
+    /// How many keys were erased, not counting those that went with their leases.
+    int erased_count() const { return erased_count_; }
+
+private:
+    enum class State : std::uint8_t { up, stopped, gone };
+    struct Lease {
+        Duration ttl;
+        Instant ends_at;
+    };
+    /// Names and values stay in base64.
+    struct Key {
+        std::string value;
+        std::int64_t create_revision;
+        std::int64_t mod_revision;
+        std::int64_t lease;
+    };
+    struct Waiting {
+        std::shared_ptr<Link> link;
+        std::string bytes;
+    };
+
+    void received(const std::shared_ptr<Link>& link, const std::string& bytes);
+    std::string answer(const witness::etcd::Request& request);
+    std::string transact(const std::string& body);
+    void end_leases();
+    void revoke(std::int64_t lease);
+
+    Network& network_;
+    State state_ = State::up;
+    Duration slowest_{};
+    int lost_answers_ = 0;
+    int erased_count_ = 0;
+    std::int64_t revision_ = 1;
+    /// As they were at a revision: asked for at each heartbeat.
+    struct Known {
+        std::int64_t revision = 0;
+        std::optional<witness::etcd::Leader> leader;
+    };
+    std::map<std::string, Known> known_leaders_;
+    std::int64_t last_lease_ = 1'000;
+    std::map<std::int64_t, Lease> leases_;
+    std::map<std::string, Key> keys_;
+    std::vector<Waiting> waiting_;
+};
+
+}  // namespace ddprun::sim
