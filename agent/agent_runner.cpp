@@ -2,6 +2,8 @@
 #include "agent/agent_runner.hpp"
 
 #include "agent/channel/channel_server.hpp"
+#include "agent/command/command_server.hpp"
+#include "agent/command/decision.hpp"
 #include "agent/keeper/keeper_link.hpp"
 #include "agent/output/writer.hpp"
 #include "agent/plan/output_plan.hpp"
@@ -80,6 +82,8 @@ private:
     std::string original_of(const std::optional<control::Cause>& cause) const;
     void finish(const JobReport& report);
     void depart(Departure::Step step);
+    control::CommandReply execute(
+        const control::Command& command, const command::Sender& sender);
     void limit_departure(Duration limit, std::function<void()> on_limit);
     void leave();
 
@@ -95,6 +99,7 @@ private:
     RoundStores stores_;
     PostMortem post_mortem_;
     channel::ChannelServer channels_;
+    command::CommandServer commands_;
     WorkerProcesses workers_;
     std::shared_ptr<server::Listener> peers_;
     PeerCalls peer_calls_;
@@ -149,6 +154,14 @@ AgentRunner::AgentRunner(
           random_,
           [this](std::vector<control::RankProgress> ranks) {
               post(Agent::ProgressRead{{plan_->assignment.round, std::move(ranks)}});
+          }),
+      commands_(
+          io_,
+          ::getuid(),
+          keeper_side.keeper,
+          random_,
+          [this](const control::Command& command, const command::Sender& sender) {
+              return execute(command, sender);
           }),
       workers_(
           io_,
@@ -273,7 +286,7 @@ void AgentRunner::perform(Agent::Effect& effect) {
             [&](const Agent::AnswerPeer& e) { peer_calls_.answer(e.caller, e.answer); },
             [&](const Agent::SetFence& e) { keeper_.set_fence(e.ends_at); },
             [&](const Agent::InterruptServer& e) {
-                rendezvous_.interrupt_server(e.signal, e.reason);
+                rendezvous_.interrupt_server(e.signal, e.reason, e.grace);
             },
             [&](const Agent::Finish& e) { finish(e.report); },
             [&](const WorkerGroup::SignalLeader& e) {
@@ -525,6 +538,34 @@ void AgentRunner::depart(Departure::Step step) {
             return limit_departure(limits::etcd_answer_timeout, [this] { leave(); });
         case Departure::Step::leave: return leave();
     }
+}
+
+control::CommandReply AgentRunner::execute(
+    const control::Command& command, const command::Sender& sender) {
+    const auto& agent = driver_->machine();
+    const auto& server = rendezvous_.last_server();
+    const auto view = command::view_of(
+        agent, config_, server.port != 0 ? server.to_string() : std::string{}, driver_->now());
+    const bool has_workers = agent.group() != nullptr && !agent.group()->is_over();
+    const bool is_ending = agent.is_ending() || departure_.is_finished();
+    const command::NodeFacts facts{
+        is_ending, has_workers, agent.is_connected(), config_.join.settings.grace};
+    auto decision = command::decide(command, view, facts);
+    if (std::holds_alternative<std::monostate>(decision.order)) return decision.reply;
+    const auto by = command::describe_sender(
+        sender, command::name_of_user(sender.user), config_.join.node.host);
+    log::warning(
+        "command.obeyed",
+        {{"command", control::describe(command)},
+         {"by", by},
+         {"user", sender.user},
+         {"pid", sender.pid}});
+    if (const auto* stop = std::get_if<command::StopOrder>(&decision.order))
+        post(Agent::StopCommanded{"stopped by " + by, stop->grace});
+    if (const auto* order = std::get_if<command::SignalOrder>(&decision.order))
+        for (const int local_rank : order->local_ranks)
+            workers_.pass_signal(local_rank, order->signal);
+    return decision.reply;
 }
 
 void AgentRunner::limit_departure(Duration limit, std::function<void()> on_limit) {

@@ -184,11 +184,16 @@ void WorkerProcesses::signal_attached(int signal) {
 }
 
 void WorkerProcesses::forward(int signal) {
-    for (auto& process : processes_)
-        if (process.child)
-            process.child->signal_leader(signal);
-        else
-            process.early_signals.insert(signal);
+    for (std::size_t local_rank = 0; local_rank < processes_.size(); ++local_rank)
+        pass_signal(static_cast<int>(local_rank), signal);
+}
+
+void WorkerProcesses::pass_signal(int local_rank, int signal) {
+    auto& process = processes_.at(static_cast<std::size_t>(local_rank));
+    if (process.child)
+        process.child->signal_leader(signal);
+    else
+        process.early_signals.insert(signal);
 }
 
 void WorkerProcesses::suspend() {

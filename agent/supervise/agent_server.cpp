@@ -36,7 +36,7 @@ void Agent::report_to_server(Instant now, Effects& out) {
     if (!link_.is_admitted()) return;
     if (leaving_ && !leaving_->is_reported && !is_hosting_) {
         leaving_->is_reported = true;
-        send(control::Leave{leaving_->reason(node_.host), leaving_->signal}, out);
+        send(leave(), out);
     }
     if (!round_) return;
     const auto& failures = round_->failures;
@@ -63,6 +63,16 @@ void Agent::report_to_server(Instant now, Effects& out) {
         const auto port = stores_.fresh().value_or(assignment.master_port);
         send(control::Ready{assignment.round, port, config_.worker.nproc}, out);
     }
+}
+
+control::Leave Agent::leave() const {
+    control::Leave leave{leaving_->reason(node_.host), leaving_->signal};
+    if (!leaving_->command) return leave;
+    // To an older server SIGINT alone ends the job.
+    if (link_.version() < control::job_end_since) leave.signal = SIGINT;
+    leave.ends_job = link_.version() >= control::job_end_since;
+    leave.grace = leave.ends_job ? leaving_->command->grace : std::nullopt;
+    return leave;
 }
 
 /// Each report replaces the one before; a server that was started again has none.
@@ -207,6 +217,7 @@ void Agent::on_message(control::ServerMessage message, Instant now, Effects& out
             [&](const control::Stop& stop) { on_stop(stop, now, out); },
             [&](control::Standby& standby) {
                 if (round_) round_->note_at.reset();
+                standby_reason_ = standby.reason;
                 if (standby.missing > 0)
                     out.push_back(
                         NoteMissing{std::move(standby.reason), next_step_for_missing(config_)});
@@ -304,6 +315,8 @@ Duration Agent::signal_after(const control::Cause& cause) const {
 bool Agent::is_noted(const control::Stop& stop) const {
     const auto& cause = stop.root_cause;
     if (leaving_ && leaving_->signal == SIGINT && cause.signal == SIGINT) return true;
+    // The command is in the log.
+    if (leaving_ && leaving_->command && cause.reason == leaving_->command->reason) return true;
     const auto& failures = round_->failures;
     return cause.worker && failures.is_reportable() &&
            failures.failure().rank == cause.worker->rank;

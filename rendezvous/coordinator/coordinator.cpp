@@ -433,7 +433,10 @@ void Coordinator::on_interrupted(
         pass(
             id,
             Job::Interrupted{
-                control::Cause::Kind::cancelled, interrupted.signal, interrupted.reason},
+                control::Cause::Kind::cancelled,
+                interrupted.signal,
+                interrupted.reason,
+                interrupted.grace},
             now,
             out);
 }

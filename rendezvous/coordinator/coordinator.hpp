@@ -50,6 +50,8 @@ public:
     struct Interrupted {
         int signal;
         std::string reason;
+        /// As in `JobInterrupted`.
+        std::optional<Duration> grace = std::nullopt;
     };
     /// This server leads, until then at least. Again for longer, or with a higher epoch.
     struct Led {

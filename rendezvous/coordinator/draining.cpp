@@ -7,6 +7,7 @@
 #include "rendezvous/coordinator/ending.hpp"
 #include "rendezvous/coordinator/store_waits.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace ddprun::coordinator {
@@ -28,10 +29,12 @@ Draining state_of(const JobStep& step, const control::Cause& cause, int signal) 
 }  // namespace
 }  // namespace draining
 
-Draining& stop_round(JobStep& step, const control::Cause& cause, int signal) {
+Draining& stop_round(
+    JobStep& step, const control::Cause& cause, int signal, std::optional<Duration> grace) {
     auto& job = step.job;
     require(job.is_round_going_on(), "only a round that goes on is stopped");
     auto drain = draining::state_of(step, cause, signal);
+    if (grace) drain.stop.grace = std::min(*grace, drain.stop.grace);
     if (auto* recovering = std::get_if<Recovering>(&job.state)) {
         recovering->draining = std::move(drain);
     } else {

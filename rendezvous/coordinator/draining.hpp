@@ -10,8 +10,13 @@ namespace ddprun::coordinator {
 
 /// Stops the current round. Enters the state, unless the job recovers: then the round is stopped
 /// meanwhile. What is returned is valid until the job enters its next state.
+/// A `grace` that is shorter than the job's own counts instead.
 /// Requires: job.is_round_going_on().
-Draining& stop_round(JobStep& step, const control::Cause& cause, int signal);
+Draining& stop_round(
+    JobStep& step,
+    const control::Cause& cause,
+    int signal,
+    std::optional<Duration> grace = std::nullopt);
 
 /// Requires: job.drain().
 void stop_member(JobStep& step, Member& member);

@@ -95,7 +95,7 @@ void on_interrupted(JobStep& step, const JobInterrupted& interrupted) {
     job.causes.cancel = cause;
     if (job.is<Forming>()) return end_round(step);
     if (job.is_round_going_on()) {
-        stop_round(step, cause, interrupted.signal);
+        stop_round(step, cause, interrupted.signal, interrupted.grace);
         return;
     }
     // Every member is being stopped already; the verdict is what changes.

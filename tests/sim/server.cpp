@@ -89,8 +89,9 @@ void Server::perform(coordinator::Effect& effect) {
         effect);
 }
 
-void Server::interrupt(int signal, const std::string& reason) {
-    driven_->post(Coordinator::Interrupted{signal, reason});
+void Server::interrupt(
+    int signal, const std::string& reason, std::optional<Duration> grace) {
+    driven_->post(Coordinator::Interrupted{signal, reason, grace});
 }
 
 void Server::kill() {
