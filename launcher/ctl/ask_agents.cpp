@@ -56,7 +56,6 @@ Result<Descriptor> connect_to(const std::string& name) {
     Descriptor socket{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
     if (!socket) return Failure{system_code(errno), {}};
     const auto* target = reinterpret_cast<const sockaddr*>(&address);
-    // EAGAIN: its queue of callers is full.
     if (::connect(socket.get(), target, static_cast<socklen_t>(size)) != 0)
         return Failure{system_code(errno), {}};
     return socket;
@@ -186,10 +185,8 @@ Result<FoundAgents> find_agents() {
     for (auto& socket : agent_sockets(*table)) {
         if (calls.size() == limits::max_command_agents) break;
         auto connection = connect_to(socket.name);
-        const bool is_full = !connection && connection.error().code == system_code(EAGAIN);
-        // Gone meanwhile.
-        if (!connection && !is_full) continue;
-        const auto user = is_full ? std::nullopt : listener_of(*connection);
+        // Gone meanwhile; or of a program that accepts none, and of which user it is is not known.
+        const auto user = connection ? listener_of(*connection) : std::nullopt;
         if (!user) continue;
         if (*user != own_user && own_user != 0) {
             found.pids_of_others.push_back(socket.pid);

@@ -314,7 +314,7 @@ inline constexpr std::size_t max_command_bytes = 4 * 1024;
 inline constexpr std::size_t max_command_callers = 16;
 inline constexpr Duration command_timeout = 2s;
 /// How long ddprunctl waits for all agents of the machine.
-inline constexpr Duration command_answer_timeout = 3s;
+inline constexpr Duration command_answer_timeout = 1s;
 /// Agents of its user that ddprunctl asks at once, and what it reads of the kernel's table of local
 /// sockets to find them.
 inline constexpr std::size_t max_command_agents = 1'024;
