@@ -82,8 +82,7 @@ private:
     std::string original_of(const std::optional<control::Cause>& cause) const;
     void finish(const JobReport& report);
     void depart(Departure::Step step);
-    control::CommandReply execute(
-        const control::Command& command, const command::Sender& sender);
+    control::CommandReply execute(const control::Command& command, const command::Sender& sender);
     void limit_departure(Duration limit, std::function<void()> on_limit);
     void leave();
 

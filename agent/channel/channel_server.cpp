@@ -59,8 +59,7 @@ ChannelServer::ChannelServer(
       machine_(io, "channel", WorkerChannel{owner.user}, [this](WorkerChannel::Effect& effect) {
           perform(effect);
       }) {
-    const auto name =
-        "ddprun/1/" + std::to_string(owner.user) + '/' + std::to_string(owner.keeper);
+    const auto name = "ddprun/1/" + std::to_string(owner.user) + '/' + std::to_string(owner.keeper);
     if (const auto listening = listener_.listen(name, random); !listening)
         log::info("channel.not_listening", {{"reason", listening.error().describe()}});
 }

@@ -58,8 +58,8 @@ bool CommandServer::read(int caller) {
         machine_.post(LocalCommands::Closed{caller});
         return false;
     }
-    machine_.post(LocalCommands::Received{
-        caller, std::string(bytes.data(), static_cast<std::size_t>(size))});
+    machine_.post(
+        LocalCommands::Received{caller, std::string(bytes.data(), static_cast<std::size_t>(size))});
     return true;
 }
 

@@ -17,8 +17,8 @@
 
 namespace ddprun::agent::command {
 
-/// Where `ddprunctl` reaches this agent: the abstract socket "@ddprunctl/1/UID/PID", with the pid of
-/// the keeper. The shell of one LocalCommands. Lives on the agent's thread.
+/// Where `ddprunctl` reaches this agent: the abstract socket "@ddprunctl/1/UID/PID", with the pid
+/// of the keeper. The shell of one LocalCommands. Lives on the agent's thread.
 class CommandServer {
 public:
     using Execute =

@@ -31,8 +31,7 @@ void LocalCommands::on_connected(const Connected& connected, Instant now, Effect
         out.push_back(Close{connected.caller});
         return;
     }
-    callers_.emplace(
-        connected.caller, Reading{connected.sender, now + limits::command_timeout});
+    callers_.emplace(connected.caller, Reading{connected.sender, now + limits::command_timeout});
 }
 
 void LocalCommands::on_received(const Received& received, Effects& out) {
@@ -47,8 +46,7 @@ void LocalCommands::on_received(const Received& received, Effects& out) {
             received.caller,
             Why::not_allowed,
             "this job belongs to user " + std::to_string(user_) +
-                "; only that user and root may control it, not user " +
-                std::to_string(sender.user),
+                "; only that user and root may control it, not user " + std::to_string(sender.user),
             out);
     reading->received_bytes += received.bytes.size();
     if (reading->received_bytes > limits::max_command_bytes)
@@ -98,8 +96,7 @@ std::string describe(const LocalCommands::Event& event) {
                        " pid=" + std::to_string(e.sender.pid);
             },
             [&](const M::Received& e) {
-                return "received" + of(e.caller) + ": " + std::to_string(e.bytes.size()) +
-                       " bytes";
+                return "received" + of(e.caller) + ": " + std::to_string(e.bytes.size()) + " bytes";
             },
             [&](const M::Closed& e) { return "closed" + of(e.caller); },
             [&](const M::Answered& e) {
@@ -117,8 +114,7 @@ std::string describe(const LocalCommands::Effect& effect) {
         Overloaded{
             [&](const M::Perform& e) {
                 return "perform" + of(e.caller) + " user=" + std::to_string(e.sender.user) +
-                       " pid=" + std::to_string(e.sender.pid) + ": " +
-                       control::describe(e.command);
+                       " pid=" + std::to_string(e.sender.pid) + ": " + control::describe(e.command);
             },
             [&](const M::Reply& e) {
                 return "reply" + of(e.caller) + ": " + control::describe(e.reply);

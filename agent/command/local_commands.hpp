@@ -95,8 +95,7 @@ private:
     void on_connected(const Connected& connected, Instant now, Effects& out);
     void on_received(const Received& received, Effects& out);
     void on_deadline(Instant now, Effects& out);
-    void refuse(
-        int caller, control::CommandRefused::Why why, std::string reason, Effects& out);
+    void refuse(int caller, control::CommandRefused::Why why, std::string reason, Effects& out);
 
     unsigned user_;
     std::map<int, Caller> callers_;

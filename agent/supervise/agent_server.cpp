@@ -78,8 +78,7 @@ control::Leave Agent::leave() const {
 /// Each report replaces the one before; a server that was started again has none.
 void Agent::report_progress(Effects& out) {
     auto& progress = round_->progress;
-    if (link_.version() < control::progress_since || progress.known == progress.reported)
-        return;
+    if (link_.version() < control::progress_since || progress.known == progress.reported) return;
     progress.reported = progress.known;
     const int round = round_->assignment.round;
     send(

@@ -49,8 +49,7 @@ Result<std::string> read_table() {
 Result<Descriptor> connect_to(const std::string& name) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    if (name.size() + 1 > sizeof address.sun_path)
-        return Failure{system_code(ENAMETOOLONG), {}};
+    if (name.size() + 1 > sizeof address.sun_path) return Failure{system_code(ENAMETOOLONG), {}};
     std::memcpy(address.sun_path + 1, name.data(), name.size());
     const auto size = offsetof(sockaddr_un, sun_path) + 1 + name.size();
     Descriptor socket{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};

@@ -61,7 +61,8 @@ Result<Words> read_words(std::span<const std::string> arguments) {
         }
         const auto equals = word.find('=');
         const auto typed = word.substr(0, equals);
-        const auto name = typed == "-h" ? std::string{"help"} : typed.substr(typed.starts_with("--") ? 2 : 0);
+        const auto name =
+            typed == "-h" ? std::string{"help"} : typed.substr(typed.starts_with("--") ? 2 : 0);
         const auto* row = row_of(name);
         if (row == nullptr) return unknown_option(typed, name);
         if (row->is_flag() && equals != std::string::npos)
@@ -106,8 +107,7 @@ Result<CtlOptions> read_stop(const Words& words, CtlOptions options) {
     if (const auto given = words.value_of("grace")) {
         stop.grace = parse_duration(*given);
         if (!stop.grace)
-            return misuse(
-                "--grace: '" + *given + "': accepted is " + std::string{duration_forms});
+            return misuse("--grace: '" + *given + "': accepted is " + std::string{duration_forms});
     }
     options.command = stop;
     return options;

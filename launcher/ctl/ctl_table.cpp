@@ -13,12 +13,10 @@ constexpr std::size_t help_column = 26;
 
 constexpr std::array commands{
     CommandRow{"ps", "", "list the jobs of this user that have a node on this machine"},
-    CommandRow{
-        "status", "[RUN_ID]", "show a job: its state and reason, its nodes and their ranks"},
+    CommandRow{"status", "[RUN_ID]", "show a job: its state and reason, its nodes and their ranks"},
     CommandRow{
         "stop", "RUN_ID", "end a job on every node, as one SIGTERM to each of its ddprun would"},
-    CommandRow{
-        "signal", "RUN_ID SIGNAL", "send a signal to the workers of a job on this machine"},
+    CommandRow{"signal", "RUN_ID SIGNAL", "send a signal to the workers of a job on this machine"},
 };
 
 constexpr std::array options{
@@ -116,9 +114,9 @@ std::string fish_script() {
                 " -d '" + std::string{row.help} + "'\n";
     for (const auto& row : options) {
         text += "complete -c ddprunctl -l " + std::string{row.name} + (row.is_flag() ? "" : " -x");
-        text += row.commands.empty() ? " -n __fish_use_subcommand"
-                                     : " -n '__fish_seen_subcommand_from " +
-                                           std::string{row.commands} + "'";
+        text += row.commands.empty()
+                    ? " -n __fish_use_subcommand"
+                    : " -n '__fish_seen_subcommand_from " + std::string{row.commands} + "'";
         // No quote stands in this shell's single quotes as it is.
         std::string help;
         for (const char c : row.help)
@@ -160,8 +158,7 @@ std::string help_text() {
         "Commands:\n";
     for (const auto& row : commands)
         text += line(
-            std::string{row.name} + (row.arguments.empty() ? "" : " ") +
-                std::string{row.arguments},
+            std::string{row.name} + (row.arguments.empty() ? "" : " ") + std::string{row.arguments},
             row.help);
     text += "\nOptions:\n";
     for (const auto& row : options) {
@@ -169,10 +166,9 @@ std::string help_text() {
         if (!row.is_flag()) left += "=" + std::string{row.value};
         text += line(
             std::move(left),
-            std::string{row.help} +
-                (row.commands.empty() || row.name == "json"
-                     ? ""
-                     : " (" + std::string{row.commands} + ")"));
+            std::string{row.help} + (row.commands.empty() || row.name == "json"
+                                         ? ""
+                                         : " (" + std::string{row.commands} + ")"));
     }
     text += "\nExit codes:\n";
     for (const auto& row : exits)

@@ -48,8 +48,7 @@ int status(const std::vector<FoundAgent>& agents, bool is_json) {
 }
 
 /// The answer of several nodes of one job: what was done, or else the first reason why not.
-int report(
-    const std::string& run_id, const std::vector<AgentAnswer>& answers, bool is_json) {
+int report(const std::string& run_id, const std::vector<AgentAnswer>& answers, bool is_json) {
     std::string done;
     std::string refused;
     std::string problem;
@@ -86,8 +85,7 @@ std::vector<FoundAgent> nodes_with(
     return {agents.front()};
 }
 
-int command(
-    const std::vector<FoundAgent>& agents, const control::Command& order, bool is_json) {
+int command(const std::vector<FoundAgent>& agents, const control::Command& order, bool is_json) {
     return report(agents.front().view->run_id, command_agents(agents, order), is_json);
 }
 

@@ -95,8 +95,7 @@ Json json_of(const FoundAgent& agent) {
         {"nodes", or_null(&control::Assignment::group_world_size)},
         {"nnodes", control::describe(view.nodes)},
         {"workers", or_null(&control::Assignment::world_size)},
-        {"restarts",
-         {{"used", round ? round->restart_count : 0}, {"max", view.max_restarts}}},
+        {"restarts", {{"used", round ? round->restart_count : 0}, {"max", view.max_restarts}}},
         {"state_s", in_seconds(view.since)},
         {"age_s", in_seconds(view.age)},
         {"pid", agent.socket.pid},
@@ -189,23 +188,26 @@ std::string job_text(const Json& job) {
     std::string restarts;
     if (const auto found = job.find("restarts"); found != job.end() && found->is_object())
         restarts = shown(*found, "used") + " of " + shown(*found, "max");
-    auto text = labelled("state", state) + labelled("reason", shown(job, "reason")) +
-                labelled("world", shown(job, "world_size") + " workers on " +
-                                      shown(job, "node_count") + " nodes") +
-                labelled("restarts", restarts) + labelled("root cause", shown(job, "root_cause"));
+    auto text =
+        labelled("state", state) + labelled("reason", shown(job, "reason")) +
+        labelled(
+            "world",
+            shown(job, "world_size") + " workers on " + shown(job, "node_count") + " nodes") +
+        labelled("restarts", restarts) + labelled("root cause", shown(job, "root_cause"));
     const auto wait = job.find("store_wait");
     if (wait != job.end() && wait->is_object())
         text += labelled(
-            "waits", "ranks " + shown(*wait, "ranks") + " for key " + shown(*wait, "key") +
-                         ", missing " + shown(*wait, "missing"));
+            "waits",
+            "ranks " + shown(*wait, "ranks") + " for key " + shown(*wait, "key") + ", missing " +
+                shown(*wait, "missing"));
     return text + nodes_text(job);
 }
 
 /// Without the server: what the nodes here know.
 std::string own_text(const std::vector<FoundAgent>& agents) {
     const auto& view = *agents.front().view;
-    auto text = labelled("state", printable(view.state)) +
-                labelled("reason", printable(view.reason));
+    auto text =
+        labelled("state", printable(view.state)) + labelled("reason", printable(view.reason));
     if (view.assignment)
         text += labelled("round", std::to_string(view.assignment->round)) +
                 labelled(
@@ -219,7 +221,8 @@ std::string own_text(const std::vector<FoundAgent>& agents) {
 
 std::string short_time(Duration length) {
     using namespace std::chrono;
-    const auto seconds = std::max<std::int64_t>(duration_cast<std::chrono::seconds>(length).count(), 0);
+    const auto seconds =
+        std::max<std::int64_t>(duration_cast<std::chrono::seconds>(length).count(), 0);
     const auto two = [](std::int64_t big, const char* unit, std::int64_t small, const char* rest) {
         return std::to_string(big) + unit + (small > 0 ? std::to_string(small) + rest : "");
     };
@@ -234,9 +237,8 @@ std::string list_text(const std::vector<FoundAgent>& agents, unsigned own_user) 
         {"JOB", "STATE", "ROUND", "NODES", "WORKERS", "RESTARTS", "SINCE", "PID", "HERE"}};
     for (const auto& agent : agents)
         rows.push_back(row_of(agent));
-    const bool has_others = std::any_of(agents.begin(), agents.end(), [&](const auto& agent) {
-        return agent.user != own_user;
-    });
+    const bool has_others = std::any_of(
+        agents.begin(), agents.end(), [&](const auto& agent) { return agent.user != own_user; });
     if (!has_others) return table_text(rows);
     rows.front().insert(rows.front().begin(), "USER");
     for (std::size_t i = 0; i < agents.size(); ++i)
@@ -251,10 +253,12 @@ std::string list_json(const std::vector<FoundAgent>& agents) {
 std::string status_text(const std::vector<FoundAgent>& agents, const JobPage& page) {
     const auto& view = *agents.front().view;
     const auto job = job_of(page);
-    auto text = labelled("job", printable(view.run_id) + ", " + printable(view.program)) +
-                labelled("server", printable(view.endpoint)) +
-                labelled("started", short_time(view.age) + " ago here, in this state since " +
-                                        short_time(view.since));
+    auto text =
+        labelled("job", printable(view.run_id) + ", " + printable(view.program)) +
+        labelled("server", printable(view.endpoint)) +
+        labelled(
+            "started",
+            short_time(view.age) + " ago here, in this state since " + short_time(view.since));
     if (!job.is_null()) return text + job_text(job);
     return text + own_text(agents) +
            labelled(

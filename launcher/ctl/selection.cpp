@@ -39,8 +39,10 @@ NotFound not_found(const FoundAgents& found, const std::string& run_id, std::opt
     const auto wanted = wanted_text(run_id, pid) + " of this user on this machine";
     for (const auto& agent : found.agents)
         if (!agent.view)
-            return {exit_code::no_answer, wanted + "; pid " + std::to_string(agent.socket.pid) +
-                                              " does not answer: " + agent.problem};
+            return {
+                exit_code::no_answer,
+                wanted + "; pid " + std::to_string(agent.socket.pid) +
+                    " does not answer: " + agent.problem};
     const auto& others = found.pids_of_others;
     if (!others.empty() && (!pid || std::find(others.begin(), others.end(), *pid) != others.end()))
         return {
@@ -90,10 +92,9 @@ Selection select(const FoundAgents& found, const std::string& run_id, std::optio
 }
 
 void sort_for_list(std::vector<FoundAgent>& agents) {
-    std::stable_sort(
-        agents.begin(), agents.end(), [](const FoundAgent& a, const FoundAgent& b) {
-            return order_of(a) < order_of(b);
-        });
+    std::stable_sort(agents.begin(), agents.end(), [](const FoundAgent& a, const FoundAgent& b) {
+        return order_of(a) < order_of(b);
+    });
 }
 
 }  // namespace ddprun::launcher::ctl

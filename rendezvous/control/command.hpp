@@ -10,9 +10,9 @@
 #include <string_view>
 #include <variant>
 
-/// The messages between `ddprunctl` and an agent of its machine, as values: frames as between agents
-/// and the server, one command and one reply on each connection. The meaning of each field is in
-/// FORMAT.md.
+/// The messages between `ddprunctl` and an agent of its machine, as values: frames as between
+/// agents and the server, one command and one reply on each connection. The meaning of each field
+/// is in FORMAT.md.
 namespace ddprun::control {
 
 // ---- ddprunctl to agent -------------------------------------------------------------------------

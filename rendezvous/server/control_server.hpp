@@ -57,8 +57,7 @@ public:
     bool has_secret() const { return secrets_.has_value(); }
     /// From any thread. Handled before any message of an agent that is not handled yet: what the
     /// caller's own agent sends next may depend on it.
-    void interrupt(
-        int signal, std::string reason, std::optional<Duration> grace = std::nullopt);
+    void interrupt(int signal, std::string reason, std::optional<Duration> grace = std::nullopt);
     /// What the election decided.
     void lead(coordinator::Coordinator::Led led) {
         if (led.epoch > abandoned_epoch_) post(std::move(led));
@@ -123,7 +122,8 @@ private:
     std::optional<control::ServerMessage> encoded_message_;
     ControlConnection::Frame encoded_frame_;
     bool is_idle_ = true;
-    /// Of the leadership that a lack of memory has ended: a confirmation of it is on its way, maybe.
+    /// Of the leadership that a lack of memory has ended: a confirmation of it is on its way,
+    /// maybe.
     std::uint64_t abandoned_epoch_ = 0;
     /// New states of jobs have lines of their own: thousands of nodes that join leave room for the
     /// line that says that they run.

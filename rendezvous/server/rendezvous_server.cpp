@@ -245,7 +245,8 @@ void RendezvousServer::Core::attend(boost::asio::awaitable<void> conversation) {
     });
 }
 
-void RendezvousServer::Core::interrupt(int signal, std::string reason, std::optional<Duration> grace) {
+void RendezvousServer::Core::interrupt(
+    int signal, std::string reason, std::optional<Duration> grace) {
     control_.interrupt(signal, std::move(reason), grace);
 }
 

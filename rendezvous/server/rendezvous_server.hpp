@@ -73,8 +73,7 @@ public:
 
     /// The hosting `ddprun` was interrupted: ends every job on every node. The server goes on until
     /// its agents have closed (`on_idle`). `grace` as in `coordinator::JobInterrupted`.
-    void interrupt(
-        int signal, std::string reason, std::optional<Duration> grace = std::nullopt);
+    void interrupt(int signal, std::string reason, std::optional<Duration> grace = std::nullopt);
 
     /// This server was elected, or confirmed: it leads until then.
     void lead(std::uint64_t epoch, Instant until, bool led_before);

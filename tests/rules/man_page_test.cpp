@@ -91,7 +91,8 @@ std::string ctl_page() {
         ".SH SYNOPSIS\n.B ddprunctl\n\\fICOMMAND\\fR [\\fIOPTION\\fR]...\n"
         ".SH DESCRIPTION\n"
         "Reaches the jobs of its user that have a node on this machine; root reaches those of\n"
-        "all users. \\fIRUN_ID\\fR is the name of a job (\\-\\-rdzv\\-id), as \\fBps\\fR shows it.\n"
+        "all users. \\fIRUN_ID\\fR is the name of a job (\\-\\-rdzv\\-id), as \\fBps\\fR shows "
+        "it.\n"
         ".SH COMMANDS\n";
     for (const auto& row : launcher::ctl::command_table()) {
         text += ".TP\n.B " + roff(row.name);

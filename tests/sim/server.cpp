@@ -89,8 +89,7 @@ void Server::perform(coordinator::Effect& effect) {
         effect);
 }
 
-void Server::interrupt(
-    int signal, const std::string& reason, std::optional<Duration> grace) {
+void Server::interrupt(int signal, const std::string& reason, std::optional<Duration> grace) {
     driven_->post(Coordinator::Interrupted{signal, reason, grace});
 }
 

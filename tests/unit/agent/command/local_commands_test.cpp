@@ -40,9 +40,7 @@ struct Story {
             lines.push_back(describe(effect));
         return lines;
     }
-    Lines comes(int caller, unsigned user = 1000) {
-        return is(M::Connected{caller, {50, user}});
-    }
+    Lines comes(int caller, unsigned user = 1000) { return is(M::Connected{caller, {50, user}}); }
     Lines says(int caller, const std::string& bytes) { return is(M::Received{caller, bytes}); }
     Lines asks(int caller, const std::string& bytes) {
         comes(caller);

@@ -74,8 +74,7 @@ TEST_CASE("a commanded stop of the node that hosts the server ends the job in it
     story.is(A::StopCommanded{by, 5s});
 
     CHECK(
-        story.asked_for<A::InterruptServer>() ==
-        std::vector{A::InterruptServer{SIGTERM, by, 5s}});
+        story.asked_for<A::InterruptServer>() == std::vector{A::InterruptServer{SIGTERM, by, 5s}});
     CHECK(story.said<ctl::Leave>().empty());
 }
 

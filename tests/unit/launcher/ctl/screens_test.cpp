@@ -153,7 +153,8 @@ TEST_CASE("a page of another kind, or of any bytes, shows as no job") {
     const auto deep = std::string(200'000, '[');
     CHECK(status_text({a_running()}, {"{\"jobs\": [{\"a\": " + deep}).size() > 0);
     // Fields of other types are shown as they are, or not at all.
-    const JobPage odd{R"({"jobs": [{"state": 7, "nodes": [1, {"ranks": ["a"], "progress": [2]}]}]})"};
+    const JobPage odd{
+        R"({"jobs": [{"state": 7, "nodes": [1, {"ranks": ["a"], "progress": [2]}]}]})"};
     CHECK(status_text({a_running()}, odd).find("state       7") != std::string::npos);
 }
 

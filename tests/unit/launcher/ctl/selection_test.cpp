@@ -56,9 +56,9 @@ TEST_CASE("the kernel's table of local sockets shows where agents listen") {
         "ffff8889: 00000002 00000000 00010000 0001 01 31345\n"
         "@ddprunctl/1/1000/7\n\n";
     CHECK(
-        agent_sockets(table) == std::vector<AgentSocket>{
-                                    {"ddprunctl/1/0/50-1a2b3c4d", 50},
-                                    {"ddprunctl/1/1000/4711", 4711}});
+        agent_sockets(table) ==
+        std::vector<AgentSocket>{
+            {"ddprunctl/1/0/50-1a2b3c4d", 50}, {"ddprunctl/1/1000/4711", 4711}});
     CHECK(agent_sockets("").empty());
 }
 
@@ -74,8 +74,9 @@ TEST_CASE("a run id means all nodes of its job on this machine, and nothing that
         "3: no job 'c' of this user on this machine; there are: a (pid 11), a (pid 10), b (pid "
         "12)");
     CHECK(
-        chosen(two_jobs, "") == "2: several jobs are meant: a (pid 10), a (pid 11), b (pid 12); "
-                                "name one by its run id or with --pid");
+        chosen(two_jobs, "") ==
+        "2: several jobs are meant: a (pid 10), a (pid 11), b (pid 12); "
+        "name one by its run id or with --pid");
     CHECK(
         chosen(two_jobs, "b", 11) ==
         "3: no job 'b' with pid 11 of this user on this machine; there are: a (pid 11), a (pid "

@@ -102,7 +102,8 @@ inline std::vector<AgentMessage> agent_messages() {
             StoreWait{7, "a/b", 2, std::chrono::milliseconds{31'500}, true, 3, {"10.0.0.2:4711"}},
             StoreClients{7, {{1, "[fe80::1]:4711"}}, {2, 3}, {0}},
             NodeProgress{
-                7, {{0, {12, WorkPhase::start}}, {4095, {std::nullopt, WorkPhase::data}}, {2, {}}}}},
+                7,
+                {{0, {12, WorkPhase::start}}, {4095, {std::nullopt, WorkPhase::data}}, {2, {}}}}},
         NeighbourHeard{a_nonce(2), 7, std::chrono::milliseconds{2500}, false},
         Leave{"evicted", 15, true, std::chrono::milliseconds{2500}},
         Heartbeat{7},
