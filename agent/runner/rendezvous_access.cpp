@@ -254,10 +254,10 @@ Election::Hooks RendezvousAccess::election_hooks() {
 Result<Endpoint> RendezvousAccess::open_candidate(const std::string& own_address) {
     const auto& given = config_.join.addr;
     const bool is_alone = config_.join.nodes.max == 1;
-    const auto reached_at = !given.empty() ? given
-                            : is_alone
-                                ? own_address
-                                : address_for_others(own_address, server::interface_addresses());
+    const auto reached_at =
+        !given.empty() ? given
+        : is_alone     ? own_address
+                       : address_for_others(own_address, server::interface_addresses());
     if (!server_) {
         const auto local = own_listen_host(config_);
         server::Listen listen{{server::ListenOn::Scope::everywhere, {}, 0}, "elected"};

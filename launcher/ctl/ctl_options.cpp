@@ -140,10 +140,18 @@ Result<std::optional<std::string>> text_asked_for(const Words& words) {
     return script;
 }
 
-/// The words behind the command, as its row has them: "[RUN_ID]", "RUN_ID SIGNAL".
-std::optional<Failure> check_arguments(const CommandRow& row, const Words& words) {
-    const auto wanted =
+/// What stands behind the command, as its row has it: "[RUN_ID]", "RUN_ID SIGNAL". A process id
+/// takes the place of the run id.
+std::vector<std::string_view> wanted_words(const CommandRow& row, const Words& words) {
+    auto wanted =
         row.arguments.empty() ? std::vector<std::string_view>{} : split(row.arguments, ' ');
+    const bool is_left_out = words.value_of("pid") && words.plain.size() == wanted.size();
+    if (is_left_out && !wanted.empty()) wanted.erase(wanted.begin());
+    return wanted;
+}
+
+std::optional<Failure> check_arguments(
+    const CommandRow& row, const Words& words, const std::vector<std::string_view>& wanted) {
     const auto given = words.plain.size() - 1;
     const std::string name{row.name};
     if (given > wanted.size())
@@ -186,10 +194,12 @@ Result<CtlOptions> parse_ctl_options(std::span<const std::string> arguments) {
         return one.name == words->plain.front();
     });
     if (row == rows.end()) return unknown_command(words->plain.front());
-    if (auto wrong = check_arguments(*row, *words)) return *wrong;
+    const auto wanted = wanted_words(*row, *words);
+    if (auto wrong = check_arguments(*row, *words, wanted)) return *wrong;
 
     CtlOptions options;
-    if (words->plain.size() > 1) options.run_id = words->plain[1];
+    const bool has_run_id = !wanted.empty() && wanted[0].find("RUN_ID") != wanted[0].npos;
+    if (has_run_id && words->plain.size() > 1) options.run_id = words->plain[1];
     options.is_json = words->value_of("json").has_value();
     const auto pid = number_of(*words, "pid", 1);
     if (!pid) return pid.error();

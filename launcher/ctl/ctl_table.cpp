@@ -25,7 +25,7 @@ constexpr std::array options{
         "pid",
         "PID",
         "status stop signal",
-        "the ddprun of this process id, where several jobs have one run id"},
+        "the ddprun of this process id; RUN_ID may be left out then"},
     CtlOptionRow{
         "grace",
         "DURATION",

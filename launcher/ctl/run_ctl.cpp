@@ -116,7 +116,8 @@ int run_ctl(int argc, const char* const* argv) {
     const auto& agents = std::get<std::vector<FoundAgent>>(selection);
     return std::visit(
         Overloaded{
-            [&](const control::StopJob& stop) { return command(agents, stop, is_json); },
+            // Any node's agent passes it on to the others.
+            [&](const control::StopJob& stop) { return command({agents.front()}, stop, is_json); },
             [&](const control::SignalWorkers& order) {
                 return command(nodes_with(agents, order.rank), order, is_json);
             },

@@ -122,8 +122,7 @@ private:
     std::optional<control::ServerMessage> encoded_message_;
     ControlConnection::Frame encoded_frame_;
     bool is_idle_ = true;
-    /// Of the leadership that a lack of memory has ended: a confirmation of it is on its way,
-    /// maybe.
+    /// Of the leadership that a lack of memory has ended: a confirmation of it is on its way, maybe.
     std::uint64_t abandoned_epoch_ = 0;
     /// New states of jobs have lines of their own: thousands of nodes that join leave room for the
     /// line that says that they run.

@@ -65,6 +65,16 @@ const std::string teller =
     "echo up $RANK\n"
     "while :; do sleep 0.02; done";
 
+/// A job of one node under this name; `--standalone` would give it a random one.
+Running node_of(
+    const TempDir& dir,
+    const std::string& run_id,
+    const Words& options,
+    const std::string& script) {
+    const Words own{"--rdzv-id=" + run_id};
+    return start_job(dir, Rendezvous{}.options(own + options), script);
+}
+
 /// A program as a user that cannot read the folder of the build.
 Running::Options as_other_user(const Words& command) {
     Running::Options options;
@@ -112,8 +122,8 @@ TEST_CASE("ddprunctl ps shows the jobs of this machine, and status what the serv
     const TempDir dir;
     const auto first = fresh_id();
     const auto second = fresh_id();
-    auto a = one_node(dir, {"--rdzv-id=" + first, "--nproc-per-node=2"}, teller);
-    auto b = one_node(dir, {"--rdzv-id=" + second, "--max-restarts=3"}, teller);
+    auto a = node_of(dir, first, {"--nproc-per-node=2"}, teller);
+    auto b = node_of(dir, second, {"--max-restarts=3"}, teller);
     for (auto* job : {&a, &a, &b})
         job->wait_for_line("up");
 
@@ -200,9 +210,10 @@ TEST_CASE(
 TEST_CASE("a grace longer than the job's own is refused, and a stop that comes twice is harmless") {
     const TempDir dir;
     const auto id = fresh_id();
-    auto job = one_node(
+    auto job = node_of(
         dir,
-        {"--rdzv-id=" + id, "--shutdown-timeout=1000"},
+        id,
+        {"--shutdown-timeout=1000"},
         "trap '' TERM\necho up\nwhile :; do sleep 0.02; done");
     job.wait_for_line("up");
 
@@ -220,7 +231,7 @@ TEST_CASE("a grace longer than the job's own is refused, and a stop that comes t
 TEST_CASE("ddprunctl signal reaches one rank, or every worker, and stops nothing") {
     const TempDir dir;
     const auto id = fresh_id();
-    auto job = one_node(dir, {"--rdzv-id=" + id, "--nproc-per-node=2"}, teller);
+    auto job = node_of(dir, id, {"--nproc-per-node=2"}, teller);
     job.wait_for_line("up");
     job.wait_for_line("up");
 
@@ -265,7 +276,7 @@ TEST_CASE("another user of the machine can neither see nor control a job") {
     if (::geteuid() != 0) return skip("another user needs root");
     const TempDir dir;
     const auto id = fresh_id();
-    auto job = one_node(dir, {"--rdzv-id=" + id}, teller);
+    auto job = node_of(dir, id, {}, teller);
     job.wait_for_line("up");
     // The folder of the build may be closed to others.
     const auto own = (dir / "ddprunctl").string();
@@ -325,7 +336,7 @@ TEST_CASE("a socket that has the name of a user's agent and is another user's is
 TEST_CASE("any bytes on an agent's socket harm no job") {
     const TempDir dir;
     const auto id = fresh_id();
-    auto job = one_node(dir, {"--rdzv-id=" + id}, teller);
+    auto job = node_of(dir, id, {}, teller);
     job.wait_for_line("up");
 
     for (const auto& bytes :
@@ -359,8 +370,8 @@ TEST_CASE("a frozen agent is shown as one that does not answer, beside the other
     const TempDir dir;
     const auto frozen_id = fresh_id();
     const auto id = fresh_id();
-    auto frozen = one_node(dir, {"--rdzv-id=" + frozen_id}, teller);
-    auto job = one_node(dir, {"--rdzv-id=" + id}, teller);
+    auto frozen = node_of(dir, frozen_id, {}, teller);
+    auto job = node_of(dir, id, {}, teller);
     frozen.wait_for_line("up");
     job.wait_for_line("up");
     const int agent = agent_of(frozen);
@@ -389,7 +400,7 @@ TEST_CASE("a frozen agent is shown as one that does not answer, beside the other
 TEST_CASE("a worker has no socket of its agent, and a killed job leaves none") {
     const TempDir dir;
     const auto id = fresh_id();
-    auto job = one_node(dir, {"--rdzv-id=" + id}, "ls -l /proc/self/fd\necho up\n" + wait_for_ever);
+    auto job = node_of(dir, id, {}, "ls -l /proc/self/fd\necho up\n" + wait_for_ever);
     job.wait_for_line("up");
     CHECK_FALSE(contains(job.out(), "socket:"));
     CHECK(contains(read_file("/proc/net/unix"), '@' + socket_of(job) + '\n'));
@@ -402,11 +413,11 @@ TEST_CASE("a worker has no socket of its agent, and a killed job leaves none") {
 }
 
 TEST_CASE("a mistake on ddprunctl's command line ends with 2 and says what is accepted") {
-    const auto wrong = ctl({"stpo", "x"});
+    const auto wrong = ctl({"stopp", "x"});
     CHECK(wrong.code == 2);
     CHECK(
         wrong.err ==
-        "ddprunctl: 'stpo': unknown command: did you mean stop?\ntry 'ddprunctl --help'\n");
+        "ddprunctl: 'stopp': unknown command: did you mean stop?\ntry 'ddprunctl --help'\n");
     CHECK(ctl({"--version"}).out.starts_with("ddprunctl "));
     CHECK(contains(ctl({"--help"}).out, "Usage: ddprunctl COMMAND"));
 }

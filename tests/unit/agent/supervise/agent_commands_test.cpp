@@ -19,7 +19,7 @@ const std::string by = "stopped by ddprunctl (user alice, pid 4711 on here)";
 }  // namespace
 
 TEST_CASE("a commanded stop: the workers get SIGTERM, and the server is to end the job") {
-    Story story(a_config(2));
+    Story story;
     story.running();
 
     story.is(A::StopCommanded{by, 5s});
@@ -34,6 +34,7 @@ TEST_CASE("a commanded stop: the workers get SIGTERM, and the server is to end t
     // The server's order to stop is no news.
     auto stop = a_stop();
     stop.reason = stop.root_cause.reason = by;
+    stop.grace = 5s;
     story.hears(stop);
     CHECK(story.asked_for<A::NoteStopping>().empty());
 
@@ -42,7 +43,7 @@ TEST_CASE("a commanded stop: the workers get SIGTERM, and the server is to end t
     story.all_exit(by_sigkill);
     story.has_no_leftovers();
     // The other nodes have their grace before there is a result.
-    story.pass(20s);
+    story.pass(2s);
     CHECK(story.agent.phase() == Phase::joining);
     ctl::Cause cause;
     cause.kind = ctl::Cause::Kind::cancelled;

@@ -117,9 +117,9 @@ TEST_CASE("the status of a job is what its server says") {
         "restarts    1 of 3\n"
         "waits       ranks 0-6 for key a/b, missing 7\n"
         "\n"
-        "HOST        STATE    RANKS  PID   HEARD     PROGRESS\n"
-        "node1       running  0-7    40    0s ago    step 12, eval\n"
-        "node2?[2J   silent   -      4711  1m1s ago\n");
+        "HOST       STATE    RANKS  PID   HEARD     PROGRESS\n"
+        "node1      running  0-7    40    0s ago    step 12, eval\n"
+        "node2?[2J  silent   -      4711  1m1s ago\n");
     const auto json = nlohmann::json::parse(status_json({a_running()}, page));
     CHECK(json["job"]["state"] == "running");
     CHECK(json["nodes"].size() == 1);
