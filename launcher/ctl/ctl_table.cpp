@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t help_column = 26;
 
-constexpr std::array commands{
+constexpr std::array command_rows{
     CommandRow{"ps", "", "list the jobs of this user that have a node on this machine"},
     CommandRow{"status", "[RUN_ID]", "show a job: its state and reason, its nodes and their ranks"},
     CommandRow{
@@ -19,7 +19,7 @@ constexpr std::array commands{
     CommandRow{"signal", "RUN_ID SIGNAL", "send a signal to the workers of a job on this machine"},
 };
 
-constexpr std::array options{
+constexpr std::array option_rows{
     CtlOptionRow{"json", "", "ps status stop signal", "print JSON"},
     CtlOptionRow{
         "pid",
@@ -38,7 +38,7 @@ constexpr std::array options{
         "print-completion", "bash|zsh|fish|tcsh", "", "print a completion script, then exit"},
 };
 
-constexpr std::array exits{
+constexpr std::array exit_rows{
     ExitRow{exit_code::done, "done"},
     ExitRow{exit_code::refused, "refused: the job cannot do that now"},
     ExitRow{exit_code::usage, "wrong use"},
@@ -55,21 +55,21 @@ std::string line(std::string left, std::string_view help) {
 
 std::string spaced_commands() {
     std::string words;
-    for (const auto& row : commands)
+    for (const auto& row : command_rows)
         words += (words.empty() ? "" : " ") + std::string{row.name};
     return words;
 }
 
 std::string options_of(std::string_view command) {
     std::string words;
-    for (const auto& row : options)
+    for (const auto& row : option_rows)
         if (row.is_of(command)) words += (words.empty() ? "--" : " --") + std::string{row.name};
     return words;
 }
 
 std::string bash_script() {
     std::string cases;
-    for (const auto& row : commands)
+    for (const auto& row : command_rows)
         cases += "    " + std::string{row.name} + ") words='" + options_of(row.name) + "' ;;\n";
     return "# bash completion for ddprunctl: source it, or save it as\n"
            "# ~/.local/share/bash-completion/completions/ddprunctl\n"
@@ -89,7 +89,7 @@ std::string bash_script() {
 
 std::string zsh_script() {
     std::string cases;
-    for (const auto& row : commands)
+    for (const auto& row : command_rows)
         cases += "    " + std::string{row.name} + ") compadd -- " + options_of(row.name) + " ;;\n";
     return "#compdef ddprunctl\n"
            "# zsh completion for ddprunctl: save it as _ddprunctl in a folder of $fpath\n"
@@ -109,10 +109,10 @@ std::string fish_script() {
     std::string text =
         "# fish completion for ddprunctl: save it as ~/.config/fish/completions/ddprunctl.fish\n"
         "complete -c ddprunctl -f\n";
-    for (const auto& row : commands)
+    for (const auto& row : command_rows)
         text += "complete -c ddprunctl -n __fish_use_subcommand -a " + std::string{row.name} +
                 " -d '" + std::string{row.help} + "'\n";
-    for (const auto& row : options) {
+    for (const auto& row : option_rows) {
         text += "complete -c ddprunctl -l " + std::string{row.name} + (row.is_flag() ? "" : " -x");
         text += row.commands.empty()
                     ? " -n __fish_use_subcommand"
@@ -140,15 +140,15 @@ bool CtlOptionRow::is_of(std::string_view command) const {
 }
 
 std::span<const CommandRow> command_table() {
-    return commands;
+    return command_rows;
 }
 
 std::span<const CtlOptionRow> ctl_option_table() {
-    return options;
+    return option_rows;
 }
 
 std::span<const ExitRow> exit_table() {
-    return exits;
+    return exit_rows;
 }
 
 std::string help_text() {
@@ -156,12 +156,12 @@ std::string help_text() {
         "Shows and controls the jobs that ddprun runs on this machine.\n"
         "Usage: ddprunctl COMMAND [OPTION]...\n\n"
         "Commands:\n";
-    for (const auto& row : commands)
+    for (const auto& row : command_rows)
         text += line(
             std::string{row.name} + (row.arguments.empty() ? "" : " ") + std::string{row.arguments},
             row.help);
     text += "\nOptions:\n";
-    for (const auto& row : options) {
+    for (const auto& row : option_rows) {
         auto left = "--" + std::string{row.name};
         if (!row.is_flag()) left += "=" + std::string{row.value};
         text += line(
@@ -171,7 +171,7 @@ std::string help_text() {
                                          : " (" + std::string{row.commands} + ")"));
     }
     text += "\nExit codes:\n";
-    for (const auto& row : exits)
+    for (const auto& row : exit_rows)
         text += line(std::to_string(row.code), row.meaning);
     return text;
 }
