@@ -3,7 +3,6 @@
 
 #include "agent/channel/channel_server.hpp"
 #include "agent/command/command_server.hpp"
-#include "agent/command/decision.hpp"
 #include "agent/keeper/keeper_link.hpp"
 #include "agent/output/writer.hpp"
 #include "agent/plan/output_plan.hpp"
@@ -11,6 +10,8 @@
 #include "agent/process/store_clients.hpp"
 #include "agent/runner/effect_log.hpp"
 #include "agent/runner/event_recorder.hpp"
+#include "agent/runner/execute_command.hpp"
+#include "agent/runner/explanation.hpp"
 #include "agent/runner/node_address.hpp"
 #include "agent/runner/peer_calls.hpp"
 #include "agent/runner/post_mortem.hpp"
@@ -26,7 +27,6 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/machine.hpp"
-#include "rendezvous/base/text.hpp"
 #include "rendezvous/net/descriptors.hpp"
 #include "rendezvous/net/driver.hpp"
 #include "rendezvous/net/tcp.hpp"
@@ -82,7 +82,6 @@ private:
     std::string original_of(const std::optional<control::Cause>& cause) const;
     void finish(const JobReport& report);
     void depart(Departure::Step step);
-    control::CommandReply execute(const control::Command& command, const command::Sender& sender);
     void limit_departure(Duration limit, std::function<void()> on_limit);
     void leave();
 
@@ -160,7 +159,12 @@ AgentRunner::AgentRunner(
           keeper_side.keeper,
           random_,
           [this](const control::Command& command, const command::Sender& sender) {
-              return execute(command, sender);
+              const CommandTarget target{
+                  driver_->machine(), config_, rendezvous_.last_server(), workers_};
+              return execute(
+                  command, {sender, driver_->now()}, target, [this](Agent::Event event) {
+                      post(std::move(event));
+                  });
           }),
       workers_(
           io_,
@@ -353,19 +357,7 @@ void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
         post_mortem_.beginning(
             plan_->logs.is_none() ? temporary_error_folder(config_.worker, *plan_)
                                   : std::string{}));
-    const auto level = assignment.restart_count > 0 ? log::Level::warning : log::Level::info;
-    // More than are allowed, once the budget was refilled.
-    auto restart = std::to_string(assignment.restart_count);
-    if (assignment.restart_count <= config_.join.max_restarts)
-        restart += " of " + std::to_string(config_.join.max_restarts);
-    log::write(
-        level,
-        "round.started",
-        {{"round", assignment.round},
-         {"nodes", assignment.group_world_size},
-         {"ranks", assignment.world_size},
-         {"restart", restart},
-         {"first_rank", assignment.rank_base}});
+    log_round_started(assignment, config_.join.max_restarts);
 }
 
 void AgentRunner::post_worker_event(Agent::Event event) {
@@ -414,33 +406,13 @@ void AgentRunner::explain(const Agent::ExplainFailure& order) {
     const bool has_unseen_error = death.end.kind == control::WorkerEnd::Kind::exited &&
                                   death.end.value == 1 && ::isatty(STDERR_FILENO) == 1;
     auto done = [this, order, kept, log, has_unseen_error, progress](PostMortem::Finding finding) {
-        Agent::FailureExplained explained{order.round, order.local_rank, "", "", false};
-        explained.cause = std::move(finding.cause);
-        explained.unix_time = finding.unix_time;
-        explained.log_file = log;
-        explained.progress = progress;
-        if (finding.report) {
-            explained.message = finding.report->message;
-            explained.details = finding.report->details;
-            explained.is_secondary = finding.report->is_secondary;
-            explained.error_file = kept;
-            explained.from_error_file =
-                explained.details.empty()
-                    ? control::WorkerFailure::FromErrorFile::message
-                    : control::WorkerFailure::FromErrorFile::message_and_details;
-        }
+        auto explained = explanation(order, finding, {kept, log, progress});
         if (plan_ && plan_->assignment.round == order.round) {
             if (explained.details.empty())
                 explained.details = workers_.stderr_tail(order.local_rank);
             keep_original(order.local_rank, finding);
         }
-        auto& why = explained.cause.sentence;
-        const auto& program = config_.worker.program;
-        const auto& origin = config_.worker.python_origin;
-        if (why.empty() && is_run_by_python(config_.worker))
-            why = has_unseen_error && explained.details.empty()
-                      ? run_by(program, origin)
-                      : missing_module(explained.details, program, origin);
+        explain_by_python(explained, config_.worker, has_unseen_error);
         post(std::move(explained));
     };
     post_mortem_.examine(std::move(death), std::move(done));
@@ -499,19 +471,7 @@ bool AgentRunner::is_for_attached_rank(int signal) {
 void AgentRunner::announce_attachment() {
     if (has_announced_attachment_ || !attached_local_rank(config_.worker, *plan_)) return;
     has_announced_attachment_ = true;
-    const auto& attachment = *config_.worker.attachment;
-    const std::string limits_text = "--shutdown-timeout is " +
-                                    seconds_text(config_.join.settings.grace) +
-                                    ", PyTorch's NCCL watchdogs are off unless set";
-    if (!attachment.has_terminal) {
-        log::info("rank.attached", {{"rank", attachment.rank}, {"time_limits", limits_text}});
-        return;
-    }
-    log::warning(
-        "rank.attached",
-        {{"rank", attachment.rank},
-         {"ctrl_c", "goes to the rank; two within 1 s stop the job"},
-         {"time_limits", limits_text}});
+    log_attachment(*config_.worker.attachment, config_.join.settings.grace);
 }
 
 void AgentRunner::finish(const JobReport& report) {
@@ -537,34 +497,6 @@ void AgentRunner::depart(Departure::Step step) {
             return limit_departure(limits::etcd_answer_timeout, [this] { leave(); });
         case Departure::Step::leave: return leave();
     }
-}
-
-control::CommandReply AgentRunner::execute(
-    const control::Command& command, const command::Sender& sender) {
-    const auto& agent = driver_->machine();
-    const auto& server = rendezvous_.last_server();
-    const auto view = command::view_of(
-        agent, config_, server.port != 0 ? server.to_string() : std::string{}, driver_->now());
-    const bool has_workers = agent.group() != nullptr && !agent.group()->is_over();
-    const bool is_ending = agent.is_ending() || departure_.is_finished();
-    const command::NodeFacts facts{
-        is_ending, has_workers, agent.is_connected(), config_.join.settings.grace};
-    auto decision = command::decide(command, view, facts);
-    if (std::holds_alternative<std::monostate>(decision.order)) return decision.reply;
-    const auto by = command::describe_sender(
-        sender, command::name_of_user(sender.user), config_.join.node.host);
-    log::warning(
-        "command.obeyed",
-        {{"command", control::describe(command)},
-         {"by", by},
-         {"user", sender.user},
-         {"pid", sender.pid}});
-    if (const auto* stop = std::get_if<command::StopOrder>(&decision.order))
-        post(Agent::StopCommanded{"stopped by " + by, stop->grace});
-    if (const auto* order = std::get_if<command::SignalOrder>(&decision.order))
-        for (const int local_rank : order->local_ranks)
-            workers_.pass_signal(local_rank, order->signal);
-    return decision.reply;
 }
 
 void AgentRunner::limit_departure(Duration limit, std::function<void()> on_limit) {

@@ -2,6 +2,7 @@
 #include "agent/channel/local_listener.hpp"
 
 #include "rendezvous/base/ids.hpp"
+#include "rendezvous/net/local_users.hpp"
 
 #include <sys/socket.h>
 #include <sys/types.h>
@@ -35,8 +36,9 @@ bool bind_abstract(int socket, const std::string& name) {
 LocalPeer peer_of(int socket) {
     ucred about{};
     socklen_t size = sizeof about;
+    const bool is_known = ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &about, &size) == 0;
     // A user that exists nowhere: refused.
-    if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &about, &size) != 0) about.uid = ~uid_t{};
+    if (!is_known || !net::means_one_user(about.uid)) about.uid = ~uid_t{};
     return {about.pid, about.uid};
 }
 

@@ -13,8 +13,14 @@ namespace {
 
 using Why = control::CommandRefused::Why;
 
+constexpr std::size_t most_ranks_named = 16;
+
+control::CommandRefused refusal(std::string reason) {
+    return {Why::not_possible, std::move(reason)};
+}
+
 Decision refused(std::string reason) {
-    return {control::CommandRefused{Why::not_possible, std::move(reason)}};
+    return {refusal(std::move(reason))};
 }
 
 /// "rank 3", "ranks 0 to 7".
@@ -23,8 +29,22 @@ std::string ranks_text(int first, int count) {
     return "ranks " + std::to_string(first) + " to " + std::to_string(first + count - 1);
 }
 
+/// Of ranks in their order: as above where none is missing between them, else "ranks 0, 2".
+std::string ranks_text(const std::vector<int>& ranks) {
+    const int count = static_cast<int>(ranks.size());
+    if (ranks.back() - ranks.front() == count - 1) return ranks_text(ranks.front(), count);
+    return "ranks " + short_list(ranks, {most_ranks_named}, [](int rank) {
+               return std::to_string(rank);
+           });
+}
+
 Decision decide_stop(const control::StopJob& stop, const NodeFacts& facts) {
-    if (facts.is_ending) return {control::CommandDone{"it is stopping already"}};
+    if (facts.fate == Agent::Fate::job_ends)
+        return {control::CommandDone{"it is stopping already"}};
+    if (facts.fate == Agent::Fate::node_ends)
+        return refused(
+            "this node has left the job and cannot end it any more; give the command at another "
+            "node");
     if (stop.grace && *stop.grace > facts.grace)
         return refused(
             "--grace=" + seconds_text(*stop.grace) + " is longer than the job's own (" +
@@ -55,10 +75,8 @@ Decision decide_signal(
         for (int local_rank = 0; local_rank < count; ++local_rank)
             wanted.local_ranks.push_back(local_rank);
     }
-    auto text = signal_name(order.signal) + " to " +
-                (order.rank ? ranks_text(*order.rank, 1) : ranks_text(first, count)) + " on " +
-                view.host;
-    return {control::CommandDone{std::move(text)}, std::move(wanted)};
+    auto reply = reply_to_signal(order.signal, wanted.local_ranks, view);
+    return {std::move(reply), std::move(wanted)};
 }
 
 }  // namespace
@@ -74,6 +92,7 @@ control::NodeView view_of(
     view.host = config.join.node.host;
     view.pid = agent.node().pid;
     view.endpoint = endpoint;
+    view.is_connected = agent.is_connected();
     view.program = entrypoint_name(config.worker);
     view.nodes = config.join.nodes;
     view.worker_count = config.worker.nproc;
@@ -99,6 +118,17 @@ Decision decide(
             },
         },
         command);
+}
+
+control::CommandReply reply_to_signal(
+    int signal, const std::vector<int>& reached, const control::NodeView& view) {
+    if (reached.empty() || !view.assignment)
+        return decision::refusal("no worker that is meant runs on " + view.host + " any more");
+    std::vector<int> ranks;
+    for (const int local_rank : reached)
+        ranks.push_back(view.assignment->rank_base + local_rank);
+    return control::CommandDone{
+        signal_name(signal) + " to " + decision::ranks_text(ranks) + " on " + view.host};
 }
 
 std::string describe_sender(

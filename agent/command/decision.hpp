@@ -20,8 +20,7 @@ control::NodeView view_of(
 
 /// What a decision depends on beyond the view.
 struct NodeFacts {
-    /// The job, or this node's part of it, is ending or over.
-    bool is_ending = false;
+    Agent::Fate fate = Agent::Fate::open;
     bool has_workers = false;
     /// The server has this node: what it sends reaches the others.
     bool is_connected = false;
@@ -39,12 +38,17 @@ struct SignalOrder {
 };
 
 struct Decision {
+    /// Of a signal: where it reaches all that are meant.
     control::CommandReply reply;
     std::variant<std::monostate, StopOrder, SignalOrder> order = {};
 };
 
 Decision decide(
     const control::Command& command, const control::NodeView& view, const NodeFacts& facts);
+
+/// `reached` are the local ranks of the workers that got the signal.
+control::CommandReply reply_to_signal(
+    int signal, const std::vector<int>& reached, const control::NodeView& view);
 
 /// "ddprunctl (user alice, pid 4711 on node1)"; `user_name` may be empty.
 std::string describe_sender(

@@ -27,6 +27,15 @@ void LocalCommands::handle(Event event, Instant now, std::vector<Effect>& out) {
 }
 
 void LocalCommands::on_connected(const Connected& connected, Instant now, Effects& out) {
+    const auto user = connected.sender.user;
+    // They take no place of those that may.
+    if (user != user_ && user != 0)
+        return refuse(
+            connected.caller,
+            Why::not_allowed,
+            "this job belongs to user " + std::to_string(user_) +
+                "; only that user and root may control it, not user " + std::to_string(user),
+            out);
     if (callers_.size() >= limits::max_command_callers) {
         out.push_back(Close{connected.caller});
         return;
@@ -40,14 +49,6 @@ void LocalCommands::on_received(const Received& received, Effects& out) {
     auto* reading = std::get_if<Reading>(&found->second);
     if (reading == nullptr) return;
     const auto sender = reading->sender;
-    // Not before it has sent something: a reply to bytes that are still on their way could be lost.
-    if (sender.user != user_ && sender.user != 0)
-        return refuse(
-            received.caller,
-            Why::not_allowed,
-            "this job belongs to user " + std::to_string(user_) +
-                "; only that user and root may control it, not user " + std::to_string(sender.user),
-            out);
     reading->received_bytes += received.bytes.size();
     if (reading->received_bytes > limits::max_command_bytes)
         return refuse(

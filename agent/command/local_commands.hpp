@@ -25,8 +25,8 @@ struct Sender {
 /// The connections of `ddprunctl` to this node's agent: one command and one reply on each.
 ///
 ///   (none)   --Connected-->               reading   until now + limits::command_timeout
-///   (none)   --Connected-->               (none)    Close: too many
-///   reading  --a whole command-->         waiting   Perform; of another user: Reply, (none)
+///   (none)   --Connected-->               (none)    Reply: another user; Close: too many
+///   reading  --a whole command-->         waiting   Perform
 ///   reading  --no command, too long-->    (none)    Reply
 ///   reading  --too late-->                (none)    Close
 ///   waiting  --Answered-->                (none)    Reply

@@ -188,12 +188,11 @@ void WorkerProcesses::forward(int signal) {
         pass_signal(static_cast<int>(local_rank), signal);
 }
 
-void WorkerProcesses::pass_signal(int local_rank, int signal) {
+bool WorkerProcesses::pass_signal(int local_rank, int signal) {
     auto& process = processes_.at(static_cast<std::size_t>(local_rank));
-    if (process.child)
-        process.child->signal_leader(signal);
-    else
-        process.early_signals.insert(signal);
+    if (process.child) return process.child->signal_leader(signal);
+    process.early_signals.insert(signal);
+    return true;
 }
 
 void WorkerProcesses::suspend() {

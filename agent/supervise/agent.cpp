@@ -6,6 +6,7 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
+#include "rendezvous/control/versions.hpp"
 
 #include <csignal>
 #include <utility>
@@ -367,23 +368,16 @@ void Agent::on_signal(const Signalled& signalled, Instant now, Effects& out) {
     begin_leaving(NodeLeaving{signal}, request, now, out);
 }
 
-void Agent::on_stop_commanded(StopCommanded stop, Instant now, Effects& out) {
-    if (leaving_ || ending_) return;
-    const WorkerGroup::StopRequested request{
-        SIGTERM, stop.grace.value_or(config_.join.settings.grace)};
-    begin_leaving(
-        NodeLeaving{SIGTERM, NodeLeaving::JobEnd{std::move(stop.reason), stop.grace}},
-        request,
-        now,
-        out);
-}
-
 void Agent::begin_leaving(
     NodeLeaving leaving, const WorkerGroup::StopRequested& request, Instant now, Effects& out) {
     leaving_ = std::move(leaving);
     if (round_) notify_failures(FailureReport::LeaveBegan{}, now, out);
-    if (is_hosting_) {
-        const auto& command = leaving_->command;
+    const auto& command = leaving_->command;
+    // Other jobs of the server are not meant by a command, and it is no end of the server.
+    const bool is_by_message =
+        command && link_.is_admitted() && link_.version() >= control::job_end_since;
+    if (is_hosting_ && !is_by_message) {
+        leaving_->has_interrupted_server = true;
         out.push_back(InterruptServer{
             leaving_->signal,
             leaving_->reason(node_.host),
@@ -439,19 +433,6 @@ void Agent::finish(Instant now, Effects& out) {
     if (fence_.change_keeper_fence(std::nullopt)) out.push_back(SetFence{std::nullopt});
     phase_ = Phase::done;
     out.push_back(Finish{report()});
-}
-
-// ---- for commands -------------------------------------------------------------------------------
-
-std::string Agent::incarnation() const {
-    const auto& membership = link_.membership();
-    return membership ? membership->welcome.incarnation : std::string{};
-}
-
-std::string Agent::reason() const {
-    if (leaving_) return leaving_->reason(node_.host);
-    if (phase_ == Phase::stopping && round_) return round_->stop_reason;
-    return phase_ == Phase::joining ? standby_reason_ : std::string{};
 }
 
 FailureReport::Ends Agent::ends() const {

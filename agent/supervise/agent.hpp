@@ -65,7 +65,9 @@ public:
     std::string reason() const;
     /// The server has this node.
     bool is_connected() const { return link_.is_admitted(); }
-    bool is_ending() const { return leaving_ || ending_; }
+    /// What ends whatever is commanded. A node that leaves alone can still be told to end the job.
+    enum class Fate : std::uint8_t { open, node_ends, job_ends };
+    Fate fate() const;
     Instant began_at() const { return began_at_; }
     /// When the current phase began.
     Instant phase_began_at() const { return phase_began_at_; }
@@ -93,6 +95,7 @@ private:
     void on_peer_answered(const PeerAnswered& answered, Instant now, Effects& out);
     void on_signal(const Signalled& signalled, Instant now, Effects& out);
     void on_stop_commanded(StopCommanded stop, Instant now, Effects& out);
+    void end_job_instead(NodeLeaving::JobEnd command, Duration grace, Instant now, Effects& out);
     void begin_leaving(
         NodeLeaving leaving, const WorkerGroup::StopRequested& request, Instant now, Effects& out);
     void on_deadline(Instant now, Effects& out);

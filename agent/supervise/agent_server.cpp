@@ -34,7 +34,7 @@ bool is_result(const std::optional<Ending>& ending) {
 void Agent::report_to_server(Instant now, Effects& out) {
     greet(now, out);
     if (!link_.is_admitted()) return;
-    if (leaving_ && !leaving_->is_reported && !is_hosting_) {
+    if (leaving_ && !leaving_->is_reported && !leaving_->has_interrupted_server) {
         leaving_->is_reported = true;
         send(leave(), out);
     }

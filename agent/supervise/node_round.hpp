@@ -55,6 +55,8 @@ struct NodeLeaving {
     int signal;
     std::optional<JobEnd> command = std::nullopt;
     bool is_reported = false;
+    /// The server in this process has its order to end the job: it needs no message.
+    bool has_interrupted_server = false;
     /// The workers are gone: until then a result may come.
     std::optional<Instant> result_deadline = std::nullopt;
 

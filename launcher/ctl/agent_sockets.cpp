@@ -15,16 +15,26 @@ constexpr std::string_view prefix = "@ddprunctl/1/";
 /// The kernel's __SO_ACCEPTCON: it listens.
 constexpr std::string_view listening = "00010000";
 
-/// "1000/4711", "1000/4711-1a2b3c4d" -> 4711.
-std::optional<int> pid_in(std::string_view rest) {
-    const auto slash = rest.find('/');
-    if (slash == std::string_view::npos) return std::nullopt;
-    rest.remove_prefix(slash + 1);
-    int pid = 0;
-    const auto* const last = rest.data() + rest.size();
-    const auto [end, error] = std::from_chars(rest.data(), last, pid);
-    const bool is_pid = error == std::errc{} && pid > 0 && (end == last || *end == '-');
-    return is_pid ? std::optional{pid} : std::nullopt;
+/// A number at the beginning of `text`, which is cut off.
+template <class Number>
+std::optional<Number> take_number(std::string_view& text) {
+    Number number{};
+    const auto* const last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data(), last, number);
+    if (error != std::errc{}) return std::nullopt;
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    return number;
+}
+
+/// "ddprunctl/1/1000/4711", "ddprunctl/1/1000/4711-1a2b3c4d"
+std::optional<AgentSocket> socket_of(std::string_view name, std::string_view rest) {
+    const auto user = take_number<unsigned>(rest);
+    if (!user || !rest.starts_with('/')) return std::nullopt;
+    rest.remove_prefix(1);
+    const auto pid = take_number<int>(rest);
+    const bool is_agent = pid && *pid > 0 && (rest.empty() || rest.starts_with('-'));
+    if (!is_agent) return std::nullopt;
+    return AgentSocket{std::string{name}, *pid, *user};
 }
 
 /// "Num RefCount Protocol Flags Type St Inode Path", in columns that are wider at times.
@@ -35,9 +45,7 @@ std::optional<AgentSocket> socket_in(std::string_view line) {
     for (const auto column : split(line.substr(0, at), ' '))
         if (!column.empty()) columns.push_back(column);
     if (columns.size() != 7 || columns[3] != listening) return std::nullopt;
-    const auto pid = pid_in(line.substr(at + prefix.size()));
-    if (!pid) return std::nullopt;
-    return AgentSocket{std::string{line.substr(at + 1)}, *pid};
+    return socket_of(line.substr(at + 1), line.substr(at + prefix.size()));
 }
 
 }  // namespace

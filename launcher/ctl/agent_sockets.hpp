@@ -14,6 +14,8 @@ struct AgentSocket {
     std::string name;
     /// Of the keeper, by the name.
     int pid = 0;
+    /// By the name, too: any program may have taken it.
+    unsigned user = 0;
 
     bool operator==(const AgentSocket&) const = default;
 };

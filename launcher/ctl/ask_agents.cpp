@@ -9,6 +9,7 @@
 #include "rendezvous/client/blocking_socket.hpp"
 #include "rendezvous/client/client_error.hpp"
 #include "rendezvous/control/codec.hpp"
+#include "rendezvous/net/local_users.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -61,12 +62,23 @@ Result<Descriptor> connect_to(const std::string& name) {
 }
 
 /// The user of the process that listens at the other end.
-std::optional<uid_t> listener_of(const Descriptor& socket) {
+std::optional<unsigned> listener_of(const Descriptor& socket) {
     ucred about{};
     socklen_t size = sizeof about;
     if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &about, &size) != 0)
         return std::nullopt;
     return about.uid;
+}
+
+/// What this process may ask: root any agent, a user its own.
+bool may_ask(unsigned user) {
+    const auto own_user = ::getuid();
+    return own_user == 0 || (user == own_user && net::means_one_user(user));
+}
+
+/// Another end, a full queue or a closed connection may be a busy agent, or another user's doing.
+bool is_gone(const Failure& failure) {
+    return failure.code == system_code(ECONNREFUSED);
 }
 
 /// One question on one connection.
@@ -178,22 +190,25 @@ Result<std::string> http_get(const Endpoint& endpoint, const std::string& target
 Result<FoundAgents> find_agents() {
     const auto table = read_table();
     if (!table) return table.error();
-    const auto own_user = ::getuid();
     FoundAgents found;
     std::vector<Call> calls;
     for (auto& socket : agent_sockets(*table)) {
         if (calls.size() == limits::max_command_agents) break;
         auto connection = connect_to(socket.name);
-        // Gone meanwhile; or of a program that accepts none, and of which user it is is not known.
-        const auto user = connection ? listener_of(*connection) : std::nullopt;
-        if (!user) continue;
-        if (*user != own_user && own_user != 0) {
+        if (!connection && is_gone(connection.error())) continue;
+        const auto user = connection ? listener_of(*connection) : std::optional{socket.user};
+        if (!user || !may_ask(*user)) {
             found.pids_of_others.push_back(socket.pid);
             continue;
         }
         found.agents.push_back({std::move(socket), *user});
-        calls.push_back({std::move(*connection)});
-        calls.back().send(control::encode(control::Command{control::ShowNode{}}));
+        auto& call = calls.emplace_back();
+        if (!connection) {
+            call.end("no answer: " + connection.error().code.message());
+            continue;
+        }
+        call.socket = std::move(*connection);
+        call.send(control::encode(control::Command{control::ShowNode{}}));
     }
     finish(calls);
     for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -204,9 +219,11 @@ Result<FoundAgents> find_agents() {
         else
             found.agents[i].problem = answer.reply ? "refused" : answer.problem;
     }
-    // One that has closed its connection is gone.
+    // One that has ended meanwhile.
     std::erase_if(found.agents, [](const FoundAgent& agent) {
-        return agent.problem == "it closed the connection";
+        if (agent.view) return false;
+        const auto again = connect_to(agent.socket.name);
+        return !again && is_gone(again.error());
     });
     sort_for_list(found.agents);
     return found;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "launcher/ctl/outcome.hpp"
 #include "launcher/ctl/screens.hpp"
 #include "launcher/ctl/selection.hpp"
 #include "rendezvous/base/result.hpp"
@@ -13,14 +14,8 @@ namespace ddprun::launcher::ctl {
 
 /// All agents of this machine, each asked what it knows. A socket counts as an agent of the user
 /// whose process listens there: as root of any user, else of its own user alone, whatever the name
-/// says.
+/// says. Only one that takes no connection at all is of the user in its name.
 Result<FoundAgents> find_agents();
-
-struct AgentAnswer {
-    /// Empty: there was none in time.
-    std::optional<control::CommandReply> reply = std::nullopt;
-    std::string problem = {};
-};
 
 /// To each of them at once; the answers in the same order.
 std::vector<AgentAnswer> command_agents(

@@ -53,9 +53,14 @@ Failure unknown_option(const std::string& typed, std::string_view name) {
 
 Result<Words> read_words(std::span<const std::string> arguments) {
     Words words;
+    bool has_options = true;
     for (std::size_t i = 0; i < arguments.size(); ++i) {
         const auto& word = arguments[i];
-        if (!word.starts_with("-") || word == "-") {
+        if (has_options && word == "--") {
+            has_options = false;
+            continue;
+        }
+        if (!has_options || !word.starts_with("-") || word == "-") {
             words.plain.push_back(word);
             continue;
         }
@@ -158,6 +163,12 @@ std::optional<Failure> check_arguments(
         return misuse(name + ": '" + words.plain.back() + "' is one word too many");
     if (given < wanted.size() && !wanted[given].starts_with('['))
         return misuse(name + ": " + std::string{wanted[given]} + " is missing");
+    // As of a variable of a shell that is not set: nothing is guessed then.
+    const auto empty = std::find(words.plain.begin() + 1, words.plain.end(), "");
+    if (empty != words.plain.end())
+        return misuse(
+            name + ": an empty word: accepted is " +
+            std::string{wanted[static_cast<std::size_t>(empty - words.plain.begin() - 1)]});
     for (const auto& [option, value] : words.options)
         if (const auto* option_row = row_of(option); !option_row->is_of(name))
             return misuse(

@@ -26,8 +26,8 @@ struct PrintText {
 
 struct CtlOptions {
     std::variant<ListJobs, ShowJob, control::StopJob, control::SignalWorkers, PrintText> command;
-    /// Empty: the only job.
-    std::string run_id = {};
+    /// Without one, the only job.
+    std::optional<std::string> run_id = std::nullopt;
     std::optional<int> pid = std::nullopt;
     bool is_json = false;
 

@@ -4,14 +4,15 @@
 #include "launcher/ctl/ask_agents.hpp"
 #include "launcher/ctl/ctl_options.hpp"
 #include "launcher/ctl/ctl_table.hpp"
+#include "launcher/ctl/outcome.hpp"
 #include "launcher/ctl/screens.hpp"
 #include "launcher/ctl/selection.hpp"
 #include "rendezvous/base/machine.hpp"
-#include "rendezvous/base/printable.hpp"
 #include "rendezvous/net/descriptors.hpp"
 
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -47,46 +48,40 @@ int status(const std::vector<FoundAgent>& agents, bool is_json) {
     return show(is_json ? status_json(agents, page) : status_text(agents, page));
 }
 
-/// The answer of several nodes of one job: what was done, or else the first reason why not.
-int report(const std::string& run_id, const std::vector<AgentAnswer>& answers, bool is_json) {
-    std::string done;
-    std::string refused;
-    std::string problem;
-    int code = exit_code::no_answer;
-    for (const auto& answer : answers) {
-        if (!answer.reply) {
-            problem = answer.problem;
-        } else if (const auto* yes = std::get_if<control::CommandDone>(&*answer.reply)) {
-            if (done.find(yes->text) == std::string::npos)
-                done += (done.empty() ? "" : "; ") + yes->text;
-        } else if (const auto* no = std::get_if<control::CommandRefused>(&*answer.reply)) {
-            if (refused.empty()) refused = no->reason;
-            code = no->why == control::CommandRefused::Why::not_allowed ? exit_code::not_allowed
-                                                                        : exit_code::refused;
-        }
-    }
-    const auto name = printable(run_id) + ": ";
-    if (done.empty())
-        return fail(code, name + printable(refused.empty() ? problem : refused), is_json);
-    const auto text = name + printable(done);
-    return show(is_json ? outcome_json(true, text) : text + "\n");
+int report(const Outcome& outcome, bool is_json) {
+    if (outcome.exit_code != exit_code::done)
+        return fail(outcome.exit_code, outcome.text, is_json);
+    return show(is_json ? outcome_json(true, outcome.text) : outcome.text + "\n");
 }
 
-/// Only the node that has the rank; the first one where none has it, which says so.
-std::vector<FoundAgent> nodes_with(
-    const std::vector<FoundAgent>& agents, const std::optional<int>& rank) {
-    if (!rank) return agents;
-    for (const auto& agent : agents) {
-        const auto& view = *agent.view;
-        if (!view.assignment) continue;
-        const int first = view.assignment->rank_base;
-        if (*rank >= first && *rank < first + view.worker_count) return {agent};
-    }
-    return {agents.front()};
+int signal(
+    const std::vector<FoundAgent>& all, const control::SignalWorkers& order, bool is_json) {
+    const auto agents = agents_to_signal(all, order.rank);
+    return report(outcome_of(agents, command_agents(agents, order)), is_json);
 }
 
-int command(const std::vector<FoundAgent>& agents, const control::Command& order, bool is_json) {
-    return report(agents.front().view->run_id, command_agents(agents, order), is_json);
+/// One node's agent passes it on to all that the server has; another one is tried where it cannot.
+int stop(const std::vector<FoundAgent>& all, const control::StopJob& order, bool is_json) {
+    const auto plan = plan_to_stop(all);
+    std::vector<FoundAgent> agents;
+    std::vector<AgentAnswer> answers;
+    for (const auto& agent : plan.connected) {
+        agents.push_back(agent);
+        answers.push_back(command_agents({agent}, order).front());
+        if (!answers.back().is_done()) continue;
+        agents = {agent};
+        answers = {AgentAnswer{answers.back()}};
+        break;
+    }
+    const bool is_passed_on = !answers.empty() && answers.back().is_done();
+    const auto others = command_agents(plan.cut_off, order);
+    for (std::size_t i = 0; i < others.size(); ++i) {
+        // That such a node reaches no other is no news then.
+        if (is_passed_on && others[i].is_done()) continue;
+        agents.push_back(plan.cut_off[i]);
+        answers.push_back(others[i]);
+    }
+    return report(outcome_of(agents, answers), is_json);
 }
 
 }  // namespace
@@ -116,11 +111,8 @@ int run_ctl(int argc, const char* const* argv) {
     const auto& agents = std::get<std::vector<FoundAgent>>(selection);
     return std::visit(
         Overloaded{
-            // Any node's agent passes it on to the others.
-            [&](const control::StopJob& stop) { return command({agents.front()}, stop, is_json); },
-            [&](const control::SignalWorkers& order) {
-                return command(nodes_with(agents, order.rank), order, is_json);
-            },
+            [&](const control::StopJob& order) { return stop(agents, order, is_json); },
+            [&](const control::SignalWorkers& order) { return signal(agents, order, is_json); },
             [&](const auto&) { return status(agents, is_json); },
         },
         options->command);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/ctl/screens.hpp"
 
+#include "launcher/ctl/table_text.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/printable.hpp"
 #include "rendezvous/control/text.hpp"
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <utility>
 
 namespace ddprun::launcher::ctl {
@@ -16,30 +18,10 @@ namespace {
 
 // Ordered: as it is documented.
 using Json = nlohmann::ordered_json;
-using Row = std::vector<std::string>;
 
 std::string dumped(const Json& json) {
-    return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-/// Columns as wide as their widest cell; nothing behind the last cell of a row.
-std::string table_text(const std::vector<Row>& rows) {
-    std::vector<std::size_t> widths;
-    for (const auto& row : rows)
-        for (std::size_t i = 0; i < row.size(); ++i) {
-            if (i == widths.size()) widths.push_back(0);
-            widths[i] = std::max(widths[i], row[i].size());
-        }
-    std::string text;
-    for (const auto& row : rows) {
-        std::string line;
-        for (std::size_t i = 0; i < row.size(); ++i) {
-            line += row[i];
-            line.append(widths[i] - row[i].size() + 2, ' ');
-        }
-        text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-    }
-    return text;
+    // No character beyond ASCII as it is: none can move a cursor.
+    return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
 std::string ranks_text(int first, int count) {
@@ -55,9 +37,9 @@ std::string restarts_text(const control::NodeView& view) {
 
 Row row_of(const FoundAgent& agent) {
     const auto pid = std::to_string(agent.socket.pid);
-    if (!agent.view) return {"?", "?", "-", "-", "-", "-", "-", pid, agent.problem};
+    if (!agent.view) return {"?", "?", "-", "-", "-", "-", "-", pid, printable_line(agent.problem)};
     const auto& view = *agent.view;
-    Row row{printable(view.run_id), printable(view.state), "-", "-", "-"};
+    Row row{printable_line(view.run_id), printable_line(view.state), "-", "-", "-"};
     if (const auto& round = view.assignment) {
         row[2] = std::to_string(round->round);
         row[3] = std::to_string(round->group_world_size) + '/' + std::to_string(view.nodes.max);
@@ -68,7 +50,7 @@ Row row_of(const FoundAgent& agent) {
     row.push_back(pid);
     row.push_back(
         view.assignment ? "ranks " + ranks_text(view.assignment->rank_base, view.worker_count)
-                        : printable(view.reason));
+                        : printable_line(view.reason));
     return row;
 }
 
@@ -88,9 +70,9 @@ Json json_of(const FoundAgent& agent) {
     Json ranks = nullptr;
     if (round) ranks = {round->rank_base, round->rank_base + view.worker_count - 1};
     return {
-        {"run_id", printable(view.run_id)},
-        {"state", printable(view.state)},
-        {"reason", view.reason.empty() ? Json(nullptr) : Json(printable(view.reason))},
+        {"run_id", view.run_id},
+        {"state", view.state},
+        {"reason", view.reason.empty() ? Json(nullptr) : Json(view.reason)},
         {"round", or_null(&control::Assignment::round)},
         {"nodes", or_null(&control::Assignment::group_world_size)},
         {"nnodes", control::describe(view.nodes)},
@@ -100,11 +82,11 @@ Json json_of(const FoundAgent& agent) {
         {"age_s", in_seconds(view.age)},
         {"pid", agent.socket.pid},
         {"user", agent.user},
-        {"host", printable(view.host)},
+        {"host", view.host},
         {"group_rank", or_null(&control::Assignment::group_rank)},
         {"ranks", std::move(ranks)},
-        {"endpoint", view.endpoint.empty() ? Json(nullptr) : Json(printable(view.endpoint))},
-        {"program", printable(view.program)},
+        {"endpoint", view.endpoint.empty() ? Json(nullptr) : Json(view.endpoint)},
+        {"program", view.program},
     };
 }
 
@@ -132,7 +114,7 @@ Json job_of(const JobPage& page) {
 std::string shown(const Json& object, const char* field) {
     const auto found = object.find(field);
     if (found == object.end() || found->is_null()) return {};
-    return printable(found->is_string() ? found->get<std::string>() : found->dump());
+    return printable_line(found->is_string() ? found->get<std::string>() : found->dump());
 }
 
 std::string ranks_of_node(const Json& node) {
@@ -140,8 +122,11 @@ std::string ranks_of_node(const Json& node) {
     const bool is_pair = ranks != node.end() && ranks->is_array() && ranks->size() == 2 &&
                          (*ranks)[0].is_number_integer() && (*ranks)[1].is_number_integer();
     if (!is_pair) return "-";
-    const int first = (*ranks)[0].get<int>();
-    return ranks_text(first, (*ranks)[1].get<int>() - first + 1);
+    // Of another program: any number, or one too large for any.
+    const auto first = (*ranks)[0].get<std::int64_t>();
+    const auto last = (*ranks)[1].get<std::int64_t>();
+    const auto begin = std::to_string(first);
+    return first == last ? begin : begin + '-' + std::to_string(last);
 }
 
 /// "step 12, eval" of the node's first rank that has reported any.
@@ -207,7 +192,7 @@ std::string job_text(const Json& job) {
 std::string own_text(const std::vector<FoundAgent>& agents) {
     const auto& view = *agents.front().view;
     auto text =
-        labelled("state", printable(view.state)) + labelled("reason", printable(view.reason));
+        labelled("state", printable_line(view.state)) + labelled("reason", printable_line(view.reason));
     if (view.assignment)
         text += labelled("round", std::to_string(view.assignment->round)) +
                 labelled(
@@ -254,8 +239,8 @@ std::string status_text(const std::vector<FoundAgent>& agents, const JobPage& pa
     const auto& view = *agents.front().view;
     const auto job = job_of(page);
     auto text =
-        labelled("job", printable(view.run_id) + ", " + printable(view.program)) +
-        labelled("server", printable(view.endpoint)) +
+        labelled("job", printable_line(view.run_id) + ", " + printable_line(view.program)) +
+        labelled("server", printable_line(view.endpoint)) +
         labelled(
             "started",
             short_time(view.age) + " ago here, in this state since " + short_time(view.since));
@@ -263,7 +248,8 @@ std::string status_text(const std::vector<FoundAgent>& agents, const JobPage& pa
     return text + own_text(agents) +
            labelled(
                "server says",
-               "nothing: " + (page.problem.empty() ? "its page has no such job" : page.problem));
+               "nothing: " + (page.problem.empty() ? "its page has no such job"
+                                                    : printable_line(page.problem)));
 }
 
 std::string status_json(const std::vector<FoundAgent>& agents, const JobPage& page) {

@@ -37,9 +37,24 @@ struct NotFound {
     bool operator==(const NotFound&) const = default;
 };
 
-/// The nodes of one job, all that answered; empty `run_id`: of the only job.
+/// The nodes of one job, all that answered; without `run_id`, of the only job.
 using Selection = std::variant<std::vector<FoundAgent>, NotFound>;
-Selection select(const FoundAgents& found, const std::string& run_id, std::optional<int> pid);
+Selection select(
+    const FoundAgents& found, const std::optional<std::string>& run_id, std::optional<int> pid);
+
+/// The nodes of one job, each with its view, as a stop is given to them.
+struct StopPlan {
+    /// The server has them: one of these passes it on to all others.
+    std::vector<FoundAgent> connected = {};
+    /// Each of these ends itself alone.
+    std::vector<FoundAgent> cut_off = {};
+};
+StopPlan plan_to_stop(const std::vector<FoundAgent>& agents);
+
+/// Those that get a signal: with a rank only the node that has it, or the first one where none has
+/// it, which says so; else the nodes that have workers, or all where none has.
+std::vector<FoundAgent> agents_to_signal(
+    const std::vector<FoundAgent>& agents, const std::optional<int>& rank);
 
 /// In the order in which they are listed: by run id, incarnation, group rank and pid.
 void sort_for_list(std::vector<FoundAgent>& agents);

@@ -56,6 +56,8 @@ struct NodeView {
     int pid = 0;
     /// The rendezvous server, as this node reaches it; empty: it has reached none yet.
     std::string endpoint = {};
+    /// The server has this node: what it sends reaches the others.
+    bool is_connected = false;
     std::string program = {};
     NodeRange nodes = {};
     int worker_count = 1;

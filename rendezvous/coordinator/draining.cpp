@@ -59,6 +59,16 @@ void stop_member(JobStep& step, Member& member) {
     drain.look_at = earliest(drain.look_at, member.ready_by);
 }
 
+void shorten_grace(JobStep& step, const std::string& reason, Duration grace) {
+    auto& job = step.job;
+    auto& stop = job.drain()->stop;
+    if (grace >= stop.grace) return;
+    stop.grace = grace;
+    stop.reason = reason;
+    for (auto* member : job.members.by_arrival())
+        if (member->state == Member::State::stopping) step.send(*member, stop);
+}
+
 void stop_unassigned(JobStep& step, Member& member) {
     if (*member.group_rank > 0) return member.become(Member::State::ready);
     step.send(member, step.job.round->assignment_for(member));

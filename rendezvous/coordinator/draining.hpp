@@ -4,6 +4,7 @@
 #include "rendezvous/coordinator/job_data.hpp"
 
 #include <optional>
+#include <string>
 
 /// The state `Draining`: every worker of the current round is stopped, then the round is judged.
 namespace ddprun::coordinator {
@@ -20,6 +21,10 @@ Draining& stop_round(
 
 /// Requires: job.drain().
 void stop_member(JobStep& step, Member& member);
+
+/// Members that are being stopped get less time, if it is less, and this reason for it. Requires:
+/// job.drain().
+void shorten_grace(JobStep& step, const std::string& reason, Duration grace);
 
 /// A member of the round that never got its assignment has no workers to wait for. But if it is the
 /// first one, the others have used its store, and only a round that it takes up and stops makes it

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace ddprun;
@@ -26,10 +27,12 @@ control::NodeView a_view() {
     return view;
 }
 
-constexpr NodeFacts running{false, true, true, 30s};
-constexpr NodeFacts ending{true, true, true, 30s};
-constexpr NodeFacts cut_off{false, true, false, 30s};
-constexpr NodeFacts idle{false, false, true, 30s};
+using Fate = ddprun::agent::Agent::Fate;
+constexpr NodeFacts running{Fate::open, true, true, 30s};
+constexpr NodeFacts ending{Fate::job_ends, true, true, 30s};
+constexpr NodeFacts leaving{Fate::node_ends, true, true, 30s};
+constexpr NodeFacts cut_off{Fate::open, true, false, 30s};
+constexpr NodeFacts idle{Fate::open, false, true, 30s};
 
 struct Case {
     control::Command command;
@@ -63,6 +66,10 @@ TEST_CASE("what an agent does about a command") {
         {Stop{}, ending, done("it is stopping already")},
         {Stop{31s}, ending, done("it is stopping already")},
         {Stop{},
+         leaving,
+         refused("this node has left the job and cannot end it any more; give the command at "
+                 "another node")},
+        {Stop{},
          cut_off,
          done("its workers have 30 s to end; this node has no connection to the rendezvous "
               "server: others may go on"),
@@ -92,6 +99,18 @@ TEST_CASE("what an agent does about a command") {
         CHECK(control::describe(decision.reply) == one.reply);
         CHECK(decision.order == one.order);
     }
+}
+
+TEST_CASE("the answer to a signal names the ranks that it has reached, and no others") {
+    const std::vector<std::pair<std::vector<int>, std::string>> cases{
+        {{0, 1, 2, 3}, done("SIGUSR1 to ranks 4 to 7 on node2")},
+        {{2}, done("SIGUSR1 to rank 6 on node2")},
+        {{1, 2}, done("SIGUSR1 to ranks 5 to 6 on node2")},
+        {{0, 1, 3}, done("SIGUSR1 to ranks 4, 5, 7 on node2")},
+        {{}, refused("no worker that is meant runs on node2 any more")},
+    };
+    for (const auto& [reached, reply] : cases)
+        CHECK(control::describe(reply_to_signal(SIGUSR1, reached, a_view())) == reply);
 }
 
 TEST_CASE("a question gets the view and orders nothing, also of a node without a round") {

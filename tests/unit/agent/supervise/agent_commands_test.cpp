@@ -67,16 +67,77 @@ TEST_CASE("to a server of version 1 a commanded stop is an interrupt, which alon
     CHECK(story.said<ctl::Leave>() == std::vector{ctl::Leave{by, SIGINT}});
 }
 
-TEST_CASE("a commanded stop of the node that hosts the server ends the job in it") {
+TEST_CASE("a commanded stop of the node that hosts the server ends the job alone, not the server") {
     Story story(a_config(2));
     story.is(A::HostingStarted{});
     story.running();
 
     story.is(A::StopCommanded{by, 5s});
 
+    CHECK(story.said<ctl::Leave>() == std::vector{ctl::Leave{by, SIGTERM, true, 5s}});
+    CHECK(story.asked_for<A::InterruptServer>().empty());
+    CHECK(story.agent.fate() == A::Fate::job_ends);
+}
+
+TEST_CASE("before its own server has this node, a commanded stop ends what the server has") {
+    Story story(a_config(2));
+    story.is(A::HostingStarted{});
+    story.is(A::Began{});
+
+    story.is(A::StopCommanded{by, 5s});
+
     CHECK(
         story.asked_for<A::InterruptServer>() == std::vector{A::InterruptServer{SIGTERM, by, 5s}});
-    CHECK(story.said<ctl::Leave>().empty());
+}
+
+TEST_CASE("a commanded stop of a node that leaves alone ends the job after all") {
+    Story story(a_config(2));
+    story.running();
+    story.is(A::Signalled{SIGTERM});
+    CHECK(story.said<ctl::Leave>().size() == 1);
+    CHECK_FALSE(story.said<ctl::Leave>().back().ends_job);
+    CHECK(story.agent.fate() == A::Fate::open);
+    story.asked();
+
+    story.is(A::StopCommanded{by, 5s});
+
+    CHECK(story.agent.fate() == A::Fate::job_ends);
+    REQUIRE(story.said<ctl::Leave>().size() == 1);
+    CHECK(story.said<ctl::Leave>().back() == ctl::Leave{by, SIGTERM, true, 5s});
+    // The workers have their SIGTERM, and now a shorter grace.
+    CHECK(story.asked_for<G::SignalLeader>().empty());
+    story.pass(5s);
+    CHECK(story.asked_for<G::KillSession>().size() == 2);
+    story.all_exit(by_sigkill);
+    story.has_no_leftovers();
+    // A node that leaves alone would have ended by then.
+    story.pass(2s);
+    CHECK(story.agent.phase() == Phase::joining);
+}
+
+TEST_CASE("what a commanded stop cannot turn any more is known") {
+    Story interrupted(a_config(2));
+    interrupted.running();
+    interrupted.is(A::Signalled{SIGINT});
+    CHECK(interrupted.agent.fate() == A::Fate::job_ends);
+
+    Story hosting(a_config(2));
+    hosting.is(A::HostingStarted{});
+    hosting.running();
+    hosting.is(A::Signalled{SIGTERM});
+    CHECK(hosting.agent.fate() == A::Fate::job_ends);
+
+    Story broken(a_config(2));
+    broken.running();
+    broken.hears(ctl::ProtocolError{"a second join"});
+    CHECK(broken.agent.fate() == A::Fate::node_ends);
+    broken.is(A::StopCommanded{by});
+    CHECK(broken.said<ctl::Leave>().empty());
+
+    Story over(a_config(2));
+    over.running();
+    over.hears(ctl::JobResult{ctl::Outcome::succeeded, std::nullopt, 0});
+    CHECK(over.agent.fate() == A::Fate::job_ends);
 }
 
 TEST_CASE("a commanded stop before any server answered ends the node at once") {
