@@ -161,10 +161,9 @@ AgentRunner::AgentRunner(
           [this](const control::Command& command, const command::Sender& sender) {
               const CommandTarget target{
                   driver_->machine(), config_, rendezvous_.last_server(), workers_};
-              return execute(
-                  command, {sender, driver_->now()}, target, [this](Agent::Event event) {
-                      post(std::move(event));
-                  });
+              return execute(command, {sender, driver_->now()}, target, [this](Agent::Event event) {
+                  post(std::move(event));
+              });
           }),
       workers_(
           io_,

@@ -33,9 +33,8 @@ std::string ranks_text(int first, int count) {
 std::string ranks_text(const std::vector<int>& ranks) {
     const int count = static_cast<int>(ranks.size());
     if (ranks.back() - ranks.front() == count - 1) return ranks_text(ranks.front(), count);
-    return "ranks " + short_list(ranks, {most_ranks_named}, [](int rank) {
-               return std::to_string(rank);
-           });
+    return "ranks " +
+           short_list(ranks, {most_ranks_named}, [](int rank) { return std::to_string(rank); });
 }
 
 Decision decide_stop(const control::StopJob& stop, const NodeFacts& facts) {

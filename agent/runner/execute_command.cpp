@@ -18,8 +18,7 @@ namespace {
 command::NodeFacts facts_of(const CommandTarget& target) {
     const auto& agent = target.agent;
     const bool has_workers = agent.group() != nullptr && !agent.group()->is_over();
-    return {
-        agent.fate(), has_workers, agent.is_connected(), target.config.join.settings.grace};
+    return {agent.fate(), has_workers, agent.is_connected(), target.config.join.settings.grace};
 }
 
 /// The local ranks of the workers that it has reached.
@@ -44,8 +43,8 @@ control::CommandReply execute(
     auto decision = command::decide(command, view, executing::facts_of(target));
     if (std::holds_alternative<std::monostate>(decision.order)) return decision.reply;
     const auto& sender = origin.sender;
-    const auto by = command::describe_sender(
-        sender, command::name_of_user(sender.user), config.join.node.host);
+    const auto by =
+        command::describe_sender(sender, command::name_of_user(sender.user), config.join.node.host);
     log::warning(
         "command.obeyed",
         {{"command", control::describe(command)},

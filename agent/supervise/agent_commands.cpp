@@ -34,8 +34,7 @@ void Agent::end_job_instead(
 }
 
 Agent::Fate Agent::fate() const {
-    const bool is_job_end =
-        leaving_ && (leaving_->ends_job() || leaving_->has_interrupted_server);
+    const bool is_job_end = leaving_ && (leaving_->ends_job() || leaving_->has_interrupted_server);
     const bool has_result = ending_ && std::holds_alternative<control::JobResult>(*ending_);
     if (is_job_end || has_result) return Fate::job_ends;
     return ending_ ? Fate::node_ends : Fate::open;

@@ -41,8 +41,7 @@ std::string label_of(const FoundAgent& agent, std::size_t count) {
 }  // namespace
 }  // namespace outcomes
 
-Outcome outcome_of(
-    const std::vector<FoundAgent>& agents, const std::vector<AgentAnswer>& answers) {
+Outcome outcome_of(const std::vector<FoundAgent>& agents, const std::vector<AgentAnswer>& answers) {
     std::vector<std::string> done;
     std::vector<std::string> missed;
     int code = exit_code::done;

@@ -16,9 +16,7 @@ struct AgentAnswer {
     std::optional<control::CommandReply> reply = std::nullopt;
     std::string problem = {};
 
-    bool is_done() const {
-        return reply && std::holds_alternative<control::CommandDone>(*reply);
-    }
+    bool is_done() const { return reply && std::holds_alternative<control::CommandDone>(*reply); }
 };
 
 struct Outcome {
@@ -30,7 +28,6 @@ struct Outcome {
 
 /// Of a command to several nodes of one job: what was done, and where it was not, and why. It is
 /// done where every node has done it. Requires: an answer of each agent, and at least one.
-Outcome outcome_of(
-    const std::vector<FoundAgent>& agents, const std::vector<AgentAnswer>& answers);
+Outcome outcome_of(const std::vector<FoundAgent>& agents, const std::vector<AgentAnswer>& answers);
 
 }  // namespace ddprun::launcher::ctl

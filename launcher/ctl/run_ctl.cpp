@@ -42,27 +42,27 @@ int list(const FoundAgents& found, bool is_json) {
     return show(list_text(found.agents, ::getuid()));
 }
 
-int status(const std::vector<FoundAgent>& agents, bool is_json) {
+int status(const std::vector<FoundAgent>& all, bool is_json) {
+    auto [agents, cut_off] = by_connection(all);
+    agents.insert(agents.end(), cut_off.begin(), cut_off.end());
     const auto& view = *agents.front().view;
     const auto page = fetch_job_page(view.endpoint, view.run_id);
     return show(is_json ? status_json(agents, page) : status_text(agents, page));
 }
 
 int report(const Outcome& outcome, bool is_json) {
-    if (outcome.exit_code != exit_code::done)
-        return fail(outcome.exit_code, outcome.text, is_json);
+    if (outcome.exit_code != exit_code::done) return fail(outcome.exit_code, outcome.text, is_json);
     return show(is_json ? outcome_json(true, outcome.text) : outcome.text + "\n");
 }
 
-int signal(
-    const std::vector<FoundAgent>& all, const control::SignalWorkers& order, bool is_json) {
+int signal(const std::vector<FoundAgent>& all, const control::SignalWorkers& order, bool is_json) {
     const auto agents = agents_to_signal(all, order.rank);
     return report(outcome_of(agents, command_agents(agents, order)), is_json);
 }
 
 /// One node's agent passes it on to all that the server has; another one is tried where it cannot.
 int stop(const std::vector<FoundAgent>& all, const control::StopJob& order, bool is_json) {
-    const auto plan = plan_to_stop(all);
+    const auto plan = by_connection(all);
     std::vector<FoundAgent> agents;
     std::vector<AgentAnswer> answers;
     for (const auto& agent : plan.connected) {

@@ -191,8 +191,8 @@ std::string job_text(const Json& job) {
 /// Without the server: what the nodes here know.
 std::string own_text(const std::vector<FoundAgent>& agents) {
     const auto& view = *agents.front().view;
-    auto text =
-        labelled("state", printable_line(view.state)) + labelled("reason", printable_line(view.reason));
+    auto text = labelled("state", printable_line(view.state)) +
+                labelled("reason", printable_line(view.reason));
     if (view.assignment)
         text += labelled("round", std::to_string(view.assignment->round)) +
                 labelled(
@@ -249,7 +249,7 @@ std::string status_text(const std::vector<FoundAgent>& agents, const JobPage& pa
            labelled(
                "server says",
                "nothing: " + (page.problem.empty() ? "its page has no such job"
-                                                    : printable_line(page.problem)));
+                                                   : printable_line(page.problem)));
 }
 
 std::string status_json(const std::vector<FoundAgent>& agents, const JobPage& page) {

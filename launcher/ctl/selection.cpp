@@ -138,25 +138,28 @@ Selection select(
     return meant;
 }
 
-StopPlan plan_to_stop(const std::vector<FoundAgent>& agents) {
-    StopPlan plan;
+ByConnection by_connection(const std::vector<FoundAgent>& agents) {
+    ByConnection found;
     for (const auto& agent : agents)
-        (agent.view->is_connected ? plan.connected : plan.cut_off).push_back(agent);
-    return plan;
+        (agent.view->is_connected ? found.connected : found.cut_off).push_back(agent);
+    return found;
 }
 
 std::vector<FoundAgent> agents_to_signal(
     const std::vector<FoundAgent>& agents, const std::optional<int>& rank) {
-    std::vector<FoundAgent> meant;
-    for (const auto& agent : agents) {
-        const auto& view = *agent.view;
-        if (!view.assignment) continue;
+    std::vector<FoundAgent> with_workers;
+    for (const auto& agent : agents)
+        if (agent.view->assignment) with_workers.push_back(agent);
+    const auto& meant = with_workers.empty() ? agents : with_workers;
+    if (!rank) return meant;
+    const auto has_rank = [&](const FoundAgent& agent) {
+        if (!agent.view->assignment) return false;
         // Not compared with a sum: another release may send any number.
-        const int first = view.assignment->rank_base;
-        if (!rank || (*rank >= first && *rank - first < view.worker_count)) meant.push_back(agent);
-    }
-    if (!meant.empty()) return meant;
-    return rank ? std::vector{agents.front()} : agents;
+        const int first = agent.view->assignment->rank_base;
+        return *rank >= first && *rank - first < agent.view->worker_count;
+    };
+    const auto found = std::find_if(meant.begin(), meant.end(), has_rank);
+    return {found == meant.end() ? meant.front() : *found};
 }
 
 void sort_for_list(std::vector<FoundAgent>& agents) {

@@ -42,17 +42,17 @@ using Selection = std::variant<std::vector<FoundAgent>, NotFound>;
 Selection select(
     const FoundAgents& found, const std::optional<std::string>& run_id, std::optional<int> pid);
 
-/// The nodes of one job, each with its view, as a stop is given to them.
-struct StopPlan {
-    /// The server has them: one of these passes it on to all others.
+/// The nodes of one job, each with its view.
+struct ByConnection {
+    /// The server has them: any of these passes a stop on to all others, and has the server's page.
     std::vector<FoundAgent> connected = {};
-    /// Each of these ends itself alone.
+    /// Each of these stops itself alone.
     std::vector<FoundAgent> cut_off = {};
 };
-StopPlan plan_to_stop(const std::vector<FoundAgent>& agents);
+ByConnection by_connection(const std::vector<FoundAgent>& agents);
 
-/// Those that get a signal: with a rank only the node that has it, or the first one where none has
-/// it, which says so; else the nodes that have workers, or all where none has.
+/// Those that get a signal: the nodes that have workers, or all where none has; with a rank only
+/// the one that has it, or the first of them where none has it, which says so.
 std::vector<FoundAgent> agents_to_signal(
     const std::vector<FoundAgent>& agents, const std::optional<int>& rank);
 

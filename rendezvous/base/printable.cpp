@@ -48,7 +48,8 @@ std::string printable(std::string_view text) {
 
 std::string printable_line(std::string_view text) {
     auto line = printable(text);
-    std::replace_if(line.begin(), line.end(), [](char c) { return c == '\t' || c == '\n'; }, ' ');
+    std::replace_if(
+        line.begin(), line.end(), [](char c) { return c == '\t' || c == '\n'; }, ' ');
     return line;
 }
 

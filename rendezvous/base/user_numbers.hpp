@@ -14,7 +14,7 @@ struct UserNumbers {
 };
 
 /// Whether the number of a user, as the kernel gives it, means one user. In a user namespace all
-/// users that have no number there appear under the same one ("nobody", as a rule).
+/// users that have no number there appear under the same one (65534, as a rule).
 bool means_one_user(unsigned user, const UserNumbers& numbers);
 
 }  // namespace ddprun

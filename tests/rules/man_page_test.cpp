@@ -121,8 +121,10 @@ std::string ctl_page() {
 void check_page(const std::string& path, const std::string& wanted) {
     if (std::getenv("DDPRUN_REWRITE") != nullptr)
         std::ofstream{DDPRUN_SOURCE_DIR "/" + path, std::ios::binary} << wanted;
+    const auto text = rules::text_of(path);
+    CHECK_FALSE(text.empty());
     CHECK_MESSAGE(
-        rules::text_of(path) == wanted,
+        text == wanted,
         path << " is stale: DDPRUN_REWRITE=1 ctest -R 'manual page' writes it again");
 }
 

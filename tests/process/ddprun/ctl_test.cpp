@@ -90,7 +90,7 @@ const std::string speak =
     "s = socket.socket(socket.AF_UNIX)\n"
     "s.settimeout(30)\n"
     "s.connect('\\0' + sys.argv[1])\n"
-    "s.sendall(bytes.fromhex(sys.argv[2]))\n"
+    "if sys.argv[2]: s.sendall(bytes.fromhex(sys.argv[2]))\n"
     "answer = b''\n"
     "while True:\n"
     "    part = s.recv(4096)\n"
@@ -287,19 +287,34 @@ TEST_CASE("another user of the machine can neither see nor control a job") {
     CHECK(list.code == 0);
     CHECK_FALSE(contains(list.out, id));
     const auto stop = outcome_of(Running{"setpriv", as_other_user({own, "stop", id})});
-    CHECK(stop.code == 4);
+    CHECK(stop.code == 3);
     CHECK(contains(stop.err, "no job '" + id + "' of this user on this machine"));
     CHECK(contains(stop.err, "which only they and root may control"));
+    const auto by_pid = outcome_of(
+        Running{"setpriv", as_other_user({own, "stop", "--pid=" + std::to_string(job.pid())})});
+    CHECK(by_pid.code == 4);
 
-    // Past ddprunctl, the agent itself refuses.
-    const auto order = in_hex(framed("{\"type\":\"stop_job\"}"));
-    const auto refused = outcome_of(
-        Running{"setpriv", as_other_user({"python3", "-c", speak, socket_of(job), order})});
+    // Past ddprunctl, the agent itself refuses, before anything is sent.
+    const auto refused =
+        outcome_of(Running{"setpriv", as_other_user({"python3", "-c", speak, socket_of(job), ""})});
     CHECK(contains(refused.out, "\"why\":\"not_allowed\""));
     CHECK(contains(
         refused.out,
         "this job belongs to user 0; only that user and root may control it, not user 65534"));
     CHECK(is_running(id));
+    // Nor does that user keep others from it.
+    const std::string crowd =
+        "import signal, socket, sys\n"
+        "crowd = [socket.socket(socket.AF_UNIX) for _ in range(40)]\n"
+        "for s in crowd: s.connect('\\0' + sys.argv[1])\n"
+        "for s in crowd:\n"
+        "    s.settimeout(30)\n"
+        "    assert b'not_allowed' in s.recv(4096)\n"
+        "print('refused', flush=True)\n"
+        "signal.pause()\n";
+    Running stranger{"setpriv", as_other_user({"python3", "-c", crowd, socket_of(job)})};
+    stranger.wait_for_line("^refused$");
+    CHECK(listed(id).size() == 1);
     job.signal(SIGTERM);
     CHECK(job.wait_for_code() == 143);
 }
@@ -379,6 +394,7 @@ TEST_CASE("a frozen agent is shown as one that does not answer, beside the other
 
     const auto list = Json::parse(ctl({"ps", "--json"}).out);
     const auto stop = ctl({"stop", frozen_id});
+    const auto by_pid = ctl({"stop", "--pid=" + std::to_string(frozen.pid())});
 
     REQUIRE(::kill(agent, SIGCONT) == 0);
     bool is_shown = false;
@@ -389,7 +405,8 @@ TEST_CASE("a frozen agent is shown as one that does not answer, beside the other
     }
     CHECK(is_shown);
     CHECK(is_other_shown);
-    CHECK(stop.code == 5);
+    CHECK(stop.code == 3);
+    CHECK(by_pid.code == 5);
     CHECK(contains(stop.err, "pid " + std::to_string(frozen.pid()) + " does not answer"));
     for (auto* one : {&frozen, &job}) {
         one->signal(SIGTERM);

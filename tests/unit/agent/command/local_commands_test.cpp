@@ -67,14 +67,21 @@ TEST_CASE("a command is performed once it is whole, and its answer ends the conn
 
 TEST_CASE("commands of other users are refused and not performed, root's are performed") {
     Story story;
-    CHECK(story.comes(1, 1001).empty());
     CHECK(
-        story.says(1, stop) ==
+        story.comes(1, 1001) ==
         Lines{"reply caller=1: command_refused not_allowed \"this job belongs to user 1000; only "
               "that user and root may control it, not user 1001\""});
     CHECK(story.says(1, stop).empty());
     story.comes(2, 0);
     CHECK(story.says(2, show) == Lines{"perform caller=2 user=0 pid=50: show_node"});
+}
+
+TEST_CASE("other users keep no connection of the agent's own user out") {
+    Story story;
+    for (std::size_t i = 0; i < 2 * limits::max_command_callers; ++i)
+        CHECK(story.comes(static_cast<int>(i), 1001).size() == 1);
+    CHECK_FALSE(story.machine.next_deadline());
+    CHECK(story.asks(1000, show).size() == 1);
 }
 
 TEST_CASE("what is no command is refused with the reason, and only that connection ends") {

@@ -170,6 +170,7 @@ TEST_CASE("the view of a node has its phase, its round, and how long it has been
     CHECK(view().age == 3s);
     CHECK(view().endpoint == "node1:1");
     CHECK(view().incarnation == "inc");
+    CHECK(view().is_connected);
     CHECK(view().pid == 50);
     CHECK(view().worker_count == 2);
     REQUIRE(view().assignment);

@@ -83,6 +83,21 @@ TEST_CASE("the list has a line for each ddprun, and a frozen one does not hide t
         "llama7b      running  3      8/8    64       1/3       2h13m  4711  ranks 8-15\n"
         "ablate?[31m  joining  -      -      -        0/0       12s    5120  1 of 2 nodes joined\n"
         "?            ?        -      -      -        -         -      6000  no answer\n");
+    // A row stays a row, and a column a column.
+    auto forger = a_joining();
+    forger.view->run_id = "x\nllama7b  running";
+    forger.view->reason = "a\tb";
+    auto silent = a_silent();
+    silent.problem = "not understood:\nllama7b";
+    CHECK(
+        list_text({forger, silent}, 1000) ==
+        "JOB                 STATE    ROUND  NODES  WORKERS  RESTARTS  SINCE  PID   HERE\n"
+        "x llama7b  running  joining  -      -      -        0/0       12s    5120  a b\n"
+        "?                   ?        -      -      -        -         -      6000  not "
+        "understood: llama7b\n");
+    auto wide = a_joining();
+    wide.view->run_id = "\u8a13\u7df4e\u0301";
+    CHECK(list_text({wide}, 1000).find("\n\u8a13\u7df4e\u0301  joining") != std::string::npos);
     // Root sees the jobs of all.
     CHECK(list_text({a_running()}, 0).starts_with("USER  JOB      STATE"));
     CHECK(list_text({a_running()}, 0).find("\n1000  llama7b  running") != std::string::npos);
@@ -97,6 +112,8 @@ TEST_CASE("the list as JSON has numbers, and null for what is not known") {
     CHECK(list[0]["restarts"]["used"] == 1);
     CHECK(list[0]["state_s"] == 7'980.0);
     CHECK(list[0]["nnodes"] == "4:8");
+    CHECK(list[1]["run_id"] == "ablate\x1B[31m");
+    CHECK(list_json({a_joining()}).find('\x1B') == std::string::npos);
     CHECK(list[1]["round"] == nullptr);
     CHECK(list[1]["ranks"] == nullptr);
     CHECK(list[1]["reason"] == "1 of 2 nodes joined");
@@ -152,6 +169,9 @@ TEST_CASE("a page of another kind, or of any bytes, shows as no job") {
     }
     const auto deep = std::string(200'000, '[');
     CHECK(status_text({a_running()}, {"{\"jobs\": [{\"a\": " + deep}).size() > 0);
+    // Numbers that no rank has.
+    const JobPage large{R"({"jobs": [{"nodes": [{"ranks": [0, 99999999999]}]}]})"};
+    CHECK(status_text({a_running()}, large).find("0-99999999999") != std::string::npos);
     // Fields of other types are shown as they are, or not at all.
     const JobPage odd{
         R"({"jobs": [{"state": 7, "nodes": [1, {"ranks": ["a"], "progress": [2]}]}]})"};
