@@ -65,7 +65,8 @@ public:
     std::string reason() const;
     /// The server has this node.
     bool is_connected() const { return link_.is_admitted(); }
-    /// What ends whatever is commanded. A node that leaves alone can still be told to end the job.
+    /// What ends whatever is commanded. A node that leaves alone can still be ordered to end the
+    /// job.
     enum class Fate : std::uint8_t { open, node_ends, job_ends };
     Fate fate() const;
     Instant began_at() const { return began_at_; }

@@ -7,7 +7,7 @@
 #include <utility>
 #include <variant>
 
-/// What commands ask of an agent, and what they are told.
+/// What commands ask of an agent, and what it knows for their answers.
 namespace ddprun::agent {
 
 void Agent::on_stop_commanded(StopCommanded stop, Instant now, Effects& out) {

@@ -55,6 +55,7 @@ const std::vector<Arrow> arrows{
     {"agent/output/", {"agent/plan/", "agent/process/", "agent/report/", "rendezvous/"}},
     {"agent/runner/",
      {"agent/agent_config.hpp",
+      "agent/command/",
       "agent/keeper/",
       "agent/output/",
       "agent/plan/",
