@@ -49,8 +49,9 @@ Row row_of(const FoundAgent& agent) {
     row.push_back(short_time(view.since));
     row.push_back(pid);
     row.push_back(
-        view.assignment ? "ranks " + ranks_text(view.assignment->rank_base, view.worker_count)
-                        : printable_line(view.reason));
+        view.assignment ? (view.worker_count == 1 ? "rank " : "ranks ") +
+                              ranks_text(view.assignment->rank_base, view.worker_count)
+                        : printable(view.reason));
     return row;
 }
 
@@ -166,6 +167,12 @@ std::string labelled(const char* label, const std::string& value) {
     return text + value + "\n";
 }
 
+/// "64 workers on 8 nodes"
+std::string world_text(const std::string& workers, const std::string& nodes) {
+    return workers + (workers == "1" ? " worker on " : " workers on ") + nodes +
+           (nodes == "1" ? " node" : " nodes");
+}
+
 std::string job_text(const Json& job) {
     auto state = shown(job, "state");
     if (const auto round = shown(job, "round"); !round.empty() && round != "-1")
@@ -173,12 +180,9 @@ std::string job_text(const Json& job) {
     std::string restarts;
     if (const auto found = job.find("restarts"); found != job.end() && found->is_object())
         restarts = shown(*found, "used") + " of " + shown(*found, "max");
-    auto text =
-        labelled("state", state) + labelled("reason", shown(job, "reason")) +
-        labelled(
-            "world",
-            shown(job, "world_size") + " workers on " + shown(job, "node_count") + " nodes") +
-        labelled("restarts", restarts) + labelled("root cause", shown(job, "root_cause"));
+    auto text = labelled("state", state) + labelled("reason", shown(job, "reason")) +
+                labelled("world", world_text(shown(job, "world_size"), shown(job, "node_count"))) +
+                labelled("restarts", restarts) + labelled("root cause", shown(job, "root_cause"));
     const auto wait = job.find("store_wait");
     if (wait != job.end() && wait->is_object())
         text += labelled(
@@ -197,8 +201,9 @@ std::string own_text(const std::vector<FoundAgent>& agents) {
         text += labelled("round", std::to_string(view.assignment->round)) +
                 labelled(
                     "world",
-                    std::to_string(view.assignment->world_size) + " workers on " +
-                        std::to_string(view.assignment->group_world_size) + " nodes");
+                    world_text(
+                        std::to_string(view.assignment->world_size),
+                        std::to_string(view.assignment->group_world_size)));
     return text;
 }
 
