@@ -2,6 +2,7 @@
 #include "agent/agent_runner.hpp"
 
 #include "agent/channel/channel_server.hpp"
+#include "agent/command/command_server.hpp"
 #include "agent/keeper/keeper_link.hpp"
 #include "agent/output/writer.hpp"
 #include "agent/plan/output_plan.hpp"
@@ -9,6 +10,8 @@
 #include "agent/process/store_clients.hpp"
 #include "agent/runner/effect_log.hpp"
 #include "agent/runner/event_recorder.hpp"
+#include "agent/runner/execute_command.hpp"
+#include "agent/runner/explanation.hpp"
 #include "agent/runner/node_address.hpp"
 #include "agent/runner/peer_calls.hpp"
 #include "agent/runner/post_mortem.hpp"
@@ -24,7 +27,6 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/machine.hpp"
-#include "rendezvous/base/text.hpp"
 #include "rendezvous/net/descriptors.hpp"
 #include "rendezvous/net/driver.hpp"
 #include "rendezvous/net/tcp.hpp"
@@ -95,6 +97,7 @@ private:
     RoundStores stores_;
     PostMortem post_mortem_;
     channel::ChannelServer channels_;
+    command::CommandServer commands_;
     WorkerProcesses workers_;
     std::shared_ptr<server::Listener> peers_;
     PeerCalls peer_calls_;
@@ -149,6 +152,18 @@ AgentRunner::AgentRunner(
           random_,
           [this](std::vector<control::RankProgress> ranks) {
               post(Agent::ProgressRead{{plan_->assignment.round, std::move(ranks)}});
+          }),
+      commands_(
+          io_,
+          ::getuid(),
+          keeper_side.keeper,
+          random_,
+          [this](const control::Command& command, const command::Sender& sender) {
+              const CommandTarget target{
+                  driver_->machine(), config_, rendezvous_.last_server(), workers_};
+              return execute(command, {sender, driver_->now()}, target, [this](Agent::Event event) {
+                  post(std::move(event));
+              });
           }),
       workers_(
           io_,
@@ -273,7 +288,7 @@ void AgentRunner::perform(Agent::Effect& effect) {
             [&](const Agent::AnswerPeer& e) { peer_calls_.answer(e.caller, e.answer); },
             [&](const Agent::SetFence& e) { keeper_.set_fence(e.ends_at); },
             [&](const Agent::InterruptServer& e) {
-                rendezvous_.interrupt_server(e.signal, e.reason);
+                rendezvous_.interrupt_server(e.signal, e.reason, e.grace);
             },
             [&](const Agent::Finish& e) { finish(e.report); },
             [&](const WorkerGroup::SignalLeader& e) {
@@ -341,19 +356,7 @@ void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
         post_mortem_.beginning(
             plan_->logs.is_none() ? temporary_error_folder(config_.worker, *plan_)
                                   : std::string{}));
-    const auto level = assignment.restart_count > 0 ? log::Level::warning : log::Level::info;
-    // More than are allowed, once the budget was refilled.
-    auto restart = std::to_string(assignment.restart_count);
-    if (assignment.restart_count <= config_.join.max_restarts)
-        restart += " of " + std::to_string(config_.join.max_restarts);
-    log::write(
-        level,
-        "round.started",
-        {{"round", assignment.round},
-         {"nodes", assignment.group_world_size},
-         {"ranks", assignment.world_size},
-         {"restart", restart},
-         {"first_rank", assignment.rank_base}});
+    log_round_started(assignment, config_.join.max_restarts);
 }
 
 void AgentRunner::post_worker_event(Agent::Event event) {
@@ -402,33 +405,13 @@ void AgentRunner::explain(const Agent::ExplainFailure& order) {
     const bool has_unseen_error = death.end.kind == control::WorkerEnd::Kind::exited &&
                                   death.end.value == 1 && ::isatty(STDERR_FILENO) == 1;
     auto done = [this, order, kept, log, has_unseen_error, progress](PostMortem::Finding finding) {
-        Agent::FailureExplained explained{order.round, order.local_rank, "", "", false};
-        explained.cause = std::move(finding.cause);
-        explained.unix_time = finding.unix_time;
-        explained.log_file = log;
-        explained.progress = progress;
-        if (finding.report) {
-            explained.message = finding.report->message;
-            explained.details = finding.report->details;
-            explained.is_secondary = finding.report->is_secondary;
-            explained.error_file = kept;
-            explained.from_error_file =
-                explained.details.empty()
-                    ? control::WorkerFailure::FromErrorFile::message
-                    : control::WorkerFailure::FromErrorFile::message_and_details;
-        }
+        auto explained = explanation(order, finding, {kept, log, progress});
         if (plan_ && plan_->assignment.round == order.round) {
             if (explained.details.empty())
                 explained.details = workers_.stderr_tail(order.local_rank);
             keep_original(order.local_rank, finding);
         }
-        auto& why = explained.cause.sentence;
-        const auto& program = config_.worker.program;
-        const auto& origin = config_.worker.python_origin;
-        if (why.empty() && is_run_by_python(config_.worker))
-            why = has_unseen_error && explained.details.empty()
-                      ? run_by(program, origin)
-                      : missing_module(explained.details, program, origin);
+        explain_by_python(explained, config_.worker, has_unseen_error);
         post(std::move(explained));
     };
     post_mortem_.examine(std::move(death), std::move(done));
@@ -487,19 +470,7 @@ bool AgentRunner::is_for_attached_rank(int signal) {
 void AgentRunner::announce_attachment() {
     if (has_announced_attachment_ || !attached_local_rank(config_.worker, *plan_)) return;
     has_announced_attachment_ = true;
-    const auto& attachment = *config_.worker.attachment;
-    const std::string limits_text = "--shutdown-timeout is " +
-                                    seconds_text(config_.join.settings.grace) +
-                                    ", PyTorch's NCCL watchdogs are off unless set";
-    if (!attachment.has_terminal) {
-        log::info("rank.attached", {{"rank", attachment.rank}, {"time_limits", limits_text}});
-        return;
-    }
-    log::warning(
-        "rank.attached",
-        {{"rank", attachment.rank},
-         {"ctrl_c", "goes to the rank; two within 1 s stop the job"},
-         {"time_limits", limits_text}});
+    log_attachment(*config_.worker.attachment, config_.join.settings.grace);
 }
 
 void AgentRunner::finish(const JobReport& report) {

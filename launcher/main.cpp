@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/process/inherited_state.hpp"
+#include "launcher/ctl/run_ctl.hpp"
 #include "launcher/run_job.hpp"
 #include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/net/threads.hpp"
@@ -15,6 +16,8 @@ int main(int argc, char** argv) {
     __nss_configure_lookup("hosts", "files dns");
     const auto start = ddprun::agent::InheritedState::capture();
     try {
+        if (argc > 0 && ddprun::launcher::ctl::is_called_ctl(argv[0]))
+            return ddprun::launcher::ctl::run_ctl(argc, argv);
         return ddprun::launcher::run(argc, argv, environ, start);
     } catch (const std::exception& error) {
         std::fprintf(stderr, "ddprun: %s\n", ddprun::net::describe_fatal(error).c_str());

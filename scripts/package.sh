@@ -113,7 +113,10 @@ stage_programs() {
     "${run[@]}" "$bin/ddprun" --print-completion bash >"$stage/usr/share/bash-completion/completions/ddprun"
     "${run[@]}" "$bin/ddprun" --print-completion zsh >"$stage/usr/share/zsh/site-functions/_ddprun"
     "${run[@]}" "$bin/ddprun" --print-completion fish >"$stage/usr/share/fish/vendor_completions.d/ddprun.fish"
-    gzip -9nf "$stage/usr/share/man/man1/ddprun.1"
+    "${run[@]}" "$bin/ddprunctl" --print-completion bash >"$stage/usr/share/bash-completion/completions/ddprunctl"
+    "${run[@]}" "$bin/ddprunctl" --print-completion zsh >"$stage/usr/share/zsh/site-functions/_ddprunctl"
+    "${run[@]}" "$bin/ddprunctl" --print-completion fish >"$stage/usr/share/fish/vendor_completions.d/ddprunctl.fish"
+    gzip -9nf "$stage/usr/share/man/man1/ddprun.1" "$stage/usr/share/man/man1/ddprunctl.1"
     put_licenses "$stage/usr/share/doc/ddprun"
 }
 

@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,39 +16,6 @@
 #include <utility>
 
 namespace ddprun::agent::channel {
-namespace {
-
-constexpr int backlog = 128;
-/// Accepted before anything else is looked at.
-constexpr int callers_at_once = 64;
-constexpr auto pause_without_descriptors = std::chrono::milliseconds{100};
-
-Failure last_failure(std::string what) {
-    return Failure{system_code(errno), std::move(what)};
-}
-
-/// In the namespace of abstract sockets: no file, gone with the process.
-bool bind_abstract(int socket, const std::string& name) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    // The first byte stays zero.
-    std::memcpy(address.sun_path + 1, name.data(), name.size());
-    const auto size = offsetof(sockaddr_un, sun_path) + 1 + name.size();
-    return ::bind(
-               socket, reinterpret_cast<const sockaddr*>(&address), static_cast<socklen_t>(size)) ==
-           0;
-}
-
-WorkerChannel::Peer peer_of(int socket) {
-    ucred about{};
-    socklen_t size = sizeof about;
-    // A user that exists nowhere: refused.
-    if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &about, &size) != 0) about.uid = ~uid_t{};
-    return {about.pid, about.uid};
-}
-
-}  // namespace
-
 // ---- the page -----------------------------------------------------------------------------------
 
 std::optional<SharedPage> SharedPage::make() {
@@ -81,61 +47,21 @@ ChannelServer::ChannelServer(
     : io_(io),
       random_(random),
       on_progress_(std::move(on_progress)),
-      listener_(io),
-      accept_again_(io),
+      listener_(
+          io,
+          [this](int socket, LocalPeer peer) {
+              const int caller = ++last_caller_;
+              callers_.emplace(caller, Descriptor{io_, socket});
+              machine_.post(WorkerChannel::Connected{caller, {peer.pid, peer.user}});
+              wait_for_bytes(caller);
+          }),
       sample_(io),
       machine_(io, "channel", WorkerChannel{owner.user}, [this](WorkerChannel::Effect& effect) {
           perform(effect);
       }) {
-    if (const auto listening = listen(owner, random); !listening)
+    const auto name = "ddprun/1/" + std::to_string(owner.user) + '/' + std::to_string(owner.keeper);
+    if (const auto listening = listener_.listen(name, random); !listening)
         log::info("channel.not_listening", {{"reason", listening.error().describe()}});
-    else
-        wait_for_callers();
-}
-
-Result<> ChannelServer::listen(Owner owner, Random& random) {
-    const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (socket < 0) return last_failure("open a local socket");
-    listener_.assign(socket);
-    auto name = "ddprun/1/" + std::to_string(owner.user) + '/' + std::to_string(owner.keeper);
-    // Of two containers with one network each may have a process of this number.
-    const bool is_bound =
-        bind_abstract(socket, name) ||
-        (errno == EADDRINUSE &&
-         bind_abstract(socket, name += '-' + make_nonce(random).to_short_string()));
-    if (!is_bound || ::listen(socket, backlog) != 0) {
-        auto failure = last_failure("listen at @" + name);
-        listener_.close();
-        return failure;
-    }
-    name_ = '@' + name;
-    return {};
-}
-
-void ChannelServer::wait_for_callers() {
-    listener_.async_wait(Descriptor::wait_read, [this](const boost::system::error_code& ec) {
-        if (!ec) accept_all();
-    });
-}
-
-void ChannelServer::accept_all() {
-    for (int count = 0; count < callers_at_once; ++count) {
-        const int socket =
-            ::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (socket < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
-            accept_again_.expires_after(pause_without_descriptors);
-            accept_again_.async_wait([this](const boost::system::error_code& ec) {
-                if (!ec) wait_for_callers();
-            });
-            return;
-        }
-        if (socket < 0) break;
-        const int caller = ++last_caller_;
-        callers_.emplace(caller, Descriptor{io_, socket});
-        machine_.post(WorkerChannel::Connected{caller, peer_of(socket)});
-        wait_for_bytes(caller);
-    }
-    wait_for_callers();
 }
 
 void ChannelServer::wait_for_bytes(int caller) {
@@ -231,12 +157,12 @@ std::vector<std::string> ChannelServer::begin_round(int nproc) {
     pages_.clear();
     progress_.clear();
     sample_.cancel();
-    if (name_.empty()) return {};
+    if (listener_.name().empty()) return {};
     std::vector<std::string> tokens;
     std::vector<std::string> ways;
     for (int local_rank = 0; local_rank < nproc; ++local_rank) {
         tokens.push_back(make_nonce(random_).to_string());
-        ways.push_back(name_ + '/' + tokens.back());
+        ways.push_back(listener_.name() + '/' + tokens.back());
     }
     machine_.post(WorkerChannel::RoundBegan{std::move(tokens)});
     return ways;

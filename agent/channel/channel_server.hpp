@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "agent/channel/local_listener.hpp"
 #include "agent/channel/page.hpp"
 #include "agent/channel/worker_channel.hpp"
 #include "rendezvous/base/random.hpp"
-#include "rendezvous/base/result.hpp"
 #include "rendezvous/control/message.hpp"
 #include "rendezvous/net/driver.hpp"
 
@@ -65,9 +65,6 @@ public:
 private:
     using Descriptor = boost::asio::posix::stream_descriptor;
 
-    Result<> listen(Owner owner, Random& random);
-    void wait_for_callers();
-    void accept_all();
     void wait_for_bytes(int caller);
     /// False: it is closed.
     bool read(int caller);
@@ -80,10 +77,8 @@ private:
     boost::asio::io_context& io_;
     Random& random_;
     OnProgress on_progress_;
-    Descriptor listener_;
-    /// As `ss` shows it: "@ddprun/1/UID/PID".
-    std::string name_;
-    boost::asio::steady_timer accept_again_;
+    /// "@ddprun/1/UID/PID"
+    LocalListener listener_;
     boost::asio::steady_timer sample_;
     int last_caller_ = 0;
     std::map<int, Descriptor> callers_;

@@ -5,6 +5,7 @@
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
 
+#include <string>
 #include <variant>
 
 namespace ddprun::agent {
@@ -56,6 +57,35 @@ void log_effect(const Agent::Effect& effect, const AgentConfig& config) {
             [](const auto&) {},
         },
         effect);
+}
+
+void log_round_started(const control::Assignment& assignment, int max_restarts) {
+    const auto level = assignment.restart_count > 0 ? log::Level::warning : log::Level::info;
+    // More than are allowed, once the budget was refilled.
+    auto restart = std::to_string(assignment.restart_count);
+    if (assignment.restart_count <= max_restarts) restart += " of " + std::to_string(max_restarts);
+    log::write(
+        level,
+        "round.started",
+        {{"round", assignment.round},
+         {"nodes", assignment.group_world_size},
+         {"ranks", assignment.world_size},
+         {"restart", restart},
+         {"first_rank", assignment.rank_base}});
+}
+
+void log_attachment(const Attachment& attachment, Duration grace) {
+    const std::string limits_text = "--shutdown-timeout is " + seconds_text(grace) +
+                                    ", PyTorch's NCCL watchdogs are off unless set";
+    if (!attachment.has_terminal) {
+        log::info("rank.attached", {{"rank", attachment.rank}, {"time_limits", limits_text}});
+        return;
+    }
+    log::warning(
+        "rank.attached",
+        {{"rank", attachment.rank},
+         {"ctrl_c", "goes to the rank; two within 1 s stop the job"},
+         {"time_limits", limits_text}});
 }
 
 }  // namespace ddprun::agent

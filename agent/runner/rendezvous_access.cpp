@@ -306,6 +306,7 @@ void RendezvousAccess::release(bool is_job_over) {
 }
 
 void RendezvousAccess::open(int link, Endpoint endpoint) {
+    last_server_ = endpoint;
     client::CoordinatorClient::Hooks hooks;
     hooks.on_connected = hooks_.on_connected;
     hooks.on_opened = [this, link](const client::CoordinatorClient::Opened& opened) {
@@ -342,8 +343,9 @@ void RendezvousAccess::close(int link) {
     if (client) client->end();
 }
 
-void RendezvousAccess::interrupt_server(int signal, std::string reason) {
-    if (server_) server_->interrupt(signal, std::move(reason));
+void RendezvousAccess::interrupt_server(
+    int signal, std::string reason, std::optional<Duration> grace) {
+    if (server_) server_->interrupt(signal, std::move(reason), grace);
 }
 
 void RendezvousAccess::ask_if_server_is_idle() {

@@ -55,10 +55,12 @@ public:
 
     /// This node's server has the job.
     bool is_hosting() const { return election_ ? election_->is_leading() : server_ != nullptr; }
+    /// The server that this node last connected to; port 0: none yet.
+    const Endpoint& last_server() const { return last_server_; }
     /// This node's part is over: where its server was elected another one may follow, unless the
     /// job is over.
     void release(bool is_job_over);
-    void interrupt_server(int signal, std::string reason);
+    void interrupt_server(int signal, std::string reason, std::optional<Duration> grace);
     /// `on_server_idle` is the answer, if it has nothing to do.
     void ask_if_server_is_idle();
 
@@ -92,6 +94,7 @@ private:
     std::optional<bool> leaving_;
     std::unique_ptr<server::RendezvousServer> server_;
     Endpoint own_server_;
+    Endpoint last_server_;
     /// Of the endpoint's port, when it was taken first.
     std::optional<std::string> port_holder_;
     bool has_warned_of_port_holder_ = false;

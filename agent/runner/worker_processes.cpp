@@ -184,11 +184,15 @@ void WorkerProcesses::signal_attached(int signal) {
 }
 
 void WorkerProcesses::forward(int signal) {
-    for (auto& process : processes_)
-        if (process.child)
-            process.child->signal_leader(signal);
-        else
-            process.early_signals.insert(signal);
+    for (std::size_t local_rank = 0; local_rank < processes_.size(); ++local_rank)
+        pass_signal(static_cast<int>(local_rank), signal);
+}
+
+bool WorkerProcesses::pass_signal(int local_rank, int signal) {
+    auto& process = processes_.at(static_cast<std::size_t>(local_rank));
+    if (process.child) return process.child->signal_leader(signal);
+    process.early_signals.insert(signal);
+    return true;
 }
 
 void WorkerProcesses::suspend() {

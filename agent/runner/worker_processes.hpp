@@ -56,6 +56,9 @@ public:
     void signal_attached(int signal);
     /// A signal of --signals-to-forward, to the leaders.
     void forward(int signal);
+    /// To one leader.
+    /// False: it has ended. One that is being started gets the signal once it runs.
+    bool pass_signal(int local_rank, int signal);
     /// Ctrl-Z: every process below this one stops, also those that are started meanwhile.
     void suspend();
     void go_on();

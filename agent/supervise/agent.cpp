@@ -6,6 +6,7 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
+#include "rendezvous/control/versions.hpp"
 
 #include <csignal>
 #include <utility>
@@ -65,9 +66,11 @@ Agent::Agent(AgentConfig config, control::Node node, std::uint16_t peer_port, Ra
 
 void Agent::handle(Event event, Instant now, Effects& out) {
     if (phase_ == Phase::done) return;
+    const auto phase_before = phase_;
     std::visit(
         Overloaded{
             [&](Began) {
+                began_at_ = phase_began_at_ = now;
                 stores_.open(out);
                 notify_link(ServerLink::ConnectRequested{}, now, out);
             },
@@ -118,6 +121,7 @@ void Agent::handle(Event event, Instant now, Effects& out) {
             },
             [&](const PeerAnswered& answered) { on_peer_answered(answered, now, out); },
             [&](const Signalled& signalled) { on_signal(signalled, now, out); },
+            [&](StopCommanded& stop) { on_stop_commanded(std::move(stop), now, out); },
             [&](DeadlinePassed) { on_deadline(now, out); },
         },
         event);
@@ -126,6 +130,7 @@ void Agent::handle(Event event, Instant now, Effects& out) {
         report_to_server(now, out);
         update_keeper(out);
     }
+    if (phase_ != phase_before) phase_began_at_ = now;
     check();
 }
 
@@ -221,6 +226,7 @@ void Agent::begin_round(control::Assignment next, Instant now, Effects& out) {
     FailureReport failures{place_in(next, incarnation, config_)};
     round_ = NodeRound{std::move(next), std::move(failures), WorkerGroup{config_.worker.nproc}};
     phase_ = Phase::starting;
+    standby_reason_.clear();
     notify_link(ServerLink::WorkersStarted{}, now, out);
     const auto& assignment = round_->assignment;
     out.push_back(SpawnWorkers{assignment, incarnation, node_addr(config_, link_)});
@@ -358,13 +364,28 @@ void Agent::on_signal(const Signalled& signalled, Instant now, Effects& out) {
         if (has_workers()) return kill_workers(now, out);
         return finish(now, out);
     }
-    leaving_ = NodeLeaving{signal};
-    if (round_) notify_failures(FailureReport::LeaveBegan{}, now, out);
-    if (is_hosting_) out.push_back(InterruptServer{signal, leaving_->reason(node_.host)});
-    report_to_server(now, out);
-    if (signal == SIGINT && has_workers()) out.push_back(NoteInterrupt{grace});
     WorkerGroup::StopRequested request{signal, grace};
     if (signalled.is_for_all_processes) request.signal_after.reset();
+    begin_leaving(NodeLeaving{signal}, request, now, out);
+}
+
+void Agent::begin_leaving(
+    NodeLeaving leaving, const WorkerGroup::StopRequested& request, Instant now, Effects& out) {
+    leaving_ = std::move(leaving);
+    if (round_) notify_failures(FailureReport::LeaveBegan{}, now, out);
+    const auto& command = leaving_->command;
+    // Other jobs of the server are not meant by a command, and it is no end of the server.
+    const bool is_by_message =
+        command && link_.is_admitted() && link_.version() >= control::job_end_since;
+    if (is_hosting_ && !is_by_message) {
+        leaving_->has_interrupted_server = true;
+        out.push_back(InterruptServer{
+            leaving_->signal,
+            leaving_->reason(node_.host),
+            command ? command->grace : std::nullopt});
+    }
+    report_to_server(now, out);
+    if (leaving_->signal == SIGINT && has_workers()) out.push_back(NoteInterrupt{request.grace});
     stop_workers(request, now, out);
 }
 
@@ -373,7 +394,7 @@ void Agent::wait_for_result(Instant now, Effects& out) {
     if (!link_.is_admitted()) return finish(now, out);
     if (leaving_->result_deadline) return;
     // Where this signal ends the whole job, the result comes when every node has stopped.
-    const bool is_for_all = is_hosting_ || leaving_->signal == SIGINT;
+    const bool is_for_all = is_hosting_ || leaving_->ends_job();
     const auto drain = is_for_all ? config_.join.settings.grace + limits::drain_margin : Duration{};
     leaving_->result_deadline = now + drain + late_result_timeout;
     notify_link(ServerLink::ResultAwaited{}, now, out);

@@ -57,6 +57,21 @@ public:
     const control::Node& node() const { return node_; }
     /// The current round's workers, if they are being spawned or not all gone.
     const WorkerGroup* group() const { return round_ && round_->group ? &*round_->group : nullptr; }
+    /// Of the current round, or the last one of this node; null: it has had none.
+    const control::Assignment* assignment() const { return round_ ? &round_->assignment : nullptr; }
+    /// Empty before a server has welcomed this node.
+    std::string incarnation() const;
+    /// Why this node stops, or what it waits for; may be empty.
+    std::string reason() const;
+    /// The server has this node.
+    bool is_connected() const { return link_.is_admitted(); }
+    /// What ends whatever is commanded. A node that leaves alone can still be ordered to end the
+    /// job.
+    enum class Fate : std::uint8_t { open, node_ends, job_ends };
+    Fate fate() const;
+    Instant began_at() const { return began_at_; }
+    /// When the current phase began.
+    Instant phase_began_at() const { return phase_began_at_; }
     /// Messages about old rounds, or that make no sense now.
     std::uint64_t stale_count() const { return stale_count_; }
 
@@ -80,6 +95,10 @@ private:
     void on_store_clients_found(control::StoreClients clients, Effects& out);
     void on_peer_answered(const PeerAnswered& answered, Instant now, Effects& out);
     void on_signal(const Signalled& signalled, Instant now, Effects& out);
+    void on_stop_commanded(StopCommanded stop, Instant now, Effects& out);
+    void end_job_instead(NodeLeaving::JobEnd command, Duration grace, Instant now, Effects& out);
+    void begin_leaving(
+        NodeLeaving leaving, const WorkerGroup::StopRequested& request, Instant now, Effects& out);
     void on_deadline(Instant now, Effects& out);
 
     void notify_link(ServerLink::Event event, Instant now, Effects& out);
@@ -107,6 +126,7 @@ private:
     void end(Ending ending, Instant now, Effects& out);
     void finish(Instant now, Effects& out);
 
+    control::Leave leave() const;
     control::Join join() const;
     control::Resume resume(Instant now) const;
     FailureReport::Ends ends() const;
@@ -125,6 +145,8 @@ private:
     std::uint16_t peer_port_;
     Random& random_;
     Phase phase_ = Phase::joining;
+    Instant began_at_;
+    Instant phase_began_at_;
     ServerLink link_;
     Fence fence_;
     Promise promise_;
@@ -135,6 +157,7 @@ private:
     std::optional<NodeLeaving> leaving_;
     bool is_lost_ = false;  ///< to the server, which counts this node no more
     bool is_hosting_ = false;
+    std::string standby_reason_;  ///< of the server, while no round includes this node
     std::uint64_t stale_count_ = 0;
 };
 

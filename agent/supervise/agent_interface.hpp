@@ -90,6 +90,13 @@ struct AgentInterface {
         /// The sender has sent it to every process of this node.
         bool is_for_all_processes = false;
     };
+    /// The job is to end on every node: SIGTERM to the workers.
+    struct StopCommanded {
+        /// Which command, and of which user and process.
+        std::string reason;
+        /// Between SIGTERM and SIGKILL, instead of the job's own; not longer.
+        std::optional<Duration> grace = std::nullopt;
+    };
     struct DeadlinePassed {};
     using Event = std::variant<
         Began,
@@ -112,6 +119,7 @@ struct AgentInterface {
         PeerAsked,
         PeerAnswered,
         Signalled,
+        StopCommanded,
         DeadlinePassed>;
 
     // ---- effects ----
@@ -175,6 +183,8 @@ struct AgentInterface {
     struct InterruptServer {
         int signal;
         std::string reason;
+        /// Between the signal and SIGKILL, instead of the job's own.
+        std::optional<Duration> grace = std::nullopt;
         bool operator==(const InterruptServer&) const = default;
     };
     using NoteWaiting = ServerLink::NoteWaiting;

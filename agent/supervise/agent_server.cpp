@@ -34,9 +34,9 @@ bool is_result(const std::optional<Ending>& ending) {
 void Agent::report_to_server(Instant now, Effects& out) {
     greet(now, out);
     if (!link_.is_admitted()) return;
-    if (leaving_ && !leaving_->is_reported && !is_hosting_) {
+    if (leaving_ && !leaving_->is_reported && !leaving_->has_interrupted_server) {
         leaving_->is_reported = true;
-        send(control::Leave{leaving_->reason(node_.host), leaving_->signal}, out);
+        send(leave(), out);
     }
     if (!round_) return;
     const auto& failures = round_->failures;
@@ -65,11 +65,20 @@ void Agent::report_to_server(Instant now, Effects& out) {
     }
 }
 
+control::Leave Agent::leave() const {
+    control::Leave leave{leaving_->reason(node_.host), leaving_->signal};
+    if (!leaving_->command) return leave;
+    // To an older server SIGINT alone ends the job.
+    if (link_.version() < control::job_end_since) leave.signal = SIGINT;
+    leave.ends_job = link_.version() >= control::job_end_since;
+    leave.grace = leave.ends_job ? leaving_->command->grace : std::nullopt;
+    return leave;
+}
+
 /// Each report replaces the one before; a server that was started again has none.
 void Agent::report_progress(Effects& out) {
     auto& progress = round_->progress;
-    if (link_.version() < control::progress_since || progress.known == progress.reported)
-        return;
+    if (link_.version() < control::progress_since || progress.known == progress.reported) return;
     progress.reported = progress.known;
     const int round = round_->assignment.round;
     send(
@@ -207,6 +216,7 @@ void Agent::on_message(control::ServerMessage message, Instant now, Effects& out
             [&](const control::Stop& stop) { on_stop(stop, now, out); },
             [&](control::Standby& standby) {
                 if (round_) round_->note_at.reset();
+                standby_reason_ = standby.reason;
                 if (standby.missing > 0)
                     out.push_back(
                         NoteMissing{std::move(standby.reason), next_step_for_missing(config_)});
@@ -304,6 +314,8 @@ Duration Agent::signal_after(const control::Cause& cause) const {
 bool Agent::is_noted(const control::Stop& stop) const {
     const auto& cause = stop.root_cause;
     if (leaving_ && leaving_->signal == SIGINT && cause.signal == SIGINT) return true;
+    // The command is in the log.
+    if (leaving_ && leaving_->command && cause.reason == leaving_->command->reason) return true;
     const auto& failures = round_->failures;
     return cause.worker && failures.is_reportable() &&
            failures.failure().rank == cause.worker->rank;

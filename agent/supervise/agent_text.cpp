@@ -96,6 +96,10 @@ std::string describe(const Agent::Event& event) {
                 return "signalled " + signal_name(e.signal) +
                        (e.is_for_all_processes ? ", as every process" : "");
             },
+            [](const A::StopCommanded& e) {
+                return "stop commanded: " + e.reason +
+                       (e.grace ? ", grace " + seconds_text(*e.grace) : "");
+            },
             [](A::DeadlinePassed) { return std::string{"deadline passed"}; },
         },
         event);

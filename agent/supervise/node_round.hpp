@@ -43,15 +43,27 @@ struct NodeRound {
     std::optional<Instant> note_at = std::nullopt;
 };
 
-/// A signal has ended this node.
+/// A signal has ended this node, or a command the job.
 struct NodeLeaving {
+    /// A command that ends the job on every node.
+    struct JobEnd {
+        std::string reason;
+        /// Between the signal and SIGKILL, instead of the job's own.
+        std::optional<Duration> grace;
+    };
+
     int signal;
+    std::optional<JobEnd> command = std::nullopt;
     bool is_reported = false;
+    /// The server in this process has its order to end the job: it needs no message.
+    bool has_interrupted_server = false;
     /// The workers are gone: until then a result may come.
     std::optional<Instant> result_deadline = std::nullopt;
 
+    bool ends_job() const { return signal == SIGINT || command; }
     /// "stopped by SIGTERM on node1".
     std::string reason(const std::string& host) const {
+        if (command) return command->reason;
         const auto source = signal_name(signal) + " on " + host;
         return (signal == SIGINT ? "interrupted by " : "stopped by ") + source;
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/resolve/worker_command.hpp"
 
+#include "launcher/ctl/ctl_table.hpp"
+
 #include <algorithm>
 #include <optional>
 #include <string_view>
@@ -190,14 +192,17 @@ private:
     std::vector<FoundPython> places_;
 };
 
+/// `ddprun ps` runs a script named `ps`, and where there is none another program was meant.
+std::string advice_without(const std::string& script) {
+    for (const auto& row : ctl::command_table())
+        if (row.name == script) return "did you mean ddprunctl " + script + "?";
+    return "give its path from here, or -m for a module, or --no-python for a program on PATH";
+}
+
 Result<> check_script(const std::string& script, const LookAt& look_at) {
     if (script == "-") return {};
     const auto look = look_at(script);
-    if (!look.exists)
-        return refusal(
-            ENOENT,
-            script + ": script not found",
-            "give its path from here, or -m for a module, or --no-python for a program on PATH");
+    if (!look.exists) return refusal(ENOENT, script + ": script not found", advice_without(script));
     if (look.is_directory && !look_at(joined(script, "__main__.py")).exists)
         return refusal(
             EISDIR, script + ": is a directory without a __main__.py", "give the path of a script");

@@ -307,6 +307,21 @@ inline constexpr Duration progress_interval = 1s;
 /// Of one node: a report fits into a frame.
 inline constexpr std::size_t max_reported_progress = 256;
 
+// Commands of ddprunctl.
+/// One has less than a hundred.
+inline constexpr std::size_t max_command_bytes = 4 * 1024;
+/// Connections at once, and how long each may take to send its command.
+inline constexpr std::size_t max_command_callers = 16;
+inline constexpr Duration command_timeout = 2s;
+/// How long ddprunctl waits for all agents of the machine.
+inline constexpr Duration command_answer_timeout = 1s;
+/// Agents of its user that ddprunctl asks at once, and what it reads of the kernel's table of local
+/// sockets to find them.
+inline constexpr std::size_t max_command_agents = 1'024;
+inline constexpr std::size_t max_local_socket_table_bytes = 32 * 1024 * 1024;
+/// A line of /etc/passwd.
+inline constexpr std::size_t max_passwd_line_bytes = 4 * 1024;
+
 /// Election by etcd: how long a leader's key outlives it, and for which share of that a leader acts
 /// after it last asked for more.
 inline constexpr Duration etcd_ttl = 10s;

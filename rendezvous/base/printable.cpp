@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/base/printable.hpp"
 
+#include <algorithm>
+
 namespace ddprun {
 namespace unprintable {
 namespace {
@@ -42,6 +44,13 @@ std::string printable(std::string_view text) {
         text.remove_prefix(size > 0 ? size : 1);
     }
     return result;
+}
+
+std::string printable_line(std::string_view text) {
+    auto line = printable(text);
+    std::replace_if(
+        line.begin(), line.end(), [](char c) { return c == '\t' || c == '\n'; }, ' ');
+    return line;
 }
 
 }  // namespace ddprun

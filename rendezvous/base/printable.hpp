@@ -17,4 +17,7 @@ std::size_t unprintable_bytes(std::string_view text);
 /// With `?` for each of them.
 std::string printable(std::string_view text);
 
+/// The same on one line, a blank for each tab and newline: a cell of a table, a field of a line.
+std::string printable_line(std::string_view text);
+
 }  // namespace ddprun

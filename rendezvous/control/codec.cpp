@@ -2,6 +2,7 @@
 #include "rendezvous/control/codec.hpp"
 
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/control/command_fields.hpp"
 #include "rendezvous/control/error.hpp"
 #include "rendezvous/control/escaped.hpp"
 #include "rendezvous/control/fields.hpp"
@@ -367,6 +368,14 @@ std::string encode(const ServerMessage& message) {
     return std::visit([](const auto& value) { return codec::frame_of(value); }, message);
 }
 
+std::string encode(const Command& command) {
+    return std::visit([](const auto& value) { return codec::frame_of(value); }, command);
+}
+
+std::string encode(const CommandReply& reply) {
+    return std::visit([](const auto& value) { return codec::frame_of(value); }, reply);
+}
+
 template <class Message>
 Result<std::optional<Message>> FrameDecoder<Message>::next() {
     using codec::header_bytes;
@@ -394,5 +403,7 @@ Result<std::optional<Message>> FrameDecoder<Message>::next() {
 
 template class FrameDecoder<AgentMessage>;
 template class FrameDecoder<ServerMessage>;
+template class FrameDecoder<Command>;
+template class FrameDecoder<CommandReply>;
 
 }  // namespace ddprun::control

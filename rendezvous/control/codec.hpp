@@ -2,6 +2,7 @@
 #pragma once
 
 #include "rendezvous/base/result.hpp"
+#include "rendezvous/control/command.hpp"
 #include "rendezvous/control/message.hpp"
 
 #include <optional>
@@ -20,6 +21,8 @@ inline constexpr std::string_view preamble = "DDPRUN/1\n";
 /// `limits::max_free_text_bytes` after escaping.
 std::string encode(const AgentMessage& message);
 std::string encode(const ServerMessage& message);
+std::string encode(const Command& command);
+std::string encode(const CommandReply& reply);
 
 /// Takes bytes in any pieces and returns whole messages.
 ///
@@ -40,5 +43,7 @@ private:
 
 using AgentMessageDecoder = FrameDecoder<AgentMessage>;    ///< the server's side
 using ServerMessageDecoder = FrameDecoder<ServerMessage>;  ///< the agent's side
+using CommandDecoder = FrameDecoder<Command>;              ///< the agent's side of ddprunctl
+using CommandReplyDecoder = FrameDecoder<CommandReply>;    ///< ddprunctl's side
 
 }  // namespace ddprun::control

@@ -337,6 +337,8 @@ template <class Io>
 void fields(Io& io, Like<Io, Leave>& leave) {
     io("reason", leave.reason, Text{});
     io("signal", leave.signal, signal_number);
+    io.optional("ends_job", leave.ends_job);
+    io.optional("grace", leave.grace);
 }
 
 // ---- server to agent ----------------------------------------------------------------------------

@@ -367,6 +367,10 @@ struct Leave {
     std::string reason;
     /// SIGINT: the whole job ends. Anything else: this node leaves.
     int signal = 0;
+    /// The whole job ends by this signal, whichever it is.
+    bool ends_job = false;
+    /// With `ends_job`: between the signal and SIGKILL, instead of the job's own; never longer.
+    std::optional<Duration> grace = std::nullopt;
 
     bool operator==(const Leave&) const = default;
 };

@@ -104,7 +104,7 @@ std::string describe(const AgentMessage& message) {
             },
             [](const Leave& leave) {
                 return (leave.signal != 0 ? signal_name(leave.signal) + " " : std::string{}) +
-                       "\"" + leave.reason + "\"";
+                       (leave.ends_job ? "ends the job " : "") + "\"" + leave.reason + "\"";
             },
         },
         message);

@@ -451,7 +451,10 @@ void Coordinator::on_interrupted(
         pass(
             id,
             Job::Interrupted{
-                control::Cause::Kind::cancelled, interrupted.signal, interrupted.reason},
+                control::Cause::Kind::cancelled,
+                interrupted.signal,
+                interrupted.reason,
+                interrupted.grace},
             now,
             out);
 }
@@ -563,33 +566,6 @@ void Coordinator::complain(
     out.push_back(Send{connection, control::ProtocolError{reason}});
     out.push_back(Close{connection, std::move(reason)});
     if (peer.job) pass(*peer.job, Job::Dropped{connection, peer.nonce}, now, out);
-}
-
-std::vector<JobStatus> Coordinator::status(Instant now, std::size_t first_node) const {
-    return status_turn(now, {{}, first_node, 0, jobs_.size()}).jobs;
-}
-
-Coordinator::StatusTurn Coordinator::status_turn(Instant now, const StatusRange& range) const {
-    StatusTurn turn;
-    auto next = jobs_.upper_bound(range.after);
-    for (std::size_t count = 0; count < range.most && next != jobs_.end(); ++count, ++next) {
-        const auto& [id, job] = *next;
-        turn.last = id;
-        const auto& run_id = job.identity().run_id;
-        if (!range.run_id.empty() && run_id != range.run_id) continue;
-        turn.jobs.push_back(job.status(now, range.first_node));
-        const auto newest = newest_.find(run_id);
-        turn.jobs.back().is_newest = newest == newest_.end() || newest->second == id;
-    }
-    if (next == jobs_.end()) turn.last = 0;
-    return turn;
-}
-
-std::uint64_t Coordinator::stale_count() const {
-    std::uint64_t count = 0;
-    for (const auto& [id, job] : jobs_)
-        count += job.stale_count();
-    return count;
 }
 
 void Coordinator::check() const {

@@ -51,6 +51,8 @@ public:
     struct Interrupted {
         int signal;
         std::string reason;
+        /// As in `JobInterrupted`.
+        std::optional<Duration> grace = std::nullopt;
     };
     using Led = coordinator::Led;
     /// Answers `Record`: that one and all before are done.

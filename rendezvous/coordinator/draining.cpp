@@ -7,6 +7,7 @@
 #include "rendezvous/coordinator/ending.hpp"
 #include "rendezvous/coordinator/store_waits.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace ddprun::coordinator {
@@ -28,10 +29,12 @@ Draining state_of(const JobStep& step, const control::Cause& cause, int signal) 
 }  // namespace
 }  // namespace draining
 
-Draining& stop_round(JobStep& step, const control::Cause& cause, int signal) {
+Draining& stop_round(
+    JobStep& step, const control::Cause& cause, int signal, std::optional<Duration> grace) {
     auto& job = step.job;
     require(job.is_round_going_on(), "only a round that goes on is stopped");
     auto drain = draining::state_of(step, cause, signal);
+    if (grace) drain.stop.grace = std::min(*grace, drain.stop.grace);
     if (auto* recovering = std::get_if<Recovering>(&job.state)) {
         recovering->draining = std::move(drain);
     } else {
@@ -54,6 +57,16 @@ void stop_member(JobStep& step, Member& member) {
     if (!job.has_lease()) return;
     member.ready_by = job.ready_by(step.now);
     drain.look_at = earliest(drain.look_at, member.ready_by);
+}
+
+void shorten_grace(JobStep& step, const std::string& reason, Duration grace) {
+    auto& job = step.job;
+    auto& stop = job.drain()->stop;
+    if (grace >= stop.grace) return;
+    stop.grace = grace;
+    stop.reason = reason;
+    for (auto* member : job.members.by_arrival())
+        if (member->state == Member::State::stopping) step.send(*member, stop);
 }
 
 void stop_unassigned(JobStep& step, Member& member) {

@@ -4,17 +4,27 @@
 #include "rendezvous/coordinator/job_data.hpp"
 
 #include <optional>
+#include <string>
 
 /// The state `Draining`: every worker of the current round is stopped, then the round is judged.
 namespace ddprun::coordinator {
 
 /// Stops the current round. Enters the state, unless the job recovers: then the round is stopped
 /// meanwhile. What is returned is valid until the job enters its next state.
+/// A `grace` that is shorter than the job's own counts instead.
 /// Requires: job.is_round_going_on().
-Draining& stop_round(JobStep& step, const control::Cause& cause, int signal);
+Draining& stop_round(
+    JobStep& step,
+    const control::Cause& cause,
+    int signal,
+    std::optional<Duration> grace = std::nullopt);
 
 /// Requires: job.drain().
 void stop_member(JobStep& step, Member& member);
+
+/// Members that are being stopped get less time, if it is less, and this reason for it. Requires:
+/// job.drain().
+void shorten_grace(JobStep& step, const std::string& reason, Duration grace);
 
 /// A member of the round that never got its assignment has no workers to wait for. But if it is the
 /// first one, the others have used its store, and only a round that it takes up and stops makes it

@@ -99,11 +99,13 @@ void on_interrupted(JobStep& step, const JobInterrupted& interrupted) {
     job.causes.cancel = cause;
     if (job.is<Forming>()) return end_round(step);
     if (job.is_round_going_on()) {
-        stop_round(step, cause, interrupted.signal);
+        stop_round(step, cause, interrupted.signal, interrupted.grace);
         return;
     }
-    // Every member is being stopped already; the verdict is what changes.
-    if (job.is<Draining>()) step.say("draining", cause.reason);
+    // Every member is being stopped already; the verdict is what changes, and perhaps the grace.
+    if (!job.is<Draining>()) return;
+    step.say("draining", cause.reason);
+    if (interrupted.grace) shorten_grace(step, cause.reason, *interrupted.grace);
 }
 
 void follow(JobStep& step, Verdict verdict) {

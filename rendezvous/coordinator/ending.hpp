@@ -3,6 +3,7 @@
 
 #include "rendezvous/coordinator/job_data.hpp"
 
+#include <optional>
 #include <string>
 
 /// How a job ends, or goes on: an order to end it, success, and what a verdict leads to (another
@@ -14,6 +15,8 @@ struct JobInterrupted {
     control::Cause::Kind kind;  ///< cancelled or superseded
     int signal;
     std::string reason;
+    /// Between the signal and SIGKILL; the job's own where it is shorter, or where there is none.
+    std::optional<Duration> grace = std::nullopt;
 };
 
 void on_interrupted(JobStep& step, const JobInterrupted& interrupted);

@@ -61,8 +61,9 @@ void on_leave(JobStep& step, Member& member, const control::Leave& leave) {
     auto& job = step.job;
     const bool is_new = !member.is_leaving();
     if (is_new) member.leave_signal = leave.signal;
-    if (leave.signal == SIGINT)
-        return on_interrupted(step, {control::Cause::Kind::cancelled, leave.signal, leave.reason});
+    if (leave.signal == SIGINT || leave.ends_job)
+        return on_interrupted(
+            step, {control::Cause::Kind::cancelled, leave.signal, leave.reason, leave.grace});
     if (!is_new) {
         ++job.stale_count;
         return;

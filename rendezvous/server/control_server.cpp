@@ -143,10 +143,10 @@ void ControlServer::keep_within_bound() {
     }
 }
 
-void ControlServer::interrupt(int signal, std::string reason) {
+void ControlServer::interrupt(int signal, std::string reason, std::optional<Duration> grace) {
     {
         const std::lock_guard lock(interruption_mutex_);
-        interruption_ = Machine::Interrupted{signal, std::move(reason)};
+        interruption_ = Machine::Interrupted{signal, std::move(reason), grace};
     }
     boost::asio::post(io_, [this] { take_interruption(); });
 }

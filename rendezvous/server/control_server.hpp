@@ -59,7 +59,7 @@ public:
     bool has_secret() const { return secrets_.has_value(); }
     /// From any thread. Handled before any message of an agent that is not handled yet: what the
     /// caller's own agent sends next may depend on it.
-    void interrupt(int signal, std::string reason);
+    void interrupt(int signal, std::string reason, std::optional<Duration> grace = std::nullopt);
     /// What the election decided.
     void lead(coordinator::Coordinator::Led led) {
         if (led.epoch > abandoned_epoch_) post(std::move(led));

@@ -59,7 +59,7 @@ public:
     ~Core();
 
     Result<std::uint16_t> start();
-    void interrupt(int signal, std::string reason);
+    void interrupt(int signal, std::string reason, std::optional<Duration> grace);
     void lead(coordinator::Led led);
     void recorded(std::uint64_t number);
     void depose(std::string reason);
@@ -247,8 +247,9 @@ void RendezvousServer::Core::attend(boost::asio::awaitable<void> conversation) {
     });
 }
 
-void RendezvousServer::Core::interrupt(int signal, std::string reason) {
-    control_.interrupt(signal, std::move(reason));
+void RendezvousServer::Core::interrupt(
+    int signal, std::string reason, std::optional<Duration> grace) {
+    control_.interrupt(signal, std::move(reason), grace);
 }
 
 void RendezvousServer::Core::lead(coordinator::Led led) {
@@ -454,8 +455,8 @@ Result<std::uint16_t> RendezvousServer::start() {
     return core_->start();
 }
 
-void RendezvousServer::interrupt(int signal, std::string reason) {
-    if (core_) core_->interrupt(signal, std::move(reason));
+void RendezvousServer::interrupt(int signal, std::string reason, std::optional<Duration> grace) {
+    if (core_) core_->interrupt(signal, std::move(reason), grace);
 }
 
 void RendezvousServer::lead(coordinator::Led led) {

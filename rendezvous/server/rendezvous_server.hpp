@@ -76,8 +76,8 @@ public:
     Result<std::uint16_t> start();
 
     /// The hosting `ddprun` was interrupted: ends every job on every node. The server goes on until
-    /// its agents have closed (`on_idle`).
-    void interrupt(int signal, std::string reason);
+    /// its agents have closed (`on_idle`). `grace` as in `coordinator::JobInterrupted`.
+    void interrupt(int signal, std::string reason, std::optional<Duration> grace = std::nullopt);
 
     /// This server was elected, or confirmed.
     void lead(coordinator::Led led);

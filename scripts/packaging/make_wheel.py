@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """make_wheel.py VERSION PROCESSOR OUT PROGRAM... -- LICENSE...
 
-Writes OUT/ddprun-VERSION-py3-none-PLATFORM.whl, which puts the programs into an environment's bin/, and the
-package ddprun (worker_sdk/python) into its modules.
+Writes OUT/ddprun-VERSION-py3-none-PLATFORM.whl, which puts the programs into an environment's bin/, beside them
+ddprunctl, and the package ddprun (worker_sdk/python) into its modules.
 The programs must need no shared library: then they run with every C library, and the wheel's tags
 (any glibc from 2.17 on, any musl from 1.1 on) are true. Exits with 1 and the reason if they are not.
 The same inputs give the same bytes."""
@@ -16,6 +16,12 @@ import zipfile
 
 MACHINES = {"x86_64": 62, "aarch64": 183}  # e_machine in the ELF header
 PT_DYNAMIC, PT_INTERP = 2, 3
+# A wheel has no links: ddprun under its other name.
+CTL = """#!python
+import os
+import sys
+os.execv(os.path.join(os.path.dirname(os.path.realpath(sys.argv[0])), "ddprun"), ["ddprunctl"] + sys.argv[1:])
+"""
 
 
 def check_static(path, processor):
@@ -56,6 +62,7 @@ def main():
     wheel = ("Wheel-Version: 1.0\nGenerator: ddprun\nRoot-Is-Purelib: false\n"
              + "".join(f"Tag: {tag}\n" for tag in tags))
     files = [(f"{name}.data/scripts/{p.name}", p.read_bytes(), 0o755) for p in programs]
+    files.append((f"{name}.data/scripts/ddprunctl", CTL.encode(), 0o755))
     package = pathlib.Path(__file__).resolve().parents[2] / "worker_sdk" / "python" / "ddprun"
     files += [(f"ddprun/{p.name}", p.read_bytes(), 0o644) for p in sorted(package.glob("*.py"))]
     files += [(f"{info}/licenses/{p.name}", p.read_bytes(), 0o644) for p in licenses]

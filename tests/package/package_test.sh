@@ -19,6 +19,7 @@ for example in "$source_dir"/examples/*/CMakeLists.txt; do
 done
 
 "$prefix/bin/ddprun" --version
+"$prefix/bin/ddprunctl" --version
 out=$("$prefix/bin/ddprun" --standalone --nproc-per-node=2 --no-python "$place/thirty_lines/thirty_lines" 2>&1) || {
     printf '%s\n' "$out"
     exit 1

@@ -26,6 +26,19 @@ try_program() { # DDPRUN
     grep -q broken <<<"$out" || fail "$1: the report lacks the worker's error: $out"
 }
 
+# A job that it stops, by the name of its run.
+try_ctl() { # FOLDER
+    local status=0 job
+    "$1/ddprunctl" --version
+    "$1/ddprun" --rdzv-id=package --rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:29477 --no-python sh -c 'echo up; exec sleep 1000' >/tmp/job.out 2>&1 &
+    job=$!
+    until grep -q up /tmp/job.out; do sleep 0.1; done
+    "$1/ddprunctl" ps | grep -q '^package ' || fail "$1/ddprunctl does not show a job"
+    "$1/ddprunctl" stop package
+    wait $job || status=$?
+    [ "$status" = 143 ] || fail "a job that $1/ddprunctl stopped ended with $status instead of 143"
+}
+
 ! command -v ddprun >/dev/null || fail "this machine has a ddprun: it shows nothing"
 (cd "$packages" && sha256sum --quiet --check SHA256SUMS)
 processor=$(uname -m) arch=$(dpkg --print-architecture)
@@ -33,7 +46,9 @@ processor=$(uname -m) arch=$(dpkg --print-architecture)
 step "tar file"
 tar -xzf "$(the "ddprun-*-linux-$processor.tar.gz")" -C /opt
 try_program /opt/ddprun-*/bin/ddprun
-for file in share/man/man1/ddprun.1.gz share/bash-completion/completions/ddprun share/doc/ddprun/LICENSE \
+try_ctl /opt/ddprun-*/bin
+for file in share/man/man1/ddprun.1.gz share/man/man1/ddprunctl.1.gz share/bash-completion/completions/ddprun \
+    share/bash-completion/completions/ddprunctl share/doc/ddprun/LICENSE \
     share/doc/ddprun/THIRD-PARTY-LICENSES lib/systemd/system/ddprun-rendezvous.service \
     lib/systemd/system/ddprun-rendezvous.socket; do
     [ -s /opt/ddprun-*/"$file" ] || fail "the tar file lacks $file"
@@ -52,6 +67,7 @@ rm -r /opt/ddprun-*
 step "Debian package"
 dpkg -i "$(the "ddprun_*_$arch.deb")"
 try_program ddprun
+try_ctl /usr/bin
 ddprun-rendezvous --version
 for unit in service socket; do
     [ -s "/usr/lib/systemd/system/ddprun-rendezvous.$unit" ] || fail "the package lacks the $unit unit"
@@ -65,6 +81,7 @@ apt-get install --yes --no-install-recommends python3-venv >/dev/null
 python3 -m venv /opt/venv
 /opt/venv/bin/pip install --quiet --no-index "$(the "ddprun-*_$processor.whl")"
 try_program /opt/venv/bin/ddprun
+try_ctl /opt/venv/bin
 printf 'import os, sys\nprint(sys.prefix, os.environ["RANK"])\n' >/tmp/job.py
 out=$(/opt/venv/bin/ddprun --standalone /tmp/job.py)
 [ "$out" = "/opt/venv 0" ] || fail "a script does not run with the environment's Python: $out"

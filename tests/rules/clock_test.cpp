@@ -21,6 +21,7 @@ const std::vector<std::string_view> readers{
     "rendezvous/client/blocking_",
     "rendezvous/client/store_client.cpp",
     "launcher/network_facts.cpp",
+    "launcher/ctl/ask_agents.cpp",
     "agent/keeper/keeper.cpp",
     "agent/process/descendants.cpp",
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "rendezvous/control/command_fields.hpp"
 #include "rendezvous/control/fields.hpp"
 #include "rendezvous/control/text.hpp"
 
@@ -147,6 +148,8 @@ inline MessageTable control_messages() {
     MessageTable table;
     list_messages<control::AgentMessage>(table);
     list_messages<control::ServerMessage>(table);
+    list_messages<control::Command>(table);
+    list_messages<control::CommandReply>(table);
     return table;
 }
 

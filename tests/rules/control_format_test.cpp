@@ -105,8 +105,11 @@ std::string between(const std::string& text, const std::string& begin, const std
 /// "Ready::nproc" for what `fields` of that struct does not name. A struct without `fields` is a
 /// part of another one, which names its members.
 std::vector<std::string> forgotten_members() {
-    const auto header = without_comments(text_of("rendezvous/control/message.hpp"));
-    const auto definitions = without_comments(text_of("rendezvous/control/fields.hpp"));
+    const auto header = without_comments(
+        text_of("rendezvous/control/message.hpp") + text_of("rendezvous/control/command.hpp"));
+    const auto definitions = without_comments(
+        text_of("rendezvous/control/fields.hpp") +
+        text_of("rendezvous/control/command_fields.hpp"));
     const std::regex declaration{R"(\n    [\w:]+(?:<[\w:<>]+>)? (\w+)(?: = [^;]*|\{[^;]*\})?;)"};
     const std::regex beginning{R"(struct (\w+) \{)"};
     std::vector<std::string> forgotten;
@@ -218,4 +221,6 @@ TEST_CASE("a sample has every field of its message, and may lack those that the 
     const auto table = control_messages();
     check_samples(samples::agent_messages(), table);
     check_samples(samples::server_messages(), table);
+    check_samples(samples::commands(), table);
+    check_samples(samples::command_replies(), table);
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "launcher/ctl/ctl_table.hpp"
 #include "launcher/grammar/option_table.hpp"
 #include "rendezvous/base/exit_codes.hpp"
 #include "tests/rules/tree.hpp"
@@ -15,6 +16,7 @@ using namespace ddprun;
 namespace {
 
 const std::string page_path = "launcher/ddprun.1";
+const std::string ctl_page_path = "launcher/ddprunctl.1";
 
 /// As troff wants text: a dash is no hyphen, a dot or quote at the start of a line no request.
 std::string roff(std::string_view text) {
@@ -82,13 +84,66 @@ std::string page() {
            "train.py\n.EE\n";
 }
 
+std::string ctl_page() {
+    std::string text =
+        ".TH DDPRUNCTL 1 \"\" \"ddprun\" \"User Commands\"\n"
+        ".SH NAME\nddprunctl \\- show and control the jobs that ddprun runs on this machine\n"
+        ".SH SYNOPSIS\n.B ddprunctl\n\\fICOMMAND\\fR [\\fIOPTION\\fR]...\n"
+        ".SH DESCRIPTION\n"
+        "Reaches the jobs of its user that have a node on this machine; root reaches those of\n"
+        "all users. \\fIRUN_ID\\fR is the name of a job (\\-\\-rdzv\\-id), as \\fBps\\fR shows "
+        "it.\n"
+        ".SH COMMANDS\n";
+    for (const auto& row : launcher::ctl::command_table()) {
+        text += ".TP\n.B " + roff(row.name);
+        if (!row.arguments.empty()) text += " \\fI" + roff(row.arguments) + "\\fR";
+        text += "\n" + roff(row.help) + ".\n";
+    }
+    text += ".SH OPTIONS\n";
+    for (const auto& row : launcher::ctl::ctl_option_table()) {
+        text += ".TP\n.B " + roff("--" + std::string{row.name});
+        if (!row.is_flag()) text += "=\\fI" + roff(row.value) + "\\fR";
+        text += "\n" + roff(row.help);
+        if (!row.commands.empty()) text += " (" + roff(row.commands) + ")";
+        text += ".\n";
+    }
+    text += ".SH EXIT STATUS\n";
+    for (const auto& row : launcher::ctl::exit_table())
+        text += ".TP\n.B " + std::to_string(row.code) + "\n" + roff(row.meaning) + ".\n";
+    return text +
+           ".SH EXAMPLES\n.EX\n"
+           "ddprunctl ps\n"
+           "ddprunctl stop run17 \\-\\-grace=10\n"
+           "ddprunctl signal run17 USR1 \\-\\-rank=3\n.EE\n"
+           ".SH SEE ALSO\n.BR ddprun (1)\n";
+}
+
+void check_page(const std::string& path, const std::string& wanted) {
+    if (std::getenv("DDPRUN_REWRITE") != nullptr)
+        std::ofstream{DDPRUN_SOURCE_DIR "/" + path, std::ios::binary} << wanted;
+    const auto text = rules::text_of(path);
+    CHECK_FALSE(text.empty());
+    CHECK_MESSAGE(
+        text == wanted,
+        path << " is stale: DDPRUN_REWRITE=1 ctest -R 'manual page' writes it again");
+}
+
 }  // namespace
 
 TEST_CASE("the manual page is what the tables of options and exit codes say") {
-    const auto wanted = page();
-    if (std::getenv("DDPRUN_REWRITE") != nullptr)
-        std::ofstream{DDPRUN_SOURCE_DIR "/" + page_path, std::ios::binary} << wanted;
-    CHECK_MESSAGE(
-        rules::text_of(page_path) == wanted,
-        page_path << " is stale: DDPRUN_REWRITE=1 ctest -R 'manual page' writes it again");
+    check_page(page_path, page());
+}
+
+TEST_CASE("the manual page of ddprunctl is what its tables say, and its page has each of them") {
+    check_page(ctl_page_path, ctl_page());
+    const auto page = rules::text_of("docs/ddprunctl.md");
+    for (const auto& row : launcher::ctl::command_table())
+        CHECK(page.find("| `" + std::string{row.name}) != std::string::npos);
+    for (const auto& row : launcher::ctl::ctl_option_table())
+        if (!row.commands.empty())
+            CHECK(page.find("`--" + std::string{row.name}) != std::string::npos);
+    for (const auto& row : launcher::ctl::exit_table())
+        CHECK(
+            page.find("| " + std::to_string(row.code) + " | " + std::string{row.meaning}) !=
+            std::string::npos);
 }

@@ -164,7 +164,7 @@ void Host::perform(Agent::Effect& effect) {
                 });
             },
             [&](const Agent::InterruptServer& e) {
-                cluster_.server().interrupt(e.signal, e.reason);
+                cluster_.server().interrupt(e.signal, e.reason, e.grace);
             },
             [&](const Agent::NoteStandby& e) { note("stands by: " + e.reason); },
             [&](const Agent::NoteMissing& e) { note("waits: " + e.reason); },

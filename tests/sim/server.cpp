@@ -130,8 +130,8 @@ void Server::depose(const std::string& reason) {
     driven_->post(Coordinator::Deposed{reason});
 }
 
-void Server::interrupt(int signal, const std::string& reason) {
-    driven_->post(Coordinator::Interrupted{signal, reason});
+void Server::interrupt(int signal, const std::string& reason, std::optional<Duration> grace) {
+    driven_->post(Coordinator::Interrupted{signal, reason, grace});
 }
 
 void Server::kill() {

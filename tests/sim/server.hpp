@@ -38,7 +38,8 @@ public:
     bool is_up() const { return is_up_; }
     /// A host's connection has arrived.
     void accept(const std::shared_ptr<Link>& link, const std::string& peer_addr, int peer_port);
-    void interrupt(int signal, const std::string& reason);
+    void interrupt(
+        int signal, const std::string& reason, std::optional<Duration> grace = std::nullopt);
     /// Its process is gone; its machine closes what it had open.
     void kill();
     /// Its machine is gone: nothing is sent.

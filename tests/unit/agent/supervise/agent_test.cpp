@@ -1397,6 +1397,7 @@ TEST_CASE("every event has an answer in every phase of an agent") {
             A::PeerAnswered{1, PeerAnswer{PeerAnswer::Kind::refused, 9}},
             A::Signalled{SIGINT},
             A::Signalled{SIGTERM},
+            A::StopCommanded{"stopped by ddprunctl"},
             A::DeadlinePassed{}};
     };
     // A sanitizer sees each event as the first and as the second one, other builds every pair.

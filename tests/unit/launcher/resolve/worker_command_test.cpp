@@ -279,6 +279,9 @@ TEST_CASE("a script that python could not run is found before anything is starte
     machine.request.words = {"gone.py"};
     CHECK(machine.number() == ENOENT);
     CHECK(machine.refusal().starts_with("gone.py: script not found\n"));
+    machine.request.words = {"ps"};
+    CHECK(machine.refusal() == "ps: script not found\ndid you mean ddprunctl ps?");
+    machine.request.words = {"gone.py"};
 
     machine.files["gone.py"] = secret_file;
     CHECK(machine.number() == EACCES);

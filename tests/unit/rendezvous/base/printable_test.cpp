@@ -42,6 +42,7 @@ TEST_CASE("printable text moves no cursor and changes no direction, and stays as
     CHECK(printable("\xc2"sv) == "\xc2");
     CHECK(printable("\xe2\x80"sv) == "\xe2\x80");
     CHECK(printable("").empty());
+    CHECK(printable_line("a\tb\nc\x1B") == "a b c?");
 }
 
 TEST_CASE("log lines are printable, as text and as JSON, and lose nothing") {

@@ -96,11 +96,15 @@ void check_every_split(const std::vector<Message>& messages) {
 TEST_CASE("every control message comes back as it was, and as the same bytes") {
     check_round_trip(samples::agent_messages());
     check_round_trip(samples::server_messages());
+    check_round_trip(samples::commands());
+    check_round_trip(samples::command_replies());
 }
 
 TEST_CASE("control messages arrive whole wherever the bytes are split") {
     check_every_split(samples::agent_messages());
     check_every_split(samples::server_messages());
+    check_every_split(samples::commands());
+    check_every_split(samples::command_replies());
 }
 
 TEST_CASE("control messages arrive byte by byte") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "rendezvous/control/command.hpp"
 #include "rendezvous/control/message.hpp"
 
 #include <vector>
@@ -101,14 +102,16 @@ inline std::vector<AgentMessage> agent_messages() {
             StoreWait{7, "a/b", 2, std::chrono::milliseconds{31'500}, true, 3, {"10.0.0.2:4711"}},
             StoreClients{7, {{1, "[fe80::1]:4711"}}, {2, 3}, {0}},
             NodeProgress{
-                7, {{0, {12, WorkPhase::start}}, {4095, {std::nullopt, WorkPhase::data}}, {2, {}}}}},
+                7,
+                {{0, {12, WorkPhase::start}}, {4095, {std::nullopt, WorkPhase::data}}, {2, {}}}}},
         NeighbourHeard{a_nonce(2), 7, std::chrono::milliseconds{2500}, false},
-        Leave{"evicted", 15},
+        Leave{"evicted", 15, true, std::chrono::milliseconds{2500}},
         Heartbeat{7},
         bare,
         Resume{bare, "abcd", std::nullopt, 0, NodeState::ready, std::nullopt},
         Failed{0, {}, a_bare_failure(), std::nullopt},
-        NeighbourHeard{a_nonce(2), 7, std::nullopt, true}};
+        NeighbourHeard{a_nonce(2), 7, std::nullopt, true},
+        Leave{"evicted", 15}};
 }
 
 inline std::vector<ServerMessage> server_messages() {
@@ -134,6 +137,41 @@ inline std::vector<ServerMessage> server_messages() {
         Refused{"never", std::nullopt},
         Welcome{"abcd", {}, false},
         JobResult{Outcome::succeeded, std::nullopt, 0}};
+}
+
+inline std::vector<Command> commands() {
+    return {
+        ShowNode{},
+        StopJob{std::chrono::milliseconds{1500}},
+        SignalWorkers{64, 2'147'483'647},
+        StopJob{},
+        SignalWorkers{1}};
+}
+
+inline std::vector<CommandReply> command_replies() {
+    NodeView view;
+    view.run_id = "job-1";
+    view.incarnation = "7.0";
+    view.state = "running";
+    view.reason = "two nodes are missing";
+    view.host = "node2";
+    view.pid = 4242;
+    view.endpoint = "node1:29400";
+    view.is_connected = true;
+    view.program = "train.py";
+    view.nodes = {2, 4, 2, 2};
+    view.worker_count = 8;
+    view.assignment = an_assignment();
+    view.max_restarts = 3;
+    view.since = std::chrono::milliseconds{1500};
+    view.age = std::chrono::hours{2};
+    NodeView bare;
+    bare.state = "joining";
+    return {
+        view,
+        CommandDone{"its workers have 30 s to end"},
+        CommandRefused{CommandRefused::Why::not_allowed, "of another user"},
+        bare};
 }
 
 }  // namespace ddprun::control::samples

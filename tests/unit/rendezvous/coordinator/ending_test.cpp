@@ -259,6 +259,55 @@ TEST_CASE("a hosting ddprun that is stopped ends the job on every node") {
     CHECK(job.output().back() == "c closed: refused: the server ends: stopped by SIGTERM");
 }
 
+TEST_CASE("a node whose command ends the job ends it on every node, by the signal it names") {
+    Story job{"2"};
+    job.run("a b");
+
+    job.say("a", control::Leave{"stopped by ddprunctl", SIGTERM, true, 5s});
+    CHECK(
+        job.output() == Lines{
+                            "draining: stopped by ddprunctl",
+                            "a stop round=0 SIGTERM grace=5s \"stopped by ddprunctl\"",
+                            "b stop round=0 SIGTERM grace=5s \"stopped by ddprunctl\""});
+    job.ready("a b");
+    CHECK(job.result("b").starts_with("result cancelled exit_code=143"));
+    CHECK(job.whole_result("b").root_cause->reason == "stopped by ddprunctl");
+}
+
+TEST_CASE("no command gives the workers more time than the job does") {
+    Story job{"2"};
+    job.run("a b");
+    job.say("b", control::Leave{"stopped by ddprunctl", SIGTERM, true, 1000s});
+    CHECK(job.output()[1] == "a stop round=0 SIGTERM grace=30s \"stopped by ddprunctl\"");
+}
+
+TEST_CASE("a shorter grace of a command holds for workers that are being stopped already") {
+    Story job{"2"};
+    job.run("a b");
+    job.failed("a");
+    job.output();
+    const auto command = [&](Duration grace) {
+        job.say("b", control::Leave{"stopped by ddprunctl", SIGTERM, true, grace});
+        return job.output();
+    };
+    CHECK(
+        command(5s) == Lines{
+                           "draining: stopped by ddprunctl",
+                           "a stop round=0 SIGTERM grace=5s \"stopped by ddprunctl\"",
+                           "b stop round=0 SIGTERM grace=5s \"stopped by ddprunctl\""});
+    // The order to end the job is given once.
+    CHECK(command(1s).empty());
+    job.ready("a b");
+    CHECK(job.result("b").starts_with("result cancelled exit_code=143"));
+
+    Story other{"2"};
+    other.run("a b");
+    other.failed("a");
+    other.output();
+    other.say("b", control::Leave{"stopped by ddprunctl", SIGTERM, true, 1000s});
+    CHECK(other.output() == Lines{"draining: stopped by ddprunctl"});
+}
+
 TEST_CASE("an interrupt before the first round ends the job at once") {
     Story job{"2"};
     job.is_hosted();

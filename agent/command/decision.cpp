@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/command/decision.hpp"
+
+#include "agent/plan/worker_env.hpp"
+#include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/text.hpp"
+
+#include <utility>
+
+namespace ddprun::agent::command {
+namespace decision {
+namespace {
+
+using Why = control::CommandRefused::Why;
+
+constexpr std::size_t most_ranks_named = 16;
+
+control::CommandRefused refusal(std::string reason) {
+    return {Why::not_possible, std::move(reason)};
+}
+
+Decision refused(std::string reason) {
+    return {refusal(std::move(reason))};
+}
+
+/// "rank 3", "ranks 0 to 7".
+std::string ranks_text(int first, int count) {
+    if (count == 1) return "rank " + std::to_string(first);
+    return "ranks " + std::to_string(first) + " to " + std::to_string(first + count - 1);
+}
+
+/// Of ranks in their order: as above where none is missing between them, else "ranks 0, 2".
+std::string ranks_text(const std::vector<int>& ranks) {
+    const int count = static_cast<int>(ranks.size());
+    if (ranks.back() - ranks.front() == count - 1) return ranks_text(ranks.front(), count);
+    return "ranks " +
+           short_list(ranks, {most_ranks_named}, [](int rank) { return std::to_string(rank); });
+}
+
+Decision decide_stop(const control::StopJob& stop, const NodeFacts& facts) {
+    if (facts.fate == Agent::Fate::job_ends)
+        return {control::CommandDone{"it is stopping already"}};
+    if (facts.fate == Agent::Fate::node_ends)
+        return refused(
+            "this node has left the job and cannot end it any more; give the command at another "
+            "node");
+    if (stop.grace && *stop.grace > facts.grace)
+        return refused(
+            "--grace=" + seconds_text(*stop.grace) + " is longer than the job's own (" +
+            seconds_text(facts.grace) + ", its --shutdown-timeout)");
+    auto text = "its workers have " + seconds_text(stop.grace.value_or(facts.grace)) + " to end";
+    if (!facts.is_connected)
+        text += "; this node has no connection to the rendezvous server: others may go on";
+    return {control::CommandDone{std::move(text)}, StopOrder{stop.grace}};
+}
+
+Decision decide_signal(
+    const control::SignalWorkers& order, const control::NodeView& view, const NodeFacts& facts) {
+    if (!facts.has_workers || !view.assignment) return refused("no worker runs on this node now");
+    const int first = view.assignment->rank_base;
+    const int count = view.worker_count;
+    if (order.rank && *order.rank >= view.assignment->world_size)
+        return refused(
+            "there is no rank " + std::to_string(*order.rank) + ": the job has " +
+            ranks_text(0, view.assignment->world_size));
+    if (order.rank && (*order.rank < first || *order.rank >= first + count))
+        return refused(
+            "rank " + std::to_string(*order.rank) + " is on another node: this one has " +
+            ranks_text(first, count));
+    SignalOrder wanted{order.signal, {}};
+    if (order.rank) {
+        wanted.local_ranks.push_back(*order.rank - first);
+    } else {
+        for (int local_rank = 0; local_rank < count; ++local_rank)
+            wanted.local_ranks.push_back(local_rank);
+    }
+    auto reply = reply_to_signal(order.signal, wanted.local_ranks, view);
+    return {std::move(reply), std::move(wanted)};
+}
+
+}  // namespace
+}  // namespace decision
+
+control::NodeView view_of(
+    const Agent& agent, const AgentConfig& config, const std::string& endpoint, Instant now) {
+    control::NodeView view;
+    view.run_id = config.join.run_id;
+    view.incarnation = agent.incarnation();
+    view.state = name_of(agent.phase());
+    view.reason = agent.reason();
+    view.host = config.join.node.host;
+    view.pid = agent.node().pid;
+    view.endpoint = endpoint;
+    view.is_connected = agent.is_connected();
+    view.program = entrypoint_name(config.worker);
+    view.nodes = config.join.nodes;
+    view.worker_count = config.worker.nproc;
+    if (const auto* assignment = agent.assignment()) {
+        view.assignment = *assignment;
+        // Nothing that a member alone should know.
+        view.assignment->neighbours.clear();
+    }
+    view.max_restarts = config.join.max_restarts;
+    view.since = now - agent.phase_began_at();
+    view.age = now - agent.began_at();
+    return view;
+}
+
+Decision decide(
+    const control::Command& command, const control::NodeView& view, const NodeFacts& facts) {
+    return std::visit(
+        Overloaded{
+            [&](control::ShowNode) { return Decision{view}; },
+            [&](const control::StopJob& stop) { return decision::decide_stop(stop, facts); },
+            [&](const control::SignalWorkers& order) {
+                return decision::decide_signal(order, view, facts);
+            },
+        },
+        command);
+}
+
+control::CommandReply reply_to_signal(
+    int signal, const std::vector<int>& reached, const control::NodeView& view) {
+    if (reached.empty() || !view.assignment)
+        return decision::refusal("no worker that is meant runs on " + view.host + " any more");
+    std::vector<int> ranks;
+    for (const int local_rank : reached)
+        ranks.push_back(view.assignment->rank_base + local_rank);
+    return control::CommandDone{
+        signal_name(signal) + " to " + decision::ranks_text(ranks) + " on " + view.host};
+}
+
+std::string describe_sender(
+    const Sender& sender, const std::string& user_name, const std::string& host) {
+    auto text = "ddprunctl (user " + (user_name.empty() ? std::to_string(sender.user) : user_name);
+    if (sender.pid > 0) text += ", pid " + std::to_string(sender.pid);
+    return text + " on " + host + ')';
+}
+
+}  // namespace ddprun::agent::command

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/agent_config.hpp"
+#include "agent/command/local_commands.hpp"
+#include "agent/supervise/agent.hpp"
+#include "rendezvous/control/command.hpp"
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+/// What an agent does about a command: decided from what it knows, and performed by its shell.
+namespace ddprun::agent::command {
+
+/// `endpoint` is the server that the node has last connected to; empty: none.
+control::NodeView view_of(
+    const Agent& agent, const AgentConfig& config, const std::string& endpoint, Instant now);
+
+/// What a decision depends on beyond the view.
+struct NodeFacts {
+    Agent::Fate fate = Agent::Fate::open;
+    bool has_workers = false;
+    /// The server has this node: what it sends reaches the others.
+    bool is_connected = false;
+    Duration grace{};
+};
+
+struct StopOrder {
+    std::optional<Duration> grace;
+    bool operator==(const StopOrder&) const = default;
+};
+struct SignalOrder {
+    int signal;
+    std::vector<int> local_ranks;
+    bool operator==(const SignalOrder&) const = default;
+};
+
+struct Decision {
+    /// Of a signal: where it reaches all that are meant.
+    control::CommandReply reply;
+    std::variant<std::monostate, StopOrder, SignalOrder> order = {};
+};
+
+Decision decide(
+    const control::Command& command, const control::NodeView& view, const NodeFacts& facts);
+
+/// `reached` are the local ranks of the workers that got the signal.
+control::CommandReply reply_to_signal(
+    int signal, const std::vector<int>& reached, const control::NodeView& view);
+
+/// "ddprunctl (user alice, pid 4711 on node1)"; `user_name` may be empty.
+std::string describe_sender(
+    const Sender& sender, const std::string& user_name, const std::string& host);
+
+}  // namespace ddprun::agent::command

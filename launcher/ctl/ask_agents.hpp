@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launcher/ctl/outcome.hpp"
+#include "launcher/ctl/screens.hpp"
+#include "launcher/ctl/selection.hpp"
+#include "rendezvous/base/result.hpp"
+#include "rendezvous/control/command.hpp"
+
+#include <string>
+#include <vector>
+
+namespace ddprun::launcher::ctl {
+
+/// All agents of this machine, each asked what it knows. A socket counts as an agent of the user
+/// whose process listens there: as root of any user, else of its own user alone, whatever the name
+/// says. Only one that takes no connection at all is of the user in its name.
+Result<FoundAgents> find_agents();
+
+/// To each of them at once; the answers in the same order.
+std::vector<AgentAnswer> command_agents(
+    const std::vector<FoundAgent>& agents, const control::Command& command);
+
+/// `/status` of the job at its server, in clear text.
+JobPage fetch_job_page(const std::string& endpoint, const std::string& run_id);
+
+}  // namespace ddprun::launcher::ctl

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/ctl/ctl_options.hpp"
+
+#include "launcher/ctl/ctl_table.hpp"
+#include "launcher/grammar/nearest.hpp"
+#include "launcher/grammar/number.hpp"
+#include "rendezvous/base/text.hpp"
+#include "rendezvous/control/version_text.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace ddprun::launcher::ctl {
+namespace {
+
+constexpr int last_signal = 64;
+
+Failure misuse(std::string text) {
+    return {system_code(EINVAL), std::move(text)};
+}
+
+/// The words of the line: those that are no options, and the value of each option.
+struct Words {
+    std::vector<std::string> plain;
+    std::map<std::string, std::string> options;
+
+    std::optional<std::string> value_of(const std::string& name) const {
+        const auto found = options.find(name);
+        return found == options.end() ? std::nullopt : std::optional{found->second};
+    }
+};
+
+const CtlOptionRow* row_of(std::string_view name) {
+    const auto rows = ctl_option_table();
+    const auto found = std::find_if(
+        rows.begin(), rows.end(), [&](const CtlOptionRow& row) { return row.name == name; });
+    return found == rows.end() ? nullptr : &*found;
+}
+
+Failure unknown_option(const std::string& typed, std::string_view name) {
+    std::vector<std::string_view> names;
+    for (const auto& row : ctl_option_table())
+        names.push_back(row.name);
+    const auto meant = nearest(name, names);
+    return misuse(
+        typed + ": unknown option" +
+        (meant ? ": did you mean --" + std::string{*meant} + "?" : std::string{}));
+}
+
+Result<Words> read_words(std::span<const std::string> arguments) {
+    Words words;
+    bool has_options = true;
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+        const auto& word = arguments[i];
+        if (has_options && word == "--") {
+            has_options = false;
+            continue;
+        }
+        if (!has_options || !word.starts_with("-") || word == "-") {
+            words.plain.push_back(word);
+            continue;
+        }
+        const auto equals = word.find('=');
+        const auto typed = word.substr(0, equals);
+        const auto name =
+            typed == "-h" ? std::string{"help"} : typed.substr(typed.starts_with("--") ? 2 : 0);
+        const auto* row = row_of(name);
+        if (row == nullptr) return unknown_option(typed, name);
+        if (row->is_flag() && equals != std::string::npos)
+            return misuse(typed + ": takes no value");
+        if (row->is_flag()) {
+            words.options[name] = {};
+        } else if (equals != std::string::npos) {
+            words.options[name] = word.substr(equals + 1);
+        } else if (++i < arguments.size()) {
+            words.options[name] = arguments[i];
+        } else {
+            return misuse(typed + ": no value given: accepted is " + std::string{row->value});
+        }
+    }
+    return words;
+}
+
+Failure unknown_command(const std::string& word) {
+    std::vector<std::string_view> names;
+    for (const auto& row : command_table())
+        names.push_back(row.name);
+    const auto meant = nearest(word, names);
+    return misuse(
+        "'" + word + "': unknown command: " +
+        (meant ? "did you mean " + std::string{*meant} + "?"
+               : "accepted are " + short_list(names, {names.size()})));
+}
+
+Result<std::optional<int>> number_of(const Words& words, const std::string& option, int least) {
+    const auto given = words.value_of(option);
+    if (!given) return std::optional<int>{};
+    const auto number = parse_int(*given);
+    if (!number || *number < least)
+        return misuse(
+            "--" + option + ": '" + *given + "': accepted is a number from " +
+            std::to_string(least) + " on");
+    return number;
+}
+
+Result<CtlOptions> read_stop(const Words& words, CtlOptions options) {
+    control::StopJob stop;
+    if (const auto given = words.value_of("grace")) {
+        stop.grace = parse_duration(*given);
+        if (!stop.grace)
+            return misuse("--grace: '" + *given + "': accepted is " + std::string{duration_forms});
+    }
+    options.command = stop;
+    return options;
+}
+
+Result<CtlOptions> read_signal(const Words& words, CtlOptions options) {
+    control::SignalWorkers order;
+    const auto& text = words.plain.back();
+    const auto signal = parse_any_signal(text);
+    if (!signal)
+        return misuse("'" + text + "': no signal: accepted is a name, as USR1, or a number");
+    order.signal = *signal;
+    const auto rank = number_of(words, "rank", 0);
+    if (!rank) return rank.error();
+    order.rank = *rank;
+    options.command = order;
+    return options;
+}
+
+/// What is only to be printed, if it is asked for.
+Result<std::optional<std::string>> text_asked_for(const Words& words) {
+    if (words.value_of("help")) return std::optional{help_text()};
+    if (words.value_of("version")) return std::optional{control::version_text("ddprunctl")};
+    const auto shell = words.value_of("print-completion");
+    if (!shell) return std::optional<std::string>{};
+    auto script = completion_script(*shell);
+    if (!script)
+        return misuse(
+            "--print-completion: '" + *shell + "': accepted are bash, zsh, fish and tcsh");
+    return script;
+}
+
+/// What stands behind the command, as its row has it: "[RUN_ID]", "RUN_ID SIGNAL". A process id
+/// takes the place of the run id.
+std::vector<std::string_view> wanted_words(const CommandRow& row, const Words& words) {
+    auto wanted =
+        row.arguments.empty() ? std::vector<std::string_view>{} : split(row.arguments, ' ');
+    const bool is_left_out = words.value_of("pid") && words.plain.size() == wanted.size();
+    if (is_left_out && !wanted.empty()) wanted.erase(wanted.begin());
+    return wanted;
+}
+
+std::optional<Failure> check_arguments(
+    const CommandRow& row, const Words& words, const std::vector<std::string_view>& wanted) {
+    const auto given = words.plain.size() - 1;
+    const std::string name{row.name};
+    if (given > wanted.size())
+        return misuse(name + ": '" + words.plain.back() + "' is one word too many");
+    if (given < wanted.size() && !wanted[given].starts_with('['))
+        return misuse(name + ": " + std::string{wanted[given]} + " is missing");
+    // As of a variable of a shell that is not set: nothing is guessed then.
+    const auto empty = std::find(words.plain.begin() + 1, words.plain.end(), "");
+    if (empty != words.plain.end())
+        return misuse(
+            name + ": an empty word: accepted is " +
+            std::string{wanted[static_cast<std::size_t>(empty - words.plain.begin() - 1)]});
+    for (const auto& [option, value] : words.options)
+        if (const auto* option_row = row_of(option); !option_row->is_of(name))
+            return misuse(
+                "--" + option + ": not with " + name + ", only with " +
+                std::string{option_row->commands});
+    return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<int> parse_any_signal(std::string_view text) {
+    if (const auto number = parse_int(text))
+        return *number >= 1 && *number <= last_signal ? number : std::nullopt;
+    std::string name{text};
+    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) {
+        return static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+    });
+    if (!name.starts_with("SIG")) name = "SIG" + name;
+    for (int signal = 1; signal <= last_signal; ++signal)
+        if (signal_name(signal) == name) return signal;
+    return std::nullopt;
+}
+
+Result<CtlOptions> parse_ctl_options(std::span<const std::string> arguments) {
+    const auto words = read_words(arguments);
+    if (!words) return words.error();
+    const auto text = text_asked_for(*words);
+    if (!text) return text.error();
+    if (*text) return CtlOptions{PrintText{**text}};
+    if (words->plain.empty())
+        return misuse("no command given: accepted are ps, status, stop and signal");
+    const auto rows = command_table();
+    const auto row = std::find_if(rows.begin(), rows.end(), [&](const CommandRow& one) {
+        return one.name == words->plain.front();
+    });
+    if (row == rows.end()) return unknown_command(words->plain.front());
+    const auto wanted = wanted_words(*row, *words);
+    if (auto wrong = check_arguments(*row, *words, wanted)) return *wrong;
+
+    CtlOptions options;
+    const bool has_run_id = !wanted.empty() && wanted[0].find("RUN_ID") != wanted[0].npos;
+    if (has_run_id && words->plain.size() > 1) options.run_id = words->plain[1];
+    options.is_json = words->value_of("json").has_value();
+    const auto pid = number_of(*words, "pid", 1);
+    if (!pid) return pid.error();
+    options.pid = *pid;
+    if (row->name == "stop") return read_stop(*words, std::move(options));
+    if (row->name == "signal") return read_signal(*words, std::move(options));
+    if (row->name == "status") options.command = ShowJob{};
+    return options;
+}
+
+}  // namespace ddprun::launcher::ctl

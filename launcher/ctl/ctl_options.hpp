@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/result.hpp"
+#include "rendezvous/control/command.hpp"
+
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+
+/// What a command line of `ddprunctl` means.
+namespace ddprun::launcher::ctl {
+
+struct ListJobs {
+    bool operator==(const ListJobs&) const = default;
+};
+struct ShowJob {
+    bool operator==(const ShowJob&) const = default;
+};
+/// Only to be printed: help, version, a completion script.
+struct PrintText {
+    std::string text;
+    bool operator==(const PrintText&) const = default;
+};
+
+struct CtlOptions {
+    std::variant<ListJobs, ShowJob, control::StopJob, control::SignalWorkers, PrintText> command;
+    /// Without one, the only job.
+    std::optional<std::string> run_id = std::nullopt;
+    std::optional<int> pid = std::nullopt;
+    bool is_json = false;
+
+    bool operator==(const CtlOptions&) const = default;
+};
+
+/// Without the program's name.
+Result<CtlOptions> parse_ctl_options(std::span<const std::string> arguments);
+
+/// "USR1", "sigusr1", "10"; any signal of this system.
+std::optional<int> parse_any_signal(std::string_view text);
+
+}  // namespace ddprun::launcher::ctl

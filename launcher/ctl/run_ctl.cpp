@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/ctl/run_ctl.hpp"
+
+#include "launcher/ctl/ask_agents.hpp"
+#include "launcher/ctl/ctl_options.hpp"
+#include "launcher/ctl/ctl_table.hpp"
+#include "launcher/ctl/outcome.hpp"
+#include "launcher/ctl/screens.hpp"
+#include "launcher/ctl/selection.hpp"
+#include "rendezvous/base/machine.hpp"
+#include "rendezvous/net/descriptors.hpp"
+
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace ddprun::launcher::ctl {
+namespace {
+
+int show(const std::string& text, int code = exit_code::done) {
+    const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+    return std::fflush(stdout) == 0 && is_written ? code : exit_code::refused;
+}
+
+int fail(int code, const std::string& reason, bool is_json) {
+    if (is_json) return show(outcome_json(false, reason), code);
+    std::fprintf(stderr, "ddprunctl: %s\n", reason.c_str());
+    return code;
+}
+
+int list(const FoundAgents& found, bool is_json) {
+    if (is_json) return show(list_json(found.agents));
+    if (found.agents.empty()) {
+        std::fprintf(stderr, "ddprunctl: no job of this user on this machine\n");
+        return exit_code::done;
+    }
+    return show(list_text(found.agents, ::getuid()));
+}
+
+int status(const std::vector<FoundAgent>& all, bool is_json) {
+    auto [agents, cut_off] = by_connection(all);
+    agents.insert(agents.end(), cut_off.begin(), cut_off.end());
+    const auto& view = *agents.front().view;
+    const auto page = fetch_job_page(view.endpoint, view.run_id);
+    return show(is_json ? status_json(agents, page) : status_text(agents, page));
+}
+
+int report(const Outcome& outcome, bool is_json) {
+    if (outcome.exit_code != exit_code::done) return fail(outcome.exit_code, outcome.text, is_json);
+    return show(is_json ? outcome_json(true, outcome.text) : outcome.text + "\n");
+}
+
+int signal(const std::vector<FoundAgent>& all, const control::SignalWorkers& order, bool is_json) {
+    const auto agents = agents_to_signal(all, order.rank);
+    return report(outcome_of(agents, command_agents(agents, order)), is_json);
+}
+
+/// One node's agent passes it on to all that the server has; another one is tried where it cannot.
+int stop(const std::vector<FoundAgent>& all, const control::StopJob& order, bool is_json) {
+    const auto plan = by_connection(all);
+    std::vector<FoundAgent> agents;
+    std::vector<AgentAnswer> answers;
+    for (const auto& agent : plan.connected) {
+        agents.push_back(agent);
+        answers.push_back(command_agents({agent}, order).front());
+        if (!answers.back().is_done()) continue;
+        agents = {agent};
+        answers = {AgentAnswer{answers.back()}};
+        break;
+    }
+    const bool is_passed_on = !answers.empty() && answers.back().is_done();
+    const auto others = command_agents(plan.cut_off, order);
+    for (std::size_t i = 0; i < others.size(); ++i) {
+        // That such a node reaches no other is no news then.
+        if (is_passed_on && others[i].is_done()) continue;
+        agents.push_back(plan.cut_off[i]);
+        answers.push_back(others[i]);
+    }
+    return report(outcome_of(agents, answers), is_json);
+}
+
+}  // namespace
+
+bool is_called_ctl(std::string_view called_as) {
+    // npos + 1 is 0: all of a name without a slash.
+    return called_as.substr(called_as.rfind('/') + 1) == "ddprunctl";
+}
+
+int run_ctl(int argc, const char* const* argv) {
+    const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+    const auto options = parse_ctl_options(arguments);
+    if (!options) {
+        std::fprintf(
+            stderr, "ddprunctl: %s\ntry 'ddprunctl --help'\n", options.error().context.c_str());
+        return exit_code::usage;
+    }
+    const bool is_json = options->is_json;
+    if (const auto* page = std::get_if<PrintText>(&options->command)) return show(page->text);
+    net::prepare_descriptors();
+    const auto found = find_agents();
+    if (!found) return fail(exit_code::no_answer, found.error().describe(), is_json);
+    if (std::holds_alternative<ListJobs>(options->command)) return list(*found, is_json);
+    const auto selection = select(*found, options->run_id, options->pid);
+    if (const auto* none = std::get_if<NotFound>(&selection))
+        return fail(none->exit_code, none->reason, is_json);
+    const auto& agents = std::get<std::vector<FoundAgent>>(selection);
+    return std::visit(
+        Overloaded{
+            [&](const control::StopJob& order) { return stop(agents, order, is_json); },
+            [&](const control::SignalWorkers& order) { return signal(agents, order, is_json); },
+            [&](const auto&) { return status(agents, is_json); },
+        },
+        options->command);
+}
+
+}  // namespace ddprun::launcher::ctl

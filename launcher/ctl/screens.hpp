@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launcher/ctl/selection.hpp"
+#include "rendezvous/base/time.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+/// What `ddprunctl` prints. Text of others is printable in all of it.
+namespace ddprun::launcher::ctl {
+
+/// "12s", "4m10s", "2h13m", "3d4h".
+std::string short_time(Duration length);
+
+/// One line for each `ddprun`; `own_user` decides whether there is a column of users.
+std::string list_text(const std::vector<FoundAgent>& agents, unsigned own_user);
+/// A list of objects.
+std::string list_json(const std::vector<FoundAgent>& agents);
+
+/// What the server says of the job.
+struct JobPage {
+    /// The body of `/status?job=`; empty: there is none.
+    std::string body;
+    /// Why not.
+    std::string problem = {};
+};
+
+/// Requires: at least one agent, each with its view.
+std::string status_text(const std::vector<FoundAgent>& agents, const JobPage& page);
+/// `job` as `/status` has it, or null; `nodes` as in the list.
+std::string status_json(const std::vector<FoundAgent>& agents, const JobPage& page);
+
+/// {"done": true, "text": ...}, or {"done": false, "reason": ...}
+std::string outcome_json(bool is_done, const std::string& text);
+
+}  // namespace ddprun::launcher::ctl

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/control/command.hpp"
+#include "rendezvous/control/fields.hpp"
+
+/// The fields of the messages between `ddprunctl` and an agent, as in fields.hpp.
+namespace ddprun::control {
+
+template <>
+inline constexpr std::string_view type_name<ShowNode> = "show_node";
+template <class Io>
+void fields(Io&, Like<Io, ShowNode>&) {}
+
+template <>
+inline constexpr std::string_view type_name<StopJob> = "stop_job";
+template <class Io>
+void fields(Io& io, Like<Io, StopJob>& stop) {
+    io.optional("grace", stop.grace);
+}
+
+template <>
+inline constexpr std::string_view type_name<SignalWorkers> = "signal_workers";
+template <class Io>
+void fields(Io& io, Like<Io, SignalWorkers>& order) {
+    io("signal", order.signal, Whole{1, signal_number.most});
+    io.optional("rank", order.rank, any_count);
+}
+
+template <>
+inline constexpr std::string_view type_name<NodeView> = "node_view";
+template <class Io>
+void fields(Io& io, Like<Io, NodeView>& view) {
+    io("run_id", view.run_id, not_empty);
+    io.optional("incarnation", view.incarnation, Name{});
+    io("state", view.state, Name{});
+    io.optional("reason", view.reason, Text{});
+    io("host", view.host, Name{});
+    io("pid", view.pid, any_count);
+    io.optional("endpoint", view.endpoint, Name{});
+    io.optional("is_connected", view.is_connected);
+    io.optional("program", view.program, Text{});
+    io("nnodes", view.nodes);
+    io("nproc", view.worker_count, worker_count);
+    io.optional("assignment", view.assignment);
+    io("max_restarts", view.max_restarts, small_count);
+    io("since", view.since);
+    io("age", view.age);
+}
+
+template <>
+inline constexpr std::string_view type_name<CommandDone> = "command_done";
+template <class Io>
+void fields(Io& io, Like<Io, CommandDone>& done) {
+    io("text", done.text, Text{});
+}
+
+template <>
+inline constexpr std::string_view type_name<CommandRefused> = "command_refused";
+template <class Io>
+void fields(Io& io, Like<Io, CommandRefused>& refused) {
+    io("why", refused.why);
+    io("reason", refused.reason, Text{});
+}
+
+}  // namespace ddprun::control

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/command/decision.hpp"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <csignal>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace ddprun;
+using namespace ddprun::agent::command;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Node 1 of a job of two, with ranks 4 to 7 of 8.
+control::NodeView a_view() {
+    control::NodeView view;
+    view.run_id = "job";
+    view.host = "node2";
+    view.worker_count = 4;
+    view.assignment.emplace();
+    view.assignment->rank_base = 4;
+    view.assignment->world_size = 8;
+    return view;
+}
+
+using Fate = ddprun::agent::Agent::Fate;
+constexpr NodeFacts running{Fate::open, true, true, 30s};
+constexpr NodeFacts ending{Fate::job_ends, true, true, 30s};
+constexpr NodeFacts leaving{Fate::node_ends, true, true, 30s};
+constexpr NodeFacts cut_off{Fate::open, true, false, 30s};
+constexpr NodeFacts idle{Fate::open, false, true, 30s};
+
+struct Case {
+    control::Command command;
+    NodeFacts facts;
+    std::string reply;
+    std::variant<std::monostate, StopOrder, SignalOrder> order = {};
+};
+
+std::string done(const std::string& text) {
+    return "command_done \"" + text + '"';
+}
+
+std::string refused(const std::string& reason) {
+    return "command_refused not_possible \"" + reason + '"';
+}
+
+}  // namespace
+
+TEST_CASE("what an agent does about a command") {
+    using Stop = control::StopJob;
+    using Signal = control::SignalWorkers;
+    const std::vector<Case> cases{
+        {Stop{}, running, done("its workers have 30 s to end"), StopOrder{}},
+        {Stop{}, idle, done("its workers have 30 s to end"), StopOrder{}},
+        {Stop{5s}, running, done("its workers have 5 s to end"), StopOrder{5s}},
+        {Stop{0s}, running, done("its workers have 0 s to end"), StopOrder{0s}},
+        {Stop{30s}, running, done("its workers have 30 s to end"), StopOrder{30s}},
+        {Stop{31s},
+         running,
+         refused("--grace=31 s is longer than the job's own (30 s, its --shutdown-timeout)")},
+        {Stop{}, ending, done("it is stopping already")},
+        {Stop{31s}, ending, done("it is stopping already")},
+        {Stop{},
+         leaving,
+         refused("this node has left the job and cannot end it any more; give the command at "
+                 "another node")},
+        {Stop{},
+         cut_off,
+         done("its workers have 30 s to end; this node has no connection to the rendezvous "
+              "server: others may go on"),
+         StopOrder{}},
+        {Signal{SIGUSR1},
+         running,
+         done("SIGUSR1 to ranks 4 to 7 on node2"),
+         SignalOrder{SIGUSR1, {0, 1, 2, 3}}},
+        {Signal{SIGUSR1, 5},
+         running,
+         done("SIGUSR1 to rank 5 on node2"),
+         SignalOrder{SIGUSR1, {1}}},
+        {Signal{SIGKILL, 7},
+         cut_off,
+         done("SIGKILL to rank 7 on node2"),
+         SignalOrder{SIGKILL, {3}}},
+        {Signal{SIGUSR1, 3},
+         running,
+         refused("rank 3 is on another node: this one has ranks 4 to 7")},
+        {Signal{SIGUSR1, 8}, running, refused("there is no rank 8: the job has ranks 0 to 7")},
+        {Signal{SIGUSR1}, idle, refused("no worker runs on this node now")},
+        {Signal{SIGUSR1, 5}, idle, refused("no worker runs on this node now")},
+    };
+    for (const auto& one : cases) {
+        CAPTURE(control::describe(one.command));
+        const auto decision = decide(one.command, a_view(), one.facts);
+        CHECK(control::describe(decision.reply) == one.reply);
+        CHECK(decision.order == one.order);
+    }
+}
+
+TEST_CASE("the answer to a signal names the ranks that it has reached, and no others") {
+    const std::vector<std::pair<std::vector<int>, std::string>> cases{
+        {{0, 1, 2, 3}, done("SIGUSR1 to ranks 4 to 7 on node2")},
+        {{2}, done("SIGUSR1 to rank 6 on node2")},
+        {{1, 2}, done("SIGUSR1 to ranks 5 to 6 on node2")},
+        {{0, 1, 3}, done("SIGUSR1 to ranks 4, 5, 7 on node2")},
+        {{}, refused("no worker that is meant runs on node2 any more")},
+    };
+    for (const auto& [reached, reply] : cases)
+        CHECK(control::describe(reply_to_signal(SIGUSR1, reached, a_view())) == reply);
+}
+
+TEST_CASE("a question gets the view and orders nothing, also of a node without a round") {
+    auto view = a_view();
+    view.assignment.reset();
+    const auto decision = decide(control::ShowNode{}, view, idle);
+    CHECK(decision.reply == control::CommandReply{view});
+    CHECK(std::holds_alternative<std::monostate>(decision.order));
+}
+
+TEST_CASE("a report names the user, the process and the host of a command") {
+    CHECK(
+        describe_sender({4711, 1000}, "alice", "node1") ==
+        "ddprunctl (user alice, pid 4711 on node1)");
+    CHECK(describe_sender({0, 1000}, "", "node1") == "ddprunctl (user 1000 on node1)");
+}

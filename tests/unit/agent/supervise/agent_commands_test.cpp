@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/command/decision.hpp"
+#include "agent/supervise/agent.hpp"
+#include "tests/unit/agent/supervise/story.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+using namespace ddprun;
+using namespace ddprun::agent;
+using namespace ddprun::agent::story;
+
+namespace {
+
+const std::string by = "stopped by ddprunctl (user alice, pid 4711 on here)";
+
+}  // namespace
+
+TEST_CASE("a commanded stop: the workers get SIGTERM, and the server is to end the job") {
+    Story story;
+    story.running();
+
+    story.is(A::StopCommanded{by, 5s});
+    CHECK(
+        story.asked() == Effects{
+                             A::Send{1, ctl::Leave{by, SIGTERM, true, 5s}},
+                             G::SignalLeader{0, SIGTERM},
+                             G::SignalLeader{1, SIGTERM}});
+    story.is(A::StopCommanded{by});
+    CHECK(story.asked().empty());
+
+    // The server's order to stop is no news.
+    auto stop = a_stop();
+    stop.reason = stop.root_cause.reason = by;
+    stop.grace = 5s;
+    story.hears(stop);
+    CHECK(story.asked_for<A::NoteStopping>().empty());
+
+    story.pass(5s);
+    CHECK(story.asked_for<G::KillSession>().size() == 2);
+    story.all_exit(by_sigkill);
+    story.has_no_leftovers();
+    // The other nodes have their grace before there is a result.
+    story.pass(2s);
+    CHECK(story.agent.phase() == Phase::joining);
+    ctl::Cause cause;
+    cause.kind = ctl::Cause::Kind::cancelled;
+    cause.reason = by;
+    cause.signal = SIGTERM;
+    story.hears(ctl::JobResult{ctl::Outcome::cancelled, cause, 143});
+    CHECK(story.report().exit_code == 143);
+    CHECK(story.report().root_cause->reason == by);
+}
+
+TEST_CASE("to a server of version 1 a commanded stop is an interrupt, which alone ends the job") {
+    Story story(a_config(2));
+    story.is(A::Began{});
+    story.is(A::StoreOpened{first_store});
+    story.link = story.asked_for<A::Connect>().back().link;
+    story.is(A::LinkOpened{story.link, "10.0.0.2:40000", 1});
+    story.hears(a_welcome());
+
+    story.is(A::StopCommanded{by, 5s});
+
+    CHECK(story.said<ctl::Leave>() == std::vector{ctl::Leave{by, SIGINT}});
+}
+
+TEST_CASE("a commanded stop of the node that hosts the server ends the job alone, not the server") {
+    Story story(a_config(2));
+    story.is(A::HostingStarted{});
+    story.running();
+
+    story.is(A::StopCommanded{by, 5s});
+
+    CHECK(story.said<ctl::Leave>() == std::vector{ctl::Leave{by, SIGTERM, true, 5s}});
+    CHECK(story.asked_for<A::InterruptServer>().empty());
+    CHECK(story.agent.fate() == A::Fate::job_ends);
+}
+
+TEST_CASE("before its own server has this node, a commanded stop ends what the server has") {
+    Story story(a_config(2));
+    story.is(A::HostingStarted{});
+    story.is(A::Began{});
+
+    story.is(A::StopCommanded{by, 5s});
+
+    CHECK(
+        story.asked_for<A::InterruptServer>() == std::vector{A::InterruptServer{SIGTERM, by, 5s}});
+}
+
+TEST_CASE("a commanded stop of a node that leaves alone ends the job after all") {
+    Story story(a_config(2));
+    story.running();
+    story.is(A::Signalled{SIGTERM});
+    CHECK(story.said<ctl::Leave>().size() == 1);
+    CHECK_FALSE(story.said<ctl::Leave>().back().ends_job);
+    CHECK(story.agent.fate() == A::Fate::open);
+    story.asked();
+
+    story.is(A::StopCommanded{by, 5s});
+
+    CHECK(story.agent.fate() == A::Fate::job_ends);
+    REQUIRE(story.said<ctl::Leave>().size() == 1);
+    CHECK(story.said<ctl::Leave>().back() == ctl::Leave{by, SIGTERM, true, 5s});
+    // The workers have their SIGTERM, and now a shorter grace.
+    CHECK(story.asked_for<G::SignalLeader>().empty());
+    story.pass(5s);
+    CHECK(story.asked_for<G::KillSession>().size() == 2);
+    story.all_exit(by_sigkill);
+    story.has_no_leftovers();
+    // A node that leaves alone would have ended by then.
+    story.pass(2s);
+    CHECK(story.agent.phase() == Phase::joining);
+}
+
+TEST_CASE("what a commanded stop cannot turn any more is known") {
+    Story interrupted(a_config(2));
+    interrupted.running();
+    interrupted.is(A::Signalled{SIGINT});
+    CHECK(interrupted.agent.fate() == A::Fate::job_ends);
+
+    Story hosting(a_config(2));
+    hosting.is(A::HostingStarted{});
+    hosting.running();
+    hosting.is(A::Signalled{SIGTERM});
+    CHECK(hosting.agent.fate() == A::Fate::job_ends);
+
+    Story broken(a_config(2));
+    broken.running();
+    broken.hears(ctl::ProtocolError{"a second join"});
+    CHECK(broken.agent.fate() == A::Fate::node_ends);
+    broken.is(A::StopCommanded{by});
+    CHECK(broken.said<ctl::Leave>().empty());
+
+    Story over(a_config(2));
+    over.running();
+    over.hears(ctl::JobResult{ctl::Outcome::succeeded, std::nullopt, 0});
+    CHECK(over.agent.fate() == A::Fate::job_ends);
+}
+
+TEST_CASE("a commanded stop before any server answered ends the node at once") {
+    Story story;
+    story.is(A::Began{});
+    story.is(A::StopCommanded{by});
+    CHECK(story.report().exit_code == 143);
+    CHECK(story.report().reason == by);
+}
+
+TEST_CASE("the view of a node has its phase, its round, and how long it has been there") {
+    const auto config = a_config(2);
+    Story story(config);
+    const auto view = [&] { return command::view_of(story.agent, config, "node1:1", story.clock); };
+    story.joined();
+    CHECK(view().state == "joining");
+    CHECK_FALSE(view().assignment);
+    story.hears(ctl::Standby{"1 of 2 nodes joined", 1});
+    CHECK(view().reason == "1 of 2 nodes joined");
+
+    auto assignment = an_assignment(4);
+    assignment.neighbours.push_back({});
+    story.hears(assignment);
+    story.is(A::WorkerSpawned{0, 100});
+    story.is(A::WorkerSpawned{1, 101});
+    story.pass(3s);
+    CHECK(view().state == "running");
+    CHECK(view().reason.empty());
+    CHECK(view().since == 3s);
+    CHECK(view().age == 3s);
+    CHECK(view().endpoint == "node1:1");
+    CHECK(view().incarnation == "inc");
+    CHECK(view().is_connected);
+    CHECK(view().pid == 50);
+    CHECK(view().worker_count == 2);
+    REQUIRE(view().assignment);
+    CHECK(view().assignment->round == 4);
+    CHECK(view().assignment->neighbours.empty());
+
+    story.is(A::StopCommanded{by});
+    CHECK(view().state == "stopping");
+    CHECK(view().reason == by);
+    CHECK(view().since == 0s);
+}
