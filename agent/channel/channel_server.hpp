@@ -48,11 +48,14 @@ public:
         uid_t user;
         pid_t keeper;
     };
-    /// What the workers have reported, whenever it is something else; those that have reported any.
-    using OnProgress = std::function<void(std::vector<control::RankProgress>)>;
+    /// What the workers show, whenever it is something else; those that show any.
+    struct Listeners {
+        std::function<void(std::vector<control::RankProgress>)> on_progress;
+        std::function<void(std::vector<RankSave>)> on_saves;
+    };
 
     /// `random` must outlive this object.
-    ChannelServer(boost::asio::io_context& io, Owner owner, Random& random, OnProgress on_progress);
+    ChannelServer(boost::asio::io_context& io, Owner owner, Random& random, Listeners listeners);
     ChannelServer(const ChannelServer&) = delete;
     ChannelServer& operator=(const ChannelServer&) = delete;
 
@@ -61,6 +64,11 @@ public:
     /// No process attaches any more.
     void end_round();
     control::WorkProgress progress_of(int local_rank) const;
+
+    /// From the return on each rank of the round sees this at its next call, or has asked for a step
+    /// that `saves` shows. Takes some milliseconds.
+    void show_save(const control::SavePoint& save);
+    std::vector<RankSave> saves() const;
 
 private:
     using Descriptor = boost::asio::posix::stream_descriptor;
@@ -79,7 +87,7 @@ private:
 
     boost::asio::io_context& io_;
     Random& random_;
-    OnProgress on_progress_;
+    Listeners listeners_;
     Descriptor listener_;
     /// As `ss` shows it: "@ddprun/1/UID/PID".
     std::string name_;
@@ -90,6 +98,10 @@ private:
     /// By local rank.
     std::map<int, SharedPage> pages_;
     std::vector<control::RankProgress> progress_;
+    /// As last passed on.
+    std::vector<RankSave> saves_;
+    /// What all pages of the round have.
+    std::optional<control::SavePoint> save_;
     net::Driver<WorkerChannel> machine_;
 };
 

@@ -68,6 +68,9 @@ void Agent::handle(Event event, Instant now, Effects& out) {
         Overloaded{
             [&](Began) {
                 stores_.open(out);
+                const auto& left = config_.preemption.time_left;
+                if (left)
+                    notice_at_ = now + *left - config_.join.settings.grace - limits::slurm_save_lead;
                 notify_link(ServerLink::ConnectRequested{}, now, out);
             },
             [&](const StoreOpened& opened) {
@@ -109,6 +112,15 @@ void Agent::handle(Event event, Instant now, Effects& out) {
             [&](ProgressRead& read) {
                 if (is_current(read.progress.round))
                     round_->progress.known = std::move(read.progress.ranks);
+            },
+            [&](SavesRead& read) {
+                if (!is_current(read.round)) return;
+                round_->save.on_read(std::move(read.ranks));
+                has_asking_workers_ |= round_->save.asked().has_value();
+            },
+            [&](SaveShown& shown) {
+                if (is_current(shown.round))
+                    round_->save.on_shown(shown.ballot, std::move(shown.ranks));
             },
             [&](const PeerAsked& asked) {
                 const bool is_valid = !is_lost_ && fence_.is_valid(link_.membership(), now);
@@ -357,13 +369,29 @@ void Agent::on_signal(const Signalled& signalled, Instant now, Effects& out) {
         if (has_workers()) return kill_workers(now, out);
         return finish(now, out);
     }
-    leaving_ = NodeLeaving{signal};
+    if (is_saved_before(signalled)) {
+        // A scheduler repeats itself.
+        if (!notice_) give_notice(signal, now + config_.preemption.window(grace), now, out);
+        return;
+    }
+    const bool is_notice = signal == config_.preemption.signal;
+    NodeLeaving leaving{is_notice ? SIGTERM : signal};
+    if (is_notice) leaving.why = signal_name(signal) + " on " + node_.host;
+    leave(std::move(leaving), signalled.is_for_all_processes && !is_notice, now, out);
+}
+
+/// `has_signalled_all`: the workers have the signal already.
+void Agent::leave(NodeLeaving leaving, bool has_signalled_all, Instant now, Effects& out) {
+    const int signal = leaving.signal;
+    const auto grace = config_.join.settings.grace;
+    notice_.reset();
+    leaving_ = std::move(leaving);
     if (round_) notify_failures(FailureReport::LeaveBegan{}, now, out);
     if (is_hosting_) out.push_back(InterruptServer{signal, leaving_->reason(node_.host)});
     report_to_server(now, out);
     if (signal == SIGINT && has_workers()) out.push_back(NoteInterrupt{grace});
     WorkerGroup::StopRequested request{signal, grace};
-    if (signalled.is_for_all_processes) request.signal_after.reset();
+    if (has_signalled_all) request.signal_after.reset();
     stop_workers(request, now, out);
 }
 
@@ -438,6 +466,12 @@ std::optional<Instant> Agent::times_out_at() const {
     return is_idle && !leaving_ ? link_.times_out_at() : std::nullopt;
 }
 
+/// Workers that are being stopped have their grace already.
+std::optional<Instant> Agent::notice_ends_at() const {
+    const bool counts = notice_ && !ending_ && phase_ != Phase::stopping;
+    return counts ? std::optional{notice_->ends_at} : std::nullopt;
+}
+
 std::optional<Instant> Agent::wait_ends_at() const {
     return has_workers() ? fence() : times_out_at();
 }
@@ -454,6 +488,10 @@ void Agent::on_deadline(Instant now, Effects& out) {
     if (phase_ == Phase::done) return;
     if (is_due(probe_at(), now)) probe_neighbours(now, out);
     if (leaving_ && is_due(leaving_->result_deadline, now)) return finish(now, out);
+    if (is_due(notice_at_, now)) on_allocation_ending(now, out);
+    if (is_due(notice_ends_at(), now))
+        end_notice("the ranks did not save in time", now, out);
+    if (phase_ == Phase::done) return;
     if (is_due(times_out_at(), now)) notify_link(ServerLink::TimedOut{}, now, out);
 }
 
@@ -480,6 +518,8 @@ std::optional<Instant> Agent::next_deadline() const {
     auto next = earliest(link_.next_deadline(), times_out_at());
     next = earliest(earliest(next, fence()), probe_at());
     if (leaving_) next = earliest(next, leaving_->result_deadline);
+    next = earliest(next, notice_at_);
+    next = earliest(next, notice_ends_at());
     if (!round_) return next;
     next = earliest(earliest(next, round_->failures.next_deadline()), round_->note_at);
     if (round_->group) next = earliest(next, round_->group->next_deadline());

@@ -26,6 +26,8 @@ namespace ddprun::agent {
 ///
 ///   joining   --Assignment-->          starting    SpawnWorkers, CheckStore
 ///   joining   --Signalled-->           joining     Send Leave; done with a result or without
+///   starting, running --Signalled, and
+///      the workers save before-->      same        Send Notice; leaves when it is over
 ///   joining   --Lost-->                joining     joins under a new nonce
 ///   starting  --all spawned-->         running     Send Started
 ///   running   --all exited 0-->        succeeded   Send Succeeded
@@ -81,6 +83,12 @@ private:
     void on_peer_answered(const PeerAnswered& answered, Instant now, Effects& out);
     void on_signal(const Signalled& signalled, Instant now, Effects& out);
     void on_deadline(Instant now, Effects& out);
+    bool is_saved_before(const Signalled& signalled) const;
+    void give_notice(int signal, Instant ends_at, Instant now, Effects& out);
+    void end_notice(const std::string& reason, Instant now, Effects& out);
+    void on_save_at(const control::SaveAt& order, Effects& out);
+    void on_notice_over(const control::NoticeOver& over, Instant now, Effects& out);
+    void on_allocation_ending(Instant now, Effects& out);
 
     void notify_link(ServerLink::Event event, Instant now, Effects& out);
     void notify_group(WorkerGroup::Event event, Instant now, Effects& out);
@@ -88,6 +96,8 @@ private:
     void report_to_server(Instant now, Effects& out);
     void report_started(Effects& out);
     void report_progress(Effects& out);
+    void report_notice(Instant now, Effects& out);
+    void report_save(Effects& out);
     void update_keeper(Effects& out);
     void greet(Instant now, Effects& out);
     void send(control::AgentMessage message, Effects& out);
@@ -101,6 +111,7 @@ private:
     void after_group(Instant now, Effects& out);
     void clean_up_explained(Effects& out);
     void clean_up_round(Effects& out);
+    void leave(NodeLeaving leaving, bool has_signalled_all, Instant now, Effects& out);
     void leave_round(Effects& out);
     void rejoin(Instant now, Effects& out);
     void wait_for_result(Instant now, Effects& out);
@@ -116,6 +127,7 @@ private:
     std::optional<Instant> fence() const;
     std::optional<Instant> probe_at() const;
     std::optional<Instant> times_out_at() const;
+    std::optional<Instant> notice_ends_at() const;
     /// Until when a server that is not heard is waited for.
     std::optional<Instant> wait_ends_at() const;
     void check() const;
@@ -132,6 +144,11 @@ private:
     std::optional<NodeRound> round_;
     FailureReport::Ends last_ends_;  ///< of the last round that is over
     std::optional<Ending> ending_;
+    std::optional<NodeNotice> notice_;
+    /// When one is given for the end of the allocation.
+    std::optional<Instant> notice_at_;
+    /// The workers of this or an earlier round call `should_save`.
+    bool has_asking_workers_ = false;
     std::optional<NodeLeaving> leaving_;
     bool is_lost_ = false;  ///< to the server, which counts this node no more
     bool is_hosting_ = false;

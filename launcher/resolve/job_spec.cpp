@@ -155,6 +155,7 @@ Result<JobSpec> resolve(const Options& options, const SystemInfo& system) {
         resolve_late_nodes,
         resolve_losses,
         resolve_signals,
+        resolve_deadline,
         resolve_torch_options,
         resolve_writing,
         resolve_command,

@@ -15,6 +15,8 @@ inline constexpr int tokens_since = 2;
 inline constexpr int progress_since = 2;
 /// From this one on a server keeps to the unit of a job's nodes, and places nodes by their switch.
 inline constexpr int shape_since = 2;
+/// From this one on ranks agree on a step to save.
+inline constexpr int save_since = 2;
 
 /// What this program speaks: in `hello` and `join`.
 std::vector<int> own_versions();

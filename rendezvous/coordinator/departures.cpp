@@ -4,6 +4,7 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/coordinator/draining.hpp"
+#include "rendezvous/coordinator/preemption.hpp"
 
 #include <signal.h>
 
@@ -82,6 +83,7 @@ void lose(JobStep& step, Member& member, const std::string& how) {
         member.is_connected = false;
     }
     if (member.group_rank) job.holds.hosts.note_gone(member.host(), job.round->number, step.now);
+    forget_notice(step, member);
     // It gets no `Stop`.
     member.become(Member::State::out);
     if (!member.is_leaving()) depart(step, member, std::move(cause));

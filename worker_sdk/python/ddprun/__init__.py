@@ -10,19 +10,32 @@
         evaluate()
 
 The status page of the rendezvous server shows both for each rank, and the report of a failed job the last of the rank that
-failed. Under torchrun or alone the calls do nothing. docs/python-module.md has the rest."""
+failed. And how all ranks save the same step before a node is taken away:
+
+        if ddprun.should_save(step):
+            save(step)
+            ddprun.saved(step)
+
+Under torchrun or alone the calls do nothing, and should_save is False. docs/python-module.md has the rest."""
 import os as _os
 import time as _time
 
-__all__ = ["phase", "report"]
+__all__ = ["phase", "report", "saved", "should_save"]
 
 _PAGE_BYTES = 4096
 _MAGIC = 0x314E414843504444  # "DDPCHAN1"
 _VERSION_AND_SIZE = _PAGE_BYTES << 32 | 1
 # Indices of words: agent/channel/FORMAT.md.
-_STEP, _REPORTED_AT, _PHASE, _PHASE_SINCE = 9, 10, 11, 12
+_ASKED, _STEP, _REPORTED_AT, _PHASE, _PHASE_SINCE, _ANSWER, _SAVE = 8, 9, 10, 11, 12, 13, 24
 _PHASES = {"start": 1, "train": 2, "eval": 3, "save": 4, "compile": 5, "data": 6}
 _TIME_LIMIT = 0.1  # seconds, for the one attempt
+
+# In the words of a save: ballot (8 bits), state (2), step (54).
+_BALLOT, _STATE, _STEP_MASK = 56, 54, (1 << 54) - 1
+_AGREED = 2
+_SAVING, _SAVED, _DECLINED = 1, 2, 3
+_WAIT = 5.0  # seconds, for an agreement that was begun
+_POLL = 0.001
 
 _clock = _time.clock_gettime_ns
 _BOOTTIME = _time.CLOCK_BOOTTIME
@@ -43,6 +56,58 @@ def report(step):
     except (TypeError, ValueError):
         raise ValueError(f"ddprun.report: a step is an integer from 0 to 2**64 - 1, not {step!r}") from None
     words[_REPORTED_AT] = _clock(_BOOTTIME)
+
+
+def should_save(step):
+    """Whether all ranks save now: True once, in the same step on each of them, before a node is taken away. To be called by
+    every rank at the same place of each step, with steps that grow, from 0 to 2**54 - 3. One thread."""
+    words = _words
+    if words is None:
+        words = _attach()
+    try:
+        # One more than the step; 0: never. Before the agent's word is read: what it reads then shows this step.
+        if not 0 <= step < _STEP_MASK - 1 or step + 1 < words[_ASKED]:
+            raise ValueError
+        words[_ASKED] = step + 1
+    except (TypeError, ValueError):
+        raise ValueError(
+            "ddprun.should_save: steps are integers from 0 to 2**54 - 3 that do not become smaller, not "
+            f"{step!r} after {words[_ASKED] - 1 if words[_ASKED] else 'none'}") from None
+    save = words[_SAVE]
+    return save != 0 and _answer(words, step, save)
+
+
+def _answer(words, step, save):
+    """There is a save point: whether it is this rank's turn. Waits while the ranks agree, at most 5 s."""
+    until = None
+    while True:
+        ballot = save >> _BALLOT
+        if step < save & _STEP_MASK or words[_ANSWER] >> _BALLOT == ballot:
+            return False
+        if save >> _STATE & 3 == _AGREED:
+            words[_ANSWER] = ballot << _BALLOT | _SAVING << _STATE | step
+            return True
+        now = _time.monotonic()
+        if until is None:
+            until = now + _WAIT
+        elif now >= until:
+            words[_ANSWER] = ballot << _BALLOT | _DECLINED << _STATE | step
+            return False
+        _time.sleep(_POLL)
+        save = words[_SAVE]
+        if save == 0:
+            return False
+
+
+def saved(step):
+    """The save for which should_save(step) was True is complete: it will be found after the process has been killed. For any
+    other step nothing happens. Any thread."""
+    words = _words
+    if words is None:
+        return
+    answer = words[_ANSWER]
+    if answer >> _STATE & 3 == _SAVING and answer & _STEP_MASK == step:
+        words[_ANSWER] = answer ^ (_SAVING ^ _SAVED) << _STATE
 
 
 class phase:

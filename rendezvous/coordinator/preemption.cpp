@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/coordinator/preemption.hpp"
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/text.hpp"
+#include "rendezvous/control/text.hpp"
+#include "rendezvous/control/versions.hpp"
+#include "rendezvous/coordinator/draining.hpp"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace ddprun::coordinator {
+namespace preemption {
+namespace {
+
+std::string ranks_text(int count) {
+    return std::to_string(count) + (count == 1 ? " rank" : " ranks");
+}
+
+/// " (SIGTERM on node2)": the first notice.
+std::string reason_text(const std::vector<Member*>& members) {
+    return members.empty() ? "" : " (" + members.front()->notice->reason + ")";
+}
+
+/// To a tenth of a second, and none below.
+std::string short_seconds(Duration length) {
+    using Tenths = std::chrono::duration<std::int64_t, std::deci>;
+    return seconds_text(std::chrono::round<Tenths>(std::max(length, Duration{})));
+}
+
+/// Members of the round that gave notice, in order of arrival.
+std::vector<Member*> noticed(JobData& job) {
+    std::vector<Member*> members;
+    for (auto* member : job.members.by_arrival())
+        if (member->notice && member->group_rank) members.push_back(member);
+    return members;
+}
+
+/// A member that does not know the messages, in the round or to be in one.
+const Member* older_member(const JobData& job) {
+    for (const auto* member : job.members.by_arrival())
+        if (member->version() < control::save_since) return member;
+    return nullptr;
+}
+
+void answer(const JobStep& step, Member& member, const std::string& reason) {
+    member.notice.reset();
+    step.send(member, control::NoticeOver{reason});
+}
+
+void send_point(const JobStep& step) {
+    const auto& job = step.job;
+    const auto& save = *std::get<Running>(job.state).save;
+    for (const auto& [rank, place] : job.round->places.taken())
+        if (const auto* member = job.members.find(place.nonce))
+            step.send(*member, control::SaveAt{job.round->number, save.point()});
+}
+
+void end_save(Running& state) {
+    state.save.reset();
+    state.save_ends_at.reset();
+}
+
+/// "rank 3 on node2 has not called should_save (phase eval)".
+std::string missing_text(const JobData& job, const SaveAgreement& save) {
+    const auto missing = save.missing();
+    if (!missing) return "the ranks did not agree in time";
+    const auto& place = job.round->places.at(missing->group_rank);
+    if (missing->is_unheard) return "node " + place.host + " did not answer";
+    auto text = "rank " + std::to_string(missing->rank) + " on " + place.host;
+    const bool is_agreed = save.state() == SaveAgreement::State::agreed;
+    if (!missing->has_asked)
+        text += " has not called should_save";
+    else if (is_agreed)
+        text += " has not saved step " + std::to_string(save.point().step);
+    else
+        text += " was not reached";
+    for (const auto& rank : place.progress)
+        if (rank.local_rank == missing->local_rank && rank.progress.is_known())
+            text += " (" + control::describe(rank.progress) + ")";
+    return text;
+}
+
+/// No common save: those that gave notice leave, as they would have without one.
+void give_up(JobStep& step, const std::string& why) {
+    auto& job = step.job;
+    const auto text = "preemption without a common save: " + why;
+    end_save(std::get<Running>(job.state));
+    step.say("running", text);
+    for (auto* member : noticed(job))
+        answer(step, *member, text);
+}
+
+/// Enough members stay for another round at once, or others are waited for because that was asked
+/// for.
+bool goes_on(const JobData& job) {
+    std::size_t staying = 0;
+    for (const auto* member : job.members.by_arrival()) {
+        if (member->notice && member->notice->ends_job) return false;
+        if (!member->notice && !member->is_leaving()) ++staying;
+    }
+    const auto& replacement = job.terms.settings.replacement_timeout;
+    return staying >= job.min_nodes() || (replacement && *replacement > Duration{});
+}
+
+void conclude(JobStep& step) {
+    auto& job = step.job;
+    auto& state = std::get<Running>(job.state);
+    const auto& save = *state.save;
+    const auto left = short_seconds(state.save_ends_at.value_or(step.now) - step.now);
+    const auto members = noticed(job);
+    auto text = "preempted" + reason_text(members) + ": " + std::to_string(save.saved_count()) +
+                " of " + ranks_text(save.rank_count()) + " saved step " +
+                std::to_string(save.saved_step()) + " in " +
+                short_seconds(step.now - save.agreed_at()) + ", " + left + " were left";
+    end_save(state);
+    if (!goes_on(job)) return end_as_saved(step, text);
+    job.round->saved = text;
+    step.say("running", text);
+    for (auto* member : members)
+        answer(step, *member, text);
+}
+
+/// After each change of the agreement.
+void follow_save(JobStep& step) {
+    auto& job = step.job;
+    auto& state = std::get<Running>(job.state);
+    const auto& save = *state.save;
+    state.known_save = save.point();
+    switch (save.state()) {
+        case SaveAgreement::State::proposed: return send_point(step);
+        case SaveAgreement::State::agreed:
+            send_point(step);
+            return step.say(
+                "running",
+                "preemption notice" + reason_text(noticed(job)) + ", " +
+                    short_seconds(*state.save_ends_at - step.now) +
+                    " left: " + ranks_text(save.rank_count()) + " save at step " +
+                    std::to_string(save.point().step));
+        case SaveAgreement::State::saved: return conclude(step);
+        case SaveAgreement::State::failed: {
+            const auto why = save.failure();
+            return give_up(step, why);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace preemption
+
+bool is_newer(const control::SavePoint& save, const std::optional<control::SavePoint>& known) {
+    return !known || std::tuple{save.ballot, save.state} > std::tuple{known->ballot, known->state};
+}
+
+void on_notice(JobStep& step, Member& member, const control::Notice& notice) {
+    auto& job = step.job;
+    if (job.is<Over>() || member.is_leaving()) return;
+    const auto margin = std::min(limits::save_margin, notice.left / 4);
+    member.notice = GivenNotice{
+        notice.reason,
+        notice.signal,
+        step.now + notice.left - margin,
+        notice.asked,
+        notice.ends_job};
+    step.note(
+        "preemption notice of node " + member.name() + " (" + notice.reason + "), " +
+        preemption::short_seconds(notice.left) + " left");
+    if (job.is<Running>()) begin_save_if_noticed(step);
+}
+
+void on_save_report(JobStep& step, Member& member, const control::SaveReport& report) {
+    auto& job = step.job;
+    auto* state = std::get_if<Running>(&job.state);
+    const bool is_meant =
+        state && state->save && member.group_rank && report.round == job.round->number;
+    step.has_changed = is_meant;
+    if (!is_meant) {
+        ++job.stale_count;
+        return;
+    }
+    const auto rank = static_cast<std::size_t>(*member.group_rank);
+    step.has_changed = state->save->on_report(rank, report, step.now);
+    if (step.has_changed) preemption::follow_save(step);
+}
+
+void forget_notice(JobStep& step, Member& member) {
+    auto& job = step.job;
+    member.notice.reset();
+    auto* state = std::get_if<Running>(&job.state);
+    if (state && state->save && preemption::noticed(job).empty()) preemption::end_save(*state);
+}
+
+void begin_save_if_noticed(JobStep& step) {
+    auto& job = step.job;
+    auto& state = std::get<Running>(job.state);
+    const auto members = preemption::noticed(job);
+    if (members.empty()) return;
+    if (const auto* older = preemption::older_member(job))
+        return preemption::give_up(
+            step, "node " + older->name() + " runs an older release of ddprun");
+    std::optional<std::uint64_t> asked;
+    for (const auto* member : members) {
+        const auto& notice = *member->notice;
+        state.save_ends_at = earliest(state.save_ends_at, notice.ends_at);
+        if (notice.asked) asked = std::max(asked.value_or(*notice.asked), *notice.asked);
+    }
+    if (state.save) return;
+    std::map<std::size_t, SaveAgreement::Node> nodes;
+    for (const auto& [rank, place] : job.round->places.taken())
+        if (!place.is_gone) nodes[rank] = {place.nproc, place.rank_base};
+    state.save.emplace(std::move(nodes), asked, state.known_save, step.now);
+    preemption::follow_save(step);
+}
+
+void repeat_save(const JobStep& step, const Member& member) {
+    const auto* state = std::get_if<Running>(&step.job.state);
+    if (!state || !state->save || member.version() < control::save_since) return;
+    step.send(member, control::SaveAt{step.job.round->number, state->save->point()});
+}
+
+void end_save_if_due(JobStep& step) {
+    auto& job = step.job;
+    auto* state = std::get_if<Running>(&job.state);
+    if (!state || !state->save_ends_at || step.now < *state->save_ends_at) return;
+    const auto why = state->save ? preemption::missing_text(job, *state->save) : std::string{};
+    preemption::give_up(step, why);
+}
+
+void end_as_saved(JobStep& step, const std::string& reason) {
+    auto& job = step.job;
+    control::Cause cause;
+    cause.kind = control::Cause::Kind::cancelled;
+    cause.reason = reason;
+    cause.round = job.round->number;
+    job.causes.cancel = cause;
+    job.causes.is_saved = true;
+    if (job.is_round_going_on()) {
+        stop_round(step, cause, SIGTERM);
+        return;
+    }
+    if (job.is<Draining>()) step.say("draining", reason);
+}
+
+}  // namespace ddprun::coordinator
