@@ -44,8 +44,8 @@ bool bind_abstract(int socket, const std::string& name) {
 }
 
 /// Each thread of this machine that runs executes a full memory barrier: a worker that has loaded a
-/// word of its page before it was written has made its own stores visible. A worker needs no barrier
-/// of its own.
+/// word of its page before it was written has made its own stores visible. A worker needs no
+/// barrier of its own.
 void finish_loads_and_stores() {
     constexpr int barrier_of_all = 1;  // MEMBARRIER_CMD_GLOBAL
     std::atomic_thread_fence(std::memory_order_seq_cst);

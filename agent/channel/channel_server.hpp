@@ -65,8 +65,8 @@ public:
     void end_round();
     control::WorkProgress progress_of(int local_rank) const;
 
-    /// From the return on each rank of the round sees this at its next call, or has asked for a step
-    /// that `saves` shows. Takes some milliseconds.
+    /// From the return on each rank of the round sees this at its next call, or has asked for a
+    /// step that `saves` shows. Takes some milliseconds.
     void show_save(const control::SavePoint& save);
     std::vector<RankSave> saves() const;
 

@@ -29,8 +29,8 @@ enum class Word : std::uint8_t {
     save = 24,
 };
 
-/// Of the words `save` and `answer`: the ballot in the highest 8 bits, a state in the next 2, a step
-/// in the others.
+/// Of the words `save` and `answer`: the ballot in the highest 8 bits, a state in the next 2, a
+/// step in the others.
 inline constexpr unsigned ballot_shift = 56;
 inline constexpr unsigned state_shift = 54;
 inline constexpr std::uint64_t step_mask = (std::uint64_t{1} << state_shift) - 1;

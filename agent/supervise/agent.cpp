@@ -70,7 +70,8 @@ void Agent::handle(Event event, Instant now, Effects& out) {
                 stores_.open(out);
                 const auto& left = config_.preemption.time_left;
                 if (left)
-                    notice_at_ = now + *left - config_.join.settings.grace - limits::slurm_save_lead;
+                    notice_at_ =
+                        now + *left - config_.join.settings.grace - limits::slurm_save_lead;
                 notify_link(ServerLink::ConnectRequested{}, now, out);
             },
             [&](const StoreOpened& opened) {
@@ -489,8 +490,7 @@ void Agent::on_deadline(Instant now, Effects& out) {
     if (is_due(probe_at(), now)) probe_neighbours(now, out);
     if (leaving_ && is_due(leaving_->result_deadline, now)) return finish(now, out);
     if (is_due(notice_at_, now)) on_allocation_ending(now, out);
-    if (is_due(notice_ends_at(), now))
-        end_notice("the ranks did not save in time", now, out);
+    if (is_due(notice_ends_at(), now)) end_notice("the ranks did not save in time", now, out);
     if (phase_ == Phase::done) return;
     if (is_due(times_out_at(), now)) notify_link(ServerLink::TimedOut{}, now, out);
 }

@@ -19,7 +19,7 @@ std::string describe(const WorkerFailure& failure);  ///< "rank 3 (pid 411) exit
 std::string describe(const Cause& cause);
 /// "step 12, in phase eval"; empty where nothing was reported.
 std::string describe(const WorkProgress& progress);
-std::string describe(const SavePoint& save);  ///< "ballot=1 step=12 agreed"
+std::string describe(const SavePoint& save);   ///< "ballot=1 step=12 agreed"
 std::string describe(const NodeRange& range);  ///< "2", "1:4", "2+1"
 
 /// Empty for a value that is no enumerator: the enumerators of a type are the numbers from 0 up

@@ -25,8 +25,8 @@
 
 /// The data of a `Job`, and what each of its states adds. Each state's functions are in the file of
 /// its name (forming.hpp, running.hpp, draining.hpp, recovering.hpp, ending.hpp), those of every
-/// state in connections.hpp, departures.hpp, preemption.hpp, reports.hpp and standby.hpp; only they and
-/// job.cpp use this. Data of one state are gone when the job leaves it.
+/// state in connections.hpp, departures.hpp, preemption.hpp, reports.hpp and standby.hpp; only they
+/// and job.cpp use this. Data of one state are gone when the job leaves it.
 namespace ddprun::coordinator {
 
 /// When the nodes that wait are notified of what they wait for.

@@ -109,9 +109,10 @@ void resume_round(JobStep& step) {
 void consider_late_node(JobStep& step, const Member& member) {
     auto& job = step.job;
     // A node that is to be let in must not keep the ranks from saving.
-    const bool restarts =
-        !std::get<Running>(job.state).save && job.has_room() && job.terms.settings.late_nodes == control::LateNodes::restart &&
-        !job.has_successes() && !member.hold && (!job.terms.nodes.unit || job.growth() > 0);
+    const bool restarts = !std::get<Running>(job.state).save && job.has_room() &&
+                          job.terms.settings.late_nodes == control::LateNodes::restart &&
+                          !job.has_successes() && !member.hold &&
+                          (!job.terms.nodes.unit || job.growth() > 0);
     if (restarts) {
         auto& state = std::get<Running>(job.state);
         if (!state.first_late_at) state.first_late_at = step.now;

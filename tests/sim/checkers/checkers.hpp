@@ -6,6 +6,7 @@
 #include "tests/sim/checkers/outcomes.hpp"
 #include "tests/sim/checkers/ranks.hpp"
 #include "tests/sim/checkers/rounds.hpp"
+#include "tests/sim/checkers/saves.hpp"
 
 #include <cstdint>
 #include <string>
@@ -26,7 +27,9 @@ public:
         rounds_.on_worker_started(fact, complaints_);
         budget_.on_worker_started(fact, complaints_);
         isolation_.on_worker_started(fact, complaints_);
+        saves_.on_worker_started(fact);
     }
+    void on_saved(const RankSaved& fact) { saves_.on_saved(fact); }
     void on_daemon_replaced(Instant now, Duration lease) { rounds_.on_daemon_replaced(now, lease); }
     void on_worker_ended(const std::string& host, int pid) { rounds_.on_worker_ended(host, pid); }
     void on_round_failed(const RoundFailed& fact) { budget_.on_round_failed(fact); }
@@ -46,6 +49,7 @@ public:
         outcomes_.on_result(fact, complaints_);
         budget_.on_result(fact, complaints_);
         isolation_.on_result(fact, complaints_);
+        saves_.on_result(fact, complaints_);
     }
     void on_exit(const std::string& host, int exit_code) {
         outcomes_.on_exit(host, exit_code, complaints_);
@@ -63,6 +67,7 @@ private:
     Budget budget_;
     Outcomes outcomes_;
     Isolation isolation_;
+    Saves saves_;
 };
 
 }  // namespace ddprun::sim

@@ -1368,6 +1368,8 @@ TEST_CASE("every event has an answer in every phase of an agent") {
             A::Received{link, ctl::HeartbeatAck{0, 0}},
             A::Received{link, ctl::HeartbeatAck{0, 9}},
             A::Received{link, ctl::Ask{}},
+            A::Received{link, ctl::SaveAt{0, {1, 8, ctl::SaveState::agreed}}},
+            A::Received{link, ctl::NoticeOver{"saved"}},
             A::Received{link, ctl::JobResult{}},
             A::Received{link, ctl::ProtocolError{"what?"}},
             A::FailureExplained{0, 0, "", "", false},
@@ -1383,6 +1385,8 @@ TEST_CASE("every event has an answer in every phase of an agent") {
             A::PeerAsked{1, {story.agent.node().nonce, Nonce{}, 0}},
             A::PeerAnswered{1, std::nullopt},
             A::PeerAnswered{1, PeerAnswer{PeerAnswer::Kind::refused, 9}},
+            A::SavesRead{0, {{0, 7}}},
+            A::SaveShown{0, 1, {}},
             A::Signalled{SIGINT},
             A::Signalled{SIGTERM},
             A::DeadlinePassed{}};
