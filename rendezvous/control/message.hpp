@@ -400,7 +400,7 @@ struct Notice {
     /// From when this was written until this node stops its workers whatever has been saved.
     Duration left{};
     /// The highest step for which a rank of this node has asked.
-    std::optional<std::uint64_t> asked;
+    std::optional<std::uint64_t> asked = std::nullopt;
     /// The job cannot go on without this node, which has the server.
     bool ends_job = false;
 
@@ -413,7 +413,7 @@ struct SaveReport {
     int round = 0;
     int ballot = 1;
     /// The highest step for which a rank had asked when the proposal was known to all of them.
-    std::optional<std::uint64_t> asked;
+    std::optional<std::uint64_t> asked = std::nullopt;
     /// So many ranks have begun to save, the next ones included.
     int saving = 0;
     int saved = 0;
@@ -422,10 +422,10 @@ struct SaveReport {
     /// Have exited with 0, and not saved.
     int ended = 0;
     /// Of the steps that are being saved, or are.
-    std::optional<std::uint64_t> least;
-    std::optional<std::uint64_t> most;
+    std::optional<std::uint64_t> least = std::nullopt;
+    std::optional<std::uint64_t> most = std::nullopt;
     /// Local rank of the first that has neither saved nor ended.
-    std::optional<int> waiting;
+    std::optional<int> waiting = std::nullopt;
     /// That one has never asked.
     bool is_silent = false;
 

@@ -48,26 +48,24 @@ class Stepper:
 
 
 class Job:
-    def __init__(self, build, source, folder, seed, nodes, by_signal, in_step, more):
+    def __init__(self, build, source, folder, seed, nodes, in_step, options, more):
         self.folder = folder
         self.nodes = nodes
         self.stepper = Stepper(f"{folder}/stepper") if in_step else None
-        environment = {**os.environ, "PYTHONPATH": str(source / "worker_sdk" / "python"), "PYTHONDONTWRITEBYTECODE": "1",
-                       "SEED": str(seed), **more}
+        # No variable of a scheduler that runs this test.
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith(("SLURM_", "PET_", "DDPRUN_", "KUBERNETES_"))}
+        environment |= {"PYTHONPATH": str(source / "worker_sdk" / "python"), "PYTHONDONTWRITEBYTECODE": "1",
+                        "SEED": str(seed), **more}
         if in_step:
             environment["STEPPER"] = f"{folder}/stepper"
-        # No variable of a scheduler that runs this test.
-        for name in list(environment):
-            if name.startswith(("SLURM_", "PET_", "DDPRUN_", "KUBERNETES_")):
-                del environment[name]
         port = free_port()
-        options = ["--preempt-signal=USR1"] if by_signal else ["--deadline=40s"]
         self.errors = [open(f"{folder}/errors.{node}", "w+b") for node in range(nodes)]
         self.processes = [
             subprocess.Popen(
                 [str(build / "bin" / "ddprun"), f"--nnodes={nodes}", f"--nproc-per-node={RANKS // nodes}",
                  f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=agreed", f"--node-rank={node}", "--shutdown-timeout=20",
-                 *options, str(HERE / "stand_in.py"), folder],
+                 "--log-level=info", *options, str(HERE / "stand_in.py"), folder],
                 env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.errors[node])
             for node in range(nodes)]
 
@@ -137,7 +135,8 @@ def one_notice(build, source, seed):
     what = (f"{nodes} nodes, {'SIGUSR1' if by_signal else 'SIGTERM'} to node {node}, {moment}, "
             f"{'in step' if in_step else 'free'}, {more}")
     with tempfile.TemporaryDirectory() as folder:
-        job = Job(build, source, folder, seed, nodes, by_signal, in_step, more)
+        options = ["--preempt-signal=USR1"] if by_signal else ["--deadline=40s"]
+        job = Job(build, source, folder, seed, nodes, in_step, options, more)
         try:
             own = range(node * RANKS // nodes, (node + 1) * RANKS // nodes)
             # The earliest moment at which a node has something to save.
