@@ -48,9 +48,9 @@ class Stepper:
 
 
 class Job:
-    def __init__(self, build, source, folder, seed, nodes, in_step, options, more):
+    def __init__(self, build, source, folder, seed, nodes, in_step, options, more, nnodes=None):
         self.folder = folder
-        self.nodes = nodes
+        nnodes = nnodes or nodes
         self.stepper = Stepper(f"{folder}/stepper") if in_step else None
         # No variable of a scheduler that runs this test.
         environment = {name: value for name, value in os.environ.items()
@@ -63,8 +63,8 @@ class Job:
         self.errors = [open(f"{folder}/errors.{node}", "w+b") for node in range(nodes)]
         self.processes = [
             subprocess.Popen(
-                [str(build / "bin" / "ddprun"), f"--nnodes={nodes}", f"--nproc-per-node={RANKS // nodes}",
-                 f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=agreed", f"--node-rank={node}", "--shutdown-timeout=20",
+                [str(build / "bin" / "ddprun"), f"--nnodes={nnodes}", f"--nproc-per-node={RANKS // nodes}",
+                 f"--rdzv-conf=is_host={int(node == 0)}", f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=agreed", f"--node-rank={node}", "--shutdown-timeout=20",
                  "--log-level=info", *options, str(HERE / "stand_in.py"), folder],
                 env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.errors[node])
             for node in range(nodes)]

@@ -85,13 +85,12 @@ def test_a_worker_that_fails_after_the_notice_has_the_next_round_save():
 
 def test_an_elastic_job_goes_on_without_the_node():
     with tempfile.TemporaryDirectory() as folder:
-        options = ["--nnodes=1:2", "--preempt-signal=USR1"]
-        job = Job(BUILD, SOURCE, folder, 7, 2, False, options, {**STEPS, "ENDS_AT": "300"})
+        options = ["--preempt-signal=USR1"]
+        job = Job(BUILD, SOURCE, folder, 7, 2, False, options, {**STEPS, "ENDS_AT": "300"}, nnodes="1:2")
         try:
             job.wait_until("stepped", range(RANKS))
-            # The one that does not serve the rendezvous.
-            leaving = 1
-            job.signal(leaving, signal.SIGUSR1)
+            # Node 0 serves the rendezvous.
+            job.signal(1, signal.SIGUSR1)
             codes = job.end()
             check(codes == [0, STOPPED] and job.has("saved", range(RANKS)), f"{codes}\n{job.words()}")
         finally:
