@@ -11,7 +11,7 @@ import tempfile
 import time
 import urllib.request
 
-from fake_agent import ANSWER, ASKED, PHASE, REPORTED_AT, SAVE, STEP, FakeAgent, Page
+from fake_agent import ANSWER, ASKED, PHASE, REPORTED_AT, SAVE_POINT, STEP, FakeAgent, Page
 
 BUILD, SOURCE = (pathlib.Path(path) for path in sys.argv[1:3])
 MODULE = SOURCE / "worker_sdk" / "python"
@@ -447,18 +447,18 @@ def test_a_rank_saves_once_at_the_step_that_is_agreed():
             agent.serve([page])
             check(next_line(worker) == "no", language)
             check(page.words[ASKED] == 4, language)
-            page.words[SAVE] = save_word(1, PROPOSED, 5)
+            page.words[SAVE_POINT] = save_word(1, PROPOSED, 5)
             check(said_to(worker, "ask 4") == "no", f"{language}: below the step")
             tell(worker, "ask 6")  # not each step is asked for
             until(lambda: page.words[ASKED] == 7, language)
-            page.words[SAVE] = save_word(1, AGREED, 5)
+            page.words[SAVE_POINT] = save_word(1, AGREED, 5)
             check(next_line(worker) == "yes", language)
             check(page.words[ANSWER] == save_word(1, SAVING, 6), language)
             check(said_to(worker, "ask 7") == "no", f"{language}: once")
             check(said_to(worker, "saved 7") == "ok" and page.words[ANSWER] == save_word(1, SAVING, 6), f"{language}: of another step")
             check(said_to(worker, "saved 6") == "ok" and page.words[ANSWER] == save_word(1, SAVED, 6), language)
             # Another rank had not waited: once more.
-            page.words[SAVE] = save_word(2, AGREED, 9)
+            page.words[SAVE_POINT] = save_word(2, AGREED, 9)
             check(said_to(worker, "ask 8") == "no" and said_to(worker, "ask 9") == "yes", f"{language}: the next ballot")
             check(page.words[ANSWER] == save_word(2, SAVING, 9), language)
             worker.communicate(timeout=HANG)
@@ -472,10 +472,10 @@ def test_a_rank_that_waits_goes_on_with_a_later_step_or_when_it_has_waited_too_l
             tell(worker, "ask 3")
             agent.serve([page])
             next_line(worker)
-            page.words[SAVE] = save_word(1, PROPOSED, 4)
+            page.words[SAVE_POINT] = save_word(1, PROPOSED, 4)
             tell(worker, "ask 4")
             until(lambda: page.words[ASKED] == 5, language)
-            page.words[SAVE] = save_word(2, PROPOSED, 6)
+            page.words[SAVE_POINT] = save_word(2, PROPOSED, 6)
             check(next_line(worker) == "no" and page.words[ANSWER] == 0, f"{language}: a later step")
             begin = time.monotonic()
             check(said_to(worker, "ask 6") == "no" and time.monotonic() - begin >= 5, f"{language}: five seconds")
