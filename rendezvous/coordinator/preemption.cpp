@@ -62,9 +62,11 @@ void send_point(const JobStep& step) {
             step.send(*member, control::SaveAt{job.round->number, save.point()});
 }
 
+/// Ranks that have saved for this notice save once more for the next one, under another ballot.
 void end_save(Running& state) {
     state.save.reset();
     state.save_ends_at.reset();
+    if (state.known_save) state.known_save->state = control::SaveState::proposed;
 }
 
 /// "rank 3 on node2 has not called should_save (phase eval)".

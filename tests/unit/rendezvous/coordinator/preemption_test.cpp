@@ -331,3 +331,13 @@ TEST_CASE("a node that has the server ends the whole job, however few others are
     job.ready("a b");
     CHECK(job.whole_result("a").exit_code == 86);
 }
+
+TEST_CASE("a notice after a save has all ranks save once more, under another ballot") {
+    auto job = job_of("1:3", "a b c");
+    job.say("b", a_notice("b"));
+    shown(job, "a b c", 1, 7);
+    saved(job, "a b c", 1, 8);
+    job.output();
+    job.say("c", a_notice("c", 12));
+    CHECK(told(job.output(), "save_at round=0 ballot=2 step=13 proposed") == "a b c ");
+}
