@@ -421,13 +421,13 @@ def saves_of(language, way):
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
-def tell(worker, line):
+def write_line(worker, line):
     worker.stdin.write(line + "\n")
     worker.stdin.flush()
 
 
 def said_to(worker, line):
-    tell(worker, line)
+    write_line(worker, line)
     return next_line(worker)
 
 
@@ -443,13 +443,13 @@ def test_a_rank_saves_once_at_the_step_that_is_agreed():
         page = Page()
         with FakeAgent() as agent:
             worker = saves_of(language, agent.way)
-            tell(worker, "ask 3")
+            write_line(worker, "ask 3")
             agent.serve([page])
             check(next_line(worker) == "no", language)
             check(page.words[ASKED] == 4, language)
             page.words[SAVE_POINT] = save_word(1, PROPOSED, 5)
             check(said_to(worker, "ask 4") == "no", f"{language}: below the step")
-            tell(worker, "ask 6")  # not each step is asked for
+            write_line(worker, "ask 6")  # not each step is asked for
             until(lambda: page.words[ASKED] == 7, language)
             page.words[SAVE_POINT] = save_word(1, AGREED, 5)
             check(next_line(worker) == "yes", language)
@@ -469,11 +469,11 @@ def test_a_rank_that_waits_goes_on_with_a_later_step_or_when_it_has_waited_too_l
         page = Page()
         with FakeAgent() as agent:
             worker = saves_of(language, agent.way)
-            tell(worker, "ask 3")
+            write_line(worker, "ask 3")
             agent.serve([page])
             next_line(worker)
             page.words[SAVE_POINT] = save_word(1, PROPOSED, 4)
-            tell(worker, "ask 4")
+            write_line(worker, "ask 4")
             until(lambda: page.words[ASKED] == 5, language)
             page.words[SAVE_POINT] = save_word(2, PROPOSED, 6)
             check(next_line(worker) == "no" and page.words[ANSWER] == 0, f"{language}: a later step")

@@ -56,7 +56,7 @@ void saved(Story& job, const std::string& nodes, int ballot, std::uint64_t step,
 }
 
 /// The lines that begin so, without the rest.
-std::string told(const Lines& lines, const std::string& what) {
+std::string receivers(const Lines& lines, const std::string& what) {
     std::string nodes;
     for (const auto& line : lines) {
         const auto at = line.find(' ' + what);
@@ -94,7 +94,7 @@ TEST_CASE("after one notice all ranks of all nodes save the same step, and the j
     job.pass(3s, "a b");
     saved(job, "a b", 1, 8);
     const auto end = job.output();
-    CHECK(told(end, "stop") == "a b ");
+    CHECK(receivers(end, "stop") == "a b ");
     CHECK(has(end, "preempted (SIGTERM on b): 4 of 4 ranks saved step 8 in 3 s, 26 s were left"));
     job.ready("a b");
     CHECK(job.result("a").find("86") != std::string::npos);
@@ -109,11 +109,11 @@ TEST_CASE("a rank that had passed the step gets a later one under the next ballo
     job.say("b", a_notice("b"));
     job.output();
     shown(job, "a", 1, 9);
-    CHECK(told(job.output(), "save_at round=0 ballot=2 step=10 proposed") == "a b ");
+    CHECK(receivers(job.output(), "save_at round=0 ballot=2 step=10 proposed") == "a b ");
     shown(job, "b", 1, 7);
     CHECK(job.output().empty());
     shown(job, "a b", 2, 9);
-    CHECK(told(job.output(), "save_at round=0 ballot=2 step=10 agreed") == "a b ");
+    CHECK(receivers(job.output(), "save_at round=0 ballot=2 step=10 agreed") == "a b ");
 }
 
 TEST_CASE("nodes that may go on without the one that gave notice do, after the save") {
@@ -122,8 +122,8 @@ TEST_CASE("nodes that may go on without the one that gave notice do, after the s
     shown(job, "a b", 1, 7);
     saved(job, "a b", 1, 8);
     const auto lines = job.output();
-    CHECK(told(lines, "notice_over") == "b ");
-    CHECK(told(lines, "stop").empty());
+    CHECK(receivers(lines, "notice_over") == "b ");
+    CHECK(receivers(lines, "stop").empty());
     job.leave("b", SIGTERM);
     job.ready("a b");
     job.drop("b");
@@ -161,10 +161,10 @@ TEST_CASE("two notices are one agreement, with the earlier end") {
     sooner.left = 8s;
     job.output();
     job.say("a", sooner);
-    CHECK(told(job.output(), "save_at").empty());
+    CHECK(receivers(job.output(), "save_at").empty());
     job.pass(8s, "a b");
     const auto lines = job.output();
-    CHECK(told(lines, "notice_over") == "a b ");
+    CHECK(receivers(lines, "notice_over") == "a b ");
     CHECK(has(lines, "preemption without a common save: node a did not answer"));
 }
 
@@ -191,7 +191,7 @@ TEST_CASE("a rank that never asks is named with what it does, before its node st
     CHECK(job.output().empty());
     job.pass(1s, "a b");
     const auto lines = job.output();
-    CHECK(told(lines, "notice_over") == "b ");
+    CHECK(receivers(lines, "notice_over") == "b ");
     CHECK(has(lines, "rank 1 on a has not called should_save (step 310, in phase eval)"));
     job.leave("b", SIGTERM);
     job.ready("a b");
@@ -202,9 +202,9 @@ TEST_CASE("a notice that comes while the job recovers is kept, and acted on when
     job.restart_server();
     job.resume("b", NodeState::running);
     job.say("b", a_notice("b"));
-    CHECK(told(job.output(), "save_at").empty());
+    CHECK(receivers(job.output(), "save_at").empty());
     job.resume("a", NodeState::running);
-    CHECK(told(job.output(), "save_at round=0 ballot=1 step=8 proposed") == "a b ");
+    CHECK(receivers(job.output(), "save_at round=0 ballot=1 step=8 proposed") == "a b ");
 }
 
 TEST_CASE("a server that is started again goes on from the newest ballot that a member has") {
@@ -217,7 +217,7 @@ TEST_CASE("a server that is started again goes on from the newest ballot that a 
     job.resume("a", NodeState::running, [](auto& resume) {
         resume.save = SavePoint{2, 30, SaveState::agreed};
     });
-    CHECK(told(job.output(), "save_at round=0 ballot=4 step=41 proposed") == "a b ");
+    CHECK(receivers(job.output(), "save_at round=0 ballot=4 step=41 proposed") == "a b ");
 }
 
 TEST_CASE("a step that was agreed before the server was started again is completed") {
@@ -231,7 +231,7 @@ TEST_CASE("a step that was agreed before the server was started again is complet
     });
     job.output();
     job.say("b", a_notice("b"));
-    CHECK(told(job.output(), "save_at round=0 ballot=3 step=40 agreed") == "a b ");
+    CHECK(receivers(job.output(), "save_at round=0 ballot=3 step=40 agreed") == "a b ");
     saved(job, "a b", 3, 40);
     job.ready("a b");
     CHECK(job.whole_result("a").exit_code == 86);
@@ -243,7 +243,7 @@ TEST_CASE("a member that comes back gets the newest save point") {
     job.drop("a");
     job.output();
     job.resume("a", NodeState::running);
-    CHECK(told(job.output(), "save_at round=0 ballot=1 step=8 proposed") == "a ");
+    CHECK(receivers(job.output(), "save_at round=0 ballot=1 step=8 proposed") == "a ");
 }
 
 TEST_CASE("a late node is not let in while all ranks are to save") {
@@ -254,9 +254,9 @@ TEST_CASE("a late node is not let in while all ranks are to save") {
     job.join("d");
     job.pass(10s, "a b c d");
     const auto lines = job.output();
-    CHECK(told(lines, "stop").empty());
+    CHECK(receivers(lines, "stop").empty());
     shown(job, "a b", 1, 7);
-    CHECK(told(job.output(), "save_at round=0 ballot=1 step=8 agreed") == "a b ");
+    CHECK(receivers(job.output(), "save_at round=0 ballot=1 step=8 agreed") == "a b ");
 }
 
 TEST_CASE("with a member of an older release the node stops as it always did") {
@@ -267,8 +267,8 @@ TEST_CASE("with a member of an older release the node stops as it always did") {
     job.output();
     job.say("b", a_notice("b"));
     const auto lines = job.output();
-    CHECK(told(lines, "notice_over") == "b ");
-    CHECK(told(lines, "save_at").empty());
+    CHECK(receivers(lines, "notice_over") == "b ");
+    CHECK(receivers(lines, "save_at").empty());
     CHECK(has(lines, "node a (pid 100) runs an older release of ddprun"));
 }
 
@@ -283,7 +283,7 @@ TEST_CASE("a worker that fails meanwhile is a failure, and the next round is to 
     CHECK(job.assignment("a").round == 1);
     CHECK(job.assignment("a").restart_count == 1);
     // Pages are new with each round, and so are ballots.
-    CHECK(told(lines, "save_at round=1 ballot=1 step=8 proposed") == "a b ");
+    CHECK(receivers(lines, "save_at round=1 ballot=1 step=8 proposed") == "a b ");
     job.started("a b", 1);
     shown(job, "a b", 1, 3, 1);
     saved(job, "a b", 1, 8, 1);
@@ -305,7 +305,7 @@ TEST_CASE("a node that leaves before the save is done ends the agreement") {
     job.leave("b", SIGTERM);
     job.output();
     shown(job, "a b", 1, 7);
-    CHECK(told(job.output(), "save_at").empty());
+    CHECK(receivers(job.output(), "save_at").empty());
 }
 
 TEST_CASE("where a replacement is waited for by request, the others wait for one after the save") {
@@ -317,7 +317,7 @@ TEST_CASE("where a replacement is waited for by request, the others wait for one
     job.say("b", a_notice("b"));
     shown(job, "a b", 1, 7);
     saved(job, "a b", 1, 8);
-    CHECK(told(job.output(), "notice_over") == "b ");
+    CHECK(receivers(job.output(), "notice_over") == "b ");
 }
 
 TEST_CASE("a node that has the server ends the whole job, however few others are needed") {
@@ -327,7 +327,7 @@ TEST_CASE("a node that has the server ends the whole job, however few others are
     job.say("b", notice);
     shown(job, "a b", 1, 7);
     saved(job, "a b", 1, 8);
-    CHECK(told(job.output(), "stop") == "a b ");
+    CHECK(receivers(job.output(), "stop") == "a b ");
     job.ready("a b");
     CHECK(job.whole_result("a").exit_code == 86);
 }
@@ -339,5 +339,5 @@ TEST_CASE("a notice after a save has all ranks save once more, under another bal
     saved(job, "a b c", 1, 8);
     job.output();
     job.say("c", a_notice("c", 12));
-    CHECK(told(job.output(), "save_at round=0 ballot=2 step=13 proposed") == "a b c ");
+    CHECK(receivers(job.output(), "save_at round=0 ballot=2 step=13 proposed") == "a b c ");
 }
