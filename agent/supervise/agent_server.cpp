@@ -39,7 +39,7 @@ void Agent::report_to_server(Instant now, Effects& out) {
         send(control::Leave{leaving_->reason(node_.host), leaving_->signal}, out);
     }
     report_notice(now, out);
-    if (!round_) return;
+    if (!round_ || phase_ == Phase::done) return;
     const auto& failures = round_->failures;
     const auto& assignment = round_->assignment;
     auto& reported = round_->reported;
