@@ -50,10 +50,13 @@ struct PreemptionPlan {
     /// The workers are known to call `should_save`, so that a save is waited for before the first
     /// call, too.
     bool is_expected() const { return signal != 0 || deadline || time_left; }
-    /// How long a save may last after a notice, so that workers have their whole grace after it.
+    /// How long a save may last after a notice. With a deadline the workers have their whole grace
+    /// after it, else what is left of it: no stop takes longer than without a save.
     Duration window(Duration grace) const {
-        return deadline ? std::max(*deadline - grace, Duration{}) : grace;
+        return deadline ? std::max(*deadline - grace, Duration{}) : grace / 2;
     }
+    /// From a notice until the workers of this node are killed.
+    Duration whole(Duration grace) const { return deadline ? window(grace) + grace : grace; }
 };
 
 /// Everything one agent needs, resolved and checked by the launcher before the fork.

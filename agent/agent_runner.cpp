@@ -280,7 +280,7 @@ void AgentRunner::perform(Agent::Effect& effect) {
                 rendezvous_.interrupt_server(e.signal, e.reason);
             },
             [&](const Agent::ShowSave& e) {
-                channels_.show_save(e.save);
+                channels_.show_save(e.save, e.wait_ends_at);
                 post(Agent::SaveShown{e.round, e.save.ballot, channels_.saves()});
             },
             [&](const Agent::Finish& e) { finish(e.report); },

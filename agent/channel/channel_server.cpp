@@ -201,6 +201,8 @@ void ChannelServer::perform(WorkerChannel::Effect& effect) {
 }
 
 void ChannelServer::give_page(const WorkerChannel::GivePage& order) {
+    // What another process has written there says nothing of this one.
+    if (order.is_new_owner) pages_.erase(order.local_rank);
     auto found = pages_.find(order.local_rank);
     if (found == pages_.end()) {
         auto page = SharedPage::make();
@@ -212,7 +214,7 @@ void ChannelServer::give_page(const WorkerChannel::GivePage& order) {
         found = pages_.emplace(order.local_rank, std::move(*page)).first;
         if (pages_.size() == 1) read_pages_later();
     }
-    found->second.view().write_own(save_);
+    found->second.view().write_own(save_, wait_ends_at_);
     send_line(order.caller, attached_line, found->second.descriptor());
 }
 
@@ -268,10 +270,11 @@ control::WorkProgress ChannelServer::progress_of(int local_rank) const {
     return found == pages_.end() ? control::WorkProgress{} : found->second.view().progress();
 }
 
-void ChannelServer::show_save(const control::SavePoint& save) {
+void ChannelServer::show_save(const control::SavePoint& save, Instant wait_ends_at) {
     save_ = save;
+    wait_ends_at_ = static_cast<std::uint64_t>(nanoseconds_since_boot(wait_ends_at));
     for (const auto& [local_rank, page] : pages_)
-        page.view().write_own(save_);
+        page.view().write_own(save_, wait_ends_at_);
     finish_loads_and_stores();
     if (!pages_.empty()) read_pages_later();
 }
@@ -299,7 +302,7 @@ void ChannelServer::read_pages() {
     std::vector<control::RankProgress> ranks;
     for (const auto& [local_rank, page] : pages_) {
         // A library that attaches later must find them.
-        page.view().write_own(save_);
+        page.view().write_own(save_, wait_ends_at_);
         const auto progress = page.view().progress();
         if (progress.is_known() && ranks.size() < limits::max_reported_progress)
             ranks.push_back({local_rank, progress});

@@ -5,6 +5,7 @@
 #include "agent/channel/worker_channel.hpp"
 #include "rendezvous/base/random.hpp"
 #include "rendezvous/base/result.hpp"
+#include "rendezvous/base/time.hpp"
 #include "rendezvous/control/message.hpp"
 #include "rendezvous/net/driver.hpp"
 
@@ -67,7 +68,7 @@ public:
 
     /// From the return on each rank of the round sees this at its next call, or has asked for a
     /// step that `saves` shows. Takes some milliseconds.
-    void show_save(const control::SavePoint& save);
+    void show_save(const control::SavePoint& save, Instant wait_ends_at);
     std::vector<RankSave> saves() const;
 
 private:
@@ -102,6 +103,7 @@ private:
     std::vector<RankSave> saves_;
     /// What all pages of the round have.
     std::optional<control::SavePoint> save_;
+    std::uint64_t wait_ends_at_ = 0;
     net::Driver<WorkerChannel> machine_;
 };
 

@@ -18,18 +18,32 @@ control::WorkPhase phase_of(std::uint64_t number) {
     return control::name_of(phase).empty() ? control::WorkPhase::none : phase;
 }
 
+std::uint64_t number_of(control::SaveState state) {
+    using control::SaveState;
+    switch (state) {
+        case SaveState::proposed: return 1;
+        case SaveState::cancelled: return 3;
+        case SaveState::agreed:
+        case SaveState::saved:
+        case SaveState::ending: break;
+    }
+    return 2;
+}
+
 std::uint64_t word_of(const std::optional<control::SavePoint>& save) {
     if (!save) return 0;
-    const std::uint64_t state = save->state == control::SaveState::agreed ? 2 : 1;
-    return static_cast<std::uint64_t>(save->ballot) << ballot_shift | state << state_shift |
-           (save->step & step_mask);
+    return static_cast<std::uint64_t>(save->ballot) << ballot_shift |
+           number_of(save->state) << state_shift | (save->step & step_mask);
 }
 
 }  // namespace
 
-void Page::write_own(const std::optional<control::SavePoint>& save) const {
+void Page::write_own(
+    const std::optional<control::SavePoint>& save, std::uint64_t wait_ends_at) const {
     write(Word::magic, page_magic);
     write(Word::version_and_size, version_and_size);
+    // A rank that reads the point finds its end.
+    write(Word::wait_ends_at, wait_ends_at);
     write(Word::save, word_of(save));
 }
 

@@ -27,6 +27,7 @@ enum class Word : std::uint8_t {
     phase_since = 12,
     answer = 13,
     save = 24,
+    wait_ends_at = 25,
 };
 
 /// Of the words `save` and `answer`: the ballot in the highest 8 bits, a state in the next 2, a
@@ -42,7 +43,9 @@ public:
     explicit Page(std::uint64_t* words) : words_(words) {}
 
     /// The words that are the agent's.
-    void write_own(const std::optional<control::SavePoint>& save) const;
+    /// `wait_ends_at`: when a rank goes on without an agreement, in nanoseconds of CLOCK_BOOTTIME.
+    void write_own(
+        const std::optional<control::SavePoint>& save, std::uint64_t wait_ends_at = 0) const;
     control::WorkProgress progress() const;
     RankSave save_of(int local_rank) const;
 

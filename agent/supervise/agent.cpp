@@ -69,9 +69,9 @@ void Agent::handle(Event event, Instant now, Effects& out) {
             [&](Began) {
                 stores_.open(out);
                 const auto& left = config_.preemption.time_left;
-                if (left)
-                    notice_at_ =
-                        now + *left - config_.join.settings.grace - limits::slurm_save_lead;
+                const auto grace = config_.join.settings.grace;
+                // A shorter one has no time for a save: the scheduler ends it.
+                if (left && *left > grace) allocation_stop_at_ = now + *left - grace;
                 notify_link(ServerLink::ConnectRequested{}, now, out);
             },
             [&](const StoreOpened& opened) {
@@ -270,6 +270,7 @@ void Agent::on_store_checked(StoreChecked checked, Instant now, Effects& out) {
 
 void Agent::stop_workers(const WorkerGroup::StopRequested& request, Instant now, Effects& out) {
     if (!has_workers()) return after_group(now, out);
+    withdraw_proposal(out);
     notify_failures(FailureReport::StopBegan{request.signal}, now, out);
     phase_ = Phase::stopping;
     // The next round must not wait for its store; a node that ends has no next round.
@@ -370,12 +371,13 @@ void Agent::on_signal(const Signalled& signalled, Instant now, Effects& out) {
         if (has_workers()) return kill_workers(now, out);
         return finish(now, out);
     }
-    if (is_saved_before(signalled)) {
-        // A scheduler repeats itself.
-        if (!notice_) give_notice(signal, now + config_.preemption.window(grace), now, out);
-        return;
-    }
     const bool is_notice = signal == config_.preemption.signal;
+    // Every rank has saved, and is being stopped for that.
+    if (is_ending_as_saved() && (is_notice || signal == SIGTERM)) return;
+    if (is_saved_before(signalled)) {
+        const auto& plan = config_.preemption;
+        return give_notice(signal, now + plan.window(grace), now + plan.whole(grace), now, out);
+    }
     NodeLeaving leaving{is_notice ? SIGTERM : signal};
     if (is_notice) leaving.why = signal_name(signal) + " on " + node_.host;
     leave(std::move(leaving), signalled.is_for_all_processes && !is_notice, now, out);
@@ -384,7 +386,7 @@ void Agent::on_signal(const Signalled& signalled, Instant now, Effects& out) {
 /// `has_signalled_all`: the workers have the signal already.
 void Agent::leave(NodeLeaving leaving, bool has_signalled_all, Instant now, Effects& out) {
     const int signal = leaving.signal;
-    const auto grace = config_.join.settings.grace;
+    const auto grace = grace_left(now);
     notice_.reset();
     leaving_ = std::move(leaving);
     if (round_) notify_failures(FailureReport::LeaveBegan{}, now, out);
@@ -469,7 +471,8 @@ std::optional<Instant> Agent::times_out_at() const {
 
 /// Workers that are being stopped have their grace already.
 std::optional<Instant> Agent::notice_ends_at() const {
-    const bool counts = notice_ && !ending_ && phase_ != Phase::stopping;
+    const bool counts =
+        notice_ && !ending_ && phase_ != Phase::stopping && !is_ending_as_saved();
     return counts ? std::optional{notice_->ends_at} : std::nullopt;
 }
 
@@ -489,7 +492,7 @@ void Agent::on_deadline(Instant now, Effects& out) {
     if (phase_ == Phase::done) return;
     if (is_due(probe_at(), now)) probe_neighbours(now, out);
     if (leaving_ && is_due(leaving_->result_deadline, now)) return finish(now, out);
-    if (is_due(notice_at_, now)) on_allocation_ending(now, out);
+    if (is_due(notice_at(), now)) on_allocation_ending(now, out);
     if (is_due(notice_ends_at(), now)) end_notice("the ranks did not save in time", now, out);
     if (phase_ == Phase::done) return;
     if (is_due(times_out_at(), now)) notify_link(ServerLink::TimedOut{}, now, out);
@@ -518,7 +521,7 @@ std::optional<Instant> Agent::next_deadline() const {
     auto next = earliest(link_.next_deadline(), times_out_at());
     next = earliest(earliest(next, fence()), probe_at());
     if (leaving_) next = earliest(next, leaving_->result_deadline);
-    next = earliest(next, notice_at_);
+    next = earliest(next, notice_at());
     next = earliest(next, notice_ends_at());
     if (!round_) return next;
     next = earliest(earliest(next, round_->failures.next_deadline()), round_->note_at);

@@ -84,9 +84,13 @@ private:
     void on_signal(const Signalled& signalled, Instant now, Effects& out);
     void on_deadline(Instant now, Effects& out);
     bool is_saved_before(const Signalled& signalled) const;
-    void give_notice(int signal, Instant ends_at, Instant now, Effects& out);
+    void give_notice(int signal, Instant ends_at, Instant killed_at, Instant now, Effects& out);
+    void withdraw_proposal(Effects& out);
+    bool is_ending_as_saved() const;
+    Duration grace_left(Instant now) const;
+    std::optional<control::SaveReport> save_report() const;
     void end_notice(const std::string& reason, Instant now, Effects& out);
-    void on_save_at(const control::SaveAt& order, Effects& out);
+    void on_save_at(const control::SaveAt& order, Instant now, Effects& out);
     void on_notice_over(const control::NoticeOver& over, Instant now, Effects& out);
     void on_allocation_ending(Instant now, Effects& out);
 
@@ -127,6 +131,7 @@ private:
     std::optional<Instant> fence() const;
     std::optional<Instant> probe_at() const;
     std::optional<Instant> times_out_at() const;
+    std::optional<Instant> notice_at() const;
     std::optional<Instant> notice_ends_at() const;
     /// Until when a server that is not heard is waited for.
     std::optional<Instant> wait_ends_at() const;
@@ -145,8 +150,9 @@ private:
     FailureReport::Ends last_ends_;  ///< of the last round that is over
     std::optional<Ending> ending_;
     std::optional<NodeNotice> notice_;
-    /// When one is given for the end of the allocation.
-    std::optional<Instant> notice_at_;
+    /// The last moment for an orderly stop before the end of the allocation, until there is a notice
+    /// for that.
+    std::optional<Instant> allocation_stop_at_;
     /// The workers of this or an earlier round call `should_save`.
     bool has_asking_workers_ = false;
     std::optional<NodeLeaving> leaving_;

@@ -8,6 +8,7 @@
 #include "agent/supervise/server_link.hpp"
 #include "agent/supervise/worker_group.hpp"
 #include "rendezvous/base/endpoint.hpp"
+#include "rendezvous/base/time.hpp"
 #include "rendezvous/control/message.hpp"
 
 #include <cstdint>
@@ -213,6 +214,8 @@ struct AgentInterface {
     struct ShowSave {
         int round;
         control::SavePoint save;
+        /// When a rank goes on without an agreement.
+        Instant wait_ends_at{};
         bool operator==(const ShowSave&) const = default;
     };
     /// This node is about to be taken away, and the workers run for a save until then.

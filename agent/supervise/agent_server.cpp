@@ -5,6 +5,7 @@
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/control/versions.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <string>
 #include <utility>
@@ -144,6 +145,7 @@ control::Resume Agent::resume(Instant now) const {
         resume.assignment = round_->assignment;
         resume.spent = round_->assignment.restart_count;
         if (link_.version() >= control::save_since) resume.save = round_->save.point();
+        resume.save_report = save_report();
         if (failures.is_reportable()) {
             resume.failure = failures.failure();
             resume.age = failures.age(now);
@@ -224,7 +226,7 @@ void Agent::on_message(control::ServerMessage message, Instant now, Effects& out
                 if (!answer) return note_stale("ask", out);
                 send(*answer, out);
             },
-            [&](const control::SaveAt& order) { on_save_at(order, out); },
+            [&](const control::SaveAt& order) { on_save_at(order, now, out); },
             [&](const control::NoticeOver& over) { on_notice_over(over, now, out); },
             [&](control::JobResult& result) { on_result(std::move(result), now, out); },
             [&](control::ProtocolError& error) {
@@ -288,12 +290,14 @@ void Agent::on_assignment(control::Assignment next, Instant now, Effects& out) {
 }
 
 void Agent::on_stop(const control::Stop& stop, Instant now, Effects& out) {
+    const auto grace = std::min(stop.grace, grace_left(now));
     if (is_current(stop.round)) {
         const auto& worker = stop.root_cause.worker;
         notify_failures(FailureReport::StopReceived{worker && worker->is_secondary}, now, out);
         round_->stop_reason = stop.reason;
         // The job ends: its result says how, and nothing is left to be saved.
-        if (stop.root_cause.kind == control::Cause::Kind::cancelled) notice_.reset();
+        const bool ends_job = stop.root_cause.kind == control::Cause::Kind::cancelled;
+        if (ends_job && !is_ending_as_saved()) notice_.reset();
     }
     if (!is_current(stop.round) || !has_workers())
         return note_stale("stop of round " + std::to_string(stop.round), out);
@@ -301,7 +305,7 @@ void Agent::on_stop(const control::Stop& stop, Instant now, Effects& out) {
     if (stop.how == SIGKILL)
         kill_workers(now, out);
     else
-        stop_workers({stop.how, stop.grace, signal_after(stop.root_cause)}, now, out);
+        stop_workers({stop.how, grace, signal_after(stop.root_cause)}, now, out);
 }
 
 /// Another node of the step was signalled: the scheduler's signal comes to the workers here too.

@@ -52,6 +52,8 @@ struct NodeNotice {
     int signal;
     std::string reason;
     Instant ends_at{};
+    /// When the workers are killed, whatever they have done.
+    Instant killed_at{};
     bool is_reported = false;
 };
 

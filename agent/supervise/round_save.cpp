@@ -37,7 +37,10 @@ RankSave RoundSave::of(int local_rank) const {
 
 std::optional<control::SaveReport> RoundSave::report(int round, const WorkerGroup& group) const {
     using Answer = RankSave::Answer;
-    if (!point_ || shown_ballot_ != point_->ballot) return std::nullopt;
+    const bool is_asked = point_ && shown_ballot_ == point_->ballot &&
+                          (point_->state == control::SaveState::proposed ||
+                           point_->state == control::SaveState::agreed);
+    if (!is_asked) return std::nullopt;
     control::SaveReport report;
     report.round = round;
     report.ballot = point_->ballot;

@@ -230,6 +230,21 @@ void fields(Io& io, Like<Io, SavePoint>& save) {
     io("state", save.state);
 }
 
+template <class Io>
+void fields(Io& io, Like<Io, SaveReport>& report) {
+    io("round", report.round, round_number);
+    io("ballot", report.ballot, ballot_number);
+    io.optional("asked", report.asked);
+    io("saving", report.saving, worker_total);
+    io("saved", report.saved, worker_total);
+    io("declined", report.declined, worker_total);
+    io("ended", report.ended, worker_total);
+    io.optional("least", report.least);
+    io.optional("most", report.most);
+    io.optional("waiting", report.waiting, worker_place);
+    io("silent", report.is_silent);
+}
+
 // ---- agent to server ----------------------------------------------------------------------------
 
 template <>
@@ -285,6 +300,7 @@ void fields(Io& io, Like<Io, Resume>& resume) {
     io("reached", resume.reached, Whole{0, node_count.most});
     io.optional("token", resume.token);
     io.optional("save", resume.save);
+    io.optional("save_report", resume.save_report);
 }
 
 template <>
@@ -358,24 +374,11 @@ void fields(Io& io, Like<Io, Notice>& notice) {
     io("left", notice.left);
     io.optional("asked", notice.asked);
     io("ends_job", notice.ends_job);
+    io.optional("round", notice.round, round_number);
 }
 
 template <>
 inline constexpr std::string_view type_name<SaveReport> = "save_report";
-template <class Io>
-void fields(Io& io, Like<Io, SaveReport>& report) {
-    io("round", report.round, round_number);
-    io("ballot", report.ballot, ballot_number);
-    io.optional("asked", report.asked);
-    io("saving", report.saving, worker_total);
-    io("saved", report.saved, worker_total);
-    io("declined", report.declined, worker_total);
-    io("ended", report.ended, worker_total);
-    io.optional("least", report.least);
-    io.optional("most", report.most);
-    io.optional("waiting", report.waiting, worker_place);
-    io("silent", report.is_silent);
-}
 
 // ---- server to agent ----------------------------------------------------------------------------
 
@@ -462,6 +465,7 @@ template <class Io>
 void fields(Io& io, Like<Io, SaveAt>& order) {
     io("round", order.round, round_number);
     io("save", order.save);
+    io("left", order.left);
 }
 
 template <>

@@ -295,7 +295,10 @@ std::string_view name_of(WorkPhase phase) {
 std::string_view name_of(SaveState state) {
     switch (state) {
         case SaveState::proposed: return "proposed";
+        case SaveState::cancelled: return "cancelled";
         case SaveState::agreed: return "agreed";
+        case SaveState::saved: return "saved";
+        case SaveState::ending: return "ending";
     }
     return {};
 }

@@ -198,6 +198,9 @@ void take_up_in_round(JobStep& step, Member& member, const control::Resume& resu
         stop_member(step, member);
     }
     if (resume.failure) on_failed(step, member, failed_of(resume));
+    // Before the end of ranks that have ended because they had saved.
+    if (resume.save_report) on_save_report(step, member, *resume.save_report);
+    step.has_changed = true;
     switch (resume.state) {
         case control::NodeState::starting: break;
         case control::NodeState::running:

@@ -105,8 +105,9 @@ void depart(JobStep& step, const Member& member, control::Cause cause) {
         return;
     }
     if (!job.round->needs(member)) {
-        if (job.is<Running>()) job.round->place_of(member).is_gone = true;
-        return;
+        if (!job.is<Running>()) return;
+        job.round->place_of(member).is_gone = true;
+        return on_gone_from_save(step, static_cast<std::size_t>(*member.group_rank));
     }
     auto* drain = job.drain();
     if (drain && drain->departure) return;

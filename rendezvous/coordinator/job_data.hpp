@@ -91,8 +91,10 @@ struct Recovering {
     std::map<int, std::vector<control::Neighbour>> neighbours;
     /// The round is being stopped.
     std::optional<Draining> draining;
-    /// The newest that a member of the round has.
+    /// The newest that a member of the round has, and what their ranks have done about it, by group
+    /// rank.
     std::optional<control::SavePoint> known_save;
+    std::map<std::size_t, control::SaveReport> save_reports;
 };
 
 struct Over {

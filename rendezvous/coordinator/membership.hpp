@@ -33,6 +33,8 @@ struct GivenNotice {
     Instant ends_at{};
     std::optional<std::uint64_t> asked;
     bool ends_job = false;
+    /// Of `asked`.
+    std::optional<int> round;
 };
 
 /// One node of a job. When it was last heard: silence.hpp.

@@ -42,10 +42,10 @@ std::vector<Member*> noticed(JobData& job) {
     return members;
 }
 
-/// A member that does not know the messages, in the round or to be in one.
+/// A member of the round that does not know the messages.
 const Member* older_member(const JobData& job) {
     for (const auto* member : job.members.by_arrival())
-        if (member->version() < control::save_since) return member;
+        if (member->group_rank && member->version() < control::save_since) return member;
     return nullptr;
 }
 
@@ -54,19 +54,52 @@ void answer(const JobStep& step, Member& member, const std::string& reason) {
     step.send(member, control::NoticeOver{reason});
 }
 
-void send_point(const JobStep& step) {
-    const auto& job = step.job;
-    const auto& save = *std::get<Running>(job.state).save;
-    for (const auto& [rank, place] : job.round->places.taken())
-        if (const auto* member = job.members.find(place.nonce))
-            step.send(*member, control::SaveAt{job.round->number, save.point()});
+/// What a member of the round is to have.
+control::SaveAt order_of(const JobStep& step) {
+    const auto& state = std::get<Running>(step.job.state);
+    control::SaveAt order{step.job.round->number, state.known_save.value()};
+    // The end of the agreement comes first, where the server is there.
+    if (state.save_ends_at)
+        order.left =
+            std::max(*state.save_ends_at - step.now, Duration{}) + limits::save_margin;
+    return order;
 }
 
-/// Ranks that have saved for this notice save once more for the next one, under another ballot.
-void end_save(Running& state) {
+void send_point(const JobStep& step) {
+    const auto& job = step.job;
+    for (const auto& [rank, place] : job.round->places.taken()) {
+        const auto* member = job.members.find(place.nonce);
+        if (member != nullptr && member->version() >= control::save_since)
+            step.send(*member, order_of(step));
+    }
+}
+
+/// `how`: what becomes of the save point. An agreed one is not withdrawn: some ranks may be saving
+/// it, and the others are to do the same.
+void end_save(const JobStep& step, control::SaveState how) {
+    auto& state = std::get<Running>(step.job.state);
     state.save.reset();
     state.save_ends_at.reset();
-    if (state.known_save) state.known_save->state = control::SaveState::proposed;
+    auto& point = state.known_save;
+    const bool is_withdrawn = how == control::SaveState::cancelled;
+    if (!point || (is_withdrawn && point->state != control::SaveState::proposed)) return;
+    point->state = how;
+    send_point(step);
+}
+
+std::map<std::size_t, SaveAgreement::Node> nodes_of(const Round& round) {
+    std::map<std::size_t, SaveAgreement::Node> nodes;
+    for (const auto& [rank, place] : round.places.taken())
+        if (!place.is_gone) nodes[rank] = {place.nproc, place.rank_base};
+    return nodes;
+}
+
+/// "; rank 3 on node2 has not called should_save so far": it may keep the others waiting.
+std::string silent_text(const JobData& job, const SaveAgreement& save) {
+    const auto missing = save.missing();
+    if (!missing || missing->is_unheard || missing->has_asked) return "";
+    return "; rank " + std::to_string(missing->rank) + " on " +
+           job.round->places.at(missing->group_rank).host + " has not called should_save so far";
 }
 
 /// "rank 3 on node2 has not called should_save (phase eval)".
@@ -93,7 +126,7 @@ std::string missing_text(const JobData& job, const SaveAgreement& save) {
 void give_up(JobStep& step, const std::string& why) {
     auto& job = step.job;
     const auto text = "preemption without a common save: " + why;
-    end_save(std::get<Running>(job.state));
+    end_save(step, control::SaveState::cancelled);
     step.say("running", text);
     for (auto* member : noticed(job))
         answer(step, *member, text);
@@ -121,8 +154,9 @@ void conclude(JobStep& step) {
                 " of " + ranks_text(save.rank_count()) + " saved step " +
                 std::to_string(save.saved_step()) + " in " +
                 short_seconds(step.now - save.agreed_at()) + ", " + left + " were left";
-    end_save(state);
-    if (!goes_on(job)) return end_as_saved(step, text);
+    const bool ends_job = !goes_on(job);
+    end_save(step, ends_job ? control::SaveState::ending : control::SaveState::saved);
+    if (ends_job) return end_as_saved(step, text);
     job.round->saved = text;
     step.say("running", text);
     for (auto* member : members)
@@ -144,7 +178,7 @@ void follow_save(JobStep& step) {
                 "preemption notice" + reason_text(noticed(job)) + ", " +
                     short_seconds(*state.save_ends_at - step.now) +
                     " left: " + ranks_text(save.rank_count()) + " save at step " +
-                    std::to_string(save.point().step));
+                    std::to_string(save.point().step) + silent_text(job, save));
         case SaveAgreement::State::saved: return conclude(step);
         case SaveAgreement::State::failed: {
             const auto why = save.failure();
@@ -169,7 +203,8 @@ void on_notice(JobStep& step, Member& member, const control::Notice& notice) {
         notice.signal,
         step.now + notice.left - margin,
         notice.asked,
-        notice.ends_job};
+        notice.ends_job,
+        notice.round};
     step.note(
         "preemption notice of node " + member.name() + " (" + notice.reason + "), " +
         preemption::short_seconds(notice.left) + " left");
@@ -178,6 +213,16 @@ void on_notice(JobStep& step, Member& member, const control::Notice& notice) {
 
 void on_save_report(JobStep& step, Member& member, const control::SaveReport& report) {
     auto& job = step.job;
+    if (auto* recovering = std::get_if<Recovering>(&job.state)) {
+        const bool is_of_round =
+            job.round && member.group_rank && report.round == job.round->number;
+        if (is_of_round)
+            recovering->save_reports[static_cast<std::size_t>(*member.group_rank)] = report;
+        else
+            ++job.stale_count;
+        step.has_changed = false;
+        return;
+    }
     auto* state = std::get_if<Running>(&job.state);
     const bool is_meant =
         state && state->save && member.group_rank && report.round == job.round->number;
@@ -195,7 +240,42 @@ void forget_notice(JobStep& step, Member& member) {
     auto& job = step.job;
     member.notice.reset();
     auto* state = std::get_if<Running>(&job.state);
-    if (state && state->save && preemption::noticed(job).empty()) preemption::end_save(*state);
+    if (state && state->save && preemption::noticed(job).empty())
+        preemption::end_save(step, control::SaveState::cancelled);
+}
+
+void on_gone_from_save(JobStep& step, std::size_t group_rank) {
+    auto* state = std::get_if<Running>(&step.job.state);
+    if (state && state->save && state->save->on_gone(group_rank, step.now))
+        preemption::follow_save(step);
+}
+
+std::optional<std::string> saved_while_recovering(const JobData& job, Instant now) {
+    const auto* state = std::get_if<Recovering>(&job.state);
+    const bool is_agreed =
+        state && state->known_save && state->known_save->state == control::SaveState::agreed;
+    if (!is_agreed) return std::nullopt;
+    SaveAgreement save{preemption::nodes_of(*job.round), std::nullopt, state->known_save, now};
+    for (const auto& [rank, report] : state->save_reports)
+        save.on_report(rank, report, now);
+    if (save.state() != SaveAgreement::State::saved) return std::nullopt;
+    return "preempted: " + std::to_string(save.saved_count()) + " of " +
+           preemption::ranks_text(save.rank_count()) + " saved step " +
+           std::to_string(save.saved_step());
+}
+
+void recover_save(JobStep& step, Member& member, const control::Resume& resume) {
+    using control::SaveState;
+    auto& job = step.job;
+    auto& state = std::get<Recovering>(job.state);
+    if (resume.save_report) on_save_report(step, member, *resume.save_report);
+    step.has_changed = true;
+    if (!resume.save || !is_newer(*resume.save, state.known_save)) return;
+    state.known_save = resume.save;
+    const auto text =
+        "preempted: every rank has saved, from step " + std::to_string(resume.save->step) + " on";
+    if (resume.save->state == SaveState::saved) job.round->saved = text;
+    if (resume.save->state == SaveState::ending) end_as_saved(step, text);
 }
 
 void begin_save_if_noticed(JobStep& step) {
@@ -203,27 +283,32 @@ void begin_save_if_noticed(JobStep& step) {
     auto& state = std::get<Running>(job.state);
     const auto members = preemption::noticed(job);
     if (members.empty()) return;
-    if (const auto* older = preemption::older_member(job))
-        return preemption::give_up(
-            step, "node " + older->name() + " runs an older release of ddprun");
     std::optional<std::uint64_t> asked;
     for (const auto* member : members) {
         const auto& notice = *member->notice;
         state.save_ends_at = earliest(state.save_ends_at, notice.ends_at);
-        if (notice.asked) asked = std::max(asked.value_or(*notice.asked), *notice.asked);
+        const bool counts = notice.asked && notice.round == job.round->number;
+        if (counts) asked = std::max(asked.value_or(*notice.asked), *notice.asked);
     }
     if (state.save) return;
-    std::map<std::size_t, SaveAgreement::Node> nodes;
-    for (const auto& [rank, place] : job.round->places.taken())
-        if (!place.is_gone) nodes[rank] = {place.nproc, place.rank_base};
-    state.save.emplace(std::move(nodes), asked, state.known_save, step.now);
+    if (const auto* older = preemption::older_member(job))
+        return preemption::give_up(
+            step, "node " + older->name() + " runs an older release of ddprun");
+    state.save.emplace(preemption::nodes_of(*job.round), asked, state.known_save, step.now);
     preemption::follow_save(step);
+}
+
+void settle_orphaned_save(const JobStep& step) {
+    const auto& state = std::get<Running>(step.job.state);
+    if (state.save || !state.known_save) return;
+    if (state.known_save->state == control::SaveState::agreed) return preemption::send_point(step);
+    preemption::end_save(step, control::SaveState::cancelled);
 }
 
 void repeat_save(const JobStep& step, const Member& member) {
     const auto* state = std::get_if<Running>(&step.job.state);
-    if (!state || !state->save || member.version() < control::save_since) return;
-    step.send(member, control::SaveAt{step.job.round->number, state->save->point()});
+    if (!state || !state->known_save || member.version() < control::save_since) return;
+    step.send(member, preemption::order_of(step));
 }
 
 void end_save_if_due(JobStep& step) {

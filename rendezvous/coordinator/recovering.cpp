@@ -102,7 +102,7 @@ void adopt_round(JobStep& step, const Member& reporter, const control::Assignmen
     job.round = recovered_round(assignment, step.now);
     job.next_round = assignment.round + 2;
     auto& state = std::get<Recovering>(job.state);
-    state = Recovering{state.ends_at, false, false, {}, std::nullopt, std::nullopt};
+    state = Recovering{state.ends_at, false, false, {}, std::nullopt, std::nullopt, {}};
 }
 
 /// False if it cannot have had this place.
@@ -152,8 +152,8 @@ void take_back_inside(JobStep& step, Member& member, const control::Resume& resu
     auto& state = std::get<Recovering>(job.state);
     state.has_stopping |= is_stopping || is_done;
     state.has_workers |= !is_free && !is_stopping && !is_done;
-    if (resume.save && is_newer(*resume.save, state.known_save)) state.known_save = resume.save;
     const bool was_stopping = !job.is_round_going_on();
+    recover_save(step, member, resume);
     if (resume.failure) on_failed(step, member, failed_of(resume));
     if (is_free) member.become(Member::State::ready);
     if ((is_free || is_stopping) && job.is_round_going_on())
@@ -248,6 +248,7 @@ void finish(JobStep& step) {
         return;
     }
     begin_save_if_noticed(step);
+    settle_orphaned_save(step);
     for (const auto* member : job.members.standbys())
         if (member->is_candidate()) consider_late_node(step, *member);
 }

@@ -167,9 +167,10 @@ void on_succeeded(JobStep& step, Member& member, int round) {
     const bool is_success = job.round->succeeded_count == job.round->places.size();
     const bool has_failures = job.drain() && !job.drain()->failures.empty();
     if (!is_success || job.causes.cancel || has_failures) return;
-    if (!job.round->saved) return succeed(step);
+    const auto saved = job.round->saved ? job.round->saved : saved_while_recovering(job, step.now);
+    if (!saved) return succeed(step);
     // They have ended because they had saved, not because their work was done.
-    end_as_saved(step, *job.round->saved);
+    end_as_saved(step, *saved);
 }
 
 void on_failed(JobStep& step, Member& member, const control::Failed& failed) {

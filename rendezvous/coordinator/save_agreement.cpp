@@ -17,6 +17,15 @@ std::uint64_t margin(int attempt) {
     return attempt <= 2 ? 1 : std::uint64_t{1} << static_cast<unsigned>(attempt - 2);
 }
 
+/// What it says of its ranks fits together, and `nproc`.
+bool is_possible(const control::SaveReport& report, int nproc) {
+    const bool has_steps = report.least && report.most;
+    const bool has_none = !report.least && !report.most;
+    if (report.saving > 0 ? !has_steps || *report.least > *report.most : !has_none) return false;
+    return report.saved <= report.saving && report.declined <= nproc &&
+           report.saving + report.ended <= nproc;
+}
+
 }  // namespace
 }  // namespace save_agreement
 
@@ -44,6 +53,7 @@ bool SaveAgreement::on_report(
     const auto found = nodes_.find(group_rank);
     if (found == nodes_.end() || report.ballot != point_.ballot) return false;
     if (state_ == State::saved || state_ == State::failed) return false;
+    if (!save_agreement::is_possible(report, found->second.nproc)) return false;
     found->second.report = report;
     if (report.asked) asked_ = std::max(asked_.value_or(*report.asked), *report.asked);
 
@@ -52,8 +62,25 @@ bool SaveAgreement::on_report(
         propose(now);
         return true;
     }
+    return evaluate(now);
+}
+
+bool SaveAgreement::on_gone(std::size_t group_rank, Instant now) {
+    const auto found = nodes_.find(group_rank);
+    if (found == nodes_.end() || state_ == State::saved || state_ == State::failed) return false;
+    auto& node = found->second;
+    node.is_gone = true;
+    if (!node.report) node.report.emplace();
+    node.report->ended = node.nproc - node.report->saved;
+    node.report->waiting.reset();
+    return evaluate(now);
+}
+
+/// After a report.
+bool SaveAgreement::evaluate(Instant now) {
     if (!has_all_reports()) return false;
     if (state_ == State::proposed) {
+        ended_before_ = sum().ended;
         state_ = State::agreed;
         agreed_at_ = now;
         point_.state = control::SaveState::agreed;
@@ -67,6 +94,12 @@ bool SaveAgreement::on_report(
         return true;
     }
     if (all.saved == 0 || all.saved + all.ended < rank_count()) return false;
+    if (all.ended > ended_before_) {
+        fail(
+            std::to_string(all.ended - ended_before_) +
+            " of the ranks ended without a save of step " + std::to_string(point_.step));
+        return true;
+    }
     state_ = State::saved;
     saved_step_ = all.least.value_or(point_.step);
     return true;
@@ -88,8 +121,9 @@ void SaveAgreement::propose(Instant now) {
         control::SaveState::proposed};
     state_ = State::proposed;
     agreed_at_ = now;
+    // Ranks that have ended cannot save once more.
     for (auto& [group_rank, node] : nodes_)
-        node.report.reset();
+        if (!node.is_gone) node.report.reset();
 }
 
 void SaveAgreement::fail(std::string why) {

@@ -20,9 +20,9 @@ namespace ddprun::coordinator {
 ///   proposed --a rank was there already, or declined-->   proposed   the next ballot, a higher
 ///   step proposed --every node: all its ranks are below-->     agreed     the same ballot agreed
 ///   --a rank had not waited (declined)-->        proposed   the next ballot, a higher step agreed
-///   --every rank has saved, or ended-->          saved any      --no ballot is left, ranks save
+///   --every rank has saved, or ended before-->   saved any      --no ballot is left, ranks save
 ///   different
-///              steps-->                                   failed
+///              steps, or end without a save-->            failed
 ///
 /// Ballots only grow within a round, also when the server is started again: `known` is the highest
 /// that a member has. A report of another ballot has no effect.
@@ -35,6 +35,8 @@ public:
         int rank_base = 0;
         /// Of the current ballot.
         std::optional<control::SaveReport> report = std::nullopt;
+        /// Its ranks have ended with success, and it is no member any more.
+        bool is_gone = false;
     };
 
     /// `nodes`: of the round, by group rank. `asked`: the highest step of which is known that a
@@ -47,6 +49,9 @@ public:
 
     /// True: `point()` is another one, or the state.
     bool on_report(std::size_t group_rank, const control::SaveReport& report, Instant now);
+
+    /// The ranks of a node have ended, and it reports no more. The same.
+    bool on_gone(std::size_t group_rank, Instant now);
 
     State state() const { return state_; }
     /// What the members of the round are to have.
@@ -72,6 +77,7 @@ public:
     const std::string& failure() const { return failure_; }
 
 private:
+    bool evaluate(Instant now);
     void propose(Instant now);
     void fail(std::string why);
     bool has_all_reports() const;
@@ -83,6 +89,8 @@ private:
     control::SavePoint point_;
     /// The highest step that a rank has asked for.
     std::optional<std::uint64_t> asked_;
+    /// So many ranks had ended when the step was agreed: only these are not waited for.
+    int ended_before_ = 0;
     int attempt_ = 0;
     Instant agreed_at_{};
     std::uint64_t saved_step_ = 0;

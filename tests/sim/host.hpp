@@ -65,8 +65,6 @@ struct WorkerProcess {
     /// The next one, and what it shows of saves.
     std::uint64_t step = 0;
     agent::RankSave save;
-    /// While it has reached a step that is proposed.
-    std::optional<Instant> waits_until;
 };
 
 /// One machine with a `ddprun` on it: the real Agent with its groups and workers; processes, ports
@@ -214,6 +212,7 @@ private:
     std::string incarnation_;
     /// What the pages of its workers have.
     std::optional<control::SavePoint> save_;
+    Instant save_wait_ends_at_{};
     std::optional<agent::JobReport> report_;
     Driven<Agent> agent_;
 };

@@ -11,7 +11,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration longest_wait = 5s;
 constexpr Duration poll_interval = 1ms;
 constexpr Duration save_time = 50ms;
 
@@ -29,13 +28,10 @@ void Host::take_step(int local_rank) {
 void Host::ask_whether_to_save(int local_rank) {
     auto& worker = workers_.at(local_rank);
     auto& own = worker.save;
-    const bool is_turn = save_ && *own.asked >= save_->step && own.ballot != save_->ballot;
-    if (!is_turn) {
-        worker.waits_until.reset();
-        return take_step(local_rank);
-    }
+    const bool is_turn = save_ && save_->state != control::SaveState::cancelled &&
+                         *own.asked >= save_->step && own.ballot != save_->ballot;
+    if (!is_turn) return take_step(local_rank);
     if (save_->state == control::SaveState::agreed) {
-        worker.waits_until.reset();
         own.answer = agent::RankSave::Answer::saving;
         own.ballot = save_->ballot;
         own.step = *own.asked;
@@ -48,12 +44,10 @@ void Host::ask_whether_to_save(int local_rank) {
             take_step(local_rank);
         });
     }
-    if (!worker.waits_until) worker.waits_until = world_.now() + longest_wait;
-    if (world_.now() < *worker.waits_until)
+    if (world_.now() < save_wait_ends_at_)
         return later_by_worker(local_rank, poll_interval, [this, local_rank](WorkerProcess&) {
             ask_whether_to_save(local_rank);
         });
-    worker.waits_until.reset();
     own.answer = agent::RankSave::Answer::declined;
     own.ballot = save_->ballot;
     show_saves();
@@ -76,7 +70,10 @@ void Host::show_saves() {
 }
 
 void Host::show_save(const Agent::ShowSave& order) {
-    if (order.round == spawning_round_) save_ = order.save;
+    if (order.round == spawning_round_) {
+        save_ = order.save;
+        save_wait_ends_at_ = order.wait_ends_at;
+    }
     agent_.post(Agent::SaveShown{order.round, order.save.ballot, saves()});
 }
 

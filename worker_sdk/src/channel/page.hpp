@@ -16,7 +16,7 @@ void report(std::uint64_t step, std::uint64_t now_ns);
 std::uint64_t set_phase(std::uint64_t phase);
 
 /// Whether this rank saves now. A step below the one before, or above 2^54 - 3, is answered with
-/// false. Waits while the ranks agree on a step, 5 s at most.
+/// false. Waits while the ranks agree on a step, until the time for the save is over at most.
 bool should_save(std::uint64_t step);
 void saved(std::uint64_t step);
 

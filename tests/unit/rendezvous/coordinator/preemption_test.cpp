@@ -29,7 +29,7 @@ Story job_of(const std::string& nnodes, const std::string& nodes, int restarts =
 }
 
 control::Notice a_notice(const std::string& node, std::optional<std::uint64_t> asked = 7) {
-    return {"SIGTERM on " + node, SIGTERM, 30s, asked, false};
+    return {"SIGTERM on " + node, SIGTERM, 30s, asked, false, 0};
 }
 
 /// Every rank of the node can see the ballot, and had asked for this step.
@@ -44,15 +44,19 @@ void shown(Story& job, const std::string& nodes, int ballot, std::uint64_t asked
     }
 }
 
+/// Of a node whose ranks have all saved.
+control::SaveReport save_report(int ballot, std::uint64_t step, int round = 0) {
+    control::SaveReport report;
+    report.round = round;
+    report.ballot = ballot;
+    report.saving = report.saved = 2;
+    report.least = report.most = step;
+    return report;
+}
+
 void saved(Story& job, const std::string& nodes, int ballot, std::uint64_t step, int round = 0) {
-    for (const auto& node : words(nodes)) {
-        control::SaveReport report;
-        report.round = round;
-        report.ballot = ballot;
-        report.saving = report.saved = 2;
-        report.least = report.most = step;
-        job.say(node, report);
-    }
+    for (const auto& node : words(nodes))
+        job.say(node, save_report(ballot, step, round));
 }
 
 /// The lines that begin so, without the rest.
@@ -152,6 +156,117 @@ TEST_CASE("ranks that all end without having saved have finished the job") {
     }
     job.succeeded("a b");
     CHECK(job.whole_result("a").exit_code == 0);
+}
+
+TEST_CASE("what ranks had saved comes with a node that is back, before their success") {
+    auto job = job_of("2", "a b");
+    job.say("b", a_notice("b"));
+    shown(job, "a b", 1, 7);
+    saved(job, "a", 1, 8);
+    job.succeeded("a");
+    job.drop("b");
+    job.resume("b", NodeState::succeeded, [](auto& resume) {
+        resume.save = SavePoint{1, 8, SaveState::agreed};
+        resume.save_report = save_report(1, 8);
+    });
+    job.ready("a b");
+    CHECK(job.whole_result("a").exit_code == 86);
+}
+
+TEST_CASE("it comes with all nodes when the server was started again") {
+    for (const bool is_whole : {true, false}) {
+        CAPTURE(is_whole);
+        auto job = job_of("2", "a b");
+        job.restart_server();
+        for (const auto* node : {"a", "b"})
+            job.resume(node, NodeState::succeeded, [&](auto& resume) {
+                resume.save = SavePoint{1, 8, SaveState::agreed};
+                if (is_whole || node[0] == 'a') resume.save_report = save_report(1, 8);
+            });
+        job.ready("a b");
+        CHECK(job.whole_result("a").exit_code == (is_whole ? 86 : 0));
+    }
+}
+
+TEST_CASE("a job that is ending because all have saved ends so under the next server, too") {
+    struct Row {
+        const char* name;
+        NodeState first;
+        NodeState second;
+    };
+    for (const auto& row :
+         {Row{"both stop", NodeState::stopping, NodeState::stopping},
+          Row{"one has stopped", NodeState::ready, NodeState::stopping},
+          Row{"the stop has not come", NodeState::running, NodeState::running},
+          Row{"their ranks have ended", NodeState::succeeded, NodeState::succeeded}}) {
+        CAPTURE(row.name);
+        auto job = job_of("2", "a b");
+        job.restart_server();
+        job.resume("a", row.first, [](auto& resume) {
+            resume.save = SavePoint{1, 8, SaveState::ending};
+        });
+        job.resume("b", row.second, [](auto& resume) {
+            resume.save = SavePoint{1, 8, SaveState::agreed};
+        });
+        job.ready("a b");
+        CHECK(job.whole_result("b").exit_code == 86);
+        CHECK(job.whole_result("b").outcome == control::Outcome::cancelled);
+    }
+}
+
+TEST_CASE("a member that comes back learns that the others wait for no agreement any more") {
+    auto job = job_of("2", "a b");
+    job.say("b", a_notice("b"));
+    job.drop("a");
+    job.output();
+    job.pass(29s, "b");
+    const auto lines = job.output();
+    CHECK(receivers(lines, "save_at round=0 ballot=1 step=8 cancelled") == "b ");
+    CHECK(receivers(lines, "notice_over") == "b ");
+}
+
+TEST_CASE("a proposal of the server before is withdrawn where no notice holds any more") {
+    struct Row {
+        SaveState before;
+        const char* after;
+    };
+    for (const auto& row :
+         {Row{SaveState::proposed, "save_at round=0 ballot=3 step=40 cancelled"},
+          Row{SaveState::agreed, "save_at round=0 ballot=3 step=40 agreed"}}) {
+        CAPTURE(row.after);
+        auto job = job_of("2", "a b");
+        job.restart_server();
+        job.resume("a", NodeState::running, [&](auto& resume) {
+            resume.save = SavePoint{3, 40, row.before};
+        });
+        job.resume("b", NodeState::running);
+        CHECK(receivers(job.output(), row.after) == "a b ");
+    }
+}
+
+TEST_CASE("a rank that never asked is named when the step is agreed") {
+    auto job = job_of("2", "a b");
+    job.say("b", a_notice("b"));
+    shown(job, "a", 1, 7);
+    control::SaveReport silent;
+    silent.waiting = 1;
+    silent.is_silent = true;
+    job.output();
+    job.say("b", silent);
+    CHECK(has(job.output(), "save at step 8; rank 3 on b has not called should_save so far"));
+}
+
+TEST_CASE("a standby of an older release keeps no ranks from saving") {
+    auto job = job_of("1:2", "a b");
+    job.say("b", a_notice("b"));
+    shown(job, "a b", 1, 7);
+    job.join("c", [](control::Join& join) { join.versions = {1}; });
+    job.output();
+    job.say("a", a_notice("a"));
+    CHECK(receivers(job.output(), "notice_over").empty());
+    saved(job, "a b", 1, 8);
+    job.ready("a b");
+    CHECK(job.whole_result("a").exit_code == 86);
 }
 
 TEST_CASE("two notices are one agreement, with the earlier end") {
@@ -282,11 +397,13 @@ TEST_CASE("a worker that fails meanwhile is a failure, and the next round is to 
     const auto lines = job.output();
     CHECK(job.assignment("a").round == 1);
     CHECK(job.assignment("a").restart_count == 1);
-    // Pages are new with each round, and so are ballots.
-    CHECK(receivers(lines, "save_at round=1 ballot=1 step=8 proposed") == "a b ");
+    // Pages are new with each round, and so are ballots and steps: it may begin far below.
+    CHECK(receivers(lines, "save_at round=1 ballot=1 step=0 proposed") == "a b ");
     job.started("a b", 1);
     shown(job, "a b", 1, 3, 1);
-    saved(job, "a b", 1, 8, 1);
+    CHECK(receivers(job.output(), "save_at round=1 ballot=2 step=4 proposed") == "a b ");
+    shown(job, "a b", 2, 3, 1);
+    saved(job, "a b", 2, 4, 1);
     job.ready("a b", 1);
     CHECK(job.whole_result("b").exit_code == 86);
 }

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 using namespace ddprun;
 using namespace ddprun::coordinator;
@@ -38,6 +39,13 @@ control::SaveReport all_saved(const SaveAgreement& save, std::uint64_t step) {
     done.least = done.most = step;
     done.waiting.reset();
     return done;
+}
+
+control::SaveReport all_ended(const SaveAgreement& save) {
+    auto ended = report(save);
+    ended.ended = 2;
+    ended.waiting.reset();
+    return ended;
 }
 
 /// Both nodes can see the proposal and no rank was there: it is agreed.
@@ -123,16 +131,70 @@ TEST_CASE("after a restart of the server the ballots go on from what the members
 
 TEST_CASE("a rank that has ended is not waited for, and alone it is no save") {
     auto save = agreement(Asked{12});
-    arm(save);
-    auto ended = report(save);
-    ended.ended = 2;
-    ended.waiting.reset();
-    save.on_report(0, ended, Instant{});
-    CHECK_FALSE(save.on_report(1, ended, Instant{}));
+    CHECK_FALSE(save.on_report(0, all_ended(save), Instant{}));
+    CHECK(save.on_report(1, report(save), Instant{}));
+    CHECK_FALSE(save.on_report(0, all_ended(save), Instant{}));
+    CHECK_FALSE(save.on_report(1, all_ended(save), Instant{}));
     CHECK(save.state() == State::agreed);
     CHECK(save.on_report(1, all_saved(save, 13), Instant{}));
     CHECK(save.state() == State::saved);
     CHECK(save.saved_count() == 2);
+}
+
+TEST_CASE("a rank that ends without a save after the agreement is missing in it") {
+    auto save = agreement(Asked{12});
+    arm(save);
+    save.on_report(0, all_saved(save, 13), Instant{});
+    CHECK(save.on_report(1, all_ended(save), Instant{}));
+    CHECK(save.state() == State::failed);
+    CHECK(save.failure() == "2 of the ranks ended without a save of step 13");
+}
+
+TEST_CASE("a node that is gone has ended ranks: before the agreement, after it, after its save") {
+    auto before = agreement(Asked{12});
+    before.on_report(1, report(before), Instant{});
+    CHECK(before.on_gone(0, Instant{}));
+    CHECK(shown(before) == "ballot=1 step=13 agreed");
+    CHECK(before.on_report(1, all_saved(before, 13), Instant{}));
+    CHECK(before.state() == State::saved);
+
+    auto after = agreement(Asked{12});
+    arm(after);
+    after.on_report(1, all_saved(after, 13), Instant{});
+    CHECK(after.on_gone(0, Instant{}));
+    CHECK(after.state() == State::failed);
+
+    auto saved = agreement(Asked{12});
+    arm(saved);
+    saved.on_report(0, all_saved(saved, 13), Instant{});
+    CHECK_FALSE(saved.on_gone(0, Instant{}));
+    CHECK_FALSE(saved.on_gone(7, Instant{}));
+    CHECK(saved.on_report(1, all_saved(saved, 13), Instant{}));
+    CHECK(saved.state() == State::saved);
+}
+
+TEST_CASE("reports that do not fit together, or the node, have no effect") {
+    using Report = control::SaveReport;
+    const std::vector<void (*)(Report&)> changes{
+        [](Report& it) { it.most.reset(); },
+        [](Report& it) { it.least.reset(); },
+        [](Report& it) { it.least = 14; },
+        [](Report& it) { it.saving = it.saved = 0; },
+        [](Report& it) { it.saving = it.saved = 3; },
+        [](Report& it) { it.saving = 1; },
+        [](Report& it) { it.ended = 1; },
+        [](Report& it) { it.declined = 3; },
+    };
+    for (const auto& change : changes) {
+        auto save = agreement(Asked{12});
+        arm(save);
+        save.on_report(0, all_saved(save, 13), Instant{});
+        auto wrong = all_saved(save, 13);
+        change(wrong);
+        CHECK_FALSE(save.on_report(1, wrong, Instant{}));
+        CHECK(save.state() == State::agreed);
+        CHECK(save.on_report(1, all_saved(save, 13), Instant{}));
+    }
 }
 
 TEST_CASE("ranks that call with different steps have no common save") {
