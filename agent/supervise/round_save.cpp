@@ -62,9 +62,12 @@ std::optional<control::SaveReport> RoundSave::report(int round, const WorkerGrou
         if (has_saved) ++report.saved;
         if (has_ended && !has_saved) ++report.ended;
         if (!has_ended && counts && rank.answer == Answer::declined) ++report.declined;
-        if (has_saved || has_ended || report.waiting) continue;
+        const bool is_silent = !rank.asked;
+        // One that may never ask is named before those that will.
+        const bool is_named = report.waiting && (report.is_silent || !is_silent);
+        if (has_saved || has_ended || is_named) continue;
         report.waiting = local_rank;
-        report.is_silent = !rank.asked;
+        report.is_silent = is_silent;
     }
     return report;
 }

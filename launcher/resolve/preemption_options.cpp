@@ -3,6 +3,7 @@
 
 #include "launcher/grammar/number.hpp"
 #include "launcher/resolve/resolving.hpp"
+#include "rendezvous/base/limits.hpp"
 
 #include <charconv>
 #include <string>
@@ -39,6 +40,13 @@ Result<> resolve_deadline(Resolving& job) {
                 given->text,
                 std::string{"it needs "} + end_variable +
                     ", which Slurm 23.02 and newer set in a job with a time limit");
+        const auto& slurm_grace = job.spec.grace;
+        if (job.spec.attachment.value && slurm_grace.value >= limits::attached_grace)
+            return usage(
+                given->origin,
+                given->text,
+                "with a rank at a terminal a stop takes as long as that rank likes, which leaves "
+                "no time for a save before the end; give --shutdown-timeout as well");
         return {};
     }
     const auto length = parse_duration(given->text);

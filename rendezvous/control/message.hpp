@@ -216,7 +216,8 @@ struct SaveReport {
     /// Of the steps that are being saved, or are.
     std::optional<std::uint64_t> least = std::nullopt;
     std::optional<std::uint64_t> most = std::nullopt;
-    /// Local rank of the first that has neither saved nor ended.
+    /// Local rank of the first that has neither saved nor ended, of those that never asked where
+    /// there is one.
     std::optional<int> waiting = std::nullopt;
     /// That one has never asked.
     bool is_silent = false;

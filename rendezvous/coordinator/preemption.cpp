@@ -96,10 +96,10 @@ std::map<std::size_t, SaveAgreement::Node> nodes_of(const Round& round) {
 
 /// "; rank 3 on node2 has not called should_save so far": it may keep the others waiting.
 std::string silent_text(const JobData& job, const SaveAgreement& save) {
-    const auto missing = save.missing();
-    if (!missing || missing->is_unheard || missing->has_asked) return "";
-    return "; rank " + std::to_string(missing->rank) + " on " +
-           job.round->places.at(missing->group_rank).host + " has not called should_save so far";
+    const auto silent = save.silent();
+    if (!silent) return "";
+    return "; rank " + std::to_string(silent->rank) + " on " +
+           job.round->places.at(silent->group_rank).host + " has not called should_save so far";
 }
 
 /// "rank 3 on node2 has not called should_save (phase eval)".

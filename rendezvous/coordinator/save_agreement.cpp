@@ -161,6 +161,16 @@ int SaveAgreement::rank_count() const {
     return count;
 }
 
+std::optional<SaveAgreement::Missing> SaveAgreement::silent() const {
+    for (const auto& [group_rank, node] : nodes_) {
+        const auto& report = node.report;
+        if (!report || !report->waiting || !report->is_silent) continue;
+        const int local_rank = *report->waiting;
+        return Missing{group_rank, local_rank, node.rank_base + local_rank, false, false};
+    }
+    return std::nullopt;
+}
+
 std::optional<SaveAgreement::Missing> SaveAgreement::missing() const {
     for (const auto& [group_rank, node] : nodes_) {
         const auto& report = node.report;

@@ -73,6 +73,8 @@ public:
         bool is_unheard = false;
     };
     std::optional<Missing> missing() const;
+    /// One that has never asked.
+    std::optional<Missing> silent() const;
     /// Requires: State::failed. Why.
     const std::string& failure() const { return failure_; }
 

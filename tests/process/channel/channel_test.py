@@ -11,7 +11,7 @@ import tempfile
 import time
 import urllib.request
 
-from fake_agent import ANSWER, ASKED, PHASE, REPORTED_AT, SAVE_POINT, STEP, FakeAgent, Page
+from fake_agent import ANSWER, ASKED, PHASE, REPORTED_AT, SAVE_POINT, STEP, WAIT_ENDS_AT, FakeAgent, Page
 
 BUILD, SOURCE = (pathlib.Path(path) for path in sys.argv[1:3])
 MODULE = SOURCE / "worker_sdk" / "python"
@@ -406,7 +406,7 @@ for line in sys.stdin:
     else:
         print("yes" if ddprun.should_save(int(step)) else "no", flush=True)
 """
-PROPOSED, AGREED = 1, 2
+PROPOSED, AGREED, CANCELLED = 1, 2, 3
 SAVING, SAVED, DECLINED = 1, 2, 3
 
 
@@ -484,25 +484,43 @@ def test_a_rank_that_waits_goes_on_with_a_later_step_or_when_it_has_waited_too_l
             worker.communicate(timeout=HANG)
 
 
-def test_steps_that_no_page_can_hold_and_smaller_ones_are_wrong():
+def test_a_rank_waits_until_the_end_that_its_agent_gives_or_the_proposal_is_withdrawn():
+    for language in ("python", "c"):
+        page = Page()
+        with FakeAgent() as agent:
+            worker = saves_of(language, agent.way)
+            write_line(worker, "ask 3")
+            agent.serve([page])
+            next_line(worker)
+            page.words[WAIT_ENDS_AT] = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + int(HANG * 1e9)
+            page.words[SAVE_POINT] = save_word(1, PROPOSED, 4)
+            write_line(worker, "ask 4")
+            until(lambda: page.words[ASKED] == 5, language)
+            page.words[SAVE_POINT] = save_word(1, CANCELLED, 4)
+            check(next_line(worker) == "no" and page.words[ANSWER] == 0, f"{language}: withdrawn")
+            page.words[WAIT_ENDS_AT] = 1
+            page.words[SAVE_POINT] = save_word(2, PROPOSED, 5)
+            check(said_to(worker, "ask 5") == "no", f"{language}: its end")
+            check(page.words[ANSWER] == save_word(2, DECLINED, 5), language)
+            worker.communicate(timeout=HANG)
+
+
+def test_steps_that_no_page_can_hold_are_wrong_and_smaller_ones_false():
     script = """
-import ddprun
+import ddprun, sys
 for wrong in (-1, 2**54 - 2, 1.5, "1", None):
     try:
         ddprun.should_save(wrong)
         print("taken", wrong)
     except ValueError:
         pass
+sys.stderr = sys.stdout
 print(ddprun.should_save(2**54 - 3), ddprun.saved(7))
-try:
-    ddprun.should_save(7)
-    print("taken")
-except ValueError as error:
-    print(error)
+print(ddprun.should_save(7), ddprun.should_save(8))
 """
     said = outcome(python(script))
-    check(said.startswith("False None\nddprun.should_save: steps are integers from 0 to 2**54 - 3 that do not become smaller, not 7 "
-                          "after 18014398509481981"), said)
+    check(said.startswith("False None\nddprun.should_save: step 7 after 18014398509481981: False until a step is above that\n"
+                          "False False"), said)
 
 
 def main():

@@ -41,7 +41,7 @@ inline StopNotice should_stop() {
 /// taken away (docs/preemption.md). Every rank calls it at the same place of each step, with steps
 /// that do not become smaller, below 2^54 - 2: another step is answered with false. A few
 /// nanoseconds; while the ranks agree on a step a rank that has reached it waits, some milliseconds
-/// and 5 s at most. No collective is needed. One thread.
+/// and until the time for the save is over at most. No collective is needed. One thread.
 ///
 ///   if (ddprun::should_save(step)) {
 ///       save(step);

@@ -77,7 +77,11 @@ TEST_CASE("a save point is one word") {
     Memory memory;
     memory.page.write_own(control::SavePoint{255, 12, control::SaveState::agreed});
     CHECK(memory.at(Word::save) == ((std::uint64_t{255} << 56) | (std::uint64_t{2} << 54) | 12));
-    memory.page.write_own(control::SavePoint{1, 12, control::SaveState::proposed});
+    memory.page.write_own(control::SavePoint{1, 12, control::SaveState::cancelled});
+    CHECK(memory.at(Word::save) == ((std::uint64_t{1} << 56) | (std::uint64_t{3} << 54) | 12));
+    CHECK(memory.at(Word::wait_ends_at) == 0);
+    memory.page.write_own(control::SavePoint{1, 12, control::SaveState::proposed}, 99);
+    CHECK(memory.at(Word::wait_ends_at) == 99);
     CHECK(memory.at(Word::save) == ((std::uint64_t{1} << 56) | (std::uint64_t{1} << 54) | 12));
     memory.page.write_own(std::nullopt);
     CHECK(memory.at(Word::save) == 0);

@@ -19,15 +19,18 @@ namespace {
 
 constexpr int with_saves = 2;
 
-AgentConfig with_plan(PreemptionPlan plan) {
+AgentConfig with_plan(PreemptionPlan plan, Duration grace = 30s) {
     auto config = a_config(2);
+    config.join.settings.grace = grace;
     config.preemption = plan;
     return config;
 }
 
 /// A node of two ranks in round 3.
 struct Running : Story {
-    explicit Running(PreemptionPlan plan = {}, int version = with_saves) : Story(with_plan(plan)) {
+    explicit Running(
+        PreemptionPlan plan = {}, int version = with_saves, Duration grace = 30s)
+        : Story(with_plan(plan, grace)) {
         is(A::Began{});
         is(A::StoreOpened{first_store});
         link = 1;
@@ -73,7 +76,133 @@ TEST_CASE("a node whose ranks ask gives notice and lets them run") {
     CHECK_FALSE(story.is_stopping());
     const auto said = story.said<ctl::Notice>();
     REQUIRE(said.size() == 1);
-    CHECK(said.front() == ctl::Notice{"SIGTERM on here", SIGTERM, 30s, 7, false});
+    CHECK(said.front() == ctl::Notice{"SIGTERM on here", SIGTERM, 15s, 7, false, 3});
+}
+
+TEST_CASE("without a deadline a stop takes no longer than without a save") {
+    Running story{{}, with_saves, 10s};
+    story.asking(7).is(A::Signalled{SIGTERM});
+    story.pass(5s);
+    CHECK(story.is_stopping());
+    story.asked();
+    story.pass(4s);
+    CHECK(story.asked_for<G::KillSession>().empty());
+    story.pass(1s);
+    CHECK_FALSE(story.asked_for<G::KillSession>().empty());
+}
+
+TEST_CASE("nor when the server stops the round after the save") {
+    Running story{{}, with_saves, 10s};
+    story.asking(7).is(A::Signalled{SIGTERM});
+    story.pass(3s);
+    story.hears(ctl::SaveAt{3, {1, 8, ctl::SaveState::ending}});
+    auto stop = a_stop(3);
+    stop.root_cause.kind = ctl::Cause::Kind::cancelled;
+    story.hears(stop);
+    CHECK(story.is_stopping());
+    story.asked();
+    story.pass(6s);
+    CHECK(story.asked_for<G::KillSession>().empty());
+    story.pass(1s);
+    CHECK_FALSE(story.asked_for<G::KillSession>().empty());
+}
+
+TEST_CASE("once every rank has saved, repeated signals and a lost server change nothing") {
+    Running story{{SIGUSR1}};
+    story.is(A::Signalled{SIGUSR1});
+    story.hears(ctl::SaveAt{3, {1, 8, ctl::SaveState::ending}});
+    auto stop = a_stop(3);
+    stop.root_cause.kind = ctl::Cause::Kind::cancelled;
+    story.hears(stop);
+    story.is(A::Signalled{SIGUSR1});
+    story.is(A::Signalled{SIGTERM});
+    CHECK(story.said<ctl::Leave>().empty());
+    story.all_exit(by_sigterm);
+    story.has_no_leftovers();
+    story.is(A::StoreOpened{second_store});
+    story.is(A::Signalled{SIGTERM});
+    story.pass(1s);
+    story.asked();
+    story.comes_back();
+    REQUIRE(story.said<ctl::Resume>().size() == 1);
+    CHECK(
+        story.said<ctl::Resume>().front().save ==
+        ctl::SavePoint{1, 8, ctl::SaveState::ending});
+    CHECK(story.said<ctl::Notice>().empty());
+    CHECK(story.said<ctl::Leave>().empty());
+    story.hears(ctl::JobResult{ctl::Outcome::cancelled, stop.root_cause, 86});
+    CHECK(story.report().exit_code == 86);
+}
+
+TEST_CASE("ranks that wait at a proposed step are released when they are stopped") {
+    Running story{{SIGUSR1}};
+    story.is(A::Signalled{SIGUSR1});
+    story.hears(order(1, 8, ctl::SaveState::proposed));
+    story.is(A::SaveShown{3, 1, {{0, 8}, {1, 8}}});
+    story.asked();
+    story.hears(a_stop(3));
+    const auto shown = story.asked_for<A::ShowSave>();
+    REQUIRE(shown.size() == 1);
+    CHECK(shown.front().save == ctl::SavePoint{1, 8, ctl::SaveState::cancelled});
+    // What holds for the others is still known.
+    story.comes_back();
+    CHECK(story.said<ctl::Resume>().front().save == ctl::SavePoint{1, 8});
+}
+
+TEST_CASE("a rank waits until the end that comes with the save point") {
+    Running story{{SIGUSR1}};
+    auto point = order(1, 8, ctl::SaveState::proposed);
+    point.left = 12s;
+    story.hears(point);
+    REQUIRE(story.asked_for<A::ShowSave>().size() == 1);
+    CHECK(story.asked_for<A::ShowSave>().front().wait_ends_at == story.clock + 12s);
+}
+
+TEST_CASE("a resume has what ranks that have ended had saved") {
+    Running story{{SIGUSR1}};
+    story.hears(order(1, 8, ctl::SaveState::agreed));
+    story.is(A::SaveShown{3, 1, {{0, 7}, {1, 7}}});
+    story.is(A::SavesRead{3, {{0, 8, Answer::saved, 1, 8}, {1, 8, Answer::saved, 1, 8}}});
+    story.is(A::WorkerExited{0, success});
+    story.is(A::WorkerExited{1, success});
+    story.asked();
+    story.comes_back();
+    REQUIRE(story.said<ctl::Resume>().size() == 1);
+    const auto resume = story.said<ctl::Resume>().front();
+    CHECK(resume.state == ctl::NodeState::succeeded);
+    REQUIRE(resume.save_report);
+    CHECK(resume.save_report->saved == 2);
+}
+
+TEST_CASE("a later notice counts where its time ends earlier") {
+    Running story{{SIGUSR1, std::nullopt, 160s}};
+    story.pass(10s);
+    REQUIRE(story.said<ctl::Notice>().size() == 1);
+    CHECK(story.said<ctl::Notice>().front().left == 120s);
+    story.asked();
+    story.is(A::Signalled{SIGUSR1});
+    REQUIRE(story.said<ctl::Notice>().size() == 1);
+    CHECK(story.said<ctl::Notice>().front().left == 15s);
+    story.asked();
+    story.pass(1s);
+    story.is(A::Signalled{SIGUSR1});
+    CHECK(story.said<ctl::Notice>().empty());
+}
+
+TEST_CASE("the notice for an allocation ends with it, however late it begins") {
+    struct Row {
+        Duration allocation;
+        std::vector<Duration> left;
+    };
+    for (const auto& row : {Row{100s, {70s}}, Row{30s, {}}, Row{10s, {}}, Row{-5s, {}}}) {
+        Running story{{0, std::nullopt, row.allocation}};
+        story.pass(0s);
+        std::vector<Duration> left;
+        for (const auto& notice : story.said<ctl::Notice>())
+            left.push_back(notice.left);
+        CHECK(left == row.left);
+        CHECK_FALSE(story.is_stopping());
+    }
 }
 
 TEST_CASE("with an option for it a save is waited for before the first call, too") {
@@ -101,7 +230,9 @@ TEST_CASE("the time for the save leaves the workers their grace") {
 TEST_CASE("a save point is shown to the ranks once, and answered whenever it is sent") {
     Running story{{SIGUSR1}};
     story.hears(order(1, 8, ctl::SaveState::proposed));
-    CHECK(story.asked() == Effects{A::ShowSave{3, {1, 8, ctl::SaveState::proposed}}});
+    CHECK(
+        story.asked() ==
+        Effects{A::ShowSave{3, {1, 8, ctl::SaveState::proposed}, story.clock}});
     story.is(A::SaveShown{3, 1, {{0, 7}, {1, 6}}});
     REQUIRE(story.said<ctl::SaveReport>().size() == 1);
     CHECK(story.said<ctl::SaveReport>().front().asked == 7);
@@ -172,6 +303,12 @@ TEST_CASE("a rank that has ended without a save, and one that never asked") {
     CHECK(
         story.said<ctl::SaveReport>().front() ==
         ctl::SaveReport{3, 1, 5, 0, 0, 0, 1, std::nullopt, std::nullopt, 1, true});
+    Running other{{SIGUSR1}};
+    other.hears(order(1, 8, ctl::SaveState::proposed));
+    other.is(A::SaveShown{3, 1, {{0, 5}}});
+    REQUIRE(other.said<ctl::SaveReport>().size() == 1);
+    CHECK(other.said<ctl::SaveReport>().front().waiting == 1);
+    CHECK(other.said<ctl::SaveReport>().front().is_silent);
 }
 
 TEST_CASE("the server ends the notice, and the node leaves as it would have without") {
@@ -247,7 +384,7 @@ TEST_CASE("a server that is there again hears of the notice and of the save agai
     REQUIRE(story.said<ctl::Resume>().size() == 1);
     CHECK(story.said<ctl::Resume>().front().save == ctl::SavePoint{1, 8});
     REQUIRE(story.said<ctl::Notice>().size() == 1);
-    CHECK(story.said<ctl::Notice>().front().left < 30s);
+    CHECK(story.said<ctl::Notice>().front().left < 15s);
     CHECK(story.said<ctl::SaveReport>().size() == 1);
 }
 

@@ -48,13 +48,23 @@ TEST_CASE("the end of an allocation is known where Slurm says it") {
     CHECK_FALSE(problem_of({"--deadline=slurm"}).empty());
 }
 
+TEST_CASE("a rank at a terminal has its time, or a given shutdown timeout before the end") {
+    const Environment in_slurm{{"SLURM_JOB_END_TIME", "1800000000"}};
+    CHECK(problem_of({"--deadline=slurm", "--attach=0"}, in_slurm)
+              .ends_with("give --shutdown-timeout as well"));
+    CHECK(problem_of({"--deadline=slurm", "--attach=0", "--shutdown-timeout=20"}, in_slurm)
+              .empty());
+}
+
 TEST_CASE("what an agent gets of the options for a notice") {
     const auto config = to_agent_config(
         *resolved_with({"--deadline=40", "--preempt-signal=USR1", "--shutdown-timeout=10"}, {}));
     CHECK(config.preemption.signal == SIGUSR1);
     CHECK(config.preemption.window(config.join.settings.grace) == 30s);
+    CHECK(config.preemption.whole(config.join.settings.grace) == 40s);
     CHECK(config.preemption.is_expected());
     const auto usual = to_agent_config(*resolved_with({}, {}));
     CHECK_FALSE(usual.preemption.is_expected());
-    CHECK(usual.preemption.window(usual.join.settings.grace) == 30s);
+    CHECK(usual.preemption.window(usual.join.settings.grace) == 15s);
+    CHECK(usual.preemption.whole(usual.join.settings.grace) == 30s);
 }
