@@ -471,8 +471,7 @@ std::optional<Instant> Agent::times_out_at() const {
 
 /// Workers that are being stopped have their grace already.
 std::optional<Instant> Agent::notice_ends_at() const {
-    const bool counts =
-        notice_ && !ending_ && phase_ != Phase::stopping && !is_ending_as_saved();
+    const bool counts = notice_ && !ending_ && phase_ != Phase::stopping && !is_ending_as_saved();
     return counts ? std::optional{notice_->ends_at} : std::nullopt;
 }
 

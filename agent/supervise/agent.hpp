@@ -150,8 +150,8 @@ private:
     FailureReport::Ends last_ends_;  ///< of the last round that is over
     std::optional<Ending> ending_;
     std::optional<NodeNotice> notice_;
-    /// The last moment for an orderly stop before the end of the allocation, until there is a notice
-    /// for that.
+    /// The last moment for an orderly stop before the end of the allocation, until there is a
+    /// notice for that.
     std::optional<Instant> allocation_stop_at_;
     /// The workers of this or an earlier round call `should_save`.
     bool has_asking_workers_ = false;

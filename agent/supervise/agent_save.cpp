@@ -28,8 +28,7 @@ bool Agent::is_saved_before(const Signalled& signalled) const {
 }
 
 /// A later one counts where it has an earlier end: a scheduler repeats itself.
-void Agent::give_notice(
-    int signal, Instant ends_at, Instant killed_at, Instant now, Effects& out) {
+void Agent::give_notice(int signal, Instant ends_at, Instant killed_at, Instant now, Effects& out) {
     if (notice_ && notice_->ends_at <= ends_at) return;
     const auto source =
         signal == 0 ? std::string{"the end of the allocation"} : signal_name(signal);

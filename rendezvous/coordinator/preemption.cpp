@@ -60,8 +60,7 @@ control::SaveAt order_of(const JobStep& step) {
     control::SaveAt order{step.job.round->number, state.known_save.value()};
     // The end of the agreement comes first, where the server is there.
     if (state.save_ends_at)
-        order.left =
-            std::max(*state.save_ends_at - step.now, Duration{}) + limits::save_margin;
+        order.left = std::max(*state.save_ends_at - step.now, Duration{}) + limits::save_margin;
     return order;
 }
 

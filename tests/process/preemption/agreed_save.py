@@ -135,7 +135,7 @@ def one_notice(build, source, seed):
     what = (f"{nodes} nodes, {'SIGUSR1' if by_signal else 'SIGTERM'} to node {node}, {moment}, "
             f"{'in step' if in_step else 'free'}, {more}")
     with tempfile.TemporaryDirectory() as folder:
-        options = ["--preempt-signal=USR1"] if by_signal else ["--deadline=40s"]
+        options = ["--deadline=40s"] + (["--preempt-signal=USR1"] if by_signal else [])
         job = Job(build, source, folder, seed, nodes, in_step, options, more)
         try:
             own = range(node * RANKS // nodes, (node + 1) * RANKS // nodes)

@@ -77,7 +77,7 @@ def test_a_second_signal_of_another_kind_stops_at_once():
 
 def test_a_worker_that_fails_after_the_notice_has_the_next_round_save():
     codes, saved, words = played(
-        1, ["--preempt-signal=USR1", "--max-restarts=1"],
+        1, ["--preempt-signal=USR1", "--deadline=40s", "--max-restarts=1"],
         {"FAILS_AT": "1:12", "STRIDE": "100", "LONGEST_STEP": "0.05"}, notice(signal.SIGUSR1), in_step=False)
     check(codes == [SAVED], f"{codes}\n{words}")
     check(all(saved), f"{saved}\n{words}")

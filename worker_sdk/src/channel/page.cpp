@@ -153,7 +153,9 @@ void saved(std::uint64_t step) {
     if (state_of(word) != saving || (word & step_mask) != step) return;
     // Any thread: another one may answer a later ballot meanwhile.
     answer.compare_exchange_strong(
-        word, answer_of(word, has_saved, step), std::memory_order_release,
+        word,
+        answer_of(word, has_saved, step),
+        std::memory_order_release,
         std::memory_order_relaxed);
 }
 

@@ -28,8 +28,7 @@ AgentConfig with_plan(PreemptionPlan plan, Duration grace = 30s) {
 
 /// A node of two ranks in round 3.
 struct Running : Story {
-    explicit Running(
-        PreemptionPlan plan = {}, int version = with_saves, Duration grace = 30s)
+    explicit Running(PreemptionPlan plan = {}, int version = with_saves, Duration grace = 30s)
         : Story(with_plan(plan, grace)) {
         is(A::Began{});
         is(A::StoreOpened{first_store});
@@ -125,9 +124,7 @@ TEST_CASE("once every rank has saved, repeated signals and a lost server change 
     story.asked();
     story.comes_back();
     REQUIRE(story.said<ctl::Resume>().size() == 1);
-    CHECK(
-        story.said<ctl::Resume>().front().save ==
-        ctl::SavePoint{1, 8, ctl::SaveState::ending});
+    CHECK(story.said<ctl::Resume>().front().save == ctl::SavePoint{1, 8, ctl::SaveState::ending});
     CHECK(story.said<ctl::Notice>().empty());
     CHECK(story.said<ctl::Leave>().empty());
     story.hears(ctl::JobResult{ctl::Outcome::cancelled, stop.root_cause, 86});
@@ -230,9 +227,7 @@ TEST_CASE("the time for the save leaves the workers their grace") {
 TEST_CASE("a save point is shown to the ranks once, and answered whenever it is sent") {
     Running story{{SIGUSR1}};
     story.hears(order(1, 8, ctl::SaveState::proposed));
-    CHECK(
-        story.asked() ==
-        Effects{A::ShowSave{3, {1, 8, ctl::SaveState::proposed}, story.clock}});
+    CHECK(story.asked() == Effects{A::ShowSave{3, {1, 8, ctl::SaveState::proposed}, story.clock}});
     story.is(A::SaveShown{3, 1, {{0, 7}, {1, 6}}});
     REQUIRE(story.said<ctl::SaveReport>().size() == 1);
     CHECK(story.said<ctl::SaveReport>().front().asked == 7);

@@ -52,8 +52,8 @@ TEST_CASE("a rank at a terminal has its time, or a given shutdown timeout before
     const Environment in_slurm{{"SLURM_JOB_END_TIME", "1800000000"}};
     CHECK(problem_of({"--deadline=slurm", "--attach=0"}, in_slurm)
               .ends_with("give --shutdown-timeout as well"));
-    CHECK(problem_of({"--deadline=slurm", "--attach=0", "--shutdown-timeout=20"}, in_slurm)
-              .empty());
+    CHECK(
+        problem_of({"--deadline=slurm", "--attach=0", "--shutdown-timeout=20"}, in_slurm).empty());
 }
 
 TEST_CASE("what an agent gets of the options for a notice") {
