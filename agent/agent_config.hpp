@@ -5,10 +5,12 @@
 #include "agent/plan/worker_env.hpp"
 #include "agent/report/report_plan.hpp"
 #include "rendezvous/base/endpoint.hpp"
+#include "rendezvous/base/time.hpp"
 #include "rendezvous/control/message.hpp"
 #include "rendezvous/tls/secret.hpp"
 #include "rendezvous/wire/query.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -36,6 +38,27 @@ struct RendezvousPlan {
     std::optional<EtcdPlan> etcd = std::nullopt;
 };
 
+/// Before this node is taken away all ranks may save one step.
+struct PreemptionPlan {
+    /// --preempt-signal; 0: none.
+    int signal = 0;
+    /// --deadline: from the notice until this node is killed.
+    std::optional<Duration> deadline = std::nullopt;
+    /// --deadline=slurm: how long the allocation lasted when this was resolved.
+    std::optional<Duration> time_left = std::nullopt;
+
+    /// The workers are known to call `should_save`, so that a save is waited for before the first
+    /// call, too.
+    bool is_expected() const { return signal != 0 || deadline || time_left; }
+    /// How long a save may last after a notice. With a deadline the workers have their whole grace
+    /// after it, else what is left of it: no stop takes longer than without a save.
+    Duration window(Duration grace) const {
+        return deadline ? std::max(*deadline - grace, Duration{}) : grace / 2;
+    }
+    /// From a notice until the workers of this node are killed.
+    Duration whole(Duration grace) const { return deadline ? window(grace) + grace : grace; }
+};
+
 /// Everything one agent needs, resolved and checked by the launcher before the fork.
 struct AgentConfig {
     /// What the server gets, as far as it is known before the job: the agent adds its nonce, pid
@@ -48,6 +71,7 @@ struct AgentConfig {
     bool warns_of_no_secret = false;
     /// Passed on to the workers, and not used otherwise.
     std::vector<int> forwarded_signals;
+    PreemptionPlan preemption;
     /// A scheduler sends its signals to every process of every node of the job.
     bool is_signalled_as_a_whole = false;
     /// Every listener of ours takes its port from here (--port-range), both ends included.

@@ -76,6 +76,7 @@ private:
     void clean_up(int round);
     void post_worker_event(Agent::Event event);
     void on_signal(int signal, bool is_for_all_processes);
+    void read_saves();
     bool is_for_attached_rank(int signal);
     void announce_attachment();
     void keep_original(int local_rank, PostMortem::Finding& finding);
@@ -150,9 +151,12 @@ AgentRunner::AgentRunner(
           io_,
           {::getuid(), keeper_side.keeper},
           random_,
-          [this](std::vector<control::RankProgress> ranks) {
-              post(Agent::ProgressRead{{plan_->assignment.round, std::move(ranks)}});
-          }),
+          {[this](std::vector<control::RankProgress> ranks) {
+               post(Agent::ProgressRead{{plan_->assignment.round, std::move(ranks)}});
+           },
+           [this](std::vector<RankSave> ranks) {
+               post(Agent::SavesRead{plan_->assignment.round, std::move(ranks)});
+           }}),
       commands_(
           io_,
           ::getuid(),
@@ -290,6 +294,10 @@ void AgentRunner::perform(Agent::Effect& effect) {
             [&](const Agent::InterruptServer& e) {
                 rendezvous_.interrupt_server(e.signal, e.reason, e.grace);
             },
+            [&](const Agent::ShowSave& e) {
+                channels_.show_save(e.save, e.wait_ends_at);
+                post(Agent::SaveShown{e.round, e.save.ballot, channels_.saves()});
+            },
             [&](const Agent::Finish& e) { finish(e.report); },
             [&](const WorkerGroup::SignalLeader& e) {
                 workers_.signal_leader(e.local_rank, e.signal);
@@ -361,6 +369,8 @@ void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
 
 void AgentRunner::post_worker_event(Agent::Event event) {
     if (const auto* exited = std::get_if<Agent::WorkerExited>(&event)) {
+        // It may have ended because it had saved.
+        read_saves();
         const auto attached = attached_local_rank(config_.worker, *plan_);
         if (exited->local_rank == attached && interrupts_.is_for_job(exited->exit))
             post(Agent::Signalled{SIGINT});
@@ -451,9 +461,17 @@ void AgentRunner::on_signal(int signal, bool is_for_all_processes) {
     if (is_for_attached_rank(signal)) return workers_.signal_attached(signal);
     if (signal == SIGTSTP) return workers_.suspend();
     if (signal == SIGCONT) return workers_.go_on();
-    if (!departure_.is_finished()) return post(Agent::Signalled{signal, is_for_all_processes});
+    if (!departure_.is_finished()) {
+        // What is done about it depends on them.
+        read_saves();
+        return post(Agent::Signalled{signal, is_for_all_processes});
+    }
     // Only the server is left, waiting for other nodes.
     if (signal == SIGINT) leave();
+}
+
+void AgentRunner::read_saves() {
+    if (plan_) post(Agent::SavesRead{plan_->assignment.round, channels_.saves()});
 }
 
 /// A window that changes its size, and a Ctrl-C that is not for the job.

@@ -154,12 +154,15 @@ HostsRunner::HostsRunner(
 
 void HostsRunner::catch_signals(const agent::InheritedState& start) {
     std::signal(SIGPIPE, SIG_IGN);
-    for (const auto* list : {&job_.signals.stopping.value, &job_.signals.forwarded.value})
-        for (const int signal : *list)
-            if (!start.keeps_ignoring(signal)) {
-                boost::system::error_code ignored;
-                signals_.add(signal, ignored);
-            }
+    auto caught = job_.signals.stopping.value;
+    const auto& forwarded = job_.signals.forwarded.value;
+    caught.insert(caught.end(), forwarded.begin(), forwarded.end());
+    if (const int notice = job_.signals.preemption.value; notice != 0) caught.push_back(notice);
+    for (const int signal : caught)
+        if (!start.keeps_ignoring(signal)) {
+            boost::system::error_code ignored;
+            signals_.add(signal, ignored);
+        }
     await_signal();
     await_child();
 }
@@ -168,7 +171,8 @@ void HostsRunner::await_signal() {
     signals_.async_wait([this](const boost::system::error_code& ec, int signal) {
         if (ec) return;
         const auto& forwarded = job_.signals.forwarded.value;
-        if (std::find(forwarded.begin(), forwarded.end(), signal) != forwarded.end())
+        const bool is_notice = signal == job_.signals.preemption.value;
+        if (is_notice || std::find(forwarded.begin(), forwarded.end(), signal) != forwarded.end())
             driver_->post(FanOut::Forwarded{signal});
         else
             driver_->post(FanOut::Signalled{signal});

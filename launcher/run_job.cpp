@@ -34,6 +34,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -177,6 +178,8 @@ int fork_and_run(
     auto handed_on = signals.stopping.value;
     const auto& forwarded = signals.forwarded.value;
     handed_on.insert(handed_on.end(), forwarded.begin(), forwarded.end());
+    const int notice = signals.preemption.value;
+    if (notice != 0) handed_on.push_back(notice);
     const auto& attachment = config.worker.attachment;
     const bool is_terminal_read = attachment && attachment->has_terminal;
     // Ctrl-C is the rank's, whatever stops the job; the size of the window is too.
@@ -199,7 +202,9 @@ int fork_and_run(
     }
     if (commands >= 0) ::close(commands);
     return agent::run_agent(
-        config, start.for_workers(signals.stopping.value), std::get<agent::AgentSide>(*fork));
+        config,
+        start.for_workers(signals.stopping.value, notice),
+        std::get<agent::AgentSide>(*fork));
 }
 
 }  // namespace
@@ -262,6 +267,9 @@ int run(
         log::write(notice.level, notice.event, {{"reason", notice.reason}});
     auto config = to_agent_config(*spec);
     config.secret = std::move(*secret);
+    if (const auto end = spec->deadline.allocation_end)
+        config.preemption.time_left =
+            std::chrono::seconds{*end} - std::chrono::milliseconds{unix_milliseconds()};
     // Not for ddprun in a worker.
     config.worker.environment.erase(host_link_variable);
     if (const auto link = read_host_link(system.environment)) {

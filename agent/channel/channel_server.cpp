@@ -7,15 +7,33 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 namespace ddprun::agent::channel {
+namespace {
+
+/// Each thread of this machine that runs executes a full memory barrier: a worker that has loaded a
+/// word of its page before it was written has made its own stores visible. A worker needs no
+/// barrier of its own.
+void finish_loads_and_stores() {
+    constexpr int barrier_of_all = 1;  // MEMBARRIER_CMD_GLOBAL
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    // Where it is not allowed, a store buffer is empty long before that.
+    if (::syscall(SYS_membarrier, barrier_of_all, 0) != 0)
+        std::this_thread::sleep_for(limits::save_barrier_pause);
+}
+
+}  // namespace
+
 // ---- the page -----------------------------------------------------------------------------------
 
 std::optional<SharedPage> SharedPage::make() {
@@ -43,10 +61,10 @@ SharedPage::~SharedPage() {
 // ---- the listener -------------------------------------------------------------------------------
 
 ChannelServer::ChannelServer(
-    boost::asio::io_context& io, Owner owner, Random& random, OnProgress on_progress)
+    boost::asio::io_context& io, Owner owner, Random& random, Listeners listeners)
     : io_(io),
       random_(random),
-      on_progress_(std::move(on_progress)),
+      listeners_(std::move(listeners)),
       listener_(
           io,
           [this](int socket, LocalPeer peer) {
@@ -113,6 +131,8 @@ void ChannelServer::perform(WorkerChannel::Effect& effect) {
 }
 
 void ChannelServer::give_page(const WorkerChannel::GivePage& order) {
+    // What another process has written there says nothing of this one.
+    if (order.is_new_owner) pages_.erase(order.local_rank);
     auto found = pages_.find(order.local_rank);
     if (found == pages_.end()) {
         auto page = SharedPage::make();
@@ -124,7 +144,7 @@ void ChannelServer::give_page(const WorkerChannel::GivePage& order) {
         found = pages_.emplace(order.local_rank, std::move(*page)).first;
         if (pages_.size() == 1) read_pages_later();
     }
-    found->second.view().write_own();
+    found->second.view().write_own(save_, wait_ends_at_);
     send_line(order.caller, attached_line, found->second.descriptor());
 }
 
@@ -156,6 +176,8 @@ void ChannelServer::send_line(int caller, std::string_view line, int descriptor)
 std::vector<std::string> ChannelServer::begin_round(int nproc) {
     pages_.clear();
     progress_.clear();
+    saves_.clear();
+    save_.reset();
     sample_.cancel();
     if (listener_.name().empty()) return {};
     std::vector<std::string> tokens;
@@ -178,8 +200,26 @@ control::WorkProgress ChannelServer::progress_of(int local_rank) const {
     return found == pages_.end() ? control::WorkProgress{} : found->second.view().progress();
 }
 
+void ChannelServer::show_save(const control::SavePoint& save, Instant wait_ends_at) {
+    save_ = save;
+    wait_ends_at_ = static_cast<std::uint64_t>(nanoseconds_since_boot(wait_ends_at));
+    for (const auto& [local_rank, page] : pages_)
+        page.view().write_own(save_, wait_ends_at_);
+    finish_loads_and_stores();
+    if (!pages_.empty()) read_pages_later();
+}
+
+std::vector<RankSave> ChannelServer::saves() const {
+    std::vector<RankSave> saves;
+    for (const auto& [local_rank, page] : pages_) {
+        const auto save = page.view().save_of(local_rank);
+        if (save.asked || save.answer != RankSave::Answer::none) saves.push_back(save);
+    }
+    return saves;
+}
+
 void ChannelServer::read_pages_later() {
-    sample_.expires_after(limits::progress_interval);
+    sample_.expires_after(save_ ? limits::save_read_interval : limits::progress_interval);
     sample_.async_wait([this](const boost::system::error_code& ec) {
         // Another round's, when it was over already.
         if (ec || pages_.empty()) return;
@@ -192,14 +232,19 @@ void ChannelServer::read_pages() {
     std::vector<control::RankProgress> ranks;
     for (const auto& [local_rank, page] : pages_) {
         // A library that attaches later must find them.
-        page.view().write_own();
+        page.view().write_own(save_, wait_ends_at_);
         const auto progress = page.view().progress();
         if (progress.is_known() && ranks.size() < limits::max_reported_progress)
             ranks.push_back({local_rank, progress});
     }
-    if (ranks == progress_) return;
-    progress_ = ranks;
-    on_progress_(std::move(ranks));
+    if (ranks != progress_) {
+        progress_ = ranks;
+        listeners_.on_progress(std::move(ranks));
+    }
+    auto saves = this->saves();
+    if (saves == saves_) return;
+    saves_ = saves;
+    listeners_.on_saves(std::move(saves));
 }
 
 }  // namespace ddprun::agent::channel

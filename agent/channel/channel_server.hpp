@@ -5,6 +5,8 @@
 #include "agent/channel/page.hpp"
 #include "agent/channel/worker_channel.hpp"
 #include "rendezvous/base/random.hpp"
+#include "rendezvous/base/result.hpp"
+#include "rendezvous/base/time.hpp"
 #include "rendezvous/control/message.hpp"
 #include "rendezvous/net/driver.hpp"
 
@@ -48,11 +50,14 @@ public:
         uid_t user;
         pid_t keeper;
     };
-    /// What the workers have reported, whenever it is something else; those that have reported any.
-    using OnProgress = std::function<void(std::vector<control::RankProgress>)>;
+    /// What the workers show, whenever it is something else; those that show any.
+    struct Listeners {
+        std::function<void(std::vector<control::RankProgress>)> on_progress;
+        std::function<void(std::vector<RankSave>)> on_saves;
+    };
 
     /// `random` must outlive this object.
-    ChannelServer(boost::asio::io_context& io, Owner owner, Random& random, OnProgress on_progress);
+    ChannelServer(boost::asio::io_context& io, Owner owner, Random& random, Listeners listeners);
     ChannelServer(const ChannelServer&) = delete;
     ChannelServer& operator=(const ChannelServer&) = delete;
 
@@ -61,6 +66,11 @@ public:
     /// No process attaches any more.
     void end_round();
     control::WorkProgress progress_of(int local_rank) const;
+
+    /// From the return on each rank of the round sees this at its next call, or has asked for a
+    /// step that `saves` shows. Takes some milliseconds.
+    void show_save(const control::SavePoint& save, Instant wait_ends_at);
+    std::vector<RankSave> saves() const;
 
 private:
     using Descriptor = boost::asio::posix::stream_descriptor;
@@ -76,7 +86,7 @@ private:
 
     boost::asio::io_context& io_;
     Random& random_;
-    OnProgress on_progress_;
+    Listeners listeners_;
     /// "@ddprun/1/UID/PID"
     LocalListener listener_;
     boost::asio::steady_timer sample_;
@@ -85,6 +95,11 @@ private:
     /// By local rank.
     std::map<int, SharedPage> pages_;
     std::vector<control::RankProgress> progress_;
+    /// As last passed on.
+    std::vector<RankSave> saves_;
+    /// What all pages of the round have.
+    std::optional<control::SavePoint> save_;
+    std::uint64_t wait_ends_at_ = 0;
     net::Driver<WorkerChannel> machine_;
 };
 

@@ -18,11 +18,47 @@ control::WorkPhase phase_of(std::uint64_t number) {
     return control::name_of(phase).empty() ? control::WorkPhase::none : phase;
 }
 
+std::uint64_t number_of(control::SaveState state) {
+    using control::SaveState;
+    switch (state) {
+        case SaveState::proposed: return 1;
+        case SaveState::cancelled: return 3;
+        case SaveState::agreed:
+        case SaveState::saved:
+        case SaveState::ending: break;
+    }
+    return 2;
+}
+
+std::uint64_t word_of(const std::optional<control::SavePoint>& save) {
+    if (!save) return 0;
+    return static_cast<std::uint64_t>(save->ballot) << ballot_shift |
+           number_of(save->state) << state_shift | (save->step & step_mask);
+}
+
 }  // namespace
 
-void Page::write_own() const {
+void Page::write_own(
+    const std::optional<control::SavePoint>& save, std::uint64_t wait_ends_at) const {
     write(Word::magic, page_magic);
     write(Word::version_and_size, version_and_size);
+    // A rank that reads the point finds its end.
+    write(Word::wait_ends_at, wait_ends_at);
+    write(Word::save, word_of(save));
+}
+
+RankSave Page::save_of(int local_rank) const {
+    RankSave save;
+    save.local_rank = local_rank;
+    // One more than the step; 0: never.
+    if (const auto asked = read(Word::asked); asked > 0 && asked <= step_mask)
+        save.asked = asked - 1;
+    const auto answer = read(Word::answer);
+    save.answer = static_cast<RankSave::Answer>(answer >> state_shift & 3U);
+    if (save.answer == RankSave::Answer::none) return save;
+    save.ballot = static_cast<int>(answer >> ballot_shift);
+    save.step = answer & step_mask;
+    return save;
 }
 
 control::WorkProgress Page::progress() const {

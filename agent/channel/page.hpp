@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "agent/plan/rank_save.hpp"
 #include "rendezvous/control/message.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 /// A worker's page: FORMAT.md. Pure: wherever its memory is.
 namespace ddprun::agent::channel {
@@ -18,11 +20,21 @@ inline constexpr std::uint32_t page_version = 1;
 enum class Word : std::uint8_t {
     magic = 0,
     version_and_size = 1,
+    asked = 8,
     step = 9,
     reported_at = 10,
     phase = 11,
     phase_since = 12,
+    answer = 13,
+    save = 24,
+    wait_ends_at = 25,
 };
+
+/// Of the words `save` and `answer`: the ballot in the highest 8 bits, a state in the next 2, a
+/// step in the others.
+inline constexpr unsigned ballot_shift = 56;
+inline constexpr unsigned state_shift = 54;
+inline constexpr std::uint64_t step_mask = (std::uint64_t{1} << state_shift) - 1;
 
 /// A view of one. The worker writes its words at any time: what is read of them may be anything.
 class Page {
@@ -31,8 +43,11 @@ public:
     explicit Page(std::uint64_t* words) : words_(words) {}
 
     /// The words that are the agent's.
-    void write_own() const;
+    /// `wait_ends_at`: when a rank goes on without an agreement, in nanoseconds of CLOCK_BOOTTIME.
+    void write_own(
+        const std::optional<control::SavePoint>& save, std::uint64_t wait_ends_at = 0) const;
     control::WorkProgress progress() const;
+    RankSave save_of(int local_rank) const;
 
 private:
     std::uint64_t read(Word word) const;

@@ -35,6 +35,7 @@ void WorkerChannel::begin(std::vector<std::string> tokens, Effects& out) {
         out.push_back(Close{number});
     callers_.clear();
     tokens_ = std::move(tokens);
+    owner_of_.clear();
     has_noted_ = false;
 }
 
@@ -80,7 +81,10 @@ void WorkerChannel::on_greeting(
     }
     if (count >= limits::max_channels_of_worker) return refuse(caller, "connections", out);
     callers_.at(caller) = Attached{*local_rank, pid};
-    out.push_back(GivePage{caller, *local_rank});
+    const auto [owner, is_first] = owner_of_.try_emplace(*local_rank, pid);
+    const bool is_new_owner = !is_first && owner->second != pid;
+    owner->second = pid;
+    out.push_back(GivePage{caller, *local_rank, is_new_owner});
 }
 
 void WorkerChannel::on_deadline(Instant now, Effects& out) {
@@ -153,7 +157,8 @@ std::string describe(const WorkerChannel::Effect& effect) {
     return std::visit(
         Overloaded{
             [&](const W::GivePage& e) {
-                return "give page" + of(e.caller) + " local_rank=" + std::to_string(e.local_rank);
+                return "give page" + of(e.caller) + " local_rank=" + std::to_string(e.local_rank) +
+                       (e.is_new_owner ? " of a new owner" : "");
             },
             [&](const W::Refuse& e) { return "refuse" + of(e.caller) + ": " + e.reason; },
             [&](const W::Close& e) { return "close" + of(e.caller); },

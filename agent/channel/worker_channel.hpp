@@ -25,7 +25,8 @@ namespace ddprun::agent::channel {
 ///   any       --RoundBegan, RoundEnded-->    (none)     Close
 ///
 /// A worker's page belongs to the first process that shows the token, as long as it has a
-/// connection; each further connection of that process gets the same page.
+/// connection; each further connection of that process gets the same page, another process after it
+/// a new one.
 class WorkerChannel {
 public:
     /// As the system says; pid 0: of another pid namespace.
@@ -62,6 +63,8 @@ public:
     struct GivePage {
         int caller;
         int local_rank;
+        /// Another process had it before, in this round.
+        bool is_new_owner = false;
         bool operator==(const GivePage&) const = default;
     };
     /// And then close.
@@ -114,6 +117,8 @@ private:
     unsigned user_;
     std::vector<std::string> tokens_;
     std::map<int, Caller> callers_;
+    /// The last process that has the page of a local rank, or had it in this round.
+    std::map<int, int> owner_of_;
     bool has_noted_ = false;
 };
 

@@ -19,10 +19,11 @@ InheritedState InheritedState::capture() {
     return state;
 }
 
-InheritedState InheritedState::for_workers(std::span<const int> handled) const {
+InheritedState InheritedState::for_workers(std::span<const int> handled, int notice) const {
     auto state = *this;
     for (const int signal : handled)
         if (!keeps_ignoring(signal)) sigdelset(&state.ignored, signal);
+    if (notice != 0) sigaddset(&state.ignored, notice);
     return state;
 }
 

@@ -28,7 +28,8 @@ struct InheritedState {
     /// For the workers of a ddprun that handles these: none of them is ignored that is not ignored
     /// here too. A script's background job is started with SIGINT and SIGQUIT ignored; workers that
     /// kept that would sit out the grace of every such stop. torchrun's begin the same way.
-    InheritedState for_workers(std::span<const int> handled) const;
+    /// `notice`: ignored, since a scheduler may send it to every process; 0: none.
+    InheritedState for_workers(std::span<const int> handled, int notice = 0) const;
 };
 
 }  // namespace ddprun::agent

@@ -40,6 +40,17 @@ void log_effect(const Agent::Effect& effect, const AgentConfig& config) {
             [&](const Agent::NoteStopping& e) {
                 log::warning("round.stopped", {{"round", e.round}, {"reason", e.reason}});
             },
+            [&](const Agent::NoteNotice& e) {
+                log::warning(
+                    "preemption.noticed",
+                    {{"by", e.reason}, {"time_to_save", seconds_text(e.left)}});
+            },
+            [&](const Agent::NoteSave& e) {
+                log::warning("save.agreed", {{"step", std::to_string(e.step)}});
+            },
+            [&](const Agent::NoteNoticeOver& e) {
+                log::warning("preemption.over", {{"reason", e.reason}});
+            },
             [&](const Agent::NoteServerLost& e) {
                 log::warning("rendezvous.lost", {{"reason", e.reason}});
             },

@@ -72,6 +72,10 @@ void Agent::handle(Event event, Instant now, Effects& out) {
             [&](Began) {
                 began_at_ = phase_began_at_ = now;
                 stores_.open(out);
+                const auto& left = config_.preemption.time_left;
+                const auto grace = config_.join.settings.grace;
+                // A shorter one has no time for a save: the scheduler ends it.
+                if (left && *left > grace) allocation_stop_at_ = now + *left - grace;
                 notify_link(ServerLink::ConnectRequested{}, now, out);
             },
             [&](const StoreOpened& opened) {
@@ -113,6 +117,15 @@ void Agent::handle(Event event, Instant now, Effects& out) {
             [&](ProgressRead& read) {
                 if (is_current(read.progress.round))
                     round_->progress.known = std::move(read.progress.ranks);
+            },
+            [&](SavesRead& read) {
+                if (!is_current(read.round)) return;
+                round_->save.on_read(std::move(read.ranks));
+                has_asking_workers_ |= round_->save.asked().has_value();
+            },
+            [&](SaveShown& shown) {
+                if (is_current(shown.round))
+                    round_->save.on_shown(shown.ballot, std::move(shown.ranks));
             },
             [&](const PeerAsked& asked) {
                 const bool is_valid = !is_lost_ && fence_.is_valid(link_.membership(), now);
@@ -264,6 +277,7 @@ void Agent::on_store_checked(StoreChecked checked, Instant now, Effects& out) {
 
 void Agent::stop_workers(const WorkerGroup::StopRequested& request, Instant now, Effects& out) {
     if (!has_workers()) return after_group(now, out);
+    withdraw_proposal(out);
     notify_failures(FailureReport::StopBegan{request.signal}, now, out);
     phase_ = Phase::stopping;
     // The next round must not wait for its store; a node that ends has no next round.
@@ -364,28 +378,38 @@ void Agent::on_signal(const Signalled& signalled, Instant now, Effects& out) {
         if (has_workers()) return kill_workers(now, out);
         return finish(now, out);
     }
-    WorkerGroup::StopRequested request{signal, grace};
-    if (signalled.is_for_all_processes) request.signal_after.reset();
-    begin_leaving(NodeLeaving{signal}, request, now, out);
+    const bool is_notice = signal == config_.preemption.signal;
+    // Every rank has saved, and is being stopped for that.
+    if (is_ending_as_saved() && (is_notice || signal == SIGTERM)) return;
+    if (is_saved_before(signalled)) {
+        const auto& plan = config_.preemption;
+        return give_notice(signal, now + plan.window(grace), now + plan.whole(grace), now, out);
+    }
+    NodeLeaving leaving{is_notice ? SIGTERM : signal};
+    if (is_notice) leaving.why = signal_name(signal) + " on " + node_.host;
+    leave(std::move(leaving), signalled.is_for_all_processes && !is_notice, now, out);
 }
 
-void Agent::begin_leaving(
-    NodeLeaving leaving, const WorkerGroup::StopRequested& request, Instant now, Effects& out) {
+/// `has_signalled_all`: the workers have the signal already.
+void Agent::leave(NodeLeaving leaving, bool has_signalled_all, Instant now, Effects& out) {
+    const int signal = leaving.signal;
+    const auto of_command = leaving.command ? leaving.command->grace : std::nullopt;
+    const auto left = grace_left(now);
+    const auto grace = std::min(of_command.value_or(left), left);
+    notice_.reset();
     leaving_ = std::move(leaving);
     if (round_) notify_failures(FailureReport::LeaveBegan{}, now, out);
-    const auto& command = leaving_->command;
     // Other jobs of the server are not meant by a command, and it is no end of the server.
     const bool is_by_message =
-        command && link_.is_admitted() && link_.version() >= control::job_end_since;
+        leaving_->command && link_.is_admitted() && link_.version() >= control::job_end_since;
     if (is_hosting_ && !is_by_message) {
         leaving_->has_interrupted_server = true;
-        out.push_back(InterruptServer{
-            leaving_->signal,
-            leaving_->reason(node_.host),
-            command ? command->grace : std::nullopt});
+        out.push_back(InterruptServer{signal, leaving_->reason(node_.host), of_command});
     }
     report_to_server(now, out);
-    if (leaving_->signal == SIGINT && has_workers()) out.push_back(NoteInterrupt{request.grace});
+    if (signal == SIGINT && has_workers()) out.push_back(NoteInterrupt{grace});
+    WorkerGroup::StopRequested request{signal, grace};
+    if (has_signalled_all) request.signal_after.reset();
     stop_workers(request, now, out);
 }
 
@@ -460,6 +484,12 @@ std::optional<Instant> Agent::times_out_at() const {
     return is_idle && !leaving_ ? link_.times_out_at() : std::nullopt;
 }
 
+/// Workers that are being stopped have their grace already.
+std::optional<Instant> Agent::notice_ends_at() const {
+    const bool counts = notice_ && !ending_ && phase_ != Phase::stopping && !is_ending_as_saved();
+    return counts ? std::optional{notice_->ends_at} : std::nullopt;
+}
+
 std::optional<Instant> Agent::wait_ends_at() const {
     return has_workers() ? fence() : times_out_at();
 }
@@ -476,6 +506,9 @@ void Agent::on_deadline(Instant now, Effects& out) {
     if (phase_ == Phase::done) return;
     if (is_due(probe_at(), now)) probe_neighbours(now, out);
     if (leaving_ && is_due(leaving_->result_deadline, now)) return finish(now, out);
+    if (is_due(notice_at(), now)) on_allocation_ending(now, out);
+    if (is_due(notice_ends_at(), now)) end_notice("the ranks did not save in time", now, out);
+    if (phase_ == Phase::done) return;
     if (is_due(times_out_at(), now)) notify_link(ServerLink::TimedOut{}, now, out);
 }
 
@@ -502,6 +535,8 @@ std::optional<Instant> Agent::next_deadline() const {
     auto next = earliest(link_.next_deadline(), times_out_at());
     next = earliest(earliest(next, fence()), probe_at());
     if (leaving_) next = earliest(next, leaving_->result_deadline);
+    next = earliest(next, notice_at());
+    next = earliest(next, notice_ends_at());
     if (!round_) return next;
     next = earliest(earliest(next, round_->failures.next_deadline()), round_->note_at);
     if (round_->group) next = earliest(next, round_->group->next_deadline());

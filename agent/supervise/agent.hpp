@@ -26,6 +26,8 @@ namespace ddprun::agent {
 ///
 ///   joining   --Assignment-->          starting    SpawnWorkers, CheckStore
 ///   joining   --Signalled-->           joining     Send Leave; done with a result or without
+///   starting, running --Signalled, and
+///      the workers save before-->      same        Send Notice; leaves when it is over
 ///   joining   --Lost-->                joining     joins under a new nonce
 ///   starting  --all spawned-->         running     Send Started
 ///   running   --all exited 0-->        succeeded   Send Succeeded
@@ -97,9 +99,17 @@ private:
     void on_signal(const Signalled& signalled, Instant now, Effects& out);
     void on_stop_commanded(StopCommanded stop, Instant now, Effects& out);
     void end_job_instead(NodeLeaving::JobEnd command, Duration grace, Instant now, Effects& out);
-    void begin_leaving(
-        NodeLeaving leaving, const WorkerGroup::StopRequested& request, Instant now, Effects& out);
     void on_deadline(Instant now, Effects& out);
+    bool is_saved_before(const Signalled& signalled) const;
+    void give_notice(int signal, Instant ends_at, Instant killed_at, Instant now, Effects& out);
+    void withdraw_proposal(Effects& out);
+    bool is_ending_as_saved() const;
+    Duration grace_left(Instant now) const;
+    std::optional<control::SaveReport> save_report() const;
+    void end_notice(const std::string& reason, Instant now, Effects& out);
+    void on_save_at(const control::SaveAt& order, Instant now, Effects& out);
+    void on_notice_over(const control::NoticeOver& over, Instant now, Effects& out);
+    void on_allocation_ending(Instant now, Effects& out);
 
     void notify_link(ServerLink::Event event, Instant now, Effects& out);
     void notify_group(WorkerGroup::Event event, Instant now, Effects& out);
@@ -107,6 +117,8 @@ private:
     void report_to_server(Instant now, Effects& out);
     void report_started(Effects& out);
     void report_progress(Effects& out);
+    void report_notice(Instant now, Effects& out);
+    void report_save(Effects& out);
     void update_keeper(Effects& out);
     void greet(Instant now, Effects& out);
     void send(control::AgentMessage message, Effects& out);
@@ -120,6 +132,7 @@ private:
     void after_group(Instant now, Effects& out);
     void clean_up_explained(Effects& out);
     void clean_up_round(Effects& out);
+    void leave(NodeLeaving leaving, bool has_signalled_all, Instant now, Effects& out);
     void leave_round(Effects& out);
     void rejoin(Instant now, Effects& out);
     void wait_for_result(Instant now, Effects& out);
@@ -136,6 +149,8 @@ private:
     std::optional<Instant> fence() const;
     std::optional<Instant> probe_at() const;
     std::optional<Instant> times_out_at() const;
+    std::optional<Instant> notice_at() const;
+    std::optional<Instant> notice_ends_at() const;
     /// Until when a server that is not heard is waited for.
     std::optional<Instant> wait_ends_at() const;
     void check() const;
@@ -154,6 +169,12 @@ private:
     std::optional<NodeRound> round_;
     FailureReport::Ends last_ends_;  ///< of the last round that is over
     std::optional<Ending> ending_;
+    std::optional<NodeNotice> notice_;
+    /// The last moment for an orderly stop before the end of the allocation, until there is a
+    /// notice for that.
+    std::optional<Instant> allocation_stop_at_;
+    /// The workers of this or an earlier round call `should_save`.
+    bool has_asking_workers_ = false;
     std::optional<NodeLeaving> leaving_;
     bool is_lost_ = false;  ///< to the server, which counts this node no more
     bool is_hosting_ = false;

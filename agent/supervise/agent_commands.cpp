@@ -15,8 +15,7 @@ void Agent::on_stop_commanded(StopCommanded stop, Instant now, Effects& out) {
     const auto grace = stop.grace.value_or(config_.join.settings.grace);
     NodeLeaving::JobEnd command{std::move(stop.reason), stop.grace};
     if (leaving_) return end_job_instead(std::move(command), grace, now, out);
-    const WorkerGroup::StopRequested request{SIGTERM, grace};
-    begin_leaving(NodeLeaving{SIGTERM, std::move(command)}, request, now, out);
+    leave(NodeLeaving{SIGTERM, std::move(command)}, false, now, out);
 }
 
 /// This node leaves alone, and the other nodes would go on.

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "agent/plan/rank_save.hpp"
 #include "agent/report/job_report.hpp"
 #include "agent/supervise/failure_report.hpp"
 #include "agent/supervise/neighbours.hpp"
 #include "agent/supervise/server_link.hpp"
 #include "agent/supervise/worker_group.hpp"
 #include "rendezvous/base/endpoint.hpp"
+#include "rendezvous/base/time.hpp"
 #include "rendezvous/control/message.hpp"
 
 #include <cstdint>
@@ -79,12 +81,23 @@ struct AgentInterface {
     struct ProgressRead {
         control::NodeProgress progress;
     };
+    /// What this node's ranks show of saves now.
+    struct SavesRead {
+        int round;
+        std::vector<RankSave> ranks;
+    };
+    /// Answers to ShowSave: no rank can miss it any more. What they showed after that.
+    struct SaveShown {
+        int round;
+        int ballot;
+        std::vector<RankSave> ranks;
+    };
     /// Answers to Neighbours::Ask; empty: there was no answer in time.
     struct PeerAnswered {
         int ask;
         std::optional<PeerAnswer> answer;
     };
-    /// SIGINT, SIGTERM, SIGHUP or SIGQUIT, sent to `ddprun`.
+    /// SIGINT, SIGTERM, SIGHUP, SIGQUIT or that of --preempt-signal, sent to `ddprun`.
     struct Signalled {
         int signal;
         /// The sender has sent it to every process of this node.
@@ -116,6 +129,8 @@ struct AgentInterface {
         StoreWaited,
         StoreClientsFound,
         ProgressRead,
+        SavesRead,
+        SaveShown,
         PeerAsked,
         PeerAnswered,
         Signalled,
@@ -205,6 +220,30 @@ struct AgentInterface {
         std::string reason;
         bool operator==(const NoteStopping&) const = default;
     };
+    /// To all ranks of the round.
+    struct ShowSave {
+        int round;
+        control::SavePoint save;
+        /// When a rank goes on without an agreement.
+        Instant wait_ends_at{};
+        bool operator==(const ShowSave&) const = default;
+    };
+    /// This node is about to be taken away, and the workers run for a save until then.
+    struct NoteNotice {
+        std::string reason;
+        Duration left;
+        bool operator==(const NoteNotice&) const = default;
+    };
+    /// From this step on every rank saves, once.
+    struct NoteSave {
+        std::uint64_t step;
+        bool operator==(const NoteSave&) const = default;
+    };
+    /// The node stops now, with or without a common save.
+    struct NoteNoticeOver {
+        std::string reason;
+        bool operator==(const NoteNoticeOver&) const = default;
+    };
     using NoteServerLost = ServerLink::NoteServerLost;
     using NoteServerBack = ServerLink::NoteServerBack;
     /// A message about a round that is over.
@@ -243,6 +282,10 @@ struct AgentInterface {
         NoteMissing,
         NoteInterrupt,
         NoteStopping,
+        ShowSave,
+        NoteNotice,
+        NoteSave,
+        NoteNoticeOver,
         NoteServerLost,
         NoteServerBack,
         NoteStale,

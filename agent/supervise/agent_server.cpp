@@ -5,6 +5,7 @@
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/control/versions.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <string>
 #include <utility>
@@ -38,7 +39,8 @@ void Agent::report_to_server(Instant now, Effects& out) {
         leaving_->is_reported = true;
         send(leave(), out);
     }
-    if (!round_) return;
+    report_notice(now, out);
+    if (!round_ || phase_ == Phase::done) return;
     const auto& failures = round_->failures;
     const auto& assignment = round_->assignment;
     auto& reported = round_->reported;
@@ -52,6 +54,8 @@ void Agent::report_to_server(Instant now, Effects& out) {
             out);
     }
     report_progress(out);
+    // Before the end of ranks that have ended because they had saved.
+    report_save(out);
     if (phase_ == Phase::succeeded && !reported.has_succeeded) {
         reported.has_succeeded = true;
         send(control::Succeeded{assignment.round}, out);
@@ -107,6 +111,7 @@ void Agent::greet(Instant now, Effects& out) {
         return notify_link(ServerLink::ConnectRefused{std::move(reason)}, now, out);
     }
     if (leaving_) leaving_->is_reported = false;
+    if (notice_) notice_->is_reported = false;
     if (!link_.membership()) {
         if (stores_.fresh()) notify_link(ServerLink::GreetingMade{join()}, now, out);
         return;
@@ -117,6 +122,7 @@ void Agent::greet(Instant now, Effects& out) {
     round_->reported.is_ready = round_->reached.is_ready && !round_->failures.is_open();
     round_->is_failure_reported = round_->failures.is_reportable();
     round_->progress.reported.clear();
+    round_->save.reported.reset();
 }
 
 control::Join Agent::join() const {
@@ -147,6 +153,8 @@ control::Resume Agent::resume(Instant now) const {
         const auto& failures = round_->failures;
         resume.assignment = round_->assignment;
         resume.spent = round_->assignment.restart_count;
+        if (link_.version() >= control::save_since) resume.save = round_->save.point();
+        resume.save_report = save_report();
         if (failures.is_reportable()) {
             resume.failure = failures.failure();
             resume.age = failures.age(now);
@@ -228,6 +236,8 @@ void Agent::on_message(control::ServerMessage message, Instant now, Effects& out
                 if (!answer) return note_stale("ask", out);
                 send(*answer, out);
             },
+            [&](const control::SaveAt& order) { on_save_at(order, now, out); },
+            [&](const control::NoticeOver& over) { on_notice_over(over, now, out); },
             [&](control::JobResult& result) { on_result(std::move(result), now, out); },
             [&](control::ProtocolError& error) {
                 end(
@@ -290,10 +300,14 @@ void Agent::on_assignment(control::Assignment next, Instant now, Effects& out) {
 }
 
 void Agent::on_stop(const control::Stop& stop, Instant now, Effects& out) {
+    const auto grace = std::min(stop.grace, grace_left(now));
     if (is_current(stop.round)) {
         const auto& worker = stop.root_cause.worker;
         notify_failures(FailureReport::StopReceived{worker && worker->is_secondary}, now, out);
         round_->stop_reason = stop.reason;
+        // The job ends: its result says how, and nothing is left to be saved.
+        const bool ends_job = stop.root_cause.kind == control::Cause::Kind::cancelled;
+        if (ends_job && !is_ending_as_saved()) notice_.reset();
     }
     if (!is_current(stop.round) || !has_workers())
         return note_stale("stop of round " + std::to_string(stop.round), out);
@@ -301,7 +315,7 @@ void Agent::on_stop(const control::Stop& stop, Instant now, Effects& out) {
     if (stop.how == SIGKILL)
         kill_workers(now, out);
     else
-        stop_workers({stop.how, stop.grace, signal_after(stop.root_cause)}, now, out);
+        stop_workers({stop.how, grace, signal_after(stop.root_cause)}, now, out);
 }
 
 /// Another node of the step was signalled: the scheduler's signal comes to the workers here too.

@@ -30,6 +30,23 @@ std::string answer_text(const std::optional<PeerAnswer>& answer) {
     return answer ? trimmed_line(encode(*answer)) : "nothing";
 }
 
+/// " [0 asked=12 saving 13]"
+std::string ranks_text(const std::vector<RankSave>& ranks) {
+    std::string text;
+    for (const auto& rank : ranks) {
+        text += " [" + std::to_string(rank.local_rank);
+        if (rank.asked) text += " asked=" + std::to_string(*rank.asked);
+        switch (rank.answer) {
+            case RankSave::Answer::none: break;
+            case RankSave::Answer::saving: text += " saving " + std::to_string(rank.step); break;
+            case RankSave::Answer::saved: text += " saved " + std::to_string(rank.step); break;
+            case RankSave::Answer::declined: text += " declined"; break;
+        }
+        text += ']';
+    }
+    return text;
+}
+
 template <class Effect>
 std::string describe_effect(const Effect& effect) {
     if constexpr (std::is_constructible_v<ServerLink::Effect, Effect>)
@@ -84,6 +101,13 @@ std::string describe(const Agent::Event& event) {
             [](const A::ProgressRead& e) {
                 return "progress read " + control::describe(control::AgentMessage{
                                               control::Heartbeat{0, {}, {}, e.progress}});
+            },
+            [](const A::SavesRead& e) {
+                return "saves read " + round_text(e.round) + ranks_text(e.ranks);
+            },
+            [](const A::SaveShown& e) {
+                return "save shown " + round_text(e.round) + " ballot=" + std::to_string(e.ballot) +
+                       ranks_text(e.ranks);
             },
             [](const A::PeerAsked& e) {
                 return "peer asked caller=" + std::to_string(e.caller) + ' ' +
@@ -141,6 +165,14 @@ std::string describe(const Agent::Effect& effect) {
             [](const A::NoteStopping& e) {
                 return "note stopping " + round_text(e.round) + ": " + e.reason;
             },
+            [](const A::ShowSave& e) {
+                return "show save " + round_text(e.round) + ' ' + control::describe(e.save);
+            },
+            [](const A::NoteNotice& e) {
+                return "note notice: " + e.reason + ", " + seconds_text(e.left) + " left";
+            },
+            [](const A::NoteSave& e) { return "note save step=" + std::to_string(e.step); },
+            [](const A::NoteNoticeOver& e) { return "note notice over: " + e.reason; },
             [](const A::NoteStale& e) { return "note stale: " + e.what; },
             [](const A::NoteStuck& e) {
                 return "note stuck: " + std::to_string(e.local_ranks.size()) + " workers, " +

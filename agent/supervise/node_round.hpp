@@ -2,6 +2,7 @@
 #pragma once
 
 #include "agent/supervise/failure_report.hpp"
+#include "agent/supervise/round_save.hpp"
 #include "agent/supervise/worker_group.hpp"
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/base/time.hpp"
@@ -37,10 +38,23 @@ struct NodeRound {
     Progress reported = {};
     bool is_failure_reported = false;
     WorkerProgress progress = {};
+    RoundSave save = {};
     bool needs_clean_up = false;
     /// Why the server ended it, and when the log gets what this node waits for since then.
     std::string stop_reason = {};
     std::optional<Instant> note_at = std::nullopt;
+};
+
+/// This node is about to be taken away. Its workers run on until they have saved, or the time for
+/// that is over.
+struct NodeNotice {
+    /// 0: the end of the allocation.
+    int signal;
+    std::string reason;
+    Instant ends_at{};
+    /// When the workers are killed, whatever they have done.
+    Instant killed_at{};
+    bool is_reported = false;
 };
 
 /// A signal has ended this node, or a command the job.
@@ -59,11 +73,14 @@ struct NodeLeaving {
     bool has_interrupted_server = false;
     /// The workers are gone: until then a result may come.
     std::optional<Instant> result_deadline = std::nullopt;
+    /// Of the notice before; empty: there was none.
+    std::string why = {};
 
     bool ends_job() const { return signal == SIGINT || command; }
     /// "stopped by SIGTERM on node1".
     std::string reason(const std::string& host) const {
         if (command) return command->reason;
+        if (!why.empty()) return "stopped by " + why;
         const auto source = signal_name(signal) + " on " + host;
         return (signal == SIGINT ? "interrupted by " : "stopped by ") + source;
     }

@@ -216,6 +216,17 @@ std::string explain(
     page.row("signals that stop", signals.stopping, describe_signals(signals.stopping.value));
     page.row("signals handed on", signals.forwarded, describe_signals(signals.forwarded.value));
     page.row(
+        "preemption signal",
+        signals.preemption,
+        signals.preemption.value == 0 ? "-" : signal_name(signals.preemption.value));
+    const auto& deadline = spec.deadline;
+    page.row(
+        "deadline",
+        deadline.length,
+        deadline.allocation_end ? "the end of the allocation"
+        : deadline.length.value ? describe_seconds(*deadline.length.value) + " s after a notice"
+                                : "-");
+    page.row(
         "workers' store", spec.shares_store, spec.shares_store.value ? "shared" : "rank 0's own");
     if (const auto& attached = spec.attachment.value)
         page.row(

@@ -209,6 +209,16 @@ constexpr std::array all_rows{
          "NAMES",
          stopping,
          "signals handed to the workers without stopping, as in SIGUSR1,SIGUSR2"}),
+    own(
+        {"preempt-signal",
+         "NAME",
+         stopping,
+         "before a node that gets it stops, all ranks save one step (should_save)"}),
+    own(
+        {"deadline",
+         "DURATION|slurm",
+         stopping,
+         "from a notice until the node is killed; slurm: a notice before the allocation ends"}),
 
     OptionRow{
         "redirects",

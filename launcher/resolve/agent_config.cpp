@@ -39,6 +39,7 @@ agent::AgentConfig to_agent_config(const JobSpec& spec) {
         spec.endpoint.value, spec.is_host.value, spec.is_static.value, spec.etcd.value};
     config.warns_of_no_secret = spec.secret.is_missed;
     config.forwarded_signals = spec.signals.forwarded.value;
+    config.preemption = {spec.signals.preemption.value, spec.deadline.length.value, std::nullopt};
     config.is_signalled_as_a_whole = spec.is_signalled_as_a_whole;
     config.first_port = spec.ports.value.first;
     config.last_port = spec.ports.value.last;

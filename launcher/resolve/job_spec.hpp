@@ -7,6 +7,7 @@
 #include "launcher/resolve/cpu_binding.hpp"
 #include "launcher/resolve/network.hpp"
 #include "launcher/resolve/output_options.hpp"
+#include "launcher/resolve/preemption_options.hpp"
 #include "launcher/resolve/restart_options.hpp"
 #include "launcher/resolve/security_options.hpp"
 #include "launcher/resolve/signal_options.hpp"
@@ -93,6 +94,7 @@ struct JobSpec {
     From<control::LateNodes> late_nodes;
     RestartChoice restarts;
     SignalChoice signals;
+    DeadlineChoice deadline;
     /// The scheduler sends its signals to every process of the step.
     bool is_signalled_as_a_whole = false;
     From<std::string> event_file;

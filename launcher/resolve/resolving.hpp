@@ -86,6 +86,8 @@ Result<> resolve_secret(Resolving& job);
 
 /// Fills join_timeout, last_call_timeout, lease and grace. Requires: --rdzv-conf is resolved.
 Result<> resolve_time_limits(Resolving& job);
+/// Requires: time limits and attachment are resolved.
+Result<> resolve_deadline(Resolving& job);
 
 /// Fills attachment; suspends the time limits that were not given. Requires: nodes, nproc and grace
 /// are resolved.

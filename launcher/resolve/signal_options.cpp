@@ -75,25 +75,41 @@ std::vector<int> warnings_besides(const std::vector<int>& stopping) {
     return warnings;
 }
 
+bool has(const std::vector<int>& signals, int signal) {
+    return std::find(signals.begin(), signals.end(), signal) != signals.end();
+}
+
 std::string accepted() {
     return "accepted are " + describe_signals({known_signals.begin(), known_signals.end()});
 }
 
-}  // namespace
+/// Requires: the other two are chosen.
+Result<> choose_preemption(SignalChoice& choice, const Options& options) {
+    const auto given = options.find("preempt-signal");
+    if (!given) return {};
+    const auto signal = parse_signal(given->text);
+    const auto refuse = [&](const std::string& why) {
+        return Failure{system_code(EINVAL), given->origin + ": '" + given->text + "': " + why};
+    };
+    if (!signal) return refuse(accepted());
+    if (has(choice.stopping.value, *signal))
+        return refuse(
+            signal_name(*signal) + " stops the job (--signals-to-handle)" +
+            (*signal == SIGTERM ? "; where the workers call should_save, all ranks save before"
+                                : ""));
+    if (options.find("signals-to-forward") && has(choice.forwarded.value, *signal))
+        return refuse(signal_name(*signal) + " is handed on (--signals-to-forward)");
+    std::erase(choice.forwarded.value, *signal);
+    choice.preemption = {*signal, given->origin};
+    return {};
+}
 
-Result<SignalChoice> signal_choice(const Options& options, bool is_slurm_task) {
-    SignalChoice choice{{{SIGTERM, SIGINT, SIGHUP, SIGQUIT}, "default"}, {{}, "default"}, {}};
-    if (const auto given = options.find("signals-to-handle")) {
-        auto names = parse_names(given->text);
-        for (const auto& word : names.unknown)
-            choice.warnings.push_back(given->origin + ": '" + word + "': " + accepted());
-        choice.stopping = {std::move(names.signals), given->origin};
-    }
+Result<> choose_forwarded(SignalChoice& choice, const Options& options, bool is_slurm_task) {
     const auto given = options.find("signals-to-forward");
     if (!given) {
         if (is_slurm_task)
             choice.forwarded = {warnings_besides(choice.stopping.value), "Slurm step"};
-        return choice;
+        return {};
     }
     auto names = parse_names(given->text);
     if (!names.unknown.empty())
@@ -101,14 +117,30 @@ Result<SignalChoice> signal_choice(const Options& options, bool is_slurm_task) {
             system_code(EINVAL),
             given->origin + ": '" + names.unknown.front() + "': " + accepted()};
     for (const int signal : names.signals) {
-        const auto& stopping = choice.stopping.value;
-        if (std::find(stopping.begin(), stopping.end(), signal) == stopping.end()) continue;
+        if (!has(choice.stopping.value, signal)) continue;
         return Failure{
             system_code(EINVAL),
             given->origin + ": '" + given->text + "': " + signal_name(signal) +
                 " stops the job (--signals-to-handle); it cannot be handed on without"};
     }
     choice.forwarded = {std::move(names.signals), given->origin};
+    return {};
+}
+
+}  // namespace
+
+Result<SignalChoice> signal_choice(const Options& options, bool is_slurm_task) {
+    SignalChoice choice{
+        {{SIGTERM, SIGINT, SIGHUP, SIGQUIT}, "default"}, {{}, "default"}, {0, "default"}, {}};
+    if (const auto given = options.find("signals-to-handle")) {
+        auto names = parse_names(given->text);
+        for (const auto& word : names.unknown)
+            choice.warnings.push_back(given->origin + ": '" + word + "': " + accepted());
+        choice.stopping = {std::move(names.signals), given->origin};
+    }
+    if (auto chosen = choose_forwarded(choice, options, is_slurm_task); !chosen)
+        return chosen.error();
+    if (auto chosen = choose_preemption(choice, options); !chosen) return chosen.error();
     return choice;
 }
 

@@ -9,12 +9,14 @@
 
 namespace ddprun::launcher {
 
-/// The values of `--signals-to-handle` and `--signals-to-forward`.
+/// The values of `--signals-to-handle`, `--signals-to-forward` and `--preempt-signal`.
 struct SignalChoice {
     /// These stop the job; what is neither here nor below keeps its default action.
     From<std::vector<int>> stopping;
     /// These are sent on to the workers and have no other effect.
     From<std::vector<int>> forwarded;
+    /// All ranks save before the node that gets it stops; 0: none besides SIGTERM.
+    From<int> preemption;
     /// One sentence for each unknown name: as with torchrun a warning, not an error.
     std::vector<std::string> warnings;
 };

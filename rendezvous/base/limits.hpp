@@ -306,6 +306,23 @@ inline constexpr std::size_t max_channels_of_worker = 16;
 inline constexpr Duration progress_interval = 1s;
 /// Of one node: a report fits into a frame.
 inline constexpr std::size_t max_reported_progress = 256;
+/// The same while its ranks agree on a step to save, or save it.
+inline constexpr Duration save_read_interval = 20ms;
+/// Proposals of a step until the agreement fails: the last one is 4,096 steps ahead.
+inline constexpr int most_save_attempts = 14;
+/// A page has 8 bits for the ballot, and 54 for the step, of which the last ones say "never".
+inline constexpr int most_save_ballots = 255;
+inline constexpr std::uint64_t highest_save_step = (std::uint64_t{1} << 54U) - 2;
+/// The furthest that a proposal is ahead.
+inline constexpr std::uint64_t highest_save_margin = std::uint64_t{1} << (most_save_attempts - 2);
+/// How long the agent waits where the system makes no memory barrier for all threads.
+inline constexpr Duration save_barrier_pause = 10ms;
+/// The server ends an agreement so long before a node stops its workers on its own; a quarter of
+/// the time at most.
+inline constexpr Duration save_margin = 1s;
+/// How long before the last moment for an orderly stop a save is begun for the end of a Slurm
+/// allocation.
+inline constexpr Duration slurm_save_lead = 120s;
 
 // Commands of ddprunctl.
 /// One has less than a hundred.

@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <string>
 
-/// The time of day, for people and log files only: nothing is decided by it.
+/// The time of day, for people and log files: nothing is decided by it, except how far away a
+/// moment is that a scheduler gives in it.
 namespace ddprun {
 
 /// "12:03:07.113", local.

@@ -63,6 +63,8 @@ inline constexpr Whole worker_count{1, limits::max_workers_per_node};
 inline constexpr Whole worker_place{0, limits::max_workers_per_node - 1};
 inline constexpr Whole signal_number{0, 64};
 inline constexpr Whole exit_code{0, 255};
+inline constexpr Whole ballot_number{1, 255};
+inline constexpr Whole worker_total{0, limits::max_workers_per_node};
 inline constexpr Whole unix_time{0, 253'402'300'799};
 inline constexpr Whole port{0, 65'535};
 inline constexpr Whole open_port{1, 65'535};
@@ -221,6 +223,28 @@ void fields(Io& io, Like<Io, NodeProgress>& node) {
     io("ranks", node.ranks, List{limits::max_reported_progress});
 }
 
+template <class Io>
+void fields(Io& io, Like<Io, SavePoint>& save) {
+    io("ballot", save.ballot, ballot_number);
+    io("step", save.step);
+    io("state", save.state);
+}
+
+template <class Io>
+void fields(Io& io, Like<Io, SaveReport>& report) {
+    io("round", report.round, round_number);
+    io("ballot", report.ballot, ballot_number);
+    io.optional("asked", report.asked);
+    io("saving", report.saving, worker_total);
+    io("saved", report.saved, worker_total);
+    io("declined", report.declined, worker_total);
+    io("ended", report.ended, worker_total);
+    io.optional("least", report.least);
+    io.optional("most", report.most);
+    io.optional("waiting", report.waiting, worker_place);
+    io("silent", report.is_silent);
+}
+
 // ---- agent to server ----------------------------------------------------------------------------
 
 template <>
@@ -275,6 +299,8 @@ void fields(Io& io, Like<Io, Resume>& resume) {
     io.optional("kind", resume.kind);
     io("reached", resume.reached, Whole{0, node_count.most});
     io.optional("token", resume.token);
+    io.optional("save", resume.save);
+    io.optional("save_report", resume.save_report);
 }
 
 template <>
@@ -340,6 +366,21 @@ void fields(Io& io, Like<Io, Leave>& leave) {
     io.optional("ends_job", leave.ends_job);
     io.optional("grace", leave.grace);
 }
+
+template <>
+inline constexpr std::string_view type_name<Notice> = "notice";
+template <class Io>
+void fields(Io& io, Like<Io, Notice>& notice) {
+    io("reason", notice.reason, Text{});
+    io("signal", notice.signal, signal_number);
+    io("left", notice.left);
+    io.optional("asked", notice.asked);
+    io("ends_job", notice.ends_job);
+    io.optional("round", notice.round, round_number);
+}
+
+template <>
+inline constexpr std::string_view type_name<SaveReport> = "save_report";
 
 // ---- server to agent ----------------------------------------------------------------------------
 
@@ -418,6 +459,22 @@ void fields(Io& io, Like<Io, Ask>& ask) {
     io("node", ask.node);
     io("round", ask.round, round_number);
     io("disowns", ask.must_confirm);
+}
+
+template <>
+inline constexpr std::string_view type_name<SaveAt> = "save_at";
+template <class Io>
+void fields(Io& io, Like<Io, SaveAt>& order) {
+    io("round", order.round, round_number);
+    io("save", order.save);
+    io("left", order.left);
+}
+
+template <>
+inline constexpr std::string_view type_name<NoticeOver> = "notice_over";
+template <class Io>
+void fields(Io& io, Like<Io, NoticeOver>& over) {
+    io("reason", over.reason, Text{});
 }
 
 template <>

@@ -178,6 +178,53 @@ struct Cause {
 
 enum class Outcome : std::uint8_t { succeeded, failed, cancelled };
 
+// ---- a save that all ranks agree on -------------------------------------------------------------
+
+/// How far the agreement on a step to save is. Of two states of one ballot the later one holds.
+enum class SaveState : std::uint8_t {
+    proposed,   ///< a rank that reaches the step waits
+    cancelled,  ///< it was not agreed: a rank that has waited goes on
+    agreed,     ///< a rank that reaches the step saves
+    saved,      ///< every rank has, and the job goes on without the nodes that gave notice
+    ending,     ///< every rank has, and the job ends for that
+};
+
+/// The step from which on every rank of a round is to save, once. Of two, the one with the higher
+/// ballot holds.
+struct SavePoint {
+    int ballot = 1;
+    std::uint64_t step = 0;
+    SaveState state = SaveState::proposed;
+
+    bool operator==(const SavePoint&) const = default;
+};
+
+/// What this node's ranks have done about a `SaveAt`: after it is known to all of them, and when it
+/// changes.
+struct SaveReport {
+    int round = 0;
+    int ballot = 1;
+    /// The highest step for which a rank had asked when the proposal was known to all of them.
+    std::optional<std::uint64_t> asked = std::nullopt;
+    /// So many ranks have begun to save, the next ones included.
+    int saving = 0;
+    int saved = 0;
+    /// Did not wait any longer for the agreement.
+    int declined = 0;
+    /// Have exited with 0, and not saved.
+    int ended = 0;
+    /// Of the steps that are being saved, or are.
+    std::optional<std::uint64_t> least = std::nullopt;
+    std::optional<std::uint64_t> most = std::nullopt;
+    /// Local rank of the first that has neither saved nor ended, of those that never asked where
+    /// there is one.
+    std::optional<int> waiting = std::nullopt;
+    /// That one has never asked.
+    bool is_silent = false;
+
+    bool operator==(const SaveReport&) const = default;
+};
+
 // ---- agent to server ----------------------------------------------------------------------------
 
 struct Join {
@@ -248,6 +295,10 @@ struct Resume {
     int reached = 0;
     /// From `Welcome`.
     std::optional<Nonce> token = std::nullopt;
+    /// The newest of the assignment's round.
+    std::optional<SavePoint> save = std::nullopt;
+    /// What its ranks have done about that.
+    std::optional<SaveReport> save_report = std::nullopt;
 
     bool operator==(const Resume&) const = default;
 };
@@ -375,8 +426,36 @@ struct Leave {
     bool operator==(const Leave&) const = default;
 };
 
-using AgentMessage =
-    std::variant<Join, Resume, Ready, Started, Succeeded, Failed, Heartbeat, NeighbourHeard, Leave>;
+/// This node is about to be taken away: all ranks of the job are to save the same step before. The
+/// workers run until the save is done, `NoticeOver` comes or the time is over.
+struct Notice {
+    /// "stopped by SIGTERM on node1"
+    std::string reason;
+    int signal = 0;
+    /// From when this was written until this node stops its workers whatever has been saved.
+    Duration left{};
+    /// The highest step for which a rank of this node has asked.
+    std::optional<std::uint64_t> asked = std::nullopt;
+    /// The job cannot go on without this node, which has the server.
+    bool ends_job = false;
+    /// Of `asked`: steps of another round may be far from those of this one.
+    std::optional<int> round = std::nullopt;
+
+    bool operator==(const Notice&) const = default;
+};
+
+using AgentMessage = std::variant<
+    Join,
+    Resume,
+    Ready,
+    Started,
+    Succeeded,
+    Failed,
+    Heartbeat,
+    NeighbourHeard,
+    Leave,
+    Notice,
+    SaveReport>;
 
 // ---- server to agent ----------------------------------------------------------------------------
 
@@ -464,6 +543,23 @@ struct Ask {
     bool operator==(const Ask&) const = default;
 };
 
+/// To every member of the round.
+struct SaveAt {
+    int round = 0;
+    SavePoint save;
+    /// How long a rank waits for the agreement, from when this was written.
+    Duration left{};
+
+    bool operator==(const SaveAt&) const = default;
+};
+
+/// To a node that gave a `Notice`: it is to leave now, saved or not.
+struct NoticeOver {
+    std::string reason;
+
+    bool operator==(const NoticeOver&) const = default;
+};
+
 struct JobResult {
     Outcome outcome = Outcome::succeeded;
     std::optional<Cause> root_cause;
@@ -493,6 +589,8 @@ using ServerMessage = std::variant<
     Standby,
     HeartbeatAck,
     Ask,
+    SaveAt,
+    NoticeOver,
     JobResult,
     ProtocolError>;
 

@@ -71,6 +71,16 @@ std::string describe_heartbeat(const Heartbeat& heartbeat) {
     return line;
 }
 
+std::string describe_save_report(const SaveReport& report) {
+    auto line = of("round", report.round) + " " + of("ballot", report.ballot);
+    if (report.asked) line += " asked=" + std::to_string(*report.asked);
+    line += " " + of("saving", report.saving) + " " + of("saved", report.saved);
+    if (report.declined > 0) line += " " + of("declined", report.declined);
+    if (report.ended > 0) line += " " + of("ended", report.ended);
+    if (report.waiting) line += " " + of("waiting", *report.waiting);
+    return line + (report.is_silent ? " silent" : "");
+}
+
 }  // namespace
 }  // namespace text
 
@@ -83,7 +93,7 @@ std::string describe(const AgentMessage& message) {
                 auto line =
                     describe_join(resume.join) + " state=" + std::string{name_of(resume.state)};
                 if (resume.assignment) line += " " + of("round", resume.assignment->round);
-                return line;
+                return line + (resume.save ? " " + describe(*resume.save) : std::string{});
             },
             [](const Ready& ready) { return of("round", ready.round); },
             [](const Started& started) {
@@ -106,6 +116,12 @@ std::string describe(const AgentMessage& message) {
                 return (leave.signal != 0 ? signal_name(leave.signal) + " " : std::string{}) +
                        (leave.ends_job ? "ends the job " : "") + "\"" + leave.reason + "\"";
             },
+            [](const Notice& notice) {
+                return signal_name(notice.signal) + " left=" + seconds(notice.left) +
+                       (notice.asked ? " asked=" + std::to_string(*notice.asked) : std::string{}) +
+                       (notice.ends_job ? " ends the job" : "") + " \"" + notice.reason + "\"";
+            },
+            [](const SaveReport& report) { return describe_save_report(report); },
         },
         message);
     return std::string{type_of(message)} + " " + rest;
@@ -144,6 +160,10 @@ std::string describe(const ServerMessage& message) {
                 return ask.node.to_short_string() + " " + of("round", ask.round) +
                        (ask.must_confirm ? " to confirm" : "");
             },
+            [](const SaveAt& order) {
+                return of("round", order.round) + " " + describe(order.save);
+            },
+            [](const NoticeOver& over) { return "\"" + over.reason + "\""; },
             [](const JobResult& result) {
                 auto line =
                     std::string{name_of(result.outcome)} + " " + of("exit_code", result.exit_code);
@@ -191,6 +211,11 @@ std::string describe(const WorkProgress& progress) {
     if (progress.phase == WorkPhase::none) return line;
     return line + (line.empty() ? "in phase " : ", in phase ") +
            std::string{name_of(progress.phase)};
+}
+
+std::string describe(const SavePoint& save) {
+    return "ballot=" + std::to_string(save.ballot) + " step=" + std::to_string(save.step) + " " +
+           std::string{name_of(save.state)};
 }
 
 std::string describe(const NodeRange& range) {
@@ -263,6 +288,17 @@ std::string_view name_of(WorkPhase phase) {
         case WorkPhase::save: return "save";
         case WorkPhase::compile: return "compile";
         case WorkPhase::data: return "data";
+    }
+    return {};
+}
+
+std::string_view name_of(SaveState state) {
+    switch (state) {
+        case SaveState::proposed: return "proposed";
+        case SaveState::cancelled: return "cancelled";
+        case SaveState::agreed: return "agreed";
+        case SaveState::saved: return "saved";
+        case SaveState::ending: return "ending";
     }
     return {};
 }

@@ -19,6 +19,7 @@ std::string describe(const WorkerFailure& failure);  ///< "rank 3 (pid 411) exit
 std::string describe(const Cause& cause);
 /// "step 12, in phase eval"; empty where nothing was reported.
 std::string describe(const WorkProgress& progress);
+std::string describe(const SavePoint& save);   ///< "ballot=1 step=12 agreed"
 std::string describe(const NodeRange& range);  ///< "2", "1:4", "2+1"
 
 /// Empty for a value that is no enumerator: the enumerators of a type are the numbers from 0 up
@@ -30,6 +31,7 @@ std::string_view name_of(WorkerEnd::Kind kind);
 std::string_view name_of(WorkerFailure::FromErrorFile from_error_file);
 std::string_view name_of(LateNodes policy);
 std::string_view name_of(WorkPhase phase);
+std::string_view name_of(SaveState state);
 
 /// The `type` of a message on the wire.
 std::string_view type_of(const AgentMessage& message);

@@ -17,6 +17,8 @@ inline constexpr int progress_since = 2;
 inline constexpr int shape_since = 2;
 /// From this one on `leave` may end the whole job by any signal.
 inline constexpr int job_end_since = 2;
+/// From this one on ranks agree on a step to save.
+inline constexpr int save_since = 2;
 
 /// What this program speaks: in `hello` and `join`.
 std::vector<int> own_versions();

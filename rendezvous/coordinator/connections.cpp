@@ -6,6 +6,7 @@
 #include "rendezvous/coordinator/draining.hpp"
 #include "rendezvous/coordinator/end_record.hpp"
 #include "rendezvous/coordinator/ending.hpp"
+#include "rendezvous/coordinator/preemption.hpp"
 #include "rendezvous/coordinator/recovering.hpp"
 #include "rendezvous/coordinator/reports.hpp"
 #include "rendezvous/coordinator/running.hpp"
@@ -157,6 +158,7 @@ void rejoin(JobStep& step, Member& member, const NodeJoined& joined) {
     if (!member.group_rank) return stand_by(step, member);
     if (has_new_store || job.is<Recovering>()) return lose_store(step, member);
     step.send(member, job.round->assignment_for(member));
+    repeat_save(step, member);
 }
 
 void take_up_outside(JobStep& step, Member& member, const control::Resume& resume) {
@@ -188,13 +190,19 @@ void take_up_in_round(JobStep& step, Member& member, const control::Resume& resu
     if (reported < current) {
         // Its assignment to this round was lost with the connection.
         if (!job.is<Running>()) return stop_unassigned(step, member);
-        return step.send(member, job.round->assignment_for(member));
-    }
-    if (job.is<Running>())
         step.send(member, job.round->assignment_for(member));
-    else if (member.state == Member::State::stopping && !is_ready)
+        return repeat_save(step, member);
+    }
+    if (job.is<Running>()) {
+        step.send(member, job.round->assignment_for(member));
+        repeat_save(step, member);
+    } else if (member.state == Member::State::stopping && !is_ready) {
         stop_member(step, member);
+    }
     if (resume.failure) on_failed(step, member, failed_of(resume));
+    // Before the end of ranks that have ended because they had saved.
+    if (resume.save_report) on_save_report(step, member, *resume.save_report);
+    step.has_changed = true;
     switch (resume.state) {
         case control::NodeState::starting: break;
         case control::NodeState::running:

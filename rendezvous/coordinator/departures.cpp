@@ -4,6 +4,7 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/coordinator/draining.hpp"
+#include "rendezvous/coordinator/preemption.hpp"
 
 #include <signal.h>
 
@@ -82,6 +83,7 @@ void lose(JobStep& step, Member& member, const std::string& how) {
         member.is_connected = false;
     }
     if (member.group_rank) job.holds.hosts.note_gone(member.host(), job.round->number, step.now);
+    forget_notice(step, member);
     // It gets no `Stop`.
     member.become(Member::State::out);
     if (!member.is_leaving()) depart(step, member, std::move(cause));
@@ -103,8 +105,9 @@ void depart(JobStep& step, const Member& member, control::Cause cause) {
         return;
     }
     if (!job.round->needs(member)) {
-        if (job.is<Running>()) job.round->place_of(member).is_gone = true;
-        return;
+        if (!job.is<Running>()) return;
+        job.round->place_of(member).is_gone = true;
+        return on_gone_from_save(step, static_cast<std::size_t>(*member.group_rank));
     }
     auto* drain = job.drain();
     if (drain && drain->departure) return;

@@ -106,6 +106,7 @@ RoundEnd round_end(const JobData& job, Instant now) {
     };
     RoundEnd end;
     end.cancel = pointer(job.causes.cancel);
+    end.is_saved = job.causes.is_saved;
     end.left = pointer(job.causes.left);
     end.has_staying = job.members.has_staying();
     if (const auto* drain = job.drain()) {

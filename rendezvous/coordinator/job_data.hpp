@@ -8,6 +8,7 @@
 #include "rendezvous/coordinator/membership.hpp"
 #include "rendezvous/coordinator/restart_budget.hpp"
 #include "rendezvous/coordinator/round.hpp"
+#include "rendezvous/coordinator/save_agreement.hpp"
 #include "rendezvous/coordinator/silence.hpp"
 #include "rendezvous/coordinator/verdict.hpp"
 
@@ -24,8 +25,8 @@
 
 /// The data of a `Job`, and what each of its states adds. Each state's functions are in the file of
 /// its name (forming.hpp, running.hpp, draining.hpp, recovering.hpp, ending.hpp), those of every
-/// state in connections.hpp, departures.hpp, reports.hpp and standby.hpp; only they and job.cpp use
-/// this. Data of one state are gone when the job leaves it.
+/// state in connections.hpp, departures.hpp, preemption.hpp, reports.hpp and standby.hpp; only they
+/// and job.cpp use this. Data of one state are gone when the job leaves it.
 namespace ddprun::coordinator {
 
 /// When the nodes that wait are notified of what they wait for.
@@ -61,6 +62,11 @@ struct Running {
     std::optional<Instant> first_late_at;
     std::optional<Instant> admit_at;
     std::optional<Instant> surplus_check_at;
+    /// While all ranks are to save, and until when that is waited for.
+    std::optional<SaveAgreement> save;
+    std::optional<Instant> save_ends_at;
+    /// The newest save point that a member may have.
+    std::optional<control::SavePoint> known_save;
 };
 
 /// The current round is being stopped on every node.
@@ -85,6 +91,10 @@ struct Recovering {
     std::map<int, std::vector<control::Neighbour>> neighbours;
     /// The round is being stopped.
     std::optional<Draining> draining;
+    /// The newest that a member of the round has, and what their ranks have done about it, by group
+    /// rank.
+    std::optional<control::SavePoint> known_save;
+    std::map<std::size_t, control::SaveReport> save_reports;
 };
 
 struct Over {
@@ -145,6 +155,8 @@ struct Restarts {
 struct Causes {
     /// The job is to end when its workers are gone.
     std::optional<control::Cause> cancel;
+    /// And all its ranks have saved the same step for that.
+    bool is_saved = false;
     /// The first `leave` since the round began, or since there is none.
     std::optional<control::Cause> left;
     /// Why the last round ended, or why a member is missing since.

@@ -25,6 +25,18 @@ struct Hold {
     Duration length{};
 };
 
+/// The node is about to be taken away: all ranks are to save before.
+struct GivenNotice {
+    std::string reason;
+    int signal = 0;
+    /// When the save is no longer waited for.
+    Instant ends_at{};
+    std::optional<std::uint64_t> asked;
+    bool ends_job = false;
+    /// Of `asked`.
+    std::optional<int> round;
+};
+
 /// One node of a job. When it was last heard: silence.hpp.
 struct Member {
     enum class State : std::uint8_t {
@@ -50,6 +62,8 @@ struct Member {
     bool is_connected = true;
     /// The signal named in its `leave`.
     std::optional<int> leave_signal;
+    /// Until it was answered with `NoticeOver`.
+    std::optional<GivenNotice> notice;
     /// Place in the current round, or in the last one.
     std::optional<int> group_rank;
     Instant came_at{};

@@ -6,6 +6,7 @@
 #include "rendezvous/coordinator/departures.hpp"
 #include "rendezvous/coordinator/draining.hpp"
 #include "rendezvous/coordinator/forming.hpp"
+#include "rendezvous/coordinator/preemption.hpp"
 #include "rendezvous/coordinator/reports.hpp"
 #include "rendezvous/coordinator/running.hpp"
 
@@ -101,7 +102,7 @@ void adopt_round(JobStep& step, const Member& reporter, const control::Assignmen
     job.round = recovered_round(assignment, step.now);
     job.next_round = assignment.round + 2;
     auto& state = std::get<Recovering>(job.state);
-    state = Recovering{state.ends_at, false, false, {}, std::nullopt};
+    state = Recovering{state.ends_at, false, false, {}, std::nullopt, std::nullopt, {}};
 }
 
 /// False if it cannot have had this place.
@@ -152,6 +153,7 @@ void take_back_inside(JobStep& step, Member& member, const control::Resume& resu
     state.has_stopping |= is_stopping || is_done;
     state.has_workers |= !is_free && !is_stopping && !is_done;
     const bool was_stopping = !job.is_round_going_on();
+    recover_save(step, member, resume);
     if (resume.failure) on_failed(step, member, failed_of(resume));
     if (is_free) member.become(Member::State::ready);
     if ((is_free || is_stopping) && job.is_round_going_on())
@@ -225,11 +227,13 @@ void finish(JobStep& step) {
     if (!job.round || is_abandoned(job, missing)) return form_again(step);
     set_neighbours(*job.round, state.neighbours);
     feed_round_to_silence(step);
+    const auto known_save = state.known_save;
     if (auto drain = std::move(state.draining)) {
         step.enter(std::move(*drain));
         step.say("draining", verdict_so_far(job, step.now).cause.reason);
     } else {
         resume_round(step);
+        std::get<Running>(job.state).known_save = known_save;
         if (missing.count == 0)
             step.say(
                 "running",
@@ -243,6 +247,8 @@ void finish(JobStep& step) {
         if (job.has_lease()) put_out_the_stuck(step);
         return;
     }
+    begin_save_if_noticed(step);
+    settle_orphaned_save(step);
     for (const auto* member : job.members.standbys())
         if (member->is_candidate()) consider_late_node(step, *member);
 }

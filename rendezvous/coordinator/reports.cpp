@@ -7,6 +7,7 @@
 #include "rendezvous/coordinator/departures.hpp"
 #include "rendezvous/coordinator/draining.hpp"
 #include "rendezvous/coordinator/ending.hpp"
+#include "rendezvous/coordinator/preemption.hpp"
 #include "rendezvous/coordinator/running.hpp"
 #include "rendezvous/coordinator/store_waits.hpp"
 
@@ -60,6 +61,7 @@ bool is_news(const JobData& job, const Member& member, const control::WorkerFail
 void on_leave(JobStep& step, Member& member, const control::Leave& leave) {
     auto& job = step.job;
     const bool is_new = !member.is_leaving();
+    forget_notice(step, member);
     if (is_new) member.leave_signal = leave.signal;
     if (leave.signal == SIGINT || leave.ends_job)
         return on_interrupted(
@@ -109,6 +111,8 @@ void on_message(JobStep& step, Member& member, control::AgentMessage message) {
                 feed_silence(step, Silence::Answered{member.nonce(), heard});
             },
             [&](const control::Leave& leave) { on_leave(step, member, leave); },
+            [&](const control::Notice& notice) { on_notice(step, member, notice); },
+            [&](const control::SaveReport& report) { on_save_report(step, member, report); },
         },
         message);
 }
@@ -163,7 +167,11 @@ void on_succeeded(JobStep& step, Member& member, int round) {
     if (job.is_round_going_on()) member.become(Member::State::succeeded);
     const bool is_success = job.round->succeeded_count == job.round->places.size();
     const bool has_failures = job.drain() && !job.drain()->failures.empty();
-    if (is_success && !job.causes.cancel && !has_failures) succeed(step);
+    if (!is_success || job.causes.cancel || has_failures) return;
+    const auto saved = job.round->saved ? job.round->saved : saved_while_recovering(job, step.now);
+    if (!saved) return succeed(step);
+    // They have ended because they had saved, not because their work was done.
+    end_as_saved(step, *saved);
 }
 
 void on_failed(JobStep& step, Member& member, const control::Failed& failed) {

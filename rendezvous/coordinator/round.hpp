@@ -99,6 +99,8 @@ struct Round {
     /// Rebuilt from what its members reported after the server was started again.
     bool is_recovered = false;
     StoreWaits store_waits;
+    /// How all ranks saved before a node was to be taken away, and the job was to go on without it.
+    std::optional<std::string> saved;
 
     /// Requires: `member` has a group rank.
     Place& place_of(const Member& member) {

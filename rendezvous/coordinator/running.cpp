@@ -6,6 +6,7 @@
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/coordinator/departures.hpp"
 #include "rendezvous/coordinator/draining.hpp"
+#include "rendezvous/coordinator/preemption.hpp"
 #include "rendezvous/coordinator/standby.hpp"
 
 #include <signal.h>
@@ -97,6 +98,7 @@ void begin_round(
     for (const auto* member : job.members.standbys())
         if (!member->is_leaving())
             step.send(*member, control::Standby{standby_reason(job, *member)});
+    begin_save_if_noticed(step);
 }
 
 void resume_round(JobStep& step) {
@@ -106,9 +108,11 @@ void resume_round(JobStep& step) {
 
 void consider_late_node(JobStep& step, const Member& member) {
     auto& job = step.job;
-    const bool restarts =
-        job.has_room() && job.terms.settings.late_nodes == control::LateNodes::restart &&
-        !job.has_successes() && !member.hold && (!job.terms.nodes.unit || job.growth() > 0);
+    // A node that is to be let in must not keep the ranks from saving.
+    const bool restarts = !std::get<Running>(job.state).save && job.has_room() &&
+                          job.terms.settings.late_nodes == control::LateNodes::restart &&
+                          !job.has_successes() && !member.hold &&
+                          (!job.terms.nodes.unit || job.growth() > 0);
     if (restarts) {
         auto& state = std::get<Running>(job.state);
         if (!state.first_late_at) state.first_late_at = step.now;
@@ -124,6 +128,7 @@ void admit_late_nodes_if_due(JobStep& step) {
     if (!state || !state->admit_at || step.now < *state->admit_at) return;
     state->admit_at.reset();
     state->first_late_at.reset();
+    if (state->save) return;
     std::vector<std::string> names;
     for (const auto* member : job.members.standbys())
         if (member->is_candidate() && !member->hold) names.push_back(member->name());
@@ -158,7 +163,8 @@ void refuse_surplus(JobStep& step) {
 }
 
 std::optional<Instant> next_deadline(const Running& state) {
-    return earliest(state.refill_at, earliest(state.admit_at, state.surplus_check_at));
+    const auto of_nodes = earliest(state.admit_at, state.surplus_check_at);
+    return earliest(earliest(state.refill_at, state.save_ends_at), of_nodes);
 }
 
 void refill_budget_if_due(JobStep& step) {

@@ -93,7 +93,9 @@ Verdict judge(const RoundEnd& end) {
     using namespace verdict;
     if (end.cancel)
         return over(
-            control::Outcome::cancelled, *end.cancel, exit_code_of_signal(end.cancel->signal));
+            control::Outcome::cancelled,
+            *end.cancel,
+            end.is_saved ? exit_codes::saved : exit_code_of_signal(end.cancel->signal));
     if (const auto* failure = first_not_executable(end.failures))
         return over(control::Outcome::failed, failure->cause, exit_code_of(failure->cause));
     if (end.left && !end.has_staying) {

@@ -27,6 +27,8 @@ struct NodeFailure {
 struct RoundEnd {
     /// The job was interrupted.
     const control::Cause* cancel = nullptr;
+    /// Every rank has saved the same step for that.
+    bool is_saved = false;
     /// The first member lost or left in this round.
     const control::Cause* departure = nullptr;
     /// The first `leave` since the round began, or since there is none.
@@ -65,7 +67,8 @@ struct Verdict {
 ///
 /// | Why the round ended                     | Next                                              |
 /// |-----------------------------------------|---------------------------------------------------|
-/// | 1 the job was cancelled or superseded   | over: cancelled, 128 + signal                     |
+/// | 1 the job was cancelled or superseded   | over: cancelled, 128 + signal; 86 when every rank |
+/// |                                         | has saved the same step for that                  |
 /// | 2 a program cannot be executed          | over: failed, 126 or 127                          |
 /// | 3 every node leaves                     | over: cancelled, 128 + the first one's signal     |
 /// | 4 a member was lost or left             | another round; lost too often: over, 84           |

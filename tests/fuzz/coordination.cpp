@@ -103,6 +103,11 @@ private:
             case 4: return say_first(giant(resume()));
             case 5: return say_first(giant(join()));
             case 6: return many_jobs();
+            case 7:
+            case 8: return say(notice());
+            case 9:
+            case 10:
+            case 11: return say(save_report());
             default: return;
         }
     }
@@ -120,6 +125,26 @@ private:
                 say_first(std::move(report.join));
             disconnect();
         }
+    }
+
+    control::Notice notice() {
+        control::Notice notice{"notice", SIGTERM, age(), std::nullopt, bytes_.one_of(8) == 0};
+        if (bytes_.coin())
+            notice.asked = std::uint64_t{1} << static_cast<unsigned>(bytes_.one_of(64));
+        return notice;
+    }
+
+    control::SaveReport save_report() {
+        control::SaveReport report;
+        report.round = round();
+        report.ballot = 1 + bytes_.one_of(4);
+        if (bytes_.coin()) report.asked = static_cast<std::uint64_t>(bytes_.one_of(8));
+        report.saving = report.saved = bytes_.one_of(3);
+        if (report.saved > 0)
+            report.least = report.most = static_cast<std::uint64_t>(bytes_.one_of(4));
+        report.declined = bytes_.one_of(8) == 7 ? 1 : 0;
+        report.ended = bytes_.one_of(3);
+        return report;
     }
 
     // ---- connections ----
@@ -202,6 +227,7 @@ private:
         join.nproc = odd == 10 ? 3 : 1;
         if (odd >= 11 && odd <= 14) join.node_rank = odd - 11;
         if (odd == 15) join.socket_addr = "10.0.0.8:5";
+        if (odd != 18) join.versions = {1, 2};
         join.store_port = static_cast<std::uint16_t>(20'000 + (odd == 16 ? 100 : number));
         join.peer_port = 30'000;
         join.max_restarts = 2;
@@ -225,6 +251,7 @@ private:
         if (lie < 4 || resume.incarnation.empty()) resume.incarnation = std::to_string(1 + lie % 3);
         if (lie == 4) resume.assignment.reset();
         if (lie > 4 && lie < 12) resume.assignment = claim();
+        if (lie > 24) resume.save = control::SavePoint{lie - 24, std::uint64_t{1} << (2 * lie), {}};
         resume.spent = lie == 12 ? 1'000'000 : 0;
         resume.state = static_cast<NodeState>(bytes_.one_of(5));
         if (bytes_.one_of(4) == 0) {

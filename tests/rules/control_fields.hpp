@@ -51,6 +51,8 @@ template <>
 inline constexpr const char* part_name<control::RankProgress> = "*rank progress*";
 template <>
 inline constexpr const char* part_name<control::NodeProgress> = "*node progress*";
+template <>
+inline constexpr const char* part_name<control::SavePoint> = "*save point*";
 
 /// Lists the fields of one message or part, and of the parts inside.
 class FieldLister {

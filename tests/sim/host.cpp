@@ -163,6 +163,10 @@ void Host::perform(Agent::Effect& effect) {
                     agent_.post(Agent::FailureExplained{e.round, e.local_rank, "", "", false});
                 });
             },
+            [&](const Agent::ShowSave& e) { show_save(e); },
+            [&](const Agent::NoteNotice& e) { note("gives notice: " + e.reason); },
+            [](const Agent::NoteSave&) {},
+            [&](const Agent::NoteNoticeOver& e) { note("leaves: " + e.reason); },
             [&](const Agent::InterruptServer& e) {
                 cluster_.server().interrupt(e.signal, e.reason, e.grace);
             },
@@ -288,6 +292,7 @@ void Host::received(int number, const std::string& bytes) {
 
 void Host::spawn(const Agent::SpawnWorkers& order) {
     spawning_round_ = order.assignment.round;
+    save_.reset();
     const int count = machine().group()->size();
     for (int local_rank = 0; local_rank < count; ++local_rank)
         unspawned_.insert(local_rank);
@@ -371,7 +376,9 @@ void Host::continue_rendezvous(int local_rank, int pid, const std::string& bytes
         if (!*reply) return;
         if (const auto* arrived = std::get_if<wire::Number>(&**reply))
             cluster_.checkers().on_arrived(incarnation_, worker.assignment, arrived->number);
-        if (std::holds_alternative<wire::StopWaiting>(**reply)) worker.is_training = true;
+        if (!std::holds_alternative<wire::StopWaiting>(**reply)) continue;
+        worker.is_training = true;
+        take_step(local_rank);
     }
 }
 
@@ -457,6 +464,7 @@ void Host::let_go() {
 void Host::signal(int signal) {
     note("gets " + signal_name(signal));
     is_ending_ = true;
+    show_saves();
     agent_.post(Agent::Signalled{signal});
 }
 

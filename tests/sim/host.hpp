@@ -65,6 +65,9 @@ struct WorkerProcess {
     /// Its end is expected by its agent.
     bool was_signalled = false;
     bool was_killed = false;
+    /// The next one, and what it shows of saves.
+    std::uint64_t step = 0;
+    agent::RankSave save;
 };
 
 /// One machine with a `ddprun` on it: the real Agent with its groups and workers; processes, ports
@@ -78,6 +81,8 @@ public:
         Duration slowest_start = std::chrono::milliseconds{5};
         /// From a signal to its end.
         Duration slowest_end = std::chrono::milliseconds{2};
+        /// How long a step of its workers is, half more or less; zero: they take none.
+        Duration step{};
     };
 
     Host(
@@ -158,6 +163,11 @@ private:
     bool reaches(const Endpoint& store) const;
     void check_store(const Agent::CheckStore& order);
     void give_notice(const Agent::GiveNotice& order);
+    void take_step(int local_rank);
+    void ask_whether_to_save(int local_rank);
+    std::vector<agent::RankSave> saves() const;
+    void show_saves();
+    void show_save(const Agent::ShowSave& order);
     void ask_peer(const agent::Neighbours::Ask& ask);
     void end_ask(int id, std::optional<agent::PeerAnswer> answer);
     void accept_peer(const std::shared_ptr<Link>& link);
@@ -238,6 +248,9 @@ private:
     std::set<int> unspawned_;
     int spawning_round_ = -1;
     std::string incarnation_;
+    /// What the pages of its workers have.
+    std::optional<control::SavePoint> save_;
+    Instant save_wait_ends_at_{};
     std::optional<agent::JobReport> report_;
     std::unique_ptr<Candidate> candidate_;
     Driven<Agent> agent_;

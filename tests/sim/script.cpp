@@ -204,6 +204,7 @@ private:
         options.restarts = std::stoi(value("restarts", "0"));
         options.hosted_by = value("hosted_by", "");
         options.is_elected = given.contains("elected");
+        options.manners.step = from_seconds(std::stod(value("step", "0")));
         options.settings.grace = from_seconds(std::stod(value("grace", "30")));
         options.settings.max_losses = std::stoi(value("max_losses", "10"));
         options.settings.late_nodes = policy_of(value("late_nodes", "restart"));

@@ -11,7 +11,7 @@ import tempfile
 import time
 import urllib.request
 
-from fake_agent import PHASE, REPORTED_AT, STEP, FakeAgent, Page
+from fake_agent import ANSWER, ASKED, PHASE, REPORTED_AT, SAVE_POINT, STEP, WAIT_ENDS_AT, FakeAgent, Page
 
 BUILD, SOURCE = (pathlib.Path(path) for path in sys.argv[1:3])
 MODULE = SOURCE / "worker_sdk" / "python"
@@ -394,6 +394,133 @@ print(attach([]))
     with tempfile.TemporaryDirectory() as folder:
         code, out, err = ended(job(folder, script))
         check(code == 0 and out == "b''\n0\nb'attached 1\\n'\n", out + err)
+
+
+SAVES = """
+import ddprun, sys
+for line in sys.stdin:
+    word, step = line.split()
+    if word == "saved":
+        ddprun.saved(int(step))
+        print("ok", flush=True)
+    else:
+        print("yes" if ddprun.should_save(int(step)) else "no", flush=True)
+"""
+PROPOSED, AGREED, CANCELLED = 1, 2, 3
+SAVING, SAVED, DECLINED = 1, 2, 3
+
+
+def save_word(ballot, state, step):
+    return ballot << 56 | state << 54 | step
+
+
+def saves_of(language, way):
+    if language == "python":
+        return python(SAVES, way)
+    return subprocess.Popen([WORKER_LIFE, "saves"], env=environment(way), text=True, bufsize=1,
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def write_line(worker, line):
+    worker.stdin.write(line + "\n")
+    worker.stdin.flush()
+
+
+def said_to(worker, line):
+    write_line(worker, line)
+    return next_line(worker)
+
+
+def until(condition, what):
+    end = time.monotonic() + HANG
+    while not condition():
+        check(time.monotonic() < end, what)
+        time.sleep(0.001)
+
+
+def test_a_rank_saves_once_at_the_step_that_is_agreed():
+    for language in ("python", "c"):
+        page = Page()
+        with FakeAgent() as agent:
+            worker = saves_of(language, agent.way)
+            write_line(worker, "ask 3")
+            agent.serve([page])
+            check(next_line(worker) == "no", language)
+            check(page.words[ASKED] == 4, language)
+            page.words[SAVE_POINT] = save_word(1, PROPOSED, 5)
+            check(said_to(worker, "ask 4") == "no", f"{language}: below the step")
+            write_line(worker, "ask 6")  # not each step is asked for
+            until(lambda: page.words[ASKED] == 7, language)
+            page.words[SAVE_POINT] = save_word(1, AGREED, 5)
+            check(next_line(worker) == "yes", language)
+            check(page.words[ANSWER] == save_word(1, SAVING, 6), language)
+            check(said_to(worker, "ask 7") == "no", f"{language}: once")
+            check(said_to(worker, "saved 7") == "ok" and page.words[ANSWER] == save_word(1, SAVING, 6), f"{language}: of another step")
+            check(said_to(worker, "saved 6") == "ok" and page.words[ANSWER] == save_word(1, SAVED, 6), language)
+            # Another rank had not waited: once more.
+            page.words[SAVE_POINT] = save_word(2, AGREED, 9)
+            check(said_to(worker, "ask 8") == "no" and said_to(worker, "ask 9") == "yes", f"{language}: the next ballot")
+            check(page.words[ANSWER] == save_word(2, SAVING, 9), language)
+            worker.communicate(timeout=HANG)
+
+
+def test_a_rank_that_waits_goes_on_with_a_later_step_or_when_it_has_waited_too_long():
+    for language in ("python", "c"):
+        page = Page()
+        with FakeAgent() as agent:
+            worker = saves_of(language, agent.way)
+            write_line(worker, "ask 3")
+            agent.serve([page])
+            next_line(worker)
+            page.words[SAVE_POINT] = save_word(1, PROPOSED, 4)
+            write_line(worker, "ask 4")
+            until(lambda: page.words[ASKED] == 5, language)
+            page.words[SAVE_POINT] = save_word(2, PROPOSED, 6)
+            check(next_line(worker) == "no" and page.words[ANSWER] == 0, f"{language}: a later step")
+            begin = time.monotonic()
+            check(said_to(worker, "ask 6") == "no" and time.monotonic() - begin >= 5, f"{language}: five seconds")
+            check(page.words[ANSWER] == save_word(2, DECLINED, 6), language)
+            check(said_to(worker, "ask 7") == "no", f"{language}: it does not wait twice")
+            worker.communicate(timeout=HANG)
+
+
+def test_a_rank_waits_until_the_end_that_its_agent_gives_or_the_proposal_is_withdrawn():
+    for language in ("python", "c"):
+        page = Page()
+        with FakeAgent() as agent:
+            worker = saves_of(language, agent.way)
+            write_line(worker, "ask 3")
+            agent.serve([page])
+            next_line(worker)
+            page.words[WAIT_ENDS_AT] = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + int(HANG * 1e9)
+            page.words[SAVE_POINT] = save_word(1, PROPOSED, 4)
+            write_line(worker, "ask 4")
+            until(lambda: page.words[ASKED] == 5, language)
+            page.words[SAVE_POINT] = save_word(1, CANCELLED, 4)
+            check(next_line(worker) == "no" and page.words[ANSWER] == 0, f"{language}: withdrawn")
+            page.words[WAIT_ENDS_AT] = 1
+            page.words[SAVE_POINT] = save_word(2, PROPOSED, 5)
+            check(said_to(worker, "ask 5") == "no", f"{language}: its end")
+            check(page.words[ANSWER] == save_word(2, DECLINED, 5), language)
+            worker.communicate(timeout=HANG)
+
+
+def test_steps_that_no_page_can_hold_are_wrong_and_smaller_ones_false():
+    script = """
+import ddprun, sys
+for wrong in (-1, 2**54 - 2, 1.5, "1", None):
+    try:
+        ddprun.should_save(wrong)
+        print("taken", wrong)
+    except ValueError:
+        pass
+sys.stderr = sys.stdout
+print(ddprun.should_save(2**54 - 3), ddprun.saved(7))
+print(ddprun.should_save(7), ddprun.should_save(8))
+"""
+    said = outcome(python(script))
+    check(said.startswith("False None\nddprun.should_save: step 7 after 18014398509481981: False until a step is above that\n"
+                          "False False"), said)
 
 
 def main():

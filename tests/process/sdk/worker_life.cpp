@@ -12,7 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
+#include <iostream>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -95,6 +97,22 @@ int show_phases() {
     }
 }
 
+/// "ask 5" and "saved 5", a line each, as they come from the input; what was asked is answered.
+int ask_to_save() {
+    std::string word;
+    std::uint64_t step = 0;
+    while (std::cin >> word >> step) {
+        if (word == "saved") {
+            ddprun::saved(step);
+            std::puts("ok");
+        } else {
+            std::puts(ddprun::should_save(step) ? "yes" : "no");
+        }
+        std::fflush(stdout);
+    }
+    return 0;
+}
+
 int stop() {
     ::signal(SIGTERM, note_signal);
     if (ddprun::should_stop()) return 3;
@@ -146,6 +164,7 @@ int main(int count, char** words) {
         if (what == "stop") return stop();
         if (what == "report") return report();
         if (what == "phases") return show_phases();
+        if (what == "saves") return ask_to_save();
     } catch (const ddprun::Error& error) {
         std::fprintf(stderr, "%s\n", error.what());
         return 4;

@@ -8,6 +8,7 @@
 #include "tests/sim/checkers/outcomes.hpp"
 #include "tests/sim/checkers/ranks.hpp"
 #include "tests/sim/checkers/rounds.hpp"
+#include "tests/sim/checkers/saves.hpp"
 
 #include <cstdint>
 #include <string>
@@ -29,12 +30,14 @@ public:
         budget_.on_worker_started(fact, complaints_);
         isolation_.on_worker_started(fact, complaints_);
         if (is_elected_) endings_.on_worker_started(fact, complaints_);
+        saves_.on_worker_started(fact);
     }
     /// Servers are elected: what holds then is checked too.
     void expect_election() { is_elected_ = true; }
     void on_elected(const ElectedSeen& fact) { leaders_.on_elected(fact, complaints_); }
     void on_act(const ActSeen& fact) { leaders_.on_act(fact, complaints_); }
     void on_lost(const LostSeen& fact) { endings_.on_lost(fact); }
+    void on_saved(const RankSaved& fact) { saves_.on_saved(fact); }
     void on_daemon_replaced(Instant now, Duration lease) { rounds_.on_daemon_replaced(now, lease); }
     void on_worker_ended(const std::string& host, int pid) { rounds_.on_worker_ended(host, pid); }
     void on_round_failed(const RoundFailed& fact) { budget_.on_round_failed(fact); }
@@ -55,6 +58,7 @@ public:
         budget_.on_result(fact, complaints_);
         isolation_.on_result(fact, complaints_);
         if (is_elected_) endings_.on_result(fact);
+        saves_.on_result(fact, complaints_);
     }
     void on_exit(const std::string& host, int exit_code) {
         outcomes_.on_exit(host, exit_code, complaints_);
@@ -82,6 +86,7 @@ private:
     Endings endings_;
     bool is_elected_ = false;
     bool is_no_signal_due_ = false;
+    Saves saves_;
 };
 
 }  // namespace ddprun::sim

@@ -4,6 +4,7 @@
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/control/message.hpp"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,15 @@ struct ActSeen {
 struct LostSeen {
     std::string host;
     std::string incarnation;
+};
+
+/// A worker has saved a step that all ranks had agreed on.
+struct RankSaved {
+    std::string run_id;
+    std::string incarnation;
+    int round = 0;
+    int rank = 0;
+    std::uint64_t step = 0;
 };
 
 using Complaints = std::vector<std::string>;

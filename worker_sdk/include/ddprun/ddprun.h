@@ -335,6 +335,12 @@ typedef enum ddprun_phase {
  * to be set again. Any thread; of the process, not of the thread. */
 ddprun_phase ddprun_set_phase(ddprun_phase phase);
 
+/* 1 when every rank is to save this step, since a node is about to be taken away; once, and in the
+ * same step on each rank (see ddprun/stop.hpp). Else 0. */
+int ddprun_should_save(uint64_t step);
+/* The save for which ddprun_should_save(step) was 1 is complete. Any other step has no effect. */
+void ddprun_saved(uint64_t step);
+
 /* ---- Errors for the launcher's report ------------------------------------------------------ */
 
 /* From now on a fatal signal or std::terminate writes the reason into the launcher's error file

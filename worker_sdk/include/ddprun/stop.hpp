@@ -37,4 +37,26 @@ inline StopNotice should_stop() {
     return notice;
 }
 
+/// Whether every rank is to save now: true once, in the same step on each of them, before a node is
+/// taken away (docs/preemption.md). Every rank calls it at the same place of each step, with steps
+/// that do not become smaller, below 2^54 - 2: another step is answered with false. A few
+/// nanoseconds; while the ranks agree on a step a rank that has reached it waits, some milliseconds
+/// and until the time for the save is over at most. No collective is needed. One thread.
+///
+///   if (ddprun::should_save(step)) {
+///       save(step);
+///       ddprun::saved(step);
+///   }
+///
+/// Without ddprun it is false.
+inline bool should_save(std::uint64_t step) {
+    return ddprun_should_save(step) != 0;
+}
+
+/// The save for which `should_save(step)` was true is complete, also when this process is killed.
+/// Then the job stops. For any other step nothing happens. Any thread.
+inline void saved(std::uint64_t step) {
+    ddprun_saved(step);
+}
+
 }  // namespace ddprun

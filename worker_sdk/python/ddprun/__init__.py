@@ -10,25 +10,40 @@
         evaluate()
 
 The status page of the rendezvous server shows both for each rank, and the report of a failed job the last of the rank that
-failed. Under torchrun or alone the calls do nothing. docs/python-module.md has the rest."""
+failed. And how all ranks save the same step before a node is taken away:
+
+        if ddprun.should_save(step):
+            save(step)
+            ddprun.saved(step)
+
+Under torchrun or alone the calls do nothing, and should_save is False. docs/python-module.md has the rest."""
 import os as _os
+import sys as _sys
 import time as _time
 
-__all__ = ["phase", "report"]
+__all__ = ["phase", "report", "saved", "should_save"]
 
 _PAGE_BYTES = 4096
 _MAGIC = 0x314E414843504444  # "DDPCHAN1"
 _VERSION_AND_SIZE = _PAGE_BYTES << 32 | 1
 # Indices of words: agent/channel/FORMAT.md.
-_STEP, _REPORTED_AT, _PHASE, _PHASE_SINCE = 9, 10, 11, 12
+_ASKED, _STEP, _REPORTED_AT, _PHASE, _PHASE_SINCE, _ANSWER, _SAVE, _WAIT_ENDS_AT = 8, 9, 10, 11, 12, 13, 24, 25
 _PHASES = {"start": 1, "train": 2, "eval": 3, "save": 4, "compile": 5, "data": 6}
 _TIME_LIMIT = 0.1  # seconds, for the one attempt
+
+# In the words of a save: ballot (8 bits), state (2), step (54).
+_BALLOT, _STATE, _STEP_MASK = 56, 54, (1 << 54) - 1
+_AGREED, _CANCELLED = 2, 3
+_SAVING, _SAVED, _DECLINED = 1, 2, 3
+_WAIT = 5_000_000_000  # nanoseconds, for an agreement of which the agent gives no end
+_POLL = 0.001
 
 _clock = _time.clock_gettime_ns
 _BOOTTIME = _time.CLOCK_BOOTTIME
 
 # The page as 512 numbers: the agent's, or memory of our own that no other process reads. None before the first call.
 _words = None
+_says_smaller = True
 # Open as long as the page is this process's.
 _connection = None
 
@@ -43,6 +58,69 @@ def report(step):
     except (TypeError, ValueError):
         raise ValueError(f"ddprun.report: a step is an integer from 0 to 2**64 - 1, not {step!r}") from None
     words[_REPORTED_AT] = _clock(_BOOTTIME)
+
+
+def should_save(step):
+    """Whether all ranks save now: True once, in the same step on each of them, before a node is taken away. To be called by
+    every rank at the same place of each step, with steps that grow, from 0 to 2**54 - 3; for a smaller one than before it is
+    False. One thread."""
+    words = _words
+    if words is None:
+        words = _attach()
+    try:
+        # One more than the step; 0: never. Before the agent's word is read: what it reads then shows this step.
+        if not 0 <= step < _STEP_MASK - 1:
+            raise ValueError
+        if step + 1 < words[_ASKED]:
+            return _say_smaller(step, words[_ASKED] - 1)
+        words[_ASKED] = step + 1
+    except (TypeError, ValueError):
+        raise ValueError(f"ddprun.should_save: a step is an integer from 0 to 2**54 - 3, not {step!r}") from None
+    save = words[_SAVE]
+    return save != 0 and _answer(words, step, save)
+
+
+def _say_smaller(step, highest):
+    """Once in a process. No error: a second loop would end a job that is not about to be taken away."""
+    global _says_smaller
+    if _says_smaller:
+        _says_smaller = False
+        try:
+            print(f"ddprun.should_save: step {step} after {highest}: False until a step is above that", file=_sys.stderr, flush=True)
+        except (AttributeError, OSError, ValueError):
+            pass  # without a stderr
+    return False
+
+
+def _answer(words, step, save):
+    """There is a save point: whether it is this rank's turn. While it is only proposed the other ranks may be about to save:
+    this one goes on when the agent says so, or the time for the save is over."""
+    began_at = _clock(_BOOTTIME)
+    while True:
+        ballot, state = save >> _BALLOT, save >> _STATE & 3
+        if state == _CANCELLED or step < save & _STEP_MASK or words[_ANSWER] >> _BALLOT == ballot:
+            return False
+        if state == _AGREED:
+            words[_ANSWER] = ballot << _BALLOT | _SAVING << _STATE | step
+            return True
+        if _clock(_BOOTTIME) >= (words[_WAIT_ENDS_AT] or began_at + _WAIT):
+            words[_ANSWER] = ballot << _BALLOT | _DECLINED << _STATE | step
+            return False
+        _time.sleep(_POLL)
+        save = words[_SAVE]
+        if save == 0:
+            return False
+
+
+def saved(step):
+    """The save for which should_save(step) was True is complete: it will be found after the process has been killed. For any
+    other step nothing happens. Any thread."""
+    words = _words
+    if words is None:
+        return
+    answer = words[_ANSWER]
+    if answer >> _STATE & 3 == _SAVING and answer & _STEP_MASK == step:
+        words[_ANSWER] = answer ^ (_SAVING ^ _SAVED) << _STATE
 
 
 class phase:

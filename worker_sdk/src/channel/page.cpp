@@ -10,7 +10,9 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 
 namespace ddprun::channel {
 namespace {
@@ -19,10 +21,25 @@ using Word = std::atomic<std::uint64_t>;
 static_assert(sizeof(Word) == 8 && Word::is_always_lock_free);
 
 // Indices of words.
+constexpr std::size_t asked_word = 8;
 constexpr std::size_t step_word = 9;
 constexpr std::size_t reported_at_word = 10;
 constexpr std::size_t phase_word = 11;
 constexpr std::size_t phase_since_word = 12;
+constexpr std::size_t answer_word = 13;
+constexpr std::size_t save_word = 24;
+constexpr std::size_t wait_ends_at_word = 25;
+
+// In the words of a save: ballot (8 bits), state (2), step (54).
+constexpr unsigned ballot_shift = 56;
+constexpr unsigned state_shift = 54;
+constexpr std::uint64_t step_mask = (std::uint64_t{1} << state_shift) - 1;
+constexpr std::uint64_t agreed = 2;
+constexpr std::uint64_t cancelled = 3;
+enum Answer : std::uint64_t { saving = 1, has_saved = 2, declined = 3 };
+/// Where the agent gives no end.
+constexpr std::uint64_t longest_wait_ns = 5'000'000'000;
+constexpr auto poll_interval = std::chrono::milliseconds{1};
 
 /// Where words go that reach no agent.
 std::array<Word, page_bytes / sizeof(Word)> own_page;
@@ -62,6 +79,41 @@ Word* words() {
     return attached ? attached : attach_once();
 }
 
+std::uint64_t state_of(std::uint64_t word) {
+    return word >> state_shift & 3U;
+}
+
+std::uint64_t answer_of(std::uint64_t save, Answer answer, std::uint64_t step) {
+    return save >> ballot_shift << ballot_shift | std::uint64_t{answer} << state_shift | step;
+}
+
+bool is_answered(const Word* page_words, std::uint64_t save) {
+    const auto answer = page_words[answer_word].load(std::memory_order_relaxed);
+    return answer >> ballot_shift == save >> ballot_shift;
+}
+
+/// There is a save point. While it is only proposed the other ranks may be about to save: this one
+/// goes on when the agent says so, or the time for the save is over.
+bool is_turn(Word* page_words, std::uint64_t step, std::uint64_t save) {
+    const auto began_at = boot_time_ns();
+    auto& answer = page_words[answer_word];
+    for (;;) {
+        const bool is_open = save != 0 && state_of(save) != cancelled;
+        if (!is_open || step < (save & step_mask) || is_answered(page_words, save)) return false;
+        if (state_of(save) == agreed) {
+            answer.store(answer_of(save, saving, step), std::memory_order_release);
+            return true;
+        }
+        const auto ends_at = page_words[wait_ends_at_word].load(std::memory_order_acquire);
+        if (boot_time_ns() >= (ends_at != 0 ? ends_at : began_at + longest_wait_ns)) {
+            answer.store(answer_of(save, declined, step), std::memory_order_release);
+            return false;
+        }
+        std::this_thread::sleep_for(poll_interval);
+        save = page_words[save_word].load(std::memory_order_acquire);
+    }
+}
+
 }  // namespace
 
 std::uint64_t boot_time_ns() {
@@ -81,6 +133,30 @@ std::uint64_t set_phase(std::uint64_t phase) {
     auto* page_words = words();
     page_words[phase_since_word].store(boot_time_ns(), std::memory_order_relaxed);
     return page_words[phase_word].exchange(phase, std::memory_order_release);
+}
+
+bool should_save(std::uint64_t step) {
+    auto* page_words = words();
+    auto& asked = page_words[asked_word];
+    if (step >= step_mask - 1 || step + 1 < asked.load(std::memory_order_relaxed)) return false;
+    // One more than the step; 0: never. The agent makes sure that this is visible to it where the
+    // load below misses what it wrote.
+    asked.store(step + 1, std::memory_order_release);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    const auto save = page_words[save_word].load(std::memory_order_acquire);
+    return save != 0 && is_turn(page_words, step, save);
+}
+
+void saved(std::uint64_t step) {
+    auto& answer = words()[answer_word];
+    auto word = answer.load(std::memory_order_relaxed);
+    if (state_of(word) != saving || (word & step_mask) != step) return;
+    // Any thread: another one may answer a later ballot meanwhile.
+    answer.compare_exchange_strong(
+        word,
+        answer_of(word, has_saved, step),
+        std::memory_order_release,
+        std::memory_order_relaxed);
 }
 
 }  // namespace ddprun::channel

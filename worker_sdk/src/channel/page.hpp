@@ -15,4 +15,9 @@ void report(std::uint64_t step, std::uint64_t now_ns);
 /// Returns the phase before.
 std::uint64_t set_phase(std::uint64_t phase);
 
+/// Whether this rank saves now. A step below the one before, or above 2^54 - 3, is answered with
+/// false. Waits while the ranks agree on a step, until the time for the save is over at most.
+bool should_save(std::uint64_t step);
+void saved(std::uint64_t step);
+
 }  // namespace ddprun::channel

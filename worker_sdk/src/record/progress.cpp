@@ -47,6 +47,14 @@ extern "C" void ddprun_report_progress(uint64_t step) {
     page->reported_at_ns.store(now, std::memory_order_release);
 }
 
+extern "C" int ddprun_should_save(uint64_t step) {
+    return ddprun::channel::should_save(step) ? 1 : 0;
+}
+
+extern "C" void ddprun_saved(uint64_t step) {
+    ddprun::channel::saved(step);
+}
+
 extern "C" ddprun_phase ddprun_set_phase(ddprun_phase phase) {
     return static_cast<ddprun_phase>(ddprun::channel::set_phase(static_cast<std::uint64_t>(phase)));
 }

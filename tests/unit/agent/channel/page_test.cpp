@@ -5,8 +5,10 @@
 
 #include <array>
 #include <cstring>
+#include <optional>
 
 using namespace ddprun;
+using namespace ddprun::agent;
 using namespace ddprun::agent::channel;
 
 namespace {
@@ -22,7 +24,7 @@ struct Memory {
 
 TEST_CASE("the agent's words of a page are its magic number, version and size") {
     Memory memory;
-    memory.page.write_own();
+    memory.page.write_own(std::nullopt);
     CHECK(std::memcmp(memory.words.data(), "DDPCHAN1", 8) == 0);
     CHECK(memory.words[1] == ((std::uint64_t{4096} << 32) | 1));
     CHECK_FALSE(memory.page.progress().is_known());
@@ -53,6 +55,34 @@ TEST_CASE("a phase without a name counts as none, and garbage is never more than
     CHECK(
         memory.page.progress() ==
         control::WorkProgress{0xA5A5A5A5A5A5A5A5, control::WorkPhase::none});
-    memory.page.write_own();
+    memory.page.write_own(std::nullopt);
     CHECK(memory.words[0] == page_magic);
+}
+
+TEST_CASE("what a rank shows of saves is read from two words, each whole") {
+    Memory memory;
+    CHECK(memory.page.save_of(3) == RankSave{3});
+    memory.at(Word::asked) = 1;
+    CHECK(memory.page.save_of(0).asked == 0);
+    memory.at(Word::answer) = (std::uint64_t{7} << 56) | (std::uint64_t{2} << 54) | 12;
+    CHECK(memory.page.save_of(0) == RankSave{0, 0, RankSave::Answer::saved, 7, 12});
+    memory.words.fill(~std::uint64_t{});
+    const auto garbage = memory.page.save_of(0);
+    CHECK_FALSE(garbage.asked);
+    CHECK(garbage.answer == RankSave::Answer::declined);
+    CHECK(garbage.ballot == 255);
+}
+
+TEST_CASE("a save point is one word") {
+    Memory memory;
+    memory.page.write_own(control::SavePoint{255, 12, control::SaveState::agreed});
+    CHECK(memory.at(Word::save) == ((std::uint64_t{255} << 56) | (std::uint64_t{2} << 54) | 12));
+    memory.page.write_own(control::SavePoint{1, 12, control::SaveState::cancelled});
+    CHECK(memory.at(Word::save) == ((std::uint64_t{1} << 56) | (std::uint64_t{3} << 54) | 12));
+    CHECK(memory.at(Word::wait_ends_at) == 0);
+    memory.page.write_own(control::SavePoint{1, 12, control::SaveState::proposed}, 99);
+    CHECK(memory.at(Word::wait_ends_at) == 99);
+    CHECK(memory.at(Word::save) == ((std::uint64_t{1} << 56) | (std::uint64_t{1} << 54) | 12));
+    memory.page.write_own(std::nullopt);
+    CHECK(memory.at(Word::save) == 0);
 }

@@ -68,7 +68,10 @@ TEST_CASE("two libraries of one process have the same page, a second process has
     story.is(W::Closed{1});
     CHECK(story.attaches(4, "aaa", 51) == Lines{"refuse caller=4: busy"});
     story.is(W::Closed{2});
-    CHECK(story.attaches(5, "aaa", 51) == Lines{"give page caller=5 local_rank=0"});
+    CHECK(story.attaches(5, "aaa", 51) == Lines{"give page caller=5 local_rank=0 of a new owner"});
+    CHECK(story.attaches(6, "aaa", 51) == Lines{"give page caller=6 local_rank=0"});
+    story.is(W::RoundBegan{{"aaa"}});
+    CHECK(story.attaches(7, "aaa", 52) == Lines{"give page caller=7 local_rank=0"});
 }
 
 TEST_CASE("one process cannot have any number of connections") {
@@ -119,7 +122,7 @@ TEST_CASE("what is no greeting ends the connection, with one line in the log for
     CHECK(story.is(W::Received{3, "ddprun-worker/1 aaa 50 c\n", true}) == Lines{"close caller=3"});
     story.attaches(4, "aaa");
     CHECK(story.says(4, "saved 3\n") == Lines{"close caller=4"});
-    CHECK(story.attaches(5, "aaa", 51) == Lines{"give page caller=5 local_rank=0"});
+    CHECK(story.attaches(5, "aaa", 51) == Lines{"give page caller=5 local_rank=0 of a new owner"});
 }
 
 TEST_CASE("a caller without a greeting is closed in time, and too many are not even heard") {

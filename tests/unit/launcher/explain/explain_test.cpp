@@ -106,6 +106,8 @@ TEST_CASE("an explanation shows every value and where it came from") {
   shutdown timeout      30 s                           default
   signals that stop     SIGTERM,SIGINT,SIGHUP,SIGQUIT  default
   signals handed on     none                           default
+  preemption signal     -                              default
+  deadline              -                              default
   workers' store        shared                         default
   CPU binding           -                              default
   redirects             nothing                        default

@@ -71,3 +71,21 @@ TEST_CASE("a task of Slurm sends on what warns of the end, unless that stops the
     CHECK(forwarded({{"signals-to-handle", "SIGTERM,SIGUSR1"}}) == "SIGUSR2");
     CHECK(forwarded({{"signals-to-forward", ""}}) == "none");
 }
+
+TEST_CASE("the signal of a notice is one that stops nothing and is not handed on") {
+    CHECK(choice({}).preemption.value == 0);
+    CHECK(choice({{"preempt-signal", "usr1"}}).preemption.value == SIGUSR1);
+    for (const auto* text : {"SIGKILL", "", "USR1,USR2", "TERM", "SIGINT"}) {
+        CAPTURE(text);
+        const auto result = signal_choice(given({{"preempt-signal", text}}), false);
+        REQUIRE_FALSE(result.has_value());
+        CHECK(result.error().context.starts_with("--preempt-signal: '"));
+    }
+    const auto both =
+        signal_choice(given({{"preempt-signal", "USR1"}, {"signals-to-forward", "USR1"}}), false);
+    CHECK_FALSE(both.has_value());
+    // What a Slurm step sends on by default, less this one.
+    const auto in_slurm = signal_choice(given({{"preempt-signal", "USR1"}}), true);
+    REQUIRE(in_slurm.has_value());
+    CHECK(describe_signals(in_slurm->forwarded.value) == "SIGUSR2");
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/plan/rank_save.hpp"
+#include "agent/supervise/worker_group.hpp"
+#include "rendezvous/control/message.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace ddprun::agent {
+
+/// A save in one round of this node: the save point that its ranks are to have, and what they have
+/// done about it. Data of `NodeRound`.
+class RoundSave {
+public:
+    /// True: it is newer than the one before, and is to be shown to the ranks.
+    bool on_order(const control::SavePoint& save);
+    /// The ranks can see the save point of this ballot; `ranks` is read after that.
+    void on_shown(int ballot, std::vector<RankSave> ranks);
+    void on_read(std::vector<RankSave> ranks) { ranks_ = std::move(ranks); }
+
+    const std::optional<control::SavePoint>& point() const { return point_; }
+    /// The highest step for which a rank has asked; none: no rank calls `should_save`.
+    std::optional<std::uint64_t> asked() const;
+    /// What the server is to know; none until the ranks can see the save point.
+    std::optional<control::SaveReport> report(int round, const WorkerGroup& group) const;
+
+    /// As last sent.
+    std::optional<control::SaveReport> reported;
+
+private:
+    RankSave of(int local_rank) const;
+
+    std::optional<control::SavePoint> point_;
+    std::optional<int> shown_ballot_;
+    /// When the ballot was shown.
+    std::optional<std::uint64_t> asked_when_shown_;
+    std::vector<RankSave> ranks_;
+};
+
+}  // namespace ddprun::agent

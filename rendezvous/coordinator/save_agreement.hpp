@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/time.hpp"
+#include "rendezvous/control/message.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace ddprun::coordinator {
+
+/// Which step all ranks of one round save. No rank may have passed the step when it is agreed: a
+/// step above the highest known is proposed, each node reports the highest step for which a rank
+/// had asked when all of them could see the proposal, and a rank that reaches the step waits from
+/// then on.
+///
+///   proposed --a rank was there already, or declined-->   proposed   the next ballot, a higher
+///   step proposed --every node: all its ranks are below-->     agreed     the same ballot agreed
+///   --a rank had not waited (declined)-->        proposed   the next ballot, a higher step agreed
+///   --every rank has saved, or ended before-->   saved any      --no ballot is left, ranks save
+///   different
+///              steps, or end without a save-->            failed
+///
+/// Ballots only grow within a round, also when the server is started again: `known` is the highest
+/// that a member has. A report of another ballot has no effect.
+class SaveAgreement {
+public:
+    enum class State : std::uint8_t { proposed, agreed, saved, failed };
+
+    struct Node {
+        int nproc = 1;
+        int rank_base = 0;
+        /// Of the current ballot.
+        std::optional<control::SaveReport> report = std::nullopt;
+        /// Its ranks have ended with success, and it is no member any more.
+        bool is_gone = false;
+    };
+
+    /// `nodes`: of the round, by group rank. `asked`: the highest step of which is known that a
+    /// rank has asked for it.
+    SaveAgreement(
+        std::map<std::size_t, Node> nodes,
+        std::optional<std::uint64_t> asked,
+        const std::optional<control::SavePoint>& known,
+        Instant now);
+
+    /// True: `point()` is another one, or the state.
+    bool on_report(std::size_t group_rank, const control::SaveReport& report, Instant now);
+
+    /// The ranks of a node have ended, and it reports no more. The same.
+    bool on_gone(std::size_t group_rank, Instant now);
+
+    State state() const { return state_; }
+    /// What the members of the round are to have.
+    const control::SavePoint& point() const { return point_; }
+    /// Since when the ranks may save.
+    Instant agreed_at() const { return agreed_at_; }
+    /// Requires: State::saved. The step that was saved: the first from the agreed one on.
+    std::uint64_t saved_step() const { return saved_step_; }
+    int saved_count() const;
+    int rank_count() const;
+
+    /// The first rank that keeps the save from being complete.
+    struct Missing {
+        std::size_t group_rank = 0;
+        int local_rank = 0;
+        int rank = 0;
+        bool has_asked = false;
+        /// Its node has not answered: nothing is known of its ranks.
+        bool is_unheard = false;
+    };
+    std::optional<Missing> missing() const;
+    /// One that has never asked.
+    std::optional<Missing> silent() const;
+    /// Requires: State::failed. Why.
+    const std::string& failure() const { return failure_; }
+
+private:
+    bool evaluate(Instant now);
+    void propose(Instant now);
+    void fail(std::string why);
+    bool has_all_reports() const;
+    /// A report of each node, added up.
+    control::SaveReport sum() const;
+
+    std::map<std::size_t, Node> nodes_;
+    State state_ = State::proposed;
+    control::SavePoint point_;
+    /// The highest step that a rank has asked for.
+    std::optional<std::uint64_t> asked_;
+    /// So many ranks had ended when the step was agreed: only these are not waited for.
+    int ended_before_ = 0;
+    int attempt_ = 0;
+    Instant agreed_at_{};
+    std::uint64_t saved_step_ = 0;
+    std::string failure_;
+};
+
+}  // namespace ddprun::coordinator
