@@ -196,7 +196,7 @@ std::optional<Failure> RendezvousAccess::host_at(
             if (is_leaving_) election_->leave(false);
         });
     };
-    options.has_store_of_round = config_.rendezvous.is_static;
+    options.has_store_of_round = config_.rendezvous.is_static && !config_.has_members_store();
     options.version = build::version;
     options.on_idle = [this] { boost::asio::post(io_, [this] { hooks_.on_server_idle(); }); };
     options.ask_stores = hooks_.ask_stores;

@@ -160,6 +160,7 @@ Result<JobSpec> resolve(const Options& options, const SystemInfo& system) {
         resolve_command,
         resolve_wrapper,
         resolve_worker_environment,
+        resolve_store_access,
         resolve_cpu_binding,
         resolve_report,
     };

@@ -37,10 +37,11 @@ void discard_unread(int descriptor) {
 
 }  // namespace
 
-StoreConnection::StoreConnection(StoreServer& server, ConnectionId id, net::Tcp::socket socket)
+StoreConnection::StoreConnection(
+    StoreServer& server, ConnectionId id, net::Tcp::socket socket, std::string peer)
     : server_(&server),
       id_(id),
-      peer_(net::peer_name(socket)),
+      peer_(std::move(peer)),
       decoder_(server.accepted_) {
     error_code ec;
     const int descriptor = socket.release(ec);
@@ -245,6 +246,7 @@ std::string StoreConnection::local() const {
     net::Tcp::endpoint address;
     auto size = static_cast<socklen_t>(address.capacity());
     if (::getsockname(socket_, address.data(), &size) != 0) return "?";
+    if (address.data()->sa_family == AF_UNIX) return "its tunnel";
     address.resize(size);
     return unwrap_mapped(address.address().to_string()) + ":" + std::to_string(address.port());
 }

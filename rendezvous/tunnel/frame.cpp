@@ -4,6 +4,8 @@
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/tunnel/error.hpp"
 
+#include <algorithm>
+
 namespace ddprun::tunnel {
 namespace {
 
@@ -50,6 +52,9 @@ std::size_t Frame::encoded_bytes() const {
 void encode(const Frame& frame, std::string& out) {
     const auto length = fixed_length(frame.kind).value_or(frame.data.size());
     require(has_length(frame.kind, length), "a frame has a length of its kind");
+    // A frame is there or not, also without memory: half of one would be taken for another.
+    if (out.capacity() - out.size() < header_bytes + length)
+        out.reserve(std::max(2 * out.capacity(), out.size() + header_bytes + length));
     put(out, frame.stream, 4);
     put(out, static_cast<std::uint32_t>(frame.kind), 1);
     put(out, static_cast<std::uint32_t>(length), 4);
