@@ -86,8 +86,7 @@ Result<> resolve_store_access(Resolving& job) {
     const bool has_secret = spec.secret.place != SecretChoice::Place::none;
     const bool may_be_members = has_secret && spec.shares_store.value;
     const auto usual = may_be_members ? StoreAccess::members : StoreAccess::direct;
-    const auto given = given_or(
-        job.options, "store-access", std::string{control::name_of(usual)});
+    const auto given = given_or(job.options, "store-access", std::string{control::name_of(usual)});
     if (given.text != "direct" && given.text != "members")
         return usage(given.origin, given.text, "accepted are direct and members");
     const auto access = given.text == "members" ? StoreAccess::members : StoreAccess::direct;
