@@ -3,11 +3,13 @@
 
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/tunnel/error.hpp"
+#include "tests/support/failing_allocation.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <map>
+#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -309,5 +311,29 @@ TEST_CASE("bytes that come in any pieces mean the same") {
                          "opened 2 by 8",
                          "arrived 2 second",
                          "ended 1"});
+    }
+}
+
+TEST_CASE("without memory a frame is whole or not there") {
+    for (std::size_t allowed = 0; allowed < 6; ++allowed) {
+        CAPTURE(allowed);
+        Tunnel node{Tunnel::Side::opens};
+        Tunnel store{Tunnel::Side::accepts};
+        REQUIRE(node.open(1) == 1);
+        const std::string data(100'000, 'x');
+        bool has_failed = false;
+        {
+            const test::FailingAllocation failing(allowed);
+            try {
+                node.send(1, data);
+            } catch (const std::bad_alloc&) {
+                has_failed = true;
+            }
+        }
+        // What follows for such a stream.
+        if (has_failed) node.reset(1);
+        const auto words = carry(node, store);
+        CHECK(words.front() == "opened 1 by 1");
+        CHECK((words.back() == "broken 1") == has_failed);
     }
 }
