@@ -12,11 +12,27 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <new>
 #include <utility>
 
 namespace ddprun::agent {
+namespace tunnel_link {
+namespace {
+
+/// Kept for the next bytes, where there are that many links.
+constexpr std::size_t worth_keeping_bytes = 16 * 1024;
+
+/// What is read of one socket before the others have their turn: nothing of it is there any more
+/// when another one is read. One for all links of a thread.
+std::array<char, tunnel::max_payload_bytes>& turn() {
+    thread_local std::array<char, tunnel::max_payload_bytes> bytes;
+    return bytes;
+}
+
+}  // namespace
+}  // namespace tunnel_link
 
 /// The socket of one stream.
 struct TunnelLink::Local {
@@ -54,8 +70,7 @@ TunnelLink::TunnelLink(
     : io_(io),
       join_(std::move(join)),
       on_over_(std::move(on_over)),
-      tunnel_(side),
-      turn_() {}
+      tunnel_(side) {}
 
 // ---- the local sockets ----------------------------------------------------------------------
 
@@ -105,17 +120,18 @@ void TunnelLink::wait_to_read(Stream stream) {
 
 void TunnelLink::on_readable(Stream stream) {
     const auto local = find(stream);
+    auto& turn = tunnel_link::turn();
     const bool is_dropped = local->closes_after_pending;
-    const auto most = is_dropped ? turn_.size() : std::min(turn_.size(), tunnel_.may_send(stream));
+    const auto most = is_dropped ? turn.size() : std::min(turn.size(), tunnel_.may_send(stream));
     // Meanwhile another stream has filled the output.
     if (most == 0) return stopped_.push_back(stream);
-    const auto size = ::recv(local->socket.native_handle(), turn_.data(), most, MSG_DONTWAIT);
+    const auto size = ::recv(local->socket.native_handle(), turn.data(), most, MSG_DONTWAIT);
     if (size < 0 && errno != EAGAIN && errno != EINTR) {
         local->has_read_end = true;
         return reset(stream);
     }
     if (size > 0 && !is_dropped)
-        tunnel_.send(stream, {turn_.data(), static_cast<std::size_t>(size)});
+        tunnel_.send(stream, {turn.data(), static_cast<std::size_t>(size)});
     if (size == 0) {
         local->has_read_end = true;
         tunnel_.end(stream);
@@ -155,7 +171,14 @@ void TunnelLink::write_pending(Stream stream, Local& local) {
             local.pending.size() - local.written,
             MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR) continue;
-        if (sent < 0 && errno == EAGAIN) return wait_to_write(stream, local);
+        if (sent < 0 && errno == EAGAIN) {
+            // One that is never all written does not grow.
+            if (local.written >= local.pending.size() / 2) {
+                local.pending.erase(0, local.written);
+                local.written = 0;
+            }
+            return wait_to_write(stream, local);
+        }
         if (sent < 0) return reset(stream);
         local.written += static_cast<std::size_t>(sent);
         tunnel_.took(stream, static_cast<std::size_t>(sent));
@@ -193,8 +216,9 @@ void TunnelLink::drop(Stream stream) {
     if (!local) return;
     locals_.erase(stream);
     // Closed with unread bytes the connection is reset, which may overtake what was written to it.
+    auto& turn = tunnel_link::turn();
     for (int rounds = 0; rounds < 16; ++rounds)
-        if (::recv(local->socket.native_handle(), turn_.data(), turn_.size(), MSG_DONTWAIT) <= 0)
+        if (::recv(local->socket.native_handle(), turn.data(), turn.size(), MSG_DONTWAIT) <= 0)
             break;
     error_code ignored;
     local->socket.close(ignored);
@@ -234,11 +258,11 @@ void TunnelLink::read_connection() {
 }
 
 void TunnelLink::on_connection_readable() {
-    const auto size =
-        ::recv(connection_->native_handle(), turn_.data(), turn_.size(), MSG_DONTWAIT);
+    auto& turn = tunnel_link::turn();
+    const auto size = ::recv(connection_->native_handle(), turn.data(), turn.size(), MSG_DONTWAIT);
     if (size == 0) return end({boost::asio::error::eof, {}});
     if (size < 0 && errno != EAGAIN && errno != EINTR) return end({system_code(errno), {}});
-    if (size > 0) receive({turn_.data(), static_cast<std::size_t>(size)});
+    if (size > 0) receive({turn.data(), static_cast<std::size_t>(size)});
     if (!is_over_) read_connection();
 }
 
@@ -252,6 +276,7 @@ void TunnelLink::receive(std::string_view bytes) {
         for (const auto& effect : effects)
             perform(effect);
         plain_.erase(0, *taken);
+        if (plain_.empty() && plain_.capacity() > tunnel_link::worth_keeping_bytes) plain_ = {};
         flush_soon();
     } catch (const std::bad_alloc&) {
         end({system_code(ENOMEM), {}});

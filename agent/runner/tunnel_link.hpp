@@ -9,7 +9,6 @@
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -98,7 +97,6 @@ private:
     std::string plain_;
     /// Being written.
     std::string sending_;
-    std::array<char, tunnel::max_payload_bytes> turn_;
     bool will_flush_ = false;
     bool is_over_ = false;
 };
