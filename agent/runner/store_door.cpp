@@ -3,11 +3,13 @@
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
+#include "rendezvous/base/time.hpp"
 #include "rendezvous/net/deadline.hpp"
 #include "rendezvous/tls/error.hpp"
 #include "rendezvous/tls/session.hpp"
 #include "rendezvous/tunnel/error.hpp"
 
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -16,6 +18,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <exception>
 #include <utility>
 
@@ -25,14 +28,57 @@ namespace {
 
 constexpr std::chrono::milliseconds pause_between_attempts{100};
 
-bool is_about_secret(const Failure& failure) {
-    return failure.code == tls::Error::not_encrypted || failure.code == tls::Error::wrong_secret;
+/// Why there is no tunnel yet.
+enum class Kind : std::uint8_t {
+    out_of_reach,  ///< there is no connection
+    refused,       ///< the other end has not the secret, or does not encrypt
+    closed,        ///< before it said anything, as what does not know encryption
+    silent,        ///< its agent has not begun the round, as it seems
+    cut,           ///< in the middle
+};
+
+/// One kind of failure without another one in between is final then. None: `tunnel_dial_timeout`.
+std::optional<Duration> patience_with(Kind kind) {
+    switch (kind) {
+        case Kind::out_of_reach: return limits::store_reachability_timeout;
+        case Kind::refused:
+        // An agent that begins or ends its round closes connections too.
+        case Kind::closed: return limits::secret_refused_timeout;
+        case Kind::silent:
+        case Kind::cut: break;
+    }
+    return std::nullopt;
 }
 
-/// The connection was not made: the store's port is out of reach.
-bool is_about_reach(const Failure& failure) {
-    return !failure.context.empty();
+Kind kind_of(const Failure& failure) {
+    const bool is_refusal =
+        failure.code == tls::Error::not_encrypted || failure.code == tls::Error::wrong_secret;
+    return is_refusal ? Kind::refused : Kind::cut;
 }
+
+/// How long failures of the last kind may go on.
+class Patience {
+public:
+    explicit Patience(boost::asio::any_io_executor executor)
+        : executor_(std::move(executor)),
+          in_all_(executor_, limits::tunnel_dial_timeout, [] {}) {}
+
+    /// True: it is over.
+    bool is_over_after(Kind kind) {
+        if (kind_ != kind) {
+            kind_ = kind;
+            in_a_row_.reset();
+            if (const auto limit = patience_with(kind)) in_a_row_.emplace(executor_, *limit, [] {});
+        }
+        return in_all_.has_passed() || (in_a_row_ && in_a_row_->has_passed());
+    }
+
+private:
+    boost::asio::any_io_executor executor_;
+    net::Deadline in_all_;
+    std::optional<Kind> kind_;
+    std::optional<net::Deadline> in_a_row_;
+};
 
 std::string own_end(const net::Tcp::socket& socket) {
     error_code ec;
@@ -42,6 +88,11 @@ std::string own_end(const net::Tcp::socket& socket) {
 
 }  // namespace
 }  // namespace store_door
+
+struct StoreDoor::Miss {
+    store_door::Kind kind;
+    Failure failure;
+};
 
 StoreDoor::StoreDoor(
     boost::asio::io_context& io,
@@ -90,16 +141,18 @@ TunnelLink& StoreDoor::link() {
             "tunnel.closed",
             {{"peer", peer}, {"reason", why.describe()}});
     };
-    link_ = std::make_shared<TunnelLink>(
+    auto link = std::make_shared<TunnelLink>(
         io_,
         tunnel::Tunnel::Side::opens,
         [&io = io_](const std::string&) { return TunnelLink::Socket(io); },
         log_end);
     boost::asio::co_spawn(
-        io_, dial(shared_from_this(), link_), [link = link_](const std::exception_ptr& failed) {
+        io_, dial(shared_from_this(), link), [link](const std::exception_ptr& failed) {
             // Without memory: what waits for the tunnel does not wait for ever.
             if (failed) link->end({system_code(ENOMEM), {}});
         });
+    // One that nothing dials would never be over.
+    link_ = std::move(link);
     return *link_;
 }
 
@@ -107,74 +160,105 @@ boost::asio::awaitable<void> StoreDoor::dial(
     std::shared_ptr<StoreDoor> self, std::shared_ptr<TunnelLink> link) {
     using namespace store_door;
     const auto executor = co_await boost::asio::this_coro::executor;
-    const net::Deadline reach(executor, limits::store_reachability_timeout, [] {});
-    const net::Deadline secret(executor, limits::secret_refused_timeout, [] {});
+    Patience patience(executor);
     boost::asio::steady_timer pause(executor);
+    bool has_complained = false;
     for (;;) {
-        const auto failure = co_await self->attempt(link);
-        if (self->is_closed_) co_return;
-        if (!failure) co_return self->answer({});
-        // An agent that has not begun the round yet answers later.
-        const bool is_final = (is_about_reach(*failure) && reach.has_passed()) ||
-                              (is_about_secret(*failure) && secret.has_passed());
-        if (is_final) {
-            link->end(*failure);
-            co_return self->answer(self->in_words(*failure));
+        const auto miss = co_await self->attempt(link);
+        if (self->is_closed_ || link->is_over()) co_return;
+        if (!miss) co_return self->answer({});
+        if (patience.is_over_after(miss->kind)) {
+            link->end(miss->failure);
+            co_return self->answer(self->in_words(*miss));
         }
+        if (miss->kind == Kind::silent && !std::exchange(has_complained, true))
+            log::warning(
+                "tunnel.unanswered",
+                {{"peer", self->store_.to_string()},
+                 {"effect",
+                  "the workers of this node wait for the store; the agent there has not begun the "
+                  "round, or something between the nodes is silent"}});
         pause.expires_after(pause_between_attempts);
         co_await pause.async_wait(net::as_values);
-        if (self->is_closed_) co_return;
+        if (self->is_closed_ || link->is_over()) co_return;
     }
 }
 
-boost::asio::awaitable<std::optional<Failure>> StoreDoor::attempt(
+boost::asio::awaitable<std::optional<StoreDoor::Miss>> StoreDoor::attempt(
     std::shared_ptr<TunnelLink> link) {
+    using store_door::Kind;
     auto addresses = co_await net::resolve(store_);
-    if (!addresses) co_return addresses.error();
+    if (!addresses) co_return Miss{Kind::out_of_reach, addresses.error()};
     auto connected = co_await net::connect(std::move(*addresses));
-    if (!connected) co_return connected.error();
+    if (!connected) co_return Miss{Kind::out_of_reach, connected.error()};
     auto& socket = *connected;
     auto session = tls::Session::for_client(key_());
     std::string plain;
+    std::array<char, 4096> chunk{};
+    const auto begin = session.take_output();
+    const auto [unsent, all] =
+        co_await boost::asio::async_write(socket, boost::asio::buffer(begin), net::as_values);
+    if (unsent) co_return Miss{Kind::closed, {unsent, {}}};
+    std::size_t heard = 0;
     {
-        const net::Deadline deadline(
-            socket.get_executor(), limits::tls_handshake_timeout, [&] { net::close(socket); });
-        std::array<char, 4096> chunk{};
-        for (;;) {
-            const auto bytes = session.take_output();
-            const auto [failed, written] = co_await boost::asio::async_write(
-                socket, boost::asio::buffer(bytes), net::as_values);
-            if (failed) co_return Failure{failed, {}};
-            if (session.is_established()) break;
-            const auto [ec, size] =
-                co_await socket.async_read_some(boost::asio::buffer(chunk), net::as_values);
-            if (ec) co_return Failure{ec, {}};
-            if (const auto goes_on = session.receive({chunk.data(), size}, plain); !goes_on)
-                co_return Failure{goes_on.error().code, {}};
-        }
-        if (deadline.has_passed()) co_return Failure{boost::asio::error::timed_out, {}};
+        const net::Deadline first(
+            socket.get_executor(), limits::tunnel_answer_timeout, [&] { net::close(socket); });
+        const auto [ec, size] =
+            co_await socket.async_read_some(boost::asio::buffer(chunk), net::as_values);
+        if (first.has_passed()) co_return Miss{Kind::silent, {boost::asio::error::timed_out, {}}};
+        if (ec) co_return Miss{Kind::closed, {ec, {}}};
+        heard = size;
     }
+    const net::Deadline deadline(
+        socket.get_executor(), limits::tls_handshake_timeout, [&] { net::close(socket); });
+    for (;;) {
+        if (const auto goes_on = session.receive({chunk.data(), heard}, plain); !goes_on)
+            co_return Miss{store_door::kind_of(goes_on.error()), {goes_on.error().code, {}}};
+        const auto bytes = session.take_output();
+        const auto [failed, written] =
+            co_await boost::asio::async_write(socket, boost::asio::buffer(bytes), net::as_values);
+        if (failed) co_return Miss{Kind::cut, {failed, {}}};
+        if (session.is_established()) break;
+        const auto [ec, size] =
+            co_await socket.async_read_some(boost::asio::buffer(chunk), net::as_values);
+        if (ec) co_return Miss{Kind::cut, {ec, {}}};
+        heard = size;
+    }
+    if (deadline.has_passed()) co_return Miss{Kind::cut, {boost::asio::error::timed_out, {}}};
     if (is_closed_) co_return std::nullopt;
     name_ = store_door::own_end(socket);
     link->start(std::move(socket), std::move(session), std::move(plain));
     co_return std::nullopt;
 }
 
-std::string StoreDoor::in_words(const Failure& failure) const {
+std::string StoreDoor::in_words(const Miss& miss) const {
+    using store_door::Kind;
     const auto store = "the worker store of this round at " + store_.to_string();
-    if (failure.code == tls::Error::not_encrypted)
+    const auto reason = miss.failure.describe();
+    if (miss.failure.code == tls::Error::not_encrypted)
         return store +
                " answers without encryption, nothing was sent: the ddprun there is older than "
                "members-only stores; use one version on all nodes, or --store-access=direct";
-    if (failure.code == tls::Error::wrong_secret)
-        return store + " does not accept this node: " + failure.describe();
-    return "the worker store of this round is out of reach: " + failure.describe() +
+    switch (miss.kind) {
+        case Kind::refused: return store + " does not accept this node: " + reason;
+        case Kind::closed:
+            return store + " answers nothing to encryption and closes (" + reason +
+                   "), nothing was sent: the ddprun there seems to be older than members-only "
+                   "stores; use one version on all nodes, or --store-access=direct";
+        case Kind::silent:
+        case Kind::cut:
+            return store + " answers nothing of use: " + reason +
+                   "; look at the log of the node there, and at what is between the nodes";
+        case Kind::out_of_reach: break;
+    }
+    return "the worker store of this round is out of reach: " + reason +
            "; say with --local-addr on the first node which address others can reach";
 }
 
 void StoreDoor::answer(std::string failure) {
-    if (const auto on_reached = std::exchange(on_reached_, nullptr))
-        on_reached({std::move(failure), name_});
+    const bool is_first = !std::exchange(has_answered_, true);
+    if (on_reached_ && (is_first || failure.empty()))
+        on_reached_({std::move(failure), name_, is_first});
 }
 
 }  // namespace ddprun::agent

@@ -22,16 +22,19 @@ namespace ddprun::agent {
 /// address, for processes of this user and root, whose connections go through one tunnel.
 ///
 /// The tunnel is made at once. When it has ended the connections through it have, and the next
-/// connection makes another one. Connections that come before it is there wait for it. Lives on
-/// the thread of the stores.
+/// connection makes another one. Connections that come before it is there wait for it, until it
+/// is given up: after `limits::store_reachability_timeout` in a row of a store out of reach,
+/// `limits::secret_refused_timeout` of one that says no, and `limits::tunnel_dial_timeout` in all.
+/// Lives on the thread of the stores.
 class StoreDoor : public std::enable_shared_from_this<StoreDoor> {
 public:
-    /// Of the first tunnel; called once at most.
+    /// Of each tunnel that is there, and of a first one that cannot be.
     struct Reached {
         /// Empty: it is there.
         std::string failure;
         /// What the store's agent takes this node's streams to come from: "10.0.0.2:40100".
         std::string name;
+        bool is_first = true;
     };
     using OnReached = std::function<void(Reached reached)>;
 
@@ -49,12 +52,14 @@ public:
     void close();
 
 private:
+    struct Miss;
+
     void take(net::Tcp::socket socket);
     TunnelLink& link();
     static boost::asio::awaitable<void> dial(
         std::shared_ptr<StoreDoor> self, std::shared_ptr<TunnelLink> link);
-    boost::asio::awaitable<std::optional<Failure>> attempt(std::shared_ptr<TunnelLink> link);
-    std::string in_words(const Failure& failure) const;
+    boost::asio::awaitable<std::optional<Miss>> attempt(std::shared_ptr<TunnelLink> link);
+    std::string in_words(const Miss& miss) const;
     void answer(std::string failure);
 
     boost::asio::io_context& io_;
@@ -64,6 +69,7 @@ private:
     std::shared_ptr<server::Listener> listener_;
     std::shared_ptr<TunnelLink> link_;
     std::string name_;
+    bool has_answered_ = false;
     bool is_closed_ = false;
 };
 

@@ -2,6 +2,7 @@
 #include "agent/runner/tunnel_link.hpp"
 
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/memory_reserve.hpp"
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
@@ -31,6 +32,12 @@ std::array<char, tunnel::max_payload_bytes>& turn() {
     return bytes;
 }
 
+/// Closed with unread bytes a connection is reset, which may overtake what was written to it.
+void discard_unread(int descriptor) {
+    for (int rounds = 0; rounds < 16; ++rounds)
+        if (::recv(descriptor, turn().data(), turn().size(), MSG_DONTWAIT) <= 0) break;
+}
+
 }  // namespace
 }  // namespace tunnel_link
 
@@ -49,6 +56,8 @@ struct TunnelLink::Local {
     /// The other end sends nothing more.
     bool ends_after_pending = false;
     bool has_written_end = false;
+    /// The program at the socket takes nothing more: what arrives is dropped.
+    bool takes_nothing = false;
     /// The other end takes nothing more either: what is read is dropped.
     bool closes_after_pending = false;
 };
@@ -78,8 +87,10 @@ template <class Step>
 void TunnelLink::attempt(Stream stream, Step step) {
     try {
         step();
+        if (!keep_memory_reserve()) throw std::bad_alloc{};
     } catch (const std::bad_alloc&) {
         reset(stream);
+        keep_memory_reserve();
     }
 }
 
@@ -134,6 +145,7 @@ void TunnelLink::on_readable(Stream stream) {
         tunnel_.send(stream, {turn.data(), static_cast<std::size_t>(size)});
     if (size == 0) {
         local->has_read_end = true;
+        if (local->takes_nothing) return reset(stream);
         tunnel_.end(stream);
         end_if_all_written(stream, *local);
     }
@@ -149,7 +161,8 @@ void TunnelLink::read_on() {
 
 void TunnelLink::deliver(Stream stream, std::string_view data) {
     const auto local = find(stream);
-    if (!local || local->closes_after_pending) return tunnel_.took(stream, data.size());
+    if (!local || local->closes_after_pending || local->takes_nothing)
+        return tunnel_.took(stream, data.size());
     if (local->pending.empty()) {
         const auto sent = ::send(
             local->socket.native_handle(), data.data(), data.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -179,7 +192,7 @@ void TunnelLink::write_pending(Stream stream, Local& local) {
             }
             return wait_to_write(stream, local);
         }
-        if (sent < 0) return reset(stream);
+        if (sent < 0) return stop_writing(stream, local);
         local.written += static_cast<std::size_t>(sent);
         tunnel_.took(stream, static_cast<std::size_t>(sent));
     }
@@ -187,6 +200,15 @@ void TunnelLink::write_pending(Stream stream, Local& local) {
     local.pending = {};
     local.written = 0;
     end_if_all_written(stream, local);
+}
+
+/// What the program has written before it closed is still read: the other end learns of this behind
+/// it.
+void TunnelLink::stop_writing(Stream stream, Local& local) {
+    if (local.has_read_end || local.closes_after_pending) return reset(stream);
+    local.takes_nothing = true;
+    tunnel_.took(stream, local.pending.size() - std::exchange(local.written, 0));
+    local.pending = {};
 }
 
 void TunnelLink::wait_to_write(Stream stream, Local& local) {
@@ -215,11 +237,7 @@ void TunnelLink::drop(Stream stream) {
     const auto local = find(stream);
     if (!local) return;
     locals_.erase(stream);
-    // Closed with unread bytes the connection is reset, which may overtake what was written to it.
-    auto& turn = tunnel_link::turn();
-    for (int rounds = 0; rounds < 16; ++rounds)
-        if (::recv(local->socket.native_handle(), turn.data(), turn.size(), MSG_DONTWAIT) <= 0)
-            break;
+    tunnel_link::discard_unread(local->socket.native_handle());
     error_code ignored;
     local->socket.close(ignored);
 }
@@ -249,12 +267,15 @@ void TunnelLink::start(net::Tcp::socket connection, tls::Session session, std::s
 }
 
 void TunnelLink::read_connection() {
-    connection_->async_wait(
-        net::Tcp::socket::wait_read, [self = shared_from_this()](const error_code& ec) {
-            if (self->is_over_) return;
-            if (ec) return self->end({ec, {}});
-            self->on_connection_readable();
-        });
+    if (is_over_) return;
+    attempt([&] {
+        connection_->async_wait(
+            net::Tcp::socket::wait_read, [self = shared_from_this()](const error_code& ec) {
+                if (self->is_over_) return;
+                if (ec) return self->end({ec, {}});
+                self->on_connection_readable();
+            });
+    });
 }
 
 void TunnelLink::on_connection_readable() {
@@ -263,11 +284,22 @@ void TunnelLink::on_connection_readable() {
     if (size == 0) return end({boost::asio::error::eof, {}});
     if (size < 0 && errno != EAGAIN && errno != EINTR) return end({system_code(errno), {}});
     if (size > 0) receive({turn.data(), static_cast<std::size_t>(size)});
-    if (!is_over_) read_connection();
+    read_connection();
+}
+
+/// A step that was not done for want of memory would never be.
+template <class Step>
+void TunnelLink::attempt(Step step) {
+    try {
+        step();
+    } catch (const std::bad_alloc&) {
+        end({system_code(ENOMEM), {}});
+        keep_memory_reserve();
+    }
 }
 
 void TunnelLink::receive(std::string_view bytes) {
-    try {
+    attempt([&] {
         if (const auto goes_on = session_->receive(bytes, plain_); !goes_on)
             return end(goes_on.error());
         std::vector<tunnel::Tunnel::Effect> effects;
@@ -278,9 +310,7 @@ void TunnelLink::receive(std::string_view bytes) {
         plain_.erase(0, *taken);
         if (plain_.empty() && plain_.capacity() > tunnel_link::worth_keeping_bytes) plain_ = {};
         flush_soon();
-    } catch (const std::bad_alloc&) {
-        end({system_code(ENOMEM), {}});
-    }
+    });
 }
 
 void TunnelLink::perform(const tunnel::Tunnel::Effect& effect) {
@@ -317,16 +347,19 @@ void TunnelLink::perform(const tunnel::Tunnel::Effect& effect) {
 
 /// One write for all that this turn has caused.
 void TunnelLink::flush_soon() {
-    if (is_over_ || !session_ || std::exchange(will_flush_, true)) return;
-    boost::asio::post(io_, [self = shared_from_this()] {
-        self->will_flush_ = false;
-        self->flush();
+    if (is_over_ || !session_ || will_flush_) return;
+    attempt([&] {
+        boost::asio::post(io_, [self = shared_from_this()] {
+            self->will_flush_ = false;
+            self->flush();
+        });
+        will_flush_ = true;
     });
 }
 
 void TunnelLink::flush() {
     if (is_over_ || !sending_.empty()) return;
-    try {
+    attempt([&] {
         if (tunnel_.has_output()) session_->send(tunnel_.take_output());
         sending_ = session_->take_output();
         if (sending_.empty()) return;
@@ -339,26 +372,35 @@ void TunnelLink::flush() {
                 self->flush();
             });
         read_on();
-    } catch (const std::bad_alloc&) {
-        end({system_code(ENOMEM), {}});
-    }
+    });
+}
+
+void TunnelLink::close_connection() {
+    if (!connection_) return;
+    tunnel_link::discard_unread(connection_->native_handle());
+    net::close(*connection_);
 }
 
 void TunnelLink::end(const Failure& why) {
     if (std::exchange(is_over_, true)) return;
-    if (connection_) net::close(*connection_);
+    close_connection();
     for (auto place = locals_.begin(); place != locals_.end();) {
         const auto [stream, local] = *place++;
         local->closes_after_pending = true;
         end_if_all_written(stream, *local);
     }
-    if (const auto on_over = std::exchange(on_over_, nullptr)) on_over(why);
+    const auto on_over = std::exchange(on_over_, nullptr);
+    try {
+        if (on_over) on_over(why);
+    } catch (const std::bad_alloc&) {
+        // Its log line.
+    }
 }
 
 void TunnelLink::stop() {
     is_over_ = true;
     on_over_ = nullptr;
-    if (connection_) net::close(*connection_);
+    close_connection();
     while (!locals_.empty())
         drop(locals_.begin()->first);
 }

@@ -64,6 +64,9 @@ private:
     /// Runs a step of one stream, and ends it without memory.
     template <class Step>
     void attempt(Stream stream, Step step);
+    /// Runs a step of the connection, and ends the tunnel without memory.
+    template <class Step>
+    void attempt(Step step);
     std::shared_ptr<Local> find(Stream stream) const;
     void add(Stream stream, Socket socket);
     void wait_to_read(Stream stream);
@@ -71,6 +74,7 @@ private:
     void read_on();
     void deliver(Stream stream, std::string_view data);
     void write_pending(Stream stream, Local& local);
+    void stop_writing(Stream stream, Local& local);
     void wait_to_write(Stream stream, Local& local);
     void end_if_all_written(Stream stream, Local& local);
     void drop(Stream stream);
@@ -82,6 +86,7 @@ private:
     void perform(const tunnel::Tunnel::Effect& effect);
     void flush_soon();
     void flush();
+    void close_connection();
 
     boost::asio::io_context& io_;
     Join join_;

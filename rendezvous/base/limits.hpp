@@ -143,6 +143,12 @@ inline constexpr std::size_t max_tunnel_output_bytes = 1024 * 1024;
 /// Callers that have not proved the secret to the port of a tunnel; each has
 /// `tls_handshake_timeout`. All nodes of a big job may call at once, and call again.
 inline constexpr std::size_t max_tunnel_handshakes = 1'024;
+/// A node waits so long for the first byte at a connection for its tunnel, which the store's agent
+/// accepts once it has begun the round, before it makes another one; then it says so.
+inline constexpr Duration tunnel_answer_timeout = 10s;
+/// And so long in all, whatever the failures were: longer than the default lease, which ends the
+/// round of a node that has gone.
+inline constexpr Duration tunnel_dial_timeout = 60s;
 
 // Connections, after the handshake.
 /// A connection whose loss only TCP detects is probed after this long without a byte, then at this

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
 #include <utility>
 
 namespace ddprun::tunnel {
@@ -28,9 +29,17 @@ std::optional<StreamNumber> Tunnel::open(std::uint16_t caller_port) {
     require(side_ == Side::opens, "one side opens the streams");
     const bool is_full = streams_.size() >= bounds_.streams;
     if (is_full || last_ == std::numeric_limits<StreamNumber>::max()) return std::nullopt;
-    streams_.emplace(++last_, Stream{});
-    queue({last_, Kind::open, {}, caller_port});
-    return last_;
+    const auto stream = last_ + 1;
+    const auto place = streams_.emplace(stream, Stream{}).first;
+    try {
+        queue({stream, Kind::open, {}, caller_port});
+    } catch (const std::bad_alloc&) {
+        // A number that was never said would be missed at the other end.
+        streams_.erase(place);
+        throw;
+    }
+    last_ = stream;
+    return stream;
 }
 
 std::size_t Tunnel::may_send(StreamNumber stream) const {
@@ -52,8 +61,9 @@ void Tunnel::send(StreamNumber stream, std::string_view data) {
 void Tunnel::end(StreamNumber stream) {
     const auto place = streams_.find(stream);
     if (place == streams_.end() || place->second.has_sent_end || place->second.is_reset) return;
-    place->second.has_sent_end = true;
+    // Without memory for it the stream is reset, as one that has not ended.
     queue({stream, Kind::end});
+    place->second.has_sent_end = true;
     forget_if_done(place);
 }
 

@@ -74,7 +74,8 @@ public:
 
     explicit Tunnel(Side side, TunnelBounds bounds = {});
 
-    /// None: there are as many as may be. Requires: this is the side that opens.
+    /// None: there are as many as may be. Without memory nothing has changed. Requires: this is the
+    /// side that opens.
     std::optional<StreamNumber> open(std::uint16_t caller_port);
 
     /// How much; 0 of a stream that is over.
