@@ -332,7 +332,7 @@ Result<std::optional<Endpoint>> AgentRunner::enter_store(const Agent::SpawnWorke
          assignment.group_rank == 0},
         [this, round](StoreDoor::Reached reached) {
             if (plan_ && plan_->assignment.round == round) tunnel_ = std::move(reached.name);
-            post(Agent::StoreChecked{round, std::move(reached.failure)});
+            if (reached.is_first) post(Agent::StoreChecked{round, std::move(reached.failure)});
         });
     if (!port) return port.error();
     return std::optional{Endpoint{"127.0.0.1", *port}};
@@ -493,6 +493,7 @@ void AgentRunner::clean_up(int round) {
     workers_.forget();
     channels_.end_round();
     events_->round_left(driver_->now());
+    stores_.leave(round);
     if (!plan_ || plan_->assignment.round != round || !plan_->logs.is_none()) return;
     std::vector<std::string> paths;
     for (int local_rank = 0; local_rank < config_.worker.nproc; ++local_rank)

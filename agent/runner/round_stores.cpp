@@ -2,16 +2,19 @@
 #include "agent/runner/round_stores.hpp"
 
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/log.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/server/store_loop.hpp"
 
 #include <boost/asio/post.hpp>
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <future>
 #include <random>
@@ -88,14 +91,31 @@ namespace {
 
 const std::string own_address = "127.0.0.1";
 
+/// The first of a process: what is short stays short.
+void complain_once(const error_code& why) {
+    static std::atomic<bool> has_complained{false};
+    if (has_complained.exchange(true)) return;
+    rlimit descriptors{};
+    ::getrlimit(RLIMIT_NOFILE, &descriptors);
+    log::error(
+        "tunnel.no_descriptors",
+        {{"error", why.message()},
+         {"limit", static_cast<std::uint64_t>(descriptors.rlim_cur)},
+         {"effect",
+          "connections of other nodes' workers to the store are closed: each takes two descriptors "
+          "here (RLIMIT_NOFILE)"}});
+}
+
 /// A pair of sockets: one is the store's client, the other one is returned. Closed without
 /// descriptors for it.
 TunnelLink::Socket join(
     boost::asio::io_context& io, server::StoreServer& store, const std::string& name) {
     TunnelLink::Socket socket(io);
     std::array<int, 2> ends{};
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0)
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) {
+        complain_once(system_code(errno));
         return socket;
+    }
     error_code ec;
     net::Tcp::socket for_store(io);
     // The store uses its descriptor alone.
@@ -205,11 +225,12 @@ Result<std::uint16_t> RoundStores::enter_now(const Round& round, StoreDoor::OnRe
         if (port) on_reached({});
         return port;
     }
-    auto acceptor = listen_in_range(io_, own_address, {}, random_);
+    auto acceptor = listen_in_range(io_, own_address, {0, 0, range_.kept_free}, random_);
     if (!acceptor) return Failure{acceptor.error().code, "listen at 127.0.0.1"};
     error_code ec;
     const auto port = acceptor->local_endpoint(ec).port();
     if (ec) return Failure{ec, "worker store"};
+    door_round_ = round.round;
     door_ = std::make_shared<StoreDoor>(
         io_,
         round.store,
@@ -225,7 +246,7 @@ Result<std::uint16_t> RoundStores::enter_here(const Round& round) {
     auto& open = found->second;
     if (has_one_node_) return round.store.port;
     require(open.tunnels.has_value(), "a store is used in one round");
-    auto acceptor = listen_in_range(io_, own_address, {}, random_);
+    auto acceptor = listen_in_range(io_, own_address, {0, 0, range_.kept_free}, random_);
     if (!acceptor) return Failure{acceptor.error().code, "listen at 127.0.0.1"};
     error_code ec;
     const auto port = acceptor->local_endpoint(ec).port();
@@ -245,6 +266,12 @@ void RoundStores::open_tunnel_port(Open& open, const Round& round) {
         [store] { return store->now(); }};
     open.tunnel_port = std::make_unique<TunnelPort>(
         io_, std::move(*std::exchange(open.tunnels, std::nullopt)), std::move(hooks));
+}
+
+void RoundStores::leave(int round) {
+    boost::asio::post(io_, [this, round] {
+        if (door_round_ == round) close_door();
+    });
 }
 
 void RoundStores::close_door() {
@@ -282,6 +309,8 @@ void RoundStores::remove_drained(const server::StoreServer* store) {
     });
     if (found == draining_.end()) return;
     past_requests_ += found->store->counters().requests;
+    // Of an element that another one takes the place of the store would end first.
+    found->tunnel_port.reset();
     draining_.erase(found);
 }
 

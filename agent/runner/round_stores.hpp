@@ -98,9 +98,11 @@ public:
 
     void open(OnOpened on_opened);
     /// The port on 127.0.0.1 where this node's workers reach the round's store; that of an earlier
-    /// round is closed. Waits for the thread of the stores. `on_reached` is called once at most,
-    /// where the store is. Requires: stores are for members only.
+    /// round is closed. Waits for the thread of the stores. `on_reached` is called at once where
+    /// the store is, and elsewhere as StoreDoor's. Requires: stores are for members only.
     Result<std::uint16_t> enter(Round round, StoreDoor::OnReached on_reached);
+    /// Closes what leads this node's workers to the store of this round, where it is elsewhere.
+    void leave(int round);
     /// Its clients read what was sent to them before they see its end.
     void close(std::uint16_t port);
     /// Until nothing listens on the port of a store that was closed: another process is about to.
@@ -145,6 +147,7 @@ private:
     std::vector<Open> draining_;
     /// Of the current round, where its store is elsewhere.
     std::shared_ptr<StoreDoor> door_;
+    int door_round_ = 0;
     /// Of those that are gone.
     std::uint64_t past_requests_ = 0;
     std::thread thread_;

@@ -24,9 +24,6 @@
 
 namespace ddprun::agent {
 namespace store_door {
-namespace {
-
-constexpr std::chrono::milliseconds pause_between_attempts{100};
 
 /// Why there is no tunnel yet.
 enum class Kind : std::uint8_t {
@@ -36,6 +33,10 @@ enum class Kind : std::uint8_t {
     silent,        ///< its agent has not begun the round, as it seems
     cut,           ///< in the middle
 };
+
+namespace {
+
+constexpr std::chrono::milliseconds pause_between_attempts{100};
 
 /// One kind of failure without another one in between is final then. None: `tunnel_dial_timeout`.
 std::optional<Duration> patience_with(Kind kind) {

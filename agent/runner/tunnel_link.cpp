@@ -256,12 +256,25 @@ void TunnelLink::reset(Stream stream) {
 
 // ---- the connection -----------------------------------------------------------------------------
 
+/// A step that was not done for want of memory would never be.
+template <class Step>
+void TunnelLink::attempt(Step step) {
+    try {
+        step();
+    } catch (const std::bad_alloc&) {
+        end({system_code(ENOMEM), {}});
+        keep_memory_reserve();
+    }
+}
+
 void TunnelLink::start(net::Tcp::socket connection, tls::Session session, std::string plain) {
     if (is_over_) return;
-    peer_ = net::peer_name(connection);
-    connection_.emplace(std::move(connection));
-    session_.emplace(std::move(session));
-    plain_ = std::move(plain);
+    attempt([&] {
+        peer_ = net::peer_name(connection);
+        connection_.emplace(std::move(connection));
+        session_.emplace(std::move(session));
+        plain_ = std::move(plain);
+    });
     read_connection();
     receive({});
 }
@@ -287,18 +300,8 @@ void TunnelLink::on_connection_readable() {
     read_connection();
 }
 
-/// A step that was not done for want of memory would never be.
-template <class Step>
-void TunnelLink::attempt(Step step) {
-    try {
-        step();
-    } catch (const std::bad_alloc&) {
-        end({system_code(ENOMEM), {}});
-        keep_memory_reserve();
-    }
-}
-
 void TunnelLink::receive(std::string_view bytes) {
+    if (is_over_) return;
     attempt([&] {
         if (const auto goes_on = session_->receive(bytes, plain_); !goes_on)
             return end(goes_on.error());

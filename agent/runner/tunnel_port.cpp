@@ -16,6 +16,7 @@
 #include <array>
 #include <exception>
 #include <map>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -93,12 +94,17 @@ void TunnelPort::take(const std::shared_ptr<State>& state, net::Tcp::socket sock
     if (closed)
         if (const auto found = state->callers.find(closed->value); found != state->callers.end())
             net::close(found->second->socket);
-    state->callers.emplace(
-        number, std::make_shared<Caller>(std::move(socket), state->hooks.find_key));
-    boost::asio::co_spawn(
-        state->io, greet(state, number), [state, number](const std::exception_ptr& failed) {
-            if (failed) state->forget(number);
-        });
+    try {
+        state->callers.emplace(
+            number, std::make_shared<Caller>(std::move(socket), state->hooks.find_key));
+        boost::asio::co_spawn(
+            state->io, greet(state, number), [state, number](const std::exception_ptr& failed) {
+                if (failed) state->forget(number);
+            });
+    } catch (const std::bad_alloc&) {
+        // One that nothing greets would keep its place.
+        state->forget(number);
+    }
 }
 
 boost::asio::awaitable<void> TunnelPort::greet(std::shared_ptr<State> state, std::uint64_t number) {
@@ -148,10 +154,11 @@ void TunnelPort::admit(const std::shared_ptr<State>& state, std::uint64_t number
         [weak, number, peer](const Failure& why) {
             const auto port = weak.lock();
             if (!port) return;
+            // First: the log may find no memory.
+            port->links.erase(number);
             const auto& kind = why.code.category();
             if (kind == tunnel::error_category() || kind == tls::error_category())
                 log::warning("tunnel.closed", {{"peer", peer}, {"reason", why.describe()}});
-            port->links.erase(number);
         });
     state->links.emplace(number, link);
     link->start(std::move(caller.socket), std::move(caller.session), std::move(caller.plain));

@@ -73,6 +73,7 @@ private:
     void handle_requests();
     /// Has the poller wait for what this waits for.
     void watch();
+    void refuse_encryption();
     void go_on_soon();
     void on_silence();
     void wait_until_writable();
