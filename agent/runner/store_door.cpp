@@ -25,8 +25,15 @@ namespace {
 
 constexpr std::chrono::milliseconds pause_between_attempts{100};
 
-bool is_about_secret(const Failure& failure) {
-    return failure.code == tls::Error::not_encrypted || failure.code == tls::Error::wrong_secret;
+/// A store for every caller, as of an older ddprun, closes on what is no request.
+bool is_other_protocol(const Failure& failure) {
+    return failure.code == tls::Error::not_encrypted || failure.code == boost::asio::error::eof ||
+           failure.code == boost::asio::error::connection_reset ||
+           failure.code == boost::asio::error::broken_pipe;
+}
+
+bool is_refusal(const Failure& failure) {
+    return is_other_protocol(failure) || failure.code == tls::Error::wrong_secret;
 }
 
 /// The connection was not made: the store's port is out of reach.
@@ -108,7 +115,8 @@ boost::asio::awaitable<void> StoreDoor::dial(
     using namespace store_door;
     const auto executor = co_await boost::asio::this_coro::executor;
     const net::Deadline reach(executor, limits::store_reachability_timeout, [] {});
-    const net::Deadline secret(executor, limits::secret_refused_timeout, [] {});
+    // One answer may be forged, or that of an agent with too many callers.
+    const net::Deadline refusal(executor, limits::secret_refused_timeout, [] {});
     boost::asio::steady_timer pause(executor);
     for (;;) {
         const auto failure = co_await self->attempt(link);
@@ -116,7 +124,7 @@ boost::asio::awaitable<void> StoreDoor::dial(
         if (!failure) co_return self->answer({});
         // An agent that has not begun the round yet answers later.
         const bool is_final = (is_about_reach(*failure) && reach.has_passed()) ||
-                              (is_about_secret(*failure) && secret.has_passed());
+                              (is_refusal(*failure) && refusal.has_passed());
         if (is_final) {
             link->end(*failure);
             co_return self->answer(self->in_words(*failure));
@@ -162,10 +170,10 @@ boost::asio::awaitable<std::optional<Failure>> StoreDoor::attempt(
 
 std::string StoreDoor::in_words(const Failure& failure) const {
     const auto store = "the worker store of this round at " + store_.to_string();
-    if (failure.code == tls::Error::not_encrypted)
+    if (store_door::is_other_protocol(failure))
         return store +
-               " answers without encryption, nothing was sent: the ddprun there is older than "
-               "members-only stores; use one version on all nodes, or --store-access=direct";
+               " takes no encrypted connections: the ddprun there is older than members-only "
+               "stores; use one version on all nodes, or --store-access=direct";
     if (failure.code == tls::Error::wrong_secret)
         return store + " does not accept this node: " + failure.describe();
     return "the worker store of this round is out of reach: " + failure.describe() +
