@@ -236,16 +236,14 @@ std::string StoreDoor::in_words(const Miss& miss) const {
     using store_door::Kind;
     const auto store = "the worker store of this round at " + store_.to_string();
     const auto reason = miss.failure.describe();
-    if (miss.failure.code == tls::Error::not_encrypted)
-        return store +
-               " answers without encryption, nothing was sent: the ddprun there is older than "
-               "members-only stores; use one version on all nodes, or --store-access=direct";
+    const auto other_protocol =
+        store +
+        " takes no encrypted connections: the ddprun there is older than members-only stores; use "
+        "one version on all nodes, or --store-access=direct";
+    if (miss.failure.code == tls::Error::not_encrypted) return other_protocol;
     switch (miss.kind) {
+        case Kind::closed: return other_protocol;
         case Kind::refused: return store + " does not accept this node: " + reason;
-        case Kind::closed:
-            return store + " answers nothing to encryption and closes (" + reason +
-                   "), nothing was sent: the ddprun there seems to be older than members-only "
-                   "stores; use one version on all nodes, or --store-access=direct";
         case Kind::silent:
         case Kind::cut:
             return store + " answers nothing of use: " + reason +

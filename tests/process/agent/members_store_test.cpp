@@ -369,7 +369,7 @@ TEST_CASE("a store that is no member's is refused by name, and nothing is sent t
     Node other;
     other.enter(older.endpoint().port, false);
     const auto failure = other.failure();
-    CHECK(failure.find("answers without encryption, nothing was sent") != std::string::npos);
+    CHECK(failure.find("takes no encrypted connections") != std::string::npos);
     CHECK(failure.find("--store-access=direct") != std::string::npos);
 }
 
