@@ -14,6 +14,7 @@
 #include "tests/process/support/wait.hpp"
 #include "tests/support/store_thread.hpp"
 
+#include <boost/asio/buffer.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <doctest/doctest.h>
@@ -21,7 +22,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
+#include <cstdint>
 #include <future>
 #include <memory>
 #include <optional>
@@ -140,6 +143,20 @@ public:
             REQUIRE(session_.receive(raw_.hear(1), plain_).has_value());
         return std::exchange(plain_, {});
     }
+    /// The kind of the next frame, and its data.
+    tunnel::Kind hear_frame(std::string& data) {
+        for (;;) {
+            const auto frame = tunnel::decode(plain_).value();
+            if (frame) {
+                data = frame->data;
+                plain_.erase(0, frame->encoded_bytes());
+                return frame->kind;
+            }
+            const auto byte = raw_.hear(1);
+            REQUIRE_FALSE(byte.empty());
+            REQUIRE(session_.receive(byte, plain_).has_value());
+        }
+    }
     std::string hear_to_the_end() { return raw_.hear_to_the_end(); }
 
 private:
@@ -149,6 +166,12 @@ private:
     tls::Session session_;
     std::string plain_;
 };
+
+std::string bytes_of(const tunnel::Frame& frame) {
+    std::string bytes;
+    tunnel::encode(frame, bytes);
+    return bytes;
+}
 
 std::string frames(const std::vector<tunnel::Frame>& list) {
     std::string bytes{tunnel::preamble};
@@ -160,6 +183,50 @@ std::string frames(const std::vector<tunnel::Frame>& list) {
 tls::Key store_key() {
     return tls::store_key(secret, incarnation, round_number);
 }
+
+server::StoreSurvey survey_of(const Node& node) {
+    std::promise<server::StoreSurvey> answered;
+    auto answer = answered.get_future();
+    node.stores->survey(
+        [&](server::StoreSurvey survey) { answered.set_value(std::move(survey)); });
+    return answer.get();
+}
+
+/// A store of an older release, as a node with a secret sees it: it closes on what is no request.
+class ClosingServer {
+public:
+    ClosingServer()
+        : acceptor_(*net::listen(io_, "127.0.0.1", 0)),
+          port_(acceptor_.local_endpoint().port()),
+          thread_([this] {
+              accept();
+              io_.run();
+          }) {}
+    ~ClosingServer() {
+        io_.stop();
+        thread_.join();
+    }
+    ClosingServer(const ClosingServer&) = delete;
+    ClosingServer& operator=(const ClosingServer&) = delete;
+
+    std::uint16_t port() const { return port_; }
+
+private:
+    void accept() {
+        acceptor_.async_accept([this](const error_code& ec, net::Tcp::socket socket) {
+            if (ec) return;
+            std::array<char, 4096> nowhere{};
+            error_code ignored;
+            socket.read_some(boost::asio::buffer(nowhere), ignored);
+            accept();
+        });
+    }
+
+    boost::asio::io_context io_;
+    net::Tcp::acceptor acceptor_;
+    std::uint16_t port_;
+    std::thread thread_;
+};
 
 }  // namespace
 
@@ -215,16 +282,7 @@ TEST_CASE("a client that says a megabyte and closes at once has said all of it")
     for (int i = 0; i < 64; ++i)
         CHECK(here.get("part" + std::to_string(i)).value().size() == 16 * 1024);
     // Its end has come too.
-    CHECK(holds_within(fact_timeout, [&] {
-        std::size_t open = 0;
-        std::promise<void> answered;
-        nodes.first.stores->survey([&](const server::StoreSurvey& survey) {
-            open = static_cast<std::size_t>(survey.connections);
-            answered.set_value();
-        });
-        answered.get_future().wait();
-        return open == 1;
-    }));
+    CHECK(holds_within(fact_timeout, [&] { return survey_of(nodes.first).connections == 1; }));
 }
 
 TEST_CASE("what a store has answered is read to the last byte, though the store closes") {
@@ -364,13 +422,65 @@ TEST_CASE("a member by hand reaches the store, stream by stream") {
     CHECK(answer.substr(tunnel::header_bytes) == "\7\0\0\0\0\0\0\0"sv);
 }
 
+TEST_CASE("what a store has answered is read to the last byte, though it takes no more requests") {
+    TwoNodes nodes;
+    using tunnel::Kind;
+    auto here = nodes.client(nodes.first_port);
+    constexpr auto window = limits::tunnel_window_bytes;
+    const std::string value(window + 64 * 1024, 'v');
+    REQUIRE(here.set("big", value).has_value());
+    Member member(nodes.store_port, store_key());
+    std::string ask{validate};
+    wire::encode(wire::Request{wire::Get{"/big"}}, ask);
+    member.say(frames({{1, Kind::open, {}, 40'000}, {1, Kind::data, ask}}));
+    std::string heard;
+    std::string data;
+    while (heard.size() < window) {
+        REQUIRE(member.hear_frame(data) == Kind::data);
+        heard += data;
+    }
+    // The rest has left the store, and waits in its tunnel for credit.
+    REQUIRE(holds_within(
+        fact_timeout, [&] { return survey_of(nodes.first).client_bytes < 32 * 1024; }));
+    member.say(bytes_of({1, Kind::data, "\xff"}));
+    REQUIRE(holds_within(fact_timeout, [&] { return survey_of(nodes.first).connections == 1; }));
+    member.say(bytes_of({1, Kind::data, "x"}));
+    member.say(bytes_of({1, Kind::credit, {}, window}));
+    Kind last = Kind::data;
+    while ((last = member.hear_frame(data)) == Kind::data)
+        heard += data;
+    CHECK(last == Kind::reset);
+    CHECK(heard.size() == 8 + value.size());
+}
+
 TEST_CASE("a store that is no member's is refused by name, and nothing is sent to it") {
-    StoreThread older;
+    std::optional<StoreThread> newer;
+    std::optional<ClosingServer> older;
+    std::uint16_t port = 0;
+    SUBCASE("one that says so") {
+        port = newer.emplace().endpoint().port;
+        CHECK(RawClient(port).say("\x16\x03\x01").hear_to_the_end() == tls::no_encryption_here);
+    }
+    SUBCASE("one that closes") {
+        port = older.emplace().port();
+    }
     Node other;
-    other.enter(older.endpoint().port, false);
+    other.enter(port, false);
     const auto failure = other.failure();
     CHECK(failure.find("takes no encrypted connections") != std::string::npos);
     CHECK(failure.find("--store-access=direct") != std::string::npos);
+}
+
+TEST_CASE("the end of a round is the end of what leads to its store") {
+    TwoNodes nodes;
+    REQUIRE(nodes.other.failure().empty());
+    nodes.other.stores->leave(round_number - 1);
+    auto there = nodes.client(nodes.other_port);
+    CHECK(there.set("key", "value").has_value());
+    nodes.other.stores->leave(round_number);
+    nodes.other.stores->wait_until_closed();
+    CHECK_FALSE(RawClient::can_connect(nodes.other_port));
+    CHECK_FALSE(there.get("key").has_value());
 }
 
 TEST_CASE("a store out of reach is named") {

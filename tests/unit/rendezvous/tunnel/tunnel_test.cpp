@@ -337,3 +337,51 @@ TEST_CASE("without memory a frame is whole or not there") {
         CHECK((words.back() == "broken 1") == has_failed);
     }
 }
+
+TEST_CASE("without memory for its beginning a stream has no number") {
+    bool has_failed = false;
+    for (std::size_t allowed = 0; allowed < 3; ++allowed) {
+        CAPTURE(allowed);
+        Pair pair;
+        bool has_opened = true;
+        {
+            const test::FailingAllocation failing(allowed);
+            try {
+                pair.node.open(1);
+            } catch (const std::bad_alloc&) {
+                has_opened = false;
+            }
+        }
+        has_failed = has_failed || !has_opened;
+        CHECK(pair.node.stream_count() == (has_opened ? 1U : 0U));
+        CHECK(pair.node.open(2) == (has_opened ? 2U : 1U));
+        CHECK(pair.to_store().back() == (has_opened ? "opened 2 by 2" : "opened 1 by 2"));
+    }
+    CHECK(has_failed);
+}
+
+TEST_CASE("without memory for its end a stream is one that has not ended") {
+    bool has_failed = false;
+    for (std::size_t bytes = 1; bytes < 64; ++bytes) {
+        CAPTURE(bytes);
+        Pair pair;
+        const auto stream = pair.opened();
+        pair.store.end(stream);
+        pair.to_node();
+        pair.node.send(stream, std::string(bytes, 'x'));
+        bool has_ended = true;
+        {
+            const test::FailingAllocation failing(0);
+            try {
+                pair.node.end(stream);
+            } catch (const std::bad_alloc&) {
+                has_ended = false;
+            }
+        }
+        has_failed = has_failed || !has_ended;
+        // What follows for such a stream: the other end does not wait for it.
+        if (!has_ended) pair.node.reset(stream);
+        CHECK(pair.to_store().back() == (has_ended ? "ended 1" : "broken 1"));
+    }
+    CHECK(has_failed);
+}
