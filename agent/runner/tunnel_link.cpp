@@ -75,11 +75,15 @@ TunnelLink::Socket generic_socket(net::Tcp::socket socket, boost::asio::io_conte
 }
 
 TunnelLink::TunnelLink(
-    boost::asio::io_context& io, tunnel::Tunnel::Side side, Join join, OnOver on_over)
+    boost::asio::io_context& io,
+    tunnel::Tunnel::Side side,
+    Join join,
+    OnOver on_over,
+    tunnel::TunnelBounds bounds)
     : io_(io),
       join_(std::move(join)),
       on_over_(std::move(on_over)),
-      tunnel_(side) {}
+      tunnel_(side, std::move(bounds)) {}
 
 // ---- the local sockets ----------------------------------------------------------------------
 

@@ -40,7 +40,12 @@ public:
     /// Once, with why.
     using OnOver = std::function<void(const Failure& why)>;
 
-    TunnelLink(boost::asio::io_context& io, tunnel::Tunnel::Side side, Join join, OnOver on_over);
+    TunnelLink(
+        boost::asio::io_context& io,
+        tunnel::Tunnel::Side side,
+        Join join,
+        OnOver on_over,
+        tunnel::TunnelBounds bounds = {});
     TunnelLink(const TunnelLink&) = delete;
     TunnelLink& operator=(const TunnelLink&) = delete;
 

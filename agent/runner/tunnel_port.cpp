@@ -58,6 +58,12 @@ struct TunnelPort::State {
     server::Handshakes handshakes{limits::max_tunnel_handshakes};
     std::map<std::uint64_t, std::shared_ptr<Caller>> callers;
     std::map<std::uint64_t, std::shared_ptr<TunnelLink>> links;
+    /// Of each link, and what all of them hold together.
+    tunnel::TunnelBounds bounds = [] {
+        tunnel::TunnelBounds shared;
+        shared.held_by_all = std::make_shared<std::size_t>(0);
+        return shared;
+    }();
     server::Rejections rejections;
     bool is_finishing = false;
 };
@@ -133,7 +139,11 @@ boost::asio::awaitable<void> TunnelPort::greet(std::shared_ptr<State> state, std
             break;
         }
     }
-    if (session.is_established() && state->callers.contains(number) && !state->is_finishing)
+    const bool is_admitted =
+        session.is_established() && state->callers.contains(number) && !state->is_finishing;
+    if (is_admitted && state->links.size() >= limits::max_tunnels)
+        state->reject(peer, {boost::asio::error::no_buffer_space, "too many tunnels"});
+    else if (is_admitted)
         admit(state, number);
     net::close(caller->socket);
     state->forget(number);
@@ -159,7 +169,8 @@ void TunnelPort::admit(const std::shared_ptr<State>& state, std::uint64_t number
             const auto& kind = why.code.category();
             if (kind == tunnel::error_category() || kind == tls::error_category())
                 log::warning("tunnel.closed", {{"peer", peer}, {"reason", why.describe()}});
-        });
+        },
+        state->bounds);
     state->links.emplace(number, link);
     link->start(std::move(caller.socket), std::move(caller.session), std::move(caller.plain));
 }

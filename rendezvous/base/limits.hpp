@@ -136,8 +136,12 @@ inline constexpr std::size_t max_secrets = 16;
 inline constexpr std::size_t tunnel_window_bytes = 256 * 1024;
 /// Connections to the store that one node's workers have at once.
 inline constexpr std::size_t max_tunnel_streams = 16'384;
-/// What one end holds of all streams together, because their sockets do not take it.
+/// What one end holds of all streams together, and the store's end of all tunnels of a round,
+/// because their sockets do not take it.
 inline constexpr std::size_t max_tunnel_held_bytes = 256 * 1024 * 1024;
+/// Of one round, at the store's end: a node has one, and may make another one before the end of
+/// its last one is known.
+inline constexpr std::size_t max_tunnels = 2 * max_nodes_per_job;
 /// What waits to be written to the other end before nothing more is read for it.
 inline constexpr std::size_t max_tunnel_output_bytes = 1024 * 1024;
 /// Callers that have not proved the secret to the port of a tunnel; each has
@@ -338,7 +342,8 @@ inline constexpr Duration http_request_timeout = 2s;
 inline constexpr Duration etcd_answer_timeout = 5s;
 inline constexpr std::size_t max_http_answer_bytes = 64 * 1024;
 inline constexpr std::size_t max_etcd_members = 16;
-/// Of a node that says it has followed more epochs than there can have been: it may not use them up.
+/// Of a node that says it has followed more epochs than there can have been: it may not use them
+/// up.
 inline constexpr std::uint64_t max_epochs_ahead = 1'000'000'000;
 
 }  // namespace ddprun::limits

@@ -140,8 +140,8 @@ void StoreConnection::handle_requests() {
     if (is_paused_ && backlog() <= limits::max_store_backlog_bytes) go_on_soon();
 }
 
-/// A node that takes this for a members-only store learns that it is none, instead of an end without
-/// a reason.
+/// A node that takes this for a members-only store learns that it is none, instead of an end
+/// without a reason.
 void StoreConnection::refuse_encryption() {
     constexpr char tls_handshake = '\x16';
     const auto& answer = tls::no_encryption_here;

@@ -20,9 +20,13 @@ Failure because(Error error) {
 
 Tunnel::Tunnel(Side side, TunnelBounds bounds)
     : side_(side),
-      bounds_(bounds),
+      bounds_(std::move(bounds)),
       has_preamble_(side == Side::opens) {
     if (side == Side::opens) output_ = preamble;
+}
+
+Tunnel::~Tunnel() {
+    if (bounds_.held_by_all) *bounds_.held_by_all -= held_bytes_;
 }
 
 std::optional<StreamNumber> Tunnel::open(std::uint16_t caller_port) {
@@ -151,13 +155,12 @@ Result<> Tunnel::on_data(Streams::iterator place, const Frame& frame, std::vecto
     if (stream.has_received_end) return because(Error::after_end);
     if (frame.data.size() > stream.receive_credit) return because(Error::too_much_data);
     stream.receive_credit -= frame.data.size();
-    if (held_bytes_ + frame.data.size() > bounds_.held_bytes) {
+    if (!may_hold(frame.data.size())) {
         reset(frame.stream);
         out.emplace_back(Broken{frame.stream});
         return {};
     }
-    stream.held += frame.data.size();
-    held_bytes_ += frame.data.size();
+    hold(place, frame.data.size());
     out.emplace_back(Arrived{frame.stream, frame.data});
     return {};
 }
@@ -176,10 +179,22 @@ std::string Tunnel::take_output() {
     return std::exchange(output_, {});
 }
 
+bool Tunnel::may_hold(std::size_t bytes) const {
+    const auto held = bounds_.held_by_all ? *bounds_.held_by_all : held_bytes_;
+    return held + bytes <= bounds_.held_bytes;
+}
+
+void Tunnel::hold(Streams::iterator place, std::size_t bytes) {
+    place->second.held += bytes;
+    held_bytes_ += bytes;
+    if (bounds_.held_by_all) *bounds_.held_by_all += bytes;
+}
+
 void Tunnel::release(Streams::iterator place, std::size_t bytes) {
     require(bytes <= place->second.held, "no more is taken than arrived");
     place->second.held -= bytes;
     held_bytes_ -= bytes;
+    if (bounds_.held_by_all) *bounds_.held_by_all -= bytes;
 }
 
 void Tunnel::forget_if_done(Streams::iterator place) {

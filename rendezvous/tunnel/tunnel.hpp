@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +23,8 @@ struct TunnelBounds {
     std::size_t held_bytes = limits::max_tunnel_held_bytes;
     /// To be written: with more, `may_send` is 0.
     std::size_t output_bytes = limits::max_tunnel_output_bytes;
+    /// What all tunnels that share `held_bytes` hold; null: it is this one's alone.
+    std::shared_ptr<std::size_t> held_by_all = nullptr;
 };
 
 /// One end of a tunnel: its table of streams, without the connection and without the sockets that
@@ -73,6 +76,9 @@ public:
     using Effect = std::variant<Opened, Arrived, Ended, Broken, MaySend>;
 
     explicit Tunnel(Side side, TunnelBounds bounds = {});
+    ~Tunnel();
+    Tunnel(const Tunnel&) = delete;
+    Tunnel& operator=(const Tunnel&) = delete;
 
     /// None: there are as many as may be. Without memory nothing has changed. Requires: this is the
     /// side that opens.
@@ -121,6 +127,8 @@ private:
     Result<> on_data(Streams::iterator place, const Frame& frame, std::vector<Effect>& out);
     Result<> on_credit(Streams::iterator place, const Frame& frame, std::vector<Effect>& out);
     void queue(const Frame& frame) { encode(frame, output_); }
+    bool may_hold(std::size_t bytes) const;
+    void hold(Streams::iterator place, std::size_t bytes);
     void release(Streams::iterator place, std::size_t bytes);
     void forget_if_done(Streams::iterator place);
 

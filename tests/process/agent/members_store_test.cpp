@@ -187,8 +187,7 @@ tls::Key store_key() {
 server::StoreSurvey survey_of(const Node& node) {
     std::promise<server::StoreSurvey> answered;
     auto answer = answered.get_future();
-    node.stores->survey(
-        [&](server::StoreSurvey survey) { answered.set_value(std::move(survey)); });
+    node.stores->survey([&](server::StoreSurvey survey) { answered.set_value(std::move(survey)); });
     return answer.get();
 }
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <new>
 #include <string>
 #include <string_view>
@@ -166,6 +167,30 @@ TEST_CASE("with more held than may be the stream whose data comes is reset, and 
     store.took(1, 100);
     node.send(1, "z");
     CHECK(carry(node, store) == Words{"arrived 1 z"});
+}
+
+TEST_CASE(
+    "tunnels that share a bound hold no more together, and what one held is free at its end") {
+    const auto all = std::make_shared<std::size_t>(0);
+    const TunnelBounds shared{16, 100, 1024, all};
+    Tunnel first{Tunnel::Side::opens};
+    Tunnel second{Tunnel::Side::opens};
+    Tunnel end_of_second{Tunnel::Side::accepts, shared};
+    {
+        Tunnel end_of_first{Tunnel::Side::accepts, shared};
+        first.open(1);
+        second.open(1);
+        first.send(1, std::string(100, 'x'));
+        carry(first, end_of_first);
+        CHECK(*all == 100);
+        second.send(1, "y");
+        CHECK(carry(second, end_of_second) == Words{"opened 1 by 1", "broken 1"});
+    }
+    CHECK(*all == 0);
+    second.open(2);
+    second.send(2, "z");
+    CHECK(carry(second, end_of_second) == Words{"opened 2 by 2", "arrived 2 z"});
+    CHECK(*all == 1);
 }
 
 TEST_CASE("more streams than may be are refused one by one") {
