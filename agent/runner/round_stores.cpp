@@ -38,8 +38,7 @@ std::string own_listen_host(const AgentConfig& config, const std::vector<std::st
     // With --local-addr the workers get that address.
     if (const auto& addr = config.join.addr; !addr.empty())
         return std::find(own.begin(), own.end(), addr) == own.end() ? "" : addr;
-    // Then the endpoint is etcd's: a member or proxy of it on this machine says nothing of the
-    // nodes.
+    // Then the endpoint is etcd's: a member or proxy of it on this machine says nothing of the nodes.
     if (config.rendezvous.etcd && config.join.nodes.max > 1) return "";
     const auto& server_host = config.rendezvous.endpoint.host;
     // Of both families the resolver gives this one first.

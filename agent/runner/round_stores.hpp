@@ -44,8 +44,8 @@ PortRange own_ports(const AgentConfig& config);
 std::string own_listen_host(
     const AgentConfig& config, const std::vector<std::string>& own = server::interface_addresses());
 
-/// The address that an elected server gives other nodes: this machine's on the way to etcd, unless
-/// that is a loopback address, as of an etcd on this machine, and it has another one (`own`).
+/// The address that an elected server gives other nodes: this machine's on the way to etcd, unless that
+/// is a loopback address, as of an etcd on this machine, and it has another one (`own`).
 std::string address_for_others(
     const std::string& on_the_way_to_etcd, const std::vector<std::string>& own);
 

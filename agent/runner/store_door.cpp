@@ -39,7 +39,7 @@ namespace {
 constexpr std::chrono::milliseconds pause_between_attempts{100};
 
 /// One kind of failure without another one in between is final then. None: `tunnel_dial_timeout`.
-std::optional<Duration> patience_with(Kind kind) {
+std::optional<Duration> timeout_of(Kind kind) {
     switch (kind) {
         case Kind::out_of_reach: return limits::store_reachability_timeout;
         case Kind::refused:
@@ -58,9 +58,9 @@ Kind kind_of(const Failure& failure) {
 }
 
 /// How long failures of the last kind may go on.
-class Patience {
+class DialTimeout {
 public:
-    explicit Patience(boost::asio::any_io_executor executor)
+    explicit DialTimeout(boost::asio::any_io_executor executor)
         : executor_(std::move(executor)),
           in_all_(executor_, limits::tunnel_dial_timeout, [] {}) {}
 
@@ -69,7 +69,7 @@ public:
         if (kind_ != kind) {
             kind_ = kind;
             in_a_row_.reset();
-            if (const auto limit = patience_with(kind)) in_a_row_.emplace(executor_, *limit, [] {});
+            if (const auto limit = timeout_of(kind)) in_a_row_.emplace(executor_, *limit, [] {});
         }
         return in_all_.has_passed() || (in_a_row_ && in_a_row_->has_passed());
     }
@@ -161,14 +161,14 @@ boost::asio::awaitable<void> StoreDoor::dial(
     std::shared_ptr<StoreDoor> self, std::shared_ptr<TunnelLink> link) {
     using namespace store_door;
     const auto executor = co_await boost::asio::this_coro::executor;
-    Patience patience(executor);
+    DialTimeout timeout(executor);
     boost::asio::steady_timer pause(executor);
     bool has_complained = false;
     for (;;) {
         const auto miss = co_await self->attempt(link);
         if (self->is_closed_ || link->is_over()) co_return;
         if (!miss) co_return self->answer({});
-        if (patience.is_over_after(miss->kind)) {
+        if (timeout.is_over_after(miss->kind)) {
             link->end(miss->failure);
             co_return self->answer(self->in_words(*miss));
         }

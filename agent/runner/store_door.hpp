@@ -23,7 +23,7 @@ namespace ddprun::agent {
 ///
 /// The tunnel is made at once. When it has ended the connections through it have, and the next
 /// connection makes another one. Connections that come before it is there wait for it, until it
-/// is given up: after `limits::store_reachability_timeout` in a row of a store out of reach,
+/// times out: after `limits::store_reachability_timeout` in a row of a store out of reach,
 /// `limits::secret_refused_timeout` of one that says no, and `limits::tunnel_dial_timeout` in all.
 /// Lives on the thread of the stores.
 class StoreDoor : public std::enable_shared_from_this<StoreDoor> {

@@ -342,8 +342,7 @@ inline constexpr Duration http_request_timeout = 2s;
 inline constexpr Duration etcd_answer_timeout = 5s;
 inline constexpr std::size_t max_http_answer_bytes = 64 * 1024;
 inline constexpr std::size_t max_etcd_members = 16;
-/// Of a node that says it has followed more epochs than there can have been: it may not use them
-/// up.
+/// Of a node that says it has followed more epochs than there can have been: it may not use them up.
 inline constexpr std::uint64_t max_epochs_ahead = 1'000'000'000;
 
 }  // namespace ddprun::limits
