@@ -64,7 +64,7 @@ class RoundStores {
 public:
     using OnOpened = std::function<void(Result<std::uint16_t>)>;
 
-    /// Who may use the stores: nodes that have the secret.
+    /// Of stores that only nodes with the secret may use.
     struct Members {
         tls::SecretSource secret;
         /// No other node is ever in the job: there is no port but that on the loopback address.

@@ -524,9 +524,9 @@ TEST_CASE("with two ports a store is for members, not for every caller") {
     if (!opened) return;
     const auto workers_port = node.enter(*opened, true);
     CHECK(workers_port != *opened);
-    RawClient stranger(*opened);
-    stranger.say(std::string{validate} + set_request("/planted", "pickle"));
-    CHECK(stranger.hear_to_the_end().size() <= 7);
+    RawClient caller(*opened);
+    caller.say(std::string{validate} + set_request("/planted", "pickle"));
+    CHECK(caller.hear_to_the_end().size() <= 7);
     auto here = client::StoreClient::connect({{"127.0.0.1", workers_port}, fact_timeout}).value();
     CHECK_FALSE(here.check({"planted"}).value());
 }

@@ -71,7 +71,7 @@ TEST_CASE("workers of two nodes with a secret meet in a store on their loopback 
     CHECK(no_descendants_left());
 }
 
-TEST_CASE("on the network a job with a secret shows a stranger nothing of its store") {
+TEST_CASE("on the network a job with a secret shows other callers nothing of its store") {
     if (const auto why = NetworkPair::why_not(); !why.empty()) return skip(why);
     const NetworkPair hosts;
     const TempDir dir;
@@ -90,7 +90,7 @@ TEST_CASE("on the network a job with a secret shows a stranger nothing of its st
     b.wait_for_line("port [0-9]+ first");
 
     // A program on the other host that has no secret, as PyTorch's client would begin.
-    const auto stranger = [&](const std::string& port) {
+    const auto code_of_caller = [&](const std::string& port) {
         Running::Options how;
         how.environment = {
             {"MASTER_ADDR", hosts.a().address},
@@ -102,12 +102,12 @@ TEST_CASE("on the network a job with a secret shows a stranger nothing of its st
         return program.wait_for_code();
     };
     // It is connected, and the first byte of an answer does not come.
-    CHECK(stranger(store.substr(store.find(':') + 1)) == 6);
+    CHECK(code_of_caller(store.substr(store.find(':') + 1)) == 6);
     // The store itself has no port there.
     std::smatch found;
     const auto said = a.out();
     REQUIRE(std::regex_search(said, found, std::regex{"port ([0-9]+) first"}));
-    CHECK(stranger(found[1]) == 4);
+    CHECK(code_of_caller(found[1]) == 4);
 
     dir.write("end", "");
     CHECK(a.wait_for_code() == 0);
