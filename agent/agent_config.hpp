@@ -79,6 +79,10 @@ struct AgentConfig {
     std::uint16_t last_port = 0;
     /// Where events are written (--event-file); empty: nowhere.
     std::string event_file;
+    /// A round's store is for nodes that have the secret; else for every caller that reaches it.
+    bool has_members_store() const {
+        return join.settings.store_access == control::StoreAccess::members;
+    }
     /// TORCH_DISABLE_SHARE_RDZV_TCP_STORE: MASTER_PORT is left to worker rank 0.
     bool shares_store = true;
     /// Which clients our c10d stores accept (--legacy-c10d).

@@ -6,6 +6,7 @@
 #include "agent/keeper/keeper_link.hpp"
 #include "agent/output/writer.hpp"
 #include "agent/plan/output_plan.hpp"
+#include "agent/plan/socket_table.hpp"
 #include "agent/process/inherited_state.hpp"
 #include "agent/process/store_clients.hpp"
 #include "agent/runner/effect_log.hpp"
@@ -70,6 +71,7 @@ private:
 
     void perform(Agent::Effect& effect);
     void find_store_clients(const Agent::FindStoreClients& order);
+    Result<std::optional<Endpoint>> enter_store(const Agent::SpawnWorkers& order);
     void spawn(const Agent::SpawnWorkers& order);
     std::string error_log_of(int local_rank) const;
     void explain(const Agent::ExplainFailure& order);
@@ -107,6 +109,9 @@ private:
     control::Node node_;
     /// Of the current round.
     std::optional<RoundPlan> plan_;
+    /// What the agent that has the store takes this node's streams to come from; empty: there is no
+    /// tunnel.
+    std::string tunnel_;
     /// The error file that may become the parent's.
     struct Original {
         int rank;
@@ -145,7 +150,8 @@ AgentRunner::AgentRunner(
           config.accepted,
           [this](std::uint16_t port, control::StoreWait wait) {
               post(Agent::StoreWaited{port, std::move(wait)});
-          }),
+          },
+          RoundStores::members_of(config)),
       post_mortem_(io_),
       channels_(
           io_,
@@ -277,14 +283,19 @@ void AgentRunner::perform(Agent::Effect& effect) {
             [&](const Agent::CloseLink& e) { rendezvous_.close(e.link); },
             [&](const Agent::SpawnWorkers& e) { spawn(e); },
             [&](const Agent::CheckStore& e) {
+                // Of a members-only store the tunnel shows it.
+                if (config_.has_members_store()) return;
                 check_store(io_, e.store, [this, round = e.round](std::string failure) {
                     post(Agent::StoreChecked{round, std::move(failure)});
                 });
             },
             [&](const Agent::FindStoreClients& e) { find_store_clients(e); },
             [&](const Agent::GiveNotice& e) {
-                give_notice(
-                    io_, e.note, [this, round = e.round] { post(Agent::NoticeGiven{round}); });
+                auto note = e.note;
+                if (plan_ && plan_->local_store) note.store = *plan_->local_store;
+                give_notice(io_, std::move(note), [this, round = e.round] {
+                    post(Agent::NoticeGiven{round});
+                });
             },
             [&](const Agent::ExplainFailure& e) { explain(e); },
             [&](const Agent::CleanUpRound& e) { clean_up(e.round); },
@@ -318,13 +329,36 @@ void AgentRunner::perform(Agent::Effect& effect) {
 }
 
 void AgentRunner::find_store_clients(const Agent::FindStoreClients& order) {
-    post_mortem_.look([this, order]() -> BlockingThread::Answer {
-        auto clients = agent::find_store_clients(order.round, order.port, order.pids);
+    const bool is_own = plan_ && plan_->assignment.round == order.round && plan_->local_store;
+    const auto port = is_own ? plan_->local_store->port : order.port;
+    post_mortem_.look([this, order, port, tunnel = tunnel_]() -> BlockingThread::Answer {
+        auto clients = agent::find_store_clients(order.round, port, order.pids);
         clients.ended = order.ended;
+        if (!tunnel.empty()) name_by_tunnel(clients, tunnel);
         return [this, clients = std::move(clients)]() mutable {
             post(Agent::StoreClientsFound{std::move(clients)});
         };
     });
+}
+
+/// Where the workers of this node reach the round's store, if not where it is; without it they are
+/// not started.
+Result<std::optional<Endpoint>> AgentRunner::enter_store(const Agent::SpawnWorkers& order) {
+    tunnel_.clear();
+    if (!config_.has_members_store()) return std::optional<Endpoint>{};
+    const auto& assignment = order.assignment;
+    const auto round = assignment.round;
+    const auto port = stores_.enter(
+        {order.incarnation,
+         round,
+         {assignment.master_addr, assignment.master_port},
+         assignment.group_rank == 0},
+        [this, round](StoreDoor::Reached reached) {
+            if (plan_ && plan_->assignment.round == round) tunnel_ = std::move(reached.name);
+            if (reached.is_first) post(Agent::StoreChecked{round, std::move(reached.failure)});
+        });
+    if (!port) return port.error();
+    return std::optional{Endpoint{"127.0.0.1", *port}};
 }
 
 void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
@@ -339,6 +373,7 @@ void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
         assignment.round,
         assignment.restart_count};
     const auto node_addr = NodeAddress::towards(assignment, order.node_addr);
+    const auto local_store = enter_store(order);
     plan_ = RoundPlan{
         assignment,
         config_.join.run_id,
@@ -347,6 +382,7 @@ void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
         error_folder_,
         node_addr,
         address_.gloo_interface(node_addr),
+        local_store ? *local_store : std::nullopt,
         config_.join.max_restarts,
         config_.shares_store,
         config_.join.node.host,
@@ -357,6 +393,9 @@ void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
     if (plan_->logs.is_none())
         keeper_.note_error_files(
             temporary_error_file_stem(config_.worker, *plan_), config_.worker.nproc);
+    if (!local_store)
+        return workers_.refuse(
+            "the workers' store cannot be reached here: " + local_store.error().describe());
     if (!config_.shares_store) stores_.wait_until_closed();
     announce_attachment();
     workers_.spawn(
@@ -447,6 +486,7 @@ void AgentRunner::clean_up(int round) {
     workers_.forget();
     channels_.end_round();
     events_->round_left(driver_->now());
+    stores_.leave(round);
     if (!plan_ || plan_->assignment.round != round || !plan_->logs.is_none()) return;
     std::vector<std::string> paths;
     for (int local_rank = 0; local_rank < config_.worker.nproc; ++local_rank)

@@ -103,4 +103,9 @@ control::StoreClients store_clients(
     return clients;
 }
 
+void name_by_tunnel(control::StoreClients& clients, const std::string& tunnel) {
+    for (auto& [local_rank, socket] : clients.sockets)
+        socket = tunnel + "/" + socket.substr(socket.rfind(':') + 1);
+}
+
 }  // namespace ddprun::agent

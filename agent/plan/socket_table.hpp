@@ -35,4 +35,8 @@ struct WorkerSockets {
 control::StoreClients store_clients(
     int round, const std::vector<WorkerSockets>& workers, const SocketTable& table);
 
+/// The same for workers whose connections go through a tunnel, as the store names its streams:
+/// `tunnel`, a slash, and the port at the worker's end.
+void name_by_tunnel(control::StoreClients& clients, const std::string& tunnel);
+
 }  // namespace ddprun::agent

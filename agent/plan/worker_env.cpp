@@ -21,6 +21,9 @@ struct Place {
     int local_rank;
 
     const control::Assignment& in() const { return plan.assignment; }
+    Endpoint store() const {
+        return plan.local_store.value_or(Endpoint{in().master_addr, in().master_port});
+    }
 };
 
 struct Variable {
@@ -56,8 +59,8 @@ constexpr std::array variables{
     Variable{"WORLD_SIZE", [](const Place& p) { return text(p.in().world_size); }},
     Variable{"GROUP_WORLD_SIZE", [](const Place& p) { return text(p.in().group_world_size); }},
     Variable{"ROLE_WORLD_SIZE", [](const Place& p) { return text(p.in().role_world_size); }},
-    Variable{"MASTER_ADDR", [](const Place& p) { return p.in().master_addr; }},
-    Variable{"MASTER_PORT", [](const Place& p) { return text(p.in().master_port); }},
+    Variable{"MASTER_ADDR", [](const Place& p) { return p.store().host; }},
+    Variable{"MASTER_PORT", [](const Place& p) { return text(p.store().port); }},
     Variable{
         "TORCHELASTIC_RESTART_COUNT", [](const Place& p) { return text(p.in().restart_count); }},
     Variable{"TORCHELASTIC_MAX_RESTARTS", [](const Place& p) { return text(p.plan.max_restarts); }},
@@ -185,8 +188,11 @@ std::vector<std::string> worker_environment(
     for (const auto& variable : variables)
         environment.insert_or_assign(std::string{variable.name}, variable.value(place));
 
-    // An outer ddprun's is not this worker's.
+    // An outer ddprun's are not this worker's.
     environment.erase("DDPRUN_CHANNEL");
+    environment.erase("DDPRUN_MASTER_ADDR");
+    // What MASTER_ADDR would be: for scripts that use it as the address of the first node.
+    if (plan.local_store) environment.emplace("DDPRUN_MASTER_ADDR", plan.assignment.master_addr);
     if (!plan.channels.empty())
         environment.emplace("DDPRUN_CHANNEL", plan.channels[static_cast<std::size_t>(local_rank)]);
 

@@ -3,6 +3,7 @@
 
 #include "agent/plan/cpu_binding.hpp"
 #include "agent/plan/output_plan.hpp"
+#include "rendezvous/base/endpoint.hpp"
 #include "rendezvous/base/ids.hpp"
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/control/message.hpp"
@@ -84,6 +85,8 @@ struct RoundPlan {
     std::string node_addr;
     /// The interface with that address, where Gloo would choose one that no other node reaches.
     std::string gloo_interface = {};
+    /// Where this node's workers reach the round's store, if not where it is.
+    std::optional<Endpoint> local_store = std::nullopt;
     int max_restarts = 0;
     bool shares_store = true;
     /// Name of this machine, for people.

@@ -200,7 +200,7 @@ std::optional<Failure> RendezvousAccess::host_at(
     options.on_record = [this](const coordinator::Record& record) {
         boost::asio::post(io_, [this, record] { election_->record(record); });
     };
-    options.has_store_of_round = config_.rendezvous.is_static;
+    options.has_store_of_round = config_.rendezvous.is_static && !config_.has_members_store();
     options.version = build::version;
     options.on_idle = [this] { boost::asio::post(io_, [this] { hooks_.on_server_idle(); }); };
     options.ask_stores = hooks_.ask_stores;

@@ -2,13 +2,23 @@
 #include "agent/runner/round_stores.hpp"
 
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/log.hpp"
+#include "rendezvous/base/machine.hpp"
 #include "rendezvous/server/store_loop.hpp"
 
 #include <boost/asio/post.hpp>
 
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
 #include <future>
 #include <random>
+#include <string_view>
 #include <utility>
 
 namespace ddprun::agent {
@@ -76,12 +86,66 @@ Result<net::Tcp::acceptor> listen_in_range(
             std::to_string(range.last) + " (--port-range)"};
 }
 
+namespace round_stores {
+namespace {
+
+const std::string own_address = "127.0.0.1";
+
+/// The first of a process: what is short stays short.
+void complain_once(const error_code& why) {
+    static std::atomic<bool> has_complained{false};
+    if (has_complained.exchange(true)) return;
+    rlimit descriptors{};
+    ::getrlimit(RLIMIT_NOFILE, &descriptors);
+    log::error(
+        "tunnel.no_descriptors",
+        {{"error", why.message()},
+         {"limit", static_cast<std::uint64_t>(descriptors.rlim_cur)},
+         {"effect",
+          "connections of other nodes' workers to the store are closed: each takes two descriptors "
+          "here (RLIMIT_NOFILE)"}});
+}
+
+/// A pair of sockets: one is the store's client, the other one is returned. Closed without
+/// descriptors for it.
+TunnelLink::Socket join(
+    boost::asio::io_context& io, server::StoreServer& store, const std::string& name) {
+    TunnelLink::Socket socket(io);
+    std::array<int, 2> ends{};
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) {
+        complain_once(system_code(errno));
+        return socket;
+    }
+    error_code ec;
+    net::Tcp::socket for_store(io);
+    // The store uses its descriptor alone.
+    for_store.assign(net::Tcp::v4(), ends[0], ec);
+    if (ec) ::close(ends[0]);
+    socket.assign(boost::asio::generic::stream_protocol(AF_UNIX, 0), ends[1], ec);
+    if (ec) ::close(ends[1]);
+    if (for_store.is_open()) store.adopt_as(std::move(for_store), name);
+    return socket;
+}
+
+}  // namespace
+}  // namespace round_stores
+
+using round_stores::own_address;
+
+std::optional<RoundStores::Members> RoundStores::members_of(const AgentConfig& config) {
+    if (!config.has_members_store()) return std::nullopt;
+    require(config.secret.has_value(), "members are those that have a secret");
+    const auto& nodes = config.join.nodes;
+    return Members{*config.secret, nodes.max + nodes.spares == 1};
+}
+
 RoundStores::RoundStores(
     boost::asio::io_context& agent,
     std::string host,
     PortRange range,
     wire::Accepted accepted,
-    OnWait on_wait)
+    OnWait on_wait,
+    std::optional<Members> members)
     : agent_(agent),
       work_(boost::asio::make_work_guard(io_)),
       host_(std::move(host)),
@@ -89,10 +153,14 @@ RoundStores::RoundStores(
       accepted_(accepted),
       on_wait_(std::move(on_wait)),
       random_(seeded_by_the_system()),
+      has_one_node_(members && members->has_one_node),
+      secrets_(
+          members ? std::make_shared<const tls::Secrets>(std::move(members->secret)) : nullptr),
       thread_([this] { server::run_store_loop(io_); }) {}
 
 RoundStores::~RoundStores() {
     boost::asio::post(io_, [this] {
+        close_door();
         stores_.clear();
         draining_.clear();
     });
@@ -109,21 +177,106 @@ void RoundStores::open(OnOpened on_opened) {
 }
 
 Result<std::uint16_t> RoundStores::open_now() {
-    auto acceptor = listen_in_range(io_, host_, range_, random_);
+    auto acceptor = listen_in_range(io_, has_one_node_ ? own_address : host_, range_, random_);
     if (!acceptor) return acceptor.error();
     error_code ec;
     const auto port = acceptor->local_endpoint(ec).port();
     if (ec) return Failure{ec, "worker store"};
-    auto store = std::make_unique<server::StoreServer>(io_, server::StoreBounds{}, accepted_);
-    store->serve(std::move(*acceptor));
+    Open open{std::make_unique<server::StoreServer>(io_, server::StoreBounds{}, accepted_)};
+    if (!secrets_)
+        open.store->serve(std::move(*acceptor));
+    else if (has_one_node_)
+        open.store->serve_own_user(std::move(*acceptor));
+    else
+        open.tunnels = std::move(*acceptor);
     if (on_wait_)
-        store->watch_waits([this, port](control::StoreWait wait) {
+        open.store->watch_waits([this, port](control::StoreWait wait) {
             boost::asio::post(agent_, [this, port, wait = std::move(wait)]() mutable {
                 on_wait_(port, std::move(wait));
             });
         });
-    stores_.insert_or_assign(port, std::move(store));
+    stores_.insert_or_assign(port, std::move(open));
     return port;
+}
+
+Result<std::uint16_t> RoundStores::enter(Round round, StoreDoor::OnReached on_reached) {
+    const auto in_agent = [this, on_reached = std::move(on_reached)](StoreDoor::Reached reached) {
+        boost::asio::post(
+            agent_, [on_reached, reached = std::move(reached)] { on_reached(reached); });
+    };
+    // Kept alive by the handler alone: one that ends without memory ends the wait too.
+    auto entered = std::make_shared<std::promise<Result<std::uint16_t>>>();
+    auto answer = entered->get_future();
+    boost::asio::post(
+        io_, [this, round = std::move(round), in_agent, entered = std::exchange(entered, nullptr)] {
+            entered->set_value(enter_now(round, in_agent));
+        });
+    try {
+        return answer.get();
+    } catch (const std::future_error&) {
+        return Failure{system_code(ENOMEM), "worker store"};
+    }
+}
+
+Result<std::uint16_t> RoundStores::enter_now(const Round& round, StoreDoor::OnReached on_reached) {
+    close_door();
+    if (round.is_here) {
+        auto port = enter_here(round);
+        if (port) on_reached({});
+        return port;
+    }
+    auto acceptor = listen_in_range(io_, own_address, {0, 0, range_.kept_free}, random_);
+    if (!acceptor) return Failure{acceptor.error().code, "listen at 127.0.0.1"};
+    error_code ec;
+    const auto port = acceptor->local_endpoint(ec).port();
+    if (ec) return Failure{ec, "worker store"};
+    door_round_ = round.round;
+    door_ = std::make_shared<StoreDoor>(
+        io_,
+        round.store,
+        [secrets = secrets_, round] { return secrets->store_key(round.incarnation, round.round); },
+        std::move(on_reached));
+    door_->open(std::move(*acceptor));
+    return port;
+}
+
+Result<std::uint16_t> RoundStores::enter_here(const Round& round) {
+    const auto found = stores_.find(round.store.port);
+    if (found == stores_.end()) return Failure{system_code(ENOENT), "worker store"};
+    auto& open = found->second;
+    if (has_one_node_) return round.store.port;
+    require(open.tunnels.has_value(), "a store is used in one round");
+    auto acceptor = listen_in_range(io_, own_address, {0, 0, range_.kept_free}, random_);
+    if (!acceptor) return Failure{acceptor.error().code, "listen at 127.0.0.1"};
+    error_code ec;
+    const auto port = acceptor->local_endpoint(ec).port();
+    if (ec) return Failure{ec, "worker store"};
+    open.store->serve_own_user(std::move(*acceptor));
+    open_tunnel_port(open, round);
+    return port;
+}
+
+void RoundStores::open_tunnel_port(Open& open, const Round& round) {
+    auto* const store = open.store.get();
+    TunnelPort::Hooks hooks{
+        [secrets = secrets_, round](std::string_view identity) {
+            return secrets->find_store_key(identity, round.incarnation, round.round);
+        },
+        [this, store](const std::string& name) { return round_stores::join(io_, *store, name); },
+        [store] { return store->now(); }};
+    open.tunnel_port = std::make_unique<TunnelPort>(
+        io_, std::move(*std::exchange(open.tunnels, std::nullopt)), std::move(hooks));
+}
+
+void RoundStores::leave(int round) {
+    boost::asio::post(io_, [this, round] {
+        if (door_round_ == round) close_door();
+    });
+}
+
+void RoundStores::close_door() {
+    if (door_) door_->close();
+    door_.reset();
 }
 
 void RoundStores::close(std::uint16_t port) {
@@ -131,7 +284,9 @@ void RoundStores::close(std::uint16_t port) {
         const auto found = stores_.find(port);
         if (found == stores_.end()) return;
         // The port may be given to a later round while this one drains.
-        auto* const store = found->second.get();
+        auto* const store = found->second.store.get();
+        found->second.tunnels.reset();
+        if (found->second.tunnel_port) found->second.tunnel_port->finish();
         draining_.push_back(std::move(found->second));
         stores_.erase(found);
         store->drain(limits::flush_timeout, [this, store] {
@@ -149,10 +304,13 @@ void RoundStores::wait_until_closed() {
 
 /// It may be gone: all are closed when this object ends, also one that is about to be removed.
 void RoundStores::remove_drained(const server::StoreServer* store) {
-    const auto found = std::find_if(
-        draining_.begin(), draining_.end(), [&](const auto& each) { return each.get() == store; });
+    const auto found = std::find_if(draining_.begin(), draining_.end(), [&](const auto& each) {
+        return each.store.get() == store;
+    });
     if (found == draining_.end()) return;
-    past_requests_ += (*found)->counters().requests;
+    past_requests_ += found->store->counters().requests;
+    // Of an element that another one takes the place of the store would end first.
+    found->tunnel_port.reset();
     draining_.erase(found);
 }
 
@@ -160,10 +318,10 @@ void RoundStores::survey(std::function<void(server::StoreSurvey)> answer) {
     boost::asio::post(io_, [this, answer = std::move(answer)] {
         server::StoreSurvey sum;
         sum.requests = past_requests_;
-        for (const auto& store : draining_)
-            sum.requests += store->counters().requests;
-        for (const auto& [port, store] : stores_)
-            sum.add(store->survey());
+        for (const auto& open : draining_)
+            sum.requests += open.store->counters().requests;
+        for (const auto& [port, open] : stores_)
+            sum.add(open.store->survey());
         answer(std::move(sum));
     });
 }

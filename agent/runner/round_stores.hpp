@@ -2,11 +2,14 @@
 #pragma once
 
 #include "agent/agent_config.hpp"
+#include "agent/runner/store_door.hpp"
+#include "agent/runner/tunnel_port.hpp"
 #include "rendezvous/base/random.hpp"
 #include "rendezvous/base/result.hpp"
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/server/interfaces.hpp"
 #include "rendezvous/server/store_server.hpp"
+#include "rendezvous/tls/secret_file.hpp"
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -15,6 +18,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -52,9 +56,29 @@ Result<net::Tcp::acceptor> listen_in_range(
 
 /// The worker stores of this node on one thread of their own: each round gets a fresh keyspace on a
 /// port of its own, so that no worker ever reads what an earlier round wrote.
+///
+/// With members-only stores the port is that of the tunnels of other nodes, and this node's workers
+/// have a port on the loopback address, whichever node has the store (docs/secrets.md). There is no
+/// other way to a store then: what cannot be listened on fails.
 class RoundStores {
 public:
     using OnOpened = std::function<void(Result<std::uint16_t>)>;
+
+    /// Of stores that only nodes with the secret may use.
+    struct Members {
+        tls::SecretSource secret;
+        /// No other node is ever in the job: there is no port but that on the loopback address.
+        bool has_one_node = false;
+    };
+
+    /// A round that this node's workers are about to begin.
+    struct Round {
+        std::string incarnation;
+        int round = 0;
+        /// As it was assigned.
+        Endpoint store;
+        bool is_here = false;
+    };
 
     /// A store's long waits (StoreServer::watch_waits).
     using OnWait = std::function<void(std::uint16_t port, control::StoreWait wait)>;
@@ -65,13 +89,20 @@ public:
         std::string host,
         PortRange range,
         wire::Accepted accepted,
-        OnWait on_wait = {});
+        OnWait on_wait = {},
+        std::optional<Members> members = std::nullopt);
     /// Closes all that are open.
     ~RoundStores();
     RoundStores(const RoundStores&) = delete;
     RoundStores& operator=(const RoundStores&) = delete;
 
     void open(OnOpened on_opened);
+    /// The port on 127.0.0.1 where this node's workers reach the round's store; that of an earlier
+    /// round is closed. Waits for the thread of the stores. `on_reached` is called at once where
+    /// the store is, and elsewhere as StoreDoor's. Requires: stores are for members only.
+    Result<std::uint16_t> enter(Round round, StoreDoor::OnReached on_reached);
+    /// Closes what leads this node's workers to the store of this round, where it is elsewhere.
+    void leave(int round);
     /// Its clients read what was sent to them before they see its end.
     void close(std::uint16_t port);
     /// Until nothing listens on the port of a store that was closed: another process is about to.
@@ -80,8 +111,24 @@ public:
     /// From any thread; `answer` is called on the stores' own.
     void survey(std::function<void(server::StoreSurvey)> answer);
 
+    /// None where every caller may use the stores.
+    static std::optional<Members> members_of(const AgentConfig& config);
+
 private:
+    /// A store, and what leads to it.
+    struct Open {
+        std::unique_ptr<server::StoreServer> store = nullptr;
+        /// Of members-only stores, until the round begins: its key is not known before.
+        std::optional<net::Tcp::acceptor> tunnels = std::nullopt;
+        /// Ends before the store does.
+        std::unique_ptr<TunnelPort> tunnel_port = nullptr;
+    };
+
     Result<std::uint16_t> open_now();
+    Result<std::uint16_t> enter_now(const Round& round, StoreDoor::OnReached on_reached);
+    Result<std::uint16_t> enter_here(const Round& round);
+    void open_tunnel_port(Open& open, const Round& round);
+    void close_door();
     void remove_drained(const server::StoreServer* store);
 
     boost::asio::io_context& agent_;
@@ -93,8 +140,14 @@ private:
     wire::Accepted accepted_;
     OnWait on_wait_;
     Random random_;
-    std::map<std::uint16_t, std::unique_ptr<server::StoreServer>> stores_;
-    std::vector<std::unique_ptr<server::StoreServer>> draining_;
+    bool has_one_node_ = false;
+    /// Only of members-only stores.
+    std::shared_ptr<const tls::Secrets> secrets_;
+    std::map<std::uint16_t, Open> stores_;
+    std::vector<Open> draining_;
+    /// Of the current round, where its store is elsewhere.
+    std::shared_ptr<StoreDoor> door_;
+    int door_round_ = 0;
     /// Of those that are gone.
     std::uint64_t past_requests_ = 0;
     std::thread thread_;

@@ -74,6 +74,13 @@ void WorkerProcesses::spawn(const RoundPlan& plan, std::function<void()> before_
         std::move(before_first));
 }
 
+void WorkerProcesses::refuse(const std::string& reason) {
+    processes_.clear();
+    processes_.resize(static_cast<std::size_t>(spec_.nproc));
+    for (int local_rank = 0; local_rank < spec_.nproc; ++local_rank)
+        on_event_(Agent::WorkerExited{local_rank, WorkerExit{WorkerExit::NotStarted{reason}}});
+}
+
 SpawnSpec WorkerProcesses::spawn_spec(const RoundPlan& plan, int local_rank) const {
     SpawnSpec spec;
     spec.program = worker_program(spec_, plan, local_rank);

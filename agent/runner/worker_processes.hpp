@@ -41,6 +41,8 @@ public:
     /// Every worker of a round. Requires: nothing is left of the one before. `before_first`: as for
     /// Spawner::start.
     void spawn(const RoundPlan& plan, std::function<void()> before_first);
+    /// In place of `spawn`: none of them can be started, for this reason.
+    void refuse(const std::string& reason);
     void cancel_spawns() { spawner_.cancel(); }
 
     void signal_leader(int local_rank, int signal);

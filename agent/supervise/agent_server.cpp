@@ -275,8 +275,9 @@ bool Agent::follows(std::uint64_t epoch, Instant now, Effects& out) {
 }
 
 void Agent::on_assignment(control::Assignment next, Instant now, Effects& out) {
-    // Workers were given this address, however the first node is reached otherwise.
-    if (config_.rendezvous.is_static) {
+    // Workers were given this address, however the first node is reached otherwise. To a
+    // members-only store no worker has an address but its own node's.
+    if (config_.rendezvous.is_static && !config_.has_members_store()) {
         next.master_addr = config_.rendezvous.endpoint.host;
         next.master_port = config_.rendezvous.endpoint.port;
     }

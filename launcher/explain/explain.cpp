@@ -228,6 +228,11 @@ std::string explain(
                                 : "-");
     page.row(
         "workers' store", spec.shares_store, spec.shares_store.value ? "shared" : "rank 0's own");
+    if (spec.secret.place != SecretChoice::Place::none || options.find("store-access"))
+        page.row(
+            "store access",
+            spec.store_access,
+            std::string{control::name_of(spec.store_access.value)});
     if (const auto& attached = spec.attachment.value)
         page.row(
             "attached",

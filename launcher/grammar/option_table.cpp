@@ -130,6 +130,12 @@ constexpr std::array all_rows{
          "is "
          "made at the first use"}),
     own({"rdzv-secret-file", "PATH", rendezvous, "the same with the secret of this file"}),
+    own(
+        {"store-access",
+         "direct|members",
+         rendezvous,
+         "which callers the workers' store serves: members, nodes with the secret (default with "
+         "one); direct, all that reach it"}),
     own({"insecure", "", rendezvous, "no warning that a job of several nodes has no secret"}),
     own({"port-range", "FIRST-LAST", rendezvous, "ports to listen on (default 20000-29399)"}),
     own({"legacy-c10d", "", rendezvous, "serve store clients of PyTorch 2.1 too"}),

@@ -24,6 +24,7 @@ control::Join to_join(const JobSpec& spec) {
         join.settings.lease = std::max(join.settings.lease, limits::shortest_elected_lease);
     join.settings.grace = spec.grace.value;
     join.settings.is_static = spec.is_static.value;
+    join.settings.store_access = spec.store_access.value;
     join.settings.late_nodes = spec.late_nodes.value;
     join.settings.max_losses = spec.max_losses.value;
     join.settings.restart = to_policy(spec.restarts);

@@ -109,6 +109,8 @@ struct JobSpec {
     From<std::string> local_addr;
     From<PortRange> ports;
     SecretChoice secret;
+    /// Which callers the stores of the rounds serve.
+    From<control::StoreAccess> store_access;
     From<Duration> join_timeout;
     From<std::optional<Duration>> replacement_timeout;
     From<Duration> last_call_timeout;

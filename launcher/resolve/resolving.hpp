@@ -83,6 +83,8 @@ Result<> resolve_own_name(Resolving& job);
 
 /// Fills secret; takes the variable from what the workers inherit. Requires: nodes are resolved.
 Result<> resolve_secret(Resolving& job);
+/// Fills store_access. Requires: the secret and whose the store is are resolved.
+Result<> resolve_store_access(Resolving& job);
 
 /// Fills join_timeout, last_call_timeout, lease and grace. Requires: --rdzv-conf is resolved.
 Result<> resolve_time_limits(Resolving& job);

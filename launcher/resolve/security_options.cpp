@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/resolve/security_options.hpp"
 
+#include "launcher/grammar/from.hpp"
 #include "launcher/resolve/resolving.hpp"
+#include "rendezvous/control/text.hpp"
 
 #include <utility>
 
@@ -75,6 +77,37 @@ Result<> resolve_secret(Resolving& job) {
     if (!choice) return choice.error();
     job.spec.secret = std::move(*choice);
     if (!has_secret) job.spec.secret.is_missed = !is_insecure && nodes.max + nodes.spares > 1;
+    return {};
+}
+
+Result<> resolve_store_access(Resolving& job) {
+    using control::StoreAccess;
+    auto& spec = job.spec;
+    const bool has_secret = spec.secret.place != SecretChoice::Place::none;
+    const bool may_be_members = has_secret && spec.shares_store.value;
+    const auto usual = may_be_members ? StoreAccess::members : StoreAccess::direct;
+    const auto given = given_or(job.options, "store-access", std::string{control::name_of(usual)});
+    if (given.text != "direct" && given.text != "members")
+        return usage(given.origin, given.text, "accepted are direct and members");
+    const auto access = given.text == "members" ? StoreAccess::members : StoreAccess::direct;
+    if (access == StoreAccess::members && !has_secret)
+        return usage(
+            given.origin, given.text, "members have a secret: add --secure or --rdzv-secret-file");
+    if (access == StoreAccess::members && !may_be_members)
+        return usage(
+            given.origin,
+            given.text,
+            "with TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 worker rank 0 serves the store itself, to "
+            "every caller");
+    spec.store_access = {access, given.origin};
+    if (has_secret && access == StoreAccess::direct)
+        job.note(
+            log::Level::warning,
+            "security.store_open",
+            (spec.shares_store.value ? given.origin
+                                     : std::string{"TORCH_DISABLE_SHARE_RDZV_TCP_STORE"}) +
+                ": the secret does not protect the workers' store: every program that reaches it "
+                "can read and write it");
     return {};
 }
 

@@ -131,6 +131,29 @@ inline constexpr Duration secret_refused_timeout = 5s;
 inline constexpr std::size_t max_secret_file_bytes = 4 * 1024;
 inline constexpr std::size_t max_secrets = 16;
 
+// The tunnel between a node and the round's store.
+/// What a stream may have on its way in one direction.
+inline constexpr std::size_t tunnel_window_bytes = 256 * 1024;
+/// Connections to the store that one node's workers have at once.
+inline constexpr std::size_t max_tunnel_streams = 16'384;
+/// What one end holds of all streams together, and the store's end of all tunnels of a round,
+/// because their sockets do not take it.
+inline constexpr std::size_t max_tunnel_held_bytes = 256 * 1024 * 1024;
+/// Of one round, at the store's end: a node has one, and may make another one before the end of
+/// its last one is known.
+inline constexpr std::size_t max_tunnels = 2 * max_nodes_per_job;
+/// What waits to be written to the other end before nothing more is read for it.
+inline constexpr std::size_t max_tunnel_output_bytes = 1024 * 1024;
+/// Callers that have not proved the secret to the port of a tunnel; each has
+/// `tls_handshake_timeout`. All nodes of a big job may call at once, and call again.
+inline constexpr std::size_t max_tunnel_handshakes = 1'024;
+/// A node waits so long for the first byte at a connection for its tunnel, which the store's agent
+/// accepts once it has begun the round, before it makes another one; then it says so.
+inline constexpr Duration tunnel_answer_timeout = 10s;
+/// And so long in all, whatever the failures were: longer than the default lease, which ends the
+/// round of a node that has gone.
+inline constexpr Duration tunnel_dial_timeout = 60s;
+
 // Connections, after the handshake.
 /// A connection whose loss only TCP detects is probed after this long without a byte, then at this
 /// interval; this many unanswered probes end it.

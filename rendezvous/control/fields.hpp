@@ -124,6 +124,7 @@ void fields(Io& io, Like<Io, Settings>& settings) {
     io("late_nodes", settings.late_nodes);
     io("max_losses", settings.max_losses, small_count);
     io("static", settings.is_static);
+    io.optional("store_access", settings.store_access);
     io("restart_delay", settings.restart.shortest_delay);
     io("longest_restart_delay", settings.restart.longest_delay);
     io("restart_refill", settings.restart.refill_after);

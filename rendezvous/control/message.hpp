@@ -39,6 +39,10 @@ struct NodeRange {
 
 enum class LateNodes : std::uint8_t { restart, at_restart, never };
 
+/// Of the store of a round: every program that reaches it, or nodes that have the secret and their
+/// workers.
+enum class StoreAccess : std::uint8_t { direct, members };
+
 /// What follows when a worker fails and the budget allows another round.
 struct RestartPolicy {
     /// The pause before the next round; doubles up to the longest while failures come quickly.
@@ -65,6 +69,8 @@ struct Settings {
     int max_losses = 10;
     /// Fixed places: every node brings its node rank, which is its group rank.
     bool is_static = false;
+    /// An older node knows `direct` only.
+    StoreAccess store_access = StoreAccess::direct;
     RestartPolicy restart;
 
     bool operator==(const Settings&) const = default;

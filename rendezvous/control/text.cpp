@@ -312,6 +312,14 @@ std::string_view name_of(LateNodes policy) {
     return {};
 }
 
+std::string_view name_of(StoreAccess access) {
+    switch (access) {
+        case StoreAccess::direct: return "direct";
+        case StoreAccess::members: return "members";
+    }
+    return {};
+}
+
 std::string_view type_of(const AgentMessage& message) {
     return std::visit([]<class T>(const T&) { return type_name<T>; }, message);
 }

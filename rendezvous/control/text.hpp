@@ -30,6 +30,7 @@ std::string_view name_of(Cause::Kind kind);
 std::string_view name_of(WorkerEnd::Kind kind);
 std::string_view name_of(WorkerFailure::FromErrorFile from_error_file);
 std::string_view name_of(LateNodes policy);
+std::string_view name_of(StoreAccess access);
 std::string_view name_of(WorkPhase phase);
 std::string_view name_of(SaveState state);
 

@@ -264,6 +264,14 @@ std::string disagreement(const control::Join& job, const control::Join& node) {
             "--late-nodes",
             std::string{control::name_of(ours.late_nodes)},
             std::string{control::name_of(theirs.late_nodes)});
+    if (ours.store_access != theirs.store_access) {
+        // Its workers could not use the others' stores, nor the others its own.
+        const auto name = [](control::StoreAccess access) {
+            return std::string{control::name_of(access)} +
+                   (access == control::StoreAccess::direct ? " (as of an older ddprun)" : "");
+        };
+        return differs("--store-access", name(ours.store_access), name(theirs.store_access));
+    }
     if (ours.max_losses != theirs.max_losses)
         return differs(
             "--max-losses", std::to_string(ours.max_losses), std::to_string(theirs.max_losses));

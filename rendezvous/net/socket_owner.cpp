@@ -172,7 +172,11 @@ Table look_up(const Ends& ends, const char* path) {
 /// Users of other namespaces have no number here: the kernel gives one number for all of them.
 bool may_be_unmapped(uid_t uid) {
     uid_t overflow = 65'534;
-    std::ifstream("/proc/sys/kernel/overflowuid") >> overflow;
+    std::ifstream setting("/proc/sys/kernel/overflowuid");
+    if (!setting && is_shortage(errno)) return true;
+    setting >> overflow;
+    // A failed extraction leaves 0, which is root's.
+    if (!setting) overflow = 65'534;
     if (uid != overflow) return false;
     std::uint64_t first = 0;
     std::uint64_t outside = 0;
@@ -185,11 +189,12 @@ bool may_be_unmapped(uid_t uid) {
 
 PeerOwner owner_of(const Entry& entry) {
     if (entry.inode == 0) return {PeerOwner::Kind::gone, 0};
-    if (entry.uid == ::geteuid() || entry.uid == 0) return {PeerOwner::Kind::this_user, entry.uid};
+    // First: this process itself may be a user without a number here.
     errno = 0;
     if (may_be_unmapped(entry.uid))
         return {is_shortage(errno) ? PeerOwner::Kind::gone : PeerOwner::Kind::unknown, entry.uid};
-    return {PeerOwner::Kind::other_user, entry.uid};
+    const bool is_own = entry.uid == ::geteuid() || entry.uid == 0;
+    return {is_own ? PeerOwner::Kind::this_user : PeerOwner::Kind::other_user, entry.uid};
 }
 
 }  // namespace

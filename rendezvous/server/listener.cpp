@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
+#include "rendezvous/base/machine.hpp"
 #include "rendezvous/net/socket_owner.hpp"
 
 #include <fcntl.h>
@@ -48,10 +49,12 @@ Listener::Listener(net::Tcp::acceptor acceptor, Take take, Callers callers)
     : acceptor_(std::move(acceptor)),
       protocol_(protocol_of(acceptor_)),
       take_(std::move(take)),
-      asks_for_user_(callers == Callers::own_user_on_loopback && is_on_loopback(acceptor_)),
+      callers_(callers),
+      asks_for_user_(callers != Callers::any && is_on_loopback(acceptor_)),
       pause_(acceptor_.get_executor()),
       spare_(open_spare()),
       dropped_before_(net::dropped_callers(acceptor_)) {
+    require(callers != Callers::own_user || asks_for_user_, "strict callers are on loopback");
     error_code ignored;
     acceptor_.native_non_blocking(true, ignored);
 }
@@ -136,8 +139,11 @@ bool Listener::admits(const net::Tcp::socket& socket) {
                 log::warning(
                     "listener.user_unknown",
                     {{"peer", net::peer_name(socket)},
-                     {"effect", "every user of this machine can reach this port"}});
-            return true;
+                     {"effect",
+                      is_strict() ? "with a secret such a caller of the workers' store is closed: "
+                                    "--store-access=direct serves it"
+                                  : "every user of this machine can reach this port"}});
+            return !is_strict();
         case Kind::other_user:
             if (!std::exchange(has_refused_user_, true))
                 log::warning(

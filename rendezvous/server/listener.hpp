@@ -24,6 +24,9 @@ public:
         /// On a loopback address, where only users of this machine call: this one and root. One
         /// whose user cannot be found out is served.
         own_user_on_loopback,
+        /// The same, but one whose user cannot be found out is closed. Requires: a loopback
+        /// address.
+        own_user,
     };
 
     Listener(net::Tcp::acceptor acceptor, Take take, Callers callers = Callers::any);
@@ -46,12 +49,14 @@ private:
     Accepted accept_with_spare();
     void serve(int descriptor);
     bool admits(const net::Tcp::socket& socket);
+    bool is_strict() const { return callers_ == Callers::own_user; }
     void pause();
     void notice_dropped_callers();
 
     net::Tcp::acceptor acceptor_;
     net::Tcp protocol_;
     Take take_;
+    Callers callers_;
     bool asks_for_user_;
     bool has_refused_user_ = false;
     bool has_missed_user_ = false;

@@ -5,6 +5,7 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/memory_reserve.hpp"
 #include "rendezvous/server/store_server.hpp"
+#include "rendezvous/tls/session.hpp"
 #include "rendezvous/wire/encoder.hpp"
 
 #include <boost/asio/error.hpp>
@@ -18,6 +19,7 @@
 #include <array>
 #include <cerrno>
 #include <new>
+#include <tuple>
 #include <utility>
 
 namespace ddprun::server {
@@ -37,10 +39,11 @@ void discard_unread(int descriptor) {
 
 }  // namespace
 
-StoreConnection::StoreConnection(StoreServer& server, ConnectionId id, net::Tcp::socket socket)
+StoreConnection::StoreConnection(
+    StoreServer& server, ConnectionId id, net::Tcp::socket socket, std::string peer)
     : server_(&server),
       id_(id),
-      peer_(net::peer_name(socket)),
+      peer_(std::move(peer)),
       decoder_(server.accepted_) {
     error_code ec;
     const int descriptor = socket.release(ec);
@@ -119,6 +122,7 @@ void StoreConnection::handle_requests() {
         if (!has_request) {
             server.refused(*this, has_request.error(), decoder_.unread());
             write();
+            if (!is_closed_ && handshake_) refuse_encryption();
             close();
             break;
         }
@@ -134,6 +138,16 @@ void StoreConnection::handle_requests() {
     watch();
     // The socket has accepted it all at once: the others' turn, then this one goes on.
     if (is_paused_ && backlog() <= limits::max_store_backlog_bytes) go_on_soon();
+}
+
+/// A node that takes this for a members-only store learns that it is none, instead of an end
+/// without a reason.
+void StoreConnection::refuse_encryption() {
+    constexpr char tls_handshake = '\x16';
+    const auto& answer = tls::no_encryption_here;
+    if (!decoder_.unread().starts_with(tls_handshake) || backlog() > 0) return;
+    // Few bytes, and the first ones: the socket takes them or has gone.
+    std::ignore = ::send(socket_, answer.data(), answer.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 void StoreConnection::go_on_soon() {
@@ -245,6 +259,7 @@ std::string StoreConnection::local() const {
     net::Tcp::endpoint address;
     auto size = static_cast<socklen_t>(address.capacity());
     if (::getsockname(socket_, address.data(), &size) != 0) return "?";
+    if (address.data()->sa_family == AF_UNIX) return "its tunnel";
     address.resize(size);
     return unwrap_mapped(address.address().to_string()) + ":" + std::to_string(address.port());
 }

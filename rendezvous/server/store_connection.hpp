@@ -31,7 +31,8 @@ class StoreServer;
 class StoreConnection : public std::enable_shared_from_this<StoreConnection> {
 public:
     /// `server` must outlive this or call `abandon` first.
-    StoreConnection(StoreServer& server, ConnectionId id, net::Tcp::socket socket);
+    StoreConnection(
+        StoreServer& server, ConnectionId id, net::Tcp::socket socket, std::string peer);
     ~StoreConnection();
     StoreConnection(const StoreConnection&) = delete;
     StoreConnection& operator=(const StoreConnection&) = delete;
@@ -72,6 +73,7 @@ private:
     void handle_requests();
     /// Has the poller wait for what this waits for.
     void watch();
+    void refuse_encryption();
     void go_on_soon();
     void on_silence();
     void wait_until_writable();

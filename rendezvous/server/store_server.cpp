@@ -56,10 +56,28 @@ void StoreServer::serve(net::Tcp::acceptor acceptor) {
     listeners_.back()->start();
 }
 
+void StoreServer::serve_own_user(net::Tcp::acceptor acceptor) {
+    listeners_.push_back(std::make_shared<Listener>(
+        std::move(acceptor),
+        [this](net::Tcp::socket socket) { adopt(std::move(socket), {}); },
+        Listener::Callers::own_user));
+    listeners_.back()->start();
+}
+
 void StoreServer::adopt(net::Tcp::socket socket, std::string first_bytes) {
     net::prepare(socket);
+    auto peer = net::peer_name(socket);
+    add(std::move(socket), first_bytes, std::move(peer));
+}
+
+void StoreServer::adopt_as(net::Tcp::socket socket, std::string peer) {
+    add(std::move(socket), {}, std::move(peer));
+}
+
+void StoreServer::add(net::Tcp::socket socket, const std::string& first_bytes, std::string peer) {
     const ConnectionId id{next_id_++};
-    auto connection = std::make_shared<StoreConnection>(*this, id, std::move(socket));
+    auto connection =
+        std::make_shared<StoreConnection>(*this, id, std::move(socket), std::move(peer));
     ++counters_.accepted;
     connections_.emplace(id.value, connection);
     connection->start(first_bytes);

@@ -69,9 +69,14 @@ public:
     /// Accepts until `drain` or `stop`. May be called for several listeners. Goes on accepting when
     /// the process has no descriptor left: callers are then turned away instead of left waiting.
     void serve(net::Tcp::acceptor acceptor);
+    /// Those of this user and of root alone. Requires: the acceptor is that of a loopback address.
+    void serve_own_user(net::Tcp::acceptor acceptor);
 
     /// Serves a connection that was accepted elsewhere, with what was read from it already.
     void adopt(net::Tcp::socket socket, std::string first_bytes);
+    /// The same for a socket that is none of TCP: clients are named after `peer`.
+    void adopt_as(net::Tcp::socket socket, std::string peer);
+    Instant now() const { return driver_.now(); }
 
     /// Stops accepting, sends every client the end of the stream (not a reset), and calls `done`
     /// when all have closed or `timeout` is over.
@@ -93,6 +98,7 @@ public:
     std::string peer_of(ConnectionId connection) const;
 
 private:
+    void add(net::Tcp::socket socket, const std::string& first_bytes, std::string peer);
     friend class StoreConnection;
 
     // Called by connections.

@@ -75,4 +75,8 @@ Key peer_key(const Secret& secret, const Nonce& callee) {
     return key_for(secret, "peer", callee.to_string());
 }
 
+Key store_key(const Secret& secret, std::string_view incarnation, int round) {
+    return key_for(secret, "store", std::to_string(round) + ' ' + std::string{incarnation});
+}
+
 }  // namespace ddprun::tls

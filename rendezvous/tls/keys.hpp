@@ -28,4 +28,8 @@ Key control_key(const Secret& secret);
 /// From one node to the port for probes of another: only the agent with this nonce has it too.
 Key peer_key(const Secret& secret, const Nonce& callee);
 
+/// From a node of a round to the agent that serves the round's store: of another round, or of
+/// another life of the job, it is another key.
+Key store_key(const Secret& secret, std::string_view incarnation, int round);
+
 }  // namespace ddprun::tls

@@ -251,4 +251,18 @@ std::optional<Key> Secrets::find_peer_key(std::string_view identity, const Nonce
     return std::nullopt;
 }
 
+Key Secrets::store_key(std::string_view incarnation, int round) const {
+    const std::lock_guard lock(state_->mutex);
+    return tls::store_key(state_->source.secrets.front(), incarnation, round);
+}
+
+std::optional<Key> Secrets::find_store_key(
+    std::string_view identity, std::string_view incarnation, int round) const {
+    const std::lock_guard lock(state_->mutex);
+    for (const auto& secret : state_->source.secrets)
+        if (auto key = tls::store_key(secret, incarnation, round); key.identity == identity)
+            return key;
+    return std::nullopt;
+}
+
 }  // namespace ddprun::tls

@@ -44,6 +44,10 @@ public:
     /// The same for a call to the agent with this nonce.
     Key peer_key(const Nonce& callee) const;
     std::optional<Key> find_peer_key(std::string_view identity, const Nonce& callee) const;
+    /// The same for a call to the agent that serves the store of this round.
+    Key store_key(std::string_view incarnation, int round) const;
+    std::optional<Key> find_store_key(
+        std::string_view identity, std::string_view incarnation, int round) const;
     const std::string& name() const { return name_; }
 
 private:

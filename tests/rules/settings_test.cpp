@@ -25,6 +25,7 @@ const std::map<std::string, std::string> words{
     {"late_nodes", "--late-nodes=never"},
     {"max_losses", "--max-losses=7"},
     {"static", "--rdzv-backend=static"},
+    {"store_access", "--store-access=direct"},
     {"restart_delay", "--restart-delay=7"},
     {"longest_restart_delay", "--restart-delay=1:7"},
     {"restart_refill", "--restart-refill=7"},
@@ -35,6 +36,8 @@ const std::map<std::string, std::string> words{
 nlohmann::json settings_after(const std::vector<std::string>& options) {
     launcher::SystemInfo system;
     system.own_path = "/bin/ddprun";
+    // Without one a store has one access only.
+    system.environment["DDPRUN_SECRET"] = "ddprun-secret-1:" + std::string(43, 'A');
     system.look_at = [](const std::string&) { return launcher::PathLook{true, false, true, true}; };
     std::vector<std::string> line{"--nnodes=2", "--rdzv-endpoint=node1:29400"};
     line.insert(line.end(), options.begin(), options.end());
@@ -58,7 +61,8 @@ TEST_CASE("every field of Settings has an option that changes it") {
         if (field.ends_with('?')) field.pop_back();  // may be absent
         CAPTURE(field);
         REQUIRE_MESSAGE(words.count(field) == 1, "no option gives this field a value");
-        CHECK(settings_after({words.at(field)}).at(field) != usual.value(field, nlohmann::json{}));
+        const auto other = settings_after({words.at(field)});
+        CHECK(other.value(field, nlohmann::json{}) != usual.value(field, nlohmann::json{}));
     }
     for (const auto& entry : words) {
         CAPTURE(entry.first);

@@ -18,6 +18,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -130,6 +131,30 @@ TEST_CASE("without a descriptor to ask with, no caller counts as one whose user 
     CHECK(asked == Kind::gone);
     CHECK(read == Kind::gone);
     CHECK(net::peer_owner(socket).kind == Kind::this_user);
+}
+#endif
+
+#if !defined(__SANITIZE_THREAD__)  // which does not go on in a copy of the process
+TEST_CASE("a process whose own user has no number takes no caller for its own") {
+    Accepted server("127.0.0.1");
+    const RawClient caller(server.port());
+    const auto socket = server.accept();
+    constexpr int no_namespace = 2;
+    const auto child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        // Without a map every user has the number of those that have none.
+        if (::unshare(CLONE_NEWUSER) != 0) ::_exit(no_namespace);
+        const bool is_unknown = net::peer_owner(socket).kind == Kind::unknown &&
+                                net::peer_owner_by_table(socket).kind == Kind::unknown;
+        ::_exit(is_unknown ? 0 : 1);
+    }
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    REQUIRE(WIFEXITED(status));
+    if (WEXITSTATUS(status) == no_namespace)
+        return skip_even_as_root("no user namespace can be made here");
+    CHECK(WEXITSTATUS(status) == 0);
 }
 #endif
 

@@ -79,3 +79,12 @@ TEST_CASE("only a worker of which every descriptor is known has no connection") 
         control::StoreClients{
             4, {{0, "127.0.0.1:1"}, {0, "127.0.0.1:2"}, {1, "127.0.0.1:3"}}, {2}, {}});
 }
+
+TEST_CASE("clients behind a tunnel are named as the store names its streams") {
+    control::StoreClients clients{0, {{0, "127.0.0.1:40001"}, {1, "127.0.0.1:40002"}}, {2}, {}};
+    name_by_tunnel(clients, "10.0.0.2:51234");
+    CHECK(
+        clients.sockets == std::vector<control::StoreSocket>{
+                               {0, "10.0.0.2:51234/40001"}, {1, "10.0.0.2:51234/40002"}});
+    CHECK(clients.unconnected == std::vector{2});
+}

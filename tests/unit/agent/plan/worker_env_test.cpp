@@ -255,3 +255,19 @@ TEST_CASE("the attached rank is one of this node's, or of another node") {
     CHECK(local_rank_of(5) == 1);
     CHECK_FALSE(local_rank_of(6));
 }
+
+TEST_CASE("workers reach a members-only store at their own node, and know where it is") {
+    auto spec = a_spec();
+    spec.environment["DDPRUN_MASTER_ADDR"] = "of an outer job";
+    const auto value_of = [&](const RoundPlan& plan, const std::string& name) {
+        for (const auto& line : worker_environment(spec, plan, 0))
+            if (line.starts_with(name + "=")) return line.substr(name.size() + 1);
+        return std::string{"-"};
+    };
+    auto plan = a_plan();
+    CHECK(value_of(plan, "DDPRUN_MASTER_ADDR") == "-");
+    plan.local_store = Endpoint{"127.0.0.1", 40'000};
+    CHECK(value_of(plan, "MASTER_ADDR") == "127.0.0.1");
+    CHECK(value_of(plan, "MASTER_PORT") == "40000");
+    CHECK(value_of(plan, "DDPRUN_MASTER_ADDR") == "10.0.0.2");
+}

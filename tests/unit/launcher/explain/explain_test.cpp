@@ -183,6 +183,7 @@ TEST_CASE("every option that was given is in the explanation, as it was spelled"
         {"signals-to-forward", "SIGUSR1"},
         {"signals-to-handle", "SIGTERM,SIGINT"},
         {"start-method", "fork"},
+        {"store-access", "direct"},
         {"topology", "env:HOME"},
         {"wrap", "all:python3"}};
     const std::map<std::string_view, Words> needs{

@@ -87,3 +87,40 @@ TEST_CASE("a job of several nodes without a secret is warned of, unless it is me
     CHECK_FALSE(spec_of(words).secret.is_missed);
     CHECK_FALSE(spec_of(two_nodes, {{"DDPRUN_SECRET", planted}}).secret.is_missed);
 }
+
+TEST_CASE("a secret's stores are for members, unless they are to be direct") {
+    using control::StoreAccess;
+    const Environment secret{{"DDPRUN_SECRET", planted}};
+    CHECK(spec_of({}).store_access.value == StoreAccess::direct);
+    CHECK(spec_of({"--store-access=direct"}).notices.empty());
+    CHECK(spec_of({}, secret).store_access.value == StoreAccess::members);
+    CHECK(
+        spec_of({"--secure", "--store-access=members"}).store_access.value == StoreAccess::members);
+
+    const auto direct = spec_of({"--store-access=direct"}, secret);
+    CHECK(direct.store_access.value == StoreAccess::direct);
+    REQUIRE(direct.notices.size() == 1);
+    CHECK(direct.notices.front().event == "security.store_open");
+    CHECK(direct.notices.front().reason.starts_with("--store-access: the secret does not protect"));
+
+    // At a fixed address too.
+    CHECK(
+        spec_of({"--nnodes=2", "--master-addr=node1", "--node-rank=1"}, secret)
+            .store_access.value == StoreAccess::members);
+    auto unshared = secret;
+    unshared["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1";
+    const auto own = spec_of({}, unshared);
+    CHECK(own.store_access.value == StoreAccess::direct);
+    REQUIRE(own.notices.size() == 1);
+    CHECK(own.notices.front().event == "security.store_open");
+
+    CHECK(
+        refusal({"--store-access=open"}) ==
+        "--store-access: 'open': accepted are direct and members");
+    CHECK(
+        refusal({"--store-access=members"}) ==
+        "--store-access: 'members': members have a secret: add --secure or --rdzv-secret-file");
+    CHECK(
+        refusal({"--store-access=members"}, unshared).find("worker rank 0 serves the store") !=
+        std::string::npos);
+}

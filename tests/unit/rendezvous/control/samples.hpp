@@ -54,6 +54,7 @@ inline Join a_join() {
     join.max_restarts = 5;
     join.settings.late_nodes = LateNodes::at_restart;
     join.settings.is_static = true;
+    join.settings.store_access = StoreAccess::members;
     join.settings.replacement_timeout = std::chrono::seconds{90};
     join.settings.grace = std::chrono::milliseconds{300};
     join.settings.lease = Duration{6'000'000'001};

@@ -431,6 +431,12 @@ TEST_CASE("a node with other options is refused with both values") {
              [](control::Join& join) { join.settings.late_nodes = control::LateNodes::never; },
              [](control::Join& join) { join.settings.max_losses = 1; }})
         CHECK(refusal(tweak).starts_with("b refused"));
+    CHECK(
+        refusal([](control::Join& join) {
+            join.settings.store_access = control::StoreAccess::members;
+        }) ==
+        "b refused \"job 'job': --store-access is members on b and direct (as of an older "
+        "ddprun) in the job started on a; all nodes must be started alike\"");
     // What may differ.
     CHECK(refusal([](control::Join& join) {
               join.nproc = 7;

@@ -34,6 +34,10 @@ TEST_CASE("the keys of a secret never change") {
     const auto peer = tls::peer_key(secret, Nonce{});
     CHECK(peer.identity == "ddprun-1 peer 2340039a078d8d5c");
     CHECK(in_hex(peer.bytes) == "5ba3176b271765e5eb0e592bd76985a28c073a813bbbc351c19fe234b3975ec5");
+    const auto store = tls::store_key(secret, "abc", 3);
+    CHECK(store.identity == "ddprun-1 store f97b3cc1b85d8c32");
+    CHECK(
+        in_hex(store.bytes) == "b41180e8bfd2205743c1adaf7ab803c6e2030df0f7c4a7fb7f3296f71c6e35b8");
 }
 
 TEST_CASE("each secret, purpose and callee has a key of its own") {
@@ -43,4 +47,8 @@ TEST_CASE("each secret, purpose and callee has a key of its own") {
     const auto to_one = tls::peer_key(secret, Nonce{{1}});
     CHECK(to_one.bytes != tls::peer_key(secret, Nonce{{2}}).bytes);
     CHECK(to_one.bytes != tls::control_key(secret).bytes);
+    const auto store = tls::store_key(secret, "abc", 3);
+    CHECK(store.bytes != tls::store_key(secret, "abc", 4).bytes);
+    CHECK(store.bytes != tls::store_key(secret, "abd", 3).bytes);
+    CHECK(store.identity == tls::store_key(secret, "abd", 4).identity);
 }

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/runner/tunnel_link.hpp"
+#include "rendezvous/base/time.hpp"
+#include "rendezvous/net/tcp.hpp"
+#include "rendezvous/tls/session.hpp"
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace ddprun::agent {
+
+/// Where the tunnels of other nodes to a round's store come in. A caller that does not prove the
+/// secret within `limits::tls_handshake_timeout` is closed and gets nothing but a TLS alert; of too
+/// many such callers `server::Handshakes` chooses the one to close. Lives on the thread of the
+/// stores.
+class TunnelPort {
+public:
+    struct Hooks {
+        /// The key of the round, by its identity.
+        tls::Session::FindKey find_key;
+        /// The store's end of a new stream.
+        TunnelLink::Join join;
+        std::function<Instant()> now;
+    };
+
+    /// Callers that came since the acceptor began to listen are served too.
+    TunnelPort(boost::asio::io_context& io, net::Tcp::acceptor acceptor, Hooks hooks);
+    /// Closes everything.
+    ~TunnelPort();
+    TunnelPort(const TunnelPort&) = delete;
+    TunnelPort& operator=(const TunnelPort&) = delete;
+
+    /// No new tunnels and no new streams.
+    void finish();
+
+private:
+    struct Caller;
+    struct State;
+
+    static void take(const std::shared_ptr<State>& state, net::Tcp::socket socket);
+    static boost::asio::awaitable<void> greet(std::shared_ptr<State> state, std::uint64_t number);
+    static void admit(const std::shared_ptr<State>& state, std::uint64_t number);
+
+    std::shared_ptr<State> state_;
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/result.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+/// Many connections to one store inside one encrypted connection: the frames (FORMAT.md). Pure.
+namespace ddprun::tunnel {
+
+/// Numbers grow by one from 1 on, and are never used twice within a tunnel.
+using StreamNumber = std::uint32_t;
+
+/// What the end that opens streams sends before the first frame.
+inline constexpr std::string_view preamble = "ddprun-store/1\n";
+
+/// `u32 stream, u8 kind, u32 length`, big-endian.
+inline constexpr std::size_t header_bytes = 9;
+inline constexpr std::size_t max_payload_bytes = 64 * 1024;
+
+enum class Kind : std::uint8_t {
+    open = 1,    ///< payload: the caller's port on its machine, u16
+    data = 2,    ///< payload: 1 to `max_payload_bytes`
+    credit = 3,  ///< payload: so many more bytes may be sent, u32, at least 1
+    end = 4,     ///< no payload: this end sends no more data
+    reset = 5,   ///< no payload: this end sends no more data and takes none
+};
+
+struct Frame {
+    StreamNumber stream = 0;
+    Kind kind = Kind::data;
+    /// Of `data`; it is in the bytes that were decoded.
+    std::string_view data = {};
+    /// Of `open` and `credit`.
+    std::uint32_t number = 0;
+
+    std::size_t encoded_bytes() const;
+    bool operator==(const Frame&) const = default;
+};
+
+/// Requires: the data is not longer than one frame's.
+void encode(const Frame& frame, std::string& out);
+
+/// The first frame of these bytes, or nothing yet. A wrong kind or length is seen in the header.
+Result<std::optional<Frame>> decode(std::string_view bytes);
+
+}  // namespace ddprun::tunnel
