@@ -16,11 +16,24 @@ namespace {
 
 const std::string by = "stopped by ddprunctl (user alice, pid 4711 on here)";
 
+/// Welcomed by a server that speaks this version.
+void join_server(Story& story, int version) {
+    story.is(A::Began{});
+    story.is(A::StoreOpened{first_store});
+    story.link = story.asked_for<A::Connect>().back().link;
+    story.is(A::LinkOpened{story.link, "10.0.0.2:40000", version});
+    story.hears(a_welcome());
+}
+
 }  // namespace
 
 TEST_CASE("a commanded stop: the workers get SIGTERM, and the server is to end the job") {
     Story story;
-    story.running();
+    join_server(story, 2);
+    story.hears(an_assignment());
+    story.is(A::WorkerSpawned{0, 100});
+    story.is(A::WorkerSpawned{1, 101});
+    story.asked();
 
     story.is(A::StopCommanded{by, 5s});
     CHECK(
@@ -56,11 +69,7 @@ TEST_CASE("a commanded stop: the workers get SIGTERM, and the server is to end t
 
 TEST_CASE("to a server of version 1 a commanded stop is an interrupt, which alone ends the job") {
     Story story(a_config(2));
-    story.is(A::Began{});
-    story.is(A::StoreOpened{first_store});
-    story.link = story.asked_for<A::Connect>().back().link;
-    story.is(A::LinkOpened{story.link, "10.0.0.2:40000", 1});
-    story.hears(a_welcome());
+    join_server(story, 1);
 
     story.is(A::StopCommanded{by, 5s});
 
