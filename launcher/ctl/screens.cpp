@@ -51,7 +51,7 @@ Row row_of(const FoundAgent& agent) {
     row.push_back(
         view.assignment ? (view.worker_count == 1 ? "rank " : "ranks ") +
                               ranks_text(view.assignment->rank_base, view.worker_count)
-                        : printable(view.reason));
+                        : printable_line(view.reason));
     return row;
 }
 

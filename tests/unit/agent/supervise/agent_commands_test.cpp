@@ -16,11 +16,29 @@ namespace {
 
 const std::string by = "stopped by ddprunctl (user alice, pid 4711 on here)";
 
+/// Welcomed by a server that speaks this version.
+void join_server(Story& story, int version) {
+    story.is(A::Began{});
+    story.is(A::StoreOpened{first_store});
+    story.link = story.asked_for<A::Connect>().back().link;
+    story.is(A::LinkOpened{story.link, "10.0.0.2:40000", version});
+    story.hears(a_welcome());
+}
+
+/// The same, by a server of this release, and its workers run.
+void run_workers(Story& story) {
+    join_server(story, 2);
+    story.hears(an_assignment());
+    story.is(A::WorkerSpawned{0, 100});
+    story.is(A::WorkerSpawned{1, 101});
+    story.asked();
+}
+
 }  // namespace
 
 TEST_CASE("a commanded stop: the workers get SIGTERM, and the server is to end the job") {
     Story story;
-    story.running();
+    run_workers(story);
 
     story.is(A::StopCommanded{by, 5s});
     CHECK(
@@ -56,11 +74,7 @@ TEST_CASE("a commanded stop: the workers get SIGTERM, and the server is to end t
 
 TEST_CASE("to a server of version 1 a commanded stop is an interrupt, which alone ends the job") {
     Story story(a_config(2));
-    story.is(A::Began{});
-    story.is(A::StoreOpened{first_store});
-    story.link = story.asked_for<A::Connect>().back().link;
-    story.is(A::LinkOpened{story.link, "10.0.0.2:40000", 1});
-    story.hears(a_welcome());
+    join_server(story, 1);
 
     story.is(A::StopCommanded{by, 5s});
 
@@ -70,7 +84,7 @@ TEST_CASE("to a server of version 1 a commanded stop is an interrupt, which alon
 TEST_CASE("a commanded stop of the node that hosts the server ends the job alone, not the server") {
     Story story(a_config(2));
     story.is(A::HostingStarted{});
-    story.running();
+    run_workers(story);
 
     story.is(A::StopCommanded{by, 5s});
 
@@ -92,7 +106,7 @@ TEST_CASE("before its own server has this node, a commanded stop ends what the s
 
 TEST_CASE("a commanded stop of a node that leaves alone ends the job after all") {
     Story story(a_config(2));
-    story.running();
+    run_workers(story);
     story.is(A::Signalled{SIGTERM});
     CHECK(story.said<ctl::Leave>().size() == 1);
     CHECK_FALSE(story.said<ctl::Leave>().back().ends_job);
@@ -117,25 +131,25 @@ TEST_CASE("a commanded stop of a node that leaves alone ends the job after all")
 
 TEST_CASE("what a commanded stop cannot turn any more is known") {
     Story interrupted(a_config(2));
-    interrupted.running();
+    run_workers(interrupted);
     interrupted.is(A::Signalled{SIGINT});
     CHECK(interrupted.agent.fate() == A::Fate::job_ends);
 
     Story hosting(a_config(2));
     hosting.is(A::HostingStarted{});
-    hosting.running();
+    run_workers(hosting);
     hosting.is(A::Signalled{SIGTERM});
     CHECK(hosting.agent.fate() == A::Fate::job_ends);
 
     Story broken(a_config(2));
-    broken.running();
+    run_workers(broken);
     broken.hears(ctl::ProtocolError{"a second join"});
     CHECK(broken.agent.fate() == A::Fate::node_ends);
     broken.is(A::StopCommanded{by});
     CHECK(broken.said<ctl::Leave>().empty());
 
     Story over(a_config(2));
-    over.running();
+    run_workers(over);
     over.hears(ctl::JobResult{ctl::Outcome::succeeded, std::nullopt, 0});
     CHECK(over.agent.fate() == A::Fate::job_ends);
 }
