@@ -18,7 +18,7 @@ control::WorkPhase phase_of(std::uint64_t number) {
     return control::name_of(phase).empty() ? control::WorkPhase::none : phase;
 }
 
-std::uint64_t number_of(control::SaveState state) {
+std::uint64_t state_number(control::SaveState state) {
     using control::SaveState;
     switch (state) {
         case SaveState::proposed: return 1;
@@ -33,7 +33,7 @@ std::uint64_t number_of(control::SaveState state) {
 std::uint64_t word_of(const std::optional<control::SavePoint>& save) {
     if (!save) return 0;
     return static_cast<std::uint64_t>(save->ballot) << ballot_shift |
-           number_of(save->state) << state_shift | (save->step & step_mask);
+           state_number(save->state) << state_shift | (save->step & step_mask);
 }
 
 }  // namespace

@@ -34,8 +34,6 @@ Cluster::Options Life::given_options(std::uint64_t seed) {
         options.nodes.min = (options.nodes.min + 1) / unit * unit;
         options.nodes.max = (options.nodes.max + 1) / unit * unit;
     }
-    // Likewise: workers that take steps and ask whether to save, so that a SIGTERM is a notice.
-    if (seed % 5 == 2) options.manners.step = 1s;
     options.nodes.spares = one_in(4) ? 1 : 0;
     options.workers = any(1, 2);
     options.restarts = any(0, 3);
