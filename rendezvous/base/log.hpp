@@ -14,7 +14,7 @@
 ///   log::warning("worker.exited", {{"rank", 3}, {"exit", "killed by SIGSEGV"}});
 ///   -> 12:03:07.113 warning ddprun: worker.exited rank=3 exit="killed by SIGSEGV"
 ///
-/// Names are dotted and past tense and listed in agent/README.md and rendezvous/README.md. Only
+/// Names are dotted and past tense and listed in docs/log-events.md. Only
 /// shells log; a machine's events and effects are its log. May be called from any thread.
 namespace ddprun::log {
 

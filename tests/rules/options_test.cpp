@@ -9,9 +9,9 @@
 
 using namespace ddprun::rules;
 
-TEST_CASE("each option is in the help, in the launcher's README, and has a parse test") {
+TEST_CASE("each option is in the help, on the page of options, and has a parse test") {
     const auto help = ddprun::launcher::help_text();
-    const auto readme = text_of("launcher/README.md");
+    const auto page = text_of("docs/options.md");
     const auto tests = text_of("tests/unit/launcher/grammar/options_test.cpp") +
                        text_of("tests/unit/launcher/resolve/job_spec_test.cpp");
     // One test walks the table through every spelling; what each option means has its own.
@@ -20,6 +20,6 @@ TEST_CASE("each option is in the help, in the launcher's README, and has a parse
         const auto option = "--" + std::string{row.name};
         CAPTURE(option);
         CHECK(help.find(option) != std::string::npos);
-        CHECK(readme.find("| `" + option) != std::string::npos);
+        CHECK(page.find("| `" + option) != std::string::npos);
     }
 }
