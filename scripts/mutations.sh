@@ -55,12 +55,16 @@ row() { printf '%-34s %-9s %6s %6s  %s\n' "$@"; }
 
 copy_tree
 build_sim "$log/unchanged.build" || { tail -20 "$log/unchanged.build" >&2; die 1 "the simulator does not build"; }
-most=0
+declare -A most=()
 for name in "${names[@]}"; do
     [ -f "tests/sim/mutations/$name.patch" ] || die 2 "no such mutation: $name"
-    [ "$(seeds_of "$name")" -le "$most" ] || most=$(seeds_of "$name")
+    lives=$(lives_of "$name")
+    [ "$(seeds_of "$name")" -le "${most[$lives]:-0}" ] || most[$lives]=$(seeds_of "$name")
 done
-live "$most" "$log/unchanged" '*soak' || { tail -80 "$log/unchanged" >&2; die 1 "the unchanged tree breaks a rule"; }
+for lives in "${!most[@]}"; do
+    live "${most[$lives]}" "$log/unchanged" "$lives" ||
+        { tail -80 "$log/unchanged" >&2; die 1 "the unchanged tree breaks a rule"; }
+done
 
 row mutation found seed of "by what"
 survivors=0
