@@ -174,6 +174,7 @@ TEST_CASE("every option that was given is in the explanation, as it was spelled"
         {"nnodes", "1"},
         {"numa-binding", "node"},
         {"port-range", "20000-20100"},
+        {"preempt-signal", "SIGUSR1"},
         {"python", "/usr/bin/python3"},
         {"rdzv-backend", "c10d"},
         {"rdzv-conf", "join_timeout=70"},
@@ -188,6 +189,7 @@ TEST_CASE("every option that was given is in the explanation, as it was spelled"
         {"wrap", "all:python3"}};
     const std::map<std::string_view, Words> needs{
         {"log-keep", {"--log-max-size=1M"}},
+        {"deadline", {"--shutdown-timeout=1"}},
         {"node-rank", {"--nnodes=4", "--master-addr=node1"}},
         {"node-unit", {"--nnodes=3", "--rdzv-endpoint=node1:29400"}}};
     for (const auto& row : option_table()) {

@@ -28,6 +28,17 @@ Story job_of(const std::string& nnodes, const std::string& nodes, int restarts =
     return job;
 }
 
+/// Two of one to three nodes, and the last call for a third is over.
+Story job_of_two_with_room() {
+    Story job{"1:3", 3, speaks_saves};
+    job.join("a");
+    job.join("b");
+    job.pass(31s, "a b");
+    job.started("a b");
+    job.output();
+    return job;
+}
+
 control::Notice a_notice(const std::string& node, std::optional<std::uint64_t> asked = 7) {
     return {"SIGTERM on " + node, SIGTERM, 30s, asked, false, 0};
 }
@@ -219,12 +230,13 @@ TEST_CASE("a member that comes back learns that the others wait for no agreement
     auto short_notice = a_notice("b");
     short_notice.left = 2s;
     job.say("b", short_notice);
+    job.output();
+    job.pass(2s, "a b");
+    const auto lines = job.output();
+    CHECK(receivers(lines, "save_at round=0 ballot=1 step=8 cancelled") == "a b ");
+    CHECK(receivers(lines, "notice_over") == "b ");
     job.drop("a");
     job.output();
-    job.pass(2s, "b");
-    const auto lines = job.output();
-    CHECK(receivers(lines, "save_at round=0 ballot=1 step=8 cancelled") == "b ");
-    CHECK(receivers(lines, "notice_over") == "b ");
     job.resume("a", NodeState::running);
     CHECK(receivers(job.output(), "save_at round=0 ballot=1 step=8 cancelled") == "a ");
 }
@@ -261,7 +273,7 @@ TEST_CASE("a rank that never asked is named when the step is agreed") {
 }
 
 TEST_CASE("a standby of an older release keeps no ranks from saving") {
-    auto job = job_of("1:3", "a b");
+    auto job = job_of_two_with_room();
     job.say("b", a_notice("b"));
     shown(job, "a b", 1, 7);
     job.join("c", [](control::Join& join) { join.versions = {1}; });
@@ -365,7 +377,7 @@ TEST_CASE("a member that comes back gets the newest save point") {
 }
 
 TEST_CASE("a late node is not let in while all ranks are to save") {
-    auto job = job_of("1:3", "a b");
+    auto job = job_of_two_with_room();
     job.join("c");
     job.say("b", a_notice("b"));
     job.output();
