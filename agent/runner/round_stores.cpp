@@ -163,6 +163,7 @@ RoundStores::~RoundStores() {
         close_door();
         stores_.clear();
         draining_.clear();
+        lingering_.clear();
     });
     wait_until_closed();
     io_.stop();
@@ -310,8 +311,20 @@ void RoundStores::remove_drained(const server::StoreServer* store) {
     if (found == draining_.end()) return;
     past_requests_ += found->store->counters().requests;
     // Of an element that another one takes the place of the store would end first.
-    found->tunnel_port.reset();
+    auto port = std::move(found->tunnel_port);
     draining_.erase(found);
+    linger(std::move(port));
+}
+
+/// The store has written its last answers, to the tunnels: their ends at other nodes read them.
+void RoundStores::linger(std::unique_ptr<TunnelPort> port) {
+    if (!port) return;
+    const auto entry = lingering_.insert(
+        lingering_.end(),
+        Lingering{std::move(port), boost::asio::steady_timer(io_, limits::flush_timeout)});
+    entry->end.async_wait([this, entry](const boost::system::error_code& ec) {
+        if (!ec) lingering_.erase(entry);
+    });
 }
 
 void RoundStores::survey(std::function<void(server::StoreSurvey)> answer) {

@@ -13,9 +13,11 @@
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -127,6 +129,7 @@ private:
     Result<std::uint16_t> open_now();
     Result<std::uint16_t> enter_now(const Round& round, StoreDoor::OnReached on_reached);
     Result<std::uint16_t> enter_here(const Round& round);
+    void linger(std::unique_ptr<TunnelPort> port);
     void open_tunnel_port(Open& open, const Round& round);
     void close_door();
     void remove_drained(const server::StoreServer* store);
@@ -145,6 +148,12 @@ private:
     std::shared_ptr<const tls::Secrets> secrets_;
     std::map<std::uint16_t, Open> stores_;
     std::vector<Open> draining_;
+    /// Of stores that are gone: what is on its way to other nodes still arrives.
+    struct Lingering {
+        std::unique_ptr<TunnelPort> port;
+        boost::asio::steady_timer end;
+    };
+    std::list<Lingering> lingering_;
     /// Of the current round, where its store is elsewhere.
     std::shared_ptr<StoreDoor> door_;
     int door_round_ = 0;

@@ -42,8 +42,9 @@ def test_notices_at_random_moments():
 
 
 def test_ranks_that_never_ask_are_stopped_as_always():
-    codes, saved, words = played(2, [], {"ASKS": "0"}, notice(signal.SIGTERM, 1), in_step=False)
-    check("preemption" not in words and not any(saved), words)
+    codes, saved, words = played(
+        2, ["--replacement-timeout=0"], {"ASKS": "0"}, notice(signal.SIGTERM, 1), in_step=False)
+    check("preemption notice" not in words and "preemption.noticed" not in words and not any(saved), words)
     check(STOPPED in codes and SAVED not in codes, f"{codes}\n{words}")
 
 
@@ -60,7 +61,7 @@ def test_the_report_says_what_was_saved():
 
 
 def test_a_rank_that_does_not_say_that_it_has_saved_is_named():
-    codes, saved, words = played(2, ["--deadline=22s"], {"FORGETS": "2"}, notice(signal.SIGTERM, 1))
+    codes, saved, words = played(2, ["--deadline=22s", "--replacement-timeout=0"], {"FORGETS": "2"}, notice(signal.SIGTERM, 1))
     check(all(saved), words)
     check("preemption without a common save: rank 2 on " in words and " has not saved step " in words, words)
     check(SAVED not in codes and STOPPED in codes, f"{codes}\n{words}")
@@ -85,7 +86,7 @@ def test_a_worker_that_fails_after_the_notice_has_the_next_round_save():
 
 def test_an_elastic_job_goes_on_without_the_node():
     with tempfile.TemporaryDirectory() as folder:
-        options = ["--preempt-signal=USR1"]
+        options = ["--preempt-signal=USR1", "--rdzv-backend=c10d"]
         job = Job(BUILD, SOURCE, folder, 7, 2, False, options, {**STEPS, "ENDS_AT": "300"}, nnodes="1:2")
         try:
             job.wait_until("stepped", range(RANKS))

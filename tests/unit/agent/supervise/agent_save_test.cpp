@@ -47,7 +47,8 @@ struct Running : Story {
     }
     void comes_back(int version = with_saves) {
         loses_server();
-        if (asked_for<A::Connect>().empty()) pass(1s);
+        for (int waited = 0; waited < 5 && asked_for<A::Connect>().empty(); ++waited)
+            pass(1s);
         const auto attempts = asked_for<A::Connect>();
         REQUIRE_FALSE(attempts.empty());
         link = attempts.back().link;
@@ -406,8 +407,8 @@ TEST_CASE("a server of an older release knows no notice: the node stops at once"
 
 TEST_CASE("before the end of an allocation a notice is given, in any round of the job") {
     // 30 s of grace, and two minutes before that.
-    Running story{{0, std::nullopt, 153s}};
-    story.pass(2s);
+    Running story{{0, std::nullopt, 152s}};
+    story.pass(1s);
     CHECK(story.said<ctl::Notice>().empty());
     story.pass(1s);
     REQUIRE(story.said<ctl::Notice>().size() == 1);
