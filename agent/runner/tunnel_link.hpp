@@ -55,7 +55,8 @@ public:
     void start(net::Tcp::socket connection, tls::Session session, std::string plain);
     /// Its streams end, after what had arrived for them.
     void end(const Failure& why);
-    /// Everything is closed at once, also what is not written yet; `on_over` is not called any more.
+    /// Everything is closed at once, also what is not written yet; `on_over` is not called any
+    /// more.
     void stop();
 
     bool is_over() const { return is_over_; }

@@ -140,30 +140,14 @@ Result<JobSpec> resolve(const Options& options, const SystemInfo& system) {
     using Step = Result<> (*)(Resolving&);
     // In torch's order, so that of two mistakes the same one is named.
     constexpr Step steps[] = {
-        resolve_nodes,
-        resolve_restarts,
-        resolve_worker_count,
-        resolve_conf,
-        resolve_network,
-        resolve_topology,
-        resolve_rendezvous,
-        resolve_own_name,
-        resolve_secret,
-        resolve_time_limits,
-        check_time_limits,
-        resolve_attachment,
-        resolve_late_nodes,
-        resolve_losses,
-        resolve_signals,
-        resolve_deadline,
-        resolve_torch_options,
-        resolve_writing,
-        resolve_command,
-        resolve_wrapper,
-        resolve_worker_environment,
-        resolve_store_access,
-        resolve_cpu_binding,
-        resolve_report,
+        resolve_nodes,        resolve_restarts,      resolve_worker_count,
+        resolve_conf,         resolve_network,       resolve_topology,
+        resolve_rendezvous,   resolve_own_name,      resolve_secret,
+        resolve_time_limits,  check_time_limits,     resolve_attachment,
+        resolve_late_nodes,   resolve_losses,        resolve_signals,
+        resolve_deadline,     resolve_torch_options, resolve_writing,
+        resolve_command,      resolve_wrapper,       resolve_worker_environment,
+        resolve_store_access, resolve_cpu_binding,   resolve_report,
     };
     Resolving job{options, system, {}, {}, {}, {}, {}};
     job.spec.environment = system.environment;

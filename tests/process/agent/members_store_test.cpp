@@ -287,7 +287,8 @@ TEST_CASE("a client that says a megabyte and closes at once has said all of it")
 TEST_CASE("what a store has answered is read to the last byte, though the store closes") {
     TwoNodes nodes;
     auto here = nodes.client(nodes.first_port);
-    // What a store has written to a socket at its end: the rest of a longer answer is lost there too.
+    // What a store has written to a socket at its end: the rest of a longer answer is lost there
+    // too.
     const std::string value(64 * 1024, 'r');
     REQUIRE(here.set("big", value).has_value());
     RawClient client(nodes.other_port);
