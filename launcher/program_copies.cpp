@@ -51,14 +51,16 @@ std::vector<ProgramCopy> copies_in(const fs::path& cache) {
     return copies;
 }
 
-/// Each process of a copy holds a shared lock on it, on whichever host. One that is executed on
-/// this host cannot be opened for writing either.
+/// Each process of a copy holds a shared lock on it, on whichever host, where the file system has
+/// locks between hosts. One that is executed on this host cannot be opened for writing either.
 void remove_unless_used(const fs::path& folder) {
     if (!is_finished_copy(folder)) return;
     const auto program = folder / program_name;
     const int opened = ::open(program.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (opened < 0) return;
-    if (::flock(opened, LOCK_EX | LOCK_NB) == 0 && ::unlink(program.c_str()) == 0)
+    // Looked at again under the lock: another host may just have begun to put a copy there.
+    if (::flock(opened, LOCK_EX | LOCK_NB) == 0 && is_finished_copy(folder) &&
+        ::unlink(program.c_str()) == 0)
         ::rmdir(folder.c_str());
     ::close(opened);
 }

@@ -256,7 +256,8 @@ std::string HostsRunner::first_address(int host) {
 
 void HostsRunner::start_nodes(const std::vector<int>& hosts) {
     const auto address = first_address(hosts.front());
-    auto environment = environment_for_hosts(system_.environment);
+    const auto topology = job_.options.find("topology").value_or(Given{});
+    auto environment = environment_for_hosts(system_.environment, topology.text);
     environment[host_link_variable] = describe(HostLink{job_.token, job_.report.has_colour});
     const auto python = python_here(job_.options, system_);
     const auto count = static_cast<int>(hosts.size());

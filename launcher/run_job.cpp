@@ -48,9 +48,13 @@ namespace ddprun::launcher {
 namespace {
 
 int show(const std::string& text) {
-    const bool is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-    return std::fflush(stdout) == 0 && is_written ? exit_codes::success
-                                                  : exit_codes::internal_error;
+    const bool is_taken = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+    if (std::fflush(stdout) == 0 && is_taken) return exit_codes::success;
+    std::fprintf(
+        stderr,
+        "ddprun: standard output cannot be written: %s\n",
+        system_code(errno).message().c_str());
+    return exit_codes::internal_error;
 }
 
 /// 1 where a line is bad, so that a script can ask.

@@ -3,6 +3,8 @@
 
 #include "agent/output/log_file.hpp"
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/log.hpp"
+#include "rendezvous/base/result.hpp"
 #include "rendezvous/base/wall_time.hpp"
 
 #include <poll.h>
@@ -43,9 +45,17 @@ void Console::write(int descriptor, std::string_view bytes) {
             pollfd room{descriptor, POLLOUT, 0};
             ::poll(&room, 1, -1);
         } else if (size < 0 && errno != EINTR) {
-            return;
+            return complain(descriptor, errno);
         }
     }
+}
+
+void Console::complain(int descriptor, int error_number) {
+    if (error_number == EPIPE || std::exchange(has_complained_[place_of(descriptor)], true)) return;
+    log::error(
+        "output.not_written",
+        {{"stream", descriptor == STDERR_FILENO ? "stderr" : "stdout"},
+         {"reason", system_code(error_number).message()}});
 }
 
 void Console::pass(int descriptor, std::string_view bytes) {

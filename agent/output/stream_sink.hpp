@@ -25,7 +25,8 @@ public:
     Console();
 
     /// Writes everything, whatever the descriptor is: a terminal, a pipe whose reader is gone, one
-    /// that was made non-blocking elsewhere. An error ends this piece of output and nothing else.
+    /// that was made non-blocking elsewhere. An error ends this piece of output and nothing else; the
+    /// first one of each descriptor is logged, unless it is that the reader is gone.
     void write(int descriptor, std::string_view bytes);
     /// The same for bytes that are not split into lines: they begin on a line of their own when
     /// another line is unfinished, and so does what comes after unfinished ones.
@@ -43,8 +44,10 @@ public:
 
 private:
     std::size_t place_of(int descriptor) const;
+    void complain(int descriptor, int error_number);
 
     bool is_one_place_;
+    std::array<bool, 2> has_complained_{};
     std::array<const void*, 2> owners_{};
     std::atomic<std::uint64_t> written_bytes_{0};
 };

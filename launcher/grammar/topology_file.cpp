@@ -126,6 +126,12 @@ bool is_in_host_list(std::string_view list, std::string_view host) {
     });
 }
 
+std::optional<std::string_view> topology_variable(std::string_view option) {
+    constexpr std::string_view form = "env:";
+    if (!option.starts_with(form)) return std::nullopt;
+    return option.substr(form.size());
+}
+
 std::optional<std::string> place_in_topology(
     std::string_view file, const std::vector<std::string>& names) {
     const auto is_here = [&](std::string_view list) {

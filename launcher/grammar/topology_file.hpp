@@ -6,8 +6,11 @@
 #include <string_view>
 #include <vector>
 
-/// Files that say which host is connected to which switch. Pure.
+/// Where --topology finds the name of a host's switch. Pure.
 namespace ddprun::launcher {
+
+/// NAME of `--topology=env:NAME`; none in the option's other forms.
+std::optional<std::string_view> topology_variable(std::string_view option);
 
 /// Where a host is, the levels above first: "row1/rack7". None: the file does not name it. `names`:
 /// the names of the host, any of which counts.

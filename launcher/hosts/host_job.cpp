@@ -175,6 +175,16 @@ Result<> check_first(const HostJob& job, const Options& options) {
         "has for them");
 }
 
+/// Hosts are reached by ssh, which is in no step.
+Result<> check_topology(const Options& options) {
+    const auto given = options.find("topology");
+    if (!given || given->text != "slurm") return {};
+    return usage(
+        given->origin,
+        given->text,
+        "with hosts no node is in a Slurm step; accepted are file:PATH and env:NAME");
+}
+
 bool names_is_host(const std::string& conf) {
     const auto parsed = parse_rdzv_conf(conf);
     return parsed && parsed->is_host.has_value();
@@ -205,6 +215,7 @@ Result<HostJob> read_host_job(const Options& options, const SystemInfo& system) 
     if (!nodes) return nodes.error();
     job.nodes = *nodes;
     if (auto checked = check_first(job, options); !checked) return checked.error();
+    if (auto checked = check_topology(options); !checked) return checked.error();
     const auto connect = length_of(options, "connect-timeout", usual_connect_timeout);
     if (!connect) return connect.error();
     job.connect_timeout = *connect;

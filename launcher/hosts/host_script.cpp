@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/hosts/host_script.hpp"
 
+#include "launcher/grammar/topology_file.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/text.hpp"
 
@@ -170,10 +171,11 @@ std::string start_script(
     return std::to_string(text.size()) + '\n' + text;
 }
 
-Environment environment_for_hosts(const Environment& environment) {
+Environment environment_for_hosts(const Environment& environment, std::string_view topology) {
     auto kept = environment;
     std::erase_if(
         kept, [](const auto& entry) { return host_script::belongs_to_machine(entry.first); });
+    if (const auto name = topology_variable(topology)) kept.erase(std::string{*name});
     return kept;
 }
 

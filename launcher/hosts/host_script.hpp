@@ -55,8 +55,9 @@ std::string start_script(
     const std::vector<std::string>& arguments);
 
 /// Of this machine's environment what a node on another one gets: everything but what belongs to
-/// the machine, to the login and to the job in which this process is itself.
-Environment environment_for_hosts(const Environment& environment);
+/// the machine, to the login and to the job in which this process is itself. The variable of
+/// --topology=env:NAME (`topology` is that option's text) belongs to the machine too.
+Environment environment_for_hosts(const Environment& environment, std::string_view topology);
 
 struct HostLacks {};
 struct HostIsReady {};

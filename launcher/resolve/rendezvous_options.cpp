@@ -263,6 +263,13 @@ Result<> use_master(Resolving& job, const std::string& why) {
     if (!endpoint) return endpoint.error();
     spec.endpoint = *endpoint;
     spec.is_static = {true, why};
+    if (const auto unit = job.options.find("node-unit"); unit && spec.nodes.value.spares > 0)
+        return usage(
+            unit->origin,
+            unit->text,
+            "with static rendezvous all nodes must come, and " + describe(spec.nodes.value) +
+                " (" + spec.nodes.origin + ") leaves some out; give a number of nodes that is a "
+                "multiple of it, or --rdzv-backend=c10d");
     if (spec.nodes.value.spares > 0)
         return usage(
             spec.nodes.origin,

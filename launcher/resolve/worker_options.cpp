@@ -203,6 +203,11 @@ Result<> resolve_command(Resolving& job) {
 Result<> resolve_worker_environment(Resolving& job) {
     auto& spec = job.spec;
     const auto role = given_or(job.options, "role", "default");
+    if (role.text.size() > limits::max_name_bytes)
+        return usage(
+            role.origin,
+            role.text,
+            "accepted are names of up to " + std::to_string(limits::max_name_bytes) + " bytes");
     spec.role = {role.text, role.origin};
     spec.node.host = job.system.host_name;
 

@@ -11,7 +11,6 @@ namespace ddprun::launcher {
 namespace {
 
 constexpr std::string_view file_form = "file:";
-constexpr std::string_view env_form = "env:";
 
 Result<std::string> place_by_slurm(const Resolving& job, const Given& given) {
     const auto address = value_of(job.system.environment, "SLURM_TOPOLOGY_ADDR");
@@ -25,8 +24,8 @@ Result<std::string> place_by_slurm(const Resolving& job, const Given& given) {
         "it is configured with topology/tree or topology/block; give file:PATH or env:NAME");
 }
 
-Result<std::string> place_by_variable(const Resolving& job, const Given& given) {
-    const auto name = given.text.substr(env_form.size());
+Result<std::string> place_by_variable(
+    const Resolving& job, const Given& given, const std::string& name) {
     const auto value = value_of(job.system.environment, name);
     const auto place = trimmed(trimmed(value.value_or("")), "/");
     if (!place.empty()) return std::string{place};
@@ -47,7 +46,8 @@ Result<std::string> place_by_file(const Resolving& job, const Given& given) {
 
 Result<std::string> place_of_node(const Resolving& job, const Given& given) {
     if (given.text == "slurm") return place_by_slurm(job, given);
-    if (given.text.starts_with(env_form)) return place_by_variable(job, given);
+    if (const auto name = topology_variable(given.text))
+        return place_by_variable(job, given, std::string{*name});
     if (given.text.starts_with(file_form)) return place_by_file(job, given);
     return usage(given.origin, given.text, "accepted are slurm, file:PATH and env:NAME");
 }

@@ -30,7 +30,7 @@ std::string unit_reason(const JobData& job, std::size_t unit) {
     const auto members = job.members.by_arrival();
     const auto waiting = static_cast<std::size_t>(
         std::count_if(members.begin(), members.end(), [](const Member* member) {
-            return !member->group_rank && member->is_candidate();
+            return !member->group_rank && member->is_candidate() && !member->hold;
         }));
     return "the job runs with " + counted(job.round->places.size(), "node") + " and grows by " +
            std::to_string(unit) +

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <regex>
 #include <set>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -137,6 +138,19 @@ TEST_CASE("each file that a page names exists") {
         for (const auto& file : all_of(prose_of(text_of(page)), name))
             if (ends.count(file) == 0) broken.push_back(page + ": " + file);
     CHECK_MESSAGE(broken.empty(), listed(broken));
+}
+
+TEST_CASE("the README of a folder is short: proofs and long tables are in docs/") {
+    constexpr long most_words = 1650;
+    for (const auto& page : pages()) {
+        if (!page.ends_with("README.md")) continue;
+        CAPTURE(page);
+        std::istringstream words(text_of(page));
+        CHECK(
+            std::distance(
+                std::istream_iterator<std::string>(words), std::istream_iterator<std::string>()) <=
+            most_words);
+    }
 }
 
 TEST_CASE("code that README quotes stands in an example that is built") {

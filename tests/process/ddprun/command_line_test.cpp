@@ -222,3 +222,20 @@ TEST_CASE("GPUs are counted by nvidia-smi where the driver has no folder") {
     CHECK(job.wait_for_code() == 0);
     CHECK(job.out() == "up\nup\n");
 }
+
+TEST_CASE("output that nothing takes is named, of the launcher and of its workers") {
+    Running help{"/bin/sh", {"-c", "exec '" + program("ddprun") + "' --help >/dev/full"}};
+    CHECK(help.wait_for_code() == 1);
+    CHECK(
+        help.err() ==
+        "ddprun: standard output cannot be written: No space left on device\n");
+
+    Running job{
+        "/bin/sh",
+        {"-c",
+         "exec '" + program("ddprun") +
+             "' --standalone --log-line-prefix-template='[${rank}] ' --no-python sh -c 'echo lost' "
+             ">/dev/full"}};
+    CHECK(job.wait_for_code() == 0);
+    CHECK(contains(job.err(), "output.not_written stream=stdout reason=\"No space left on device\""));
+}

@@ -10,6 +10,7 @@
 
 #include <signal.h>
 
+#include <cerrno>
 #include <chrono>
 #include <fstream>
 #include <set>
@@ -141,10 +142,11 @@ TEST_CASE("sdk: when all ranks of a host die, those of the other name one of the
     if (const auto reason = NetworkPair::why_not(); !reason.empty()) return skip(reason);
     Job job(2);
 
-    // Otherwise it would see the loss of the other one and end by itself.
+    // Otherwise it would see the loss of the other one and end by itself. It still may: the agent
+    // continues what it stops, and can be quicker than the third signal.
     job.kill(2, SIGSTOP);
     job.kill(3, SIGKILL);
-    job.kill(2, SIGKILL);
+    REQUIRE((::kill(job.pids[2], SIGKILL) == 0 || errno == ESRCH));
 
     for (int rank = 0; rank < 2; ++rank)
         job.a.wait_for_line("^after .* ranks (2|3|2 3)$");

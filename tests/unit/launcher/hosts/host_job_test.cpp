@@ -67,6 +67,10 @@ TEST_CASE("hosts form whole units, and are ordered by their switches if asked fo
     words = node_arguments(job_of({"--hosts=a,b", "--topology=env:RACK"}), 1, 1, 2, "a");
     CHECK(has(words, "--topology=env:RACK"));
     CHECK_FALSE(has(words, "--node-rank=1"));
+    CHECK(
+        refusal({"--hosts=a,b", "--topology=slurm"}) ==
+        "--topology: 'slurm': with hosts no node is in a Slurm step; accepted are file:PATH and "
+        "env:NAME");
 }
 
 TEST_CASE("a number in --hosts counts before -n, and -n before the number in a file") {

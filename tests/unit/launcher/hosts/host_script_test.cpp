@@ -74,11 +74,18 @@ TEST_CASE(
         {"DDPRUN_TRACE", "1"},
         {"DDPRUN_HOSTS_LINK", "t"}};
     CHECK(
-        environment_for_hosts(here) == Environment{
-                                           {"PATH", "/bin"},
-                                           {"VIRTUAL_ENV", "/v"},
-                                           {"NCCL_DEBUG", "INFO"},
-                                           {"DDPRUN_TRACE", "1"}});
+        environment_for_hosts(here, "") == Environment{
+                                               {"PATH", "/bin"},
+                                               {"VIRTUAL_ENV", "/v"},
+                                               {"NCCL_DEBUG", "INFO"},
+                                               {"DDPRUN_TRACE", "1"}});
+}
+
+TEST_CASE("the variable that names this machine's switch is not sent to other machines") {
+    const Environment here{{"RACK", "row1/rack7"}, {"PATH", "/bin"}};
+    CHECK(environment_for_hosts(here, "env:RACK") == Environment{{"PATH", "/bin"}});
+    CHECK(environment_for_hosts(here, "file:RACK") == here);
+    CHECK(environment_for_hosts(here, "env:") == here);
 }
 
 TEST_CASE("answers are found among what a host's start-up files write, however they are split") {

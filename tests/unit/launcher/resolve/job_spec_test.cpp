@@ -118,6 +118,7 @@ TEST_CASE("each wrong value is named as it was given, with what is accepted") {
         {"--topology=file:racks", "--topology: 'file:racks': the file cannot be read"},
         {"--max-losses=-1", "--max-losses: '-1': accepted are 0 to 1000000"},
         {"--max-losses=some", "--max-losses: 'some': accepted are 0 to 1000000"},
+        {"--role=" + std::string(256, 'r'), "--role: '" + std::string(256, 'r') + "': accepted are"},
         {"--local-addr=10.99.0.0/16", "--local-addr: '10.99.0.0/16': no interface"},
     };
     for (const auto& row : rows) {
@@ -125,6 +126,11 @@ TEST_CASE("each wrong value is named as it was given, with what is accepted") {
         CHECK(resolved({row.word}, a_machine()).error().code.value() == EINVAL);
     }
     CHECK(refusal({}, a_machine({{"PET_NNODES", "4:2"}})).starts_with("PET_NNODES: '4:2': MIN"));
+    CHECK(
+        refusal({"--nnodes=2:7", "--node-unit=2", "--master-addr=h", "--rdzv-backend=static"}) ==
+        "--node-unit: '2': with static rendezvous all nodes must come, and 2:6+1 (--nnodes, "
+        "--node-unit) leaves some out; give a number of nodes that is a multiple of it, or "
+        "--rdzv-backend=c10d");
 }
 
 TEST_CASE("of two mistakes torch's first is named") {
