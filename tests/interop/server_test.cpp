@@ -128,9 +128,18 @@ TEST_CASE("peers of other protocols are turned away, counted, and named once") {
     StoreThread store;
     LogOf log;
 
-    for (const auto* bytes : {"GET / HTTP/1.1\r\n\r\n", "SSH-2.0-x\r\n", "\x16\x03\x01\x02\x00"}) {
+    struct Row {
+        const char* bytes;
+        /// TLS has a word for it.
+        std::string_view answer;
+    };
+    for (const auto& row :
+         {Row{"GET / HTTP/1.1\r\n\r\n", ""},
+          Row{"SSH-2.0-x\r\n", ""},
+          Row{"\x16\x03\x01\x02\x00", {"\x15\x03\x03\x00\x02\x02\x47", 7}}}) {
         RawClient client(store.port());
-        client.say(bytes);
+        client.say(row.bytes);
+        CHECK(client.hear(row.answer.size()) == std::string{row.answer});
         CHECK(client.hears_the_end());
     }
 
