@@ -96,7 +96,8 @@ TEST_CASE("what is no command is refused with the reason, and only that connecti
         {framed("{\"type\":\"stop_job\",\"grace\":1,\"grace\":2}"), "comes twice"},
         {"GET / HTTP/1.1\r\n\r\n", "too long"},
     };
-    for (const auto& [bytes, reason] : cases) {
+    for (const auto& [bytes, why] : cases) {
+        const auto& reason = why;  // CAPTURE takes no structured binding under clang
         CAPTURE(reason);
         Story story;
         story.comes(7);
