@@ -60,7 +60,8 @@ TEST_CASE("each command of ddprunctl means what its words say, wherever options 
         {{"--print-completion=bash"}, {PrintText{*completion_script("bash")}}},
     };
     for (const auto& [words, options] : cases) {
-        CAPTURE(words.front());
+        const auto& first = words.front();  // CAPTURE takes no structured binding under clang
+        CAPTURE(first);
         CHECK(meaning(words) == options);
     }
 }

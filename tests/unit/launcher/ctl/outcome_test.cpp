@@ -55,7 +55,8 @@ TEST_CASE("a command is done where every node has done it, and the others are na
         std::vector<FoundAgent> agents;
         for (std::size_t i = 0; i < answers.size(); ++i)
             agents.push_back(a_node(static_cast<int>(i) + 1));
-        CAPTURE(outcome.text);
+        const auto& text = outcome.text;  // CAPTURE takes no structured binding under clang
+        CAPTURE(text);
         CHECK(outcome_of(agents, answers) == outcome);
     }
 }

@@ -151,8 +151,11 @@ TEST_CASE("a node that no server has welcomed yet is of the job that it waits fo
         {at(10, "", "node1:1"), at(12, "", "node2:1"), "2: "},
     };
     for (const auto& [one, other, pids] : cases) {
-        CAPTURE(one.view->endpoint);
-        CAPTURE(other.view->endpoint);
+        // CAPTURE takes no structured binding under clang.
+        const auto& first = one.view->endpoint;
+        const auto& second = other.view->endpoint;
+        CAPTURE(first);
+        CAPTURE(second);
         CHECK(chosen({{one, other}, {}}, "a").starts_with(pids));
     }
 }
