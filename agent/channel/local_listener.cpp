@@ -2,16 +2,15 @@
 #include "agent/channel/local_listener.hpp"
 
 #include "rendezvous/base/ids.hpp"
+#include "rendezvous/net/abstract_address.hpp"
+#include "rendezvous/net/descriptors.hpp"
 #include "rendezvous/net/local_users.hpp"
 
 #include <sys/socket.h>
 #include <sys/types.h>
-#include <sys/un.h>
 
 #include <cerrno>
 #include <chrono>
-#include <cstddef>
-#include <cstring>
 #include <utility>
 
 namespace ddprun::agent::channel {
@@ -23,14 +22,8 @@ constexpr int callers_at_once = 64;
 constexpr auto pause_without_descriptors = std::chrono::milliseconds{100};
 
 bool bind_abstract(int socket, const std::string& name) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    // The first byte stays zero.
-    std::memcpy(address.sun_path + 1, name.data(), name.size());
-    const auto size = offsetof(sockaddr_un, sun_path) + 1 + name.size();
-    return ::bind(
-               socket, reinterpret_cast<const sockaddr*>(&address), static_cast<socklen_t>(size)) ==
-           0;
+    const net::AbstractAddress address(name);
+    return ::bind(socket, address.get(), address.size) == 0;
 }
 
 LocalPeer peer_of(int socket) {
@@ -38,7 +31,7 @@ LocalPeer peer_of(int socket) {
     socklen_t size = sizeof about;
     const bool is_known = ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &about, &size) == 0;
     // A user that exists nowhere: refused.
-    if (!is_known || !net::means_one_user(about.uid)) about.uid = ~uid_t{};
+    if (!is_known || !net::means_one_user(about.uid).value_or(false)) about.uid = ~uid_t{};
     return {about.pid, about.uid};
 }
 
@@ -78,7 +71,7 @@ void LocalListener::accept_all() {
     for (int count = 0; count < callers_at_once; ++count) {
         const int socket =
             ::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (socket < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
+        if (socket < 0 && net::is_shortage(errno)) {
             accept_again_.expires_after(pause_without_descriptors);
             accept_again_.async_wait([this](const boost::system::error_code& ec) {
                 if (!ec) wait_for_callers();

@@ -9,12 +9,12 @@
 #include "rendezvous/client/blocking_socket.hpp"
 #include "rendezvous/client/client_error.hpp"
 #include "rendezvous/control/codec.hpp"
+#include "rendezvous/net/abstract_address.hpp"
 #include "rendezvous/net/local_users.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,7 +22,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
-#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -48,15 +47,12 @@ Result<std::string> read_table() {
 
 /// A connection to a local socket, which does not block.
 Result<Descriptor> connect_to(const std::string& name) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    if (name.size() + 1 > sizeof address.sun_path) return Failure{system_code(ENAMETOOLONG), {}};
-    std::memcpy(address.sun_path + 1, name.data(), name.size());
-    const auto size = offsetof(sockaddr_un, sun_path) + 1 + name.size();
+    if (name.size() > net::AbstractAddress::most_bytes)
+        return Failure{system_code(ENAMETOOLONG), {}};
+    const net::AbstractAddress address(name);
     Descriptor socket{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
     if (!socket) return Failure{system_code(errno), {}};
-    const auto* target = reinterpret_cast<const sockaddr*>(&address);
-    if (::connect(socket.get(), target, static_cast<socklen_t>(size)) != 0)
+    if (::connect(socket.get(), address.get(), address.size) != 0)
         return Failure{system_code(errno), {}};
     return socket;
 }
@@ -73,7 +69,7 @@ std::optional<unsigned> listener_of(const Descriptor& socket) {
 /// What this process may ask: root any agent, a user its own.
 bool may_ask(unsigned user) {
     const auto own_user = ::getuid();
-    return own_user == 0 || (user == own_user && net::means_one_user(user));
+    return own_user == 0 || (user == own_user && net::means_one_user(user).value_or(false));
 }
 
 /// Another end, a full queue or a closed connection may be a busy agent, or another user's doing.

@@ -24,9 +24,10 @@ std::string dumped(const Json& json) {
     return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
-std::string ranks_text(int first, int count) {
+/// "8-15", "3"
+std::string ranks_text(std::int64_t first, std::int64_t last) {
     const auto begin = std::to_string(first);
-    return count == 1 ? begin : begin + '-' + std::to_string(first + count - 1);
+    return first == last ? begin : begin + '-' + std::to_string(last);
 }
 
 /// "used/max"
@@ -50,7 +51,9 @@ Row row_of(const FoundAgent& agent) {
     row.push_back(pid);
     row.push_back(
         view.assignment ? (view.worker_count == 1 ? "rank " : "ranks ") +
-                              ranks_text(view.assignment->rank_base, view.worker_count)
+                              ranks_text(
+                                  view.assignment->rank_base,
+                                  view.assignment->rank_base + view.worker_count - 1)
                         : printable_line(view.reason));
     return row;
 }
@@ -124,10 +127,7 @@ std::string ranks_of_node(const Json& node) {
                          (*ranks)[0].is_number_integer() && (*ranks)[1].is_number_integer();
     if (!is_pair) return "-";
     // Of another program: any number, or one too large for any.
-    const auto first = (*ranks)[0].get<std::int64_t>();
-    const auto last = (*ranks)[1].get<std::int64_t>();
-    const auto begin = std::to_string(first);
-    return first == last ? begin : begin + '-' + std::to_string(last);
+    return ranks_text((*ranks)[0].get<std::int64_t>(), (*ranks)[1].get<std::int64_t>());
 }
 
 /// "step 12, eval" of the node's first rank that has reported any.

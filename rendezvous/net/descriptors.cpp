@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -52,6 +53,10 @@ std::string lacking_descriptors(int needed) {
     return "the hard limit of open files is " + std::to_string(limit.rlim_max) +
            " (RLIMIT_NOFILE), but " + std::to_string(all) +
            " are needed: raise it, with ulimit -Hn, LimitNOFILE= or docker run --ulimit nofile=";
+}
+
+bool is_shortage(int error) {
+    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
 bool can_open_descriptors(int count) {

@@ -14,6 +14,10 @@ void prepare_descriptors();
 /// process has already.
 std::string lacking_descriptors(int needed);
 
+/// Whether a system call has failed because descriptors or memory are used up: later it may
+/// succeed.
+bool is_shortage(int error);
+
 /// Whether so many can be had now. Asio leaks one each time that it is refused the second or third
 /// of an io_context.
 bool can_open_descriptors(int count);

@@ -2,28 +2,46 @@
 #include "rendezvous/net/local_users.hpp"
 
 #include "rendezvous/base/user_numbers.hpp"
+#include "rendezvous/net/descriptors.hpp"
 
+#include <cerrno>
 #include <fstream>
 #include <iterator>
+#include <mutex>
 #include <string>
 
 namespace ddprun::net {
 namespace local_users {
 namespace {
 
-std::string text_of(const char* path) {
+/// Empty where it cannot be read; none where nothing is left to read it with.
+std::optional<std::string> text_of(const char* path) {
+    errno = 0;
     std::ifstream file{path};
-    return {std::istreambuf_iterator<char>{file}, {}};
+    if (!file && is_shortage(errno)) return std::nullopt;
+    return std::string{std::istreambuf_iterator<char>{file}, {}};
+}
+
+/// Of the machine, so it is read once: each connection at a loopback address asks.
+std::optional<std::string> overflow() {
+    static std::mutex mutex;
+    static std::optional<std::string> known;
+    const std::scoped_lock lock(mutex);
+    if (!known) known = text_of("/proc/sys/kernel/overflowuid");
+    return known;
 }
 
 }  // namespace
 }  // namespace local_users
 
-bool means_one_user(unsigned user) {
-    // A process changes its user namespace only before it has threads, and ours do not.
-    static const auto map = local_users::text_of("/proc/self/uid_map");
-    static const auto overflow = local_users::text_of("/proc/sys/kernel/overflowuid");
-    return ddprun::means_one_user(user, {map, overflow});
+std::optional<bool> means_one_user(unsigned user) {
+    const auto overflow = local_users::overflow();
+    if (!overflow) return std::nullopt;
+    // Only of that number it depends on the namespace.
+    if (ddprun::means_one_user(user, {{}, *overflow})) return true;
+    const auto map = local_users::text_of("/proc/self/uid_map");
+    if (!map) return std::nullopt;
+    return ddprun::means_one_user(user, {*map, *overflow});
 }
 
 }  // namespace ddprun::net

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
+
 namespace ddprun::net {
 
-/// As `ddprun::means_one_user`, in this process.
-bool means_one_user(unsigned user);
+/// As `ddprun::means_one_user`, in this process. None: no descriptor or memory is left to ask the
+/// kernel.
+std::optional<bool> means_one_user(unsigned user);
 
 }  // namespace ddprun::net

@@ -2,6 +2,8 @@
 #include "rendezvous/net/socket_owner.hpp"
 
 #include "rendezvous/base/text.hpp"
+#include "rendezvous/net/descriptors.hpp"
+#include "rendezvous/net/local_users.hpp"
 
 #include <arpa/inet.h>
 #include <linux/inet_diag.h>
@@ -57,11 +59,6 @@ void copy_address(const Tcp::endpoint& end, __be32 (&words)[4], __be16& port) {
         const auto bytes = end.address().to_v6().to_bytes();
         std::memcpy(words, bytes.data(), bytes.size());
     }
-}
-
-/// No descriptor or no memory for the question: asked again later it is answered.
-bool is_shortage(int error) {
-    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
 struct Answer {
@@ -169,30 +166,12 @@ Table look_up(const Ends& ends, const char* path) {
     return table;
 }
 
-/// Users of other namespaces have no number here: the kernel gives one number for all of them.
-bool may_be_unmapped(uid_t uid) {
-    uid_t overflow = 65'534;
-    std::ifstream setting("/proc/sys/kernel/overflowuid");
-    if (!setting && is_shortage(errno)) return true;
-    setting >> overflow;
-    // A failed extraction leaves 0, which is root's.
-    if (!setting) overflow = 65'534;
-    if (uid != overflow) return false;
-    std::uint64_t first = 0;
-    std::uint64_t outside = 0;
-    std::uint64_t count = 0;
-    constexpr std::uint64_t all = 4'294'967'295;
-    const bool is_known =
-        static_cast<bool>(std::ifstream("/proc/self/uid_map") >> first >> outside >> count);
-    return !is_known || count != all;
-}
-
 PeerOwner owner_of(const Entry& entry) {
     if (entry.inode == 0) return {PeerOwner::Kind::gone, 0};
     // First: this process itself may be a user without a number here.
-    errno = 0;
-    if (may_be_unmapped(entry.uid))
-        return {is_shortage(errno) ? PeerOwner::Kind::gone : PeerOwner::Kind::unknown, entry.uid};
+    const auto is_one = means_one_user(entry.uid);
+    if (!is_one) return {PeerOwner::Kind::gone, entry.uid};
+    if (!*is_one) return {PeerOwner::Kind::unknown, entry.uid};
     const bool is_own = entry.uid == ::geteuid() || entry.uid == 0;
     return {is_own ? PeerOwner::Kind::this_user : PeerOwner::Kind::other_user, entry.uid};
 }

@@ -144,6 +144,14 @@ std::vector<Running> start_three(const TempDir& dir, const Etcd& etcd, const Wor
     return nodes;
 }
 
+/// Without the first node: under the next leader, and then in a round of their own.
+void wait_until_others_go_on(std::vector<Running>& nodes) {
+    for (std::size_t i = 1; i < nodes.size(); ++i) {
+        nodes[i].wait_for_line("rendezvous.leader_changed .*epoch=2", seconds{60});
+        nodes[i].wait_for_line("up 2 in", seconds{90});
+    }
+}
+
 }  // namespace
 
 TEST_CASE("etcd: nodes find the one that leads, and the job leaves nothing in etcd") {
@@ -171,11 +179,7 @@ TEST_CASE("etcd: the leader's node is killed, another one leads and the job goes
     ::kill(agent_of(nodes[0]), SIGKILL);
 
     // Its key lives for the TTL; its ranks are given away a lease after that.
-    for (int i : {1, 2}) {
-        auto& node = nodes[static_cast<std::size_t>(i)];
-        node.wait_for_line("rendezvous.leader_changed .*epoch=2", seconds{60});
-        node.wait_for_line("up 2 in", seconds{90});
-    }
+    wait_until_others_go_on(nodes);
     dir.write("go", "");
     for (int i : {1, 2})
         CHECK(nodes[static_cast<std::size_t>(i)].wait_for_code() == 0);
@@ -248,11 +252,7 @@ TEST_CASE("etcd: the leader's machine is frozen for longer than its lease, and w
 
     for (const int pid : pids)
         ::kill(pid, SIGSTOP);
-    for (const int i : {1, 2}) {
-        auto& node = nodes[static_cast<std::size_t>(i)];
-        node.wait_for_line("rendezvous.leader_changed .*epoch=2", seconds{60});
-        node.wait_for_line("up 2 in", seconds{90});
-    }
+    wait_until_others_go_on(nodes);
     for (const int pid : pids)
         ::kill(pid, SIGCONT);
 
