@@ -33,9 +33,8 @@ copy_tree() {
 
 build_sim() { # LOG
     [ -f "$copy/build/sim/build.ninja" ] ||
-        # As preset dev: a compiler cache then has all but what is mutated.
-        cmake -S "$copy" -B "$copy/build/sim" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-g1 \
-            -DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++ -DCMAKE_UNITY_BUILD=ON -DDDPRUN_EXAMPLES=OFF >"$1" 2>&1 || return
+        # A compiler cache then has all but what is mutated.
+        (cd "$copy" && cmake --preset dev -B build/sim -DDDPRUN_EXAMPLES=OFF) >"$1" 2>&1 || return
     cmake --build "$copy/build/sim" --target ddprun_sim >"$1" 2>&1
 }
 
