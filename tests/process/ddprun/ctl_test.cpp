@@ -331,19 +331,24 @@ TEST_CASE("a socket that has the name of a user's agent and is another user's is
     const auto own = (dir / "ddprunctl").string();
     std::filesystem::copy_file(program("ddprun"), own);
     REQUIRE(::chmod(dir.path().c_str(), 0755) == 0);
-    // Root's, under a name of user 65534; nothing is sent to it.
+    // Root's, under a name of user 65534, which sends nothing to it. Root's own `ps`, of a test
+    // that runs beside this one, believes any socket and is turned away.
     Running listener{
         "python3",
         {"-c",
-         "import socket\n"
+         "import socket, struct\n"
          "s = socket.socket(socket.AF_UNIX)\n"
          "s.bind('\\0ddprunctl/1/65534/" +
              std::to_string(::getpid()) +
              "')\n"
              "s.listen()\n"
              "print('up', flush=True)\n"
-             "caller, _ = s.accept()\n"
-             "print('heard', len(caller.recv(100)), flush=True)\n"}};
+             "while True:\n"
+             "    with s.accept()[0] as caller:\n"
+             "        about = caller.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)\n"
+             "        if struct.unpack('3i', about)[1] == 65534:\n"
+             "            print('heard', len(caller.recv(100)), flush=True)\n"
+             "            break\n"}};
     listener.wait_for_line("up");
 
     const auto list = outcome_of(Running{"setpriv", as_other_user({own, "ps", "--json"})});
