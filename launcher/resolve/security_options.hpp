@@ -5,6 +5,7 @@
 #include "rendezvous/tls/secret.hpp"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ddprun::launcher {
@@ -27,6 +28,11 @@ struct SecretChoice {
 };
 
 inline const std::string secret_variable = "DDPRUN_SECRET";
+
+/// Of --secure.
+inline std::string own_secret_file(std::string_view home) {
+    return std::string{home} + "/.config/ddprun/secret";
+}
 
 /// A file that is named comes first, then the variable, then the file of --secure.
 Result<SecretChoice> choose_secret(const Options& options, const Environment& environment);
