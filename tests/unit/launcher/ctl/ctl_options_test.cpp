@@ -53,6 +53,8 @@ TEST_CASE("each command of ddprunctl means what its words say, wherever options 
         {{"signal", "run17", "sigterm", "--rank=3"}, {Signal{SIGTERM, 3}, "run17"}},
         {{"signal", "run17", "9", "--rank", "0"}, {Signal{SIGKILL, 0}, "run17"}},
         {{"signal", "run17", "RTMIN+1"}, {Signal{SIGRTMIN + 1}, "run17"}},
+        {{"token"}, {ShowToken{}}},
+        {{"token", "--secret-file=/etc/secret"}, {ShowToken{"/etc/secret"}}},
         {{"stop", "--", "--run"}, {Stop{}, "--run"}},
         {{"signal", "--rank=1", "--", "-x", "USR1"}, {Signal{SIGUSR1, 1}, "-x"}},
         {{"ps", "--help"}, {PrintText{help_text()}}},
