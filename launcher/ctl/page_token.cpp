@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/ctl/page_token.hpp"
 
-#include "launcher/resolve/security_options.hpp"
 #include "rendezvous/tls/keys.hpp"
 #include "rendezvous/tls/secret_file.hpp"
 #include "rendezvous/tls/session.hpp"
@@ -21,18 +20,19 @@ Result<std::vector<tls::Secret>> secrets_in(const std::string& origin, const std
 
 Result<std::vector<tls::Secret>> find_secrets(const std::optional<std::string>& secret_file) {
     if (secret_file) return secrets_in("--secret-file", *secret_file);
-    if (const char* const variable = std::getenv(secret_variable.c_str())) {
+    if (const char* const variable = std::getenv(tls::secret_variable)) {
         auto secrets = tls::parse_secrets(variable);
         if (!secrets)
             return Failure{
-                secrets.error().code, secret_variable + ": " + secrets.error().context};
+                secrets.error().code,
+                std::string{tls::secret_variable} + ": " + secrets.error().context};
         return secrets;
     }
     const char* const home = std::getenv("HOME");
     if (home == nullptr)
         return Failure{
             system_code(EINVAL), "HOME is not set: give --secret-file=PATH"};
-    return secrets_in("the file of --secure", own_secret_file(home));
+    return secrets_in("the file of --secure", tls::own_secret_file(home));
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include "rendezvous/tls/secret.hpp"
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace ddprun::launcher {
@@ -27,12 +26,7 @@ struct SecretChoice {
     bool is_missed = false;
 };
 
-inline const std::string secret_variable = "DDPRUN_SECRET";
-
-/// Of --secure.
-inline std::string own_secret_file(std::string_view home) {
-    return std::string{home} + "/.config/ddprun/secret";
-}
+inline const std::string secret_variable{tls::secret_variable};
 
 /// A file that is named comes first, then the variable, then the file of --secure.
 Result<SecretChoice> choose_secret(const Options& options, const Environment& environment);

@@ -354,24 +354,16 @@ TEST_CASE("pages of a server with a secret are for its user on its machine, or f
     const auto another = token_of(secret_file(dir, "another", other_line));
     // Reads a page as another user, with the given field.
     const auto as_other_user = [&](const std::string& path, const std::string& field) {
-        Running::Options options;
-        options.directory = "/";
-        options.arguments = Words{
-            "--reuid=65534",
-            "--regid=65534",
-            "--clear-groups",
-            "--",
-            "python3",
-            "-c",
-            "import socket, sys\n"
+        const std::string read =
+            "import os, socket, sys\n"
+            "os.setgroups([])\n"
+            "os.setgid(65534)\n"
+            "os.setuid(65534)\n"
             "host, port = sys.argv[1].split(':')\n"
             "s = socket.create_connection((host, int(port)), 30)\n"
             "s.sendall(f'GET {sys.argv[2]} HTTP/1.1\\r\\n{sys.argv[3]}\\r\\n\\r\\n'.encode())\n"
-            "print(s.makefile().read())\n",
-            endpoint,
-            path,
-            field};
-        Running reader{"setpriv", options};
+            "print(s.makefile().read())\n";
+        Running reader{"python3", Words{"-c", read, endpoint, path, field}};
         CHECK(reader.wait_for_code() == 0);
         return reader.out();
     };

@@ -70,9 +70,9 @@ TEST_CASE("each command of ddprunctl means what its words say, wherever options 
 
 TEST_CASE("a mistake on ddprunctl's command line says what is accepted") {
     const std::vector<std::pair<Words, std::string>> cases{
-        {{}, "no command given: accepted are ps, status, stop and signal"},
+        {{}, "no command given: accepted are ps, status, stop, signal and token"},
         {{"stopp", "x"}, "'stopp': unknown command: did you mean stop?"},
-        {{"reboot"}, "'reboot': unknown command: accepted are ps, status, stop, signal"},
+        {{"reboot"}, "'reboot': unknown command: accepted are ps, status, stop, signal, token"},
         {{"ps", "x"}, "ps: 'x' is one word too many"},
         {{"stop"}, "stop: RUN_ID is missing"},
         {{"signal", "x"}, "signal: SIGNAL is missing"},
@@ -117,6 +117,6 @@ TEST_CASE("the help and the completions have every command and option of ddprunc
         CHECK(help_text().find("\n  " + std::string{row.name}) != std::string::npos);
     for (const auto& row : ctl_option_table())
         CHECK(help_text().find("\n  --" + std::string{row.name}) != std::string::npos);
-    CHECK(completion_script("tcsh")->find("(ps status stop signal)") != std::string::npos);
+    CHECK(completion_script("tcsh")->find("(ps status stop signal token)") != std::string::npos);
     CHECK_FALSE(completion_script("ksh"));
 }

@@ -47,7 +47,7 @@ TEST_CASE("a token is that of the first bearer, however the field is written") {
     };
     CHECK(token_in("Authorization: Bearer abc\r\n") == "abc");
     CHECK(token_in("Host: x\r\nauthorization:bearer  abc \r\nAccept: */*\r\n") == "abc");
-    CHECK(token_in("AUTHORIZATION:\tBEARER abc\n") == "abc");
+    CHECK(token_in("AUTHORIZATION:\tBEARER abc\r\n") == "abc");
     CHECK(token_in("Authorization: Basic abc\r\nAuthorization: Bearer d\r\n") == "d");
     CHECK(token_in("Authorization: Bearer\r\n").empty());
     CHECK(token_in("Authorization: Bearerabc\r\n").empty());
