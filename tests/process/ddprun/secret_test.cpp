@@ -359,8 +359,10 @@ TEST_CASE("pages of a server with a secret are for its user on its machine, or f
             "os.setgroups([])\n"
             "os.setgid(65534)\n"
             "os.setuid(65534)\n"
+            "s = socket.socket()\n"
+            "s.settimeout(30)\n"
             "host, port = sys.argv[1].split(':')\n"
-            "s = socket.create_connection((host, int(port)), 30)\n"
+            "s.connect((host, int(port)))\n"
             "s.sendall(f'GET {sys.argv[2]} HTTP/1.1\\r\\n{sys.argv[3]}\\r\\n\\r\\n'.encode())\n"
             "print(s.makefile().read())\n";
         Running reader{"python3", Words{"-c", read, endpoint, path, field}};
