@@ -169,8 +169,7 @@ AgentRunner::AgentRunner(
           keeper_side.keeper,
           random_,
           [this](const control::Command& command, const command::Sender& sender) {
-              const CommandTarget target{
-                  driver_->machine(), config_, rendezvous_.last_server(), workers_};
+              const CommandTarget target{driver_->machine(), config_, rendezvous_, workers_};
               return execute(command, {sender, driver_->now()}, target, [this](Agent::Event event) {
                   post(std::move(event));
               });

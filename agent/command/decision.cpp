@@ -82,7 +82,7 @@ Decision decide_signal(
 }  // namespace decision
 
 control::NodeView view_of(
-    const Agent& agent, const AgentConfig& config, const std::string& endpoint, Instant now) {
+    const Agent& agent, const AgentConfig& config, const LastServer& server, Instant now) {
     control::NodeView view;
     view.run_id = config.join.run_id;
     view.incarnation = agent.incarnation();
@@ -90,7 +90,8 @@ control::NodeView view_of(
     view.reason = agent.reason();
     view.host = config.join.node.host;
     view.pid = agent.node().pid;
-    view.endpoint = endpoint;
+    view.endpoint = server.endpoint;
+    view.page_token = server.page_token;
     view.is_connected = agent.is_connected();
     view.program = entrypoint_name(config.worker);
     view.nodes = config.join.nodes;

@@ -14,9 +14,16 @@
 /// What an agent does about a command: decided from what it knows, and performed by its shell.
 namespace ddprun::agent::command {
 
-/// `endpoint` is the server that the node has last connected to; empty: none.
+/// The server that the node has last connected to.
+struct LastServer {
+    /// Empty: none.
+    std::string endpoint;
+    /// Empty: it needs none.
+    std::string page_token;
+};
+
 control::NodeView view_of(
-    const Agent& agent, const AgentConfig& config, const std::string& endpoint, Instant now);
+    const Agent& agent, const AgentConfig& config, const LastServer& server, Instant now);
 
 /// What a decision depends on beyond the view.
 struct NodeFacts {

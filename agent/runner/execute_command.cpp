@@ -3,6 +3,7 @@
 
 #include "agent/command/command_server.hpp"
 #include "agent/command/decision.hpp"
+#include "agent/runner/rendezvous_access.hpp"
 #include "agent/runner/worker_processes.hpp"
 #include "rendezvous/base/log.hpp"
 
@@ -19,6 +20,12 @@ command::NodeFacts facts_of(const CommandTarget& target) {
     const auto& agent = target.agent;
     const bool has_workers = agent.group() != nullptr && !agent.group()->is_over();
     return {agent.fate(), has_workers, agent.is_connected(), target.config.join.settings.grace};
+}
+
+command::LastServer last_server(const RendezvousAccess& access) {
+    const auto& server = access.last_server();
+    if (server.port == 0) return {};
+    return {server.to_string(), access.page_token()};
 }
 
 /// The local ranks of the workers that it has reached.
@@ -38,8 +45,8 @@ control::CommandReply execute(
     const CommandTarget& target,
     const std::function<void(Agent::Event)>& post) {
     const auto& config = target.config;
-    const auto endpoint = target.server.port != 0 ? target.server.to_string() : std::string{};
-    const auto view = command::view_of(target.agent, config, endpoint, origin.at);
+    const auto server = executing::last_server(target.access);
+    const auto view = command::view_of(target.agent, config, server, origin.at);
     auto decision = command::decide(command, view, executing::facts_of(target));
     if (std::holds_alternative<std::monostate>(decision.order)) return decision.reply;
     const auto& sender = origin.sender;

@@ -4,7 +4,6 @@
 #include "agent/agent_config.hpp"
 #include "agent/command/local_commands.hpp"
 #include "agent/supervise/agent.hpp"
-#include "rendezvous/base/endpoint.hpp"
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/control/command.hpp"
 
@@ -12,14 +11,15 @@
 
 namespace ddprun::agent {
 
+class RendezvousAccess;  // rendezvous_access.hpp
 class WorkerProcesses;  // worker_processes.hpp
 
 /// What commands of `ddprunctl` ask and act on.
 struct CommandTarget {
     const Agent& agent;
     const AgentConfig& config;
-    /// That the node has last connected to; port 0: none.
-    const Endpoint& server;
+    /// How it reaches the server.
+    const RendezvousAccess& access;
     WorkerProcesses& workers;
 };
 

@@ -57,6 +57,8 @@ public:
     bool is_hosting() const { return election_ ? election_->is_leading() : server_ != nullptr; }
     /// The server that this node last connected to; port 0: none yet.
     const Endpoint& last_server() const { return last_server_; }
+    /// With it the server shows its pages; empty: there is no secret.
+    std::string page_token() const { return secrets_ ? secrets_->page_token() : std::string{}; }
     /// This node's part is over: where its server was elected another one may follow, unless the
     /// job is over.
     void release(bool is_job_over);

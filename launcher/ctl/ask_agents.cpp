@@ -162,11 +162,13 @@ Result<client::BlockingSocket> connect_to_server(const Endpoint& endpoint, Insta
     return last;
 }
 
-Result<std::string> http_get(const Endpoint& endpoint, const std::string& target) {
+Result<std::string> http_get(
+    const Endpoint& endpoint, const std::string& target, const std::string& token) {
     const auto until = Clock::now() + limits::http_timeout;
     auto socket = connect_to_server(endpoint, until);
     if (!socket) return socket.error();
     const auto request = "GET " + target + " HTTP/1.1\r\nHost: " + endpoint.to_string() +
+                         (token.empty() ? "" : "\r\nAuthorization: Bearer " + token) +
                          "\r\nConnection: close\r\n\r\n";
     if (const auto sent = socket->send(request, until); !sent) return sent.error();
     std::string answer;
@@ -246,10 +248,11 @@ std::vector<AgentAnswer> command_agents(
     return answers;
 }
 
-JobPage fetch_job_page(const std::string& endpoint, const std::string& run_id) {
-    const auto server = parse_endpoint(endpoint, 0);
+JobPage fetch_job_page(const control::NodeView& view) {
+    const auto server = parse_endpoint(view.endpoint, 0);
     if (!server || server->port == 0) return {{}, "this node has reached no server yet"};
-    const auto answer = http_get(*server, "/status?job=" + percent_encoded(run_id));
+    const auto answer =
+        http_get(*server, "/status?job=" + percent_encoded(view.run_id), view.page_token);
     if (!answer) return {{}, answer.error().describe()};
     const auto end_of_head = answer->find("\r\n\r\n");
     const auto first_line = answer->substr(0, answer->find("\r\n"));

@@ -21,7 +21,7 @@ Result<FoundAgents> find_agents();
 std::vector<AgentAnswer> command_agents(
     const std::vector<FoundAgent>& agents, const control::Command& command);
 
-/// `/status` of the job at its server, in clear text.
-JobPage fetch_job_page(const std::string& endpoint, const std::string& run_id);
+/// `/status` of the job at the server of this node, in clear text.
+JobPage fetch_job_page(const control::NodeView& view);
 
 }  // namespace ddprun::launcher::ctl

@@ -199,7 +199,7 @@ Result<CtlOptions> parse_ctl_options(std::span<const std::string> arguments) {
     if (!text) return text.error();
     if (*text) return CtlOptions{PrintText{**text}};
     if (words->plain.empty())
-        return misuse("no command given: accepted are ps, status, stop and signal");
+        return misuse("no command given: accepted are ps, status, stop, signal and token");
     const auto rows = command_table();
     const auto row = std::find_if(rows.begin(), rows.end(), [&](const CommandRow& one) {
         return one.name == words->plain.front();
@@ -217,6 +217,7 @@ Result<CtlOptions> parse_ctl_options(std::span<const std::string> arguments) {
     options.pid = *pid;
     if (row->name == "stop") return read_stop(*words, std::move(options));
     if (row->name == "signal") return read_signal(*words, std::move(options));
+    if (row->name == "token") options.command = ShowToken{words->value_of("secret-file")};
     if (row->name == "status") options.command = ShowJob{};
     return options;
 }

@@ -18,6 +18,11 @@ struct ListJobs {
 struct ShowJob {
     bool operator==(const ShowJob&) const = default;
 };
+/// Of the secret in this file; without one, of the variable or the file of --secure.
+struct ShowToken {
+    std::optional<std::string> secret_file;
+    bool operator==(const ShowToken&) const = default;
+};
 /// Only to be printed: help, version, a completion script.
 struct PrintText {
     std::string text;
@@ -25,7 +30,8 @@ struct PrintText {
 };
 
 struct CtlOptions {
-    std::variant<ListJobs, ShowJob, control::StopJob, control::SignalWorkers, PrintText> command;
+    std::variant<ListJobs, ShowJob, control::StopJob, control::SignalWorkers, ShowToken, PrintText>
+        command;
     /// Without one, the only job.
     std::optional<std::string> run_id = std::nullopt;
     std::optional<int> pid = std::nullopt;

@@ -17,10 +17,11 @@ constexpr std::array command_rows{
     CommandRow{
         "stop", "RUN_ID", "end a job on every node, as one SIGTERM to each of its ddprun would"},
     CommandRow{"signal", "RUN_ID SIGNAL", "send a signal to the workers of a job on this machine"},
+    CommandRow{"token", "", "print what reads /status and /metrics of servers with a secret"},
 };
 
 constexpr std::array option_rows{
-    CtlOptionRow{"json", "", "ps status stop signal", "print JSON"},
+    CtlOptionRow{"json", "", "ps status stop signal token", "print JSON"},
     CtlOptionRow{
         "pid",
         "PID",
@@ -32,6 +33,11 @@ constexpr std::array option_rows{
         "stop",
         "between SIGTERM and SIGKILL, instead of the job's --shutdown-timeout; not longer"},
     CtlOptionRow{"rank", "RANK", "signal", "the worker of this rank alone"},
+    CtlOptionRow{
+        "secret-file",
+        "PATH",
+        "token",
+        "of the secret in this file; else of DDPRUN_SECRET, or of the file of --secure"},
     CtlOptionRow{"help", "", "", "print this help, then exit"},
     CtlOptionRow{"version", "", "", "print the version, then exit"},
     CtlOptionRow{

@@ -5,6 +5,7 @@
 #include "launcher/ctl/ctl_options.hpp"
 #include "launcher/ctl/ctl_table.hpp"
 #include "launcher/ctl/outcome.hpp"
+#include "launcher/ctl/page_token.hpp"
 #include "launcher/ctl/screens.hpp"
 #include "launcher/ctl/selection.hpp"
 #include "rendezvous/base/machine.hpp"
@@ -46,13 +47,19 @@ int status(const std::vector<FoundAgent>& all, bool is_json) {
     auto [agents, cut_off] = by_connection(all);
     agents.insert(agents.end(), cut_off.begin(), cut_off.end());
     const auto& view = *agents.front().view;
-    const auto page = fetch_job_page(view.endpoint, view.run_id);
+    const auto page = fetch_job_page(view);
     return show(is_json ? status_json(agents, page) : status_text(agents, page));
 }
 
 int report(const Outcome& outcome, bool is_json) {
     if (outcome.exit_code != exit_code::done) return fail(outcome.exit_code, outcome.text, is_json);
     return show(is_json ? outcome_json(true, outcome.text) : outcome.text + "\n");
+}
+
+int show(const ShowToken& wanted, bool is_json) {
+    const auto token = page_token(wanted.secret_file);
+    if (!token) return fail(exit_code::usage, token.error().context, is_json);
+    return show(is_json ? outcome_json(true, *token) : *token + "\n");
 }
 
 int signal(const std::vector<FoundAgent>& all, const control::SignalWorkers& order, bool is_json) {
@@ -101,6 +108,7 @@ int run_ctl(int argc, const char* const* argv) {
     }
     const bool is_json = options->is_json;
     if (const auto* page = std::get_if<PrintText>(&options->command)) return show(page->text);
+    if (const auto* token = std::get_if<ShowToken>(&options->command)) return show(*token, is_json);
     net::prepare_descriptors();
     const auto found = find_agents();
     if (!found) return fail(exit_code::no_answer, found.error().describe(), is_json);

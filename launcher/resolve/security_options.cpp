@@ -29,11 +29,7 @@ Result<SecretChoice> of_own_file(const Environment& environment, const Given& se
                 ": HOME is not set, and the secret is in ~/.config/ddprun/secret; use "
                 "--rdzv-secret-file=PATH"};
     return SecretChoice{
-        SecretChoice::Place::own_file,
-        secure.origin,
-        std::string{*home} + "/.config/ddprun/secret",
-        {},
-        false};
+        SecretChoice::Place::own_file, secure.origin, tls::own_secret_file(*home), {}, false};
 }
 
 }  // namespace

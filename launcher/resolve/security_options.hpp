@@ -26,7 +26,7 @@ struct SecretChoice {
     bool is_missed = false;
 };
 
-inline const std::string secret_variable = "DDPRUN_SECRET";
+inline const std::string secret_variable{tls::secret_variable};
 
 /// A file that is named comes first, then the variable, then the file of --secure.
 Result<SecretChoice> choose_secret(const Options& options, const Environment& environment);

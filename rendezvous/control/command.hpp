@@ -56,6 +56,8 @@ struct NodeView {
     int pid = 0;
     /// The rendezvous server, as this node reaches it; empty: it has reached none yet.
     std::string endpoint = {};
+    /// With it that server shows its pages; empty: it needs none, or there is no server yet.
+    std::string page_token = {};
     /// The server has this node: what it sends reaches the others.
     bool is_connected = false;
     std::string program = {};

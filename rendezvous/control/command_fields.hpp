@@ -38,6 +38,7 @@ void fields(Io& io, Like<Io, NodeView>& view) {
     io("host", view.host, Name{});
     io("pid", view.pid, any_count);
     io.optional("endpoint", view.endpoint, Name{});
+    io.optional("page_token", view.page_token, Name{});
     io.optional("is_connected", view.is_connected);
     io.optional("program", view.program, Text{});
     io("nnodes", view.nodes);

@@ -57,6 +57,8 @@ public:
     /// Requires: there is a secret.
     void adopt_encrypted(net::Tcp::socket socket, std::string first_bytes);
     bool has_secret() const { return secrets_.has_value(); }
+    /// Null: there are none.
+    const tls::Secrets* secrets() const { return secrets_ ? &*secrets_ : nullptr; }
     /// From any thread. Handled before any message of an agent that is not handled yet: what the
     /// caller's own agent sends next may depend on it.
     void interrupt(int signal, std::string reason, std::optional<Duration> grace = std::nullopt);

@@ -80,11 +80,9 @@ bool is_beyond_loopback(const DaemonOptions& options) {
     return options.host != "localhost" && !is_loopback(options.host);
 }
 
-constexpr const char* secret_variable = "DDPRUN_SECRET";
-
 /// The value is in no message.
 Result<tls::SecretSource> read_variable(const char* value) {
-    const std::string origin = secret_variable;
+    const std::string origin = tls::secret_variable;
     auto secrets = tls::parse_secrets(value);
     if (!secrets) return Failure{secrets.error().code, origin + ": " + secrets.error().context};
     return tls::SecretSource{origin, {}, std::move(*secrets)};
@@ -93,7 +91,7 @@ Result<tls::SecretSource> read_variable(const char* value) {
 /// None where none was given.
 Result<std::optional<tls::SecretSource>> read_secret(const DaemonOptions& options) {
     const bool has_file = !options.secret_file.empty();
-    const char* variable = std::getenv(secret_variable);
+    const char* variable = std::getenv(tls::secret_variable);
     if (!has_file && variable == nullptr) return std::optional<tls::SecretSource>{};
     if (!has_file && options.is_insecure)
         return Failure{system_code(EINVAL), "--insecure: leave it out beside DDPRUN_SECRET"};

@@ -2,10 +2,11 @@
 #include "rendezvous/server/http_connection.hpp"
 
 #include "rendezvous/base/limits.hpp"
-#include "rendezvous/base/wall_time.hpp"
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/wall_time.hpp"
 #include "rendezvous/net/deadline.hpp"
 #include "rendezvous/server/linger.hpp"
+#include "rendezvous/server/page_access.hpp"
 
 #include <boost/asio/write.hpp>
 
@@ -29,7 +30,8 @@ Page own_page(HttpResponse response) {
     return std::make_shared<const HttpResponse>(std::move(response));
 }
 
-boost::asio::awaitable<Reply> reply_to(HttpHead head, std::string network, Pages& pages) {
+boost::asio::awaitable<Reply> reply_to(
+    HttpHead head, const net::Tcp::socket& caller, Pages& pages, const tls::Secrets* secrets) {
     Reply reply;
     if (const auto* refusal = std::get_if<HttpRefusal>(&head)) {
         reply.page = own_page(answer(*refusal));
@@ -42,7 +44,11 @@ boost::asio::awaitable<Reply> reply_to(HttpHead head, std::string network, Pages
         reply.page = own_page(plain_answer(request));
         co_return reply;
     }
-    reply.seat = pages.admit(network);
+    if (!may_read_pages(caller, request, secrets)) {
+        reply.page = own_page(members_only_answer());
+        co_return reply;
+    }
+    reply.seat = pages.admit(net::peer_network(caller));
     if (reply.seat) reply.page = co_await pages.get(request);
     if (!reply.page) reply.page = own_page(busy_answer());
     co_return reply;
@@ -52,7 +58,7 @@ boost::asio::awaitable<Reply> reply_to(HttpHead head, std::string network, Pages
 }  // namespace http_connection
 
 boost::asio::awaitable<void> serve_http(
-    net::Tcp::socket socket, std::string first_bytes, Pages& pages) {
+    net::Tcp::socket socket, std::string first_bytes, Pages& pages, const tls::Secrets* secrets) {
     auto bytes = std::move(first_bytes);
     auto head = read_http_head(bytes);
     {
@@ -67,8 +73,7 @@ boost::asio::awaitable<void> serve_http(
             head = read_http_head(bytes);
         }
     }
-    auto reply =
-        co_await http_connection::reply_to(std::move(head), net::peer_network(socket), pages);
+    auto reply = co_await http_connection::reply_to(std::move(head), socket, pages, secrets);
     const auto reply_head = encode_head(*reply.page, http_date());
     {
         net::Deadline deadline(

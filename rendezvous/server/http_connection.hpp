@@ -3,6 +3,7 @@
 
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/server/pages.hpp"
+#include "rendezvous/tls/secret_file.hpp"
 
 #include <boost/asio/awaitable.hpp>
 
@@ -11,9 +12,9 @@
 namespace ddprun::server {
 
 /// Answers one request and closes: `limits::http_timeout` for its head, as long again for writing
-/// the answer. `first_bytes` were read already. `pages` lives on the thread of the socket, longer
-/// than this.
+/// the answer. `first_bytes` were read already. `pages`, and `secrets` if there are any
+/// (page_access.hpp), live on the thread of the socket, longer than this.
 boost::asio::awaitable<void> serve_http(
-    net::Tcp::socket socket, std::string first_bytes, Pages& pages);
+    net::Tcp::socket socket, std::string first_bytes, Pages& pages, const tls::Secrets* secrets);
 
 }  // namespace ddprun::server

@@ -65,11 +65,37 @@ HttpHead read_request_line(std::string_view line) {
     return request;
 }
 
+std::string_view trimmed(std::string_view text) {
+    const auto first = text.find_first_not_of(" \t\r");
+    if (first == std::string_view::npos) return {};
+    return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+}
+
+bool equal_but_for_case(std::string_view a, std::string_view b) {
+    const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](char x, char y) {
+        return lower(x) == lower(y);
+    });
+}
+
+/// RFC 6750, section 2.1. `lines` are those behind the request line.
+std::string_view read_token(std::string_view lines) {
+    while (!lines.empty()) {
+        const auto [line, rest] = split(lines, '\n');
+        if (trimmed(line).empty()) break;
+        const auto [name, value] = split(line, ':');
+        const auto [scheme, token] = split(trimmed(value), ' ');
+        if (equal_but_for_case(name, "authorization") && equal_but_for_case(scheme, "bearer"))
+            return trimmed(token);
+        lines = rest;
+    }
+    return {};
+}
+
 }  // namespace
 
 HttpHead read_http_head(std::string_view bytes) {
-    // Lines end in CRLF; a bare LF is accepted, as RFC 9112 allows. Nothing in a header field is of
-    // interest here, only where they end.
+    // Lines end in CRLF; a bare LF is accepted, as RFC 9112 allows.
     const auto head = bytes.substr(0, limits::max_http_header_bytes);
     const bool is_complete = head.find("\r\n\r\n") != std::string_view::npos ||
                              head.find("\n\n") != std::string_view::npos;
@@ -78,9 +104,11 @@ HttpHead read_http_head(std::string_view bytes) {
             return HttpRefusal{400, "header too long"};
         return HttpNeedsMore{};
     }
-    auto line = head.substr(0, head.find('\n'));
+    auto [line, fields] = split(head, '\n');
     if (line.ends_with('\r')) line.remove_suffix(1);
-    return read_request_line(line);
+    auto result = read_request_line(line);
+    if (auto* request = std::get_if<HttpRequest>(&result)) request->token = read_token(fields);
+    return result;
 }
 
 }  // namespace ddprun::server

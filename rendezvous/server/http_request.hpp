@@ -18,6 +18,8 @@ struct HttpRequest {
     std::string path;
     /// Decoded names and values; of two with one name the first counts.
     std::map<std::string, std::string> query;
+    /// Of the first `Authorization: Bearer TOKEN`; empty: none.
+    std::string token;
 
     bool operator==(const HttpRequest&) const = default;
 };

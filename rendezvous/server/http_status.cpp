@@ -375,6 +375,7 @@ private:
 std::string_view phrase_of(int status) {
     switch (status) {
         case 200: return "OK";
+        case 401: return "Unauthorized";
         case 404: return "Not Found";
         case 405: return "Method Not Allowed";
         case 503: return "Service Unavailable";
@@ -407,6 +408,15 @@ HttpResponse plain_answer(const HttpRequest& request) {
     return {404, "text/plain; charset=utf-8", "here are /healthz, /status and /metrics\n"};
 }
 
+HttpResponse members_only_answer() {
+    return {
+        401,
+        "text/plain; charset=utf-8",
+        "this server has a secret: its pages are for the user that started it, on this machine, "
+        "and "
+        "for requests with 'Authorization: Bearer TOKEN'; ddprunctl token prints it\n"};
+}
+
 HttpResponse busy_answer() {
     return {503, "text/plain; charset=utf-8", "too many pages are being read; try again\n"};
 }
@@ -422,6 +432,7 @@ std::string encode_head(const HttpResponse& response, std::string_view date) {
     text += date;
     text += "\r\nContent-Type: " + response.content_type;
     text += "\r\nContent-Length: " + std::to_string(response.body.size());
+    if (response.status == 401) text += "\r\nWWW-Authenticate: Bearer realm=\"ddprun\"";
     if (response.status == 405) text += "\r\nAllow: GET, HEAD";
     if (response.status == 503) text += "\r\nRetry-After: 1";
     text += "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff";

@@ -75,6 +75,8 @@ std::unique_ptr<JobPage> job_page(
 /// To any other request.
 HttpResponse plain_answer(const HttpRequest& request);
 HttpResponse answer(const HttpRefusal& refusal);
+/// To a caller that may not read what it has asked for (page_access.hpp).
+HttpResponse members_only_answer();
 /// To a request that has to be made again later.
 HttpResponse busy_answer();
 

@@ -310,7 +310,8 @@ void RendezvousServer::Core::dispatch(
             return store_->adopt(std::move(socket), std::move(first_bytes));
         case Caller::http:
             ++http_count_;
-            return attend(serve_http(std::move(socket), std::move(first_bytes), pages_));
+            return attend(
+                serve_http(std::move(socket), std::move(first_bytes), pages_, control_.secrets()));
         case Caller::tls:
             if (drain_) return;
             if (!control_.has_secret()) {

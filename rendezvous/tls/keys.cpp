@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/tls/keys.hpp"
 
-#include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/hex.hpp"
+#include "rendezvous/base/machine.hpp"
 #include "rendezvous/tls/start_openssl.hpp"
 
 #include <openssl/core_names.h>
+#include <openssl/crypto.h>
 #include <openssl/kdf.h>
 #include <openssl/params.h>
 
@@ -77,6 +78,16 @@ Key peer_key(const Secret& secret, const Nonce& callee) {
 
 Key store_key(const Secret& secret, std::string_view incarnation, int round) {
     return key_for(secret, "store", std::to_string(round) + ' ' + std::string{incarnation});
+}
+
+std::string page_token(const Secret& secret) {
+    std::array<std::uint8_t, 32> token{};
+    derive(secret, "ddprun-1 token pages", token);
+    return in_hex(token);
+}
+
+bool are_equal_tokens(std::string_view a, std::string_view b) {
+    return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
 }  // namespace ddprun::tls

@@ -32,4 +32,11 @@ Key peer_key(const Secret& secret, const Nonce& callee);
 /// another life of the job, it is another key.
 Key store_key(const Secret& secret, std::string_view incarnation, int round);
 
+/// With it the pages of the rendezvous server can be read, and nothing else: 64 digits, sent in
+/// clear text.
+std::string page_token(const Secret& secret);
+
+/// In a time that says nothing about where they differ.
+bool are_equal_tokens(std::string_view a, std::string_view b);
+
 }  // namespace ddprun::tls

@@ -58,6 +58,13 @@ struct SecretSource {
     bool operator==(const SecretSource&) const = default;
 };
 
+inline constexpr const char* secret_variable = "DDPRUN_SECRET";
+
+/// Of --secure.
+inline std::string own_secret_file(std::string_view home) {
+    return std::string{home} + "/.config/ddprun/secret";
+}
+
 /// The text that `parse_secrets` reads as these.
 std::string text_of(const std::vector<Secret>& secrets);
 

@@ -265,4 +265,18 @@ std::optional<Key> Secrets::find_store_key(
     return std::nullopt;
 }
 
+std::string Secrets::page_token() const {
+    const std::lock_guard lock(state_->mutex);
+    return tls::page_token(state_->source.secrets.front());
+}
+
+bool Secrets::accepts_page_token(std::string_view token) const {
+    if (token.empty()) return false;
+    const std::lock_guard lock(state_->mutex);
+    const auto& secrets = state_->source.secrets;
+    return std::any_of(secrets.begin(), secrets.end(), [&](const Secret& secret) {
+        return are_equal_tokens(tls::page_token(secret), token);
+    });
+}
+
 }  // namespace ddprun::tls

@@ -48,6 +48,9 @@ public:
     Key store_key(std::string_view incarnation, int round) const;
     std::optional<Key> find_store_key(
         std::string_view identity, std::string_view incarnation, int round) const;
+    /// The one to show; and whether one is shown that holds.
+    std::string page_token() const;
+    bool accepts_page_token(std::string_view token) const;
     const std::string& name() const { return name_; }
 
 private:

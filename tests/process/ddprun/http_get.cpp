@@ -43,4 +43,12 @@ std::string http_get(const std::string& endpoint, const std::string& path) {
     return say(endpoint, "GET " + path + " HTTP/1.1\r\nHost: " + endpoint + "\r\n\r\n");
 }
 
+std::string http_get(
+    const std::string& endpoint, const std::string& path, const std::string& token) {
+    return say(
+        endpoint,
+        "GET " + path + " HTTP/1.1\r\nHost: " + endpoint + "\r\nAuthorization: Bearer " + token +
+            "\r\n\r\n");
+}
+
 }  // namespace ddprun::test

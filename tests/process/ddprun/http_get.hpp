@@ -9,6 +9,10 @@ namespace ddprun::test {
 /// `fact_timeout`.
 std::string http_get(const std::string& endpoint, const std::string& path);
 
+/// The same with `Authorization: Bearer TOKEN`.
+std::string http_get(
+    const std::string& endpoint, const std::string& path, const std::string& token);
+
 /// Connects, writes the bytes, and reads until the other side closes.
 std::string say(const std::string& endpoint, const std::string& bytes);
 

@@ -335,6 +335,108 @@ TEST_CASE("a daemon with a secret serves nodes that have it, and takes a new one
     CHECK_FALSE(contains(daemon.out() + daemon.err(), planted));
 }
 
+TEST_CASE("pages of a server with a secret are for its user on its machine, or for a token") {
+    if (::geteuid() != 0) return skip("another user needs root");
+    const TempDir dir;
+    const auto file = secret_file(dir, "secret", planted_line);
+    Running daemon(
+        program("ddprun-rendezvous"),
+        Words{"--host=127.0.0.1", "--port=0", "--secret-file=" + file});
+    const auto endpoint = "127.0.0.1:" + std::to_string(daemon.wait_for_number("port="));
+    const auto token_of = [](const std::string& path) {
+        Running ctl{program("ddprunctl"), Words{"token", "--secret-file=" + path}};
+        CHECK(ctl.wait_for_code() == 0);
+        const auto text = ctl.out();
+        REQUIRE(text.size() == 65);
+        return text.substr(0, 64);
+    };
+    const auto token = token_of(file);
+    const auto another = token_of(secret_file(dir, "another", other_line));
+    // Reads a page as another user, with the given field.
+    const auto as_other_user = [&](const std::string& path, const std::string& field) {
+        const std::string read =
+            "import os, socket, sys\n"
+            "os.setgroups([])\n"
+            "os.setgid(65534)\n"
+            "os.setuid(65534)\n"
+            "s = socket.socket()\n"
+            "s.settimeout(30)\n"
+            "host, port = sys.argv[1].split(':')\n"
+            "s.connect((host, int(port)))\n"
+            "s.sendall(f'GET {sys.argv[2]} HTTP/1.1\\r\\n{sys.argv[3]}\\r\\n\\r\\n'.encode())\n"
+            "print(s.makefile().read())\n";
+        Running reader{"python3", Words{"-c", read, endpoint, path, field}};
+        CHECK(reader.wait_for_code() == 0);
+        return reader.out();
+    };
+
+    CHECK(http_get(endpoint, "/status").starts_with("HTTP/1.1 200"));
+    for (const std::string path : {"/status", "/metrics"}) {
+        const auto refused = as_other_user(path, "Accept: */*");
+        CHECK(refused.starts_with("HTTP/1.1 401"));
+        CHECK(contains(refused, "WWW-Authenticate: Bearer"));
+        CHECK_FALSE(contains(refused, "uptime"));
+        CHECK(as_other_user(path, "Authorization: Bearer " + another).starts_with("HTTP/1.1 401"));
+        CHECK(as_other_user(path, "Authorization: Bearer " + token).starts_with("HTTP/1.1 200"));
+    }
+    CHECK(as_other_user("/healthz", "Accept: */*").starts_with("HTTP/1.1 200"));
+    // A secret that is added while it runs counts too.
+    secret_file(dir, "secret", planted_line + other_line);
+    CHECK(holds_within(fact_timeout, [&] {
+        return as_other_user("/status", "Authorization: Bearer " + another)
+            .starts_with("HTTP/1.1 200");
+    }));
+    CHECK_FALSE(contains(daemon.out() + daemon.err(), token));
+}
+
+TEST_CASE("on another machine no page of a job with a secret is read without its token") {
+    if (const auto reason = NetworkPair::why_not(); !reason.empty()) return skip(reason);
+    const TempDir dir;
+    const NetworkPair hosts;
+    const auto path = dir.write_script("worker", "#!/bin/sh\necho up\n" + wait_for_ever + "\n");
+    const auto node_at = [&](const NetworkPair::Host& host) {
+        Running::Options options;
+        options.arguments = Words{
+            "--nnodes=2",
+            "--rdzv-id=paged",
+            "--rdzv-endpoint=" + hosts.a().address + ":29400",
+            "--rdzv-secret-file=" + secret_file(dir, "secret", planted_line),
+            "--no-python",
+            path};
+        options.network_namespace = host.name;
+        return Running{program("ddprun"), options};
+    };
+    auto a = node_at(hosts.a());
+    auto b = node_at(hosts.b());
+    a.wait_for_line("^up$");
+    b.wait_for_line("^up$");
+    // From the second node's machine: the agent there has the token.
+    const auto in_b = [&](const std::string& name, const Words& arguments) {
+        Running::Options options;
+        options.arguments = arguments;
+        options.network_namespace = hosts.b().name;
+        Running command{name, options};
+        command.wait_for_code();
+        return command.out();
+    };
+    const std::string read =
+        "import socket\n"
+        "s = socket.create_connection(('" +
+        hosts.a().address +
+        "', 29400), 30)\n"
+        "s.sendall(b'GET /status HTTP/1.1\\r\\n\\r\\n')\n"
+        "print(s.makefile().read())\n";
+    CHECK(in_b("python3", {"-c", read}).starts_with("HTTP/1.1 401"));
+    const auto status = in_b(program("ddprunctl"), {"status", "paged", "--json"});
+    CHECK(contains(status, "\"run_id\": \"paged\""));
+    CHECK_FALSE(contains(status, "problem"));
+    CHECK_FALSE(contains(in_b(program("ddprunctl"), {"ps", "--json"}), "token"));
+    for (auto* node : {&a, &b})
+        node->signal(SIGTERM);
+    CHECK(a.wait_for_code() == 143);
+    CHECK(b.wait_for_code() == 143);
+}
+
 TEST_CASE("a secret that is none ends with a sentence that does not show it") {
     const TempDir dir;
     const auto file = secret_file(dir, "secret", planted + "\n");

@@ -165,7 +165,9 @@ TEST_CASE("a commanded stop before any server answered ends the node at once") {
 TEST_CASE("the view of a node has its phase, its round, and how long it has been there") {
     const auto config = a_config(2);
     Story story(config);
-    const auto view = [&] { return command::view_of(story.agent, config, "node1:1", story.clock); };
+    const auto view = [&] {
+        return command::view_of(story.agent, config, {"node1:1", {}}, story.clock);
+    };
     story.joined();
     CHECK(view().state == "joining");
     CHECK_FALSE(view().assignment);

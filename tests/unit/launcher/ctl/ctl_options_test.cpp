@@ -53,6 +53,8 @@ TEST_CASE("each command of ddprunctl means what its words say, wherever options 
         {{"signal", "run17", "sigterm", "--rank=3"}, {Signal{SIGTERM, 3}, "run17"}},
         {{"signal", "run17", "9", "--rank", "0"}, {Signal{SIGKILL, 0}, "run17"}},
         {{"signal", "run17", "RTMIN+1"}, {Signal{SIGRTMIN + 1}, "run17"}},
+        {{"token"}, {ShowToken{}}},
+        {{"token", "--secret-file=/etc/secret"}, {ShowToken{"/etc/secret"}}},
         {{"stop", "--", "--run"}, {Stop{}, "--run"}},
         {{"signal", "--rank=1", "--", "-x", "USR1"}, {Signal{SIGUSR1, 1}, "-x"}},
         {{"ps", "--help"}, {PrintText{help_text()}}},
@@ -68,9 +70,9 @@ TEST_CASE("each command of ddprunctl means what its words say, wherever options 
 
 TEST_CASE("a mistake on ddprunctl's command line says what is accepted") {
     const std::vector<std::pair<Words, std::string>> cases{
-        {{}, "no command given: accepted are ps, status, stop and signal"},
+        {{}, "no command given: accepted are ps, status, stop, signal and token"},
         {{"stopp", "x"}, "'stopp': unknown command: did you mean stop?"},
-        {{"reboot"}, "'reboot': unknown command: accepted are ps, status, stop, signal"},
+        {{"reboot"}, "'reboot': unknown command: accepted are ps, status, stop, signal, token"},
         {{"ps", "x"}, "ps: 'x' is one word too many"},
         {{"stop"}, "stop: RUN_ID is missing"},
         {{"signal", "x"}, "signal: SIGNAL is missing"},
@@ -115,6 +117,6 @@ TEST_CASE("the help and the completions have every command and option of ddprunc
         CHECK(help_text().find("\n  " + std::string{row.name}) != std::string::npos);
     for (const auto& row : ctl_option_table())
         CHECK(help_text().find("\n  --" + std::string{row.name}) != std::string::npos);
-    CHECK(completion_script("tcsh")->find("(ps status stop signal)") != std::string::npos);
+    CHECK(completion_script("tcsh")->find("(ps status stop signal token)") != std::string::npos);
     CHECK_FALSE(completion_script("ksh"));
 }

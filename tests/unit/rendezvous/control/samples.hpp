@@ -169,6 +169,7 @@ inline std::vector<CommandReply> command_replies() {
     view.host = "node2";
     view.pid = 4242;
     view.endpoint = "node1:29400";
+    view.page_token = std::string(64, 'a');
     view.is_connected = true;
     view.program = "train.py";
     view.nodes = {2, 4, 2, 2};

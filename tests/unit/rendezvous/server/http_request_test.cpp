@@ -40,6 +40,23 @@ TEST_CASE("a request split anywhere is the same request") {
     CHECK(read_http_head(whole) == HttpHead{HttpRequest{Method::get, "/metrics", {}}});
 }
 
+TEST_CASE("a token is that of the first bearer, however the field is written") {
+    const auto token_in = [](const std::string& fields) {
+        const auto head = read_http_head("GET /status HTTP/1.1\r\n" + fields + "\r\n");
+        return std::get<HttpRequest>(head).token;
+    };
+    CHECK(token_in("Authorization: Bearer abc\r\n") == "abc");
+    CHECK(token_in("Host: x\r\nauthorization:bearer  abc \r\nAccept: */*\r\n") == "abc");
+    CHECK(token_in("AUTHORIZATION:\tBEARER abc\r\n") == "abc");
+    CHECK(token_in("Authorization: Basic abc\r\nAuthorization: Bearer d\r\n") == "d");
+    CHECK(token_in("Authorization: Bearer\r\n").empty());
+    CHECK(token_in("Authorization: Bearerabc\r\n").empty());
+    CHECK(token_in("X-Authorization: Bearer abc\r\n").empty());
+    CHECK(token_in("").empty());
+    // A body is no field.
+    CHECK(token_in("Host: x\r\n\r\nAuthorization: Bearer abc\r\n").empty());
+}
+
 TEST_CASE("what follows the head does not matter") {
     CHECK(
         read_http_head("GET / HTTP/1.1\r\n\r\nGET /again HTTP/1.1\r\n\r\n") ==

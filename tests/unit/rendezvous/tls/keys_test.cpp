@@ -38,6 +38,16 @@ TEST_CASE("the keys of a secret never change") {
     CHECK(store.identity == "ddprun-1 store f97b3cc1b85d8c32");
     CHECK(
         in_hex(store.bytes) == "b41180e8bfd2205743c1adaf7ab803c6e2030df0f7c4a7fb7f3296f71c6e35b8");
+    CHECK(
+        tls::page_token(secret) ==
+        "c3a77e876aeee3b89829349a56efe292673948fcdbdd6deb509b07bcf401f6bf");
+}
+
+TEST_CASE("a token equals itself alone") {
+    CHECK(tls::are_equal_tokens("abc", "abc"));
+    CHECK_FALSE(tls::are_equal_tokens("abc", "abd"));
+    CHECK_FALSE(tls::are_equal_tokens("abc", "ab"));
+    CHECK_FALSE(tls::are_equal_tokens("", "abc"));
 }
 
 TEST_CASE("each secret, purpose and callee has a key of its own") {

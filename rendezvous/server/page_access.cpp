@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/server/page_access.hpp"
+
+#include "rendezvous/net/socket_owner.hpp"
+
+namespace ddprun::server {
+namespace {
+
+/// An address of this machine cannot call from elsewhere: the answers would stay here.
+bool is_on_this_machine(const net::Tcp::socket& caller) {
+    error_code remote_failed;
+    error_code local_failed;
+    const auto remote = caller.remote_endpoint(remote_failed).address();
+    const auto local = caller.local_endpoint(local_failed).address();
+    if (remote_failed || local_failed) return false;
+    return remote.is_loopback() || remote == local;
+}
+
+}  // namespace
+
+bool may_read_pages(
+    const net::Tcp::socket& caller, const HttpRequest& request, const tls::Secrets* secrets) {
+    if (secrets == nullptr || secrets->accepts_page_token(request.token)) return true;
+    return is_on_this_machine(caller) &&
+           net::peer_owner(caller).kind == net::PeerOwner::Kind::this_user;
+}
+
+}  // namespace ddprun::server

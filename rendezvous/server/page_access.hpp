@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/net/tcp.hpp"
+#include "rendezvous/server/http_request.hpp"
+#include "rendezvous/tls/secret_file.hpp"
+
+namespace ddprun::server {
+
+/// Whether a caller may read pages that say something of jobs. Without a secret every caller may;
+/// with one a process of this user or root on this machine, and a request that shows the token of
+/// a secret that holds. `secrets` may be null: there is none.
+bool may_read_pages(
+    const net::Tcp::socket& caller, const HttpRequest& request, const tls::Secrets* secrets);
+
+}  // namespace ddprun::server
