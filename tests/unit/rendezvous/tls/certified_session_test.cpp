@@ -112,7 +112,7 @@ Credentials trusting(const Identity& authority, const Identity* own = nullptr) {
     tls::Certificates files{{"cacert", authority.pem()}};
     if (own != nullptr) files.own = tls::PemFile{"cert", own->pem() + own->key_pem()};
     auto read = Credentials::read(files);
-    REQUIRE(read);
+    REQUIRE(read.has_value());
     return *read;
 }
 
@@ -213,17 +213,17 @@ TEST_CASE("a server with a certificate of an authority is trusted, however the b
             Server server{make({"DNS:etcd1", "", day_s, &authority}), version};
             CertifiedSession client{trusting(authority), "etcd1"};
             CHECK_FALSE(client.is_established());
-            REQUIRE(shake_hands(client, server, piece));
+            REQUIRE(shake_hands(client, server, piece).has_value());
             REQUIRE(client.is_established());
 
             client.send("a question");
             std::string plain;
-            CHECK(client.receive(server.answer(client.take_output()), plain));
+            CHECK(client.receive(server.answer(client.take_output()), plain).has_value());
             CHECK(server.heard == "a question");
-            CHECK(receive(client, server.say("an answer"), plain, piece));
+            CHECK(receive(client, server.say("an answer"), plain, piece).has_value());
             CHECK(plain == "an answer");
             const auto end = receive(client, server.close(), plain, piece);
-            REQUIRE_FALSE(end);
+            REQUIRE_FALSE(end.has_value());
             CHECK(end.error().code == tls::Error::closed);
         }
 }
@@ -236,12 +236,13 @@ TEST_CASE("a certificate of another name, time or authority is not accepted") {
     };
     CHECK(verdict(by("DNS:etcd1,IP:127.0.0.1"), authority, "127.0.0.1").empty());
     CHECK(verdict(by("IP:::1"), authority, "::1").empty());
-    CHECK(verdict(by("DNS:*.local"), authority, "a.local").empty());
+    CHECK(verdict(by("DNS:*.etcd.local"), authority, "a.etcd.local").empty());
     CHECK(verdict(by("DNS:etcd1"), authority, "etcd2") == "hostname mismatch, it is not for etcd2");
     CHECK(
         verdict(by("DNS:127.0.0.1"), authority, "127.0.0.1") ==
         "IP address mismatch, it is not for 127.0.0.1");
-    CHECK(verdict(by("DNS:*.local"), authority, "a.b.local").starts_with("hostname mismatch"));
+    CHECK(verdict(by("DNS:*.etcd.local"), authority, "a.b.etcd.local")
+              .starts_with("hostname mismatch"));
     // The common name is no name of a host.
     CHECK(verdict(by("", "etcd1"), authority, "etcd1").starts_with("hostname mismatch"));
     CHECK(
@@ -252,7 +253,7 @@ TEST_CASE("a certificate of another name, time or authority is not accepted") {
     const auto itself = make(by("DNS:etcd1"));
     Server server{itself};
     CertifiedSession client{trusting(itself), "etcd1"};
-    CHECK(shake_hands(client, server));
+    CHECK(shake_hands(client, server).has_value());
 }
 
 TEST_CASE("there is nothing below TLS 1.2") {
@@ -260,13 +261,13 @@ TEST_CASE("there is nothing below TLS 1.2") {
     Server server{make({"DNS:etcd1", "", day_s, &authority}), TLS1_1_VERSION};
     CertifiedSession client{trusting(authority), "etcd1"};
     const auto done = shake_hands(client, server);
-    REQUIRE_FALSE(done);
+    REQUIRE_FALSE(done.has_value());
     CHECK(done.error().code == tls::Error::refused);
 
     CertifiedSession other{trusting(authority), "etcd1"};
     std::string plain;
     const auto received = other.receive("HTTP/1.1 400 Bad Request\r\n\r\n", plain);
-    REQUIRE_FALSE(received);
+    REQUIRE_FALSE(received.has_value());
     CHECK(received.error().code == tls::Error::not_encrypted);
     CHECK(plain.empty());
 }
@@ -286,7 +287,10 @@ TEST_CASE("a server that wants a certificate gets the own one, or says that it i
             return done ? std::string{} : done.error().context;
         };
         CHECK(outcome(&own).empty());
-        CHECK(outcome(nullptr).starts_with("it wants a certificate of this node ("));
+        // For TLS 1.2 OpenSSL's server has no alert of its own for this; etcd has one.
+        CHECK(outcome(nullptr).starts_with(
+            version == TLS1_3_VERSION ? "it wants a certificate of this node ("
+                                      : "no TLS connection: "));
         CHECK(outcome(&strange).starts_with("it does not accept the certificate of this node ("));
     }
 }
@@ -297,7 +301,7 @@ TEST_CASE("a file of certificates that cannot be used is named") {
     const auto other = make({"DNS:a-node", "", day_s, &authority});
     const auto refusal = [](const tls::Certificates& files) {
         const auto read = Credentials::read(files);
-        REQUIRE_FALSE(read);
+        REQUIRE_FALSE(read.has_value());
         CHECK(read.error().code == system_code(EINVAL));
         return read.error().context;
     };
@@ -313,5 +317,5 @@ TEST_CASE("a file of certificates that cannot be used is named") {
         "key: is not the key of the certificate in cert");
     CHECK(refusal({trusted, shown, tls::PemFile{"key", own.key_pem("word")}})
               .starts_with("key: no private key in it"));
-    CHECK(Credentials::read({trusted, shown, tls::PemFile{"key", own.key_pem()}}));
+    CHECK(Credentials::read({trusted, shown, tls::PemFile{"key", own.key_pem()}}).has_value());
 }

@@ -35,7 +35,7 @@ TEST_CASE("what is no token is refused and not quoted") {
           R"({"token":"hidden token"})"}) {
         CAPTURE(answer);
         const auto token = etcd::read_token(answer);
-        REQUIRE_FALSE(token);
+        REQUIRE_FALSE(token.has_value());
         CHECK(token.error().describe().find("hidden") == std::string::npos);
     }
 }
