@@ -9,6 +9,7 @@
 #include "rendezvous/control/message.hpp"
 #include "rendezvous/tls/secret.hpp"
 #include "rendezvous/wire/query.hpp"
+#include "rendezvous/witness/etcd_access.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -23,6 +24,7 @@ struct EtcdPlan {
     std::vector<Endpoint> members;
     /// Of the keys.
     std::string prefix;
+    witness::EtcdAccess access = {};
 };
 
 /// How the rendezvous server is found, or becomes this process.

@@ -8,6 +8,7 @@
 #include "agent/runner/replace_file.hpp"
 #include "launcher/host_connection.hpp"
 #include "launcher/program_lines.hpp"
+#include "launcher/resolve/etcd_options.hpp"
 #include "launcher/resolve/security_options.hpp"
 #include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/base/log.hpp"
@@ -37,9 +38,10 @@
 namespace ddprun::launcher {
 namespace {
 
-/// Programs that ssh starts (ProxyCommand) have no use for the job's secret.
+/// Programs that ssh starts (ProxyCommand) have no use for the job's secret, nor for a password.
 Environment environment_of_ssh(Environment environment) {
     environment.erase(secret_variable);
+    environment.erase(etcd_password_variable);
     return environment;
 }
 

@@ -14,6 +14,7 @@
 #include "launcher/grammar/options.hpp"
 #include "launcher/hosts/host_job.hpp"
 #include "launcher/hosts/host_script.hpp"
+#include "launcher/load_etcd_access.hpp"
 #include "launcher/load_secret.hpp"
 #include "launcher/log_folder.hpp"
 #include "launcher/network_facts.hpp"
@@ -219,8 +220,9 @@ int run(
     const char* const* environment,
     const agent::InheritedState& start) {
     auto system = read_system_info(environment);
-    // From here on it is in no environment that a helper program of ours inherits.
-    ::unsetenv("DDPRUN_SECRET");
+    // From here on they are in no environment that a helper program of ours inherits.
+    ::unsetenv(secret_variable.c_str());
+    ::unsetenv(etcd_password_variable.c_str());
     // All options of a node are on its command line, whatever the login of its machine exports.
     if (read_host_link(system.environment))
         std::erase_if(
@@ -257,6 +259,8 @@ int run(
 
     auto secret = load_secret(spec->secret);
     if (!secret) return refuse(secret.error(), *options, system, is_as_torchrun);
+    auto etcd_access = load_etcd_access(spec->etcd_access, system.environment);
+    if (!etcd_access) return refuse(etcd_access.error(), *options, system, is_as_torchrun);
 
     std::string log_notice;
     if (auto made = make_log_folder(spec->output, log_notice); !made)
@@ -271,6 +275,7 @@ int run(
         log::write(notice.level, notice.event, {{"reason", notice.reason}});
     auto config = to_agent_config(*spec);
     config.secret = std::move(*secret);
+    if (auto& etcd = config.rendezvous.etcd) etcd->access = std::move(*etcd_access);
     if (const auto end = spec->deadline.allocation_end)
         config.preemption.time_left =
             std::chrono::seconds{*end} - std::chrono::milliseconds{unix_milliseconds()};

@@ -16,7 +16,7 @@ Election::Election(
     std::string nonce,
     Hooks hooks)
     : hooks_(std::move(hooks)),
-      etcd_(io, plan.members),
+      etcd_(io, plan.members, plan.access),
       driver_(
           io,
           "election",

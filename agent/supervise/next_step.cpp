@@ -33,7 +33,8 @@ std::string command(const AgentConfig& config) {
                 " --master-port=" + std::to_string(endpoint.port);
     else
         text += std::string{etcd ? " --rdzv-backend=etcd" : ""} +
-                " --rdzv-endpoint=" + endpoint.to_string();
+                " --rdzv-endpoint=" + (etcd && etcd->access.credentials ? "https://" : "") +
+                endpoint.to_string();
     if (run_id != default_run_id) text += " --rdzv-id=" + shell_word(run_id);
     return text + secret_option(config.secret) + " ...";
 }

@@ -13,7 +13,7 @@
 namespace ddprun::launcher {
 namespace {
 
-constexpr std::array<std::string_view, 9> meant{
+constexpr std::array<std::string_view, 14> meant{
     "join_timeout",
     "last_call_timeout",
     "keep_alive_interval",
@@ -22,7 +22,12 @@ constexpr std::array<std::string_view, 9> meant{
     "rank",
     "timeout",
     "protocol",
-    "etcd_prefix"};
+    "cacert",
+    "cert",
+    "key",
+    "etcd_prefix",
+    "etcd_user",
+    "etcd_password_file"};
 
 /// Keys of torch that have nothing to act on here: there is no blob to write and no back end.
 constexpr std::array<std::string_view, 4> without_effect{
@@ -112,6 +117,14 @@ public:
         return value;
     }
 
+    /// By one of the names that torch's two back ends for etcd give to the same.
+    std::optional<std::string> text(std::string_view key, std::string_view other_key = {}) {
+        const auto other = take(other_key);
+        const auto value = take(key);
+        if (value) return std::string{*value};
+        return other ? std::optional{std::string{*other}} : std::nullopt;
+    }
+
     template <class T>
     std::optional<T> refuse(
         std::string_view key, std::string_view value, const std::string& accepted) {
@@ -142,8 +155,19 @@ Result<RdzvConf> parse_rdzv_conf(std::string_view text) {
     conf.is_host = reader.truth("is_host");
     conf.rank = reader.whole("rank", 0);
     conf.timeout = reader.seconds("timeout");
-    if (const auto protocol = reader.take("protocol")) conf.protocol = *protocol;
-    if (const auto prefix = reader.take("etcd_prefix")) conf.etcd_prefix = *prefix;
+    conf.protocol = reader.text("protocol");
+    conf.cacert = reader.text("cacert", "ca_cert");
+    conf.cert = reader.text("cert", "ssl_cert");
+    conf.key = reader.text("key", "ssl_cert_key");
+    conf.etcd_prefix = reader.text("etcd_prefix");
+    conf.etcd_user = reader.text("etcd_user");
+    conf.etcd_password_file = reader.text("etcd_password_file");
+    // Without the value.
+    if (reader.take("etcd_password"))
+        return Failure{
+            system_code(EINVAL),
+            "etcd_password: every user of the machine can read a command line; accepted are "
+            "etcd_password_file=FILE and the variable DDPRUN_ETCD_PASSWORD"};
     for (const auto key : without_effect)
         if (reader.seconds(key)) conf.warnings.push_back(std::string{key} + " has no effect here");
     // 0 is torch's default.

@@ -21,9 +21,14 @@ struct RdzvConf {
     /// torch's static back end takes the node rank from here too, and its own time limit.
     std::optional<int> rank;
     std::optional<Duration> timeout;
-    /// Of the etcd back end.
+    /// Of the etcd back end. Certificates and key are paths.
     std::optional<std::string> protocol;
+    std::optional<std::string> cacert;
+    std::optional<std::string> cert;
+    std::optional<std::string> key;
     std::optional<std::string> etcd_prefix;
+    std::optional<std::string> etcd_user;
+    std::optional<std::string> etcd_password_file;
     /// One sentence for each key that has no effect here or is unknown. torchrun ignores unknown
     /// keys silently; a misspelt join_timeout is then noticed ten minutes later.
     std::vector<std::string> warnings;

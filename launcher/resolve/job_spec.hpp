@@ -5,6 +5,7 @@
 #include "launcher/grammar/from.hpp"
 #include "launcher/grammar/options.hpp"
 #include "launcher/resolve/cpu_binding.hpp"
+#include "launcher/resolve/etcd_options.hpp"
 #include "launcher/resolve/network.hpp"
 #include "launcher/resolve/output_options.hpp"
 #include "launcher/resolve/preemption_options.hpp"
@@ -106,6 +107,7 @@ struct JobSpec {
     From<std::optional<bool>> is_host;
     /// Nodes elect the server among themselves; `endpoint` is the first member.
     From<std::optional<agent::EtcdPlan>> etcd;
+    EtcdAccessChoice etcd_access;
     From<std::string> local_addr;
     From<PortRange> ports;
     SecretChoice secret;

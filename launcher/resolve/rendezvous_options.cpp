@@ -107,6 +107,65 @@ void note_without_effect(Resolving& job) {
     note_options_of_static(job);
 }
 
+void note_open_password(Resolving& job) {
+    const auto& access = job.spec.etcd_access;
+    if (!access.user.empty() && !access.is_encrypted)
+        job.note(
+            log::Level::warning,
+            "security.etcd_open",
+            job.conf_origin +
+                " etcd_user: the password is sent to etcd in clear text; with "
+                "protocol=https it is not");
+}
+
+/// The members of etcd, and whether they are reached by https: each may have the protocol before
+/// it, as in the options of etcd's own programs.
+struct EtcdMembers {
+    std::vector<Endpoint> members;
+    bool is_encrypted = false;
+};
+
+/// Takes `http://` or `https://` off the member.
+std::optional<std::string_view> take_protocol(std::string_view& member) {
+    for (const std::string_view protocol : {"http", "https"}) {
+        const auto prefix = std::string{protocol} + "://";
+        if (!member.starts_with(prefix)) continue;
+        member.remove_prefix(prefix.size());
+        if (member.ends_with('/')) member.remove_suffix(1);
+        return protocol;
+    }
+    return std::nullopt;
+}
+
+Result<EtcdMembers> read_etcd_members(const Resolving& job, const Given& given) {
+    EtcdMembers read;
+    auto protocol = job.conf.protocol;
+    if (protocol && *protocol != "http" && *protocol != "https")
+        return usage(job.conf_origin + " protocol", *protocol, "accepted are http and https");
+    for (const auto part : split(given.text, ',')) {
+        auto member = trimmed(part);
+        const auto own = take_protocol(member);
+        if (own && protocol.value_or(std::string{*own}) != *own)
+            return usage(
+                given.origin, given.text, "all members and --rdzv-conf have the same protocol");
+        if (own) protocol = *own;
+        if (member.empty())
+            return usage(given.origin, given.text, "there is nothing between two commas");
+        const auto endpoint = read_endpoint({std::string{member}, given.origin}, etcd_port);
+        if (!endpoint) return endpoint.error();
+        if (endpoint->port == no_port)
+            return usage(given.origin, std::string{member}, "etcd has no port 0");
+        read.members.push_back(*endpoint);
+    }
+    if (read.members.size() > limits::max_etcd_members)
+        return usage(
+            given.origin,
+            given.text,
+            "at most " + std::to_string(limits::max_etcd_members) + " members of etcd");
+    read.is_encrypted = protocol == "https";
+    return read;
+}
+
 /// No node is special: the one whose server holds the job's key in etcd leads.
 Result<> use_etcd(Resolving& job, const Given& backend) {
     auto& spec = job.spec;
@@ -121,29 +180,16 @@ Result<> use_etcd(Resolving& job, const Given& backend) {
             backend.origin,
             backend.text,
             "give the job a name, --rdzv-id=NAME: etcd has the keys of all jobs");
-    if (const auto& protocol = job.conf.protocol; protocol && *protocol != "http")
-        return usage(
-            job.conf_origin + " protocol", *protocol, "ddprun speaks plain http with etcd");
+    auto read = read_etcd_members(job, *given);
+    if (!read) return read.error();
+    auto access =
+        choose_etcd_access(job.conf, job.conf_origin, job.system.environment, read->is_encrypted);
+    if (!access) return access.error();
+    spec.etcd_access = std::move(*access);
+    note_open_password(job);
     agent::EtcdPlan plan;
     plan.prefix = job.conf.etcd_prefix.value_or(std::string{default_etcd_prefix});
-    for (std::string_view rest = given->text;;) {
-        const auto comma = rest.find(',');
-        const auto member = trimmed(rest.substr(0, comma));
-        if (member.empty())
-            return usage(given->origin, given->text, "there is nothing between two commas");
-        const auto endpoint = read_endpoint({std::string{member}, given->origin}, etcd_port);
-        if (!endpoint) return endpoint.error();
-        if (endpoint->port == no_port)
-            return usage(given->origin, std::string{member}, "etcd has no port 0");
-        plan.members.push_back(*endpoint);
-        if (comma == std::string_view::npos) break;
-        rest = rest.substr(comma + 1);
-    }
-    if (plan.members.size() > limits::max_etcd_members)
-        return usage(
-            given->origin,
-            given->text,
-            "at most " + std::to_string(limits::max_etcd_members) + " members of etcd");
+    plan.members = std::move(read->members);
     spec.is_static = {false, backend.origin};
     spec.endpoint = {plan.members.front(), given->origin};
     spec.is_host = {std::nullopt, backend.origin};

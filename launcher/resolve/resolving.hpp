@@ -81,7 +81,8 @@ Result<> resolve_network(Resolving& job);
 /// After the endpoint: at a loopback one all nodes are on this machine.
 Result<> resolve_own_name(Resolving& job);
 
-/// Fills secret; takes the variable from what the workers inherit. Requires: nodes are resolved.
+/// Fills secret; takes its variable, and that of etcd's password, from what the workers inherit.
+/// Requires: nodes are resolved.
 Result<> resolve_secret(Resolving& job);
 /// Fills store_access. Requires: the secret and whose the store is are resolved.
 Result<> resolve_store_access(Resolving& job);

@@ -43,8 +43,9 @@ Result<SecretChoice> choose_secret(const Options& options, const Environment& en
 }
 
 Result<> resolve_secret(Resolving& job) {
-    // Workers, and what they start, have no use for it.
+    // Workers, and what they start, have no use for them.
     job.spec.environment.erase(secret_variable);
+    job.spec.environment.erase(etcd_password_variable);
     const auto& nodes = job.spec.nodes.value;
     const auto file = job.options.find("rdzv-secret-file");
     const auto variable = value_of(job.system.environment, secret_variable);

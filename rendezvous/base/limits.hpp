@@ -130,6 +130,8 @@ inline constexpr std::size_t max_tls_handshake_bytes = 8 * 1024;
 inline constexpr Duration secret_refused_timeout = 5s;
 inline constexpr std::size_t max_secret_file_bytes = 4 * 1024;
 inline constexpr std::size_t max_secrets = 16;
+/// Of certificates or a key; a list of all public authorities has 220 KB.
+inline constexpr std::size_t max_certificate_file_bytes = 1024 * 1024;
 
 // The tunnel between a node and the round's store.
 /// What a stream may have on its way in one direction.

@@ -16,6 +16,8 @@ public:
             case Error::wrong_secret: return "the two ends do not have the same secret";
             case Error::not_authentic: return "what was received has been changed on the way";
             case Error::closed: return "the other end has ended the encryption";
+            case Error::not_trusted: return "its certificate is not accepted";
+            case Error::refused: return "it refuses the connection";
         }
         return "unknown error";
     }

@@ -19,6 +19,10 @@ enum class Error {
     not_authentic,
     /// After the handshake: the other end has said that nothing more comes.
     closed,
+    /// The certificate of the other end is not accepted here.
+    not_trusted,
+    /// The other end ends the handshake, or does not accept the certificate of this one.
+    refused,
 };
 
 const boost::system::error_category& error_category();

@@ -50,8 +50,8 @@ std::string objection_to(const struct stat& facts) {
 }
 
 /// All of it, up to the limit and one byte more.
-std::optional<std::string> read_all(int descriptor) {
-    std::string text(limits::max_secret_file_bytes + 1, '\0');
+std::optional<std::string> read_all(int descriptor, std::size_t most) {
+    std::string text(most + 1, '\0');
     std::size_t used = 0;
     while (used < text.size()) {
         const auto size = ::read(descriptor, &text[used], text.size() - used);
@@ -64,26 +64,46 @@ std::optional<std::string> read_all(int descriptor) {
     return text;
 }
 
-Result<SecretSource> read(const std::string& origin, const std::string& path, bool is_no_link) {
+/// What is asked of a file.
+struct Rules {
+    std::size_t most_bytes = limits::max_secret_file_bytes;
+    /// No other user may have it.
+    bool is_private = true;
+    bool is_no_link = false;
+};
+
+struct Text {
+    std::string text;
+    FileStamp stamp;
+};
+
+Result<Text> read_text(const std::string& origin, const std::string& path, const Rules& rules) {
     // Without waiting for the writer of a pipe.
-    const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | (is_no_link ? O_NOFOLLOW : 0);
+    const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | (rules.is_no_link ? O_NOFOLLOW : 0);
     const Descriptor file{::open(path.c_str(), flags)};
     if (file.get() < 0) return wrong(origin, path, system_code(errno).message());
     struct stat facts {};
     if (::fstat(file.get(), &facts) != 0)
         return wrong(origin, path, system_code(errno).message());
-    if (const auto objection = objection_to(facts); !objection.empty())
-        return wrong(origin, path, objection);
-    const auto text = read_all(file.get());
+    const auto objection = rules.is_private          ? objection_to(facts)
+                           : !S_ISREG(facts.st_mode) ? "is no regular file"
+                                                     : std::string{};
+    if (!objection.empty()) return wrong(origin, path, objection);
+    auto text = read_all(file.get(), rules.most_bytes);
     if (!text) return wrong(origin, path, system_code(errno).message());
-    if (text->size() > limits::max_secret_file_bytes)
-        return wrong(
-            origin,
-            path,
-            "has more than " + std::to_string(limits::max_secret_file_bytes) + " bytes");
-    auto secrets = parse_secrets(*text);
+    if (text->size() > rules.most_bytes)
+        return wrong(origin, path, "has more than " + std::to_string(rules.most_bytes) + " bytes");
+    return Text{std::move(*text), stamp_of(facts)};
+}
+
+Result<SecretSource> read(const std::string& origin, const std::string& path, bool is_no_link) {
+    Rules rules;
+    rules.is_no_link = is_no_link;
+    const auto read = read_text(origin, path, rules);
+    if (!read) return read.error();
+    auto secrets = parse_secrets(read->text);
     if (!secrets) return wrong(origin, path, secrets.error().context);
-    return SecretSource{origin, path, std::move(*secrets), stamp_of(facts), is_no_link};
+    return SecretSource{origin, path, std::move(*secrets), read->stamp, is_no_link};
 }
 
 /// Folders that others may enter already stay as they are.
@@ -121,6 +141,25 @@ int make(const std::string& path) {
 
 Result<SecretSource> read_secret_file(const std::string& origin, const std::string& path) {
     return secret_file::read(origin, path, false);
+}
+
+Result<std::string> read_password_file(const std::string& origin, const std::string& path) {
+    auto read = secret_file::read_text(origin, path, {});
+    if (!read) return read.error();
+    auto& text = read->text;
+    while (text.ends_with('\n') || text.ends_with('\r'))
+        text.pop_back();
+    if (text.empty()) return secret_file::wrong(origin, path, "is empty");
+    return std::move(text);
+}
+
+Result<std::string> read_certificate_file(const std::string& origin, const std::string& path) {
+    secret_file::Rules rules;
+    rules.most_bytes = limits::max_certificate_file_bytes;
+    rules.is_private = false;
+    auto read = secret_file::read_text(origin, path, rules);
+    if (!read) return read.error();
+    return std::move(read->text);
 }
 
 Result<SecretSource> read_or_make_secret_file(const std::string& origin, const std::string& path) {

@@ -24,6 +24,12 @@ Result<SecretSource> read_secret_file(const std::string& origin, const std::stri
 /// home that make it at the same time all get the same. No link is followed.
 Result<SecretSource> read_or_make_secret_file(const std::string& origin, const std::string& path);
 
+/// One by the same rules that has another program's password, without the line feed at its end.
+Result<std::string> read_password_file(const std::string& origin, const std::string& path);
+
+/// Any regular file of at most `limits::max_certificate_file_bytes`: certificates, or a key.
+Result<std::string> read_certificate_file(const std::string& origin, const std::string& path);
+
 /// The secrets that hold now: a file is looked at once each interval, and read again when it has
 /// changed. One that cannot be read then, or is not there, leaves those before and is reported once
 /// (`secret.not_read`).

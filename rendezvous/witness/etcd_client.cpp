@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/witness/etcd_client.hpp"
 
-#include "rendezvous/witness/http_client.hpp"
+#include "rendezvous/tls/error.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -13,11 +13,25 @@ namespace {
 
 constexpr int http_ok = 200;
 
+/// Why a member has not done what it was asked.
+std::string problem_of(
+    const Endpoint& member, const Result<HttpAnswer>& answer, const EtcdAccess& access) {
+    if (answer)
+        return "etcd at " + member.to_string() +
+               " answers: " + etcd::describe_error(answer->status, answer->body) +
+               etcd::advice(answer->body, access.login ? access.login->user : "");
+    const auto& failure = answer.error();
+    // What those of TLS have to say is in their context.
+    const bool is_whole = failure.code.category() == tls::error_category();
+    return "etcd: " + (is_whole ? failure.context : failure.describe());
+}
+
 }  // namespace
 
-EtcdClient::EtcdClient(boost::asio::io_context& io, std::vector<Endpoint> members)
+EtcdClient::EtcdClient(
+    boost::asio::io_context& io, std::vector<Endpoint> members, EtcdAccess access)
     : io_(io),
-      state_(std::make_shared<State>(State{std::move(members), 0, {}})) {}
+      state_(std::make_shared<State>(State{std::move(members), std::move(access)})) {}
 
 void EtcdClient::ask(etcd::Request request, OnAnswer on_answer) {
     boost::asio::co_spawn(
@@ -32,28 +46,72 @@ boost::asio::awaitable<void> EtcdClient::run(
     etcd::Request request,
     OnAnswer on_answer) {
     std::string problems;
-    const auto first = client.lock();
-    if (!first) co_return;
-    const auto members = first->members;
-    const auto preferred = first->preferred;
-    for (std::size_t i = 0; i < members.size(); ++i) {
-        const auto index = (preferred + i) % members.size();
-        auto answer = co_await http_post(io, members[index], request.path, request.body);
+    std::size_t asked = 0;
+    std::size_t first = 0;
+    for (;;) {
+        Endpoint member;
+        {
+            const auto state = client.lock();
+            if (!state) co_return;
+            if (asked == 0) first = state->preferred;
+            if (asked == state->members.size()) break;
+            member = state->members[(first + asked) % state->members.size()];
+        }
+        auto answer = co_await ask_member(io, client.lock(), member, request);
         const auto state = client.lock();
         if (!state) co_return;
         if (answer) {
             state->local_address = answer->local_address;
             if (answer->status == http_ok) {
-                state->preferred = index;
+                state->preferred = (first + asked) % state->members.size();
                 co_return on_answer(std::move(answer->body));
             }
         }
-        problems += (problems.empty() ? "" : "; ") +
-                    (answer ? "etcd at " + members[index].to_string() + " answers: " +
-                                  etcd::describe_error(answer->status, answer->body)
-                            : "etcd: " + answer.error().describe());
+        problems += (problems.empty() ? "" : "; ") + problem_of(member, answer, state->access);
+        ++asked;
     }
     on_answer(Failure{system_code(EHOSTUNREACH), problems});
+}
+
+boost::asio::awaitable<EtcdClient::Answer> EtcdClient::ask_member(
+    boost::asio::io_context& io,
+    std::shared_ptr<State> state,
+    Endpoint member,
+    etcd::Request request) {
+    for (int attempt = 0;; ++attempt) {
+        if (state->access.login && state->token.empty()) {
+            auto granted = co_await authenticate(io, state, member);
+            if (!granted || granted->status != http_ok) co_return granted;
+        }
+        HttpPost post{request.path, request.body, state->token};
+        const auto token = post.authorization;
+        auto answer = co_await http_post(io, member, state->access.credentials, std::move(post));
+        const bool is_refused =
+            answer && state->access.login && etcd::is_token_refused(answer->status, answer->body);
+        if (!is_refused) co_return answer;
+        // Another request may have a newer one already.
+        if (state->token == token) state->token.clear();
+        if (attempt > 0) co_return answer;
+    }
+}
+
+/// Status 200: the token is there, or etcd needs none.
+boost::asio::awaitable<EtcdClient::Answer> EtcdClient::authenticate(
+    boost::asio::io_context& io, std::shared_ptr<State> state, Endpoint member) {
+    const auto& login = *state->access.login;
+    auto request = etcd::authenticate(login.user, login.password);
+    HttpPost post{std::move(request.path), std::move(request.body)};
+    auto answer = co_await http_post(io, member, state->access.credentials, std::move(post));
+    if (!answer) co_return answer;
+    if (etcd::is_without_users(answer->body)) {
+        answer->status = http_ok;
+        co_return answer;
+    }
+    if (answer->status != http_ok) co_return answer;
+    auto token = etcd::read_token(answer->body);
+    if (!token) co_return token.error();
+    state->token = std::move(*token);
+    co_return answer;
 }
 
 }  // namespace ddprun::witness

@@ -3,7 +3,9 @@
 
 #include "rendezvous/base/endpoint.hpp"
 #include "rendezvous/base/result.hpp"
+#include "rendezvous/witness/etcd_access.hpp"
 #include "rendezvous/witness/etcd_gateway.hpp"
+#include "rendezvous/witness/http_client.hpp"
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
@@ -16,6 +18,8 @@
 namespace ddprun::witness {
 
 /// Asks one of several members of an etcd cluster: the one that answered last, then the others.
+/// Where a user is given each request has a token of that user's, which etcd gives for the
+/// password; one that etcd does not accept any more is replaced once.
 ///
 /// Lives on the thread of its `io_context`. An answer is never called from inside `ask`, nor once
 /// the client is gone.
@@ -23,7 +27,7 @@ class EtcdClient {
 public:
     using OnAnswer = std::function<void(Result<std::string> body)>;
 
-    EtcdClient(boost::asio::io_context& io, std::vector<Endpoint> members);
+    EtcdClient(boost::asio::io_context& io, std::vector<Endpoint> members, EtcdAccess access = {});
 
     void ask(etcd::Request request, OnAnswer on_answer);
 
@@ -33,15 +37,26 @@ public:
 private:
     struct State {
         std::vector<Endpoint> members;
+        EtcdAccess access;
         std::size_t preferred = 0;
-        std::string local_address;
+        std::string local_address = {};
+        /// Of the user, valid at all members; empty: etcd was not asked for one yet, or needs none.
+        std::string token = {};
     };
+    using Answer = Result<HttpAnswer>;
 
     static boost::asio::awaitable<void> run(
         boost::asio::io_context& io,
         std::weak_ptr<State> client,
         etcd::Request request,
         OnAnswer on_answer);
+    static boost::asio::awaitable<Answer> ask_member(
+        boost::asio::io_context& io,
+        std::shared_ptr<State> state,
+        Endpoint member,
+        etcd::Request request);
+    static boost::asio::awaitable<Answer> authenticate(
+        boost::asio::io_context& io, std::shared_ptr<State> state, Endpoint member);
 
     boost::asio::io_context& io_;
     std::shared_ptr<State> state_;

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <limits>
@@ -18,6 +19,7 @@ using Json = nlohmann::json;
 constexpr std::string_view digits =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 constexpr std::size_t most_quoted = 120;
+constexpr int http_ok = 200;
 
 std::string to_base64(std::string_view bytes) {
     std::string text;
@@ -187,6 +189,23 @@ Result<Record> record_in(const Json& json, std::string_view answer) {
     return record;
 }
 
+/// The text of an error.
+std::optional<std::string> message_in(std::string_view body) {
+    const auto json = Json::parse(body, nullptr, false);
+    if (!json.is_object()) return std::nullopt;
+    for (const auto* name : {"message", "error"})
+        if (const auto found = json.find(name); found != json.end() && found->is_string())
+            return found->get<std::string>();
+    return std::nullopt;
+}
+
+/// Visible ASCII: nothing else of the request can be written by it.
+bool is_header_value(std::string_view text) {
+    return !text.empty() && std::all_of(text.begin(), text.end(), [](char letter) {
+        return letter > ' ' && letter <= '~';
+    });
+}
+
 }  // namespace
 
 Keys keys_of(std::string_view prefix, std::string_view run_id) {
@@ -313,13 +332,48 @@ Result<std::int64_t> read_keep_alive(std::string_view answer) {
 }
 
 std::string describe_error(int status, std::string_view body) {
-    const auto json = Json::parse(body, nullptr, false);
-    if (json.is_object())
-        for (const auto* name : {"message", "error"})
-            if (const auto found = json.find(name); found != json.end() && found->is_string())
-                return found->get<std::string>();
+    if (auto message = message_in(body)) return std::move(*message);
     return "HTTP status " + std::to_string(status) + ", " +
            strange("no answer of etcd's gateway", body).context;
+}
+
+Request authenticate(const std::string& user, const std::string& password) {
+    return {"/v3/auth/authenticate", Json{{"name", user}, {"password", password}}.dump()};
+}
+
+Result<std::string> read_token(std::string_view answer) {
+    const auto json = Json::parse(answer, nullptr, false);
+    if (json.is_object())
+        if (const auto found = json.find("token"); found != json.end() && found->is_string())
+            if (auto token = found->get<std::string>(); is_header_value(token)) return token;
+    return Failure{system_code(EPROTO), "no token in etcd's answer to a user and a password"};
+}
+
+bool is_without_users(std::string_view answer) {
+    return message_in(answer).value_or("").find("authentication is not enabled") !=
+           std::string::npos;
+}
+
+bool is_token_refused(int status, std::string_view body) {
+    if (status == http_ok) return false;
+    const auto message = message_in(body).value_or("");
+    for (const auto* words :
+         {"invalid auth token", "revision of auth store is old", "user name is empty"})
+        if (message.find(words) != std::string::npos) return true;
+    return false;
+}
+
+std::string advice(std::string_view body, const std::string& user) {
+    const auto message = message_in(body).value_or("");
+    const auto says = [&](const char* words) { return message.find(words) != std::string::npos; };
+    if (says("authentication failed"))
+        return " (check etcd_user, which is '" + user + "', and its password)";
+    if (user.empty() && says("user name is empty"))
+        return " (it wants a user: give etcd_user and etcd_password_file in --rdzv-conf)";
+    if (says("permission denied"))
+        return " (user '" + user + "' needs a role that may read and write the keys below " +
+               "etcd_prefix)";
+    return {};
 }
 
 }  // namespace ddprun::witness::etcd

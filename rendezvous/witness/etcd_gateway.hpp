@@ -92,4 +92,18 @@ Result<std::int64_t> read_keep_alive(std::string_view answer);
 /// What an answer with an error says, for a message.
 std::string describe_error(int status, std::string_view body);
 
+// ---- users --------------------------------------------------------------------------------------
+
+/// Asks for a token, which later requests have as their `Authorization`. The texts are UTF-8.
+Request authenticate(const std::string& user, const std::string& password);
+/// An error quotes nothing of the answer.
+Result<std::string> read_token(std::string_view answer);
+/// The answer to `authenticate` of an etcd whose authentication is off: it needs no token.
+bool is_without_users(std::string_view answer);
+/// The token of the request has expired, is from before a change of the users, or was forgotten.
+bool is_token_refused(int status, std::string_view body);
+/// What to do about an answer with an error, as the end of a message; empty: nothing is known.
+/// `user` is empty where none was given.
+std::string advice(std::string_view body, const std::string& user);
+
 }  // namespace ddprun::witness::etcd

@@ -4,33 +4,151 @@
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/net/deadline.hpp"
 #include "rendezvous/net/tcp.hpp"
+#include "rendezvous/tls/error.hpp"
 
-#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/asio/write.hpp>
 #include <boost/beast/http.hpp>
 
+#include <array>
+#include <sstream>
+#include <string_view>
 #include <utility>
 
 namespace ddprun::witness {
 namespace {
 
 namespace http = boost::beast::http;
-using Asked = http::request<http::string_body>;
+using Parser = http::response_parser<http::string_body>;
+using Session = std::optional<tls::CertifiedSession>;
 
 constexpr int http_1_1 = 11;
 
-Asked request_of(const Endpoint& server, const std::string& path, std::string body) {
-    Asked request{http::verb::post, path, http_1_1, std::move(body)};
+std::string text_of(const Endpoint& server, HttpPost post) {
+    http::request<http::string_body> request{
+        http::verb::post, post.path, http_1_1, std::move(post.body)};
     request.set(http::field::host, server.to_string());
     request.set(http::field::content_type, "application/json");
+    if (!post.authorization.empty()) request.set(http::field::authorization, post.authorization);
     request.keep_alive(false);
     request.prepare_payload();
-    return request;
+    std::ostringstream text;
+    text << request;
+    return text.str();
+}
+
+/// Takes what it reads out of `plain`.
+error_code parse(Parser& parser, std::string& plain) {
+    error_code ec;
+    while (!plain.empty() && !parser.is_done()) {
+        const auto used = parser.put(boost::asio::buffer(plain), ec);
+        plain.erase(0, used);
+        if (ec == http::error::need_more) return {};
+        if (ec || used == 0) break;
+    }
+    return ec;
+}
+
+/// No more bytes come. An answer whose length is not stated ends so.
+error_code parse_end(Parser& parser) {
+    error_code ec = boost::asio::error::eof;
+    if (parser.got_some()) parser.put_eof(ec);
+    return ec;
+}
+
+/// What may be the reason that the server has ended the connection; empty: nothing is known.
+std::string guess(const Session& session, const Parser& parser) {
+    if (parser.got_some()) return {};
+    if (!session) return " has ended the connection without an answer (does it want https?)";
+    if (!session->is_established())
+        return " has ended the connection during the TLS handshake (does it want plain http?)";
+    if (!session->has_own_certificate())
+        return " has ended the connection without an answer (does it want a certificate of this "
+               "node, cert and key?)";
+    return " has ended the connection without an answer";
+}
+
+/// The bytes of one request and its answer, on a connection of its own.
+class Exchange {
+public:
+    Exchange(net::Tcp::socket& socket, Session session, std::string request)
+        : socket_(socket),
+          session_(std::move(session)),
+          request_(std::move(request)) {
+        parser_.eager(true);
+        parser_.body_limit(limits::max_http_answer_bytes);
+    }
+
+    boost::asio::awaitable<Result<>> run(std::string where);
+    http::response<http::string_body>& answer() { return parser_.get(); }
+
+private:
+    /// Of what can be sent now.
+    std::string output();
+    /// The answer goes on, or is whole.
+    Result<> receive(std::string_view bytes, const std::string& where);
+
+    net::Tcp::socket& socket_;
+    Session session_;
+    /// Empty once it was sent.
+    std::string request_;
+    std::string plain_;
+    Parser parser_;
+};
+
+std::string Exchange::output() {
+    if (!session_) return std::exchange(request_, {});
+    if (session_->is_established()) session_->send(std::exchange(request_, {}));
+    return session_->take_output();
+}
+
+Result<> Exchange::receive(std::string_view bytes, const std::string& where) {
+    Result<> received;
+    if (session_)
+        received = session_->receive(bytes, plain_);
+    else
+        plain_ += bytes;
+    if (const auto ec = parse(parser_, plain_)) return Failure{ec, where};
+    if (received || parser_.is_done()) return {};
+    if (received.error().code != tls::Error::closed)
+        return Failure{received.error().code, where + ": " + received.error().context};
+    const auto ec = parse_end(parser_);
+    return ec ? Failure{ec, where + guess(session_, parser_)} : Result<>{};
+}
+
+boost::asio::awaitable<Result<>> Exchange::run(std::string where) {
+    std::array<char, 4096> chunk{};
+    Result<> received;
+    while (!parser_.is_done()) {
+        const auto text = output();
+        // When the server is not trusted, this reports it to the server.
+        if (!text.empty()) {
+            const auto [write_error, written] = co_await boost::asio::async_write(
+                socket_, boost::asio::buffer(text), net::as_values);
+            if (!received) co_return received;
+            if (write_error) co_return Failure{write_error, where + guess(session_, parser_)};
+        }
+        if (!received) co_return received;
+        const auto [read_error, size] =
+            co_await socket_.async_read_some(boost::asio::buffer(chunk), net::as_values);
+        if (read_error) {
+            // Over TLS only what the server says is an end.
+            const bool is_end = read_error == boost::asio::error::eof && !session_;
+            const auto ec = is_end ? parse_end(parser_) : read_error;
+            if (ec) co_return Failure{ec, where + guess(session_, parser_)};
+            co_return Result<>{};
+        }
+        received = receive({chunk.data(), size}, where);
+    }
+    co_return received;
 }
 
 }  // namespace
 
 boost::asio::awaitable<Result<HttpAnswer>> http_post(
-    boost::asio::io_context& io, Endpoint server, std::string path, std::string body) {
+    boost::asio::io_context& io,
+    Endpoint server,
+    std::optional<tls::Credentials> credentials,
+    HttpPost post) {
     const auto where = server.to_string();
     auto addresses = co_await net::resolve(server);
     if (!addresses) co_return addresses.error();
@@ -40,23 +158,15 @@ boost::asio::awaitable<Result<HttpAnswer>> http_post(
 
     const net::Deadline deadline(
         io.get_executor(), limits::http_request_timeout, [&socket] { net::close(socket); });
-    const auto failed = [&](const error_code& ec) {
-        return deadline.has_passed()
-                   ? Failure{boost::asio::error::timed_out, "no answer from " + where}
-                   : Failure{ec, where};
-    };
     const auto local = net::local_address(socket);
-    const auto request = request_of(server, path, std::move(body));
-    const auto [write_error, written] = co_await http::async_write(socket, request, net::as_values);
-    if (write_error) co_return failed(write_error);
-
-    boost::beast::flat_buffer buffer;
-    http::response_parser<http::string_body> parser;
-    parser.body_limit(limits::max_http_answer_bytes);
-    const auto [read_error, size] =
-        co_await http::async_read(socket, buffer, parser, net::as_values);
-    if (read_error) co_return failed(read_error);
-    auto& answer = parser.get();
+    Session session;
+    if (credentials) session.emplace(*credentials, server.host);
+    Exchange exchange{socket, std::move(session), text_of(server, std::move(post))};
+    auto done = co_await exchange.run(where);
+    if (!done && deadline.has_passed())
+        co_return Failure{boost::asio::error::timed_out, "no answer from " + where};
+    if (!done) co_return done.error();
+    auto& answer = exchange.answer();
     co_return HttpAnswer{static_cast<int>(answer.result_int()), std::move(answer.body()), local};
 }
 

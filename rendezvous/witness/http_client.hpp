@@ -3,13 +3,22 @@
 
 #include "rendezvous/base/endpoint.hpp"
 #include "rendezvous/base/result.hpp"
+#include "rendezvous/tls/certified_session.hpp"
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 
+#include <optional>
 #include <string>
 
 namespace ddprun::witness {
+
+struct HttpPost {
+    std::string path;
+    std::string body;
+    /// The header field of this name; empty: none.
+    std::string authorization = {};
+};
 
 struct HttpAnswer {
     int status = 0;
@@ -19,8 +28,12 @@ struct HttpAnswer {
 };
 
 /// One POST of JSON over a connection of its own, within limits::http_request_timeout (but for a
-/// resolver that hangs). Everything of Beast is in its source file.
+/// resolver that hangs). With `credentials` over TLS, and never without it. Everything of Beast is
+/// in its source file.
 boost::asio::awaitable<Result<HttpAnswer>> http_post(
-    boost::asio::io_context& io, Endpoint server, std::string path, std::string body);
+    boost::asio::io_context& io,
+    Endpoint server,
+    std::optional<tls::Credentials> credentials,
+    HttpPost post);
 
 }  // namespace ddprun::witness

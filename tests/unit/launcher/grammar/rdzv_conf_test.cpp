@@ -71,7 +71,22 @@ TEST_CASE("a key without effect is said, an unknown one is named with the neares
         read("wibble=1").warnings ==
         std::vector<std::string>{
             "unknown key wibble; known are join_timeout, last_call_timeout, keep_alive_interval, "
-            "keep_alive_max_attempt, is_host, rank, timeout, protocol, etcd_prefix"});
+            "keep_alive_max_attempt, is_host, rank, timeout, protocol, cacert, cert, key, "
+            "etcd_prefix, etcd_user, etcd_password_file"});
+}
+
+TEST_CASE("access to etcd has the names of both of torch's back ends") {
+    RdzvConf conf;
+    conf.protocol = "https";
+    conf.cacert = "/a";
+    conf.cert = "/b";
+    conf.key = "/c";
+    CHECK(read("protocol=https,cacert=/a,cert=/b,key=/c") == conf);
+    CHECK(read("protocol=https,ca_cert=/a,ssl_cert=/b,ssl_cert_key=/c") == conf);
+    CHECK(read("etcd_user=u,etcd_password_file=/p").etcd_user == "u");
+    CHECK(read("etcd_user=u,etcd_password_file=/p").etcd_password_file == "/p");
+    CHECK(refusal("etcd_password=hidden").starts_with("etcd_password: every user"));
+    CHECK(refusal("etcd_password=hidden").find("hidden") == std::string::npos);
 }
 
 TEST_CASE("a wrong value is named with what is accepted") {

@@ -140,6 +140,29 @@ TEST_CASE("with etcd no node serves by its place or address") {
     }
 }
 
+TEST_CASE("how etcd is reached follows from the endpoint, --rdzv-conf and a variable") {
+    const Words etcd{"--rdzv-backend=etcd", "--rdzv-id=j"};
+    const auto access_with = [&](Words words, const Environment& environment = {}) {
+        words.insert(words.begin(), etcd.begin(), etcd.end());
+        const auto spec = resolved_with(words, environment);
+        REQUIRE(spec.has_value());
+        CHECK(spec->environment.count("DDPRUN_ETCD_PASSWORD") == 0);
+        CHECK(spec->etcd.value->members == std::vector<Endpoint>{{"e1", 2'379}, {"e2", 99}});
+        return spec->etcd_access;
+    };
+    CHECK_FALSE(access_with({"--rdzv-endpoint=e1,e2:99"}).is_encrypted);
+    CHECK(access_with({"--rdzv-endpoint=https://e1,e2:99"}).is_encrypted);
+    CHECK(access_with({"--rdzv-endpoint=https://e1/,https://e2:99/"}).is_encrypted);
+    const Words encrypted{"--rdzv-endpoint=e1,e2:99", "--rdzv-conf=protocol=https,cert=/c"};
+    CHECK(access_with(encrypted).is_encrypted);
+    CHECK(access_with(encrypted).own->path == "/c");
+    const Words user{"--rdzv-endpoint=e1,e2:99", "--rdzv-conf=etcd_user=u"};
+    CHECK(access_with(user, {{"DDPRUN_ETCD_PASSWORD", "p"}}).password == "p");
+    const Words file{"--rdzv-endpoint=e1,e2:99", "--rdzv-conf=etcd_user=u,etcd_password_file=/p"};
+    CHECK(access_with(file, {{"DDPRUN_ETCD_PASSWORD", "p"}}).password.empty());
+    CHECK(access_with(file).password_file->path == "/p");
+}
+
 TEST_CASE("a job has no name that would reach the server cut or changed") {
     const auto named = [](const std::string& id) {
         return rendezvous({"--rdzv-backend=c10d", "--rdzv-endpoint=[::1]:7", "--rdzv-id=" + id});
@@ -169,8 +192,23 @@ TEST_CASE("a rendezvous that cannot be is refused with what to give instead") {
     };
     refused(with(etcd, "--rdzv-endpoint=e1,,e2"), "--rdzv-endpoint: ");
     refused(with(etcd, "--rdzv-endpoint=e1,e2:0"), "--rdzv-endpoint: 'e2:0': etcd has no port 0");
+    refused(with(etcd, "--rdzv-conf=protocol=ftp"), "--rdzv-conf protocol: 'ftp': accepted are");
     refused(
-        with(etcd, "--rdzv-conf=protocol=https"), "--rdzv-conf protocol: 'https': ddprun speaks");
+        with(etcd, "--rdzv-conf=cacert=/a"),
+        "--rdzv-conf cacert: '/a': it is for https: add protocol=https");
+    refused(
+        with(etcd, "--rdzv-conf=protocol=https,key=/a"),
+        "--rdzv-conf key: '/a': give the certificate of this key too");
+    refused(
+        with(etcd, "--rdzv-conf=etcd_user=u"),
+        "--rdzv-conf etcd_user: 'u': give the password of this user");
+    refused(
+        with(etcd, "--rdzv-conf=etcd_password_file=/p"),
+        "--rdzv-conf etcd_password_file: give the user of this password too");
+    refused(
+        with(with(etcd, "--rdzv-endpoint=http://e1,e2"), "--rdzv-conf=protocol=https"),
+        "--rdzv-endpoint: 'http://e1,e2': all members and --rdzv-conf have the same protocol");
+    refused(with(etcd, "--rdzv-endpoint=https://e1,http://e2"), "--rdzv-endpoint: ");
     std::string many = "--rdzv-endpoint=e";
     for (int i = 0; i < 16; ++i)
         many += ",e";

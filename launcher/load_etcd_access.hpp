@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "launcher/grammar/options.hpp"
+#include "launcher/resolve/etcd_options.hpp"
+#include "rendezvous/base/result.hpp"
+#include "rendezvous/witness/etcd_access.hpp"
+
+namespace ddprun::launcher {
+
+/// Reads certificates, key and password where they are. On error the code is EINVAL and the context
+/// is the sentence to show.
+Result<witness::EtcdAccess> load_etcd_access(
+    const EtcdAccessChoice& choice, const Environment& environment);
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/result.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+struct ssl_ctx_st;
+
+namespace ddprun::tls {
+
+/// The text of a PEM file, and what messages call it.
+struct PemFile {
+    std::string name;
+    std::string text;
+};
+
+struct Certificates {
+    /// One of these has signed the certificate of every server that is trusted.
+    PemFile authorities;
+    /// Of this end, where it has one: the certificate, and those between it and the authority.
+    std::optional<PemFile> own = std::nullopt;
+    /// May be in the same file.
+    std::optional<PemFile> key = std::nullopt;
+};
+
+/// What a client trusts and shows. Copies share it.
+class Credentials {
+public:
+    /// On error the code is EINVAL and the context names the file and what is wrong with it.
+    static Result<Credentials> read(const Certificates& files);
+
+private:
+    friend class CertifiedSession;
+    explicit Credentials(std::shared_ptr<ssl_ctx_st> context) : context_(std::move(context)) {}
+
+    std::shared_ptr<ssl_ctx_st> context_;
+};
+
+/// The client's end of a connection to a server that has a certificate, without the connection:
+/// bytes in, bytes out, as `Session`. TLS 1.2 or newer. The certificate is always verified: it must
+/// be signed by an authority, unexpired, and name `host` (a name or an IP address) among its
+/// alternative names; its common name does not count.
+///
+/// The code of a failure is an `Error`, the context a sentence about the server: "its certificate
+/// is not accepted: certificate has expired". Used by one thread at a time.
+class CertifiedSession {
+public:
+    /// Its first output is there at once.
+    CertifiedSession(const Credentials& credentials, const std::string& host);
+    ~CertifiedSession();
+    CertifiedSession(CertifiedSession&&) noexcept;
+    CertifiedSession& operator=(CertifiedSession&&) = delete;
+
+    /// Appends to `plain` what these bytes carry. After a failure the session is over; there may be
+    /// output still, which says so to the server. `Error::closed`: nothing more comes.
+    Result<> receive(std::string_view bytes, std::string& plain);
+    /// Requires: `is_established`, and no failure before.
+    void send(std::string_view text);
+    std::string take_output();
+    /// The server's certificate was accepted. The server may still refuse this end's.
+    bool is_established() const;
+    bool has_own_certificate() const;
+
+private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace ddprun::tls

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/tls/certified_session.hpp"
+
+#include <optional>
+#include <string>
+
+namespace ddprun::witness {
+
+/// How the members of etcd are reached, and as which of its users.
+struct EtcdAccess {
+    struct Login {
+        std::string user;
+        std::string password;
+    };
+
+    /// None: plain HTTP.
+    std::optional<tls::Credentials> credentials = std::nullopt;
+    /// None: no user is given.
+    std::optional<Login> login = std::nullopt;
+};
+
+}  // namespace ddprun::witness
