@@ -25,7 +25,15 @@ struct PrintText {
 };
 
 struct CtlOptions {
-    std::variant<ListJobs, ShowJob, control::StopJob, control::SignalWorkers, PrintText> command;
+    std::variant<
+        ListJobs,
+        ShowJob,
+        control::StopJob,
+        control::SignalWorkers,
+        control::DrainNodes,
+        control::UndrainNodes,
+        PrintText>
+        command;
     /// Without one, the only job.
     std::optional<std::string> run_id = std::nullopt;
     std::optional<int> pid = std::nullopt;

@@ -113,6 +113,9 @@ inline std::vector<AgentMessage> agent_messages() {
         Notice{"", 0, Duration{}, std::nullopt, false},
         SaveReport{3, 255, 12, 4, 3, 1, 2, 13, 14, 7, true},
         SaveReport{},
+        Drain{7, {"node5", "3"}, true, "ddprunctl (user alice, pid 4711 on node2)"},
+        Undrain{8, {"node5"}, "ddprunctl"},
+        Drain{},
         Heartbeat{7},
         bare,
         Resume{bare, "abcd", std::nullopt, 0, NodeState::ready, std::nullopt},
@@ -139,6 +142,8 @@ inline std::vector<ServerMessage> server_messages() {
         SaveAt{3, {2, 12, SaveState::saved}},
         SaveAt{3, {2, 12, SaveState::ending}},
         NoticeOver{"4 of 4 ranks saved step 12"},
+        DrainAnswer{7, true, "node5 leaves"},
+        DrainOrder{"drained by ddprunctl"},
         JobResult{
             Outcome::failed,
             a_cause(),
@@ -156,7 +161,10 @@ inline std::vector<Command> commands() {
         ShowNode{},
         StopJob{std::chrono::milliseconds{1500}},
         SignalWorkers{64, 2'147'483'647},
+        DrainNodes{{"node5", "3"}, true},
+        UndrainNodes{{"node5"}},
         StopJob{},
+        DrainNodes{{"1a2b3c4d"}},
         SignalWorkers{1}};
 }
 

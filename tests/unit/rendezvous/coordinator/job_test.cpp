@@ -56,6 +56,14 @@ const std::vector<Happening> happenings{
          job.say(node, control::Notice{"why", SIGTERM, 30s});
      }},
     {"save report", [](Story& job, auto& node) { job.say(node, control::SaveReport{}); }},
+    {"drain",
+     [](Story& job, auto& node) {
+         job.say(node, control::Drain{1, {"b"}, true, "ddprunctl"});
+     }},
+    {"undrain",
+     [](Story& job, auto& node) {
+         job.say(node, control::Undrain{1, {"b"}, "ddprunctl"});
+     }},
     {"leave", [](Story& job, auto& node) { job.leave(node, SIGTERM); }},
     {"leave for all", [](Story& job, auto& node) { job.leave(node, SIGINT); }},
     {"dropped", [](Story& job, auto& node) { job.drop(node); }},
