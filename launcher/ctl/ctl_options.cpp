@@ -138,10 +138,16 @@ Result<CtlOptions> read_signal(const Words& words, CtlOptions options) {
     return options;
 }
 
-/// The words behind the first `count`.
-std::vector<std::string> words_behind(const Words& words, std::size_t count) {
+/// `count` words stand before the nodes.
+CtlOptions read_drain(const Words& words, std::size_t count, CtlOptions options) {
     const auto& plain = words.plain;
-    return {plain.begin() + static_cast<std::ptrdiff_t>(count), plain.end()};
+    std::vector<std::string> nodes(plain.begin() + static_cast<std::ptrdiff_t>(count), plain.end());
+    if (plain.front() == "drain")
+        options.command =
+            control::DrainNodes{std::move(nodes), words.value_of("force").has_value()};
+    else
+        options.command = control::UndrainNodes{std::move(nodes)};
+    return options;
 }
 
 /// What is only to be printed, if it is asked for.
@@ -240,11 +246,8 @@ Result<CtlOptions> parse_ctl_options(std::span<const std::string> arguments) {
     options.pid = *pid;
     if (row->name == "stop") return read_stop(*words, std::move(options));
     if (row->name == "signal") return read_signal(*words, std::move(options));
-    auto nodes = words_behind(*words, has_run_id ? 2 : 1);
-    if (row->name == "drain")
-        options.command =
-            control::DrainNodes{std::move(nodes), words->value_of("force").has_value()};
-    if (row->name == "undrain") options.command = control::UndrainNodes{std::move(nodes)};
+    if (row->name == "drain" || row->name == "undrain")
+        return read_drain(*words, has_run_id ? 2 : 1, std::move(options));
     if (row->name == "status") options.command = ShowJob{};
     return options;
 }

@@ -208,9 +208,10 @@ TEST_CASE("a node that is not there, or not one alone, is refused with those tha
     Story two{"1:2", 3, speaks_drains};
     two.run("a");
     two.join("b", [](control::Join& join) { join.node.host = "a"; });
-    CHECK(
-        drain(two, {"a"})
-            .starts_with("refused \"several nodes are 'a'; there are a (61000000), a (62000000)"));
+    CHECK(drain(two, {"a"})
+              .starts_with(
+                  "refused \"several nodes are 'a'; there are a (group rank 0, 61000000), a (group "
+                  "rank 1, 62000000)"));
 }
 
 TEST_CASE("one drain at a time, and the same one twice is harmless") {
@@ -232,9 +233,9 @@ TEST_CASE("a node of an older release, and a job that ends or is being taken up,
     auto job = job_of("1:2", "a");
     job.join("b", [](control::Join& join) { join.versions = {1}; });
     CHECK(
-        drain(job, {"b"}) ==
-        refused("b (62000000) runs an older release of ddprun: it leaves by SIGTERM to its "
-                "ddprun"));
+        drain(job, {"b"}) == refused("b (group rank 1, 62000000) runs an older release of ddprun: "
+                                     "it leaves by SIGTERM to its "
+                                     "ddprun"));
 
     job.interrupt(SIGTERM);
     CHECK(drain(job, {"b"}).starts_with("refused \"the job is ending: "));
