@@ -62,6 +62,7 @@ inline Join a_join() {
         std::chrono::seconds{1}, std::chrono::minutes{5}, std::chrono::hours{24}, {2, 137}};
     join.versions = {1, 2};
     join.epoch = 18'446'744'073'709'551'615U;
+    join.is_hosting = true;
     return join;
 }
 
