@@ -121,7 +121,7 @@ const std::vector<Life::Fault>& Life::fixed_faults() {
 const std::vector<Life::Fault>& Life::draining_faults() {
     static const std::vector<Fault> all = [] {
         auto faults = fixed_faults();
-        faults.push_back({8, &Life::node_is_drained});
+        faults.push_back({15, &Life::node_is_drained});
         faults.push_back({3, &Life::host_is_undrained});
         return faults;
     }();
@@ -237,9 +237,11 @@ void Life::node_gets_a_signal() {
 }
 
 void Life::node_is_drained() {
-    const auto& name = any_host().name();
-    cluster_.world().note("drain " + name);
-    any_host().command(agent::Agent::DrainCommanded{1, {name}, one_in(3), "ddprunctl"});
+    auto& target = any_host();
+    // Any node's agent passes it on, that of the node itself too.
+    auto& asked = one_in(2) ? target : any_host();
+    cluster_.world().note("drain " + target.name());
+    asked.command(agent::Agent::DrainCommanded{1, {target.name()}, !one_in(3), "ddprunctl"});
 }
 
 void Life::host_is_undrained() {
