@@ -348,7 +348,7 @@ inline constexpr Duration save_margin = 1s;
 inline constexpr Duration slurm_save_lead = 120s;
 
 // Commands of ddprunctl.
-/// One has less than a hundred.
+/// One has less than a hundred, but for the names of nodes.
 inline constexpr std::size_t max_command_bytes = 4 * 1024;
 /// Connections at once, and how long each may take to send its command.
 inline constexpr std::size_t max_command_callers = 16;
