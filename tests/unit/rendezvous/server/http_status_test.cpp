@@ -64,6 +64,7 @@ Shown two_jobs() {
     training.world_size = 4;
     training.node_count = 1;
     training.nodes = {node};
+    training.drained_hosts = {{"node5", "drained by ddprunctl"}};
     training.store_wait = {"ready/4", 2, 31.5, "0-2", "rank 3 (node1) is not connected"};
     training.nodes_by_state = {{"running", 1}};
     training.workers_by_state = {{"running", 4}};
@@ -145,6 +146,12 @@ TEST_CASE("the status page shows jobs, nodes and ranks in the documented order")
             }
           ],
           "heard_ago_s": 0.5
+        }
+      ],
+      "drained_hosts": [
+        {
+          "host": "node5",
+          "reason": "drained by ddprunctl"
         }
       ],
       "root_cause": null,
