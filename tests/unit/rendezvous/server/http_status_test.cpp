@@ -190,6 +190,7 @@ TEST_CASE("without a job all jobs are shown, and an unknown one is not found") {
 
 TEST_CASE("jobs that would make a page too long are left out and counted") {
     auto many = two_jobs();
+    many.jobs.front().drained_hosts.clear();
     for (int i = 0; i < 100; ++i)
         many.jobs.push_back(many.jobs.front());
     const auto whole = answer(get("/status"), many);
