@@ -70,6 +70,7 @@ private:
     void post(Agent::Event event) { driver_->post(std::move(event)); }
 
     void perform(Agent::Effect& effect);
+    void answer_command(const Agent::AnswerCommand& order);
     void find_store_clients(const Agent::FindStoreClients& order);
     Result<std::optional<Endpoint>> enter_store(const Agent::SpawnWorkers& order);
     void spawn(const Agent::SpawnWorkers& order);
@@ -168,9 +169,9 @@ AgentRunner::AgentRunner(
           ::getuid(),
           keeper_side.keeper,
           random_,
-          [this](const control::Command& command, const command::Sender& sender) {
+          [this](const command::LocalCommands::Perform& order) {
               const CommandTarget target{driver_->machine(), config_, rendezvous_, workers_};
-              return execute(command, {sender, driver_->now()}, target, [this](Agent::Event event) {
+              return execute(order, driver_->now(), target, [this](Agent::Event event) {
                   post(std::move(event));
               });
           }),
@@ -308,6 +309,7 @@ void AgentRunner::perform(Agent::Effect& effect) {
                 channels_.show_save(e.save, e.wait_ends_at);
                 post(Agent::SaveShown{e.round, e.save.ballot, channels_.saves()});
             },
+            [&](const Agent::AnswerCommand& e) { answer_command(e); },
             [&](const Agent::Finish& e) { finish(e.report); },
             [&](const WorkerGroup::SignalLeader& e) {
                 workers_.signal_leader(e.local_rank, e.signal);
@@ -325,6 +327,13 @@ void AgentRunner::perform(Agent::Effect& effect) {
             [&](const auto&) { log_effect(effect, config_); },
         },
         effect);
+}
+
+void AgentRunner::answer_command(const Agent::AnswerCommand& order) {
+    using Why = control::CommandRefused::Why;
+    control::CommandReply reply = control::CommandDone{order.text};
+    if (!order.is_done) reply = control::CommandRefused{Why::not_possible, order.text};
+    commands_.answer(order.id, std::move(reply));
 }
 
 void AgentRunner::find_store_clients(const Agent::FindStoreClients& order) {

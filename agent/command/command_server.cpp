@@ -67,12 +67,16 @@ void CommandServer::perform(LocalCommands::Effect& effect) {
     std::visit(
         Overloaded{
             [&](const LocalCommands::Perform& e) {
-                machine_.post(LocalCommands::Answered{e.caller, execute_(e.command, e.sender)});
+                if (auto reply = execute_(e)) answer(e.caller, std::move(*reply));
             },
             [&](const LocalCommands::Reply& e) { reply(e); },
             [&](const LocalCommands::Close& e) { callers_.erase(e.caller); },
         },
         effect);
+}
+
+void CommandServer::answer(int caller, control::CommandReply reply) {
+    machine_.post(LocalCommands::Answered{caller, std::move(reply)});
 }
 
 void CommandServer::reply(const LocalCommands::Reply& order) {

@@ -13,6 +13,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
 namespace ddprun::agent::command {
@@ -21,13 +22,17 @@ namespace ddprun::agent::command {
 /// of the keeper. The shell of one LocalCommands. Lives on the agent's thread.
 class CommandServer {
 public:
+    /// Nothing: the reply comes by `answer`.
     using Execute =
-        std::function<control::CommandReply(const control::Command& command, const Sender& sender)>;
+        std::function<std::optional<control::CommandReply>(const LocalCommands::Perform& order)>;
 
     CommandServer(
         boost::asio::io_context& io, uid_t user, pid_t keeper, Random& random, Execute execute);
     CommandServer(const CommandServer&) = delete;
     CommandServer& operator=(const CommandServer&) = delete;
+
+    /// The reply to a command that had none at once; a caller that is gone gets none.
+    void answer(int caller, control::CommandReply reply);
 
 private:
     using Descriptor = boost::asio::posix::stream_descriptor;

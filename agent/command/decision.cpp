@@ -4,6 +4,7 @@
 #include "agent/plan/worker_env.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
+#include "rendezvous/control/versions.hpp"
 
 #include <utility>
 
@@ -78,6 +79,19 @@ Decision decide_signal(
     return {std::move(reply), std::move(wanted)};
 }
 
+Decision decide_to_pass_on(const NodeFacts& facts) {
+    if (facts.fate == Agent::Fate::job_ends) return refused("the job is ending");
+    if (!facts.is_connected)
+        return refused(
+            "this node has no connection to the rendezvous server now; give the command at another "
+            "node");
+    if (facts.server_version < control::drain_since)
+        return refused(
+            "the rendezvous server is of an older release of ddprun, which drains no node; end the "
+            "node by SIGTERM to its ddprun");
+    return {std::nullopt, PassOn{}};
+}
+
 }  // namespace
 }  // namespace decision
 
@@ -116,6 +130,8 @@ Decision decide(
             [&](const control::SignalWorkers& order) {
                 return decision::decide_signal(order, view, facts);
             },
+            [&](const control::DrainNodes&) { return decision::decide_to_pass_on(facts); },
+            [&](const control::UndrainNodes&) { return decision::decide_to_pass_on(facts); },
         },
         command);
 }

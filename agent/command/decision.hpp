@@ -32,6 +32,8 @@ struct NodeFacts {
     /// The server has this node: what it sends reaches the others.
     bool is_connected = false;
     Duration grace{};
+    /// Of the protocol that this node and the server speak.
+    int server_version = 0;
 };
 
 struct StopOrder {
@@ -44,10 +46,15 @@ struct SignalOrder {
     bool operator==(const SignalOrder&) const = default;
 };
 
+/// To the server, which decides and answers.
+struct PassOn {
+    bool operator==(const PassOn&) const = default;
+};
+
 struct Decision {
-    /// Of a signal: where it reaches all that are meant.
-    control::CommandReply reply;
-    std::variant<std::monostate, StopOrder, SignalOrder> order = {};
+    /// Of a signal: where it reaches all that are meant. Of what is passed on: none yet.
+    std::optional<control::CommandReply> reply;
+    std::variant<std::monostate, StopOrder, SignalOrder, PassOn> order = {};
 };
 
 Decision decide(

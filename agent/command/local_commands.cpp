@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/text.hpp"
 
 #include <utility>
 
@@ -14,7 +15,7 @@ void LocalCommands::handle(Event event, Instant now, std::vector<Effect>& out) {
     std::visit(
         Overloaded{
             [&](const Connected& connected) { on_connected(connected, now, out); },
-            [&](const Received& received) { on_received(received, out); },
+            [&](const Received& received) { on_received(received, now, out); },
             [&](const Closed& closed) { callers_.erase(closed.caller); },
             [&](Answered& answered) {
                 // The caller may be gone, as one that was closed.
@@ -43,7 +44,7 @@ void LocalCommands::on_connected(const Connected& connected, Instant now, Effect
     callers_.emplace(connected.caller, Reading{connected.sender, now + limits::command_timeout});
 }
 
-void LocalCommands::on_received(const Received& received, Effects& out) {
+void LocalCommands::on_received(const Received& received, Instant now, Effects& out) {
     const auto found = callers_.find(received.caller);
     if (found == callers_.end()) return;
     auto* reading = std::get_if<Reading>(&found->second);
@@ -61,17 +62,29 @@ void LocalCommands::on_received(const Received& received, Effects& out) {
     if (!command)
         return refuse(received.caller, Why::not_understood, command.error().describe(), out);
     if (!*command) return;
-    found->second = Waiting{};
+    found->second = Waiting{now + limits::command_relay_timeout};
     out.push_back(Perform{received.caller, sender, std::move(**command)});
 }
 
 void LocalCommands::on_deadline(Instant now, Effects& out) {
     std::erase_if(callers_, [&](const auto& entry) {
-        const auto* reading = std::get_if<Reading>(&entry.second);
-        if (reading == nullptr || now < reading->until) return false;
-        out.push_back(Close{entry.first});
+        if (now < end_of(entry.second)) return false;
+        if (std::holds_alternative<Reading>(entry.second))
+            out.push_back(Close{entry.first});
+        else
+            out.push_back(Reply{
+                entry.first,
+                control::CommandRefused{
+                    Why::not_possible,
+                    "the rendezvous server has not answered within " +
+                        seconds_text(limits::command_relay_timeout) +
+                        "; 'ddprunctl status' shows whether it has done it"}});
         return true;
     });
+}
+
+Instant LocalCommands::end_of(const Caller& caller) {
+    return std::visit([](const auto& state) { return state.until; }, caller);
 }
 
 void LocalCommands::refuse(int caller, Why why, std::string reason, Effects& out) {
@@ -82,8 +95,7 @@ void LocalCommands::refuse(int caller, Why why, std::string reason, Effects& out
 std::optional<Instant> LocalCommands::next_deadline() const {
     std::optional<Instant> next;
     for (const auto& [number, caller] : callers_)
-        if (const auto* reading = std::get_if<Reading>(&caller))
-            next = earliest(next, reading->until);
+        next = earliest(next, end_of(caller));
     return next;
 }
 

@@ -31,6 +31,7 @@ struct Sender {
 ///   reading  --too late-->                (none)    Close
 ///   waiting  --Answered-->                (none)    Reply
 ///   waiting  --any byte-->                waiting   ignored
+///   waiting  --too late-->                (none)    Reply: the server has not answered
 ///   any      --Closed-->                  (none)
 class LocalCommands {
 public:
@@ -47,7 +48,7 @@ public:
     struct Closed {
         int caller;
     };
-    /// To Perform.
+    /// To Perform, at once or when the server has answered.
     struct Answered {
         int caller;
         control::CommandReply reply;
@@ -89,11 +90,15 @@ private:
         control::CommandDecoder decoder = {};
         std::size_t received_bytes = 0;
     };
-    struct Waiting {};
+    /// For an answer, which may be the server's.
+    struct Waiting {
+        Instant until;
+    };
     using Caller = std::variant<Reading, Waiting>;
 
+    static Instant end_of(const Caller& caller);
     void on_connected(const Connected& connected, Instant now, Effects& out);
-    void on_received(const Received& received, Effects& out);
+    void on_received(const Received& received, Instant now, Effects& out);
     void on_deadline(Instant now, Effects& out);
     void refuse(int caller, control::CommandRefused::Why why, std::string reason, Effects& out);
 

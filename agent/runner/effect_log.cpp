@@ -51,6 +51,9 @@ void log_effect(const Agent::Effect& effect, const AgentConfig& config) {
             [&](const Agent::NoteNoticeOver& e) {
                 log::warning("preemption.over", {{"reason", e.reason}});
             },
+            [&](const Agent::NoteDrained& e) {
+                log::warning("node.drained", {{"reason", e.reason}});
+            },
             [&](const Agent::NoteServerLost& e) {
                 log::warning("rendezvous.lost", {{"reason", e.reason}});
             },

@@ -19,7 +19,12 @@ namespace {
 command::NodeFacts facts_of(const CommandTarget& target) {
     const auto& agent = target.agent;
     const bool has_workers = agent.group() != nullptr && !agent.group()->is_over();
-    return {agent.fate(), has_workers, agent.is_connected(), target.config.join.settings.grace};
+    return {
+        agent.fate(),
+        has_workers,
+        agent.is_connected(),
+        target.config.join.settings.grace,
+        agent.server_version()};
 }
 
 command::LastServer last_server(const RendezvousAccess& access) {
@@ -39,30 +44,35 @@ std::vector<int> pass(const command::SignalOrder& order, WorkerProcesses& worker
 }  // namespace
 }  // namespace executing
 
-control::CommandReply execute(
-    const control::Command& command,
-    const CommandOrigin& origin,
+std::optional<control::CommandReply> execute(
+    const command::LocalCommands::Perform& order,
+    Instant now,
     const CommandTarget& target,
     const std::function<void(Agent::Event)>& post) {
     const auto& config = target.config;
     const auto server = executing::last_server(target.access);
-    const auto view = command::view_of(target.agent, config, server, origin.at);
-    auto decision = command::decide(command, view, executing::facts_of(target));
+    const auto view = command::view_of(target.agent, config, server, now);
+    auto decision = command::decide(order.command, view, executing::facts_of(target));
     if (std::holds_alternative<std::monostate>(decision.order)) return decision.reply;
-    const auto& sender = origin.sender;
+    const auto& sender = order.sender;
     const auto by =
         command::describe_sender(sender, command::name_of_user(sender.user), config.join.node.host);
+    const bool is_passed_on = std::holds_alternative<command::PassOn>(decision.order);
     log::warning(
-        "command.obeyed",
-        {{"command", control::describe(command)},
+        is_passed_on ? "command.passed_on" : "command.obeyed",
+        {{"command", control::describe(order.command)},
          {"by", by},
          {"user", sender.user},
          {"pid", sender.pid}});
     if (const auto* stop = std::get_if<command::StopOrder>(&decision.order))
         post(Agent::StopCommanded{"stopped by " + by, stop->grace});
-    if (const auto* order = std::get_if<command::SignalOrder>(&decision.order))
+    if (const auto* drain = std::get_if<control::DrainNodes>(&order.command))
+        post(Agent::DrainCommanded{order.caller, drain->nodes, drain->is_forced, by});
+    if (const auto* undrain = std::get_if<control::UndrainNodes>(&order.command))
+        post(Agent::UndrainCommanded{order.caller, undrain->nodes, by});
+    if (const auto* signal = std::get_if<command::SignalOrder>(&decision.order))
         return command::reply_to_signal(
-            order->signal, executing::pass(*order, target.workers), view);
+            signal->signal, executing::pass(*signal, target.workers), view);
     return decision.reply;
 }
 

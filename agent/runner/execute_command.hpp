@@ -8,6 +8,7 @@
 #include "rendezvous/control/command.hpp"
 
 #include <functional>
+#include <optional>
 
 namespace ddprun::agent {
 
@@ -23,15 +24,12 @@ struct CommandTarget {
     WorkerProcesses& workers;
 };
 
-struct CommandOrigin {
-    command::Sender sender;
-    Instant at;
-};
-
-/// Performs it, and logs it if it changes anything. A stop is posted to the agent.
-control::CommandReply execute(
-    const control::Command& command,
-    const CommandOrigin& origin,
+/// Performs it, and logs it if it changes anything. A stop is posted to the agent, and so is what
+/// the server is to decide: then there is no reply yet, and the caller's number is the `id` of
+/// `Agent::AnswerCommand`.
+std::optional<control::CommandReply> execute(
+    const command::LocalCommands::Perform& order,
+    Instant now,
     const CommandTarget& target,
     const std::function<void(Agent::Event)>& post);
 

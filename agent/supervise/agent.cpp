@@ -135,6 +135,8 @@ void Agent::handle(Event event, Instant now, Effects& out) {
             [&](const PeerAnswered& answered) { on_peer_answered(answered, now, out); },
             [&](const Signalled& signalled) { on_signal(signalled, now, out); },
             [&](StopCommanded& stop) { on_stop_commanded(std::move(stop), now, out); },
+            [&](DrainCommanded& drain) { pass_on(drain.id, std::move(drain), out); },
+            [&](UndrainCommanded& undrain) { pass_on(undrain.id, std::move(undrain), out); },
             [&](DeadlinePassed) { on_deadline(now, out); },
         },
         event);
@@ -383,7 +385,9 @@ void Agent::on_signal(const Signalled& signalled, Instant now, Effects& out) {
     if (is_ending_as_saved() && (is_notice || signal == SIGTERM)) return;
     if (is_saved_before(signalled)) {
         const auto& plan = config_.preemption;
-        return give_notice(signal, now + plan.window(grace), now + plan.whole(grace), now, out);
+        const auto reason = signal_name(signal) + " on " + node_.host;
+        return give_notice(
+            {signal, reason, now + plan.window(grace), now + plan.whole(grace)}, now, out);
     }
     NodeLeaving leaving{is_notice ? SIGTERM : signal};
     if (is_notice) leaving.why = signal_name(signal) + " on " + node_.host;
@@ -450,7 +454,11 @@ void Agent::rejoin(Instant now, Effects& out) {
 
 void Agent::finish(Instant now, Effects& out) {
     if (phase_ == Phase::done) return;
-    if (!ending_) ending_ = NodeLeft{leaving_->signal, leaving_->reason(node_.host)};
+    if (!ending_)
+        ending_ = NodeLeft{
+            leaving_->signal,
+            leaving_->reason(node_.host),
+            leaving_->is_drain && !leaving_->command};
     clean_up_round(out);
     notify_link(ServerLink::DisconnectRequested{}, now, out);
     stores_.close_all(out);

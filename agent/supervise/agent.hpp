@@ -67,6 +67,8 @@ public:
     std::string reason() const;
     /// The server has this node.
     bool is_connected() const { return link_.is_admitted(); }
+    /// Of the protocol that both speak, if it has.
+    int server_version() const { return link_.version(); }
     /// What ends whatever is commanded. A node that leaves alone can still be ordered to end the
     /// job.
     enum class Fate : std::uint8_t { open, node_ends, job_ends };
@@ -99,9 +101,11 @@ private:
     void on_signal(const Signalled& signalled, Instant now, Effects& out);
     void on_stop_commanded(StopCommanded stop, Instant now, Effects& out);
     void end_job_instead(NodeLeaving::JobEnd command, Duration grace, Instant now, Effects& out);
+    void pass_on(int id, control::AgentMessage message, Effects& out);
+    void on_drain_order(const control::DrainOrder& order, Instant now, Effects& out);
     void on_deadline(Instant now, Effects& out);
     bool is_saved_before(const Signalled& signalled) const;
-    void give_notice(int signal, Instant ends_at, Instant killed_at, Instant now, Effects& out);
+    void give_notice(NodeNotice notice, Instant now, Effects& out);
     void withdraw_proposal(Effects& out);
     bool is_ending_as_saved() const;
     Duration grace_left(Instant now) const;

@@ -32,6 +32,30 @@ void Agent::end_job_instead(
     wait_for_result(now, out);
 }
 
+/// The answer is the server's.
+void Agent::pass_on(int id, control::AgentMessage message, Effects& out) {
+    if (link_.is_admitted()) return send(std::move(message), out);
+    out.push_back(AnswerCommand{id, false, "this node has just lost its connection to the server"});
+}
+
+/// As SIGTERM, but that a command is the reason. It is repeated after a resume.
+void Agent::on_drain_order(const control::DrainOrder& order, Instant now, Effects& out) {
+    if (leaving_ || ending_ || notice_ || is_ending_as_saved())
+        return note_stale("drain order", out);
+    out.push_back(NoteDrained{order.reason});
+    const auto grace = config_.join.settings.grace;
+    const auto& plan = config_.preemption;
+    if (is_saved_before({SIGTERM}))
+        return give_notice(
+            {SIGTERM, order.reason, now + plan.window(grace), now + plan.whole(grace), true},
+            now,
+            out);
+    NodeLeaving leaving{SIGTERM};
+    leaving.why = order.reason;
+    leaving.is_drain = true;
+    leave(std::move(leaving), false, now, out);
+}
+
 Agent::Fate Agent::fate() const {
     const bool is_job_end = leaving_ && (leaving_->ends_job() || leaving_->has_interrupted_server);
     const bool has_result = ending_ && std::holds_alternative<control::JobResult>(*ending_);

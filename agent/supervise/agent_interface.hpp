@@ -110,6 +110,9 @@ struct AgentInterface {
         /// Between SIGTERM and SIGKILL, instead of the job's own; not longer.
         std::optional<Duration> grace = std::nullopt;
     };
+    /// Commands that the server obeys; its answer comes as `AnswerCommand` with their `id`.
+    using DrainCommanded = control::Drain;
+    using UndrainCommanded = control::Undrain;
     struct DeadlinePassed {};
     using Event = std::variant<
         Began,
@@ -135,6 +138,8 @@ struct AgentInterface {
         PeerAnswered,
         Signalled,
         StopCommanded,
+        DrainCommanded,
+        UndrainCommanded,
         DeadlinePassed>;
 
     // ---- effects ----
@@ -244,6 +249,18 @@ struct AgentInterface {
         std::string reason;
         bool operator==(const NoteNoticeOver&) const = default;
     };
+    /// A command takes this node out of the job.
+    struct NoteDrained {
+        std::string reason;
+        bool operator==(const NoteDrained&) const = default;
+    };
+    /// What became of a command that was passed on.
+    struct AnswerCommand {
+        int id;
+        bool is_done;
+        std::string text;
+        bool operator==(const AnswerCommand&) const = default;
+    };
     using NoteServerLost = ServerLink::NoteServerLost;
     using NoteServerBack = ServerLink::NoteServerBack;
     /// A message about a round that is over.
@@ -286,6 +303,8 @@ struct AgentInterface {
         NoteNotice,
         NoteSave,
         NoteNoticeOver,
+        NoteDrained,
+        AnswerCommand,
         NoteServerLost,
         NoteServerBack,
         NoteStale,

@@ -28,13 +28,11 @@ bool Agent::is_saved_before(const Signalled& signalled) const {
 }
 
 /// A later one counts where it has an earlier end: a scheduler repeats itself.
-void Agent::give_notice(int signal, Instant ends_at, Instant killed_at, Instant now, Effects& out) {
-    if (notice_ && notice_->ends_at <= ends_at) return;
-    const auto source =
-        signal == 0 ? std::string{"the end of the allocation"} : signal_name(signal);
-    if (notice_) killed_at = std::min(killed_at, notice_->killed_at);
-    notice_ = NodeNotice{signal, source + " on " + node_.host, ends_at, killed_at};
-    out.push_back(NoteNotice{notice_->reason, ends_at - now});
+void Agent::give_notice(NodeNotice notice, Instant now, Effects& out) {
+    if (notice_ && notice_->ends_at <= notice.ends_at) return;
+    if (notice_) notice.killed_at = std::min(notice.killed_at, notice_->killed_at);
+    notice_ = std::move(notice);
+    out.push_back(NoteNotice{notice_->reason, notice_->ends_at - now});
     report_to_server(now, out);
 }
 
@@ -65,6 +63,7 @@ void Agent::end_notice(const std::string& reason, Instant now, Effects& out) {
     out.push_back(NoteNoticeOver{reason});
     NodeLeaving leaving{SIGTERM};
     leaving.why = notice_->reason;
+    leaving.is_drain = notice_->is_drain;
     leave(std::move(leaving), false, now, out);
 }
 
@@ -77,7 +76,8 @@ void Agent::on_allocation_ending(Instant now, Effects& out) {
     const auto ends_at = std::max(*allocation_stop_at_, now);
     allocation_stop_at_.reset();
     if (leaving_ || ending_ || is_ending_as_saved()) return;
-    give_notice(0, ends_at, ends_at + config_.join.settings.grace, now, out);
+    const auto killed_at = ends_at + config_.join.settings.grace;
+    give_notice({0, "the end of the allocation on " + node_.host, ends_at, killed_at}, now, out);
 }
 
 void Agent::report_notice(Instant now, Effects& out) {

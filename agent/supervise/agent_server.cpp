@@ -135,6 +135,7 @@ control::Join Agent::join() const {
     join.peer_port = peer_port_;
     join.versions = control::own_versions();
     join.epoch = promise_.newest_epoch();
+    join.is_hosting = is_hosting_;
     if (link_.version() < control::shape_since) {
         join.nodes.unit.reset();
         join.node.topology.clear();
@@ -238,6 +239,10 @@ void Agent::on_message(control::ServerMessage message, Instant now, Effects& out
             },
             [&](const control::SaveAt& order) { on_save_at(order, now, out); },
             [&](const control::NoticeOver& over) { on_notice_over(over, now, out); },
+            [&](const control::DrainOrder& order) { on_drain_order(order, now, out); },
+            [&](control::DrainAnswer& answer) {
+                out.push_back(AnswerCommand{answer.id, answer.is_done, std::move(answer.text)});
+            },
             [&](control::JobResult& result) { on_result(std::move(result), now, out); },
             [&](control::ProtocolError& error) {
                 end(

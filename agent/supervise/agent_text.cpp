@@ -124,6 +124,12 @@ std::string describe(const Agent::Event& event) {
                 return "stop commanded: " + e.reason +
                        (e.grace ? ", grace " + seconds_text(*e.grace) : "");
             },
+            [](const A::DrainCommanded& e) {
+                return "drain commanded: " + control::describe(control::AgentMessage{e});
+            },
+            [](const A::UndrainCommanded& e) {
+                return "undrain commanded: " + control::describe(control::AgentMessage{e});
+            },
             [](A::DeadlinePassed) { return std::string{"deadline passed"}; },
         },
         event);
@@ -173,6 +179,11 @@ std::string describe(const Agent::Effect& effect) {
             },
             [](const A::NoteSave& e) { return "note save step=" + std::to_string(e.step); },
             [](const A::NoteNoticeOver& e) { return "note notice over: " + e.reason; },
+            [](const A::NoteDrained& e) { return "note drained: " + e.reason; },
+            [](const A::AnswerCommand& e) {
+                return "answer command id=" + std::to_string(e.id) +
+                       (e.is_done ? " done: " : " refused: ") + e.text;
+            },
             [](const A::NoteStale& e) { return "note stale: " + e.what; },
             [](const A::NoteStuck& e) {
                 return "note stuck: " + std::to_string(e.local_ranks.size()) + " workers, " +

@@ -35,7 +35,9 @@ int exit_code_of(const Ending& ending, bool is_as_torchrun) {
             [](const ServerGone&) { return exit_codes::server_gone; },
             [](const NodeRefused&) { return exit_codes::refused; },
             [](const InternalError&) { return exit_codes::internal_error; },
-            [](const NodeLeft& left) { return exit_codes::killed_by(left.signal); },
+            [](const NodeLeft& left) {
+                return left.is_drain ? exit_codes::drained : exit_codes::killed_by(left.signal);
+            },
         },
         ending);
     return is_as_torchrun ? exit_codes::as_torchrun(code) : code;

@@ -27,10 +27,12 @@ struct NodeRefused {
 struct InternalError {
     std::string reason;
 };
-/// A signal ended this node, and no result came.
+/// A signal or a command ended this node, and no result came.
 struct NodeLeft {
     int signal;
     std::string reason;
+    /// By `ddprunctl drain`.
+    bool is_drain = false;
 };
 
 /// Why this node's part of the job is over. A result of the server precedes anything else.

@@ -54,10 +54,12 @@ struct NodeNotice {
     Instant ends_at{};
     /// When the workers are killed, whatever they have done.
     Instant killed_at{};
+    /// By `ddprunctl drain`, not by a signal.
+    bool is_drain = false;
     bool is_reported = false;
 };
 
-/// A signal has ended this node, or a command the job.
+/// A signal or a command has ended this node, or a command the job.
 struct NodeLeaving {
     /// A command that ends the job on every node.
     struct JobEnd {
@@ -73,13 +75,15 @@ struct NodeLeaving {
     bool has_interrupted_server = false;
     /// The workers are gone: until then a result may come.
     std::optional<Instant> result_deadline = std::nullopt;
-    /// Of the notice before; empty: there was none.
+    /// Of the notice before, or of the command that has drained this node; empty: there was none.
     std::string why = {};
+    bool is_drain = false;
 
     bool ends_job() const { return signal == SIGINT || command; }
     /// "stopped by SIGTERM on node1".
     std::string reason(const std::string& host) const {
         if (command) return command->reason;
+        if (is_drain) return why;
         if (!why.empty()) return "stopped by " + why;
         const auto source = signal_name(signal) + " on " + host;
         return (signal == SIGINT ? "interrupted by " : "stopped by ") + source;

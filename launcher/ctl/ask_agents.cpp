@@ -112,8 +112,8 @@ void Call::receive() {
 }
 
 /// Until each has its answer, or the time is over.
-void finish(std::vector<Call>& calls) {
-    const auto ends_at = Clock::now() + limits::command_answer_timeout;
+void finish(std::vector<Call>& calls, Duration timeout) {
+    const auto ends_at = Clock::now() + timeout;
     for (;;) {
         std::vector<pollfd> waits;
         std::vector<Call*> waiting;
@@ -208,7 +208,7 @@ Result<FoundAgents> find_agents() {
         call.socket = std::move(*connection);
         call.send(control::encode(control::Command{control::ShowNode{}}));
     }
-    finish(calls);
+    finish(calls, limits::command_answer_timeout);
     for (std::size_t i = 0; i < calls.size(); ++i) {
         auto& answer = calls[i].answer;
         auto* view = answer.reply ? std::get_if<control::NodeView>(&*answer.reply) : nullptr;
@@ -228,7 +228,7 @@ Result<FoundAgents> find_agents() {
 }
 
 std::vector<AgentAnswer> command_agents(
-    const std::vector<FoundAgent>& agents, const control::Command& command) {
+    const std::vector<FoundAgent>& agents, const control::Command& command, Duration timeout) {
     std::vector<Call> calls;
     for (const auto& agent : agents) {
         auto connection = connect_to(agent.socket.name);
@@ -241,7 +241,7 @@ std::vector<AgentAnswer> command_agents(
             call.socket = std::move(*connection);
         if (call.is_open()) call.send(control::encode(command));
     }
-    finish(calls);
+    finish(calls, timeout);
     std::vector<AgentAnswer> answers;
     for (auto& call : calls)
         answers.push_back(std::move(call.answer));

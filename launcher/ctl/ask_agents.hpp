@@ -4,7 +4,9 @@
 #include "launcher/ctl/outcome.hpp"
 #include "launcher/ctl/screens.hpp"
 #include "launcher/ctl/selection.hpp"
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/result.hpp"
+#include "rendezvous/base/time.hpp"
 #include "rendezvous/control/command.hpp"
 
 #include <string>
@@ -19,7 +21,9 @@ Result<FoundAgents> find_agents();
 
 /// To each of them at once; the answers in the same order.
 std::vector<AgentAnswer> command_agents(
-    const std::vector<FoundAgent>& agents, const control::Command& command);
+    const std::vector<FoundAgent>& agents,
+    const control::Command& command,
+    Duration timeout = limits::command_answer_timeout);
 
 /// `/status` of the job at the server of this node, in clear text.
 JobPage fetch_job_page(const control::NodeView& view);

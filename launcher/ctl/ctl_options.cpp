@@ -4,6 +4,7 @@
 #include "launcher/ctl/ctl_table.hpp"
 #include "launcher/grammar/nearest.hpp"
 #include "launcher/grammar/number.hpp"
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/control/version_text.hpp"
 
@@ -85,6 +86,12 @@ Result<Words> read_words(std::span<const std::string> arguments) {
     return words;
 }
 
+std::string command_names() {
+    const auto rows = command_table();
+    return short_list(
+        rows, {rows.size()}, [](const CommandRow& row) { return std::string{row.name}; });
+}
+
 Failure unknown_command(const std::string& word) {
     std::vector<std::string_view> names;
     for (const auto& row : command_table())
@@ -92,8 +99,7 @@ Failure unknown_command(const std::string& word) {
     const auto meant = nearest(word, names);
     return misuse(
         "'" + word + "': unknown command: " +
-        (meant ? "did you mean " + std::string{*meant} + "?"
-               : "accepted are " + short_list(names, {names.size()})));
+        (meant ? "did you mean " + std::string{*meant} + "?" : "accepted are " + command_names()));
 }
 
 Result<std::optional<int>> number_of(const Words& words, const std::string& option, int least) {
@@ -132,6 +138,18 @@ Result<CtlOptions> read_signal(const Words& words, CtlOptions options) {
     return options;
 }
 
+/// `count` words stand before the nodes.
+CtlOptions read_drain(const Words& words, std::size_t count, CtlOptions options) {
+    const auto& plain = words.plain;
+    std::vector<std::string> nodes(plain.begin() + static_cast<std::ptrdiff_t>(count), plain.end());
+    if (plain.front() == "drain")
+        options.command =
+            control::DrainNodes{std::move(nodes), words.value_of("force").has_value()};
+    else
+        options.command = control::UndrainNodes{std::move(nodes)};
+    return options;
+}
+
 /// What is only to be printed, if it is asked for.
 Result<std::optional<std::string>> text_asked_for(const Words& words) {
     if (words.value_of("help")) return std::optional{help_text()};
@@ -145,13 +163,19 @@ Result<std::optional<std::string>> text_asked_for(const Words& words) {
     return script;
 }
 
-/// What stands behind the command, as its row has it: "[RUN_ID]", "RUN_ID SIGNAL". A process id
-/// takes the place of the run id.
+bool is_repeated(std::string_view argument) {
+    return argument.ends_with("...");
+}
+
+/// What stands behind the command, as its row has it: "[RUN_ID]", "RUN_ID SIGNAL", "RUN_ID
+/// NODE...". A process id takes the place of the run id: always where the number of words does not
+/// show whether there is one.
 std::vector<std::string_view> wanted_words(const CommandRow& row, const Words& words) {
     auto wanted =
         row.arguments.empty() ? std::vector<std::string_view>{} : split(row.arguments, ' ');
-    const bool is_left_out = words.value_of("pid") && words.plain.size() == wanted.size();
-    if (is_left_out && !wanted.empty()) wanted.erase(wanted.begin());
+    if (wanted.empty() || !words.value_of("pid")) return wanted;
+    const bool is_left_out = words.plain.size() == wanted.size() || is_repeated(wanted.back());
+    if (is_left_out) wanted.erase(wanted.begin());
     return wanted;
 }
 
@@ -159,16 +183,22 @@ std::optional<Failure> check_arguments(
     const CommandRow& row, const Words& words, const std::vector<std::string_view>& wanted) {
     const auto given = words.plain.size() - 1;
     const std::string name{row.name};
-    if (given > wanted.size())
+    const bool is_list = !wanted.empty() && is_repeated(wanted.back());
+    if (given > wanted.size() && !is_list)
         return misuse(name + ": '" + words.plain.back() + "' is one word too many");
     if (given < wanted.size() && !wanted[given].starts_with('['))
         return misuse(name + ": " + std::string{wanted[given]} + " is missing");
     // As of a variable of a shell that is not set: nothing is guessed then.
     const auto empty = std::find(words.plain.begin() + 1, words.plain.end(), "");
-    if (empty != words.plain.end())
+    if (empty != words.plain.end()) {
+        const auto place = static_cast<std::size_t>(empty - words.plain.begin() - 1);
         return misuse(
             name + ": an empty word: accepted is " +
-            std::string{wanted[static_cast<std::size_t>(empty - words.plain.begin() - 1)]});
+            std::string{wanted[std::min(place, wanted.size() - 1)]});
+    }
+    if (is_list && given - wanted.size() >= limits::max_drained_nodes)
+        return misuse(
+            name + ": more than " + std::to_string(limits::max_drained_nodes) + " nodes at once");
     for (const auto& [option, value] : words.options)
         if (const auto* option_row = row_of(option); !option_row->is_of(name))
             return misuse(
@@ -198,8 +228,7 @@ Result<CtlOptions> parse_ctl_options(std::span<const std::string> arguments) {
     const auto text = text_asked_for(*words);
     if (!text) return text.error();
     if (*text) return CtlOptions{PrintText{**text}};
-    if (words->plain.empty())
-        return misuse("no command given: accepted are ps, status, stop, signal and token");
+    if (words->plain.empty()) return misuse("no command given: accepted are " + command_names());
     const auto rows = command_table();
     const auto row = std::find_if(rows.begin(), rows.end(), [&](const CommandRow& one) {
         return one.name == words->plain.front();
@@ -217,6 +246,8 @@ Result<CtlOptions> parse_ctl_options(std::span<const std::string> arguments) {
     options.pid = *pid;
     if (row->name == "stop") return read_stop(*words, std::move(options));
     if (row->name == "signal") return read_signal(*words, std::move(options));
+    if (row->name == "drain" || row->name == "undrain")
+        return read_drain(*words, has_run_id ? 2 : 1, std::move(options));
     if (row->name == "token") options.command = ShowToken{words->value_of("secret-file")};
     if (row->name == "status") options.command = ShowJob{};
     return options;

@@ -30,7 +30,15 @@ struct PrintText {
 };
 
 struct CtlOptions {
-    std::variant<ListJobs, ShowJob, control::StopJob, control::SignalWorkers, ShowToken, PrintText>
+    std::variant<
+        ListJobs,
+        ShowJob,
+        control::StopJob,
+        control::SignalWorkers,
+        control::DrainNodes,
+        control::UndrainNodes,
+        ShowToken,
+        PrintText>
         command;
     /// Without one, the only job.
     std::optional<std::string> run_id = std::nullopt;

@@ -17,22 +17,30 @@ constexpr std::array command_rows{
     CommandRow{
         "stop", "RUN_ID", "end a job on every node, as one SIGTERM to each of its ddprun would"},
     CommandRow{"signal", "RUN_ID SIGNAL", "send a signal to the workers of a job on this machine"},
+    CommandRow{
+        "drain",
+        "RUN_ID NODE...",
+        "take nodes out of a job, as SIGTERM to their ddprun would, and keep their hosts out"},
+    CommandRow{"undrain", "RUN_ID NODE...", "let nodes of drained hosts into a job again"},
     CommandRow{"token", "", "print what reads /status and /metrics of servers with a secret"},
 };
 
 constexpr std::array option_rows{
-    CtlOptionRow{"json", "", "ps status stop signal token", "print JSON"},
+    CtlOptionRow{"json", "", "ps status stop signal drain undrain token", "print JSON"},
     CtlOptionRow{
         "pid",
         "PID",
-        "status stop signal",
-        "the ddprun of this process id; RUN_ID may be left out then"},
+        "status stop signal drain undrain",
+        "the ddprun of this process id; RUN_ID may be left out then, and is with drain and "
+        "undrain"},
     CtlOptionRow{
         "grace",
         "DURATION",
         "stop",
         "between SIGTERM and SIGKILL, instead of the job's --shutdown-timeout; not longer"},
     CtlOptionRow{"rank", "RANK", "signal", "the worker of this rank alone"},
+    CtlOptionRow{
+        "force", "", "drain", "also where too few nodes would be left, or the job would end"},
     CtlOptionRow{
         "secret-file",
         "PATH",

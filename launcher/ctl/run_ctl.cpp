@@ -8,6 +8,7 @@
 #include "launcher/ctl/page_token.hpp"
 #include "launcher/ctl/screens.hpp"
 #include "launcher/ctl/selection.hpp"
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/net/descriptors.hpp"
 
@@ -91,6 +92,15 @@ int stop(const std::vector<FoundAgent>& all, const control::StopJob& order, bool
     return report(outcome_of(agents, answers), is_json);
 }
 
+/// One node's agent passes it on to the server, which decides.
+int pass_on(const std::vector<FoundAgent>& all, const control::Command& order, bool is_json) {
+    const auto plan = by_connection(all);
+    const std::vector<FoundAgent> agent{
+        plan.connected.empty() ? plan.cut_off.front() : plan.connected.front()};
+    const auto timeout = limits::command_relay_timeout + limits::command_answer_timeout;
+    return report(outcome_of(agent, command_agents(agent, order, timeout)), is_json);
+}
+
 }  // namespace
 
 bool is_called_ctl(std::string_view called_as) {
@@ -121,6 +131,8 @@ int run_ctl(int argc, const char* const* argv) {
         Overloaded{
             [&](const control::StopJob& order) { return stop(agents, order, is_json); },
             [&](const control::SignalWorkers& order) { return signal(agents, order, is_json); },
+            [&](const control::DrainNodes& order) { return pass_on(agents, order, is_json); },
+            [&](const control::UndrainNodes& order) { return pass_on(agents, order, is_json); },
             [&](const auto&) { return status(agents, is_json); },
         },
         options->command);

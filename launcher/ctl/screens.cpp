@@ -121,6 +121,11 @@ std::string shown(const Json& object, const char* field) {
     return printable_line(found->is_string() ? found->get<std::string>() : found->dump());
 }
 
+std::string shown_or_dash(const Json& object, const char* field) {
+    const auto text = shown(object, field);
+    return text.empty() ? "-" : text;
+}
+
 std::string ranks_of_node(const Json& node) {
     const auto ranks = node.find("ranks");
     const bool is_pair = ranks != node.end() && ranks->is_array() && ranks->size() == 2 &&
@@ -144,13 +149,15 @@ std::string progress_of_node(const Json& node) {
 std::string nodes_text(const Json& job) {
     const auto nodes = job.find("nodes");
     if (nodes == job.end() || !nodes->is_array()) return {};
-    std::vector<Row> rows{{"HOST", "STATE", "RANKS", "PID", "HEARD", "PROGRESS"}};
+    std::vector<Row> rows{{"HOST", "NODE", "ID", "STATE", "RANKS", "PID", "HEARD", "PROGRESS"}};
     for (const auto& node : *nodes) {
         if (!node.is_object()) continue;
         const auto heard = node.find("heard_ago_s");
         const bool is_heard = heard != node.end() && heard->is_number();
         rows.push_back(
             {shown(node, "host"),
+             shown_or_dash(node, "group_rank"),
+             shown_or_dash(node, "nonce"),
              shown(node, "state"),
              ranks_of_node(node),
              shown(node, "pid"),
@@ -173,6 +180,16 @@ std::string world_text(const std::string& workers, const std::string& nodes) {
            (nodes == "1" ? " node" : " nodes");
 }
 
+std::string drained_text(const Json& job) {
+    const auto hosts = job.find("drained_hosts");
+    if (hosts == job.end() || !hosts->is_array()) return {};
+    std::string text;
+    for (const auto& one : *hosts)
+        if (one.is_object())
+            text += labelled("drained", shown(one, "host") + ", " + shown(one, "reason"));
+    return text;
+}
+
 std::string job_text(const Json& job) {
     auto state = shown(job, "state");
     if (const auto round = shown(job, "round"); !round.empty() && round != "-1")
@@ -183,6 +200,7 @@ std::string job_text(const Json& job) {
     auto text = labelled("state", state) + labelled("reason", shown(job, "reason")) +
                 labelled("world", world_text(shown(job, "world_size"), shown(job, "node_count"))) +
                 labelled("restarts", restarts) + labelled("root cause", shown(job, "root_cause"));
+    text += drained_text(job);
     const auto wait = job.find("store_wait");
     if (wait != job.end() && wait->is_object())
         text += labelled(

@@ -18,6 +18,7 @@ inline constexpr int server_gone = 81;
 inline constexpr int node_lost = 82;
 inline constexpr int refused = 83;
 inline constexpr int crash_loop = 84;
+inline constexpr int drained = 85;
 inline constexpr int saved = 86;
 inline constexpr int not_executable = 126;
 inline constexpr int not_found = 127;
@@ -48,6 +49,7 @@ inline constexpr Row table[] = {
     {node_lost, "a node was lost and not replaced"},
     {refused, "refused by the server"},
     {crash_loop, "crash loop: nodes were lost again and again"},
+    {drained, "this node was drained by `ddprunctl drain`; the job may go on without it"},
     {saved, "preempted: every rank saved the same step (`should_save`) before the job was stopped"},
     {not_executable, "the program cannot be executed"},
     {not_found, "the program was not found"},

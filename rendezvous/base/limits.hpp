@@ -350,13 +350,18 @@ inline constexpr Duration save_margin = 1s;
 inline constexpr Duration slurm_save_lead = 120s;
 
 // Commands of ddprunctl.
-/// One has less than a hundred.
+/// One has less than a hundred, but for the names of nodes.
 inline constexpr std::size_t max_command_bytes = 4 * 1024;
 /// Connections at once, and how long each may take to send its command.
 inline constexpr std::size_t max_command_callers = 16;
 inline constexpr Duration command_timeout = 2s;
 /// How long ddprunctl waits for all agents of the machine.
 inline constexpr Duration command_answer_timeout = 1s;
+/// How long an agent waits for the server's answer to a command that it has passed on.
+inline constexpr Duration command_relay_timeout = 5s;
+/// Nodes that one command names, and hosts that a job has drained at once.
+inline constexpr std::size_t max_drained_nodes = 64;
+inline constexpr std::size_t max_drained_hosts = 1'000;
 /// Agents of its user that ddprunctl asks at once, and what it reads of the kernel's table of local
 /// sockets to find them.
 inline constexpr std::size_t max_command_agents = 1'024;

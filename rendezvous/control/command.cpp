@@ -8,6 +8,18 @@
 #include <type_traits>
 
 namespace ddprun::control {
+namespace command {
+namespace {
+
+std::string words_of(const std::vector<std::string>& nodes) {
+    std::string words;
+    for (const auto& node : nodes)
+        words += ' ' + node;
+    return words;
+}
+
+}  // namespace
+}  // namespace command
 
 std::string describe(const Command& command) {
     return std::string{type_of(command)} +
@@ -21,6 +33,10 @@ std::string describe(const Command& command) {
                        return ' ' + signal_name(order.signal) +
                               (order.rank ? " rank=" + std::to_string(*order.rank) : "");
                    },
+                   [](const DrainNodes& order) {
+                       return command::words_of(order.nodes) + (order.is_forced ? " forced" : "");
+                   },
+                   [](const UndrainNodes& order) { return command::words_of(order.nodes); },
                },
                command);
 }

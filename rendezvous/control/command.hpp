@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 /// The messages between `ddprunctl` and an agent of its machine, as values: frames as between
 /// agents and the server, one command and one reply on each connection. The meaning of each field
@@ -38,7 +39,22 @@ struct SignalWorkers {
     bool operator==(const SignalWorkers&) const = default;
 };
 
-using Command = std::variant<ShowNode, StopJob, SignalWorkers>;
+/// The agent passes it on to the server, whose answer is the reply: as `Drain`.
+struct DrainNodes {
+    std::vector<std::string> nodes = {};
+    bool is_forced = false;
+
+    bool operator==(const DrainNodes&) const = default;
+};
+
+/// Likewise, as `Undrain`.
+struct UndrainNodes {
+    std::vector<std::string> nodes = {};
+
+    bool operator==(const UndrainNodes&) const = default;
+};
+
+using Command = std::variant<ShowNode, StopJob, SignalWorkers, DrainNodes, UndrainNodes>;
 
 // ---- agent to ddprunctl -------------------------------------------------------------------------
 

@@ -28,6 +28,21 @@ void fields(Io& io, Like<Io, SignalWorkers>& order) {
 }
 
 template <>
+inline constexpr std::string_view type_name<DrainNodes> = "drain_nodes";
+template <class Io>
+void fields(Io& io, Like<Io, DrainNodes>& order) {
+    io("nodes", order.nodes, List{limits::max_drained_nodes, not_empty});
+    io.optional("forced", order.is_forced);
+}
+
+template <>
+inline constexpr std::string_view type_name<UndrainNodes> = "undrain_nodes";
+template <class Io>
+void fields(Io& io, Like<Io, UndrainNodes>& order) {
+    io("nodes", order.nodes, List{limits::max_drained_nodes, not_empty});
+}
+
+template <>
 inline constexpr std::string_view type_name<NodeView> = "node_view";
 template <class Io>
 void fields(Io& io, Like<Io, NodeView>& view) {

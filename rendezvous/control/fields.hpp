@@ -267,6 +267,7 @@ void fields(Io& io, Like<Io, Join>& join) {
     io("settings", join.settings);
     io.optional("versions", join.versions, List{most_versions, any_count});
     io.optional("epoch", join.epoch);
+    io.optional("hosting", join.is_hosting);
 }
 
 template <>
@@ -381,6 +382,25 @@ void fields(Io& io, Like<Io, Notice>& notice) {
 }
 
 template <>
+inline constexpr std::string_view type_name<Drain> = "drain";
+template <class Io>
+void fields(Io& io, Like<Io, Drain>& drain) {
+    io("id", drain.id, any_count);
+    io("nodes", drain.nodes, List{limits::max_drained_nodes, not_empty});
+    io.optional("forced", drain.is_forced);
+    io("by", drain.by, Name{});
+}
+
+template <>
+inline constexpr std::string_view type_name<Undrain> = "undrain";
+template <class Io>
+void fields(Io& io, Like<Io, Undrain>& undrain) {
+    io("id", undrain.id, any_count);
+    io("nodes", undrain.nodes, List{limits::max_drained_nodes, not_empty});
+    io("by", undrain.by, Name{});
+}
+
+template <>
 inline constexpr std::string_view type_name<SaveReport> = "save_report";
 
 // ---- server to agent ----------------------------------------------------------------------------
@@ -476,6 +496,22 @@ inline constexpr std::string_view type_name<NoticeOver> = "notice_over";
 template <class Io>
 void fields(Io& io, Like<Io, NoticeOver>& over) {
     io("reason", over.reason, Text{});
+}
+
+template <>
+inline constexpr std::string_view type_name<DrainAnswer> = "drain_answer";
+template <class Io>
+void fields(Io& io, Like<Io, DrainAnswer>& answer) {
+    io("id", answer.id, any_count);
+    io("done", answer.is_done);
+    io("text", answer.text, Text{});
+}
+
+template <>
+inline constexpr std::string_view type_name<DrainOrder> = "drain_order";
+template <class Io>
+void fields(Io& io, Like<Io, DrainOrder>& order) {
+    io("reason", order.reason, Text{});
 }
 
 template <>

@@ -254,6 +254,8 @@ struct Join {
     std::vector<int> versions;
     /// The newest leadership that the sender has followed; 0: of a server that always leads.
     std::uint64_t epoch = 0;
+    /// The server is part of this node's `ddprun`, and ends with it.
+    bool is_hosting = false;
 
     bool operator==(const Join&) const = default;
 };
@@ -450,6 +452,31 @@ struct Notice {
     bool operator==(const Notice&) const = default;
 };
 
+/// A command that the sender's agent passes on: these nodes are to leave, as by SIGTERM to their
+/// `ddprun`, and a node of one of their hosts that joins later stands by until `Undrain`.
+struct Drain {
+    /// Of the sender; the answer repeats it.
+    int id = 0;
+    /// Hosts, group ranks or short nonces, as /status shows them.
+    std::vector<std::string> nodes;
+    /// Also where the job cannot go on at once, or ends.
+    bool is_forced = false;
+    /// "ddprunctl (user alice, pid 4711 on node2)"
+    std::string by;
+
+    bool operator==(const Drain&) const = default;
+};
+
+/// Nodes of these hosts may have a place again.
+struct Undrain {
+    int id = 0;
+    /// Drained hosts, or short nonces of nodes that stand by for that.
+    std::vector<std::string> nodes;
+    std::string by;
+
+    bool operator==(const Undrain&) const = default;
+};
+
 using AgentMessage = std::variant<
     Join,
     Resume,
@@ -461,7 +488,9 @@ using AgentMessage = std::variant<
     NeighbourHeard,
     Leave,
     Notice,
-    SaveReport>;
+    SaveReport,
+    Drain,
+    Undrain>;
 
 // ---- server to agent ----------------------------------------------------------------------------
 
@@ -566,6 +595,24 @@ struct NoticeOver {
     bool operator==(const NoticeOver&) const = default;
 };
 
+/// To `Drain` and `Undrain`.
+struct DrainAnswer {
+    int id = 0;
+    bool is_done = false;
+    /// What was done, or why not.
+    std::string text = {};
+
+    bool operator==(const DrainAnswer&) const = default;
+};
+
+/// This node is to leave, as by SIGTERM to its `ddprun`.
+struct DrainOrder {
+    /// "drained by ddprunctl (user alice, pid 4711 on node2)"
+    std::string reason;
+
+    bool operator==(const DrainOrder&) const = default;
+};
+
 struct JobResult {
     Outcome outcome = Outcome::succeeded;
     std::optional<Cause> root_cause;
@@ -597,6 +644,8 @@ using ServerMessage = std::variant<
     Ask,
     SaveAt,
     NoticeOver,
+    DrainAnswer,
+    DrainOrder,
     JobResult,
     ProtocolError>;
 

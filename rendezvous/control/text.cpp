@@ -43,6 +43,14 @@ std::string describe_join(const Join& join) {
     return line;
 }
 
+/// "id=1 node5 3"
+std::string describe_command(int id, const std::vector<std::string>& nodes) {
+    auto line = of("id", id);
+    for (const auto& node : nodes)
+        line += ' ' + node;
+    return line;
+}
+
 std::string describe_assignment(const Assignment& assignment) {
     return of("round", assignment.round) + " group_rank=" + std::to_string(assignment.group_rank) +
            "/" + std::to_string(assignment.group_world_size) + " " +
@@ -122,6 +130,10 @@ std::string describe(const AgentMessage& message) {
                        (notice.ends_job ? " ends the job" : "") + " \"" + notice.reason + "\"";
             },
             [](const SaveReport& report) { return describe_save_report(report); },
+            [](const Drain& drain) {
+                return describe_command(drain.id, drain.nodes) + (drain.is_forced ? " forced" : "");
+            },
+            [](const Undrain& undrain) { return describe_command(undrain.id, undrain.nodes); },
         },
         message);
     return std::string{type_of(message)} + " " + rest;
@@ -164,6 +176,11 @@ std::string describe(const ServerMessage& message) {
                 return of("round", order.round) + " " + describe(order.save);
             },
             [](const NoticeOver& over) { return "\"" + over.reason + "\""; },
+            [](const DrainAnswer& answer) {
+                return of("id", answer.id) + (answer.is_done ? " done" : " refused") + " \"" +
+                       answer.text + "\"";
+            },
+            [](const DrainOrder& order) { return "\"" + order.reason + "\""; },
             [](const JobResult& result) {
                 auto line =
                     std::string{name_of(result.outcome)} + " " + of("exit_code", result.exit_code);

@@ -6,6 +6,7 @@
 #include "rendezvous/coordinator/draining.hpp"
 #include "rendezvous/coordinator/end_record.hpp"
 #include "rendezvous/coordinator/ending.hpp"
+#include "rendezvous/coordinator/node_drain.hpp"
 #include "rendezvous/coordinator/preemption.hpp"
 #include "rendezvous/coordinator/recovering.hpp"
 #include "rendezvous/coordinator/reports.hpp"
@@ -112,9 +113,10 @@ void admit(JobStep& step, NodeJoined joined, Reach reach) {
     if (member.version() >= control::tokens_since) member.token = member.connection.token;
     welcome(step, member);
     hold_back(step, member);
+    member.is_of_drained_host = job.holds.drained.contains(member.host());
     if (job.is<Running>()) return consider_late_node(step, member);
     if (!job.is<Forming>()) return stand_by(step, member);
-    if (member.hold) stand_by(step, member);
+    if (member.hold || member.is_of_drained_host) stand_by(step, member);
     if (!job.round && !job.identity.previous_end.empty())
         step.send(
             member,
@@ -297,6 +299,7 @@ void on_resumed(JobStep& step, NodeResumed resumed) {
     member->join.peer_port = resume.join.peer_port;
     if (resume.state == control::NodeState::ready) member->join.store_port = resume.join.store_port;
     take_up(step, *member, resume);
+    repeat_drain(step, resume.join.node.nonce);
 }
 
 void on_dropped(JobStep& step, Member& member) {

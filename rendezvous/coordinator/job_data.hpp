@@ -25,8 +25,8 @@
 
 /// The data of a `Job`, and what each of its states adds. Each state's functions are in the file of
 /// its name (forming.hpp, running.hpp, draining.hpp, recovering.hpp, ending.hpp), those of every
-/// state in connections.hpp, departures.hpp, preemption.hpp, reports.hpp and standby.hpp; only they
-/// and job.cpp use this. Data of one state are gone when the job leaves it.
+/// state in connections.hpp, departures.hpp, node_drain.hpp, preemption.hpp, reports.hpp and
+/// standby.hpp; only they and job.cpp use this. Data of one state are gone when the job leaves it.
 namespace ddprun::coordinator {
 
 /// When the nodes that wait are notified of what they wait for.
@@ -168,6 +168,8 @@ struct Holds {
     HostRecord hosts;
     /// When the first of the held nodes is free, or earlier if it has gone.
     std::optional<Instant> ends_at;
+    /// Hosts whose nodes stand by until they are undrained, each with the reason.
+    std::map<std::string, std::string> drained;
 };
 
 /// For the log and /status: the last `Changed`.

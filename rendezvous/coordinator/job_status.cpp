@@ -69,6 +69,7 @@ std::string root_cause(const JobData& job, Instant now) {
 }
 
 std::string shown_state(const JobData& job, const Member& member) {
+    if (member.is_of_drained_host) return "drained";
     const bool is_spare =
         job.is<Running>() && !member.group_rank && member.state == Member::State::ready;
     return is_spare ? "standby" : std::string{name_of(member.state)};
@@ -78,7 +79,9 @@ std::string node_reason(const JobData& job, const Member& member, Instant now) {
     const auto& nonce = member.nonce();
     if (!member.is_connected)
         return "disconnected; last heard " + seconds(now - job.silence.heard_at(nonce)) + " ago";
+    if (member.drain_reason) return "leaving: " + *member.drain_reason;
     if (member.is_leaving()) return "leaving (" + signal_name(*member.leave_signal) + ")";
+    if (member.is_of_drained_host) return standby_reason(job, member);
     if (job.silence.is_silent(nonce, now)) return job.silence.text(nonce, now);
     if (member.hold)
         return standby_reason(job, member) + " (" + left(member.hold->ends_at, now) + " left)";
@@ -175,6 +178,8 @@ JobStatus status_of(const JobData& job, Instant now, std::size_t first_node) {
     status.node_count = job.members.size();
     status.root_cause = root_cause(job, now);
     status.store_wait = store_wait_status(job, now);
+    for (const auto& [host, reason] : job.holds.drained)
+        status.drained_hosts.push_back({host, reason});
 
     const auto members = by_rank(job);
     const auto first = std::min(first_node, members.size());

@@ -164,14 +164,14 @@ std::size_t Membership::connected_count() {
 
 bool Membership::has_staying() const {
     return std::any_of(by_nonce_.begin(), by_nonce_.end(), [](const auto& entry) {
-        return !entry.second.member.is_leaving();
+        return entry.second.member.stays();
     });
 }
 
 std::size_t Membership::staying_count() const {
     return static_cast<std::size_t>(
         std::count_if(by_nonce_.begin(), by_nonce_.end(), [](const auto& entry) {
-            return !entry.second.member.is_leaving();
+            return entry.second.member.stays();
         }));
 }
 

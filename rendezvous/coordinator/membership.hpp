@@ -71,6 +71,10 @@ struct Member {
     std::optional<Instant> contested_at;
     /// While it has no place.
     std::optional<Hold> hold;
+    /// A command has named it: it has the order to leave, which gives this reason.
+    std::optional<std::string> drain_reason;
+    /// Its host was drained before it joined: it has no place until the host is undrained.
+    bool is_of_drained_host = false;
     /// While stopping: the drain waits for it until then, and longer only while it is silent.
     std::optional<Instant> ready_by;
 
@@ -81,6 +85,8 @@ struct Member {
     /// "node2 (pid 4242)".
     std::string name() const;
     bool is_leaving() const { return leave_signal.has_value(); }
+    /// May be in a later round.
+    bool stays() const { return !is_leaving() && !drain_reason && !is_of_drained_host; }
     bool speaks_through(ConnectionId id) const {
         return is_connected && connection.connection == id;
     }
@@ -90,7 +96,7 @@ struct Member {
     }
     /// May be given a place in the next round.
     bool is_candidate() const {
-        return state == State::ready && is_connected && !is_leaving() && join.store_port != 0;
+        return state == State::ready && is_connected && stays() && join.store_port != 0;
     }
     /// It has, or may have, workers of the current round.
     bool is_active() const {
@@ -129,9 +135,9 @@ public:
     /// Members without a group rank.
     std::size_t standby_count();
     std::size_t connected_count();
-    /// Some member is not leaving.
+    /// Some member may be in a later round.
     bool has_staying() const;
-    /// Members that do not leave, ready or not.
+    /// Members that may be in a later round, ready or not.
     std::size_t staying_count() const;
 
     /// What must hold of the counts. Looks at every member.

@@ -137,7 +137,7 @@ bool goes_on(const JobData& job) {
     std::size_t staying = 0;
     for (const auto* member : job.members.by_arrival()) {
         if (member->notice && member->notice->ends_job) return false;
-        if (!member->notice && !member->is_leaving()) ++staying;
+        if (!member->notice && member->stays()) ++staying;
     }
     const auto& replacement = job.terms.settings.replacement_timeout;
     return staying >= job.min_nodes() || (replacement && *replacement > Duration{});

@@ -7,6 +7,7 @@
 #include "rendezvous/coordinator/departures.hpp"
 #include "rendezvous/coordinator/draining.hpp"
 #include "rendezvous/coordinator/ending.hpp"
+#include "rendezvous/coordinator/node_drain.hpp"
 #include "rendezvous/coordinator/preemption.hpp"
 #include "rendezvous/coordinator/running.hpp"
 #include "rendezvous/coordinator/store_waits.hpp"
@@ -77,7 +78,9 @@ void on_leave(JobStep& step, Member& member, const control::Leave& leave) {
         "node " + member.name() + " leaves: " + leave.reason);
     cause.signal = leave.signal;
     if (!job.causes.left) job.causes.left = cause;
-    if (member.group_rank) job.holds.hosts.note_gone(member.host(), job.round->number, step.now);
+    // A host that is drained does not come and go by itself.
+    if (member.group_rank && !member.drain_reason)
+        job.holds.hosts.note_gone(member.host(), job.round->number, step.now);
     depart(step, member, std::move(cause));
 }
 
@@ -113,6 +116,8 @@ void on_message(JobStep& step, Member& member, control::AgentMessage message) {
             [&](const control::Leave& leave) { on_leave(step, member, leave); },
             [&](const control::Notice& notice) { on_notice(step, member, notice); },
             [&](const control::SaveReport& report) { on_save_report(step, member, report); },
+            [&](const control::Drain& drain) { on_drain(step, member, drain); },
+            [&](const control::Undrain& undrain) { on_undrain(step, member, undrain); },
         },
         message);
 }

@@ -111,7 +111,7 @@ void consider_late_node(JobStep& step, const Member& member) {
     // A node that is to be let in must not keep the ranks from saving.
     const bool restarts = !std::get<Running>(job.state).save && job.has_room() &&
                           job.terms.settings.late_nodes == control::LateNodes::restart &&
-                          !job.has_successes() && !member.hold &&
+                          !job.has_successes() && !member.hold && !member.is_of_drained_host &&
                           (!job.terms.nodes.unit || job.growth() > 0);
     if (restarts) {
         auto& state = std::get<Running>(job.state);

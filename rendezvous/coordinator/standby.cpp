@@ -62,6 +62,9 @@ std::string late_reason(const JobData& job) {
 
 std::string standby_reason(const JobData& job, const Member& member) {
     if (member.state == Member::State::out) return "its workers of an earlier round are not gone";
+    if (member.is_of_drained_host)
+        return "its host was " + job.holds.drained.at(member.host()) +
+               ": it stands by until 'ddprunctl undrain'";
     if (member.hold) return standby::held_text(*member.hold);
     if (job.is<Draining>()) return "between two rounds: " + job.said.reason;
     if (!job.is<Running>()) return job.said.reason;

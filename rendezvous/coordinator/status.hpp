@@ -47,6 +47,13 @@ struct StoreWaitStatus {
     std::string missing;
 };
 
+/// Nodes of this host that have joined since it was drained stand by.
+struct DrainedHostStatus {
+    std::string host;
+    /// Which command, and of which user and process.
+    std::string reason;
+};
+
 struct JobStatus {
     std::string run_id;
     /// Of several jobs of this id the last one that was begun.
@@ -64,6 +71,7 @@ struct JobStatus {
     int world_size = 0;
     std::size_t node_count = 0;
     std::vector<NodeStatus> nodes;
+    std::vector<DrainedHostStatus> drained_hosts;
     std::string root_cause;
     /// None: no wait is long.
     std::optional<StoreWaitStatus> store_wait;

@@ -77,6 +77,9 @@ Json to_json(const coordinator::JobStatus& job) {
     auto nodes = Json::array();
     for (const auto& node : job.nodes)
         nodes.push_back(to_json(node));
+    auto drained = Json::array();
+    for (const auto& one : job.drained_hosts)
+        drained.push_back({{"host", shown(one.host)}, {"reason", shown(one.reason)}});
     Json page{
         {"run_id", shown(job.run_id)},
         {"incarnation", shown(job.incarnation)},
@@ -88,6 +91,7 @@ Json to_json(const coordinator::JobStatus& job) {
         {"world_size", job.world_size},
         {"node_count", job.node_count},
         {"nodes", std::move(nodes)},
+        {"drained_hosts", std::move(drained)},
         {"root_cause", shown_or_null(job.root_cause)},
         {"store_wait", job.store_wait ? to_json(*job.store_wait) : Json(nullptr)},
     };

@@ -108,6 +108,8 @@ private:
             case 9:
             case 10:
             case 11: return say(save_report());
+            case 12: return say(control::Drain{1, {node_name()}, bytes_.coin(), "fuzz"});
+            case 13: return say(control::Undrain{1, {node_name()}, "fuzz"});
             default: return;
         }
     }
@@ -125,6 +127,12 @@ private:
                 say_first(std::move(report.join));
             disconnect();
         }
+    }
+
+    /// A host or a group rank.
+    std::string node_name() {
+        const auto number = std::to_string(bytes_.one_of(3));
+        return bytes_.coin() ? "n" + number : number;
     }
 
     control::Notice notice() {

@@ -167,6 +167,13 @@ void Host::perform(Agent::Effect& effect) {
             [&](const Agent::NoteNotice& e) { note("gives notice: " + e.reason); },
             [](const Agent::NoteSave&) {},
             [&](const Agent::NoteNoticeOver& e) { note("leaves: " + e.reason); },
+            [&](const Agent::NoteDrained& e) {
+                note("is " + e.reason);
+                is_ending_ = true;
+            },
+            [&](const Agent::AnswerCommand& e) {
+                note((e.is_done ? "hears: " : "hears no: ") + e.text);
+            },
             [&](const Agent::InterruptServer& e) {
                 cluster_.server().interrupt(e.signal, e.reason, e.grace);
             },
@@ -466,6 +473,10 @@ void Host::signal(int signal) {
     is_ending_ = true;
     show_saves();
     agent_.post(Agent::Signalled{signal});
+}
+
+void Host::command(Agent::Event event) {
+    if (is_willing()) agent_.post(std::move(event));
 }
 
 void Host::kill() {

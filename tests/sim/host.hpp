@@ -121,6 +121,8 @@ public:
     /// Its workers that have met the others end well.
     void finish_training();
     void signal(int signal);
+    /// Its agent gets a command of `ddprunctl`.
+    void command(agent::Agent::Event event);
     /// Agent killed; the keeper kills the workers and only then closes.
     void kill();
     /// No power any more: nothing is closed, no peer is notified.

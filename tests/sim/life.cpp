@@ -20,6 +20,7 @@ constexpr int most_nodes = 9;
 Life::Life(std::uint64_t seed, Servers servers)
     : servers_(servers),
       is_calm_(servers == Servers::elected && seed % 5 == 0),
+      is_draining_(servers == Servers::fixed && seed % 8 == 5),
       dice_(seed),
       cluster_(seed, servers == Servers::fixed ? given_options(seed) : elected_options(seed)) {}
 
@@ -96,6 +97,7 @@ void Life::start_node() {
 
 const std::vector<Life::Fault>& Life::faults() const {
     if (is_calm_) return calm_faults();
+    if (is_draining_) return draining_faults();
     return servers_ == Servers::elected ? elected_faults() : fixed_faults();
 }
 
@@ -113,6 +115,16 @@ const std::vector<Life::Fault>& Life::fixed_faults() {
         {1, &Life::node_gets_a_signal},    {1, &Life::server_stops},
         {2, &Life::server_continues},      {1, &Life::server_is_replaced},
     };
+    return all;
+}
+
+const std::vector<Life::Fault>& Life::draining_faults() {
+    static const std::vector<Fault> all = [] {
+        auto faults = fixed_faults();
+        faults.push_back({15, &Life::node_is_drained});
+        faults.push_back({3, &Life::host_is_undrained});
+        return faults;
+    }();
     return all;
 }
 
@@ -224,6 +236,20 @@ void Life::node_gets_a_signal() {
     if (host.is_alive()) host.signal(one_in(4) ? SIGINT : SIGTERM);
 }
 
+void Life::node_is_drained() {
+    auto& target = any_host();
+    // Any node's agent passes it on, that of the node itself too.
+    auto& asked = one_in(2) ? target : any_host();
+    cluster_.world().note("drain " + target.name());
+    asked.command(agent::Agent::DrainCommanded{1, {target.name()}, !one_in(3), "ddprunctl"});
+}
+
+void Life::host_is_undrained() {
+    const auto& name = any_host().name();
+    cluster_.world().note("undrain " + name);
+    any_host().command(agent::Agent::UndrainCommanded{1, {name}, "ddprunctl"});
+}
+
 void Life::server_stops() {
     if (!cluster_.options().hosted_by.empty()) return;
     cluster_.world().note("server: stop");
@@ -290,13 +316,20 @@ bool Life::is_settled(const std::string& run_id) {
     std::vector<std::string> willing;
     for (const auto* host : cluster_.hosts())
         if (host->run_id() == run_id && host->is_willing()) willing.push_back(host->name());
-    if (static_cast<int>(willing.size()) < cluster_.options().nodes.min) return true;
+    const auto is_too_few = [&] {
+        return static_cast<int>(willing.size()) < cluster_.options().nodes.min;
+    };
+    if (is_too_few()) return true;
     const auto* server = cluster_.acting_server(run_id);
     if (server == nullptr) return false;
     if (!server->is_up()) return true;
     const auto jobs = server->coordinator().status(cluster_.world().now());
     const auto job = std::find_if(
         jobs.rbegin(), jobs.rend(), [&](const auto& one) { return one.run_id == run_id; });
+    if (job != jobs.rend())
+        for (const auto& drained : job->drained_hosts)
+            std::erase(willing, drained.host);
+    if (is_too_few()) return true;
     if (job == jobs.rend() || job->state != "running") return false;
     return std::all_of(job->nodes.begin(), job->nodes.end(), [&](const auto& node) {
         return !node.group_rank ||
@@ -323,7 +356,20 @@ std::string Life::come_to_an_end() {
 
 std::string Life::problem() {
     const auto& complaints = cluster_.checkers().complaints();
-    return complaints.empty() ? std::string{} : complaints.front();
+    return complaints.empty() ? drain_problem() : complaints.front();
+}
+
+/// A node of a drained host has a place only until it has left: each host has one node here.
+std::string Life::drain_problem() {
+    if (!is_draining_ || !cluster_.server().is_up()) return {};
+    for (const auto& job : cluster_.server().coordinator().status(cluster_.world().now()))
+        for (const auto& drained : job.drained_hosts)
+            for (const auto& node : job.nodes)
+                if (node.host == drained.host && node.state == "running" &&
+                    !node.reason.starts_with("leaving: ") &&
+                    !node.reason.starts_with("disconnected"))
+                    return "drained host " + node.host + " has a place: " + node.reason;
+    return {};
 }
 
 }  // namespace ddprun::sim

@@ -32,6 +32,7 @@ private:
         void (Life::*happens)();
     };
     static const std::vector<Fault>& fixed_faults();
+    static const std::vector<Fault>& draining_faults();
     static const std::vector<Fault>& elected_faults();
     static const std::vector<Fault>& calm_faults();
     const std::vector<Fault>& faults() const;
@@ -68,6 +69,8 @@ private:
     void connection_is_lost();
     void node_is_started();
     void node_gets_a_signal();
+    void node_is_drained();
+    void host_is_undrained();
     void server_stops();
     void server_continues();
     void server_is_replaced();
@@ -92,11 +95,14 @@ private:
     std::string come_to_rest();
     std::string come_to_an_end();
     bool is_settled(const std::string& run_id);
+    std::string drain_problem();
     std::string problem();
 
     Servers servers_;
     /// Only the leader changes.
     bool is_calm_;
+    /// Nodes are drained, too.
+    bool is_draining_;
     Random dice_;
     Cluster cluster_;
     bool has_two_jobs_ = false;

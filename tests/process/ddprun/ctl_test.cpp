@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/process/ddprun/job.hpp"
+#include "tests/process/ddprun/ctl.hpp"
+
 #include "tests/process/support/skip.hpp"
-#include "tests/process/support/wait.hpp"
 
 #include <doctest/doctest.h>
-#include <nlohmann/json.hpp>
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,48 +14,8 @@
 #include <vector>
 
 using namespace ddprun::test;
-using Json = nlohmann::json;
 
 namespace {
-
-/// Jobs of other tests may run on this machine, and root sees them all.
-std::string fresh_id() {
-    static int number = 0;
-    return "ctl-" + std::to_string(::getpid()) + '-' + std::to_string(++number);
-}
-
-struct Outcome {
-    int code;
-    std::string out;
-    std::string err;
-};
-
-Outcome outcome_of(Running program) {
-    const int code = program.wait_for_code();
-    return {code, program.out(), program.err()};
-}
-
-Outcome ctl(const Words& words) {
-    return outcome_of(Running{program("ddprunctl"), words});
-}
-
-/// The lines of `ps --json` about a run id.
-std::vector<Json> listed(const std::string& run_id) {
-    const auto list = ctl({"ps", "--json"});
-    REQUIRE(list.code == 0);
-    std::vector<Json> found;
-    for (const auto& one : Json::parse(list.out))
-        if (one["run_id"] == run_id) found.push_back(one);
-    return found;
-}
-
-/// A worker may write before its agent has noted that it runs.
-bool is_running(const std::string& run_id) {
-    return holds_within(fact_timeout, [&] {
-        const auto lines = listed(run_id);
-        return !lines.empty() && lines.front()["state"] == "running";
-    });
-}
 
 /// Says "up" and its rank; after that "RANK got NAME" for each signal, SIGTERM being the last one.
 const std::string teller =
@@ -294,6 +253,11 @@ TEST_CASE("another user of the machine can neither see nor control a job") {
     CHECK(stop.code == 3);
     CHECK(contains(stop.err, "no job '" + id + "' of this user on this machine"));
     CHECK(contains(stop.err, "which only they and root may control"));
+    for (const std::string command : {"drain", "undrain"}) {
+        const auto drain = outcome_of(Running{"setpriv", as_other_user({own, command, id, "0"})});
+        CHECK(drain.code == 3);
+        CHECK(contains(drain.err, "which only they and root may control"));
+    }
     const auto by_pid = outcome_of(
         Running{"setpriv", as_other_user({own, "stop", "--pid=" + std::to_string(job.pid())})});
     CHECK(by_pid.code == 4);

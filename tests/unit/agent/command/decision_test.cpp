@@ -28,17 +28,18 @@ control::NodeView a_view() {
 }
 
 using Fate = ddprun::agent::Agent::Fate;
-constexpr NodeFacts running{Fate::open, true, true, 30s};
-constexpr NodeFacts ending{Fate::job_ends, true, true, 30s};
-constexpr NodeFacts leaving{Fate::node_ends, true, true, 30s};
-constexpr NodeFacts cut_off{Fate::open, true, false, 30s};
-constexpr NodeFacts idle{Fate::open, false, true, 30s};
+constexpr NodeFacts running{Fate::open, true, true, 30s, 2};
+constexpr NodeFacts ending{Fate::job_ends, true, true, 30s, 2};
+constexpr NodeFacts under_older_server{Fate::open, true, true, 30s, 1};
+constexpr NodeFacts leaving{Fate::node_ends, true, true, 30s, 2};
+constexpr NodeFacts cut_off{Fate::open, true, false, 30s, 2};
+constexpr NodeFacts idle{Fate::open, false, true, 30s, 2};
 
 struct Case {
     control::Command command;
     NodeFacts facts;
     std::string reply;
-    std::variant<std::monostate, StopOrder, SignalOrder> order = {};
+    std::variant<std::monostate, StopOrder, SignalOrder, PassOn> order = {};
 };
 
 std::string done(const std::string& text) {
@@ -54,6 +55,8 @@ std::string refused(const std::string& reason) {
 TEST_CASE("what an agent does about a command") {
     using Stop = control::StopJob;
     using Signal = control::SignalWorkers;
+    using Drain = control::DrainNodes;
+    using Undrain = control::UndrainNodes;
     const std::vector<Case> cases{
         {Stop{}, running, done("its workers have 30 s to end"), StopOrder{}},
         {Stop{}, idle, done("its workers have 30 s to end"), StopOrder{}},
@@ -92,11 +95,23 @@ TEST_CASE("what an agent does about a command") {
         {Signal{SIGUSR1, 8}, running, refused("there is no rank 8: the job has ranks 0 to 7")},
         {Signal{SIGUSR1}, idle, refused("no worker runs on this node now")},
         {Signal{SIGUSR1, 5}, idle, refused("no worker runs on this node now")},
+        {Drain{{"node5"}}, running, "", PassOn{}},
+        {Drain{{"node5"}}, leaving, "", PassOn{}},
+        {Undrain{{"node5"}}, idle, "", PassOn{}},
+        {Drain{{"node5"}}, ending, refused("the job is ending")},
+        {Drain{{"node5"}},
+         cut_off,
+         refused("this node has no connection to the rendezvous server now; give the command at "
+                 "another node")},
+        {Undrain{{"node5"}},
+         under_older_server,
+         refused("the rendezvous server is of an older release of ddprun, which drains no node; "
+                 "end the node by SIGTERM to its ddprun")},
     };
     for (const auto& one : cases) {
         CAPTURE(control::describe(one.command));
         const auto decision = decide(one.command, a_view(), one.facts);
-        CHECK(control::describe(decision.reply) == one.reply);
+        CHECK((decision.reply ? control::describe(*decision.reply) : "") == one.reply);
         CHECK(decision.order == one.order);
     }
 }

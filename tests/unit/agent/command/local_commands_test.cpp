@@ -136,6 +136,24 @@ TEST_CASE("a caller without a command is closed in time, and too many are not he
     CHECK(story.asks(101, show).size() == 1);
 }
 
+TEST_CASE("a command whose answer is the server's waits for that, and is refused without one") {
+    Story story;
+    const auto drain = control::encode(control::Command{control::DrainNodes{{"node5"}, true}});
+    CHECK(
+        story.asks(1, drain) == Lines{"perform caller=1 user=1000 pid=50: drain_nodes node5 "
+                                      "forced"});
+    CHECK(story.machine.next_deadline() == Instant{} + limits::command_relay_timeout);
+    story.now += limits::command_relay_timeout - 1ms;
+    CHECK(story.is(M::DeadlinePassed{}).empty());
+    story.now += 1ms;
+    CHECK(
+        story.is(M::DeadlinePassed{}) ==
+        Lines{"reply caller=1: command_refused not_possible \"the rendezvous server has not "
+              "answered within 5 s; 'ddprunctl status' shows whether it has done it\""});
+    CHECK(story.is(M::Answered{1, control::CommandDone{"yes"}}).empty());
+    CHECK_FALSE(story.machine.next_deadline());
+}
+
 TEST_CASE("every event in every state of a command's connection has its answer") {
     const std::vector<std::pair<std::string, std::vector<M::Event>>> states{
         {"none", {}},
@@ -186,7 +204,7 @@ waiting half:
 waiting garbage:
 waiting answer: reply caller=1
 waiting closed:
-waiting late:
+waiting late: reply caller=1
 refused another:
 refused command:
 refused half:

@@ -198,3 +198,96 @@ TEST_CASE("the view of a node has its phase, its round, and how long it has been
     CHECK(view().reason == by);
     CHECK(view().since == 0s);
 }
+
+namespace {
+
+const std::string drained = "drained by ddprunctl (user alice, pid 4711 on there)";
+
+}  // namespace
+
+TEST_CASE("a drained node leaves as by SIGTERM, with the command as the reason and code 85") {
+    Story story(a_config(2));
+    run_workers(story);
+
+    story.hears(ctl::DrainOrder{drained});
+    CHECK(
+        story.asked() == Effects{
+                             A::NoteDrained{drained},
+                             A::Send{1, ctl::Leave{drained, SIGTERM}},
+                             G::SignalLeader{0, SIGTERM},
+                             G::SignalLeader{1, SIGTERM}});
+    // The server repeats it after a resume, and a scheduler may send SIGTERM as well.
+    story.hears(ctl::DrainOrder{drained});
+    story.is(A::Signalled{SIGTERM});
+    CHECK(story.said<ctl::Leave>().empty());
+    CHECK(story.agent.fate() == A::Fate::open);
+
+    story.all_exit(by_sigterm);
+    story.has_no_leftovers();
+    story.pass(1s);
+    CHECK(story.report().exit_code == 85);
+    CHECK(story.report().outcome == ctl::Outcome::cancelled);
+    CHECK(story.report().reason == drained);
+}
+
+TEST_CASE("a job that is stopped while a node of it is drained ends as stopped there, too") {
+    Story story(a_config(2));
+    run_workers(story);
+    story.hears(ctl::DrainOrder{drained});
+
+    story.is(A::StopCommanded{by, 5s});
+    CHECK(story.said<ctl::Leave>().back() == ctl::Leave{by, SIGTERM, true, 5s});
+    story.all_exit(by_sigterm);
+    story.has_no_leftovers();
+    story.pass(60s);
+    CHECK(story.report().exit_code == 143);
+}
+
+TEST_CASE("a drained node that hosts the server ends the job, as SIGTERM there does") {
+    Story story(a_config(2));
+    story.is(A::HostingStarted{});
+    run_workers(story);
+    CHECK(story.agent.is_connected());
+
+    story.hears(ctl::DrainOrder{drained});
+
+    CHECK(
+        story.asked_for<A::InterruptServer>() ==
+        std::vector{A::InterruptServer{SIGTERM, drained, std::nullopt}});
+}
+
+TEST_CASE("a drain is passed on to the server, and its answer passed back") {
+    Story story(a_config(2));
+    run_workers(story);
+    const ctl::Drain drain{7, {"node5"}, true, "ddprunctl"};
+
+    story.is(A::DrainCommanded{drain});
+    CHECK(story.asked() == Effects{A::Send{1, drain}});
+    story.hears(ctl::DrainAnswer{7, true, "node5 leaves"});
+    CHECK(story.asked() == Effects{A::AnswerCommand{7, true, "node5 leaves"}});
+    story.is(A::UndrainCommanded{8, {"node5"}, "ddprunctl"});
+    CHECK(story.said<ctl::Undrain>().size() == 1);
+
+    story.is(A::LinkClosed{story.link, A::ConnectError::lost, "reset"});
+    story.asked();
+    story.is(A::DrainCommanded{drain});
+    CHECK(
+        story.asked() == Effects{A::AnswerCommand{
+                             7, false, "this node has just lost its connection to the server"}});
+}
+
+TEST_CASE("where ranks save before a node is taken away, they do before it is drained") {
+    Story story(a_config(2));
+    run_workers(story);
+    story.is(A::SavesRead{0, {{0, 7}}});
+
+    story.hears(ctl::DrainOrder{drained});
+    CHECK(story.asked_for<A::NoteNotice>().front().reason == drained);
+    CHECK(story.said<ctl::Notice>().front().reason == drained);
+    story.hears(ctl::NoticeOver{"saved"});
+    CHECK(story.said<ctl::Leave>() == std::vector{ctl::Leave{drained, SIGTERM}});
+    story.all_exit(by_sigterm);
+    story.has_no_leftovers();
+    story.pass(1s);
+    CHECK(story.report().exit_code == 85);
+}

@@ -1382,6 +1382,8 @@ TEST_CASE("every event has an answer in every phase of an agent") {
             A::Received{link, ctl::Ask{}},
             A::Received{link, ctl::SaveAt{0, {1, 8, ctl::SaveState::agreed}}},
             A::Received{link, ctl::NoticeOver{"saved"}},
+            A::Received{link, ctl::DrainOrder{"drained"}},
+            A::Received{link, ctl::DrainAnswer{1, true, "done"}},
             A::Received{link, ctl::JobResult{}},
             A::Received{link, ctl::ProtocolError{"what?"}},
             A::FailureExplained{0, 0, "", "", false},
@@ -1402,6 +1404,8 @@ TEST_CASE("every event has an answer in every phase of an agent") {
             A::Signalled{SIGINT},
             A::Signalled{SIGTERM},
             A::StopCommanded{"stopped by ddprunctl"},
+            A::DrainCommanded{1, {"b"}, false, "ddprunctl"},
+            A::UndrainCommanded{2, {"b"}, "ddprunctl"},
             A::DeadlinePassed{}};
     };
     // A sanitizer sees each event as the first and as the second one, other builds every pair.

@@ -35,6 +35,8 @@ std::string mistake(const Words& words) {
 TEST_CASE("each command of ddprunctl means what its words say, wherever options stand") {
     using Stop = control::StopJob;
     using Signal = control::SignalWorkers;
+    using Drain = control::DrainNodes;
+    using Undrain = control::UndrainNodes;
     const std::vector<std::pair<Words, CtlOptions>> cases{
         {{"ps"}, {ListJobs{}}},
         {{"ps", "--json"}, {ListJobs{}, std::nullopt, std::nullopt, true}},
@@ -53,6 +55,10 @@ TEST_CASE("each command of ddprunctl means what its words say, wherever options 
         {{"signal", "run17", "sigterm", "--rank=3"}, {Signal{SIGTERM, 3}, "run17"}},
         {{"signal", "run17", "9", "--rank", "0"}, {Signal{SIGKILL, 0}, "run17"}},
         {{"signal", "run17", "RTMIN+1"}, {Signal{SIGRTMIN + 1}, "run17"}},
+        {{"drain", "run17", "node5"}, {Drain{{"node5"}}, "run17"}},
+        {{"drain", "run17", "--force", "node5", "3"}, {Drain{{"node5", "3"}, true}, "run17"}},
+        {{"drain", "--pid=4711", "node5", "3"}, {Drain{{"node5", "3"}}, std::nullopt, 4711}},
+        {{"undrain", "run17", "node5", "node7"}, {Undrain{{"node5", "node7"}}, "run17"}},
         {{"token"}, {ShowToken{}}},
         {{"token", "--secret-file=/etc/secret"}, {ShowToken{"/etc/secret"}}},
         {{"stop", "--", "--run"}, {Stop{}, "--run"}},
@@ -70,9 +76,10 @@ TEST_CASE("each command of ddprunctl means what its words say, wherever options 
 
 TEST_CASE("a mistake on ddprunctl's command line says what is accepted") {
     const std::vector<std::pair<Words, std::string>> cases{
-        {{}, "no command given: accepted are ps, status, stop, signal and token"},
+        {{}, "no command given: accepted are ps, status, stop, signal, drain, undrain, token"},
         {{"stopp", "x"}, "'stopp': unknown command: did you mean stop?"},
-        {{"reboot"}, "'reboot': unknown command: accepted are ps, status, stop, signal, token"},
+        {{"reboot"},
+         "'reboot': unknown command: accepted are ps, status, stop, signal, drain, undrain, token"},
         {{"ps", "x"}, "ps: 'x' is one word too many"},
         {{"stop"}, "stop: RUN_ID is missing"},
         {{"signal", "x"}, "signal: SIGNAL is missing"},
@@ -84,6 +91,11 @@ TEST_CASE("a mistake on ddprunctl's command line says what is accepted") {
         {{"signal", "x", ""}, "signal: an empty word: accepted is SIGNAL"},
         {{"stop", "x", "--", "--grace=1"}, "stop: '--grace=1' is one word too many"},
         {{"stop", "x", "y"}, "stop: 'y' is one word too many"},
+        {{"drain", "x"}, "drain: NODE... is missing"},
+        {{"drain", "--pid=7"}, "drain: NODE... is missing"},
+        {{"undrain"}, "undrain: RUN_ID is missing"},
+        {{"drain", "x", "a", ""}, "drain: an empty word: accepted is NODE..."},
+        {{"undrain", "x", "a", "--force"}, "--force: not with undrain, only with drain"},
         {{"stop", "x", "--grace"}, "--grace: no value given: accepted is DURATION"},
         {{"stop", "x", "--grace=soon"},
          "--grace: 'soon': accepted is seconds, or a number with ms, s, m, h or d"},
@@ -94,7 +106,7 @@ TEST_CASE("a mistake on ddprunctl's command line says what is accepted") {
         {{"signal", "x", "USR1", "--rank=-1"}, "--rank: '-1': accepted is a number from 0 on"},
         {{"status", "--pid=0"}, "--pid: '0': accepted is a number from 1 on"},
         {{"stop", "x", "--rank=1"}, "--rank: not with stop, only with signal"},
-        {{"ps", "--pid=1"}, "--pid: not with ps, only with status stop signal"},
+        {{"ps", "--pid=1"}, "--pid: not with ps, only with status stop signal drain undrain"},
         {{"stop", "x", "--grase=1"}, "--grase: unknown option: did you mean --grace?"},
         {{"ps", "--json=1"}, "--json: takes no value"},
         {{"--print-completion=ksh"},
@@ -117,6 +129,8 @@ TEST_CASE("the help and the completions have every command and option of ddprunc
         CHECK(help_text().find("\n  " + std::string{row.name}) != std::string::npos);
     for (const auto& row : ctl_option_table())
         CHECK(help_text().find("\n  --" + std::string{row.name}) != std::string::npos);
-    CHECK(completion_script("tcsh")->find("(ps status stop signal token)") != std::string::npos);
+    CHECK(
+        completion_script("tcsh")->find("(ps status stop signal drain undrain token)") !=
+        std::string::npos);
     CHECK_FALSE(completion_script("ksh"));
 }

@@ -57,11 +57,13 @@ const JobPage page{R"({"version": "0.1.0", "jobs": [{
     "run_id": "llama7b", "incarnation": "1a2b", "state": "running", "reason": "restart 1 of 3",
     "round": 3, "restarts": {"used": 1, "max": 3}, "world_size": 64, "node_count": 2,
     "nodes": [
-      {"host": "node1", "pid": 40, "state": "running", "ranks": [0, 7], "heard_ago_s": 0.4,
+      {"host": "node1", "nonce": "1a2b3c4d", "group_rank": 0, "pid": 40, "state": "running",
+       "ranks": [0, 7], "heard_ago_s": 0.4,
        "progress": [{"rank": 0, "step": 12, "phase": "eval"}]},
       {"host": "node2\u001b[2J", "pid": 4711, "state": "silent", "ranks": null,
        "heard_ago_s": 61.5, "progress": []}],
     "root_cause": null,
+    "drained_hosts": [{"host": "node5", "reason": "drained by ddprunctl"}, 7],
     "store_wait": {"key": "a/b", "ranks": "0-6", "missing": "7"}}]})"};
 
 }  // namespace
@@ -132,11 +134,12 @@ TEST_CASE("the status of a job is what its server says") {
         "reason      restart 1 of 3\n"
         "world       64 workers on 2 nodes\n"
         "restarts    1 of 3\n"
+        "drained     node5, drained by ddprunctl\n"
         "waits       ranks 0-6 for key a/b, missing 7\n"
         "\n"
-        "HOST       STATE    RANKS  PID   HEARD     PROGRESS\n"
-        "node1      running  0-7    40    0s ago    step 12, eval\n"
-        "node2?[2J  silent   -      4711  1m1s ago\n");
+        "HOST       NODE  ID        STATE    RANKS  PID   HEARD     PROGRESS\n"
+        "node1      0     1a2b3c4d  running  0-7    40    0s ago    step 12, eval\n"
+        "node2?[2J  -     -         silent   -      4711  1m1s ago\n");
     const auto json = nlohmann::json::parse(status_json({a_running()}, page));
     CHECK(json["job"]["state"] == "running");
     CHECK(json["nodes"].size() == 1);

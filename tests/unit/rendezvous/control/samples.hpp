@@ -62,6 +62,7 @@ inline Join a_join() {
         std::chrono::seconds{1}, std::chrono::minutes{5}, std::chrono::hours{24}, {2, 137}};
     join.versions = {1, 2};
     join.epoch = 18'446'744'073'709'551'615U;
+    join.is_hosting = true;
     return join;
 }
 
@@ -113,6 +114,9 @@ inline std::vector<AgentMessage> agent_messages() {
         Notice{"", 0, Duration{}, std::nullopt, false},
         SaveReport{3, 255, 12, 4, 3, 1, 2, 13, 14, 7, true},
         SaveReport{},
+        Drain{7, {"node5", "3"}, true, "ddprunctl (user alice, pid 4711 on node2)"},
+        Undrain{8, {"node5"}, "ddprunctl"},
+        Drain{},
         Heartbeat{7},
         bare,
         Resume{bare, "abcd", std::nullopt, 0, NodeState::ready, std::nullopt},
@@ -139,6 +143,8 @@ inline std::vector<ServerMessage> server_messages() {
         SaveAt{3, {2, 12, SaveState::saved}},
         SaveAt{3, {2, 12, SaveState::ending}},
         NoticeOver{"4 of 4 ranks saved step 12"},
+        DrainAnswer{7, true, "node5 leaves"},
+        DrainOrder{"drained by ddprunctl"},
         JobResult{
             Outcome::failed,
             a_cause(),
@@ -156,7 +162,10 @@ inline std::vector<Command> commands() {
         ShowNode{},
         StopJob{std::chrono::milliseconds{1500}},
         SignalWorkers{64, 2'147'483'647},
+        DrainNodes{{"node5", "3"}, true},
+        UndrainNodes{{"node5"}},
         StopJob{},
+        DrainNodes{{"1a2b3c4d"}},
         SignalWorkers{1}};
 }
 

@@ -64,6 +64,7 @@ Shown two_jobs() {
     training.world_size = 4;
     training.node_count = 1;
     training.nodes = {node};
+    training.drained_hosts = {{"node5", "drained by ddprunctl"}};
     training.store_wait = {"ready/4", 2, 31.5, "0-2", "rank 3 (node1) is not connected"};
     training.nodes_by_state = {{"running", 1}};
     training.workers_by_state = {{"running", 4}};
@@ -147,6 +148,12 @@ TEST_CASE("the status page shows jobs, nodes and ranks in the documented order")
           "heard_ago_s": 0.5
         }
       ],
+      "drained_hosts": [
+        {
+          "host": "node5",
+          "reason": "drained by ddprunctl"
+        }
+      ],
       "root_cause": null,
       "store_wait": {
         "key": "ready/4",
@@ -183,6 +190,7 @@ TEST_CASE("without a job all jobs are shown, and an unknown one is not found") {
 
 TEST_CASE("jobs that would make a page too long are left out and counted") {
     auto many = two_jobs();
+    many.jobs.front().drained_hosts.clear();
     for (int i = 0; i < 100; ++i)
         many.jobs.push_back(many.jobs.front());
     const auto whole = answer(get("/status"), many);

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/coordinator/node_drain.hpp"
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/text.hpp"
+#include "rendezvous/control/versions.hpp"
+#include "rendezvous/coordinator/running.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ddprun::coordinator {
+namespace node_drain {
+namespace {
+
+constexpr std::size_t most_named = 8;
+
+bool has_place(const JobData& job, const Member& member) {
+    return member.group_rank && !job.is<Forming>();
+}
+
+bool is_among(const std::vector<Member*>& members, const Member& member) {
+    return std::find(members.begin(), members.end(), &member) != members.end();
+}
+
+/// "node2 (group rank 1, 1a2b3c4d)"
+std::string label(const JobData& job, const Member& member) {
+    const auto rank = has_place(job, member)
+                          ? "group rank " + std::to_string(*member.group_rank) + ", "
+                          : std::string{};
+    return member.host() + " (" + rank + member.nonce().to_short_string() + ")";
+}
+
+std::string labels(const JobData& job, const std::vector<Member*>& members) {
+    return short_list(
+        members, {most_named}, [&](const Member* member) { return label(job, *member); });
+}
+
+bool is_called(const JobData& job, const Member& member, const std::string& name) {
+    return name == member.host() || name == member.nonce().to_short_string() ||
+           (has_place(job, member) && name == std::to_string(*member.group_rank));
+}
+
+/// The members that `name` means: those that leave already only where no other is meant.
+std::vector<Member*> members_called(JobData& job, const std::string& name) {
+    std::vector<Member*> found;
+    std::vector<Member*> leaving;
+    for (auto* member : job.members.by_arrival())
+        if (is_called(job, *member, name))
+            (member->is_leaving() ? leaving : found).push_back(member);
+    return found.empty() ? leaving : found;
+}
+
+/// What a command names, or why it names nothing.
+struct Named {
+    std::vector<Member*> members = {};
+    std::string problem = {};
+};
+
+Named named(JobData& job, const std::vector<std::string>& names) {
+    Named result;
+    if (names.empty()) result.problem = "no node is named";
+    for (const auto& name : names) {
+        const auto found = members_called(job, name);
+        if (found.size() != 1) {
+            result.problem = (found.empty() ? "no node '" : "several nodes are '") + name +
+                             "'; there are " + labels(job, job.members.by_arrival());
+            return result;
+        }
+        if (!is_among(result.members, *found.front())) result.members.push_back(found.front());
+    }
+    return result;
+}
+
+/// Why no node is drained or undrained now; empty: it may be.
+std::string objection_now(const JobData& job) {
+    if (job.is<Over>() || job.causes.cancel) return "the job is ending: " + job.said.reason;
+    if (job.is<Recovering>())
+        return "the server has just taken the job up, and waits for its nodes: try again when it "
+               "runs";
+    return {};
+}
+
+/// Without those that are drained, and those that are cut off now.
+std::size_t staying_count(JobData& job, const std::vector<Member*>& drained) {
+    const auto all = job.members.by_arrival();
+    return static_cast<std::size_t>(
+        std::count_if(all.begin(), all.end(), [&](const Member* member) {
+            return member->stays() && member->is_connected && !is_among(drained, *member);
+        }));
+}
+
+bool is_host_of_server(const JobData& job, const Member& member) {
+    return job.identity.is_hosted && member.join.is_hosting;
+}
+
+std::string objection_despite_force(JobData& job, const std::vector<Member*>& members) {
+    for (auto* other : job.members.by_arrival())
+        if (other->drain_reason && !is_among(members, *other))
+            return "one drain at a time: " + label(job, *other) + " is still being drained";
+    for (const auto* member : members)
+        if (member->version() < control::drain_since)
+            return label(job, *member) +
+                   " runs an older release of ddprun: it leaves by SIGTERM to its ddprun";
+    if (job.holds.drained.size() + members.size() > limits::max_drained_hosts)
+        return "too many hosts are drained: " + std::to_string(job.holds.drained.size());
+    return {};
+}
+
+std::string objection(JobData& job, const std::vector<Member*>& members) {
+    for (const auto* member : members)
+        if (is_host_of_server(job, *member))
+            return "the rendezvous server is part of the ddprun of " + label(job, *member) +
+                   ": the job would end on every node (--force drains it all the same)";
+    const auto left = staying_count(job, members);
+    if (left >= job.min_nodes()) return {};
+    return counted(left, "node") + " would be left, and the job needs at least " +
+           std::to_string(job.min_nodes()) + " (--force drains all the same)";
+}
+
+/// "a spare takes its place", where something can be said.
+std::string outlook(JobData& job, const std::vector<Member*>& members) {
+    if (std::any_of(members.begin(), members.end(), [&](const Member* member) {
+            return is_host_of_server(job, *member);
+        }))
+        return "; the job ends with it";
+    const auto left = staying_count(job, members);
+    if (left < job.min_nodes())
+        return "; the job then has " + counted(left, "node") + " of at least " +
+               std::to_string(job.min_nodes());
+    const bool is_in_round = std::any_of(members.begin(), members.end(), [&](const Member* member) {
+        return has_place(job, *member);
+    });
+    if (!is_in_round) return {};
+    const auto all = job.members.standbys();
+    const bool has_spare = std::any_of(all.begin(), all.end(), [&](const Member* member) {
+        return member->is_candidate() && !is_among(members, *member);
+    });
+    return has_spare ? "; a node that stands by takes a free place"
+                     : "; the job goes on with " + counted(left, "node");
+}
+
+void order_to_leave(JobStep& step, Member& member, const std::string& reason) {
+    step.job.holds.drained[member.host()] = reason;
+    if (member.is_leaving() || member.drain_reason) return;
+    member.drain_reason = reason;
+    step.note("node " + member.name() + " is " + reason);
+    step.send(member, control::DrainOrder{reason});
+}
+
+void refuse(const JobStep& step, const Member& sender, int id, std::string reason) {
+    step.send(sender, control::DrainAnswer{id, false, std::move(reason)});
+}
+
+/// "no drained host 'x'; drained are node5, node7"
+std::string no_such_host(const JobData& job, const std::string& name) {
+    std::vector<std::string> hosts;
+    for (const auto& [host, reason] : job.holds.drained)
+        hosts.push_back(host);
+    return "no drained host '" + name + "'; " +
+           (hosts.empty() ? "none is drained" : "drained are " + short_list(hosts, {most_named}));
+}
+
+/// Empty: it means none.
+std::string drained_host_called(JobData& job, const std::string& name) {
+    if (job.holds.drained.contains(name)) return name;
+    for (const auto* member : job.members.by_arrival())
+        if (member->is_of_drained_host && is_called(job, *member, name)) return member->host();
+    return {};
+}
+
+void let_in(JobStep& step, const std::string& host) {
+    auto& job = step.job;
+    job.holds.drained.erase(host);
+    for (auto* member : job.members.by_arrival()) {
+        if (!member->is_of_drained_host || member->host() != host) continue;
+        member->is_of_drained_host = false;
+        if (job.is<Running>() && member->is_candidate()) consider_late_node(step, *member);
+    }
+}
+
+}  // namespace
+}  // namespace node_drain
+
+void on_drain(JobStep& step, Member& sender, const control::Drain& drain) {
+    using namespace node_drain;
+    auto& job = step.job;
+    if (auto why = objection_now(job); !why.empty())
+        return refuse(step, sender, drain.id, std::move(why));
+    auto [members, problem] = named(job, drain.nodes);
+    if (problem.empty()) problem = objection_despite_force(job, members);
+    auto staying = members;
+    std::erase_if(
+        staying, [](const Member* member) { return member->is_leaving() || member->drain_reason; });
+    if (problem.empty() && !drain.is_forced && !staying.empty()) problem = objection(job, staying);
+    if (!problem.empty()) return refuse(step, sender, drain.id, std::move(problem));
+
+    const auto text = staying.empty()
+                          ? labels(job, members) + " leaves already"
+                          : labels(job, staying) + (staying.size() == 1 ? " leaves" : " leave") +
+                                outlook(job, staying);
+    // Before the order: the sender may be the node that leaves.
+    step.send(sender, control::DrainAnswer{drain.id, true, text});
+    for (auto* member : members)
+        order_to_leave(step, *member, "drained by " + drain.by);
+}
+
+void on_undrain(JobStep& step, Member& sender, const control::Undrain& undrain) {
+    using namespace node_drain;
+    auto& job = step.job;
+    if (auto why = objection_now(job); !why.empty())
+        return refuse(step, sender, undrain.id, std::move(why));
+    if (undrain.nodes.empty()) return refuse(step, sender, undrain.id, "no node is named");
+    std::set<std::string> hosts;
+    for (const auto& name : undrain.nodes) {
+        auto host = drained_host_called(job, name);
+        if (host.empty()) return refuse(step, sender, undrain.id, no_such_host(job, name));
+        hosts.insert(std::move(host));
+    }
+    const auto text = short_list(std::vector(hosts.begin(), hosts.end()), {most_named});
+    step.note("undrained by " + undrain.by + ": " + text);
+    step.send(
+        sender, control::DrainAnswer{undrain.id, true, "nodes of " + text + " may have a place"});
+    for (const auto& host : hosts)
+        let_in(step, host);
+}
+
+void repeat_drain(const JobStep& step, const Nonce& nonce) {
+    const auto* member = step.job.members.find(nonce);
+    if (member == nullptr || !member->drain_reason || member->is_leaving()) return;
+    step.send(*member, control::DrainOrder{*member->drain_reason});
+}
+
+}  // namespace ddprun::coordinator
