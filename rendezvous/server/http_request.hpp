@@ -19,7 +19,7 @@ struct HttpRequest {
     /// Decoded names and values; of two with one name the first counts.
     std::map<std::string, std::string> query;
     /// Of the first `Authorization: Bearer TOKEN`; empty: none.
-    std::string token;
+    std::string token = {};
 
     bool operator==(const HttpRequest&) const = default;
 };

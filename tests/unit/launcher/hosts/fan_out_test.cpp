@@ -32,16 +32,16 @@ FanOut::HostEnd without_report(int code, std::string words = "") {
 
 /// Hosts a, b, c ... on a clock that is only a number, and what was asked for since the last look.
 struct Story {
-    explicit Story(int count, int least = 0)
+    explicit Story(int host_count, int least = 0)
         : machine(
-              {count, least == 0 ? count : least, 20s, 30s},
+              {host_count, least == 0 ? host_count : least, 20s, 30s},
               [&] {
                   std::vector<std::string> names;
-                  for (int host = 0; host < count; ++host)
+                  for (int host = 0; host < host_count; ++host)
                       names.emplace_back(1, static_cast<char>('a' + host % 26));
                   return names;
               }()),
-          count(count) {}
+          count(host_count) {}
 
     void at(Duration when, FanOut::Event event) {
         machine.handle(std::move(event), Instant{} + when, effects);
