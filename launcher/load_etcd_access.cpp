@@ -6,6 +6,8 @@
 #include "rendezvous/control/escaped.hpp"
 #include "rendezvous/tls/secret_file.hpp"
 
+#include <unistd.h>
+
 #include <array>
 #include <utility>
 
@@ -23,8 +25,8 @@ constexpr std::array<const char*, 5> lists_of_authorities{
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem"};
 
-Result<tls::PemFile> read(const File& file) {
-    auto text = tls::read_certificate_file(file.origin, file.path);
+Result<tls::PemFile> read(const File& file, bool has_key = false) {
+    auto text = tls::read_certificate_file(file.origin, file.path, has_key);
     if (!text) return text.error();
     return tls::PemFile{file.origin + ": '" + file.path + "'", std::move(*text)};
 }
@@ -36,7 +38,7 @@ Result<tls::PemFile> authorities_of(
     if (const auto file = value_of(environment, "SSL_CERT_FILE"); file && !file->empty())
         return read({"SSL_CERT_FILE", std::string{*file}});
     for (const auto* path : lists_of_authorities)
-        if (auto found = read({"https to etcd", path})) return found;
+        if (::access(path, F_OK) == 0) return read({"https to etcd", path});
     return Failure{
         system_code(EINVAL),
         "https to etcd: this machine has no list of certificate authorities (" +
@@ -51,12 +53,15 @@ Result<tls::Credentials> credentials_of(
     auto authorities = authorities_of(choice, environment);
     if (!authorities) return authorities.error();
     files.authorities = std::move(*authorities);
-    for (const auto& [file, into] :
-         {std::pair{&choice.own, &files.own}, std::pair{&choice.key, &files.key}}) {
-        if (!*file) continue;
-        auto text = read(**file);
-        if (!text) return text.error();
-        *into = std::move(*text);
+    if (choice.own) {
+        auto own = read(*choice.own, !choice.key);
+        if (!own) return own.error();
+        files.own = std::move(*own);
+    }
+    if (choice.key) {
+        auto key = read(*choice.key, true);
+        if (!key) return key.error();
+        files.key = std::move(*key);
     }
     return tls::Credentials::read(files);
 }

@@ -204,6 +204,10 @@ Result<HostJob> read_host_job(const Options& options, const SystemInfo& system) 
         if (const auto given = options.find(one.option);
             given && !(option_row(one.option).is_flag() && given->text == "0"))
             return usage(given->origin, given->text, "with hosts: " + std::string{one.advice});
+    // Every node gets it, and reports it too late for what must not be on a command line.
+    if (const auto conf = options.find("rdzv-conf"))
+        if (const auto parsed = parse_rdzv_conf(conf->text); !parsed)
+            return Failure{parsed.error().code, conf->origin + ": " + parsed.error().context};
     if (options.command.empty())
         return Failure{
             system_code(EINVAL), "no script given: ddprun --hosts=a,b SCRIPT [ARGUMENT]..."};

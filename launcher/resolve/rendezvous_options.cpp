@@ -167,6 +167,22 @@ Result<EtcdMembers> read_etcd_members(const Resolving& job, const Given& given) 
 }
 
 /// No node is special: the one whose server holds the job's key in etcd leads.
+/// A job that does not use etcd must not look encrypted.
+void note_options_of_etcd(Resolving& job) {
+    const auto& conf = job.conf;
+    for (const auto& [key, value] :
+         {std::pair{"cacert", &conf.cacert},
+          std::pair{"cert", &conf.cert},
+          std::pair{"key", &conf.key},
+          std::pair{"etcd_user", &conf.etcd_user},
+          std::pair{"etcd_password_file", &conf.etcd_password_file}})
+        if (*value)
+            job.note(
+                log::Level::warning,
+                "option.ignored",
+                job.conf_origin + ": " + key + " has an effect only with --rdzv-backend=etcd");
+}
+
 Result<> use_etcd(Resolving& job, const Given& backend) {
     auto& spec = job.spec;
     const auto given = given_endpoint(job.options);
@@ -414,6 +430,7 @@ Result<> choose_rendezvous(Resolving& job) {
         return serve_alone(job, standalone->origin);
     }
     if (is_etcd) return use_etcd(job, *backend);
+    note_options_of_etcd(job);
     const bool has_any_address = given_endpoint(job.options) || job.options.find("master-addr") ||
                                  job.options.find("master-port");
     if (job.slurm && !is_alone(spec) && !has_any_address)

@@ -81,7 +81,8 @@ Result<> show(SSL_CTX* context, const PemFile& own, const PemFile& key_file) {
         PEM_read_bio_PrivateKey(bio.get(), nullptr, no_passphrase, nullptr), EVP_PKEY_free};
     if (!key) return wrong(key_file, "no private key in it (PEM, without a passphrase)");
     ERR_clear_error();
-    if (SSL_CTX_use_PrivateKey(context, key.get()) != 1)
+    // A key of another kind than the certificate's is only found by the check.
+    if (SSL_CTX_use_PrivateKey(context, key.get()) != 1 || SSL_CTX_check_private_key(context) != 1)
         return wrong(key_file, "is not the key of the certificate in " + own.name);
     return {};
 }
@@ -100,8 +101,9 @@ std::shared_ptr<SSL_CTX> new_context() {
     return context;
 }
 
-/// Which host the certificate must name.
-bool expect(SSL* ssl, const std::string& host) {
+/// Which host the certificate must name: without the last dot of a whole name.
+bool expect(SSL* ssl, std::string host) {
+    if (host.ends_with('.')) host.pop_back();
     auto* param = SSL_get0_param(ssl);
     X509_VERIFY_PARAM_set_hostflags(
         param, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
@@ -194,7 +196,7 @@ Result<> CertifiedSession::State::fail() {
     return fail(
         Error::refused,
         SSL_get_certificate(ssl.get()) == nullptr
-            ? "it wants a certificate of this node (" + reason + ")"
+            ? "it requires a certificate of this node (" + reason + ")"
             : "it does not accept the certificate of this node (" + reason + ")");
 }
 

@@ -49,6 +49,14 @@ std::string objection_to(const struct stat& facts) {
     return {};
 }
 
+/// Of a file that every user may read.
+std::string objection_to_public(const struct stat& facts) {
+    if (!S_ISREG(facts.st_mode)) return "is no regular file";
+    if ((facts.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        return "can be written by other users: chmod go-w it";
+    return {};
+}
+
 /// All of it, up to the limit and one byte more.
 std::optional<std::string> read_all(int descriptor, std::size_t most) {
     std::string text(most + 1, '\0');
@@ -85,9 +93,7 @@ Result<Text> read_text(const std::string& origin, const std::string& path, const
     struct stat facts {};
     if (::fstat(file.get(), &facts) != 0)
         return wrong(origin, path, system_code(errno).message());
-    const auto objection = rules.is_private          ? objection_to(facts)
-                           : !S_ISREG(facts.st_mode) ? "is no regular file"
-                                                     : std::string{};
+    const auto objection = rules.is_private ? objection_to(facts) : objection_to_public(facts);
     if (!objection.empty()) return wrong(origin, path, objection);
     auto text = read_all(file.get(), rules.most_bytes);
     if (!text) return wrong(origin, path, system_code(errno).message());
@@ -153,10 +159,11 @@ Result<std::string> read_password_file(const std::string& origin, const std::str
     return std::move(text);
 }
 
-Result<std::string> read_certificate_file(const std::string& origin, const std::string& path) {
+Result<std::string> read_certificate_file(
+    const std::string& origin, const std::string& path, bool has_key) {
     secret_file::Rules rules;
     rules.most_bytes = limits::max_certificate_file_bytes;
-    rules.is_private = false;
+    rules.is_private = has_key;
     auto read = secret_file::read_text(origin, path, rules);
     if (!read) return read.error();
     return std::move(read->text);

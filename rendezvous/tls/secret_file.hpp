@@ -27,8 +27,10 @@ Result<SecretSource> read_or_make_secret_file(const std::string& origin, const s
 /// One by the same rules that has another program's password, without the line feed at its end.
 Result<std::string> read_password_file(const std::string& origin, const std::string& path);
 
-/// Any regular file of at most `limits::max_certificate_file_bytes`: certificates, or a key.
-Result<std::string> read_certificate_file(const std::string& origin, const std::string& path);
+/// Certificates, of at most `limits::max_certificate_file_bytes`: other users may read the file and
+/// not write it. One that has a key is by the rules of secrets.
+Result<std::string> read_certificate_file(
+    const std::string& origin, const std::string& path, bool has_key);
 
 /// The secrets that hold now: a file is looked at once each interval, and read again when it has
 /// changed. One that cannot be read then, or is not there, leaves those before and is reported once

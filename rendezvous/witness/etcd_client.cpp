@@ -6,12 +6,17 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 
+#include <chrono>
 #include <utility>
 
 namespace ddprun::witness {
 namespace {
 
 constexpr int http_ok = 200;
+
+/// A password that etcd has refused is not sent again for so long: each check of a password costs
+/// etcd tens of milliseconds of CPU, and a job has many nodes.
+constexpr std::chrono::seconds refusal_holds_for{5};
 
 /// Why a member has not done what it was asked.
 std::string problem_of(
@@ -98,6 +103,8 @@ boost::asio::awaitable<EtcdClient::Answer> EtcdClient::ask_member(
 /// Status 200: the token is there, or etcd needs none.
 boost::asio::awaitable<EtcdClient::Answer> EtcdClient::authenticate(
     boost::asio::io_context& io, std::shared_ptr<State> state, Endpoint member) {
+    if (state->refusal && std::chrono::steady_clock::now() < state->refused_until)
+        co_return *state->refusal;
     const auto& login = *state->access.login;
     auto request = etcd::authenticate(login.user, login.password);
     HttpPost post{std::move(request.path), std::move(request.body)};
@@ -107,7 +114,19 @@ boost::asio::awaitable<EtcdClient::Answer> EtcdClient::authenticate(
         answer->status = http_ok;
         co_return answer;
     }
-    if (answer->status != http_ok) co_return answer;
+    if (answer->status != http_ok) {
+        // Another program may answer with what it was sent, the password.
+        if (!etcd::is_of_etcd(answer->body))
+            co_return Failure{
+                system_code(EPROTO),
+                "no answer of etcd to a user and a password, but HTTP status " +
+                    std::to_string(answer->status)};
+        if (etcd::is_login_refused(answer->body)) {
+            state->refusal = *answer;
+            state->refused_until = std::chrono::steady_clock::now() + refusal_holds_for;
+        }
+        co_return answer;
+    }
     auto token = etcd::read_token(answer->body);
     if (!token) co_return token.error();
     state->token = std::move(*token);

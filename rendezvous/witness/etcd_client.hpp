@@ -10,8 +10,10 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +44,9 @@ private:
         std::string local_address = {};
         /// Of the user, valid at all members; empty: etcd was not asked for one yet, or needs none.
         std::string token = {};
+        /// The last answer to the user and the password that was a refusal.
+        std::optional<HttpAnswer> refusal = std::nullopt;
+        std::chrono::steady_clock::time_point refused_until = {};
     };
     using Answer = Result<HttpAnswer>;
 

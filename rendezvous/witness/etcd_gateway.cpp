@@ -349,6 +349,14 @@ Result<std::string> read_token(std::string_view answer) {
     return Failure{system_code(EPROTO), "no token in etcd's answer to a user and a password"};
 }
 
+bool is_of_etcd(std::string_view answer) {
+    return message_in(answer).value_or("").starts_with("etcdserver: ");
+}
+
+bool is_login_refused(std::string_view answer) {
+    return message_in(answer).value_or("").find("authentication failed") != std::string::npos;
+}
+
 bool is_without_users(std::string_view answer) {
     return message_in(answer).value_or("").find("authentication is not enabled") !=
            std::string::npos;
@@ -366,10 +374,10 @@ bool is_token_refused(int status, std::string_view body) {
 std::string advice(std::string_view body, const std::string& user) {
     const auto message = message_in(body).value_or("");
     const auto says = [&](const char* words) { return message.find(words) != std::string::npos; };
-    if (says("authentication failed"))
+    if (is_login_refused(body))
         return " (check etcd_user, which is '" + user + "', and its password)";
     if (user.empty() && says("user name is empty"))
-        return " (it wants a user: give etcd_user and etcd_password_file in --rdzv-conf)";
+        return " (it requires a user: give etcd_user and etcd_password_file in --rdzv-conf)";
     if (says("permission denied"))
         return " (user '" + user + "' needs a role that may read and write the keys below " +
                "etcd_prefix)";

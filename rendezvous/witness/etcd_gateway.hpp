@@ -98,6 +98,10 @@ std::string describe_error(int status, std::string_view body);
 Request authenticate(const std::string& user, const std::string& password);
 /// An error quotes nothing of the answer.
 Result<std::string> read_token(std::string_view answer);
+/// An error of etcd itself, not of another program that may answer in its place.
+bool is_of_etcd(std::string_view answer);
+/// The user or the password is wrong.
+bool is_login_refused(std::string_view answer);
 /// The answer to `authenticate` of an etcd whose authentication is off: it needs no token.
 bool is_without_users(std::string_view answer);
 /// The token of the request has expired, is from before a change of the users, or was forgotten.

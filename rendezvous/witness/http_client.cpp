@@ -55,15 +55,18 @@ error_code parse_end(Parser& parser) {
     return ec;
 }
 
-/// What may be the reason that the server has ended the connection; empty: nothing is known.
-std::string guess(const Session& session, const Parser& parser) {
-    if (parser.got_some()) return {};
-    if (!session) return " has ended the connection without an answer (does it want https?)";
+/// Where the server has ended the connection: what may be the reason. Empty: nothing is known.
+std::string guess(error_code ec, const Session& session, const Parser& parser) {
+    const bool is_end = ec == boost::asio::error::eof;
+    const bool is_reset =
+        ec == boost::asio::error::connection_reset || ec == boost::asio::error::broken_pipe;
+    if (parser.got_some() || !(is_end || (is_reset && session))) return {};
+    if (!session) return " has ended the connection without an answer (perhaps it requires https)";
     if (!session->is_established())
-        return " has ended the connection during the TLS handshake (does it want plain http?)";
+        return " has ended the connection during the TLS handshake (perhaps it is plain http)";
     if (!session->has_own_certificate())
-        return " has ended the connection without an answer (does it want a certificate of this "
-               "node, cert and key?)";
+        return " has ended the connection without an answer (perhaps it requires a certificate of "
+               "this node, cert and key)";
     return " has ended the connection without an answer";
 }
 
@@ -112,7 +115,7 @@ Result<> Exchange::receive(std::string_view bytes, const std::string& where) {
     if (received.error().code != tls::Error::closed)
         return Failure{received.error().code, where + ": " + received.error().context};
     const auto ec = parse_end(parser_);
-    return ec ? Failure{ec, where + guess(session_, parser_)} : Result<>{};
+    return ec ? Failure{ec, where + guess(ec, session_, parser_)} : Result<>{};
 }
 
 boost::asio::awaitable<Result<>> Exchange::run(std::string where) {
@@ -125,7 +128,8 @@ boost::asio::awaitable<Result<>> Exchange::run(std::string where) {
             const auto [write_error, written] = co_await boost::asio::async_write(
                 socket_, boost::asio::buffer(text), net::as_values);
             if (!received) co_return received;
-            if (write_error) co_return Failure{write_error, where + guess(session_, parser_)};
+            if (write_error)
+                co_return Failure{write_error, where + guess(write_error, session_, parser_)};
         }
         if (!received) co_return received;
         const auto [read_error, size] =
@@ -134,7 +138,7 @@ boost::asio::awaitable<Result<>> Exchange::run(std::string where) {
             // Over TLS only what the server says is an end.
             const bool is_end = read_error == boost::asio::error::eof && !session_;
             const auto ec = is_end ? parse_end(parser_) : read_error;
-            if (ec) co_return Failure{ec, where + guess(session_, parser_)};
+            if (ec) co_return Failure{ec, where + guess(ec, session_, parser_)};
             co_return Result<>{};
         }
         received = receive({chunk.data(), size}, where);

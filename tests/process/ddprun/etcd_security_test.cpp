@@ -238,13 +238,13 @@ TEST_CASE("etcd by https: what is wrong with the protocol or the own certificate
     std::string options;
     std::string reason;
     SUBCASE("http to https") {
-        reason = " (does it want https?)";
+        reason = " (perhaps it requires https)";
     }
     SUBCASE("https to http") {
         protocol = "http";
         etcd_options = {};
         options = cacert;
-        reason = " (does it want plain http?)";
+        reason = " (perhaps it is plain http)";
     }
     SUBCASE("no certificate of this node") {
         etcd_options = etcd_options + wanting_certificates(authority);
@@ -274,7 +274,7 @@ TEST_CASE("etcd with users: what is refused is named") {
             {"--rdzv-endpoint=" + etcd.client(), "--rdzv-conf=join_timeout=2" + options},
             "etcd at " + etcd.client() + " answers: etcdserver: " + reason);
     };
-    check("", "user name is empty (it wants a user: give etcd_user and etcd_password_file");
+    check("", "user name is empty (it requires a user: give etcd_user and etcd_password_file");
     check(
         ",etcd_user=job,etcd_password_file=" + password_file(dir, "wrong"),
         "authentication failed, invalid user ID or password (check etcd_user, which is 'job'");
@@ -347,6 +347,7 @@ TEST_CASE("etcd by https: files that cannot be used are named at once") {
         CHECK(node.wait_for_code() == 2);
         CAPTURE(node.err());
         CHECK(contains(node.err(), reason));
+        CHECK_FALSE(contains(node.err(), "planted"));
     };
     check(
         ",cacert=" + authority.path("no"),
@@ -363,6 +364,17 @@ TEST_CASE("etcd by https: files that cannot be used are named at once") {
     check(
         cacert + ",cert=" + authority.path("a.pem") + ",key=" + authority.path("b.key"),
         "--rdzv-conf key: '" + authority.path("b.key") + "': is not the key of the certificate");
+    const auto writable = [&](const std::string& file) {
+        auto path = dir.write("writable-" + file, read_file(authority.path(file)));
+        ::chmod(path.c_str(), 0666);
+        return path;
+    };
+    check(
+        ",cacert=" + writable("ca.pem"),
+        "--rdzv-conf cacert: '" + writable("ca.pem") + "': can be written by other users");
+    check(
+        cacert + ",cert=" + authority.path("a.pem") + ",key=" + writable("a.key"),
+        "--rdzv-conf key: '" + writable("a.key") + "': can be written by other users");
     const auto open = dir.write("open", "password");
     ::chmod(open.c_str(), 0666);
     check(

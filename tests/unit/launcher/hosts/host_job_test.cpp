@@ -167,6 +167,12 @@ TEST_CASE("what the list of hosts says already is refused beside it") {
               .starts_with("--hosts: 'localhost': the other hosts cannot reach the first one"));
 }
 
+TEST_CASE("no host gets a command line with what must not be on one") {
+    const auto reason = refusal({"--hosts=a,b", "--rdzv-conf=etcd_password=planted"});
+    CHECK(reason.starts_with("--rdzv-conf: etcd_password: every user of the machine can read"));
+    CHECK(reason.find("planted") == std::string::npos);
+}
+
 TEST_CASE("how the others reach the first host is what the settings of ssh name") {
     CHECK(address_of("me@gpu1", "user me\nhostname 10.0.0.5\nport 22\n") == "10.0.0.5");
     CHECK(address_of("me@gpu1", "") == "gpu1");

@@ -128,7 +128,7 @@ public:
         SSL_CTX_use_certificate(context_.get(), identity.certificate.get());
         SSL_CTX_use_PrivateKey(context_.get(), identity.key.get());
     }
-    void want_certificates_of(const Identity& authority) {
+    void require_certificates_of(const Identity& authority) {
         X509_STORE_add_cert(SSL_CTX_get_cert_store(context_.get()), authority.certificate.get());
         SSL_CTX_set_verify(
             context_.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
@@ -280,7 +280,7 @@ TEST_CASE("a server that wants a certificate gets the own one, or says that it i
     for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
         const auto outcome = [&](const Identity* shown) {
             Server server{make({"DNS:etcd1", "", day_s, &authority}), version};
-            server.want_certificates_of(authority);
+            server.require_certificates_of(authority);
             CertifiedSession client{trusting(authority, shown), "etcd1"};
             CHECK(client.has_own_certificate() == (shown != nullptr));
             const auto done = shake_hands(client, server);
@@ -289,7 +289,7 @@ TEST_CASE("a server that wants a certificate gets the own one, or says that it i
         CHECK(outcome(&own).empty());
         // For TLS 1.2 OpenSSL's server has no alert of its own for this; etcd has one.
         CHECK(outcome(nullptr).starts_with(
-            version == TLS1_3_VERSION ? "it wants a certificate of this node ("
+            version == TLS1_3_VERSION ? "it requires a certificate of this node ("
                                       : "no TLS connection: "));
         CHECK(outcome(&strange).starts_with("it does not accept the certificate of this node ("));
     }
@@ -314,6 +314,10 @@ TEST_CASE("a file of certificates that cannot be used is named") {
     CHECK(refusal({trusted, shown}).starts_with("cert: no private key in it"));
     CHECK(
         refusal({trusted, shown, tls::PemFile{"key", other.key_pem()}}) ==
+        "key: is not the key of the certificate in cert");
+    const Identity of_another_kind{{X509_new(), X509_free}, {EVP_RSA_gen(2048), EVP_PKEY_free}};
+    CHECK(
+        refusal({trusted, shown, tls::PemFile{"key", of_another_kind.key_pem()}}) ==
         "key: is not the key of the certificate in cert");
     CHECK(refusal({trusted, shown, tls::PemFile{"key", own.key_pem("word")}})
               .starts_with("key: no private key in it"));

@@ -47,6 +47,10 @@ TEST_CASE("only an answer about the token is a reason for another one") {
     CHECK_FALSE(etcd::is_token_refused(403, error("permission denied", 7)));
     CHECK_FALSE(etcd::is_token_refused(503, "not JSON"));
     CHECK_FALSE(etcd::is_token_refused(200, error("invalid auth token", 16)));
+    CHECK(etcd::is_login_refused(error("etcdserver: authentication failed, invalid user ID", 3)));
+    CHECK_FALSE(etcd::is_login_refused(error("etcdserver: no leader", 14)));
+    CHECK(etcd::is_of_etcd(error("etcdserver: no leader", 14)));
+    CHECK_FALSE(etcd::is_of_etcd("POST /v3/auth/authenticate {\"password\":\"planted\"}"));
     CHECK(etcd::is_without_users(error("authentication is not enabled", 9)));
     CHECK_FALSE(etcd::is_without_users(R"({"token":"authentication is not enabled"})"));
 }
@@ -55,7 +59,7 @@ TEST_CASE("an answer that is known has advice") {
     CHECK(
         etcd::advice(error("authentication failed, invalid user ID or password", 3), "j") ==
         " (check etcd_user, which is 'j', and its password)");
-    CHECK(etcd::advice(error("user name is empty", 3), "").starts_with(" (it wants a user"));
+    CHECK(etcd::advice(error("user name is empty", 3), "").starts_with(" (it requires a user"));
     CHECK(etcd::advice(error("permission denied", 7), "j").starts_with(" (user 'j' needs a role"));
     CHECK(etcd::advice(error("request timed out", 14), "j").empty());
     CHECK(etcd::advice("not JSON", "j").empty());
