@@ -40,9 +40,15 @@ void Agent::pass_on(int id, control::AgentMessage message, Effects& out) {
 
 /// As SIGTERM, but that a command is the reason. It is repeated after a resume.
 void Agent::on_drain_order(const control::DrainOrder& order, Instant now, Effects& out) {
-    if (leaving_ || ending_ || notice_ || is_ending_as_saved())
+    if (leaving_ || ending_ || (notice_ && notice_->is_drain) || is_ending_as_saved())
         return note_stale("drain order", out);
     out.push_back(NoteDrained{order.reason});
+    // It leaves already, and is to be known as drained.
+    if (notice_) {
+        notice_->reason = order.reason;
+        notice_->is_drain = true;
+        return;
+    }
     const auto grace = config_.join.settings.grace;
     const auto& plan = config_.preemption;
     if (is_saved_before({SIGTERM}))

@@ -30,7 +30,10 @@ bool Agent::is_saved_before(const Signalled& signalled) const {
 /// A later one counts where it has an earlier end: a scheduler repeats itself.
 void Agent::give_notice(NodeNotice notice, Instant now, Effects& out) {
     if (notice_ && notice_->ends_at <= notice.ends_at) return;
-    if (notice_) notice.killed_at = std::min(notice.killed_at, notice_->killed_at);
+    if (notice_) {
+        notice.killed_at = std::min(notice.killed_at, notice_->killed_at);
+        notice.is_drain = notice.is_drain || notice_->is_drain;
+    }
     notice_ = std::move(notice);
     out.push_back(NoteNotice{notice_->reason, notice_->ends_at - now});
     report_to_server(now, out);

@@ -145,6 +145,7 @@ void rejoin(JobStep& step, Member& member, const NodeJoined& joined) {
     member.join.store_port = joined.join.store_port;
     member.join.socket_addr = joined.join.socket_addr;
     welcome(step, member);
+    if (!job.is<Over>()) repeat_drain(step, member.nonce());
     const bool has_new_store = member.group_rank && *member.group_rank == 0 &&
                                job.round->place_of(member).store_port != joined.join.store_port;
     if (job.is<Forming>()) return;

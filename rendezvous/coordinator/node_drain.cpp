@@ -85,12 +85,19 @@ std::string objection_now(const JobData& job) {
     return {};
 }
 
-/// Without those that are drained, and those that are cut off now.
+/// Would be in the next round: not cut off, not about to leave, and without workers that do not
+/// die.
+bool counts(const Member& member) {
+    return member.stays() && member.is_connected && !member.notice &&
+           member.state != Member::State::out;
+}
+
+/// Without those that are drained.
 std::size_t staying_count(JobData& job, const std::vector<Member*>& drained) {
     const auto all = job.members.by_arrival();
     return static_cast<std::size_t>(
         std::count_if(all.begin(), all.end(), [&](const Member* member) {
-            return member->stays() && member->is_connected && !is_among(drained, *member);
+            return counts(*member) && !is_among(drained, *member);
         }));
 }
 
@@ -100,7 +107,8 @@ bool is_host_of_server(const JobData& job, const Member& member) {
 
 std::string objection_despite_force(JobData& job, const std::vector<Member*>& members) {
     for (auto* other : job.members.by_arrival())
-        if (other->drain_reason && !is_among(members, *other))
+        // One that is out may never come to its end: its workers do not die.
+        if (other->drain_reason && other->state != Member::State::out && !is_among(members, *other))
             return "one drain at a time: " + label(job, *other) + " is still being drained";
     for (const auto* member : members)
         if (member->version() < control::drain_since)
@@ -116,6 +124,11 @@ std::string objection(JobData& job, const std::vector<Member*>& members) {
         if (is_host_of_server(job, *member))
             return "the rendezvous server is part of the ddprun of " + label(job, *member) +
                    ": the job would end on every node (--force drains it all the same)";
+    // A node of a drained host is none that the job could have.
+    if (std::all_of(members.begin(), members.end(), [](const Member* member) {
+            return member->is_of_drained_host;
+        }))
+        return {};
     const auto left = staying_count(job, members);
     if (left >= job.min_nodes()) return {};
     return counted(left, "node") + " would be left, and the job needs at least " +
@@ -131,22 +144,25 @@ std::string outlook(JobData& job, const std::vector<Member*>& members) {
     const auto left = staying_count(job, members);
     if (left < job.min_nodes())
         return "; the job then has " + counted(left, "node") + " of at least " +
-               std::to_string(job.min_nodes());
+               std::to_string(job.min_nodes()) + ", and waits for others or ends";
     const bool is_in_round = std::any_of(members.begin(), members.end(), [&](const Member* member) {
         return has_place(job, *member);
     });
     if (!is_in_round) return {};
     const auto all = job.members.standbys();
     const bool has_spare = std::any_of(all.begin(), all.end(), [&](const Member* member) {
-        return member->is_candidate() && !is_among(members, *member);
+        return member->is_candidate() && !member->hold && !is_among(members, *member);
     });
+    const auto next = std::min(job.max_nodes(), job.terms.nodes.in_units(left));
     return has_spare ? "; a node that stands by takes a free place"
-                     : "; the job goes on with " + counted(left, "node");
+                     : "; the job goes on with " + counted(next, "node");
 }
 
 void order_to_leave(JobStep& step, Member& member, const std::string& reason) {
     step.job.holds.drained[member.host()] = reason;
-    if (member.is_leaving() || member.drain_reason) return;
+    if (member.is_leaving()) return;
+    // The first one may have been lost; a node ignores a second.
+    if (member.drain_reason) return step.send(member, control::DrainOrder{*member.drain_reason});
     member.drain_reason = reason;
     step.note("node " + member.name() + " is " + reason);
     step.send(member, control::DrainOrder{reason});
@@ -193,9 +209,12 @@ void on_drain(JobStep& step, Member& sender, const control::Drain& drain) {
         return refuse(step, sender, drain.id, std::move(why));
     auto [members, problem] = named(job, drain.nodes);
     if (problem.empty()) problem = objection_despite_force(job, members);
+    // What is new to the job: also that the host of a node that leaves is kept out.
     auto staying = members;
-    std::erase_if(
-        staying, [](const Member* member) { return member->is_leaving() || member->drain_reason; });
+    std::erase_if(staying, [&](const Member* member) {
+        return member->drain_reason ||
+               (member->is_leaving() && job.holds.drained.contains(member->host()));
+    });
     if (problem.empty() && !drain.is_forced && !staying.empty()) problem = objection(job, staying);
     if (!problem.empty()) return refuse(step, sender, drain.id, std::move(problem));
 
@@ -219,6 +238,13 @@ void on_undrain(JobStep& step, Member& sender, const control::Undrain& undrain) 
     for (const auto& name : undrain.nodes) {
         auto host = drained_host_called(job, name);
         if (host.empty()) return refuse(step, sender, undrain.id, no_such_host(job, name));
+        for (const auto* member : job.members.by_arrival())
+            if (member->host() == host && member->drain_reason && !member->is_leaving())
+                return refuse(
+                    step,
+                    sender,
+                    undrain.id,
+                    label(job, *member) + " is still being drained: try again when it has left");
         hosts.insert(std::move(host));
     }
     const auto text = short_list(std::vector(hosts.begin(), hosts.end()), {most_named});

@@ -277,6 +277,13 @@ void recover_save(JobStep& step, Member& member, const control::Resume& resume) 
     if (resume.save->state == SaveState::ending) end_as_saved(step, text);
 }
 
+void end_notices_of_drained(JobStep& step) {
+    using namespace preemption;
+    for (auto* member : step.job.members.by_arrival())
+        if (member->notice && member->drain_reason && !member->group_rank)
+            answer(step, *member, "a new round has begun without this node");
+}
+
 void begin_save_if_noticed(JobStep& step) {
     auto& job = step.job;
     auto& state = std::get<Running>(job.state);

@@ -26,6 +26,8 @@ void recover_save(JobStep& step, Member& member, const control::Resume& resume);
 
 /// In a round that has begun, or goes on. Requires: job.is<Running>().
 void begin_save_if_noticed(JobStep& step);
+/// In a new round a drained node that waits for a save has no place, and nothing to save.
+void end_notices_of_drained(JobStep& step);
 /// After a recovery, without a notice so far: ranks may wait at a step that the server before had
 /// proposed, or had agreed to without reaching every node.
 void settle_orphaned_save(const JobStep& step);

@@ -98,6 +98,7 @@ void begin_round(
     for (const auto* member : job.members.standbys())
         if (!member->is_leaving())
             step.send(*member, control::Standby{standby_reason(job, *member)});
+    end_notices_of_drained(step);
     begin_save_if_noticed(step);
 }
 

@@ -23,6 +23,7 @@ const std::vector<std::string_view> readers{
     "launcher/network_facts.cpp",
     "launcher/ctl/ask_agents.cpp",
     "agent/keeper/keeper.cpp",
+    "rendezvous/witness/etcd_client.cpp",
     "agent/process/descendants.cpp",
 };
 

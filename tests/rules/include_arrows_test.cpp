@@ -152,6 +152,7 @@ const std::vector<std::string_view> shells_among_them{
     "launcher/ctl/page_token",
     "launcher/ctl/run_ctl",
     "launcher/host_connection",
+    "launcher/load_etcd_access",
     "launcher/log_folder",
     "launcher/main",
     "launcher/network_facts",

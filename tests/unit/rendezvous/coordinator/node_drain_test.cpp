@@ -5,6 +5,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -174,7 +175,8 @@ TEST_CASE("a drain that leaves too few nodes is refused, unless it is forced") {
 
     CHECK(
         drain(job, {"b"}, true) ==
-        "done \"b (group rank 1, 62000000) leaves; the job then has 1 node of at least 2\"");
+        "done \"b (group rank 1, 62000000) leaves; the job then has 1 node of at least 2, and "
+        "waits for others or ends\"");
     leaves(job, "b");
     job.ready("a");
     CHECK(job.status().state == "forming");
@@ -227,6 +229,70 @@ TEST_CASE("one drain at a time, and the same one twice is harmless") {
     CHECK(
         drain(job, {"c", "c"}) ==
         "done \"c (group rank 1, 63000000) leaves; the job goes on with 1 node\"");
+}
+
+TEST_CASE("a node that does not come to its end keeps no other from being drained") {
+    auto job = job_of("1:3", "a b c");
+    drain(job, {"b"});
+    job.say("b", control::Leave{reason, SIGTERM});
+    job.ready("a c");
+    // Its workers do not die.
+    job.pass(60s, "a b c");
+    REQUIRE(job.status().round == 1);
+    job.started("a c", 1);
+
+    CHECK(
+        drain(job, {"c"}) ==
+        "done \"c (group rank 1, 63000000) leaves; the job goes on with 1 node\"");
+}
+
+TEST_CASE("a node that is about to leave does not count as one that would be left") {
+    auto job = job_of("2:3", "a b c");
+    job.say("c", control::Notice{"SIGTERM on c", SIGTERM, 30s});
+    CHECK(drain(job, {"b"}).starts_with("refused \"1 node would be left"));
+
+    auto leaving = job_of("2:3", "a b c");
+    leaving.say("c", control::Leave{"SIGTERM on c", SIGTERM});
+    CHECK(drain(leaving, {"b"}).starts_with("refused \"1 node would be left"));
+    // Nor is its host kept out unless the job has enough nodes without it.
+    CHECK(drain(leaving, {"c"}).starts_with("done \"c ("));
+    auto two = job_of("2", "a b");
+    two.say("b", control::Leave{"SIGTERM on b", SIGTERM});
+    CHECK(drain(two, {"b"}).starts_with("refused \"1 node would be left"));
+    CHECK(two.status().drained_hosts.empty());
+}
+
+TEST_CASE("a host is undrained when its node has left, not while it may still get its order") {
+    auto job = job_of("1:2", "a b");
+    job.drop("b");
+    drain(job, {"b"}, true);
+    CHECK(undrain(job, {"b"}).starts_with("refused \"b (group rank 1, 62000000) is still being"));
+    job.resume("b", NodeState::running);
+    leaves(job, "b");
+    job.ready("a");
+    CHECK(undrain(job, {"b"}) == "done \"nodes of b may have a place\"");
+}
+
+TEST_CASE("a node of a drained host can be sent away where the job lacks nodes") {
+    auto job = job_of("2", "a b");
+    drain(job, {"b"}, true);
+    leaves(job, "b");
+    job.ready("a");
+    job.join("again", [](control::Join& join) { join.node.host = "b"; });
+    CHECK(drain(job, {"b"}).starts_with("done \"b (61676169) leaves"));
+}
+
+TEST_CASE("a node that joins again before its welcome came gets its order too") {
+    Story job{"1:2", 3, speaks_drains};
+    job.join("a");
+    job.join("b");
+    drain(job, {"b"});
+    job.drop("b");
+    job.output();
+    job.join("b");
+    const auto lines = job.output();
+    CHECK(lines.front().starts_with("b welcome"));
+    CHECK(std::count(lines.begin(), lines.end(), "b drain_order \"" + reason + "\"") == 1);
 }
 
 TEST_CASE("a node of an older release, and a job that ends or is being taken up, drain nothing") {
