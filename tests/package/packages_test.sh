@@ -30,6 +30,8 @@ try_program() { # DDPRUN
 try_ctl() { # FOLDER
     local status=0 job
     "$1/ddprunctl" --version
+    # The shell in the background empties it too late for what is asked below.
+    : >/tmp/job.out
     "$1/ddprun" --rdzv-id=package --rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:29477 --no-python sh -c 'echo up; exec sleep 1000' >/tmp/job.out 2>&1 &
     job=$!
     until grep -q up /tmp/job.out; do sleep 0.1; done
