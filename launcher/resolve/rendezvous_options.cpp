@@ -166,7 +166,6 @@ Result<EtcdMembers> read_etcd_members(const Resolving& job, const Given& given) 
     return read;
 }
 
-/// No node is special: the one whose server holds the job's key in etcd leads.
 /// A job that does not use etcd must not look encrypted.
 void note_options_of_etcd(Resolving& job) {
     const auto& conf = job.conf;
@@ -183,6 +182,7 @@ void note_options_of_etcd(Resolving& job) {
                 job.conf_origin + ": " + key + " has an effect only with --rdzv-backend=etcd");
 }
 
+/// No node is special: the one whose server holds the job's key in etcd leads.
 Result<> use_etcd(Resolving& job, const Given& backend) {
     auto& spec = job.spec;
     const auto given = given_endpoint(job.options);

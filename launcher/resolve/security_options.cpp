@@ -10,14 +10,11 @@
 namespace ddprun::launcher {
 namespace {
 
-/// The value is in no message.
 Result<SecretChoice> of_variable(std::string_view value) {
-    auto secrets = tls::parse_secrets(value);
-    if (!secrets)
-        return Failure{
-            secrets.error().code, secret_variable + ": " + secrets.error().context};
+    auto source = tls::secrets_of_variable(value);
+    if (!source) return source.error();
     return SecretChoice{
-        SecretChoice::Place::variable, secret_variable, {}, std::move(*secrets), false};
+        SecretChoice::Place::variable, source->origin, {}, std::move(source->secrets), false};
 }
 
 Result<SecretChoice> of_own_file(const Environment& environment, const Given& secure) {

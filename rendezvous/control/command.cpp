@@ -4,22 +4,11 @@
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/control/command_fields.hpp"
+#include "rendezvous/control/text.hpp"
 
 #include <type_traits>
 
 namespace ddprun::control {
-namespace command {
-namespace {
-
-std::string words_of(const std::vector<std::string>& nodes) {
-    std::string words;
-    for (const auto& node : nodes)
-        words += ' ' + node;
-    return words;
-}
-
-}  // namespace
-}  // namespace command
 
 std::string describe(const Command& command) {
     return std::string{type_of(command)} +
@@ -34,9 +23,9 @@ std::string describe(const Command& command) {
                               (order.rank ? " rank=" + std::to_string(*order.rank) : "");
                    },
                    [](const DrainNodes& order) {
-                       return command::words_of(order.nodes) + (order.is_forced ? " forced" : "");
+                       return words_of(order.nodes) + (order.is_forced ? " forced" : "");
                    },
-                   [](const UndrainNodes& order) { return command::words_of(order.nodes); },
+                   [](const UndrainNodes& order) { return words_of(order.nodes); },
                },
                command);
 }

@@ -43,14 +43,6 @@ std::string describe_join(const Join& join) {
     return line;
 }
 
-/// "id=1 node5 3"
-std::string describe_command(int id, const std::vector<std::string>& nodes) {
-    auto line = of("id", id);
-    for (const auto& node : nodes)
-        line += ' ' + node;
-    return line;
-}
-
 std::string describe_assignment(const Assignment& assignment) {
     return of("round", assignment.round) + " group_rank=" + std::to_string(assignment.group_rank) +
            "/" + std::to_string(assignment.group_world_size) + " " +
@@ -92,6 +84,13 @@ std::string describe_save_report(const SaveReport& report) {
 }  // namespace
 }  // namespace text
 
+std::string words_of(const std::vector<std::string>& nodes) {
+    std::string words;
+    for (const auto& node : nodes)
+        words += ' ' + node;
+    return words;
+}
+
 std::string describe(const AgentMessage& message) {
     using namespace text;
     const auto rest = std::visit(
@@ -131,9 +130,10 @@ std::string describe(const AgentMessage& message) {
             },
             [](const SaveReport& report) { return describe_save_report(report); },
             [](const Drain& drain) {
-                return describe_command(drain.id, drain.nodes) + (drain.is_forced ? " forced" : "");
+                return of("id", drain.id) + words_of(drain.nodes) +
+                       (drain.is_forced ? " forced" : "");
             },
-            [](const Undrain& undrain) { return describe_command(undrain.id, undrain.nodes); },
+            [](const Undrain& undrain) { return of("id", undrain.id) + words_of(undrain.nodes); },
         },
         message);
     return std::string{type_of(message)} + " " + rest;

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 /// One line per message, for traces, transcripts and test failures; and the names of enumerators,
 /// the same on the wire, in the report and in logs.
@@ -17,6 +18,8 @@ std::string describe(const WorkerEnd& end);  ///< "killed by SIGSEGV (core dumpe
 std::string describe(const WorkerEnd& end, int pid);
 std::string describe(const WorkerFailure& failure);  ///< "rank 3 (pid 411) exited with code 1"
 std::string describe(const Cause& cause);
+/// Each with a space before it.
+std::string words_of(const std::vector<std::string>& nodes);
 /// "step 12, in phase eval"; empty where nothing was reported.
 std::string describe(const WorkProgress& progress);
 std::string describe(const SavePoint& save);   ///< "ballot=1 step=12 agreed"

@@ -160,12 +160,12 @@ std::string outlook(JobData& job, const std::vector<Member*>& members) {
 
 void order_to_leave(JobStep& step, Member& member, const std::string& reason) {
     step.job.holds.drained[member.host()] = reason;
-    if (member.is_leaving()) return;
-    // The first one may have been lost; a node ignores a second.
-    if (member.drain_reason) return step.send(member, control::DrainOrder{*member.drain_reason});
-    member.drain_reason = reason;
-    step.note("node " + member.name() + " is " + reason);
-    step.send(member, control::DrainOrder{reason});
+    if (!member.is_leaving() && !member.drain_reason) {
+        member.drain_reason = reason;
+        step.note("node " + member.name() + " is " + reason);
+    }
+    // An earlier one may have been lost; a node ignores a second.
+    repeat_drain(step, member.nonce());
 }
 
 void refuse(const JobStep& step, const Member& sender, int id, std::string reason) {

@@ -13,8 +13,8 @@ namespace ddprun::coordinator {
 void on_drain(JobStep& step, Member& sender, const control::Drain& drain);
 void on_undrain(JobStep& step, Member& sender, const control::Undrain& undrain);
 
-/// To a node that has resumed, if it is one of the job: its order may have been lost with the
-/// connection.
+/// Its order to a drained node that has not said that it leaves: after a new connection the order
+/// may have been lost. Nothing where the node is none of the job.
 void repeat_drain(const JobStep& step, const Nonce& nonce);
 
 }  // namespace ddprun::coordinator

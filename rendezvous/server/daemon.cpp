@@ -80,14 +80,6 @@ bool is_beyond_loopback(const DaemonOptions& options) {
     return options.host != "localhost" && !is_loopback(options.host);
 }
 
-/// The value is in no message.
-Result<tls::SecretSource> read_variable(const char* value) {
-    const std::string origin = tls::secret_variable;
-    auto secrets = tls::parse_secrets(value);
-    if (!secrets) return Failure{secrets.error().code, origin + ": " + secrets.error().context};
-    return tls::SecretSource{origin, {}, std::move(*secrets)};
-}
-
 /// None where none was given.
 Result<std::optional<tls::SecretSource>> read_secret(const DaemonOptions& options) {
     const bool has_file = !options.secret_file.empty();
@@ -100,7 +92,7 @@ Result<std::optional<tls::SecretSource>> read_secret(const DaemonOptions& option
         log::warning(
             "option.ignored", {{"reason", "DDPRUN_SECRET: the secret of --secret-file is used"}});
     auto read = has_file ? tls::read_secret_file("--secret-file", options.secret_file)
-                         : read_variable(variable);
+                         : tls::secrets_of_variable(variable);
     if (!read) return read.error();
     return std::optional{std::move(*read)};
 }

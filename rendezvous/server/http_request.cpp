@@ -2,6 +2,7 @@
 #include "rendezvous/server/http_request.hpp"
 
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/text.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -63,12 +64,6 @@ HttpHead read_request_line(std::string_view line) {
         query = rest;
     }
     return request;
-}
-
-std::string_view trimmed(std::string_view text) {
-    const auto first = text.find_first_not_of(" \t\r");
-    if (first == std::string_view::npos) return {};
-    return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
 bool equal_but_for_case(std::string_view a, std::string_view b) {

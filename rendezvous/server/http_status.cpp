@@ -417,8 +417,7 @@ HttpResponse members_only_answer() {
         401,
         "text/plain; charset=utf-8",
         "this server has a secret: its pages are for the user that started it, on this machine, "
-        "and "
-        "for requests with 'Authorization: Bearer TOKEN'; ddprunctl token prints it\n"};
+        "and for requests with 'Authorization: Bearer TOKEN'; ddprunctl token prints it\n"};
 }
 
 HttpResponse busy_answer() {

@@ -52,6 +52,13 @@ Result<std::vector<Secret>> parse_secrets(std::string_view text) {
     return secrets;
 }
 
+Result<SecretSource> secrets_of_variable(std::string_view value) {
+    const std::string origin = secret_variable;
+    auto secrets = parse_secrets(value);
+    if (!secrets) return Failure{secrets.error().code, origin + ": " + secrets.error().context};
+    return SecretSource{origin, {}, std::move(*secrets)};
+}
+
 std::string text_of(const std::vector<Secret>& secrets) {
     std::string text;
     for (const auto& secret : secrets)

@@ -68,6 +68,9 @@ inline std::string own_secret_file(std::string_view home) {
 /// The text that `parse_secrets` reads as these.
 std::string text_of(const std::vector<Secret>& secrets);
 
+/// Those of DDPRUN_SECRET. The value is in no message.
+Result<SecretSource> secrets_of_variable(std::string_view value);
+
 /// The line for a new secret, with its line feed.
 std::string secret_line(const std::array<std::uint8_t, 32>& random);
 

@@ -19,27 +19,6 @@ namespace {
 const std::string by = "ddprunctl (user alice, pid 7 on a)";
 const std::string reason = "drained by " + by;
 
-void speaks_drains(control::Join& join) {
-    join.versions = {1, 2};
-}
-
-Story job_of(const std::string& nnodes, const std::string& nodes) {
-    Story job{nnodes, 3, speaks_drains};
-    job.run(nodes);
-    return job;
-}
-
-/// With room for a third one.
-Story job_of_two() {
-    Story job{"1:3", 3, speaks_drains};
-    job.join("a");
-    job.join("b");
-    job.pass(31s, "a b");
-    job.started("a b");
-    job.output();
-    return job;
-}
-
 /// What the job says to `a` about it: "done ..." or "refused ...".
 std::string answer(Story& job, const control::AgentMessage& message) {
     job.output();
@@ -112,7 +91,7 @@ TEST_CASE("a spare takes the place of a drained node") {
 }
 
 TEST_CASE("a node of a drained host stands by until the host is undrained") {
-    auto job = job_of_two();
+    auto job = job_of_two_with_room();
     drain(job, {"62000000"});
     leaves(job, "b");
     job.ready("a");
@@ -139,7 +118,7 @@ TEST_CASE("a node of a drained host stands by until the host is undrained") {
 }
 
 TEST_CASE("an undrained host's node is let in, in a running job and in one that waits") {
-    auto running = job_of_two();
+    auto running = job_of_two_with_room();
     drain(running, {"b"});
     leaves(running, "b");
     running.ready("a");
@@ -185,7 +164,7 @@ TEST_CASE("a drain that leaves too few nodes is refused, unless it is forced") {
 }
 
 TEST_CASE("the node that has the server is drained by force only") {
-    Story job{"1:2", 3, speaks_drains};
+    Story job{"1:2", 3, speaks_version_2};
     job.is_hosted();
     job.join("a", [](control::Join& join) { join.is_hosting = true; });
     job.join("b");
@@ -207,7 +186,7 @@ TEST_CASE("a node that is not there, or not one alone, is refused with those tha
         refused("no node 'x'; there are a (group rank 0, 61000000), b (group rank 1, 62000000)"));
     CHECK(drain(job, {}) == refused("no node is named"));
 
-    Story two{"1:2", 3, speaks_drains};
+    Story two{"1:2", 3, speaks_version_2};
     two.run("a");
     two.join("b", [](control::Join& join) { join.node.host = "a"; });
     CHECK(drain(two, {"a"})
@@ -283,7 +262,7 @@ TEST_CASE("a node of a drained host can be sent away where the job lacks nodes")
 }
 
 TEST_CASE("a node that joins again before its welcome came gets its order too") {
-    Story job{"1:2", 3, speaks_drains};
+    Story job{"1:2", 3, speaks_version_2};
     job.join("a");
     job.join("b");
     drain(job, {"b"});
@@ -336,7 +315,7 @@ TEST_CASE("an order that was lost with the connection is repeated, until the nod
 }
 
 TEST_CASE("a host that was drained is not one that comes and goes") {
-    auto job = job_of_two();
+    auto job = job_of_two_with_room();
     for (int round = 0; round < 4; round += 2) {
         const auto node = "b" + std::string(static_cast<std::size_t>(round / 2), 'x');
         drain(job, {node});

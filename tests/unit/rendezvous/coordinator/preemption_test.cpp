@@ -17,28 +17,6 @@ using control::SaveState;
 
 namespace {
 
-void speaks_saves(control::Join& join) {
-    join.versions = {1, 2};
-}
-
-/// Two ranks on each node.
-Story job_of(const std::string& nnodes, const std::string& nodes, int restarts = 3) {
-    Story job{nnodes, restarts, speaks_saves};
-    job.run(nodes);
-    return job;
-}
-
-/// Two of one to three nodes, and the last call for a third is over.
-Story job_of_two_with_room() {
-    Story job{"1:3", 3, speaks_saves};
-    job.join("a");
-    job.join("b");
-    job.pass(31s, "a b");
-    job.started("a b");
-    job.output();
-    return job;
-}
-
 control::Notice a_notice(const std::string& node, std::optional<std::uint64_t> asked = 7) {
     return {"SIGTERM on " + node, SIGTERM, 30s, asked, false, 0};
 }
@@ -392,7 +370,7 @@ TEST_CASE("a late node is not let in while all ranks are to save") {
 TEST_CASE("with a member of an older release the node stops as it always did") {
     Story job{"2", 3};
     job.join("a");
-    job.join("b", speaks_saves);
+    job.join("b", speaks_version_2);
     job.started("a b");
     job.output();
     job.say("b", a_notice("b"));
@@ -442,7 +420,7 @@ TEST_CASE("a node that leaves before the save is done ends the agreement") {
 
 TEST_CASE("where a replacement is waited for by request, the others wait for one after the save") {
     Story job{"2", 3, [](control::Join& join) {
-                  speaks_saves(join);
+                  speaks_version_2(join);
                   join.settings.replacement_timeout = 60s;
               }};
     job.run("a b");

@@ -257,4 +257,24 @@ JobStatus Story::status() const {
     return coordinator_->status(now_).back();
 }
 
+void speaks_version_2(control::Join& join) {
+    join.versions = {1, 2};
+}
+
+Story job_of(const std::string& nnodes, const std::string& nodes, int restarts) {
+    Story job{nnodes, restarts, speaks_version_2};
+    job.run(nodes);
+    return job;
+}
+
+Story job_of_two_with_room() {
+    Story job{"1:3", 3, speaks_version_2};
+    job.join("a");
+    job.join("b");
+    job.pass(31s, "a b");
+    job.started("a b");
+    job.output();
+    return job;
+}
+
 }  // namespace ddprun::coordinator

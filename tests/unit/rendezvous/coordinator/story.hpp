@@ -115,6 +115,13 @@ std::vector<std::string> words(const std::string& text);
 /// A node's nonce is made of its name.
 Nonce nonce_of(const std::string& node);
 
+/// A node that saves by agreement and is drained by command.
+void speaks_version_2(control::Join& join);
+/// Of such nodes, with two ranks on each.
+Story job_of(const std::string& nnodes, const std::string& nodes, int restarts = 3);
+/// Two of one to three nodes, and the last call for a third is over.
+Story job_of_two_with_room();
+
 }  // namespace ddprun::coordinator
 
 namespace doctest {
