@@ -13,6 +13,7 @@
 #include "tests/process/sdk/one_call.hpp"
 #include "tests/process/sdk/refuse_threads.hpp"
 #include "tests/process/sdk/say.hpp"
+#include "tests/process/sdk/sharded_steps.hpp"
 #include "worker_sdk/src/store_names.hpp"
 
 #include <poll.h>
@@ -168,6 +169,12 @@ int collectives(const World& world) {
     check_broadcast<std::byte>(group, 5, world.world_size - 1);
     check_all_gather<std::byte>(group, 5);
     group.barrier().wait();
+    return 0;
+}
+
+int sharded(const World& world) {
+    const auto difference = ddprun::tests::difference_from_unsharded(join(world));
+    expect(difference.empty(), difference);
     return 0;
 }
 
@@ -764,6 +771,7 @@ const std::map<std::string, std::function<int(const World&)>> scenarios{
     {"pipelined", pipelined},
     {"several_groups", several_groups},
     {"every_call", every_call},
+    {"sharded", sharded},
     {"some_calls", some_calls},
     {"few_calls", few_calls},
     {"page_faults", page_faults},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "ddprun/element_type.hpp"
 #include "ddprun/world.hpp"
 
 #include <cstddef>
@@ -13,28 +14,46 @@
 
 namespace ddprun {
 
+/// Which elements of a tensor another one has that is a part of it: as many as it has itself, from
+/// `begin` on, of `whole_count`. Without `whole_count` it is no part. The files of a
+/// `ShardedFolder` have parts.
+struct PartOfTensor {
+    std::uint64_t begin = 0;
+    std::uint64_t whole_count = 0;
+};
+
 /// Numbers with a name. The product of the shape is their count; without a shape it is one number.
 struct Tensor {
-    using Values = std::variant<std::vector<float>, std::vector<double>, std::vector<std::int64_t>>;
+    using Values = std::variant<
+        std::vector<float>,
+        std::vector<double>,
+        std::vector<std::int64_t>,
+        std::vector<BFloat16>,
+        std::vector<Float16>>;
 
     std::string name;
     std::vector<std::uint64_t> shape;
     Values values;
+    PartOfTensor part = {};
 };
 
-/// A list of floats with a name, in memory of the program's.
+/// A list of numbers with a name, in memory of the program's: of type float32, float64, int64,
+/// bfloat16 or float16.
 struct TensorView {
     std::string name;
-    const float* values = nullptr;
+    const void* values = nullptr;
     std::size_t count = 0;
+    ElementType type = ElementType::float32;
+    PartOfTensor part = {};
 };
 
-/// Memory of the program's for the floats of that name in a checkpoint that is read. Two targets of
-/// one name, or null `values` with a count, are a UsageError.
+/// Memory of the program's for the numbers of that name, and of that type, in a checkpoint that is
+/// read. Two targets of one name, or null `values` with a count, are a UsageError.
 struct TensorTarget {
     std::string name;
-    float* values = nullptr;
+    void* values = nullptr;
     std::size_t count = 0;
+    ElementType type = ElementType::float32;
 };
 
 /// What a training run needs to resume: tensors by name and short texts by key. A plain value.
@@ -62,6 +81,8 @@ struct Checkpoint {
     /// A list of floats that is not copied: it must stay, and stay the same, until
     /// `CheckpointFolder::save` has returned. (`CheckpointWriter::save` copies it.)
     void add_view(std::string name, const float* values, std::size_t count);
+    /// The same of another type.
+    void add_view_raw(std::string name, const void* values, std::size_t count, ElementType type);
 
     /// Null when there is no tensor of that name; views are not searched.
     const Tensor* find(const std::string& name) const;
@@ -125,7 +146,7 @@ public:
     std::optional<Found> newest(std::vector<std::string>* passed_over = nullptr) const;
     /// The same, and the values of these tensors are read into their targets and nowhere else, so
     /// that a model needs no memory twice. The file is first read whole, without keeping it: the
-    /// targets are written only from a whole file that has all of them as floats of that count.
+    /// targets are written only from a whole file that has all of them, of that type and count.
     /// Throws Error, and writes nothing, for a whole file that does not; when the second reading
     /// fails, it throws Error, and the targets are partly written.
     std::optional<Found> newest(

@@ -28,6 +28,9 @@ struct BFloat16 {
     std::uint16_t bits = 0;
 
     BFloat16() = default;
+    /// Of bits: unlike floats, zeros of both signs differ, and a NaN equals itself.
+    friend bool operator==(BFloat16 one, BFloat16 other) { return one.bits == other.bits; }
+    friend bool operator!=(BFloat16 one, BFloat16 other) { return one.bits != other.bits; }
     explicit BFloat16(float value) {
         const auto whole = float16_detail::bits_of(value);
         const auto rounded = (whole + 0x7fff + ((whole >> 16) & 1)) >> 16;
@@ -45,6 +48,9 @@ struct Float16 {
     std::uint16_t bits = 0;
 
     Float16() = default;
+    /// Of bits: unlike floats, zeros of both signs differ, and a NaN equals itself.
+    friend bool operator==(Float16 one, Float16 other) { return one.bits == other.bits; }
+    friend bool operator!=(Float16 one, Float16 other) { return one.bits != other.bits; }
     explicit Float16(float value) {
         using namespace float16_detail;
         const auto whole = bits_of(value);

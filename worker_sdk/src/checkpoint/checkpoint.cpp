@@ -49,7 +49,12 @@ void Checkpoint::add(std::string name, const float* values, std::size_t count) {
 }
 
 void Checkpoint::add_view(std::string name, const float* values, std::size_t count) {
-    views.push_back({std::move(name), values, count});
+    add_view_raw(std::move(name), values, count, ElementType::float32);
+}
+
+void Checkpoint::add_view_raw(
+    std::string name, const void* values, std::size_t count, ElementType type) {
+    views.push_back({std::move(name), values, count, type});
 }
 
 void Checkpoint::add(std::string name, std::int64_t number) {

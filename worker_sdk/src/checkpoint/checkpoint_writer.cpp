@@ -2,6 +2,7 @@
 #include "ddprun/checkpoint_writer.hpp"
 
 #include "ddprun/error.hpp"
+#include "worker_sdk/src/checkpoint/format.hpp"
 #include "worker_sdk/src/start_thread.hpp"
 
 #include <condition_variable>
@@ -18,8 +19,17 @@ namespace {
 
 /// The program may change what it has views of before it is written.
 void copy_views(Checkpoint& checkpoint) {
+    if (const auto valid = checkpoint::check_types(checkpoint.views); !valid)
+        throw UsageError("the checkpoint cannot be written: " + valid.error().context);
     for (auto& view : std::exchange(checkpoint.views, {}))
-        checkpoint.add(std::move(view.name), view.values, view.count);
+        checkpoint::with_type(view.type, [&]<class T>(T) {
+            const auto* const values = static_cast<const T*>(view.values);
+            checkpoint.tensors.push_back(
+                {std::move(view.name),
+                 {view.count},
+                 std::vector<T>(values, values + view.count),
+                 view.part});
+        });
 }
 
 }  // namespace

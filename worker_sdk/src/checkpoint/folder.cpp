@@ -25,6 +25,7 @@ namespace {
 
 constexpr std::string_view name_prefix = "checkpoint-";
 constexpr std::string_view name_suffix = ".ddp";
+constexpr std::string_view shard_mark = ".shard-";
 
 class OpenFile {
 public:
@@ -113,10 +114,6 @@ Failure at(const std::string& path, const Failure& failure) {
     return {failure.code, failure.context.empty() ? path : path + ": " + failure.context};
 }
 
-bool does_not_fit(const Failure& failure) {
-    return failure.code == make_error_code(Fault::unfit);
-}
-
 /// What `read_now` reads of the file; where there are targets it first reads to check, so that they
 /// are written only from a whole file. Both read the same file, whatever is saved at its path or
 /// pruned between them.
@@ -169,6 +166,31 @@ std::optional<Position> position_in(std::string_view name) {
     const auto step = std::from_chars(round.ptr + 1, end, position.step);
     if (step.ec != std::errc{} || step.ptr != end) return std::nullopt;
     return position;
+}
+
+std::string file_name(const ShardName& shard) {
+    auto name = file_name(shard.position);
+    name.resize(name.size() - name_suffix.size());
+    return name + std::string{shard_mark} + std::to_string(shard.index) + "-of-" +
+           std::to_string(shard.world) + std::string{name_suffix};
+}
+
+std::optional<ShardName> shard_in(std::string_view name) {
+    const auto mark = name.find(shard_mark);
+    if (mark == std::string_view::npos || !name.ends_with(name_suffix)) return std::nullopt;
+    const auto position = position_in(std::string{name.substr(0, mark)} + std::string{name_suffix});
+    if (!position) return std::nullopt;
+    ShardName shard{*position};
+    const auto* const end = name.data() + name.size() - name_suffix.size();
+    const auto index = std::from_chars(name.data() + mark + shard_mark.size(), end, shard.index);
+    constexpr std::string_view of = "-of-";
+    if (index.ec != std::errc{} || !std::string_view(index.ptr, end).starts_with(of))
+        return std::nullopt;
+    const auto world = std::from_chars(index.ptr + of.size(), end, shard.world);
+    const bool is_valid = world.ec == std::errc{} && world.ptr == end &&
+                          shard.world <= ShardName::most_ranks && shard.index < shard.world;
+    if (!is_valid) return std::nullopt;
+    return shard;
 }
 
 Result<FileReader> FileReader::open(const std::string& path) {
@@ -239,14 +261,21 @@ Listing list(const std::string& folder) {
         // canonical name.
         const auto position = position_in(name);
         if (position && file_name(*position) == name) listing.checkpoints.push_back(*position);
+        const auto shard = shard_in(name);
+        if (shard && file_name(*shard) == name) listing.shards.push_back(*shard);
     }
     if (error) throw Error("cannot read the checkpoint folder " + folder + ": " + error.message());
     std::sort(listing.checkpoints.begin(), listing.checkpoints.end(), std::greater<>{});
+    std::sort(listing.shards.begin(), listing.shards.end(), std::greater<>{});
     return listing;
 }
 
 std::string path_in(const std::string& folder, Position position) {
     return in_folder(folder, file_name(position));
+}
+
+std::string path_in(const std::string& folder, const ShardName& shard) {
+    return in_folder(folder, file_name(shard));
 }
 
 Result<Checkpoint> read(FileReader& file, const Destination& destination) {

@@ -28,6 +28,19 @@ struct Position {
 std::string file_name(Position position);
 std::optional<Position> position_in(std::string_view file_name);
 
+/// One rank's file of a set of `world`.
+struct ShardName {
+    static constexpr std::uint64_t most_ranks = 1'000'000;
+
+    Position position;
+    std::uint64_t world = 1;
+    std::uint64_t index = 0;
+    auto operator<=>(const ShardName&) const = default;
+};
+
+std::string file_name(const ShardName& shard);
+std::optional<ShardName> shard_in(std::string_view file_name);
+
 /// Prefix of the name of an unfinished file.
 inline constexpr std::string_view unfinished_prefix = ".unfinished-";
 
@@ -64,6 +77,7 @@ Result<> write_file(const std::string& path, const Checkpoint& checkpoint);
 
 struct Listing {
     std::vector<Position> checkpoints;  ///< by their names, newest first
+    std::vector<ShardName> shards;      ///< the same
     std::vector<std::string> unfinished;
 };
 
@@ -71,6 +85,7 @@ struct Listing {
 Listing list(const std::string& folder);
 
 std::string path_in(const std::string& folder, Position position);
+std::string path_in(const std::string& folder, const ShardName& shard);
 
 /// The checkpoint of a file, from its beginning wherever the last read ended.
 Result<Checkpoint> read(FileReader& file, const Destination& destination);

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/checkpoint/format.hpp"
 
+#include "worker_sdk/src/checkpoint/crc32.hpp"
+
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <type_traits>
@@ -35,71 +38,33 @@ public:
     }
 };
 
-constexpr std::uint32_t polynomial = 0xedb88320;  // reflected
-constexpr std::size_t slices = 8;
-
-using Table = std::array<std::array<std::uint32_t, 256>, slices>;
-
-/// table[k][b]: what byte b does to the remainder when k more bytes follow it.
-constexpr Table make_table() {
-    Table table{};
-    for (std::uint32_t byte = 0; byte < 256; ++byte) {
-        std::uint32_t remainder = byte;
-        for (int bit = 0; bit < 8; ++bit)
-            remainder = (remainder >> 1) ^ ((remainder & 1) != 0 ? polynomial : 0);
-        table[0][byte] = remainder;
-    }
-    for (std::size_t k = 1; k < slices; ++k)
-        for (std::size_t byte = 0; byte < 256; ++byte) {
-            const auto before = table[k - 1][byte];
-            table[k][byte] = (before >> 8) ^ table[0][before & 0xff];
-        }
-    return table;
-}
-
-constexpr Table crc_table = make_table();
-
-/// The CRC-32 of zlib, PNG and Ethernet, eight bytes at a time ("slicing by 8"): eight independent
-/// look-ups.
-class Crc32 {
-public:
-    void add(std::span<const std::byte> bytes) {
-        auto remainder = remainder_;
-        const auto* at = bytes.data();
-        std::size_t left = bytes.size();
-        for (; left >= slices; at += slices, left -= slices) {
-            std::uint64_t word = 0;
-            std::memcpy(&word, at, sizeof word);
-            word ^= remainder;
-            remainder = 0;
-            for (std::size_t k = 0; k < slices; ++k)
-                remainder ^= crc_table[slices - 1 - k][(word >> (8 * k)) & 0xff];
-        }
-        for (; left > 0; ++at, --left)
-            remainder = (remainder >> 8) ^
-                        crc_table[0][(remainder ^ std::to_integer<std::uint32_t>(*at)) & 0xff];
-        remainder_ = remainder;
-    }
-    std::uint32_t value() const { return ~remainder_; }
-
-private:
-    std::uint32_t remainder_ = 0xffffffff;
-};
-
 constexpr std::string_view magic = "DDPCKPT\n";
 constexpr std::size_t checksum_bytes = 4;
 constexpr std::size_t header_bytes = preamble_bytes + 8 + 8 + 4 + 4;
 
-enum class ValueType : std::uint8_t { float32 = 1, float64 = 2, int64 = 3 };
+/// Added to the number of the type of a part of a tensor.
+constexpr std::uint8_t part_flag = 0x80;
 
-template <class T>
-constexpr ValueType value_type_of() {
-    if constexpr (std::is_same_v<T, float>)
-        return ValueType::float32;
-    else if constexpr (std::is_same_v<T, double>)
-        return ValueType::float64;
-    else
-        return ValueType::int64;
+/// In the order of their numbers in the file, which begin with 1, and of Tensor::Values.
+constexpr std::array element_types{
+    ElementType::float32,
+    ElementType::float64,
+    ElementType::int64,
+    ElementType::bfloat16,
+    ElementType::float16};
+
+std::uint8_t number_of(ElementType type) {
+    const auto* const place = std::find(element_types.begin(), element_types.end(), type);
+    return static_cast<std::uint8_t>(place - element_types.begin() + 1);
+}
+
+const char* name_of(ElementType type) {
+    constexpr std::array names{"float", "double", "integer", "bfloat16", "float16"};
+    return names[number_of(type) - std::size_t{1}];
+}
+
+bool is_of_version_2(ElementType type) {
+    return type == ElementType::bfloat16 || type == ElementType::float16;
 }
 
 constexpr const char* no_round_text =
@@ -109,12 +74,27 @@ Failure malformed(std::string what) {
     return {Fault::malformed, std::move(what)};
 }
 
+/// Why these numbers cannot be a part of a tensor, or nothing.
+std::string fault_of(const PartOfTensor& part, std::uint64_t count) {
+    const bool is_inside = part.begin <= part.whole_count && count <= part.whole_count - part.begin;
+    return is_inside ? "" : "is a part that lies outside its tensor";
+}
+
+bool is_part(const PartOfTensor& part) {
+    return part.whole_count > 0;
+}
+
+ElementType type_of(const Tensor::Values& values) {
+    return element_types[values.index()];
+}
+
 /// Why a tensor's shape cannot be written, or nothing.
 std::string fault_of(const Tensor& tensor) {
     if (tensor.shape.size() > max_dimension_count) return "has too many dimensions";
     const auto count = std::visit([](const auto& values) { return values.size(); }, tensor.values);
     if (count_of(tensor.shape) != count)
         return "has " + std::to_string(count) + " values, which does not match its shape";
+    if (is_part(tensor.part)) return fault_of(tensor.part, count);
     return {};
 }
 
@@ -264,43 +244,65 @@ std::size_t tensor_count_of(const Checkpoint& checkpoint) {
 }
 
 std::size_t encoded_size(const Checkpoint& checkpoint) {
+    constexpr std::size_t part_bytes = 16;
     auto size = header_bytes + checksum_bytes;
     for (const auto& [key, value] : checkpoint.texts)
         size += 8 + key.size() + value.size();
     for (const auto& tensor : checkpoint.tensors)
         size += 6 + tensor.name.size() + 8 * tensor.shape.size() +
+                (is_part(tensor.part) ? part_bytes : 0) +
                 std::visit(
                     [](const auto& values) { return values.size() * sizeof(values[0]); },
                     tensor.values);
     for (const auto& view : checkpoint.views)
-        size += 6 + view.name.size() + 8 + view.count * sizeof(*view.values);
+        size += 6 + view.name.size() + 8 + (is_part(view.part) ? part_bytes : 0) +
+                view.count * bytes_of(view.type);
     return size;
 }
 
-template <class T>
-void write_tensor(
+/// Programs of earlier releases read what has nothing new.
+std::uint32_t version_of(const Checkpoint& checkpoint) {
+    const auto is_new = [](ElementType type, const PartOfTensor& part) {
+        return is_of_version_2(type) || is_part(part);
+    };
+    for (const auto& tensor : checkpoint.tensors)
+        if (is_new(type_of(tensor.values), tensor.part)) return 2;
+    for (const auto& view : checkpoint.views)
+        if (is_new(view.type, view.part)) return 2;
+    return 1;
+}
+
+/// All of a tensor but its values.
+void write_head(
     Writer& writer,
     const std::string& name,
+    ElementType type,
     std::span<const std::uint64_t> shape,
-    std::span<const T> values) {
+    const PartOfTensor& part) {
     writer.text(name);
-    writer.number(value_type_of<T>());
+    const auto number = number_of(type);
+    writer.number(static_cast<std::uint8_t>(is_part(part) ? number | part_flag : number));
     writer.number(static_cast<std::uint8_t>(shape.size()));
     for (const auto dimension : shape)
         writer.number(dimension);
-    writer.raw(values.data(), values.size_bytes());
+    if (!is_part(part)) return;
+    writer.number(part.begin);
+    writer.number(part.whole_count);
 }
 
 void write_tensors(Writer& writer, const Checkpoint& checkpoint) {
-    for (const auto& tensor : checkpoint.tensors)
+    for (const auto& tensor : checkpoint.tensors) {
+        write_head(writer, tensor.name, type_of(tensor.values), tensor.shape, tensor.part);
         std::visit(
-            [&]<class T>(const std::vector<T>& values) {
-                write_tensor<T>(writer, tensor.name, tensor.shape, values);
+            [&](const auto& values) {
+                writer.raw(values.data(), values.size() * sizeof(values[0]));
             },
             tensor.values);
+    }
     for (const auto& view : checkpoint.views) {
         const std::array shape{std::uint64_t{view.count}};
-        write_tensor<float>(writer, view.name, shape, {view.values, view.count});
+        write_head(writer, view.name, view.type, shape, view.part);
+        writer.raw(view.values, view.count * bytes_of(view.type));
     }
 }
 
@@ -311,14 +313,15 @@ Failure unfit(std::string what) {
 /// Of a file: reads its tensors to where they belong.
 class TensorReader {
 public:
-    TensorReader(Reader& reader, const Destination& destination)
+    TensorReader(Reader& reader, std::uint32_t version, const Destination& destination)
         : reader_(reader),
+          version_(version),
           destination_(destination) {}
 
     Result<Tensor> next() {
         Tensor tensor;
         tensor.name = reader_.text(max_name_bytes);
-        const auto type = reader_.number<std::uint8_t>();
+        const auto number = reader_.number<std::uint8_t>();
         const auto dimension_count = reader_.number<std::uint8_t>();
         if (dimension_count > max_dimension_count)
             return malformed("tensor '" + tensor.name + "' has too many dimensions");
@@ -326,15 +329,16 @@ public:
             tensor.shape.push_back(reader_.number<std::uint64_t>());
         const auto count = count_of(tensor.shape);
         if (!count) return malformed("the shape of tensor '" + tensor.name + "' is too large");
-        is_kept_ = true;
-        if (type == static_cast<std::uint8_t>(ValueType::float32))
-            read<float>(tensor, *count);
-        else if (type == static_cast<std::uint8_t>(ValueType::float64))
-            read<double>(tensor, *count);
-        else if (type == static_cast<std::uint8_t>(ValueType::int64))
-            read<std::int64_t>(tensor, *count);
-        else
-            return malformed("tensor '" + tensor.name + "' is of an unknown type");
+        const auto type = type_of_number(number);
+        if (!type) return malformed("tensor '" + tensor.name + "' is of an unknown type");
+        if ((number & part_flag) != 0) {
+            tensor.part.begin = reader_.number<std::uint64_t>();
+            tensor.part.whole_count = reader_.number<std::uint64_t>();
+            auto fault = fault_of(tensor.part, *count);
+            if (!is_part(tensor.part)) fault = "is a part of nothing";
+            if (!fault.empty()) return malformed("tensor '" + tensor.name + "' " + fault);
+        }
+        with_type(*type, [&]<class T>(T) { read<T>(tensor, *type, *count); });
         return tensor;
     }
 
@@ -350,18 +354,29 @@ public:
     }
 
 private:
+    std::optional<ElementType> type_of_number(std::uint8_t number) const {
+        const auto value = static_cast<std::uint8_t>(number & ~part_flag);
+        if (value == 0 || value > element_types.size()) return std::nullopt;
+        const auto type = element_types[value - std::size_t{1}];
+        const bool is_new = is_of_version_2(type) || value != number;
+        if (is_new && version_ < 2) return std::nullopt;
+        return type;
+    }
+
     template <class T>
-    void read(Tensor& tensor, std::uint64_t count) {
+    void read(Tensor& tensor, ElementType type, std::uint64_t count) {
+        if (is_part(tensor.part) && destination_.place_of_part)
+            return read_part<T>({tensor.name, type, count, tensor.part});
         const auto target = std::find_if(
             destination_.targets.begin(), destination_.targets.end(), [&](const auto& one) {
                 return one.name == tensor.name;
             });
         const bool has_target = target != destination_.targets.end();
-        if (has_target) note<T>(*target, count);
+        if (has_target) note(*target, type, count);
         is_kept_ = !has_target && !destination_.is_check;
         if (is_kept_)
             tensor.values = reader_.values<T>(count);
-        else if (count > reader_.left() / sizeof(T))
+        else if (count_is_too_large<T>(count))
             reader_.fail();
         else if (has_target && !destination_.is_check && unfit_.empty())
             reader_.read(target->values, count * sizeof(T));
@@ -370,17 +385,40 @@ private:
     }
 
     template <class T>
-    void note(const TensorTarget& target, std::uint64_t count) {
+    void read_part(const PartHeader& part) {
+        is_kept_ = false;
+        if (count_is_too_large<T>(part.count)) return reader_.fail();
+        PartRange range;
+        if (unfit_.empty()) {
+            auto placed = destination_.place_of_part(part);
+            if (placed)
+                range = *placed;
+            else
+                unfit_ = placed.error().context;
+        }
+        if (destination_.is_check) range = {};
+        reader_.skip(range.first * sizeof(T));
+        if (range.count > 0) reader_.read(range.target, range.count * sizeof(T));
+        reader_.skip((part.count - range.first - range.count) * sizeof(T));
+    }
+
+    template <class T>
+    bool count_is_too_large(std::uint64_t count) const {
+        return count > reader_.left() / sizeof(T);
+    }
+
+    void note(const TensorTarget& target, ElementType type, std::uint64_t count) {
         found_.insert(target.name);
         if (!unfit_.empty()) return;
-        if (!std::is_same_v<T, float>)
-            unfit_ = "tensor '" + target.name + "' is not of type float";
+        if (type != target.type)
+            unfit_ = "tensor '" + target.name + "' is not of type " + name_of(target.type);
         else if (count != target.count)
             unfit_ = "tensor '" + target.name + "' has " + std::to_string(count) +
                      " values, expected are " + std::to_string(target.count);
     }
 
     Reader& reader_;
+    std::uint32_t version_;
     const Destination& destination_;
     std::set<std::string> found_;
     std::string unfit_;
@@ -388,7 +426,8 @@ private:
 };
 
 /// Everything between the preamble and the checksum.
-Result<Checkpoint> read_body(Reader& reader, const Destination& destination) {
+Result<Checkpoint> read_body(
+    Reader& reader, std::uint32_t version, const Destination& destination) {
     Checkpoint checkpoint;
     checkpoint.round = reader.number<std::uint64_t>();
     checkpoint.step = reader.number<std::uint64_t>();
@@ -407,7 +446,7 @@ Result<Checkpoint> read_body(Reader& reader, const Destination& destination) {
             return malformed("text '" + key + "' comes twice");
     }
     std::set<std::string> names;
-    TensorReader tensors(reader, destination);
+    TensorReader tensors(reader, version, destination);
     for (std::uint32_t i = 0; i < tensor_count && reader.ok(); ++i) {
         auto tensor = tensors.next();
         if (!reader.ok()) break;
@@ -430,11 +469,28 @@ error_code make_error_code(Fault fault) {
     return {static_cast<int>(fault), category};
 }
 
+bool does_not_fit(const Failure& failure) {
+    return failure.code == make_error_code(Fault::unfit);
+}
+
 std::optional<std::uint64_t> count_of(const std::vector<std::uint64_t>& shape) {
     std::uint64_t count = 1;
     for (const auto dimension : shape)
         if (__builtin_mul_overflow(count, dimension, &count)) return std::nullopt;
     return count;
+}
+
+std::size_t bytes_of(ElementType type) {
+    std::size_t bytes = 0;
+    with_type(type, [&](auto element) { bytes = sizeof element; });
+    return bytes;
+}
+
+Result<> check_types(std::span<const TensorView> views) {
+    for (const auto& view : views)
+        if (bytes_of(view.type) == 0)
+            return malformed("tensor '" + view.name + "' is of a type that no checkpoint has");
+    return {};
 }
 
 Result<> check(const Checkpoint& checkpoint) {
@@ -456,15 +512,19 @@ Result<> check(const Checkpoint& checkpoint) {
         if (const auto fault = fault_of(tensor); !fault.empty())
             return malformed("tensor '" + tensor.name + "' " + fault);
     }
-    for (const auto& view : checkpoint.views)
+    for (const auto& view : checkpoint.views) {
         if (auto fault = fault_of_next(view.name); !fault.empty()) return malformed(fault);
-    return {};
+        if (!is_part(view.part)) continue;
+        if (const auto fault = fault_of(view.part, view.count); !fault.empty())
+            return malformed("tensor '" + view.name + "' " + fault);
+    }
+    return check_types(checkpoint.views);
 }
 
 Result<> encode(const Checkpoint& checkpoint, const Sink& sink) {
     Writer writer{sink};
     writer.raw(magic.data(), magic.size());
-    writer.number(format_version);
+    writer.number(version_of(checkpoint));
     writer.number(std::uint64_t{encoded_size(checkpoint)});
     writer.number(checkpoint.round);
     writer.number(checkpoint.step);
@@ -478,17 +538,26 @@ Result<> encode(const Checkpoint& checkpoint, const Sink& sink) {
     return writer.finish();
 }
 
+namespace {
+
+/// Requires: all of the preamble.
+std::uint32_t version_in(std::span<const std::byte> preamble) {
+    std::uint32_t version = 0;
+    std::memcpy(&version, preamble.data() + magic.size(), sizeof version);
+    return version;
+}
+
+}  // namespace
+
 Result<std::uint64_t> file_size_in(std::span<const std::byte> preamble) {
     const auto begins_as =
         std::as_bytes(std::span{magic}).first(std::min(magic.size(), preamble.size()));
     if (!std::equal(begins_as.begin(), begins_as.end(), preamble.begin()))
         return Failure{Fault::not_a_checkpoint, {}};
     if (preamble.size() < preamble_bytes) return Failure{Fault::cut_short, {}};
-    std::uint32_t version = 0;
     std::uint64_t size = 0;
-    std::memcpy(&version, preamble.data() + magic.size(), sizeof version);
-    std::memcpy(&size, preamble.data() + magic.size() + sizeof version, sizeof size);
-    if (version > format_version) return Failure{Fault::later_version, {}};
+    std::memcpy(&size, preamble.data() + magic.size() + sizeof(std::uint32_t), sizeof size);
+    if (version_in(preamble) > format_version) return Failure{Fault::later_version, {}};
     return size;
 }
 
@@ -506,7 +575,7 @@ Result<Checkpoint> decode(
         return malformed("the size in the file is not the file's");
 
     reader.begin_body();
-    auto checkpoint = read_body(reader, destination);
+    auto checkpoint = read_body(reader, version_in(preamble), destination);
     const bool is_undamaged = reader.has_right_sum();
     if (!reader.source_result()) return reader.source_result().error();
     if (!is_undamaged) return Failure{Fault::damaged, {}};

@@ -26,8 +26,11 @@ enum class Fault {
 };
 
 error_code make_error_code(Fault fault);
+/// Whether the file is whole and the checkpoint another model's.
+bool does_not_fit(const Failure& failure);
 
-inline constexpr std::uint32_t format_version = 1;
+/// The newest that is read. A file has the oldest that has all it needs.
+inline constexpr std::uint32_t format_version = 2;
 inline constexpr std::size_t max_text_count = 65'536;
 inline constexpr std::size_t max_tensor_count = 1'048'576;
 inline constexpr std::size_t max_name_bytes = 1'024;
@@ -36,6 +39,25 @@ inline constexpr std::size_t max_dimension_count = 16;
 
 /// Up to and including the file size.
 inline constexpr std::size_t preamble_bytes = 20;
+
+/// Calls `call` with a value of the C++ type; of types that no checkpoint has, it does not.
+template <class Call>
+void with_type(ElementType type, Call call) {
+    switch (type) {
+        case ElementType::float32: return call(float{});
+        case ElementType::float64: return call(double{});
+        case ElementType::int64: return call(std::int64_t{});
+        case ElementType::bfloat16: return call(BFloat16{});
+        case ElementType::float16: return call(Float16{});
+        default: return;
+    }
+}
+
+/// Of an element; 0 for a type that no checkpoint has.
+std::size_t bytes_of(ElementType type);
+
+/// Refuses a type that no checkpoint has.
+Result<> check_types(std::span<const TensorView> views);
 
 /// Refuses, with the name in the context, what `decode` would not accept: a shape that does not
 /// fit, a duplicate name, a text that is too long.
@@ -55,6 +77,25 @@ Result<std::uint64_t> file_size_in(std::span<const std::byte> preamble);
 /// Fills all of a span with the next bytes of a file.
 using Source = std::function<Result<>(std::span<std::byte>)>;
 
+/// A part of a tensor in a file: `count` numbers.
+struct PartHeader {
+    std::string name;
+    ElementType type = ElementType::float32;
+    std::uint64_t count = 0;
+    PartOfTensor part;
+};
+
+/// Of the numbers of a part: those that are kept, and where.
+struct PartRange {
+    std::uint64_t first = 0;
+    std::uint64_t count = 0;
+    void* target = nullptr;
+};
+
+/// The range to keep of a part, within it. An error makes the file unfit, with the context as the
+/// reason.
+using PlaceOfPart = std::function<Result<PartRange>(const PartHeader&)>;
+
 /// Where the values of a checkpoint go that is decoded.
 struct Destination {
     /// The tensors that are not returned but written here. A file without one of them, or with
@@ -62,6 +103,8 @@ struct Destination {
     std::span<const TensorTarget> targets{};
     /// No value is kept: to find out whether the file is whole, and fits.
     bool is_check = false;
+    /// Null: parts of tensors are kept as tensors.
+    PlaceOfPart place_of_part = {};
 };
 
 /// Decodes a file of that size, first byte included, which is never in memory as a whole. Any

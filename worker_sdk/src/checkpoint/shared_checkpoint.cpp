@@ -4,6 +4,7 @@
 #include "ddprun/error.hpp"
 #include "worker_sdk/src/checkpoint/folder.hpp"
 #include "worker_sdk/src/checkpoint/format.hpp"
+#include "worker_sdk/src/checkpoint/shared_file.hpp"
 
 #include <algorithm>
 #include <array>
@@ -18,9 +19,7 @@ namespace ddprun {
 namespace {
 
 using checkpoint::Position;
-
-/// How many bytes of a file one collective carries.
-constexpr std::size_t piece_bytes = std::size_t{4} << 20;
+using checkpoint::SharedFile;
 
 /// What a rank offers: its newest file not known to be damaged.
 struct Offer {
@@ -60,66 +59,6 @@ const Offer* best_of(const std::vector<Offer>& offers) {
     return best;
 }
 
-/// Every rank gets the text of `root`.
-std::string send(const ProcessGroup& group, std::string text, int root) {
-    auto size = static_cast<std::int64_t>(text.size());
-    group.broadcast(&size, 1, root).wait();
-    text.resize(static_cast<std::size_t>(size));
-    group.broadcast(reinterpret_cast<std::byte*>(text.data()), text.size(), root).wait();
-    return text;
-}
-
-/// A file of `root` that all ranks read together: a piece is in memory at a time. All read the same
-/// number of bytes.
-class SharedFile {
-public:
-    /// `file`: on the root only.
-    SharedFile(
-        const ProcessGroup& group, int root, std::uint64_t size, checkpoint::FileReader* file)
-        : group_(group),
-          root_(root),
-          left_(size),
-          file_(file) {}
-
-    Result<> read(std::span<std::byte> target) {
-        while (!target.empty()) {
-            if (piece_.empty())
-                if (auto failed = next(); !failed) return failed;
-            const auto bytes = std::min(piece_.size(), target.size());
-            std::copy_n(piece_.begin(), bytes, target.begin());
-            piece_ = piece_.subspan(bytes);
-            target = target.subspan(bytes);
-        }
-        return {};
-    }
-
-private:
-    /// The last byte of a message is 1 when the root could not read what belongs before it.
-    Result<> next() {
-        const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>(left_, piece_bytes));
-        message_.resize(bytes + 1);
-        const auto piece = std::span{message_}.first(bytes);
-        piece_ = piece;
-        Result<> result;
-        if (file_ != nullptr) result = file_->read(piece);
-        message_.back() = result ? std::byte{0} : std::byte{1};
-        group_.broadcast(message_.data(), message_.size(), root_).wait();
-        left_ -= bytes;
-        if (!result) return result;
-        if (message_.back() != std::byte{0})
-            return Failure{
-                system_code(EIO), "rank " + std::to_string(root_) + " could not read its file"};
-        return {};
-    }
-
-    const ProcessGroup& group_;
-    int root_;
-    std::uint64_t left_;
-    checkpoint::FileReader* file_;
-    std::vector<std::byte> message_;
-    std::span<const std::byte> piece_;
-};
-
 /// Throws on every rank the error of the lowest rank that has one.
 void throw_first_failure(
     const ProcessGroup& group, const std::vector<Offer>& offers, std::string mine) {
@@ -127,7 +66,7 @@ void throw_first_failure(
         return offer.kind == Offer::Kind::failure;
     });
     if (found == offers.end()) return;
-    const auto text = send(group, std::move(mine), found->rank);
+    const auto text = checkpoint::send(group, std::move(mine), found->rank);
     throw Error("rank " + std::to_string(found->rank) + ": " + text);
 }
 
@@ -141,10 +80,6 @@ struct Chosen {
     std::string why{};
 };
 
-bool does_not_fit(const Failure& failure) {
-    return failure.code == make_error_code(checkpoint::Fault::unfit);
-}
-
 Chosen choose(
     const std::string& folder, const Position& position, std::span<const TensorTarget> targets) {
     Chosen chosen;
@@ -156,7 +91,7 @@ Chosen choose(
     const auto checked = checkpoint::read_at(*file, position, {targets, true});
     if (!checked) {
         chosen.why = checked.error().describe();
-        if (does_not_fit(checked.error())) chosen.size = Chosen::is_unfit;
+        if (checkpoint::does_not_fit(checked.error())) chosen.size = Chosen::is_unfit;
     } else if (const auto rewound = file->rewind(); !rewound) {
         chosen.why = rewound.error().describe();
     } else {
@@ -212,13 +147,13 @@ std::optional<CheckpointFolder::Found> load_newest(
         if (chosen.size == Chosen::is_unfit)
             throw Error(
                 "rank " + std::to_string(best->rank) + ": " +
-                send(group, std::move(chosen.why), best->rank));
+                checkpoint::send(group, std::move(chosen.why), best->rank));
         const auto size = static_cast<std::uint64_t>(chosen.size);
         SharedFile file(group, best->rank, size, chosen.file ? &*chosen.file : nullptr);
         auto decoded = checkpoint::decode(
             [&](std::span<std::byte> target) { return file.read(target); }, size, {targets});
         // The file fits what its own rank has.
-        if (!decoded && does_not_fit(decoded.error()))
+        if (!decoded && checkpoint::does_not_fit(decoded.error()))
             throw Error(
                 "rank " + std::to_string(group.rank()) + ", with the checkpoint of rank " +
                 std::to_string(best->rank) + ": " + decoded.error().describe());

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include <algorithm>
+#include <limits>
 #include <sstream>
+#include <unordered_set>
 
 namespace ddprun::reduce {
 
@@ -97,7 +99,8 @@ std::int64_t fingerprint(const void* data, std::size_t bytes) {
 std::string text_of(
     const std::vector<ParameterSpec>& parameters,
     const Reducer::Options& options,
-    const Placement& placement) {
+    const Placement& placement,
+    const std::string& more_options) {
     std::string text = "options\tfirst_bucket_bytes " + std::to_string(options.first_bucket_bytes) +
                        ", bucket_bytes " + std::to_string(options.bucket_bytes);
     if (options.reorder) text += ", reorder";
@@ -107,7 +110,7 @@ std::string text_of(
         text += ", check_order_every " + std::to_string(options.check_order_every);
     if (options.hook) text += ", a hook";
     if (placement.gradients != nullptr) text += ", gradients of the caller's";
-    text += '\n';
+    text += more_options + '\n';
     for (std::size_t i = 0; i < parameters.size(); ++i)
         text += line("parameter", i, parameters[i].name, parameters[i].count) + '\n';
     for (std::size_t i = 0; i < placement.buffers.size(); ++i) {
@@ -138,14 +141,31 @@ void require_same_model(
     const ProcessGroup& group,
     const std::vector<ParameterSpec>& parameters,
     const Reducer::Options& options,
-    const Placement& placement) {
-    const auto here = text_of(parameters, options, placement);
+    const Placement& placement,
+    const std::string& more_options) {
+    const auto here = text_of(parameters, options, placement, more_options);
     const auto all = gather(group, fingerprint(here.data(), here.size()));
     if (std::all_of(all.begin(), all.end(), [&](auto one) { return one == all.front(); })) return;
 
     auto complaint = first_difference(here, from_rank_0(group, here));
     if (!complaint.empty()) complaint = "rank " + std::to_string(group.rank()) + ": " + complaint;
     throw Mismatch("the ranks have different models: " + first_complaint(group, complaint));
+}
+
+void check_specs(const std::vector<ParameterSpec>& parameters) {
+    std::unordered_set<std::string> names;
+    std::size_t left = std::numeric_limits<std::size_t>::max() / sizeof(float) / 4;
+    for (const auto& parameter : parameters) {
+        if (parameter.name.empty() || parameter.name.find('\n') != std::string::npos)
+            throw UsageError("a parameter needs a name of one line");
+        if (!names.insert(parameter.name).second)
+            throw UsageError("two parameters are named " + parameter.name);
+        if (parameter.count == 0)
+            throw UsageError("parameter " + parameter.name + " has no elements");
+        if (parameter.count > left)
+            throw UsageError("the parameters are more than memory can hold");
+        left -= parameter.count;
+    }
 }
 
 void require_same_values(

@@ -14,11 +14,12 @@ namespace ddprun::reduce {
 std::int64_t fingerprint(const void* data, std::size_t bytes);
 
 /// The text that ranks compare: a line for the options and for each parameter and buffer, with its
-/// subject before the tabulator.
+/// subject before the tabulator. `more_options` follows the options.
 std::string text_of(
     const std::vector<ParameterSpec>& parameters,
     const Reducer::Options& options,
-    const Placement& placement);
+    const Placement& placement,
+    const std::string& more_options = {});
 
 /// The first difference between two such texts, as an error message: "parameter 3 is fc2.weight
 /// with 10 elements, on rank 0 it is fc2.bias with 5 elements"; empty when there is none.
@@ -30,7 +31,11 @@ void require_same_model(
     const ProcessGroup& group,
     const std::vector<ParameterSpec>& parameters,
     const Reducer::Options& options,
-    const Placement& placement);
+    const Placement& placement,
+    const std::string& more_options = {});
+
+/// Throws UsageError for parameters that no model can have: two of one name, one without elements.
+void check_specs(const std::vector<ParameterSpec>& parameters);
 
 /// A collective. Throws Mismatch, naming parameter and rank, unless all ranks have the same
 /// fingerprints of the parameters' values.

@@ -7,30 +7,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <memory>
-#include <unordered_set>
 #include <utility>
 
 namespace ddprun {
 
 namespace {
-
-void check_specs(const std::vector<ParameterSpec>& parameters) {
-    std::unordered_set<std::string> names;
-    std::size_t left = std::numeric_limits<std::size_t>::max() / sizeof(float) / 4;
-    for (const auto& parameter : parameters) {
-        if (parameter.name.empty() || parameter.name.find('\n') != std::string::npos)
-            throw UsageError("a parameter needs a name of one line");
-        if (!names.insert(parameter.name).second)
-            throw UsageError("two parameters are named " + parameter.name);
-        if (parameter.count == 0)
-            throw UsageError("parameter " + parameter.name + " has no elements");
-        if (parameter.count > left)
-            throw UsageError("the parameters are more than memory can hold");
-        left -= parameter.count;
-    }
-}
 
 void check_placement(
     const std::vector<ParameterSpec>& parameters,
@@ -397,7 +379,7 @@ Reducer::Reducer(
     Placement placement) {
     // Before the checks: if one rank alone refused, the others would wait for it.
     reduce::require_same_model(group, parameters, options, placement);
-    check_specs(parameters);
+    reduce::check_specs(parameters);
     check_placement(parameters, options, placement);
     state_ = std::make_unique<State>(
         std::move(group), std::move(parameters), options, std::move(placement));

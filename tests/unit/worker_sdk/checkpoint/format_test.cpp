@@ -183,7 +183,7 @@ TEST_CASE("other files are distinguished from damaged ones") {
     CHECK(refused(text) == Fault::not_a_checkpoint);
 
     auto later = encoded(a_checkpoint());
-    later[8] = std::byte{2};
+    later[8] = std::byte{3};
     CHECK(refused(later) == Fault::later_version);
 }
 

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/process/sdk/sharded_steps.hpp"
+
+#include "ddprun/reducer.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <variant>
+
+namespace ddprun::tests {
+
+namespace {
+
+constexpr float rate = 0.05F;
+constexpr std::size_t first_bucket_bytes = 256;
+constexpr std::size_t bucket_bytes = 4096;
+
+bool has_decay(const ParameterSpec& spec) {
+    return spec.name.find("weight") != std::string::npos;
+}
+
+float first_value(std::size_t parameter, std::size_t i) {
+    return std::sin(static_cast<float>(parameter * 1000 + i + 1));
+}
+
+float gradient_of(float value, std::size_t i, int rank, std::uint64_t number) {
+    return std::sin(
+        value * 3 + static_cast<float>(i) * 0.37F + static_cast<float>(rank) * 1.3F +
+        static_cast<float>(number));
+}
+
+bool is_narrow(const ShardedOptimizer::Options& options) {
+    return options.parameter_type == ElementType::bfloat16;
+}
+
+/// What a rank keeps of one parameter when nothing is sharded.
+struct Whole {
+    std::vector<float> master, first, second;
+};
+
+void update(
+    const ShardedOptimizer::Options& options,
+    const ParameterSpec& spec,
+    std::uint64_t number,
+    Whole& whole,
+    const float* gradients) {
+    if (const auto* adam_w = std::get_if<AdamW>(&options.optimizer))
+        step_adam_w(
+            *adam_w,
+            {rate, static_cast<std::int64_t>(number) + 1, has_decay(spec)},
+            whole.master.data(),
+            whole.first.data(),
+            whole.second.data(),
+            gradients,
+            spec.count);
+    else
+        step_sgd(
+            std::get<Sgd>(options.optimizer),
+            rate,
+            whole.master.data(),
+            whole.first.data(),
+            gradients,
+            spec.count);
+}
+
+float as_parameter(const ShardedOptimizer::Options& options, float master) {
+    return is_narrow(options) ? static_cast<float>(BFloat16(master)) : master;
+}
+
+/// Of a parameter of either type.
+float value_at(const ShardedOptimizer& model, std::size_t parameter, std::size_t i, bool narrow) {
+    return narrow ? static_cast<float>(model.param_bfloat16(parameter)[i])
+                  : model.param(parameter)[i];
+}
+
+bool has_narrow(const ShardedOptimizer& model) {
+    try {
+        model.param(0);
+        return false;
+    } catch (const UsageError&) {
+        return true;
+    }
+}
+
+}  // namespace
+
+std::vector<ParameterSpec> odd_parameters() {
+    return {
+        {"one.weight", 1},
+        {"two.weight", 1001},
+        {"three.bias", 17},
+        {"four.weight", 4099},
+        {"five.bias", 3},
+        {"six.weight", 64},
+        {"seven.weight", 31}};
+}
+
+ShardedOptimizer::Options small_buckets(bool is_sgd, ElementType parameter_type) {
+    ShardedOptimizer::Options options;
+    if (is_sgd) options.optimizer = Sgd{};
+    options.parameter_type = parameter_type;
+    options.decays = has_decay;
+    options.first_bucket_bytes = first_bucket_bytes;
+    options.bucket_bytes = bucket_bytes;
+    return options;
+}
+
+void set_first_values(ShardedOptimizer& model) {
+    const bool narrow = has_narrow(model);
+    for (std::size_t p = 0; p < model.parameter_count(); ++p)
+        for (std::size_t i = 0; i < model.spec(p).count; ++i) {
+            if (narrow)
+                model.param_bfloat16(p)[i] = BFloat16(first_value(p, i));
+            else
+                model.param(p)[i] = first_value(p, i);
+        }
+}
+
+void take_step(ShardedOptimizer& model, std::uint64_t number) {
+    const bool narrow = has_narrow(model);
+    const int rank = model.group().rank();
+    model.zero_gradients();
+    for (auto p = model.parameter_count(); p-- > 0;) {
+        model.await_parameter(p);
+        for (std::size_t i = 0; i < model.spec(p).count; ++i)
+            model.grad(p)[i] = gradient_of(value_at(model, p, i, narrow), i, rank, number);
+        model.mark_ready(p);
+    }
+    model.step(rate);
+}
+
+std::vector<float> values_of(ShardedOptimizer& model) {
+    model.await_parameters();
+    const bool narrow = has_narrow(model);
+    std::vector<float> all;
+    for (std::size_t p = 0; p < model.parameter_count(); ++p)
+        for (std::size_t i = 0; i < model.spec(p).count; ++i)
+            all.push_back(value_at(model, p, i, narrow));
+    return all;
+}
+
+std::vector<float> trained_unsharded(
+    const ProcessGroup& group, const ShardedOptimizer::Options& options, std::uint64_t steps) {
+    const auto specs = odd_parameters();
+    Reducer reducer(group, specs);
+    std::vector<Whole> wholes;
+    for (std::size_t p = 0; p < specs.size(); ++p) {
+        Whole whole;
+        for (std::size_t i = 0; i < specs[p].count; ++i)
+            whole.master.push_back(as_parameter(options, first_value(p, i)));
+        whole.first.resize(specs[p].count);
+        whole.second.resize(specs[p].count);
+        std::copy(whole.master.begin(), whole.master.end(), reducer.param(p));
+        wholes.push_back(std::move(whole));
+    }
+    for (std::uint64_t number = 0; number < steps; ++number) {
+        for (auto p = specs.size(); p-- > 0;) {
+            for (std::size_t i = 0; i < specs[p].count; ++i)
+                reducer.grad(p)[i] = gradient_of(reducer.param(p)[i], i, group.rank(), number);
+            reducer.mark_ready(p);
+        }
+        reducer.step([&] {
+            for (std::size_t p = 0; p < specs.size(); ++p) {
+                update(options, specs[p], number, wholes[p], reducer.grad(p));
+                for (std::size_t i = 0; i < specs[p].count; ++i)
+                    reducer.param(p)[i] = as_parameter(options, wholes[p].master[i]);
+            }
+        });
+    }
+    std::vector<float> all;
+    for (std::size_t p = 0; p < specs.size(); ++p)
+        all.insert(all.end(), reducer.param(p), reducer.param(p) + specs[p].count);
+    return all;
+}
+
+std::string difference_from_unsharded(const ProcessGroup& group) {
+    constexpr std::uint64_t steps = 6;
+    for (const bool is_sgd : {false, true})
+        for (const auto type : {ElementType::float32, ElementType::bfloat16}) {
+            const auto options = small_buckets(is_sgd, type);
+            const auto expected = trained_unsharded(group, options, steps);
+            ShardedOptimizer model(group, odd_parameters(), options);
+            if (group.rank() == 0) set_first_values(model);
+            model.broadcast_parameters();
+            for (std::uint64_t number = 0; number < steps; ++number)
+                take_step(model, number);
+            const auto values = values_of(model);
+            for (std::size_t i = 0; i < expected.size(); ++i)
+                if (std::memcmp(&values[i], &expected[i], sizeof(float)) != 0)
+                    return std::string{is_sgd ? "SGD" : "AdamW"} +
+                           (is_narrow(options) ? ", bfloat16" : "") + ": value " +
+                           std::to_string(i) + " is " + std::to_string(values[i]) +
+                           ", unsharded it is " + std::to_string(expected[i]);
+        }
+    return {};
+}
+
+}  // namespace ddprun::tests

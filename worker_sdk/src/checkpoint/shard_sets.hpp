@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "worker_sdk/src/checkpoint/folder.hpp"
+
+#include <vector>
+
+namespace ddprun::checkpoint {
+
+/// The files of one save of all ranks.
+struct ShardSet {
+    Position position;
+    /// By index of the file: which rank reads it.
+    std::vector<int> readers;
+
+    ShardName name_of(std::size_t index) const { return {position, readers.size(), index}; }
+    bool operator==(const ShardSet&) const = default;
+};
+
+/// The sets of which each file is in the list of some rank, newest first. Of several ranks that
+/// have the same files each reads some of them.
+std::vector<ShardSet> complete_sets(const std::vector<std::vector<ShardName>>& names_by_rank);
+
+}  // namespace ddprun::checkpoint
