@@ -5,6 +5,8 @@
 
 #include <cmath>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 #include <variant>
 
 namespace ddprun::tests {
@@ -71,6 +73,28 @@ float as_parameter(const ShardedOptimizer::Options& options, float master) {
 float value_at(const ShardedOptimizer& model, std::size_t parameter, std::size_t i, bool narrow) {
     return narrow ? static_cast<float>(model.param_bfloat16(parameter)[i])
                   : model.param(parameter)[i];
+}
+
+/// "VmHWM" or "VmRSS" of this process, in bytes.
+std::size_t memory_in_use(const std::string& field) {
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);)
+        if (line.rfind(field + ":", 0) == 0) {
+            std::istringstream number(line.substr(field.size() + 1));
+            std::size_t kilobytes = 0;
+            number >> kilobytes;
+            return kilobytes * 1024;
+        }
+    return 0;
+}
+
+/// How much more memory than before was in use at a time while it ran.
+template <class Body>
+std::size_t peak_of(const Body& body) {
+    std::ofstream("/proc/self/clear_refs") << "5";  // the peak is what is in use now
+    const auto before = memory_in_use("VmRSS");
+    body();
+    return memory_in_use("VmHWM") - before;
 }
 
 bool has_narrow(const ShardedOptimizer& model) {
@@ -193,6 +217,25 @@ std::string difference_from_unsharded(const ProcessGroup& group) {
                            ", unsharded it is " + std::to_string(expected[i]);
         }
     return {};
+}
+
+std::string excess_memory_of_checkpoint(const ProcessGroup& group, const std::string& path) {
+    constexpr std::size_t count = std::size_t{16} << 20;
+    ShardedOptimizer model(group, {{"weight", count}}, ShardedOptimizer::Options{});
+    model.broadcast_parameters();
+    model.mark_ready(0);
+    model.step(rate);
+    model.await_parameters();
+    const auto shard =
+        model.state_bytes() + count * sizeof(float) / static_cast<std::size_t>(group.size());
+    const ShardedFolder folder(path);
+    Checkpoint checkpoint;
+    checkpoint.round = 0;
+    const auto saving = peak_of([&] { model.save(folder, checkpoint); });
+    const auto loading = peak_of([&] { model.load_newest(folder); });
+    if (saving <= shard / 10 && loading <= shard / 10) return {};
+    return "a shard of " + std::to_string(shard) + " bytes needs " + std::to_string(saving) +
+           " more while it is saved, and " + std::to_string(loading) + " while it is loaded";
 }
 
 }  // namespace ddprun::tests

@@ -30,4 +30,8 @@ std::vector<float> trained_unsharded(
 /// words; empty when all bits are equal.
 std::string difference_from_unsharded(const ProcessGroup& group);
 
+/// Saves a model of 16 Mi floats there, and loads it. In words, how much more memory than a tenth
+/// of the rank's shard that needs; empty when it needs no more.
+std::string excess_memory_of_checkpoint(const ProcessGroup& group, const std::string& folder);
+
 }  // namespace ddprun::tests

@@ -178,6 +178,13 @@ int sharded(const World& world) {
     return 0;
 }
 
+int sharded_memory(const World& world) {
+    const auto excess =
+        ddprun::tests::excess_memory_of_checkpoint(join(world), std::getenv("SDK_WORKER_FOLDER"));
+    expect(excess.empty(), excess);
+    return 0;
+}
+
 /// Works in flight at the same time, in memory of the group's, waited for in another order.
 int pipelined(const World& world) {
     const auto group = join(world);
@@ -772,6 +779,7 @@ const std::map<std::string, std::function<int(const World&)>> scenarios{
     {"several_groups", several_groups},
     {"every_call", every_call},
     {"sharded", sharded},
+    {"sharded_memory", sharded_memory},
     {"some_calls", some_calls},
     {"few_calls", few_calls},
     {"page_faults", page_faults},

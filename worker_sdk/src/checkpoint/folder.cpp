@@ -168,7 +168,7 @@ std::optional<Position> position_in(std::string_view name) {
     return position;
 }
 
-std::string file_name(const ShardName& shard) {
+std::string shard_file_name(const ShardName& shard) {
     auto name = file_name(shard.position);
     name.resize(name.size() - name_suffix.size());
     return name + std::string{shard_mark} + std::to_string(shard.index) + "-of-" +
@@ -262,7 +262,7 @@ Listing list(const std::string& folder) {
         const auto position = position_in(name);
         if (position && file_name(*position) == name) listing.checkpoints.push_back(*position);
         const auto shard = shard_in(name);
-        if (shard && file_name(*shard) == name) listing.shards.push_back(*shard);
+        if (shard && shard_file_name(*shard) == name) listing.shards.push_back(*shard);
     }
     if (error) throw Error("cannot read the checkpoint folder " + folder + ": " + error.message());
     std::sort(listing.checkpoints.begin(), listing.checkpoints.end(), std::greater<>{});
@@ -274,8 +274,8 @@ std::string path_in(const std::string& folder, Position position) {
     return in_folder(folder, file_name(position));
 }
 
-std::string path_in(const std::string& folder, const ShardName& shard) {
-    return in_folder(folder, file_name(shard));
+std::string shard_path_in(const std::string& folder, const ShardName& shard) {
+    return in_folder(folder, shard_file_name(shard));
 }
 
 Result<Checkpoint> read(FileReader& file, const Destination& destination) {

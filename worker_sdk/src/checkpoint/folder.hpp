@@ -38,7 +38,7 @@ struct ShardName {
     auto operator<=>(const ShardName&) const = default;
 };
 
-std::string file_name(const ShardName& shard);
+std::string shard_file_name(const ShardName& shard);
 std::optional<ShardName> shard_in(std::string_view file_name);
 
 /// Prefix of the name of an unfinished file.
@@ -85,7 +85,7 @@ struct Listing {
 Listing list(const std::string& folder);
 
 std::string path_in(const std::string& folder, Position position);
-std::string path_in(const std::string& folder, const ShardName& shard);
+std::string shard_path_in(const std::string& folder, const ShardName& shard);
 
 /// The checkpoint of a file, from its beginning wherever the last read ended.
 Result<Checkpoint> read(FileReader& file, const Destination& destination);

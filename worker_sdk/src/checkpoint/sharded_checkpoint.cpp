@@ -103,7 +103,7 @@ void prune(const std::string& folder, const Position& newest, std::size_t keep) 
         if (shard.position > newest) continue;
         if (kept.size() < keep) kept.insert(shard.position);
         if (kept.count(shard.position) == 0)
-            std::filesystem::remove(checkpoint::path_in(folder, shard), ignored);
+            std::filesystem::remove(checkpoint::shard_path_in(folder, shard), ignored);
     }
 }
 
@@ -207,7 +207,7 @@ public:
 
 private:
     std::string path_of(std::size_t index) const {
-        return checkpoint::path_in(folder_, set_.name_of(index));
+        return checkpoint::shard_path_in(folder_, set_.name_of(index));
     }
 
     bool any(bool mine) const {
@@ -333,7 +333,7 @@ std::string ShardedFolder::save(
     add_parts(checkpoint, parts);
 
     const Position position{head.round, head.step};
-    const auto path = checkpoint::path_in(
+    const auto path = checkpoint::shard_path_in(
         path_,
         ShardName{
             position,

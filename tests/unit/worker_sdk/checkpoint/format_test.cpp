@@ -115,6 +115,102 @@ TEST_CASE("the worked example of FORMAT.md") {
     CHECK(encoded(checkpoint) == with_checksum(expected));
 }
 
+TEST_CASE("the second worked example of FORMAT.md") {
+    using namespace std::string_view_literals;
+    Checkpoint checkpoint;
+    checkpoint.round = 1;
+    checkpoint.step = 2;
+    const BFloat16 one(1.0F);
+    checkpoint.views.push_back({"w", &one, 1, ElementType::bfloat16, {2, 5}});
+    Bytes expected;
+    append(expected, "DDPCKPT\n\2\0\0\0\x51\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0"sv);
+    append(expected, "\0\0\0\0\1\0\0\0\1\0\0\0w\x84\1"sv);
+    append(expected, "\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0\x80\x3f"sv);
+
+    CHECK(encoded(checkpoint) == with_checksum(expected));
+}
+
+TEST_CASE("floats of 16 bits are read as they were written, and need version 2") {
+    CHECK(encoded(a_checkpoint())[8] == std::byte{1});
+    auto checkpoint = a_checkpoint();
+    const std::vector<BFloat16> brain{BFloat16(1.5F), BFloat16(-0.0F)};
+    const std::vector<Float16> half{Float16(2.5F)};
+    checkpoint.add("brain", {2}, brain);
+    checkpoint.add_view_raw("half", half.data(), half.size(), ElementType::float16);
+
+    const auto bytes = encoded(checkpoint);
+    CHECK(bytes[8] == std::byte{2});
+    const auto back = decode(bytes).value();
+    CHECK(back.find("brain")->values == Tensor::Values{brain});
+    CHECK(back.find("half")->values == Tensor::Values{half});
+    CHECK(there_and_back(bytes) == bytes);
+
+    std::vector<BFloat16> memory(2);
+    const std::vector<TensorTarget> targets{
+        {"brain", memory.data(), memory.size(), ElementType::bfloat16}};
+    CHECK(decode(bytes, {targets}).has_value());
+    CHECK(memory == brain);
+    const std::vector<TensorTarget> wrong{{"half", memory.data(), 1, ElementType::bfloat16}};
+    CHECK(
+        decode(bytes, {wrong}).error().describe() ==
+        "tensor 'half' is not of type bfloat16: the checkpoint does not fit the model");
+
+    // What is new is not known in a file of version 1.
+    Bytes older(bytes.begin(), bytes.end() - 4);
+    older[8] = std::byte{1};
+    CHECK(refused(with_checksum(older)) == Fault::malformed);
+}
+
+TEST_CASE("a part of a tensor is read where it belongs") {
+    const std::vector<float> values{3, 4, 5, 6};
+    Checkpoint checkpoint;
+    checkpoint.round = 1;
+    checkpoint.views.push_back(
+        {"weight", values.data(), values.size(), ElementType::float32, {3, 10}});
+    const auto bytes = encoded(checkpoint);
+    CHECK(there_and_back(bytes) == bytes);
+    CHECK(decode(bytes).value().find("weight")->part.begin == 3);
+
+    std::vector<float> memory(2);
+    PartHeader seen;
+    const PlaceOfPart inside = [&](const PartHeader& part) {
+        seen = part;
+        return PartRange{1, 2, memory.data()};
+    };
+    CHECK(decode(bytes, {{}, false, inside}).value().tensors.empty());
+    CHECK(memory == std::vector<float>{4, 5});
+    CHECK(seen.name == "weight");
+    CHECK(seen.count == 4);
+    CHECK(seen.part.begin == 3);
+    CHECK(seen.part.whole_count == 10);
+
+    memory = {0, 0};
+    CHECK(decode(bytes, {{}, true, inside}).has_value());
+    CHECK(memory == std::vector<float>{0, 0});
+    const PlaceOfPart refusing = [](const PartHeader&) { return Failure{Fault::unfit, "no"}; };
+    CHECK(decode(bytes, {{}, true, refusing}).error().code == Fault::unfit);
+}
+
+TEST_CASE("a part that lies outside its tensor is refused when it is written and when it is read") {
+    Checkpoint checkpoint;
+    checkpoint.round = 1;
+    const float value = 1;
+    checkpoint.views.push_back({"w", &value, 1, ElementType::float32, {9, 10}});
+    auto bytes = encoded(checkpoint);
+    bytes.resize(bytes.size() - 4);
+    const auto whole_count = bytes.size() - sizeof value - 8;
+    for (const int wrong : {9, 0}) {
+        bytes[whole_count] = static_cast<std::byte>(wrong);
+        CHECK(refused(with_checksum(bytes)) == Fault::malformed);
+    }
+    for (const std::uint64_t begin : {std::uint64_t{10}, ~std::uint64_t{0}}) {
+        checkpoint.views[0].part.begin = begin;
+        CHECK_FALSE(check(checkpoint).has_value());
+    }
+    checkpoint.views[0] = {"w", &value, 1, ElementType::int32, {}};
+    CHECK(check(checkpoint).error().context == "tensor 'w' is of a type that no checkpoint has");
+}
+
 TEST_CASE("values are written from where they are, in pieces") {
     const std::vector<float> values(1'000'003, 2.5F);
     Checkpoint checkpoint;
