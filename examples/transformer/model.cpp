@@ -238,10 +238,17 @@ float attention_scale(const Shape& shape) {
 
 }  // namespace
 
+void Model::use(std::size_t first, std::size_t count) const {
+    if (!before_use_) return;
+    for (auto parameter = first; parameter < first + count; ++parameter)
+        before_use_(parameter);
+}
+
 Model::Pass Model::forward(
     const std::vector<const std::uint8_t*>& windows, std::size_t length) const {
     const Numbers<ConstView> own{shape_, parameters_};
     const auto width = index(shape_.width);
+    use(embedding, first_of_layers);
     Rows x(index(windows.size() * length), width);
     for (std::size_t window = 0; window < windows.size(); ++window)
         for (std::size_t at = 0; at < length; ++at)
@@ -252,6 +259,7 @@ Model::Pass Model::forward(
     Pass pass;
     for (std::size_t number = 0; number < shape_.layers; ++number) {
         const auto of = [&](InLayer what) { return own.in_layer(number, what); };
+        use(place(number, norm1_gain), per_layer);
         Pass::Layer layer;
         layer.norm1 = normalise(x, of(norm1_gain), of(norm1_bias));
         layer.qkv = linear(layer.norm1.out, of(qkv_weight), of(qkv_bias));
@@ -270,6 +278,7 @@ Model::Pass Model::forward(
         x += linear(layer.activated, of(narrow_weight), of(narrow_bias));
         pass.layers.push_back(std::move(layer));
     }
+    use(own.norm_gain(), 2);
     pass.norm = normalise(x, own.row(own.norm_gain()), own.row(own.norm_gain() + 1));
     pass.logits = pass.norm.out * own.embedded().transpose();
     return pass;

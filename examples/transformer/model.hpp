@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
 namespace transformer {
@@ -31,6 +32,10 @@ public:
     /// One pointer for each of `parameters_of`.
     Model(const Shape& shape, std::vector<float*> parameters, std::vector<float*> gradients);
 
+    /// Called by each forward pass with each parameter before it is read, from the first to the
+    /// last.
+    void before_use(std::function<void(std::size_t)> call) { before_use_ = std::move(call); }
+
     /// The same numbers for the same seed, on every machine.
     void initialise(std::uint64_t seed);
 
@@ -51,10 +56,12 @@ private:
     struct Pass;
 
     Pass forward(const std::vector<const std::uint8_t*>& windows, std::size_t length) const;
+    void use(std::size_t first, std::size_t count) const;
 
     Shape shape_;
     std::vector<float*> parameters_;
     std::vector<float*> gradients_;
+    std::function<void(std::size_t)> before_use_;
 };
 
 }  // namespace transformer

@@ -234,8 +234,8 @@ void Training::save() {
     checkpoint.add("epoch", static_cast<std::int64_t>(state_.epoch));
     checkpoint.add("windows", static_cast<std::int64_t>(state_.windows));
     checkpoint.add("loss", state_.loss);
-    for (const auto& tensor : tensors())
-        checkpoint.add_view(tensor.name, tensor.values, tensor.count);
+    for (const auto& [name, values, count, type] : tensors())
+        checkpoint.add_view_raw(name, values, count, type);
     round_->write_to(checkpoint);
     writer_->save(std::move(checkpoint));
 }

@@ -129,8 +129,8 @@ public:
     }
     Result<> finish() {
         flush();
-        number(sum_.value());
-        flush();
+        const auto sum = sum_.value();
+        if (result_) result_ = sink_(std::as_bytes(std::span{&sum, 1}));
         return result_;
     }
 
