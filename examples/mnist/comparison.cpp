@@ -10,6 +10,7 @@
 #include <cstring>
 #include <limits>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace mnist {
@@ -38,13 +39,21 @@ bool is_same(const std::vector<T>& a, const std::vector<T>& b) {
     return a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
+template <class T>
+double as_double(T value) {
+    if constexpr (std::is_arithmetic_v<T>)
+        return static_cast<double>(value);
+    else
+        return static_cast<float>(value);
+}
+
 /// NaN against a number is as far apart as can be.
 template <class T>
 double distance(const std::vector<T>& a, const std::vector<T>& b) {
     double largest = 0;
     for (std::size_t i = 0; i < a.size(); ++i) {
         if (std::memcmp(&a[i], &b[i], sizeof(T)) == 0) continue;
-        const double here = std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i]));
+        const double here = std::abs(as_double(a[i]) - as_double(b[i]));
         largest =
             std::max(largest, std::isnan(here) ? std::numeric_limits<double>::infinity() : here);
     }

@@ -11,21 +11,23 @@ import bench
 
 BATCHES = [64, 128, 512]
 REPETITIONS = 5
+SHARDED_FLOATS = 8 * 1024 * 1024
+SHARDED_REPETITIONS = 3
 
 
-def measure_ours(ranks, batch):
+def measure_ours(ranks, program, argument):
     server = subprocess.Popen([bench.BIN / "store_bench_server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         port = server.stdout.readline().strip()
-        return allreduce.world([bench.BIN / "ddp_bench", str(batch)], ranks, port, **allreduce.HAS_STORE)
+        return allreduce.world([bench.BIN / program, str(argument)], ranks, port, **allreduce.HAS_STORE)
     finally:
         server.stdin.close()
         server.wait(bench.BOUND_S)
 
 
-def measure_peer(ranks, batch):
-    script = pathlib.Path(__file__).with_name("torch_ddp.py")
-    return allreduce.world([bench.torch_python(), script, str(batch)], ranks, allreduce.free_port())
+def measure_peer(ranks, script, argument):
+    script = pathlib.Path(__file__).with_name(script)
+    return allreduce.world([bench.torch_python(), script, str(argument)], ranks, allreduce.free_port())
 
 
 def step_row(name, ours, batch):
@@ -46,7 +48,8 @@ def measure_all(rows):
             bench.progress(f"ddp: {name}")
             peer = bench.torch_peer("PyTorch DDP (gloo)")
             ours = bench.take_turns(
-                REPETITIONS, lambda: measure_ours(ranks, batch), (peer, lambda: measure_peer(ranks, batch), REPETITIONS))
+                REPETITIONS, lambda: measure_ours(ranks, "ddp_bench", batch),
+                (peer, lambda: measure_peer(ranks, "torch_ddp.py", batch), REPETITIONS))
             if ranks == 1:
                 rows.append(step_row(name, ours, batch))
 
@@ -59,6 +62,23 @@ def measure_all(rows):
                 f"{name}, trained", "samples/s", [rate(us) for us in allreduce.values(ours, "ddp", batch)],
                 peer.of(lambda run: rate(run["ddp", batch])),
                 "at least as quick" if has_target else "", (lambda a, b: a >= b) if has_target else None))
+
+    for ranks in (2, 4):
+        measure_sharded(rows, ranks)
+
+
+def measure_sharded(rows, ranks):
+    name = f"{ranks} ranks, sharded AdamW, 8 Mi floats"
+    bench.progress(f"ddp: {name}")
+    peer = bench.torch_peer("PyTorch ZeroRedundancyOptimizer (gloo)")
+    ours = bench.take_turns(
+        SHARDED_REPETITIONS, lambda: measure_ours(ranks, "sharded_bench", SHARDED_FLOATS),
+        (peer, lambda: measure_peer(ranks, "torch_sharded.py", SHARDED_FLOATS), SHARDED_REPETITIONS))
+    for what, case, unit, divisor, target in (
+            ("step", "step", "ms", 1000, "at least as quick"), ("memory", "memory of a rank", "MiB PSS", 1024, "no more")):
+        rows.append(bench.row(
+            f"{name}, {case}", unit, [value / divisor for value in allreduce.values(ours, what, SHARDED_FLOATS)],
+            peer.of(lambda run, what=what, divisor=divisor: run[what, SHARDED_FLOATS] / divisor), target, lambda a, b: a <= b))
 
 
 if __name__ == "__main__":

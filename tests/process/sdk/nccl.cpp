@@ -81,6 +81,14 @@ TEST_CASE("nccl: every call of every type and operation is made through the righ
     }
 }
 
+TEST_CASE("nccl: a sharded optimizer is refused, with the reason") {
+    const FakeGpus gpus;
+    Workers workers(2, {"sharded_on_gpu"}, gpus.variables());
+
+    CHECK(workers.exit_codes() == all_of(misused, 2));
+    check_said(workers, {0, 1}, "there are no kernels yet that update parameters there");
+}
+
 TEST_CASE("nccl: messages go both ways at once, each pair and direction by itself") {
     const FakeGpus gpus;
     Workers workers(3, {"messages"}, gpus.variables());

@@ -178,6 +178,11 @@ int sharded(const World& world) {
     return 0;
 }
 
+int sharded_on_gpu(const World& world) {
+    const ddprun::ShardedOptimizer model(join(world), {{"a", 1}}, {});
+    return 0;
+}
+
 int sharded_memory(const World& world) {
     const auto excess =
         ddprun::tests::excess_memory_of_checkpoint(join(world), std::getenv("SDK_WORKER_FOLDER"));
@@ -780,6 +785,7 @@ const std::map<std::string, std::function<int(const World&)>> scenarios{
     {"every_call", every_call},
     {"sharded", sharded},
     {"sharded_memory", sharded_memory},
+    {"sharded_on_gpu", sharded_on_gpu},
     {"some_calls", some_calls},
     {"few_calls", few_calls},
     {"page_faults", page_faults},

@@ -49,7 +49,14 @@ void with_type(ElementType type, Call call) {
         case ElementType::int64: return call(std::int64_t{});
         case ElementType::bfloat16: return call(BFloat16{});
         case ElementType::float16: return call(Float16{});
-        default: return;
+        case ElementType::int32:
+        case ElementType::uint8:
+        case ElementType::int8:
+        case ElementType::uint32:
+        case ElementType::uint64:
+        case ElementType::boolean:
+        case ElementType::float8_e4m3:
+        case ElementType::float8_e5m2: return;
     }
 }
 
