@@ -235,6 +235,87 @@ TEST_CASE("sdk: a sharded checkpoint of another model is an error on all ranks")
     }
 }
 
+namespace {
+
+/// What a rank of `ranks` has of five values: as equal as can be, so of six ranks one has none.
+struct Held {
+    Held(int rank, int ranks) {
+        const auto begin_of = [&](int n) {
+            return static_cast<std::uint64_t>(n) * 5 / ranks_of(ranks);
+        };
+        begin = begin_of(rank);
+        half.resize(begin_of(rank + 1) - begin);
+        wide.resize(half.size());
+    }
+    static std::uint64_t ranks_of(int ranks) { return static_cast<std::uint64_t>(ranks); }
+
+    std::vector<TensorPart> parts() {
+        return {
+            {"half", ElementType::bfloat16, 5, begin, half.size(), half.data()},
+            {"wide", ElementType::int64, 5, begin, wide.size(), wide.data()}};
+    }
+
+    std::uint64_t begin = 0;
+    std::vector<BFloat16> half;
+    std::vector<std::int64_t> wide;
+};
+
+}  // namespace
+
+TEST_CASE("sdk: parts of 16 and 64 bits go from any number of ranks to any other") {
+    for (const int before : {1, 3, 6})
+        for (const int after : {1, 2, 6}) {
+            const TemporaryFolder folder;
+            auto complaints = on_ranks(before, [&](const ProcessGroup& group) {
+                Held held(group.rank(), before);
+                for (std::size_t i = 0; i < held.half.size(); ++i) {
+                    const auto number = held.begin + i + 1;
+                    held.half[i] = BFloat16(static_cast<float>(number));
+                    held.wide[i] = -static_cast<std::int64_t>(number);
+                }
+                ShardedFolder(folder.path).save(group, at(0, 1), held.parts());
+            });
+            CHECK(complaints == none(before));
+            complaints = on_ranks(after, [&](const ProcessGroup& group) {
+                Held held(group.rank(), after);
+                const auto found = ShardedFolder(folder.path).load_newest(group, held.parts());
+                require(found.has_value(), "not found");
+                for (std::size_t i = 0; i < held.half.size(); ++i) {
+                    const auto number = held.begin + i + 1;
+                    require(held.half[i] == BFloat16(static_cast<float>(number)), "bfloat16");
+                    require(held.wide[i] == -static_cast<std::int64_t>(number), "int64");
+                }
+            });
+            CHECK(complaints == none(after));
+        }
+}
+
+TEST_CASE("sdk: parts that are none are an error on all ranks") {
+    const TemporaryFolder folder;
+    const auto said_of = [&](const TensorPart& part) {
+        const auto complaints = on_ranks(2, [&](const ProcessGroup& group) {
+            std::vector<TensorPart> parts;
+            if (group.rank() == 1) parts.push_back(part);
+            ShardedFolder(folder.path).save(group, at(0, 1), parts);
+        });
+        CHECK(complaints[0] == complaints[1]);
+        return complaints[0];
+    };
+    float value = 0;
+    CHECK(
+        said_of({"w", ElementType::float32, 5, 5, 1, &value}) ==
+        "rank 1: tensor 'w' is a part that lies outside its tensor");
+    CHECK(
+        said_of({"w", ElementType::float32, 5, 0, 1, nullptr}) ==
+        "rank 1: tensor 'w' is a null pointer");
+    CHECK(
+        said_of({"w", ElementType::int32, 5, 0, 1, &value}) ==
+        "rank 1: tensor 'w' is of a type that no checkpoint has");
+    CHECK(
+        said_of({"w", ElementType::float32, 0, 0, 0, &value}) ==
+        "rank 1: tensor 'w' has no values");
+}
+
 TEST_CASE("sdk: a rank that cannot write its file is named on all ranks") {
     const TemporaryFolder folder;
     std::ofstream(folder.path / "a file") << "in the way";

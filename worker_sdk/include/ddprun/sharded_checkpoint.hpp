@@ -45,8 +45,9 @@ public:
     /// rank 0 alone, whose file has it. Returns the path of this rank's file. Values are written
     /// from where they are.
     ///
-    /// Throws Error on every rank, naming the rank, when one of them could not write; UsageError on
-    /// every rank when rank 0's checkpoint cannot be written.
+    /// Throws Error on every rank, naming the rank, when one of them could not write or its parts
+    /// are none (a null pointer, a part outside its tensor); UsageError on every rank when rank 0's
+    /// checkpoint cannot be written.
     std::string save(
         const ProcessGroup& group,
         Checkpoint checkpoint,

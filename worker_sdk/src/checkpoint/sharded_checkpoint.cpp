@@ -68,6 +68,22 @@ SaveHead head_from_rank_0(const ProcessGroup& group, const Checkpoint& checkpoin
     return {numbers[0], numbers[1], numbers[2]};
 }
 
+/// Why this is no list of parts, or nothing.
+std::string fault_of(const std::vector<TensorPart>& parts) {
+    std::set<std::string> names;
+    for (const auto& part : parts) {
+        const auto fault = [&](const char* what) { return "tensor '" + part.name + "' " + what; };
+        if (!names.insert(part.name).second) return fault("comes twice");
+        if (checkpoint::bytes_of(part.type) == 0)
+            return fault("is of a type that no checkpoint has");
+        if (part.whole_count == 0) return fault("has no values");
+        if (part.begin > part.whole_count || part.count > part.whole_count - part.begin)
+            return fault("is a part that lies outside its tensor");
+        if (part.values == nullptr && part.count > 0) return fault("is a null pointer");
+    }
+    return {};
+}
+
 void add_parts(Checkpoint& checkpoint, const std::vector<TensorPart>& parts) {
     for (const auto& part : parts)
         if (part.count > 0)
@@ -325,6 +341,7 @@ ShardedFolder::ShardedFolder(std::string path, std::size_t keep)
 
 std::string ShardedFolder::save(
     const ProcessGroup& group, Checkpoint checkpoint, const std::vector<TensorPart>& parts) const {
+    throw_first_failure(group, fault_of(parts));
     const auto head = head_from_rank_0(group, checkpoint);
     if (group.rank() != 0) checkpoint = {};
     checkpoint.round = head.round;
@@ -350,7 +367,7 @@ std::optional<Checkpoint> ShardedFolder::load_newest(
     const std::vector<TensorPart>& parts,
     std::vector<std::string>* passed_over) const {
     std::vector<ShardName> own;
-    std::string failure;
+    auto failure = fault_of(parts);
     try {
         own = checkpoint::list(path_).shards;
     } catch (const Error& error) {

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -284,16 +285,26 @@ TEST_CASE("other files are distinguished from damaged ones") {
 }
 
 TEST_CASE("bytes with a good checksum and anything inside give a checkpoint or a reason") {
-    const auto whole = encoded(a_checkpoint());
+    auto of_version_2 = a_checkpoint();
+    of_version_2.add("half", {2}, std::vector<Float16>{Float16(1), Float16(2)});
+    of_version_2.tensors[0].part = {7, 20};
+    const std::array versions{encoded(a_checkpoint()), encoded(of_version_2)};
     std::mt19937 random{7};
-    for (int round = 0; round < 3000; ++round) {
+    for (std::size_t round = 0; round < 6000; ++round) {
+        const auto& whole = versions[round % versions.size()];
         Bytes bytes(whole.begin(), whole.end() - 4);
         for (int changes = 0; changes < 3; ++changes)
             bytes[preamble_bytes + random() % (bytes.size() - preamble_bytes)] =
                 static_cast<std::byte>(random() % 4 == 0 ? 0xFF : random() % 8);
 
         const auto decoded = decode(with_checksum(bytes));
+        const auto checked =
+            decode(with_checksum(bytes), {{}, true, [](const PartHeader& part) {
+                                              CHECK(part.count <= part.part.whole_count);
+                                              return PartRange{};
+                                          }});
 
+        CHECK(checked.has_value() == decoded.has_value());
         if (decoded)
             CHECK(check(*decoded).has_value());
         else
