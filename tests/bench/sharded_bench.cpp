@@ -2,7 +2,7 @@
 // One rank of scripts/bench.sh ddp: `sharded_bench COUNT`, in a launched world. Trains a model of
 // so many floats with a sharded AdamW; gradients are constants, so that a step is what sharding
 // costs. Rank 0 prints "step COUNT us", the median, and "memory COUNT kib", what the model, its
-// gradients and its state are in this rank's memory (PSS).
+// gradients and its state are in a rank's memory (PSS, the average of the ranks).
 #include "ddprun/sharded_optimizer.hpp"
 
 #include <algorithm>
@@ -67,8 +67,10 @@ int main(int argument_count, char** arguments) {
         times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
     }
     group.barrier().wait();
-    const double memory = pss_kib() - before;
-    group.barrier().wait();  // all are measured while all are there
+    double memory = pss_kib() - before;
+    // The average: pages that ranks share count for each of them, but not for all alike. Also, all
+    // are measured while all are there.
+    group.all_reduce(&memory, 1, ddprun::Op::average).wait();
     std::sort(times.begin(), times.end());
     if (group.rank() == 0) {
         std::printf("step %zu %.3f\n", count, times[times.size() / 2]);

@@ -45,8 +45,9 @@ for _ in range(STEPS):
     optimizer.step()
     times.append((time.perf_counter() - start) * 1e6)
 dist.barrier()
-memory = pss_kib() - before
-dist.barrier()
+memory = torch.tensor(pss_kib() - before, dtype=torch.float64)
+dist.all_reduce(memory)
+memory = memory.item() / dist.get_world_size()
 if dist.get_rank() == 0:
     print(f"step {count} {statistics.median(times):.3f}", flush=True)
     print(f"memory {count} {memory:.3f}", flush=True)
