@@ -55,21 +55,21 @@ Model model_of(ddprun::ShardedOptimizer& optimizer, const Options& options) {
     return model;
 }
 
-/// The loss of the windows, of all ranks together.
+/// The loss of this rank's windows. No other call on the group: it would wait for the exchange of
+/// the parameters, which goes on during the next forward pass.
 double train_step(
     ddprun::ShardedOptimizer& optimizer,
     Model& model,
     const std::vector<const std::uint8_t*>& windows,
     const Options& options) {
-    const auto& group = optimizer.group();
+    const auto ranks = static_cast<float>(optimizer.group().size());
     optimizer.zero_gradients();
-    double loss = model.train(
-        windows,
-        static_cast<float>(group.size()) / static_cast<float>(options.batch),
-        [&](std::size_t parameter) { optimizer.mark_ready(parameter); });
+    const double loss =
+        model.train(windows, ranks / static_cast<float>(options.batch), [&](std::size_t parameter) {
+            optimizer.mark_ready(parameter);
+        });
     optimizer.clip_gradients(options.clip);
     optimizer.step(options.rate);
-    group.all_reduce(&loss, 1).wait();
     return loss;
 }
 
@@ -112,6 +112,7 @@ int train(Options options) {
                 windows.push_back(corpus.window(indices[i]));
             loss += train_step(optimizer, model, windows, options);
         }
+        group.all_reduce(&loss, 1).wait();
         if (world.rank == 0)
             std::printf(
                 "epoch %llu loss %.4f, %zu bytes of state on this rank\n",

@@ -34,7 +34,8 @@ namespace ddprun {
 /// gradients; clipping adds up in another order, so the norm may differ in its last bits.
 ///
 /// All calls come from one thread. No other call is made on the group between the first mark_ready
-/// of a step and its `step`. After an error of the group every later call that would use gradients
+/// of a step and its `step`; one that follows is performed behind the exchange of the parameters.
+/// After an error of the group every later call that would use gradients
 /// or parameters throws the same error.
 ///
 /// Gradients add up until they are zeroed, so a program that makes several backward passes per step

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <exception>
 #include <utility>
 
@@ -23,16 +24,41 @@ std::vector<std::string> moments_of(const ShardedOptimizer::Options& options) {
     return {"momentum"};
 }
 
+std::vector<bool> decaying(
+    const std::vector<ParameterSpec>& parameters, const ShardedOptimizer::Options& options) {
+    std::vector<bool> decays;
+    for (const auto& parameter : parameters)
+        decays.push_back(!options.decays || options.decays(parameter));
+    return decays;
+}
+
+std::string text_of(const Sgd& sgd) {
+    char text[64];
+    std::snprintf(text, sizeof text, "SGD with momentum %.9g", static_cast<double>(sgd.momentum));
+    return text;
+}
+
+std::string text_of(const AdamW& adam_w) {
+    char text[128];
+    std::snprintf(
+        text,
+        sizeof text,
+        "AdamW with rates %.9g and %.9g, epsilon %.9g, decay %.9g",
+        static_cast<double>(adam_w.first_rate),
+        static_cast<double>(adam_w.second_rate),
+        static_cast<double>(adam_w.epsilon),
+        static_cast<double>(adam_w.decay));
+    return text;
+}
+
 /// The options that ranks compare, beside those of buckets.
-std::string options_text(const ShardedOptimizer::Options& options) {
-    std::string text = ", sharded ";
-    if (const auto* adam_w = std::get_if<AdamW>(&options.optimizer))
-        text += "AdamW " + std::to_string(adam_w->first_rate) + " " +
-                std::to_string(adam_w->second_rate) + " " + std::to_string(adam_w->epsilon) + " " +
-                std::to_string(adam_w->decay);
-    else
-        text += "SGD " + std::to_string(std::get<Sgd>(options.optimizer).momentum);
-    if (options.parameter_type == ElementType::bfloat16) text += ", bfloat16";
+std::string options_text(
+    const std::vector<ParameterSpec>& parameters, const ShardedOptimizer::Options& options) {
+    auto text = ", " + std::visit([](const auto& one) { return text_of(one); }, options.optimizer);
+    if (options.parameter_type == ElementType::bfloat16) text += ", bfloat16 parameters";
+    const auto decays = decaying(parameters, options);
+    text += ", decay of " + std::to_string(std::count(decays.begin(), decays.end(), true)) +
+            " parameters";
     return text;
 }
 
@@ -51,14 +77,6 @@ void require_usable(const ProcessGroup& group, const ShardedOptimizer::Options& 
     const auto type = options.parameter_type;
     if (type != ElementType::float32 && type != ElementType::bfloat16)
         throw UsageError("ShardedOptimizer: parameters are float32 or bfloat16");
-}
-
-std::vector<bool> decaying(
-    const std::vector<ParameterSpec>& parameters, const ShardedOptimizer::Options& options) {
-    std::vector<bool> decays;
-    for (const auto& parameter : parameters)
-        decays.push_back(!options.decays || options.decays(parameter));
-    return decays;
 }
 
 }  // namespace
@@ -413,7 +431,7 @@ ShardedOptimizer::ShardedOptimizer(
     require_usable(group, options);
     // Before the checks: if one rank alone refused, the others would wait for it.
     reduce::require_same_model(
-        group, parameters, bucket_limits(options), Placement{}, options_text(options));
+        group, parameters, bucket_limits(options), Placement{}, options_text(parameters, options));
     reduce::check_specs(parameters);
     state_ = std::make_unique<State>(std::move(group), std::move(parameters), options);
 }
