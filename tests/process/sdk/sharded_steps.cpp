@@ -140,7 +140,7 @@ void set_first_values(ShardedOptimizer& model) {
         }
 }
 
-void take_step(ShardedOptimizer& model, std::uint64_t number) {
+void take_step(ShardedOptimizer& model, std::uint64_t number, float max_norm) {
     const bool narrow = has_narrow(model);
     const int rank = model.group().rank();
     model.zero_gradients();
@@ -150,6 +150,7 @@ void take_step(ShardedOptimizer& model, std::uint64_t number) {
             model.grad(p)[i] = gradient_of(value_at(model, p, i, narrow), i, rank, number);
         model.mark_ready(p);
     }
+    if (max_norm > 0) model.clip_gradients(max_norm);
     model.step(rate);
 }
 
@@ -164,9 +165,15 @@ std::vector<float> values_of(ShardedOptimizer& model) {
 }
 
 std::vector<float> trained_unsharded(
-    const ProcessGroup& group, const ShardedOptimizer::Options& options, std::uint64_t steps) {
+    const ProcessGroup& group,
+    const ShardedOptimizer::Options& options,
+    std::uint64_t steps,
+    float max_norm) {
     const auto specs = odd_parameters();
-    Reducer reducer(group, specs);
+    Reducer::Options limits;
+    limits.first_bucket_bytes = options.first_bucket_bytes;
+    limits.bucket_bytes = options.bucket_bytes;
+    Reducer reducer(group, specs, limits);
     std::vector<Whole> wholes;
     for (std::size_t p = 0; p < specs.size(); ++p) {
         Whole whole;
@@ -184,6 +191,7 @@ std::vector<float> trained_unsharded(
             reducer.mark_ready(p);
         }
         reducer.step([&] {
+            if (max_norm > 0) reducer.clip_gradients(max_norm);
             for (std::size_t p = 0; p < specs.size(); ++p) {
                 update(options, specs[p], number, wholes[p], reducer.grad(p));
                 for (std::size_t i = 0; i < specs[p].count; ++i)
@@ -197,25 +205,37 @@ std::vector<float> trained_unsharded(
     return all;
 }
 
-std::string difference_from_unsharded(const ProcessGroup& group) {
+namespace {
+
+std::string difference_from_unsharded(
+    const ProcessGroup& group, const ShardedOptimizer::Options& options, float max_norm) {
     constexpr std::uint64_t steps = 6;
+    const auto expected = trained_unsharded(group, options, steps, max_norm);
+    ShardedOptimizer model(group, odd_parameters(), options);
+    if (group.rank() == 0) set_first_values(model);
+    model.broadcast_parameters();
+    for (std::uint64_t number = 0; number < steps; ++number)
+        take_step(model, number, max_norm);
+    const auto values = values_of(model);
+    for (std::size_t i = 0; i < expected.size(); ++i)
+        if (std::memcmp(&values[i], &expected[i], sizeof(float)) != 0)
+            return "optimizer " + std::to_string(options.optimizer.index()) +
+                   (is_narrow(options) ? ", bfloat16" : "") + (max_norm > 0 ? ", clipped" : "") +
+                   ": value " + std::to_string(i) + " is " + std::to_string(values[i]) +
+                   ", unsharded it is " + std::to_string(expected[i]);
+    return {};
+}
+
+}  // namespace
+
+std::string difference_from_unsharded(const ProcessGroup& group) {
     for (const bool is_sgd : {false, true})
-        for (const auto type : {ElementType::float32, ElementType::bfloat16}) {
-            const auto options = small_buckets(is_sgd, type);
-            const auto expected = trained_unsharded(group, options, steps);
-            ShardedOptimizer model(group, odd_parameters(), options);
-            if (group.rank() == 0) set_first_values(model);
-            model.broadcast_parameters();
-            for (std::uint64_t number = 0; number < steps; ++number)
-                take_step(model, number);
-            const auto values = values_of(model);
-            for (std::size_t i = 0; i < expected.size(); ++i)
-                if (std::memcmp(&values[i], &expected[i], sizeof(float)) != 0)
-                    return std::string{is_sgd ? "SGD" : "AdamW"} +
-                           (is_narrow(options) ? ", bfloat16" : "") + ": value " +
-                           std::to_string(i) + " is " + std::to_string(values[i]) +
-                           ", unsharded it is " + std::to_string(expected[i]);
-        }
+        for (const auto type : {ElementType::float32, ElementType::bfloat16})
+            for (const float max_norm : {0.0F, 1.5F}) {
+                auto difference =
+                    difference_from_unsharded(group, small_buckets(is_sgd, type), max_norm);
+                if (!difference.empty()) return difference;
+            }
     return {};
 }
 

@@ -15,19 +15,22 @@ ShardedOptimizer::Options small_buckets(bool is_sgd, ElementType parameter_type)
 
 /// The parameters of rank 0 before the first step.
 void set_first_values(ShardedOptimizer& model);
-/// A step with gradients that depend on the parameters, the rank and the number of the step. Checks
-/// nothing.
-void take_step(ShardedOptimizer& model, std::uint64_t number);
+/// A step with gradients that depend on the parameters, the rank and the number of the step,
+/// clipped to a norm that is not 0.
+void take_step(ShardedOptimizer& model, std::uint64_t number, float max_norm = 0);
 /// All parameters, one after the other, as floats.
 std::vector<float> values_of(ShardedOptimizer& model);
 
 /// A training of `steps` steps in which each rank has and updates everything: a Reducer, and
 /// whole state on each rank.
 std::vector<float> trained_unsharded(
-    const ProcessGroup& group, const ShardedOptimizer::Options& options, std::uint64_t steps);
+    const ProcessGroup& group,
+    const ShardedOptimizer::Options& options,
+    std::uint64_t steps,
+    float max_norm);
 
-/// Trains both ways, with each optimizer and each type of parameters. The first difference in
-/// words; empty when all bits are equal.
+/// Trains both ways, with each optimizer and each type of parameters, clipped and not. The first
+/// difference in words; empty when all bits are equal.
 std::string difference_from_unsharded(const ProcessGroup& group);
 
 /// Saves a model of 16 Mi floats there, and loads it. In words, how much more memory than a tenth

@@ -30,8 +30,8 @@ namespace ddprun {
 /// a rank gets the average of the part that it owns. `step` waits for that, updates the own parts,
 /// and launches the exchange of the new parameters, the first of the model first, which goes on
 /// during the next forward pass. Parameters have the same bits as with a `Reducer` and an optimizer
-/// on each rank with the updates of `optimizers.hpp`, for the same number of ranks and the same
-/// gradients; clipping adds up in another order, so the norm may differ in its last bits.
+/// on each rank with the updates of `optimizers.hpp`, for the same number of ranks, limits of
+/// buckets and gradients; clipped or not.
 ///
 /// All calls come from one thread. No other call is made on the group between the first mark_ready
 /// of a step and its `step`; one that follows is performed behind the exchange of the parameters.

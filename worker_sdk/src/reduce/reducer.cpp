@@ -4,6 +4,7 @@
 #include "worker_sdk/src/reduce/host_values.hpp"
 #include "worker_sdk/src/reduce/norm.hpp"
 #include "worker_sdk/src/reduce/reducer_state.hpp"
+#include "worker_sdk/src/reduce/shard_plan.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -225,7 +226,9 @@ const float* Reducer::State::enqueue_clip(float max_norm) {
         guarded([&] { gpu_->clip(gradients, plan_.element_count, max_norm); });
         return gpu_->norm();
     }
-    norm_ = static_cast<float>(std::sqrt(reduce::sum_of_squares(gradients, plan_.element_count)));
+    // In the order of a ShardedOptimizer: both clip by the same bits.
+    norm_ = static_cast<float>(std::sqrt(
+        reduce::sum_of_squares_by_rank(plan_, static_cast<std::size_t>(group_.size()), gradients)));
     // As PyTorch does it: the small number keeps the result below the bound after rounding.
     if (!(norm_ <= max_norm))
         reduce::scale(gradients, plan_.element_count, max_norm / (norm_ + 1e-6F));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/reduce/shard_plan.hpp"
 
+#include "worker_sdk/src/reduce/norm.hpp"
+
 #include <algorithm>
 
 namespace ddprun::reduce {
@@ -9,6 +11,11 @@ namespace {
 
 /// One cache line of floats: memory of two ranks' parts is never in the same one.
 constexpr std::size_t part_alignment = 64 / sizeof(float);
+
+std::size_t padded(std::size_t count, std::size_t ranks) {
+    const auto unit = ranks * part_alignment;
+    return (count + unit - 1) / unit * unit;
+}
 
 /// The elements of the parameter that lie in the part.
 Piece piece_of(
@@ -22,19 +29,18 @@ Piece piece_of(
 }  // namespace
 
 BucketPlan pad_buckets(const BucketPlan& plan, std::size_t ranks) {
-    const auto unit = ranks * part_alignment;
-    auto padded = plan;
+    auto extended = plan;
     std::size_t end = 0;
-    for (auto& bucket : padded.buckets) {
+    for (auto& bucket : extended.buckets) {
         const auto moved = end - bucket.offset;
         for (const auto parameter : bucket.parameters)
-            padded.offset_of[parameter] += moved;
+            extended.offset_of[parameter] += moved;
         bucket.offset = end;
-        bucket.count = (bucket.count + unit - 1) / unit * unit;
+        bucket.count = padded(bucket.count, ranks);
         end += bucket.count;
     }
-    padded.element_count = end;
-    return padded;
+    extended.element_count = end;
+    return extended;
 }
 
 ShardPlan plan_shards(
@@ -54,6 +60,27 @@ ShardPlan plan_shards(
         plan.pieces.push_back(piece_of(
             i, parameters[i].count, plan.flat.offset_of[i], plan.parts[plan.flat.bucket_of[i]]));
     return plan;
+}
+
+double sum_of_squares_by_rank(const BucketPlan& plan, std::size_t ranks, const float* gradients) {
+    std::vector<double> sums(ranks);
+    for (const auto& bucket : plan.buckets) {
+        // What would be beyond the bucket's end is zero.
+        const auto part = padded(bucket.count, ranks) / ranks;
+        for (std::size_t rank = 0; rank < ranks; ++rank) {
+            const auto begin = std::min(rank * part, bucket.count);
+            const auto count = std::min(part, bucket.count - begin);
+            sums[rank] += sum_of_squares(gradients + bucket.offset + begin, count);
+        }
+    }
+    return sum_in_order(sums);
+}
+
+double sum_in_order(const std::vector<double>& sums) {
+    double sum = 0;
+    for (const double one : sums)
+        sum += one;
+    return sum;
 }
 
 }  // namespace ddprun::reduce

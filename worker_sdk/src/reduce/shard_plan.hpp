@@ -49,4 +49,12 @@ ShardPlan plan_shards(
     std::size_t rank,
     std::size_t ranks);
 
+/// The sum of squares of a model's gradients, added up as ranks do it that have a part of each
+/// bucket: bucket by bucket what one rank would have, then these sums in the order of ranks. The
+/// same bits as theirs where each parameter begins at a multiple of 64 bytes.
+double sum_of_squares_by_rank(const BucketPlan& plan, std::size_t ranks, const float* gradients);
+
+/// The last step of that.
+double sum_in_order(const std::vector<double>& sums);
+
 }  // namespace ddprun::reduce

@@ -303,8 +303,9 @@ float ShardedOptimizer::State::clip_gradients(float max_norm) {
     double squares = 0;
     for (const auto& part : plan_.parts)  // the gaps are zero
         squares += reduce::sum_of_squares(gradients_at(part.offset), part.count);
-    guarded([&] { group_.all_reduce(&squares, 1).wait(); });
-    const auto norm = static_cast<float>(std::sqrt(squares));
+    std::vector<double> all(static_cast<std::size_t>(group_.size()));
+    guarded([&] { group_.all_gather(&squares, all.data(), 1).wait(); });
+    const auto norm = static_cast<float>(std::sqrt(reduce::sum_in_order(all)));
     // As the Reducer does it.
     if (!(norm <= max_norm))
         for (const auto& part : plan_.parts)

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker_sdk/src/reduce/shard_plan.hpp"
 
+#include "worker_sdk/src/reduce/norm.hpp"
+
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -74,4 +77,27 @@ TEST_CASE(
                 CHECK(parameter == std::vector<int>(parameter.size(), 1));
             CHECK(elements == plan_shards(parameters, limits(bytes), 0, ranks).flat.element_count);
         }
+}
+
+TEST_CASE("squares are added up in the same order whether a model is divided or not") {
+    const auto parameters = parameters_of({1, 1001, 17, 4099, 3, 64, 31});
+    for (const std::size_t ranks : {1, 2, 3, 7}) {
+        const auto whole = plan_buckets(parameters, backward_order(7), limits(4096));
+        std::vector<float> gradients(whole.element_count);
+        std::vector<double> sums;
+        for (std::size_t rank = 0; rank < ranks; ++rank) {
+            const auto plan = plan_shards(parameters, limits(4096), rank, ranks);
+            std::vector<float> flat(plan.flat.element_count);
+            for (std::size_t p = 0; p < parameters.size(); ++p)
+                for (std::size_t i = 0; i < parameters[p].count; ++i) {
+                    const float value = std::sin(static_cast<float>(p * 5000 + i));
+                    flat[plan.flat.offset_of[p] + i] = value;
+                    gradients[whole.offset_of[p] + i] = value;
+                }
+            sums.push_back(0);
+            for (const auto& part : plan.parts)
+                sums.back() += sum_of_squares(flat.data() + part.offset, part.count);
+        }
+        CHECK(sum_in_order(sums) == sum_of_squares_by_rank(whole, ranks, gradients.data()));
+    }
 }
