@@ -29,8 +29,8 @@ struct Site {
 ///   traced           by a debugger, or the main thread is at the prompt of one
 ///   stopped          state T both times
 ///   in_kernel        state D both times, fixed and idle
-///   connects         to the same address both times; or fixed and idle in the code that connects
-///                    to the store, with no connection established
+///   connects         fixed and idle: to the same address both times; or in the code that connects
+///                    to the store, with no connection to it established
 ///   waits_for_store  fixed and idle, in a call on the connection to the store or in a function
 ///                    that waits for its keys (waiting_functions.hpp)
 ///   waits_for_peers  it says so (`in_collective`); or fixed in a function that waits for other

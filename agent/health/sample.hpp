@@ -48,16 +48,17 @@ struct Sample {
     std::uint64_t io_bytes = 0;
     /// Addresses with which the process is establishing a TCP connection (SYN_SENT): "10.0.0.7:80".
     std::vector<std::string> connecting_to;
-    /// A TCP connection of the process is established; nothing if that is not shown.
-    std::optional<bool> is_connected;
+    /// It has a connection to the round's store (MASTER_PORT of its environment) established;
+    /// nothing where that is not shown.
+    std::optional<bool> is_store_connected = std::nullopt;
     /// Where in the kernel the main thread is: "futex_wait_queue". Empty: in none, or not shown.
     std::string wait_channel;
     /// The main thread's system call: "read(2)". Empty: in none, or not shown.
     std::string system_call;
-    /// What that call is about: "/data/shard-17", "pipe:[4711]", "socket to 10.0.0.1:29500",
-    /// "1 second". May be empty.
+    /// What that call is about: "/data/shard-17", "pipe:[4711]", "socket to 10.0.0.1:29500". May be
+    /// empty.
     std::string system_call_object;
-    /// That is the connection to the round's store (the port MASTER_PORT of its environment).
+    /// That is the connection to the round's store.
     bool is_at_store = false;
     /// One for each thread that the interpreter knows.
     std::vector<PythonThread> threads;

@@ -5,8 +5,8 @@
 
 namespace ddprun::agent::health {
 
-/// Looks at a process through /proc and by reading its memory, without stopping it. Never throws; of
-/// a process that is gone, or that this one may not see, the sample has what could be read.
+/// Looks at a process through /proc and by reading its memory, without stopping it. Never throws;
+/// of a process that is gone, or that this one may not see, the sample has what could be read.
 ///
 /// Reads a bounded number of bytes, in a millisecond or two; but a process in exec holds its
 /// descriptors, and a file system that hangs its links: for a thread that may hang.

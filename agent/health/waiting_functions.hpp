@@ -8,6 +8,38 @@
 #include <string>
 #include <vector>
 
+/// What is known of Python code by its place: the functions of PyTorch in which a rank waits for
+/// others, debuggers, and which code is the user's. One table each, in the .cpp file.
 namespace ddprun::agent::health {
+
+enum class WaitsFor : std::uint8_t { peers, store };
+
+/// Innermost first.
+using Stack = std::vector<PythonFrame>;
+
+/// A wait in which a thread is, if it does not go on.
+struct KnownWait {
+    WaitsFor what = WaitsFor::peers;
+    /// The function also works: only an idle process waits in it.
+    bool only_if_idle = false;
+    /// "all_reduce", "backward"
+    std::string name;
+
+    bool operator==(const KnownWait&) const = default;
+};
+
+/// By the innermost frame. A call of the user's own on an object of PyTorch's C++ (`work.wait()`,
+/// `store.get()`) has no frame: such a wait is not known here.
+std::optional<KnownWait> known_wait(const Stack& stack);
+
+/// The thread waits for an input at the prompt of a debugger.
+bool is_at_debugger(const Stack& stack);
+
+/// The thread waits for another thread of its process to end.
+bool waits_for_thread(const Stack& stack);
+
+/// The innermost frame of the user's own code: outside of the standard library and of installed
+/// packages, else of those two and PyTorch. Null: there is none.
+const PythonFrame* user_frame(const Stack& stack);
 
 }  // namespace ddprun::agent::health
