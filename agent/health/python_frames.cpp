@@ -74,7 +74,8 @@ std::string text_at(const PythonLayout& layout, const ReadMemory& read, std::uin
     const std::uint32_t bytes_each = *state >> 2 & 7;
     const bool is_compact = (*state >> 5 & 1) != 0;
     const bool is_ascii = (*state >> 6 & 1) != 0;
-    if (!is_compact || (bytes_each != 1 && bytes_each != 2 && bytes_each != 4)) return {};
+    const bool is_kind = bytes_each == 1 || (!is_ascii && (bytes_each == 2 || bytes_each == 4));
+    if (!is_compact || !is_kind) return {};
 
     // In four bytes each a character of UTF-8 may take as many.
     const auto most = limits::max_sampled_name_bytes / (is_ascii ? 1 : 4);

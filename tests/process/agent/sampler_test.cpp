@@ -6,6 +6,7 @@
 #include "agent/health/find_python.hpp"
 #include "rendezvous/base/clock.hpp"
 #include "rendezvous/net/tcp.hpp"
+#include "tests/process/support/left_behind.hpp"
 #include "tests/process/support/running.hpp"
 #include "tests/process/support/wait.hpp"
 
@@ -146,6 +147,12 @@ bool is_seen(int pid, Activity activity, const std::string& site) {
     return is_there;
 }
 
+/// With the processes below it.
+void end_session_of(int pid) {
+    ::kill(-pid, SIGKILL);
+    CHECK(no_descendants_left());
+}
+
 const PythonThread* main_thread(const Sample& sample) {
     for (const auto& thread : sample.threads)
         if (thread.tid == sample.pid) return &thread;
@@ -239,11 +246,10 @@ TEST_CASE("a worker that waits at the round's store is seen to, in any function"
 }
 
 TEST_CASE("a program without Python is seen by its system call") {
-    Running reads("/bin/sh", {"-c", "echo up; read line"});
-    reads.wait_for_line("up");
-    const auto sample = take_sample(reads.pid());
-    CHECK(sample.no_frames == "no Python interpreter");
-    is_seen(reads.pid(), Activity::blocked, "read(2)");
+    Running sleeps("/bin/sh", {"-c", "echo up; exec sleep 1000"});
+    sleeps.wait_for_line("up");
+    is_seen(sleeps.pid(), Activity::blocked, "clock_nanosleep(2)");
+    CHECK(take_sample(sleeps.pid()).no_frames == "no Python interpreter");
 
     Running spins("/bin/sh", {"-c", "echo up; while :; do :; done"});
     spins.wait_for_line("up");
@@ -259,6 +265,7 @@ TEST_CASE("a process that no signal interrupts is seen in the kernel") {
         return site.activity == Activity::in_kernel &&
                site.detail.find("state D") != std::string::npos;
     }));
+    end_session_of(worker.pid());
 }
 
 TEST_CASE("what the processes below a worker use is its own") {
@@ -266,8 +273,7 @@ TEST_CASE("what the processes below a worker use is its own") {
     worker.wait_for_line("up");
     CHECK(
         holds_within(fact_timeout, [&] { return watch(worker.pid()).activity == Activity::busy; }));
-    // Its child is in its session.
-    ::kill(-worker.pid(), SIGKILL);
+    end_session_of(worker.pid());
 }
 
 TEST_CASE("a process that is gone, and none at all, have an empty sample") {

@@ -149,6 +149,16 @@ TEST_CASE("names are bounded, printable and UTF-8; of a long path the end is kep
     CHECK(frame.file.ends_with("/train.py"));
 }
 
+TEST_CASE("a name that claims characters of another size is none") {
+    FakePython python;
+    const auto name = python.text(std::string(4096, 'x'));
+    python.call(python.code(name, python.text("f.py"), 1));
+    for (std::uint32_t kind = 0; kind < 8; ++kind) {
+        python.memory.put(name + 32, kind << 2U | 1U << 5U | 1U << 6U);
+        CHECK(python.threads().threads.empty() == (kind != 1));
+    }
+}
+
 TEST_CASE("a stack without an end, and one that is too deep, is cut") {
     FakePython python;
     const auto code = python.code(python.text("f"), python.text("f.py"), 1);
