@@ -384,6 +384,12 @@ inline constexpr Duration command_timeout = 2s;
 inline constexpr Duration command_answer_timeout = 1s;
 /// How long an agent waits for the server's answer to a command that it has passed on.
 inline constexpr Duration command_relay_timeout = 5s;
+/// Between the two looks at a worker of which a command shows the stack.
+inline constexpr Duration stack_sample_interval = 1s;
+/// So many ranks' stacks are asked for at once; fewer than `max_command_callers`.
+inline constexpr std::size_t max_stacks_at_once = 12;
+/// Of one rank's stacks; less than `max_free_text_bytes`, for the rest of the reply.
+inline constexpr std::size_t max_stack_text_bytes = 7 * 1024;
 /// Nodes that one command names, and hosts that a job has drained at once.
 inline constexpr std::size_t max_drained_nodes = 64;
 inline constexpr std::size_t max_drained_hosts = 1'000;
@@ -406,7 +412,8 @@ inline constexpr Duration http_request_timeout = 2s;
 inline constexpr Duration etcd_answer_timeout = 5s;
 inline constexpr std::size_t max_http_answer_bytes = 64 * 1024;
 inline constexpr std::size_t max_etcd_members = 16;
-/// Of a node that says it has followed more epochs than there can have been: it may not use them up.
+/// Of a node that says it has followed more epochs than there can have been: it may not use them
+/// up.
 inline constexpr std::uint64_t max_epochs_ahead = 1'000'000'000;
 
 }  // namespace ddprun::limits

@@ -39,7 +39,7 @@ struct Case {
     control::Command command;
     NodeFacts facts;
     std::string reply;
-    std::variant<std::monostate, StopOrder, SignalOrder, PassOn> order = {};
+    std::variant<std::monostate, StopOrder, SignalOrder, StackOrder, PassOn> order = {};
 };
 
 std::string done(const std::string& text) {
@@ -55,6 +55,7 @@ std::string refused(const std::string& reason) {
 TEST_CASE("what an agent does about a command") {
     using Stop = control::StopJob;
     using Signal = control::SignalWorkers;
+    using Stack = control::ShowStack;
     using Drain = control::DrainNodes;
     using Undrain = control::UndrainNodes;
     const std::vector<Case> cases{
@@ -95,6 +96,11 @@ TEST_CASE("what an agent does about a command") {
         {Signal{SIGUSR1, 8}, running, refused("there is no rank 8: the job has ranks 0 to 7")},
         {Signal{SIGUSR1}, idle, refused("no worker runs on this node now")},
         {Signal{SIGUSR1, 5}, idle, refused("no worker runs on this node now")},
+        {Stack{5}, running, "", StackOrder{5, 1}},
+        {Stack{4}, cut_off, "", StackOrder{4, 0}},
+        {Stack{3}, running, refused("rank 3 is on another node: this one has ranks 4 to 7")},
+        {Stack{8}, running, refused("there is no rank 8: the job has ranks 0 to 7")},
+        {Stack{5}, idle, refused("no worker runs on this node now")},
         {Drain{{"node5"}}, running, "", PassOn{}},
         {Drain{{"node5"}}, leaving, "", PassOn{}},
         {Undrain{{"node5"}}, idle, "", PassOn{}},
