@@ -11,6 +11,7 @@
 
 using namespace ddprun;
 using namespace ddprun::agent::command;
+namespace health = ddprun::agent::health;
 using namespace std::chrono_literals;
 
 namespace {
@@ -147,4 +148,24 @@ TEST_CASE("a report names the user, the process and the host of a command") {
         describe_sender({4711, 1000}, "alice", "node1") ==
         "ddprunctl (user alice, pid 4711 on node1)");
     CHECK(describe_sender({0, 1000}, "", "node1") == "ddprunctl (user 1000 on node1)");
+}
+
+TEST_CASE("the answer about a stack has what was seen, or that there is no worker any more") {
+    health::Sample sample;
+    sample.pid = 4711;
+    sample.state = 'S';
+    sample.no_frames = "no Python interpreter";
+    const health::Site site{control::Activity::blocked, "read(2)", "thread 4711: read(2), state S"};
+
+    CHECK(
+        reply_to_stack(5, sample, site) == control::CommandReply{control::RankStack{
+                                               5,
+                                               4711,
+                                               "blocked",
+                                               "read(2)",
+                                               "thread 4711: read(2), state S",
+                                               "no Python stack: no Python interpreter"}});
+    CHECK(
+        control::describe(reply_to_stack(5, health::Sample{}, health::Site{})) ==
+        refused("rank 5 has ended"));
 }
