@@ -145,13 +145,10 @@ private:
         for (std::uint64_t i = 0; i < std::min(dynamic_count_, most_entries); ++i) {
             Elf64_Dyn entry{};
             if (!get(dynamic_ + i * sizeof entry, entry)) return false;
-            switch (entry.d_tag) {
-                case DT_NULL: return hash_ != 0 && symbols_ != 0 && names_ != 0;
-                case DT_GNU_HASH: hash_ = moved(entry.d_un.d_ptr); break;
-                case DT_SYMTAB: symbols_ = moved(entry.d_un.d_ptr); break;
-                case DT_STRTAB: names_ = moved(entry.d_un.d_ptr); break;
-                default: break;
-            }
+            if (entry.d_tag == DT_NULL) return hash_ != 0 && symbols_ != 0 && names_ != 0;
+            if (entry.d_tag == DT_GNU_HASH) hash_ = moved(entry.d_un.d_ptr);
+            if (entry.d_tag == DT_SYMTAB) symbols_ = moved(entry.d_un.d_ptr);
+            if (entry.d_tag == DT_STRTAB) names_ = moved(entry.d_un.d_ptr);
         }
         return false;
     }

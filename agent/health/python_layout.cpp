@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/health/python_layout.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
-#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 
 namespace ddprun::agent::health {
 namespace {
@@ -69,140 +68,104 @@ constexpr PythonLayout layout_3_12{
     .wide_size = 56,
 };
 
-/// The words of `_Py_DebugOffsets` behind its cookie that are used, by number: 1 is the version, 2
-/// `free_threaded`, and so on. Each group begins with the size of its structure.
-struct WordsOfOffsets {
-    std::size_t runtime_size, interpreters_head;
-    std::size_t interpreter_size, interpreter_next, threads_head;
-    std::size_t thread_size, thread_next, current_frame, native_thread_id;
-    std::size_t frame_size, previous, executable, instr_ptr, owner;
-    std::size_t code_size, filename, qualname, linetable, firstlineno, instructions;
-    std::size_t bytes_size, ob_size, ob_sval;
-    std::size_t unicode_size, state, length, asciiobject_size;
+/// Where the groups of `_Py_DebugOffsets` begin, in words of eight bytes; the cookie is word 0, the
+/// version 1 and `free_threaded` 2. Each group is about a structure and begins with its size; what
+/// stands behind that has had its place since 3.13, new words come at the end of a group.
+struct OffsetGroups {
+    std::size_t runtime, interpreter, thread, frame, code, bytes, unicode;
 };
 
 /// CPython 3.13: internal/pycore_runtime.h.
-constexpr WordsOfOffsets words_3_13{
-    .runtime_size = 3,
-    .interpreters_head = 5,
-    .interpreter_size = 6,
-    .interpreter_next = 8,
-    .threads_head = 9,
-    .thread_size = 19,
-    .thread_next = 21,
-    .current_frame = 23,
-    .native_thread_id = 25,
-    .frame_size = 28,
-    .previous = 29,
-    .executable = 30,
-    .instr_ptr = 31,
-    .owner = 33,
-    .code_size = 34,
-    .filename = 35,
-    .qualname = 37,
-    .linetable = 38,
-    .firstlineno = 39,
-    .instructions = 43,
-    .bytes_size = 64,
-    .ob_size = 65,
-    .ob_sval = 66,
-    .unicode_size = 67,
-    .state = 68,
-    .length = 69,
-    .asciiobject_size = 70,
+constexpr OffsetGroups groups_3_13{
+    .runtime = 3,
+    .interpreter = 6,
+    .thread = 19,
+    .frame = 28,
+    .code = 34,
+    .bytes = 64,
+    .unicode = 67,
 };
 
-/// CPython 3.14: internal/pycore_debug_offsets.h, which has more of interpreters (threads_main,
-/// code_object_generation, tlbc_generation), frames (stackpointer, tlbc_index), code (co_tlbc) and
-/// sets.
-constexpr WordsOfOffsets words_3_14{
-    .runtime_size = 3,
-    .interpreters_head = 5,
-    .interpreter_size = 6,
-    .interpreter_next = 8,
-    .threads_head = 9,
-    .thread_size = 22,
-    .thread_next = 24,
-    .current_frame = 26,
-    .native_thread_id = 28,
-    .frame_size = 31,
-    .previous = 32,
-    .executable = 33,
-    .instr_ptr = 34,
-    .owner = 36,
-    .code_size = 39,
-    .filename = 40,
-    .qualname = 42,
-    .linetable = 43,
-    .firstlineno = 44,
-    .instructions = 48,
-    .bytes_size = 74,
-    .ob_size = 75,
-    .ob_sval = 76,
-    .unicode_size = 77,
-    .state = 78,
-    .length = 79,
-    .asciiobject_size = 80,
+/// CPython 3.14: internal/pycore_debug_offsets.h. Interpreters have three words more (threads_main
+/// stands behind those that are used here), frames and code two and one, and there are sets.
+constexpr OffsetGroups groups_3_14{
+    .runtime = 3,
+    .interpreter = 6,
+    .thread = 22,
+    .frame = 31,
+    .code = 39,
+    .bytes = 74,
+    .unicode = 77,
 };
 
-constexpr std::size_t words_read = 81;
+constexpr std::size_t words_read = groups_3_14.unicode + 4;
 using Words = std::array<std::uint64_t, words_read>;
 
 /// The largest structure that is believed: `PyInterpreterState` and `_PyRuntimeState` have some
 /// 300 KB; the offsets that are used lie at their beginning.
 constexpr std::uint64_t largest_structure = 4 * 1024 * 1024;
 
-/// True when each offset is inside its structure.
-bool are_inside(const Words& words, std::size_t size, std::initializer_list<std::size_t> offsets) {
-    const auto bytes = words[size];
-    if (bytes == 0 || bytes > largest_structure) return false;
-    return std::all_of(offsets.begin(), offsets.end(), [&](std::size_t offset) {
-        return words[offset] < bytes && words[offset] < std::numeric_limits<std::uint16_t>::max();
-    });
-}
+/// Offsets out of one group.
+class Group {
+public:
+    /// `is_sound` becomes false when one is outside of the structure.
+    Group(const Words& words, std::size_t begin, bool& is_sound)
+        : words_(words),
+          begin_(begin),
+          is_sound_(is_sound) {
+        const auto size = words_[begin_];
+        is_sound_ &= size > 0 && size <= largest_structure;
+    }
 
-bool is_sound(const Words& words, const WordsOfOffsets& at) {
-    return are_inside(words, at.runtime_size, {at.interpreters_head}) &&
-           are_inside(words, at.interpreter_size, {at.interpreter_next, at.threads_head}) &&
-           are_inside(
-               words, at.thread_size, {at.thread_next, at.current_frame, at.native_thread_id}) &&
-           are_inside(words, at.frame_size, {at.previous, at.executable, at.instr_ptr, at.owner}) &&
-           are_inside(
-               words,
-               at.code_size,
-               {at.filename, at.qualname, at.linetable, at.firstlineno, at.instructions}) &&
-           are_inside(words, at.bytes_size, {at.ob_size, at.ob_sval}) &&
-           are_inside(words, at.unicode_size, {at.state, at.length, at.asciiobject_size});
-}
+    std::uint16_t operator[](std::size_t word) const {
+        const auto offset = words_[begin_ + word];
+        is_sound_ &= offset < words_[begin_] && offset < std::numeric_limits<std::uint16_t>::max();
+        return static_cast<std::uint16_t>(offset);
+    }
 
-PythonLayout layout_of(const Words& words, const WordsOfOffsets& at) {
-    const auto offset = [&](std::size_t word) { return static_cast<std::uint16_t>(words[word]); };
-    return {
-        .interpreters_head = offset(at.interpreters_head),
-        .interpreter_next = offset(at.interpreter_next),
-        .threads_head = offset(at.threads_head),
-        .thread_next = offset(at.thread_next),
-        .native_thread_id = offset(at.native_thread_id),
-        .thread_frame = offset(at.current_frame),
+private:
+    const Words& words_;
+    std::size_t begin_;
+    bool& is_sound_;
+};
+
+/// Nothing: an offset is outside of its structure.
+std::optional<PythonLayout> layout_of(const Words& words, const OffsetGroups& at) {
+    bool is_sound = true;
+    const Group runtime(words, at.runtime, is_sound);
+    const Group interpreter(words, at.interpreter, is_sound);
+    const Group thread(words, at.thread, is_sound);
+    const Group frame(words, at.frame, is_sound);
+    const Group code(words, at.code, is_sound);
+    const Group bytes(words, at.bytes, is_sound);
+    const Group unicode(words, at.unicode, is_sound);
+    const PythonLayout layout{
+        .interpreters_head = runtime[2],
+        .interpreter_next = interpreter[2],
+        .threads_head = interpreter[3],
+        .thread_next = thread[2],
+        .native_thread_id = thread[6],
+        .thread_frame = thread[4],
         .has_cframe = false,
         .cframe_current = 0,
-        .frame_code = offset(at.executable),
-        .frame_previous = offset(at.previous),
-        .frame_instruction = offset(at.instr_ptr),
-        .frame_owner = offset(at.owner),
-        .code_file = offset(at.filename),
-        .code_name = offset(at.qualname),
-        .code_lines = offset(at.linetable),
-        .code_first_line = offset(at.firstlineno),
-        .code_instructions = offset(at.instructions),
-        .bytes_size = offset(at.ob_size),
-        .bytes_data = offset(at.ob_sval),
-        .text_length = offset(at.length),
-        .text_state = offset(at.state),
-        .ascii_size = offset(at.asciiobject_size),
+        .frame_code = frame[2],
+        .frame_previous = frame[1],
+        .frame_instruction = frame[3],
+        .frame_owner = frame[5],
+        .code_file = code[1],
+        .code_name = code[3],
+        .code_lines = code[4],
+        .code_first_line = code[5],
+        .code_instructions = code[9],
+        .bytes_size = bytes[1],
+        .bytes_data = bytes[2],
+        .text_length = unicode[2],
+        .text_state = unicode[1],
+        .ascii_size = unicode[3],
         // PyCompactUnicodeObject adds `utf8_length` and `utf8`.
-        .wide_size = static_cast<std::uint16_t>(offset(at.asciiobject_size) + 16),
+        .wide_size = static_cast<std::uint16_t>(unicode[3] + 16),
     };
+    return is_sound ? std::optional{layout} : std::nullopt;
 }
 
 std::string version_text(std::uint32_t version) {
@@ -214,7 +177,7 @@ FoundLayout unknown_layout(std::string why_not) {
 }
 
 FoundLayout layout_by_itself(
-    const PythonInterpreter& interpreter, const WordsOfOffsets& at, const ReadMemory& read) {
+    const PythonInterpreter& interpreter, const OffsetGroups& at, const ReadMemory& read) {
     constexpr std::string_view cookie = "xdebugpy";
     Words words{};
     if (!read(interpreter.runtime, std::as_writable_bytes(std::span{words})))
@@ -226,9 +189,9 @@ FoundLayout layout_by_itself(
         return unknown_layout(version_text(interpreter.version) + " with unknown offsets");
     if (words[2] != 0)
         return unknown_layout(version_text(interpreter.version) + " without a global lock");
-    if (!is_sound(words, at))
-        return unknown_layout(version_text(interpreter.version) + " with unknown offsets");
-    return {true, layout_of(words, at), {}};
+    const auto layout = layout_of(words, at);
+    if (!layout) return unknown_layout(version_text(interpreter.version) + " with unknown offsets");
+    return {true, *layout, {}};
 }
 
 }  // namespace
@@ -238,8 +201,8 @@ FoundLayout python_layout(const PythonInterpreter& interpreter, const ReadMemory
     switch (interpreter.version >> 16) {
         case 0x030b: return {true, layout_3_11, {}};
         case 0x030c: return {true, layout_3_12, {}};
-        case 0x030d: return layout_by_itself(interpreter, words_3_13, read);
-        case 0x030e: return layout_by_itself(interpreter, words_3_14, read);
+        case 0x030d: return layout_by_itself(interpreter, groups_3_13, read);
+        case 0x030e: return layout_by_itself(interpreter, groups_3_14, read);
     }
     return unknown_layout(version_text(interpreter.version) + " is not known");
 }

@@ -218,9 +218,14 @@ TEST_CASE("what a worker in Python does is seen from outside") {
         is_seen(reads.pid(), Activity::blocked, "pipe (<string>:14)");
         CHECK(watch(reads.pid()).detail.find("read(2) on pipe:[") != std::string::npos);
 
+        // 3.14 notes where it is only before what may call other code: a loop without that has one
+        // place.
         const auto spins = start(python, "spin");
-        CHECK(holds_within(
-            fact_timeout, [&] { return watch(spins.pid()).activity == Activity::moving; }));
+        CHECK(holds_within(fact_timeout, [&] {
+            const auto activity = watch(spins.pid()).activity;
+            return activity == Activity::moving ||
+                   (python.version >= 314 && activity == Activity::busy);
+        }));
         spins.signal(SIGSTOP);
         CHECK(holds_within(fact_timeout, [&] {
             const auto site = watch(spins.pid());
@@ -287,7 +292,7 @@ TEST_CASE("a process that is gone, and none at all, have an empty sample") {
 }
 
 TEST_CASE("memory of an interpreter that is damaged anywhere is a value or a reason") {
-    constexpr int damages = 5'000;
+    constexpr int damages = 2'000;
     for (const auto& python : pythons()) {
         if (!is_readable(python)) continue;
         CAPTURE(python.path);
