@@ -96,12 +96,19 @@ std::string kernel_place(const Sample& sample) {
     return sample.state == 'R' ? "its own code" : "";
 }
 
-std::string site_of(const Sample& sample, const Subject& subject) {
+std::optional<KnownWait> wait_of(const Sample& sample, const Subject& subject) {
+    if (!subject.is_known()) return std::nullopt;
+    if (auto wait = known_wait(subject.after->frames)) return wait;
+    if (!may_wait_for_work(*subject.after, sample)) return std::nullopt;
+    return KnownWait{WaitsFor::peers, true, "wait"};
+}
+
+std::string site_of(const Sample& sample, const Subject& subject, bool is_waiting) {
     if (!subject.is_known()) return kernel_place(sample);
     const auto& stack = subject.after->frames;
     const auto& innermost = stack.front();
     if (is_at_debugger(stack)) return place_of("debugger's prompt", innermost, stack);
-    const auto wait = known_wait(stack);
+    const auto wait = is_waiting ? wait_of(sample, subject) : known_wait(stack);
     return place_of(wait ? wait->name : innermost.function, innermost, stack);
 }
 
@@ -189,10 +196,10 @@ Site classify(const Sample& before, const Sample& after, Duration between) {
         is_idle(before, after, between),
         !subject.has_moved(),
         address_tried(before, after),
-        subject.is_known() ? known_wait(subject.after->frames) : std::nullopt};
+        wait_of(after, subject)};
     const auto activity = activity_of(facts);
     if (activity == Activity::unknown) return {activity, "", detail_of(after)};
-    auto site = site_of(after, subject);
+    auto site = site_of(after, subject, activity == Activity::waits_for_peers);
     if (activity == Activity::connects && !facts.address.empty())
         site += (site.empty() ? "to " : ", to ") + facts.address;
     if (!subject.is_known() && after.in_collective.value_or(false)) site = "a collective call";

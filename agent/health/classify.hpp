@@ -34,7 +34,7 @@ struct Site {
 ///   waits_for_store  fixed and idle, in a call on the connection to the store or in a function
 ///                    that waits for its keys (waiting_functions.hpp)
 ///   waits_for_peers  it says so (`in_collective`); or fixed in a function that waits for other
-///                    ranks
+///                    ranks, as an idle one does that waits for a collective's `Work`
 ///   moving           not fixed
 ///   busy             not idle
 ///   blocked          the rest

@@ -24,6 +24,13 @@ constexpr int most_foreign_frames = 2 * static_cast<int>(limits::max_python_fram
 
 /// The ob_type of any object, behind its reference count.
 constexpr std::uint64_t type_offset = 8;
+/// The co_names of a code object, a tuple: behind the head and co_consts in each known version
+/// (cpython/code.h of 3.11 to 3.14).
+constexpr std::uint64_t names_offset = 32;
+constexpr std::uint64_t tuple_size_offset = 16;
+constexpr std::uint64_t tuple_items_offset = 24;
+/// More than that has no function that is worth a look.
+constexpr std::int64_t most_names = 512;
 /// A frame of the interpreter itself: FRAME_OWNED_BY_CSTACK, since 3.14 FRAME_OWNED_BY_INTERPRETER.
 constexpr std::uint8_t owned_by_interpreter = 3;
 /// The low bits of a reference to an object say how it is counted (3.14).
@@ -146,6 +153,7 @@ struct Code {
     std::string file;
     int first_line = 0;
     std::vector<std::byte> lines;
+    bool calls_wait = false;
 };
 
 /// One reading of all stacks of a process.
@@ -241,7 +249,10 @@ private:
         const auto offset = *instruction - (*code_address + layout_.code_instructions);
         int line = line_at(code->lines, code->first_line, offset);
         if (line == 0) line = code->first_line;
-        if (thread.frames.empty()) thread.instruction = mixed(frame, *instruction);
+        if (thread.frames.empty()) {
+            thread.instruction = mixed(frame, *instruction);
+            thread.calls_wait = code->calls_wait;
+        }
         thread.frames.push_back({code->name, code->file, line});
         return true;
     }
@@ -265,8 +276,25 @@ private:
         code.file = text_at(layout_, read_, *file);
         code.first_line = std::max(*first_line, 0);
         code.lines = line_table_of(address);
+        code.calls_wait = has_name(address, "wait");
         if (code.name.empty()) return nullptr;
         return &codes_.emplace(address, std::move(code)).first->second;
+    }
+
+    /// Whether it uses an attribute or a global variable of this name.
+    bool has_name(std::uint64_t code, std::string_view name) const {
+        const auto names = pointer(code + names_offset);
+        const auto count =
+            names ? number_at<std::int64_t>(read_, *names + tuple_size_offset) : std::nullopt;
+        if (!count || *count < 0 || *count > most_names) return false;
+        std::vector<std::uint64_t> texts(static_cast<std::size_t>(*count));
+        if (!read_(*names + tuple_items_offset, std::as_writable_bytes(std::span{texts})))
+            return false;
+        const auto size = static_cast<std::int64_t>(name.size());
+        return std::any_of(texts.begin(), texts.end(), [&](std::uint64_t text) {
+            return number_at<std::int64_t>(read_, text + layout_.text_length) == size &&
+                   text_at(layout_, read_, text) == name;
+        });
     }
 
     std::vector<std::byte> line_table_of(std::uint64_t code) const {

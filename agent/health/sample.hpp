@@ -31,6 +31,8 @@ struct PythonThread {
     std::vector<PythonFrame> frames;
     /// Where the innermost frame is: another value when the code goes on. 0 without frames.
     std::uint64_t instruction = 0;
+    /// The innermost function calls something that is named `wait`, here or elsewhere.
+    bool calls_wait = false;
 
     bool operator==(const PythonThread&) const = default;
 };

@@ -138,6 +138,12 @@ std::optional<KnownWait> known_wait(const Stack& stack) {
         row->shown_as.empty() ? frame->function : std::string{row->shown_as}};
 }
 
+bool may_wait_for_work(const PythonThread& thread, const Sample& sample) {
+    // The kernel's words are about the main thread.
+    return thread.tid == sample.pid && thread.calls_wait && !thread.frames.empty() &&
+           !is_standard(thread.frames.front().file) && sample.system_call == "futex(2)";
+}
+
 bool is_at_debugger(const Stack& stack) {
     return std::any_of(stack.begin(), stack.end(), [](const PythonFrame& frame) {
         return is_any_of(frame, debugger_rows);

@@ -28,9 +28,14 @@ struct KnownWait {
     bool operator==(const KnownWait&) const = default;
 };
 
-/// By the innermost frame. A call of the user's own on an object of PyTorch's C++ (`work.wait()`,
-/// `store.get()`) has no frame: such a wait is not known here.
+/// By the innermost frame. A call of the user's own on an object of PyTorch's C++ has no frame:
+/// `store.get()` is known by its connection, and of `work.wait()` see `may_wait_for_work`.
 std::optional<KnownWait> known_wait(const Stack& stack);
+
+/// The thread is in a function outside of the standard library that uses a `wait`, and in the
+/// kernel it waits for another thread (futex): so does `work.wait()` of an asynchronous collective.
+/// A function that has both that and a lock of its own is taken for waiting in either.
+bool may_wait_for_work(const PythonThread& thread, const Sample& sample);
 
 /// The thread waits for an input at the prompt of a debugger.
 bool is_at_debugger(const Stack& stack);

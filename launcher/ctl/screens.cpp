@@ -297,6 +297,7 @@ std::string stacks_text(const std::vector<RankView>& ranks) {
         if (!stack.site.empty()) text += " at " + printable_line(stack.site);
         text += "\n";
         if (!stack.detail.empty()) text += "  " + printable_line(stack.detail) + "\n";
+        if (stack.stacks.empty()) continue;
         for (const auto line : split(stack.stacks, '\n'))
             text += "  " + printable_line(line) + "\n";
     }

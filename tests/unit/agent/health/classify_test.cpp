@@ -139,6 +139,25 @@ TEST_CASE("backward waits for peers when it is idle, and is work when not") {
     CHECK(activity_of(in_backward(), on_the_processor(in_backward())) == Activity::busy);
 }
 
+TEST_CASE("a collective's work is waited for in the script's own function") {
+    auto sample = worker({{"step", "/home/me/train.py", 33}, trainer(57)});
+    sample.threads[0].calls_wait = true;
+    CHECK(site_of(sample).activity == Activity::waits_for_peers);
+    CHECK(site_of(sample).site == "wait (train.py:33)");
+    CHECK(activity_of(sample, on_the_processor(sample)) == Activity::busy);
+
+    // Not in a sleep, nor in the standard library's own locks.
+    const auto asleep = later(sample, [](Sample& each) { each.system_call = "read(2)"; });
+    CHECK(site_of(asleep).activity == Activity::blocked);
+    CHECK(site_of(asleep).site == "step (train.py:33)");
+    const auto locked = later(sample, [](Sample& each) {
+        each.threads[0].frames.insert(
+            each.threads[0].frames.begin(),
+            {"Condition.wait", standard_folder + "threading.py", 355});
+    });
+    CHECK(site_of(locked).activity == Activity::blocked);
+}
+
 TEST_CASE("pickling for a collective is this rank's own work") {
     const auto sample = worker(
         {{"_object_to_tensor", torch_folder + "distributed/distributed_c10d.py", 2400},

@@ -127,6 +127,24 @@ TEST_CASE("the instruction is another one in another place and in another call")
     CHECK(python.threads().threads.at(0).instruction != second);
 }
 
+TEST_CASE("a function that calls wait is known") {
+    FakePython python;
+    const auto code = python.code(python.text("f"), python.text("f.py"), 1);
+    python.call(code);
+    CHECK_FALSE(python.threads().threads.at(0).calls_wait);
+
+    const auto names = python.memory.add(24 + 2 * 8);
+    python.memory.put(names + 16, std::int64_t{2});
+    python.memory.put(names + 24, python.text("waits"));
+    python.memory.put(code + 32, names);
+    CHECK_FALSE(python.threads().threads.at(0).calls_wait);
+    python.memory.put(names + 32, python.text("wait"));
+    CHECK(python.threads().threads.at(0).calls_wait);
+
+    python.memory.put(names + 16, std::int64_t{1'000'000'000});
+    CHECK_FALSE(python.threads().threads.at(0).calls_wait);
+}
+
 TEST_CASE("frames of the interpreter itself are no calls") {
     FakePython python;
     const auto code = python.code(python.text("f"), python.text("f.py"), 1);
