@@ -286,7 +286,7 @@ private:
         const auto names = pointer(code + names_offset);
         const auto count =
             names ? number_at<std::int64_t>(read_, *names + tuple_size_offset) : std::nullopt;
-        if (!count || *count < 0 || *count > most_names) return false;
+        if (!count || *count <= 0 || *count > most_names) return false;
         std::vector<std::uint64_t> texts(static_cast<std::size_t>(*count));
         if (!read_(*names + tuple_items_offset, std::as_writable_bytes(std::span{texts})))
             return false;
