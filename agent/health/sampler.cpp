@@ -117,19 +117,48 @@ void add_use(int pid, Sample& sample) {
 
 // ---- connections --------------------------------------------------------------------------------
 
-/// What the kernel's tables say of the sockets in the network of a process.
+/// The connections of one network, by the inodes of their sockets.
+struct Connections {
+    std::map<std::uint64_t, TcpConnection> by_inode;
+    bool is_readable = false;
+};
+
+/// Reading them takes the kernel a millisecond or more, whatever they hold: processes of one
+/// network share them.
+class Networks {
+public:
+    const Connections& of(int pid) {
+        auto name = target_of(file_of(pid, "ns/net"));
+        if (name.empty()) name = std::to_string(pid);
+        const auto [network, is_new] = by_name_.try_emplace(std::move(name));
+        if (is_new)
+            for (const char* table : {"net/tcp", "net/tcp6"})
+                add(file_of(pid, table), network->second);
+        return network->second;
+    }
+
+private:
+    static void add(const std::string& path, Connections& connections) {
+        const auto text = content_of(path, limits::max_process_list_bytes);
+        connections.is_readable |= !text.empty();
+        for (auto& connection : tcp_connections(text))
+            connections.by_inode.emplace(connection.inode, std::move(connection));
+    }
+
+    std::map<std::string, Connections> by_name_;
+};
+
+/// What the kernel's tables say of the sockets of a process.
 class Sockets {
 public:
-    explicit Sockets(int pid) : pid_(pid) {
-        add("net/tcp");
-        add("net/tcp6");
+    Sockets(int pid, const Connections& connections) : pid_(pid), connections_(connections) {
         const auto port = variable_in(content_of(pid, "environ"), "MASTER_PORT").value_or("");
         std::from_chars(port.data(), port.data() + port.size(), store_port_);
     }
 
     const TcpConnection* of(const std::string& descriptor_target) const {
-        const auto found = by_inode_.find(socket_inode(descriptor_target));
-        return found == by_inode_.end() ? nullptr : &found->second;
+        const auto found = connections_.by_inode.find(socket_inode(descriptor_target));
+        return found == connections_.by_inode.end() ? nullptr : &found->second;
     }
 
     bool is_to_store(const TcpConnection& connection) const {
@@ -138,31 +167,22 @@ public:
 
     /// Looks at all descriptors of the process.
     void add_to(Sample& sample) const {
-        // A table of another network would be empty of its sockets just as well.
-        if (store_port_ != 0 && is_readable_) sample.is_store_connected = false;
-        if (by_inode_.empty()) return;
+        if (store_port_ != 0 && connections_.is_readable) sample.is_store_connected = false;
+        if (connections_.by_inode.empty()) return;
         for (const int number :
              numbers_in_folder(file_of(pid_, "fd"), limits::max_sampled_descriptors)) {
             const auto* const socket = of(target_of(file_of(pid_, "fd/" + std::to_string(number))));
             if (socket == nullptr) continue;
-            if (!socket->is_established)
+            if (socket->is_established && is_to_store(*socket)) sample.is_store_connected = true;
+            const bool is_room = sample.connecting_to.size() < limits::max_sampled_addresses;
+            if (!socket->is_established && is_room)
                 sample.connecting_to.push_back(socket->remote.to_string());
-            else if (is_to_store(*socket))
-                sample.is_store_connected = true;
         }
     }
 
 private:
-    void add(std::string_view name) {
-        const auto text = content_of(file_of(pid_, name), limits::max_process_list_bytes);
-        is_readable_ |= !text.empty();
-        for (auto& connection : tcp_connections(text))
-            by_inode_.emplace(connection.inode, std::move(connection));
-    }
-
     int pid_;
-    std::map<std::uint64_t, TcpConnection> by_inode_;
-    bool is_readable_ = false;
+    const Connections& connections_;
     std::uint16_t store_port_ = 0;
 };
 
@@ -225,9 +245,7 @@ void add_threads(const ReadMemory& read, Sample& sample) {
     sample.no_frames = std::move(read_threads.why_not);
 }
 
-}  // namespace
-
-Sample take_sample(int pid) {
+Sample sample_of(int pid, Networks& networks) {
     Sample sample;
     sample.pid = pid;
     const auto stat = parse_stat(content_of(pid, "stat"));
@@ -237,14 +255,29 @@ Sample take_sample(int pid) {
     sample.state = stat->state;
     sample.is_traced = tracer_in(content_of(pid, "status")) != 0;
     sample.wait_channel = wait_channel_in(content_of(pid, "wchan"));
-    // The tables take a millisecond each, and say nothing of a main thread that runs.
+    // Connections say nothing of a main thread that runs.
     if (sample.state != 'R') {
-        const Sockets sockets(pid);
+        const Sockets sockets(pid, networks.of(pid));
         add_system_call(read, sockets, sample);
         sockets.add_to(sample);
     }
     add_use(pid, sample);
     return sample;
+}
+
+}  // namespace
+
+Sample take_sample(int pid) {
+    Networks networks;
+    return sample_of(pid, networks);
+}
+
+std::vector<Sample> take_samples(const std::vector<int>& pids) {
+    Networks networks;
+    std::vector<Sample> samples;
+    for (const int pid : pids)
+        samples.push_back(sample_of(pid, networks));
+    return samples;
 }
 
 }  // namespace ddprun::agent::health

@@ -113,6 +113,8 @@ inline constexpr std::size_t max_process_list_bytes = 4 * 1024 * 1024;
 inline constexpr std::size_t max_sampled_descriptors = 4'096;
 inline constexpr std::size_t max_sampled_threads = 128;
 inline constexpr std::size_t max_sampled_processes = 256;
+/// Addresses that it is connecting to.
+inline constexpr std::size_t max_sampled_addresses = 16;
 /// Below them a process is idle.
 inline constexpr double idle_cpu_share = 0.05;
 inline constexpr double idle_bytes_per_second = 1'000'000;

@@ -262,6 +262,20 @@ TEST_CASE("a program without Python is seen by its system call") {
         holds_within(fact_timeout, [&] { return watch(spins.pid()).activity == Activity::busy; }));
 }
 
+TEST_CASE("several processes are sampled at once, each as if alone") {
+    Running a("/bin/sh", {"-c", "echo up; exec sleep 1000"});
+    Running b("/bin/sh", {"-c", "echo up; exec sleep 1000"});
+    a.wait_for_line("up");
+    b.wait_for_line("up");
+    CHECK(holds_within(fact_timeout, [&] {
+        const auto samples = take_samples({b.pid(), 0, a.pid()});
+        return samples.size() == 3 && samples[0] == take_sample(b.pid()) &&
+               samples[1] == Sample{} && samples[2] == take_sample(a.pid()) &&
+               samples[2].system_call == "clock_nanosleep(2)";
+    }));
+    CHECK(take_samples({}).empty());
+}
+
 TEST_CASE("a process that no signal interrupts is seen in the kernel") {
     Running worker(stub("wait_in_kernel"));
     worker.wait_for_line("waiting");

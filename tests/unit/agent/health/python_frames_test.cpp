@@ -262,7 +262,7 @@ TEST_CASE("a line table that is none has no lines") {
     CHECK(line_at(bytes({0x80 | 14 << 3, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f}), 1, 0) >= 0);
 
     std::mt19937 random(1);  // NOLINT: the same table every time
-    for (int i = 0; i < 20'000; ++i) {
+    for (int i = 0; i < 5'000; ++i) {
         std::vector<std::byte> table(random() % 64);
         for (auto& each : table)
             each = static_cast<std::byte>(random());
@@ -276,7 +276,7 @@ TEST_CASE("any memory is a value or a reason, within bounds") {
     for (int i = 0; i < 20; ++i)
         python.call(python.code(python.text("f" + std::to_string(i)), file, i + 1));
     std::mt19937 random(7);  // NOLINT: the same damage every time
-    for (int i = 0; i < 20'000; ++i) {
+    for (int i = 0; i < 5'000; ++i) {
         auto damaged = python;
         for (int count = 0; count < 4; ++count)
             damaged.memory.at(random() % damaged.memory.size()) = static_cast<std::byte>(random());
