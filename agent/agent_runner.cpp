@@ -19,6 +19,7 @@
 #include "agent/runner/publish_report.hpp"
 #include "agent/runner/rendezvous_access.hpp"
 #include "agent/runner/round_stores.hpp"
+#include "agent/runner/stack_views.hpp"
 #include "agent/runner/store_calls.hpp"
 #include "agent/runner/worker_processes.hpp"
 #include "agent/supervise/agent.hpp"
@@ -102,6 +103,7 @@ private:
     PostMortem post_mortem_;
     channel::ChannelServer channels_;
     command::CommandServer commands_;
+    StackViews stack_views_;
     WorkerProcesses workers_;
     std::shared_ptr<server::Listener> peers_;
     PeerCalls peer_calls_;
@@ -170,11 +172,19 @@ AgentRunner::AgentRunner(
           keeper_side.keeper,
           random_,
           [this](const command::LocalCommands::Perform& order) {
-              const CommandTarget target{driver_->machine(), config_, rendezvous_, workers_};
+              const CommandTarget target{
+                  driver_->machine(), config_, rendezvous_, workers_, stack_views_};
               return execute(order, driver_->now(), target, [this](Agent::Event event) {
                   post(std::move(event));
               });
           }),
+      stack_views_(
+          io_,
+          {[this](BlockingThread::Work work) { post_mortem_.look(std::move(work)); },
+           [this] { return driver_->now(); },
+           [this](int caller, control::CommandReply reply) {
+               commands_.answer(caller, std::move(reply));
+           }}),
       workers_(
           io_,
           config.worker,

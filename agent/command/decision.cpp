@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/command/decision.hpp"
 
+#include "agent/health/stack_text.hpp"
 #include "agent/plan/worker_env.hpp"
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/control/versions.hpp"
@@ -55,19 +57,34 @@ Decision decide_stop(const control::StopJob& stop, const NodeFacts& facts) {
     return {control::CommandDone{std::move(text)}, StopOrder{stop.grace}};
 }
 
-Decision decide_signal(
-    const control::SignalWorkers& order, const control::NodeView& view, const NodeFacts& facts) {
+/// Why nothing can be done with this rank, or any where none is named.
+std::optional<Decision> check_rank(
+    std::optional<int> rank, const control::NodeView& view, const NodeFacts& facts) {
     if (!facts.has_workers || !view.assignment) return refused("no worker runs on this node now");
     const int first = view.assignment->rank_base;
     const int count = view.worker_count;
-    if (order.rank && *order.rank >= view.assignment->world_size)
+    if (rank && *rank >= view.assignment->world_size)
         return refused(
-            "there is no rank " + std::to_string(*order.rank) + ": the job has " +
+            "there is no rank " + std::to_string(*rank) + ": the job has " +
             ranks_text(0, view.assignment->world_size));
-    if (order.rank && (*order.rank < first || *order.rank >= first + count))
+    if (rank && (*rank < first || *rank >= first + count))
         return refused(
-            "rank " + std::to_string(*order.rank) + " is on another node: this one has " +
+            "rank " + std::to_string(*rank) + " is on another node: this one has " +
             ranks_text(first, count));
+    return std::nullopt;
+}
+
+Decision decide_stack(
+    const control::ShowStack& order, const control::NodeView& view, const NodeFacts& facts) {
+    if (auto wrong = check_rank(order.rank, view, facts)) return *wrong;
+    return {std::nullopt, StackOrder{order.rank, order.rank - view.assignment->rank_base}};
+}
+
+Decision decide_signal(
+    const control::SignalWorkers& order, const control::NodeView& view, const NodeFacts& facts) {
+    if (auto wrong = check_rank(order.rank, view, facts)) return *wrong;
+    const int first = view.assignment->rank_base;
+    const int count = view.worker_count;
     SignalOrder wanted{order.signal, {}};
     if (order.rank) {
         wanted.local_ranks.push_back(*order.rank - first);
@@ -130,6 +147,9 @@ Decision decide(
             [&](const control::SignalWorkers& order) {
                 return decision::decide_signal(order, view, facts);
             },
+            [&](const control::ShowStack& order) {
+                return decision::decide_stack(order, view, facts);
+            },
             [&](const control::DrainNodes&) { return decision::decide_to_pass_on(facts); },
             [&](const control::UndrainNodes&) { return decision::decide_to_pass_on(facts); },
         },
@@ -145,6 +165,18 @@ control::CommandReply reply_to_signal(
         ranks.push_back(view.assignment->rank_base + local_rank);
     return control::CommandDone{
         signal_name(signal) + " to " + decision::ranks_text(ranks) + " on " + view.host};
+}
+
+control::CommandReply reply_to_stack(
+    int rank, const health::Sample& sample, const health::Site& site) {
+    if (!sample.is_there()) return decision::refusal("rank " + std::to_string(rank) + " has ended");
+    return control::RankStack{
+        rank,
+        sample.pid,
+        std::string{health::in_words(site.activity)},
+        site.site,
+        site.detail,
+        health::stack_text(sample, limits::max_stack_text_bytes)};
 }
 
 std::string describe_sender(

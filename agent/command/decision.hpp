@@ -3,6 +3,7 @@
 
 #include "agent/agent_config.hpp"
 #include "agent/command/local_commands.hpp"
+#include "agent/health/classify.hpp"
 #include "agent/supervise/agent.hpp"
 #include "rendezvous/control/command.hpp"
 
@@ -46,15 +47,23 @@ struct SignalOrder {
     bool operator==(const SignalOrder&) const = default;
 };
 
+/// The reply is what is seen of it.
+struct StackOrder {
+    int rank;
+    int local_rank;
+    bool operator==(const StackOrder&) const = default;
+};
+
 /// To the server, which decides and answers.
 struct PassOn {
     bool operator==(const PassOn&) const = default;
 };
 
 struct Decision {
-    /// Of a signal: where it reaches all that are meant. Of what is passed on: none yet.
+    /// Of a signal: where it reaches all that are meant. Of what is passed on, and of a stack: none
+    /// yet.
     std::optional<control::CommandReply> reply;
-    std::variant<std::monostate, StopOrder, SignalOrder, PassOn> order = {};
+    std::variant<std::monostate, StopOrder, SignalOrder, StackOrder, PassOn> order = {};
 };
 
 Decision decide(
@@ -63,6 +72,10 @@ Decision decide(
 /// `reached` are the local ranks of the workers that got the signal.
 control::CommandReply reply_to_signal(
     int signal, const std::vector<int>& reached, const control::NodeView& view);
+
+/// `sample` is the second one; `site` is what both show.
+control::CommandReply reply_to_stack(
+    int rank, const health::Sample& sample, const health::Site& site);
 
 /// "ddprunctl (user alice, pid 4711 on node1)"; `user_name` may be empty.
 std::string describe_sender(

@@ -62,7 +62,8 @@ void LocalCommands::on_received(const Received& received, Instant now, Effects& 
     if (!command)
         return refuse(received.caller, Why::not_understood, command.error().describe(), out);
     if (!*command) return;
-    found->second = Waiting{now + limits::command_relay_timeout};
+    found->second = Waiting{
+        now + limits::command_relay_timeout, std::holds_alternative<control::ShowStack>(**command)};
     out.push_back(Perform{received.caller, sender, std::move(**command)});
 }
 
@@ -75,12 +76,16 @@ void LocalCommands::on_deadline(Instant now, Effects& out) {
             out.push_back(Reply{
                 entry.first,
                 control::CommandRefused{
-                    Why::not_possible,
-                    "the rendezvous server has not answered within " +
-                        seconds_text(limits::command_relay_timeout) +
-                        "; 'ddprunctl status' shows whether it has done it"}});
+                    Why::not_possible, too_late(std::get<Waiting>(entry.second))}});
         return true;
     });
+}
+
+std::string LocalCommands::too_late(const Waiting& waiting) {
+    const auto limit = seconds_text(limits::command_relay_timeout);
+    if (waiting.is_for_stack) return "the worker could not be looked at within " + limit;
+    return "the rendezvous server has not answered within " + limit +
+           "; 'ddprunctl status' shows whether it has done it";
 }
 
 Instant LocalCommands::end_of(const Caller& caller) {

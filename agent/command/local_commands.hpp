@@ -31,7 +31,8 @@ struct Sender {
 ///   reading  --too late-->                (none)    Close
 ///   waiting  --Answered-->                (none)    Reply
 ///   waiting  --any byte-->                waiting   ignored
-///   waiting  --too late-->                (none)    Reply: the server has not answered
+///   waiting  --too late-->                (none)    Reply: the server has not answered, or the
+///                                                   worker was not looked at
 ///   any      --Closed-->                  (none)
 class LocalCommands {
 public:
@@ -90,13 +91,15 @@ private:
         control::CommandDecoder decoder = {};
         std::size_t received_bytes = 0;
     };
-    /// For an answer, which may be the server's.
+    /// For an answer, which may be the server's, or a look at a worker.
     struct Waiting {
         Instant until;
+        bool is_for_stack = false;
     };
     using Caller = std::variant<Reading, Waiting>;
 
     static Instant end_of(const Caller& caller);
+    static std::string too_late(const Waiting& waiting);
     void on_connected(const Connected& connected, Instant now, Effects& out);
     void on_received(const Received& received, Instant now, Effects& out);
     void on_deadline(Instant now, Effects& out);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/plan/socket_table.hpp"
 
-#include "rendezvous/base/endpoint.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/text.hpp"
 
@@ -18,6 +17,7 @@ namespace ddprun::agent {
 namespace {
 
 constexpr std::string_view established = "01";
+constexpr std::string_view syn_sent = "02";
 constexpr std::string_view link_begin = "socket:[";
 
 template <class Number>
@@ -62,21 +62,43 @@ std::string_view next_word(std::string_view& line) {
     return word;
 }
 
+struct TableLine {
+    std::string_view own, remote, state, inode;
+};
+
+TableLine table_line(std::string_view line) {
+    // sl local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode
+    std::array<std::string_view, 10> words;
+    for (auto& word : words)
+        word = next_word(line);
+    return {words[1], words[2], words[3], words[9]};
+}
+
 }  // namespace
 
 void add_connections_to(std::uint16_t port, std::string_view proc_net_tcp, SocketTable& table) {
-    for (auto line : split(proc_net_tcp, '\n')) {
-        // sl local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode
-        std::array<std::string_view, 10> words;
-        for (auto& word : words)
-            word = next_word(line);
-        if (words[3] != established) continue;
-        const auto remote = endpoint_of(words[2]);
+    for (const auto text : split(proc_net_tcp, '\n')) {
+        const auto line = table_line(text);
+        if (line.state != established) continue;
+        const auto remote = endpoint_of(line.remote);
         if (!remote || remote->port != port) continue;
-        const auto own = endpoint_of(words[1]);
-        const auto inode = number_of<std::uint64_t>(words[9], 10);
+        const auto own = endpoint_of(line.own);
+        const auto inode = number_of<std::uint64_t>(line.inode, 10);
         if (own && inode && *inode != 0) table.emplace(*inode, own->to_string());
     }
+}
+
+std::vector<TcpConnection> tcp_connections(std::string_view proc_net_tcp) {
+    std::vector<TcpConnection> connections;
+    for (const auto text : split(proc_net_tcp, '\n')) {
+        const auto line = table_line(text);
+        if (line.state != established && line.state != syn_sent) continue;
+        auto remote = endpoint_of(line.remote);
+        const auto inode = number_of<std::uint64_t>(line.inode, 10);
+        if (remote && inode && *inode != 0)
+            connections.push_back({*inode, std::move(*remote), line.state == established});
+    }
+    return connections;
 }
 
 std::uint64_t socket_inode(std::string_view link) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "rendezvous/base/endpoint.hpp"
 #include "rendezvous/control/message.hpp"
 
 #include <cstdint>
@@ -19,6 +20,18 @@ using SocketTable = std::map<std::uint64_t, std::string>;
 
 /// Adds those that a text of /proc/net/tcp or tcp6 has.
 void add_connections_to(std::uint16_t port, std::string_view proc_net_tcp, SocketTable& table);
+
+/// A connection of any process: established, or being established (SYN_SENT).
+struct TcpConnection {
+    std::uint64_t inode = 0;
+    Endpoint remote;
+    bool is_established = false;
+    bool operator==(const TcpConnection&) const = default;
+};
+
+/// Those that a text of /proc/net/tcp or tcp6 has. Listening sockets, and what has no process any
+/// more, are left out.
+std::vector<TcpConnection> tcp_connections(std::string_view proc_net_tcp);
 
 /// From what a link of /proc/PID/fd points to, "socket:[1234]"; 0: to no socket.
 std::uint64_t socket_inode(std::string_view link);

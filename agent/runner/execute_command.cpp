@@ -4,6 +4,7 @@
 #include "agent/command/command_server.hpp"
 #include "agent/command/decision.hpp"
 #include "agent/runner/rendezvous_access.hpp"
+#include "agent/runner/stack_views.hpp"
 #include "agent/runner/worker_processes.hpp"
 #include "rendezvous/base/log.hpp"
 
@@ -41,6 +42,15 @@ std::vector<int> pass(const command::SignalOrder& order, WorkerProcesses& worker
     return reached;
 }
 
+/// Nothing: it comes later.
+std::optional<control::CommandReply> show_stack(
+    int caller, const command::StackOrder& order, const CommandTarget& target) {
+    const auto pid = target.workers.pid_of(order.local_rank);
+    if (!pid) return command::reply_to_stack(order.rank, {}, {});
+    target.stacks.show(caller, order.rank, *pid);
+    return std::nullopt;
+}
+
 }  // namespace
 }  // namespace executing
 
@@ -54,6 +64,8 @@ std::optional<control::CommandReply> execute(
     const auto view = command::view_of(target.agent, config, server, now);
     auto decision = command::decide(order.command, view, executing::facts_of(target));
     if (std::holds_alternative<std::monostate>(decision.order)) return decision.reply;
+    if (const auto* stack = std::get_if<command::StackOrder>(&decision.order))
+        return executing::show_stack(order.caller, *stack, target);
     const auto& sender = order.sender;
     const auto by =
         command::describe_sender(sender, command::name_of_user(sender.user), config.join.node.host);

@@ -13,7 +13,8 @@
 namespace ddprun::agent {
 
 class RendezvousAccess;  // rendezvous_access.hpp
-class WorkerProcesses;  // worker_processes.hpp
+class StackViews;        // stack_views.hpp
+class WorkerProcesses;   // worker_processes.hpp
 
 /// What commands of `ddprunctl` ask and act on.
 struct CommandTarget {
@@ -22,11 +23,12 @@ struct CommandTarget {
     /// How it reaches the server.
     const RendezvousAccess& access;
     WorkerProcesses& workers;
+    StackViews& stacks;
 };
 
 /// Performs it, and logs it if it changes anything. A stop is posted to the agent, and so is what
 /// the server is to decide: then there is no reply yet, and the caller's number is the `id` of
-/// `Agent::AnswerCommand`.
+/// `Agent::AnswerCommand`. A stack is answered by `stacks`.
 std::optional<control::CommandReply> execute(
     const command::LocalCommands::Perform& order,
     Instant now,

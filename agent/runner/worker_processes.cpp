@@ -202,6 +202,12 @@ bool WorkerProcesses::pass_signal(int local_rank, int signal) {
     return true;
 }
 
+std::optional<pid_t> WorkerProcesses::pid_of(int local_rank) const {
+    const auto& child = processes_.at(static_cast<std::size_t>(local_rank)).child;
+    if (!child || child->has_exited()) return std::nullopt;
+    return child->pid();
+}
+
 void WorkerProcesses::suspend() {
     is_suspended_ = true;
     stop_descendants(limits::stop_descendants_timeout);

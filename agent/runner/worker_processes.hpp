@@ -61,6 +61,8 @@ public:
     /// To one leader.
     /// False: it has ended. One that is being started gets the signal once it runs.
     bool pass_signal(int local_rank, int signal);
+    /// Nothing: it has ended, or is being started.
+    std::optional<pid_t> pid_of(int local_rank) const;
     /// Ctrl-Z: every process below this one stops, also those that are started meanwhile.
     void suspend();
     void go_on();

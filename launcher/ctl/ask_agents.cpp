@@ -227,10 +227,9 @@ Result<FoundAgents> find_agents() {
     return found;
 }
 
-std::vector<AgentAnswer> command_agents(
-    const std::vector<FoundAgent>& agents, const control::Command& command, Duration timeout) {
+std::vector<AgentAnswer> ask_agents(const std::vector<Question>& questions, Duration timeout) {
     std::vector<Call> calls;
-    for (const auto& agent : agents) {
+    for (const auto& [agent, command] : questions) {
         auto connection = connect_to(agent.socket.name);
         auto& call = calls.emplace_back();
         if (!connection)
@@ -246,6 +245,14 @@ std::vector<AgentAnswer> command_agents(
     for (auto& call : calls)
         answers.push_back(std::move(call.answer));
     return answers;
+}
+
+std::vector<AgentAnswer> command_agents(
+    const std::vector<FoundAgent>& agents, const control::Command& command, Duration timeout) {
+    std::vector<Question> questions;
+    for (const auto& agent : agents)
+        questions.push_back({agent, command});
+    return ask_agents(questions, timeout);
 }
 
 JobPage fetch_job_page(const control::NodeView& view) {

@@ -19,6 +19,14 @@ namespace ddprun::launcher::ctl {
 /// says. Only one that takes no connection at all is of the user in its name.
 Result<FoundAgents> find_agents();
 
+struct Question {
+    const FoundAgent& agent;
+    control::Command command;
+};
+
+/// All at once; the answers in the same order.
+std::vector<AgentAnswer> ask_agents(const std::vector<Question>& questions, Duration timeout);
+
 /// To each of them at once; the answers in the same order.
 std::vector<AgentAnswer> command_agents(
     const std::vector<FoundAgent>& agents,

@@ -138,6 +138,26 @@ Result<CtlOptions> read_signal(const Words& words, CtlOptions options) {
     return options;
 }
 
+/// "0-3", "5"
+std::optional<RankRange> parse_ranks(const std::string& text) {
+    const auto dash = text.find('-');
+    const auto first = parse_int(text.substr(0, dash));
+    const auto last = dash == std::string::npos ? first : parse_int(text.substr(dash + 1));
+    if (!first || !last || *first < 0 || *last < *first) return std::nullopt;
+    return RankRange{*first, *last};
+}
+
+Result<CtlOptions> read_stacks(const Words& words, CtlOptions options) {
+    ShowStacks wanted;
+    if (const auto given = words.value_of("ranks")) {
+        wanted.ranks = parse_ranks(*given);
+        if (!wanted.ranks)
+            return misuse("--ranks: '" + *given + "': accepted is a rank, or two as 0-3");
+    }
+    options.command = wanted;
+    return options;
+}
+
 /// `count` words stand before the nodes.
 CtlOptions read_drain(const Words& words, std::size_t count, CtlOptions options) {
     const auto& plain = words.plain;
@@ -246,6 +266,7 @@ Result<CtlOptions> parse_ctl_options(std::span<const std::string> arguments) {
     options.pid = *pid;
     if (row->name == "stop") return read_stop(*words, std::move(options));
     if (row->name == "signal") return read_signal(*words, std::move(options));
+    if (row->name == "stacks") return read_stacks(*words, std::move(options));
     if (row->name == "drain" || row->name == "undrain")
         return read_drain(*words, has_run_id ? 2 : 1, std::move(options));
     if (row->name == "token") options.command = ShowToken{words->value_of("secret-file")};

@@ -18,6 +18,17 @@ struct ListJobs {
 struct ShowJob {
     bool operator==(const ShowJob&) const = default;
 };
+struct RankRange {
+    int first = 0;
+    int last = 0;
+
+    bool operator==(const RankRange&) const = default;
+};
+/// Of these ranks; without them of all on this machine.
+struct ShowStacks {
+    std::optional<RankRange> ranks = std::nullopt;
+    bool operator==(const ShowStacks&) const = default;
+};
 /// Of the secret in this file; without one, of the variable or the file of --secure.
 struct ShowToken {
     std::optional<std::string> secret_file;
@@ -35,6 +46,7 @@ struct CtlOptions {
         ShowJob,
         control::StopJob,
         control::SignalWorkers,
+        ShowStacks,
         control::DrainNodes,
         control::UndrainNodes,
         ShowToken,

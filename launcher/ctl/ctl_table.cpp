@@ -18,6 +18,10 @@ constexpr std::array command_rows{
         "stop", "RUN_ID", "end a job on every node, as one SIGTERM to each of its ddprun would"},
     CommandRow{"signal", "RUN_ID SIGNAL", "send a signal to the workers of a job on this machine"},
     CommandRow{
+        "stacks",
+        "[RUN_ID]",
+        "show what the workers of a job on this machine do, and their Python stacks"},
+    CommandRow{
         "drain",
         "RUN_ID NODE...",
         "take nodes out of a job, as SIGTERM to their ddprun would, and keep their hosts out"},
@@ -26,11 +30,11 @@ constexpr std::array command_rows{
 };
 
 constexpr std::array option_rows{
-    CtlOptionRow{"json", "", "ps status stop signal drain undrain token", "print JSON"},
+    CtlOptionRow{"json", "", "ps status stop signal stacks drain undrain token", "print JSON"},
     CtlOptionRow{
         "pid",
         "PID",
-        "status stop signal drain undrain",
+        "status stop signal stacks drain undrain",
         "the ddprun of this process id; RUN_ID may be left out then, and is with drain and "
         "undrain"},
     CtlOptionRow{
@@ -39,6 +43,7 @@ constexpr std::array option_rows{
         "stop",
         "between SIGTERM and SIGKILL, instead of the job's --shutdown-timeout; not longer"},
     CtlOptionRow{"rank", "RANK", "signal", "the worker of this rank alone"},
+    CtlOptionRow{"ranks", "FIRST-LAST", "stacks", "the workers of these ranks alone, as 0-3 or 5"},
     CtlOptionRow{
         "force", "", "drain", "also where too few nodes would be left, or the job would end"},
     CtlOptionRow{

@@ -20,17 +20,6 @@ std::string joined(const std::vector<std::string>& parts) {
     return text;
 }
 
-/// Of an answer that is not `is_done`.
-Outcome miss_of(const AgentAnswer& answer) {
-    using Why = control::CommandRefused::Why;
-    if (!answer.reply) return {exit_code::no_answer, printable_line(answer.problem)};
-    const auto* refused = std::get_if<control::CommandRefused>(&*answer.reply);
-    if (refused == nullptr) return {exit_code::no_answer, "its answer is one to another question"};
-    const bool is_allowed = refused->why != Why::not_allowed;
-    return {
-        is_allowed ? exit_code::refused : exit_code::not_allowed, printable_line(refused->reason)};
-}
-
 /// "node2 (pid 4711): "; nothing where there is only one.
 std::string label_of(const FoundAgent& agent, std::size_t count) {
     if (count == 1) return {};
@@ -40,6 +29,16 @@ std::string label_of(const FoundAgent& agent, std::size_t count) {
 
 }  // namespace
 }  // namespace outcomes
+
+Outcome miss_of(const AgentAnswer& answer) {
+    using Why = control::CommandRefused::Why;
+    if (!answer.reply) return {exit_code::no_answer, printable_line(answer.problem)};
+    const auto* refused = std::get_if<control::CommandRefused>(&*answer.reply);
+    if (refused == nullptr) return {exit_code::no_answer, "its answer is one to another question"};
+    const bool is_allowed = refused->why != Why::not_allowed;
+    return {
+        is_allowed ? exit_code::refused : exit_code::not_allowed, printable_line(refused->reason)};
+}
 
 Outcome outcome_of(const std::vector<FoundAgent>& agents, const std::vector<AgentAnswer>& answers) {
     std::vector<std::string> done;
@@ -52,7 +51,7 @@ Outcome outcome_of(const std::vector<FoundAgent>& agents, const std::vector<Agen
                 done.push_back(std::move(text));
             continue;
         }
-        const auto miss = outcomes::miss_of(answers[i]);
+        const auto miss = miss_of(answers[i]);
         if (missed.empty()) code = miss.exit_code;
         missed.push_back(outcomes::label_of(agents[i], agents.size()) + miss.text);
     }

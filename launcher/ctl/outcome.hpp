@@ -26,6 +26,9 @@ struct Outcome {
     bool operator==(const Outcome&) const = default;
 };
 
+/// Of an answer that is not what was asked for.
+Outcome miss_of(const AgentAnswer& answer);
+
 /// Of a command to several nodes of one job: what was done, and where it was not, and why. It is
 /// done where every node has done it. Requires: an answer of each agent, and at least one.
 Outcome outcome_of(const std::vector<FoundAgent>& agents, const std::vector<AgentAnswer>& answers);

@@ -14,6 +14,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <string>
@@ -66,6 +67,47 @@ int show(const ShowToken& wanted, bool is_json) {
 int signal(const std::vector<FoundAgent>& all, const control::SignalWorkers& order, bool is_json) {
     const auto agents = agents_to_signal(all, order.rank);
     return report(outcome_of(agents, command_agents(agents, order)), is_json);
+}
+
+/// A range that no node here has is refused by one of them, which says so.
+std::vector<RankPlace> ranks_to_show(
+    const std::vector<FoundAgent>& agents, const std::optional<RankRange>& wanted) {
+    if (!wanted) {
+        const auto all = ranks_of(agents, std::nullopt, std::nullopt);
+        return all.empty() ? std::vector<RankPlace>{{0, 0}} : all;
+    }
+    const auto some = ranks_of(agents, wanted->first, wanted->last);
+    return some.empty() ? std::vector<RankPlace>{{wanted->first, 0}} : some;
+}
+
+int stacks(const std::vector<FoundAgent>& agents, const ShowStacks& wanted, bool is_json) {
+    const auto places = ranks_to_show(agents, wanted.ranks);
+    const auto timeout = limits::command_relay_timeout + limits::command_answer_timeout;
+    std::vector<RankView> views;
+    int code = exit_code::done;
+    for (std::size_t begin = 0; begin < places.size(); begin += limits::max_stacks_at_once) {
+        const auto end = std::min(begin + limits::max_stacks_at_once, places.size());
+        std::vector<Question> questions;
+        for (std::size_t i = begin; i < end; ++i)
+            questions.push_back({agents[places[i].agent], control::ShowStack{places[i].rank}});
+        const auto answers = ask_agents(questions, timeout);
+        for (std::size_t i = begin; i < end; ++i) {
+            const auto& answer = answers[i - begin];
+            auto& view = views.emplace_back(RankView{places[i].rank});
+            if (const auto* stack =
+                    answer.reply ? std::get_if<control::RankStack>(&*answer.reply) : nullptr) {
+                view.stack = *stack;
+                continue;
+            }
+            const auto miss = miss_of(answer);
+            view.problem = miss.text;
+            if (code == exit_code::done) code = miss.exit_code;
+        }
+    }
+    const bool is_any_seen = std::any_of(
+        views.begin(), views.end(), [](const RankView& view) { return view.stack.has_value(); });
+    if (!is_any_seen) return fail(code, views.front().problem, is_json);
+    return show(is_json ? stacks_json(views) : stacks_text(views), code);
 }
 
 /// One node's agent passes it on to all that the server has; another one is tried where it cannot.
@@ -131,6 +173,7 @@ int run_ctl(int argc, const char* const* argv) {
         Overloaded{
             [&](const control::StopJob& order) { return stop(agents, order, is_json); },
             [&](const control::SignalWorkers& order) { return signal(agents, order, is_json); },
+            [&](const ShowStacks& wanted) { return stacks(agents, wanted, is_json); },
             [&](const control::DrainNodes& order) { return pass_on(agents, order, is_json); },
             [&](const control::UndrainNodes& order) { return pass_on(agents, order, is_json); },
             [&](const auto&) { return status(agents, is_json); },

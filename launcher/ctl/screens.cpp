@@ -284,6 +284,45 @@ std::string status_json(const std::vector<FoundAgent>& agents, const JobPage& pa
     return dumped(json);
 }
 
+std::string stacks_text(const std::vector<RankView>& ranks) {
+    std::string text;
+    for (const auto& view : ranks) {
+        text += "rank " + std::to_string(view.rank);
+        if (!view.stack) {
+            text += ": " + printable_line(view.problem) + "\n";
+            continue;
+        }
+        const auto& stack = *view.stack;
+        text += ", pid " + std::to_string(stack.pid) + ": " + printable_line(stack.activity);
+        if (!stack.site.empty()) text += " at " + printable_line(stack.site);
+        text += "\n";
+        if (!stack.detail.empty()) text += "  " + printable_line(stack.detail) + "\n";
+        if (stack.stacks.empty()) continue;
+        for (const auto line : split(stack.stacks, '\n'))
+            text += "  " + printable_line(line) + "\n";
+    }
+    return text;
+}
+
+std::string stacks_json(const std::vector<RankView>& ranks) {
+    auto list = Json::array();
+    for (const auto& view : ranks) {
+        if (!view.stack) {
+            list.push_back({{"rank", view.rank}, {"pid", nullptr}, {"problem", view.problem}});
+            continue;
+        }
+        const auto& stack = *view.stack;
+        list.push_back(
+            {{"rank", view.rank},
+             {"pid", stack.pid},
+             {"activity", stack.activity},
+             {"site", stack.site},
+             {"detail", stack.detail},
+             {"stacks", stack.stacks}});
+    }
+    return dumped(list);
+}
+
 std::string outcome_json(bool is_done, const std::string& text) {
     return dumped(Json{{"done", is_done}, {is_done ? "text" : "reason", text}});
 }

@@ -32,6 +32,19 @@ std::string status_text(const std::vector<FoundAgent>& agents, const JobPage& pa
 /// `job` as `/status` has it, or null; `nodes` as in the list.
 std::string status_json(const std::vector<FoundAgent>& agents, const JobPage& page);
 
+/// What was seen of one rank.
+struct RankView {
+    int rank = 0;
+    /// Nothing: it could not be seen.
+    std::optional<control::RankStack> stack = std::nullopt;
+    /// Why not.
+    std::string problem = {};
+};
+
+std::string stacks_text(const std::vector<RankView>& ranks);
+/// A list of objects.
+std::string stacks_json(const std::vector<RankView>& ranks);
+
 /// {"done": true, "text": ...}, or {"done": false, "reason": ...}
 std::string outcome_json(bool is_done, const std::string& text);
 

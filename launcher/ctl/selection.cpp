@@ -162,6 +162,25 @@ std::vector<FoundAgent> agents_to_signal(
     return {found == meant.end() ? meant.front() : *found};
 }
 
+std::vector<RankPlace> ranks_of(
+    const std::vector<FoundAgent>& agents, std::optional<int> first, std::optional<int> last) {
+    std::vector<RankPlace> places;
+    for (std::size_t agent = 0; agent < agents.size(); ++agent) {
+        const auto& view = *agents[agent].view;
+        if (!view.assignment) continue;
+        const int begin = view.assignment->rank_base;
+        const int end = begin + view.worker_count;
+        for (int rank = std::max(begin, first.value_or(begin));
+             rank < end && rank <= last.value_or(rank);
+             ++rank)
+            places.push_back({rank, agent});
+    }
+    std::sort(places.begin(), places.end(), [](const RankPlace& a, const RankPlace& b) {
+        return a.rank < b.rank;
+    });
+    return places;
+}
+
 void sort_for_list(std::vector<FoundAgent>& agents) {
     std::stable_sort(agents.begin(), agents.end(), [](const FoundAgent& a, const FoundAgent& b) {
         return order_of(a) < order_of(b);

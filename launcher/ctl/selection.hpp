@@ -4,6 +4,7 @@
 #include "launcher/ctl/agent_sockets.hpp"
 #include "rendezvous/control/command.hpp"
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <variant>
@@ -55,6 +56,19 @@ ByConnection by_connection(const std::vector<FoundAgent>& agents);
 /// the one that has it, or the first of them where none has it, which says so.
 std::vector<FoundAgent> agents_to_signal(
     const std::vector<FoundAgent>& agents, const std::optional<int>& rank);
+
+/// The worker of a rank, and its node among those that are asked.
+struct RankPlace {
+    int rank = 0;
+    std::size_t agent = 0;
+
+    bool operator==(const RankPlace&) const = default;
+};
+
+/// Of the ranks that these nodes have, in their order, those from `first` to `last`; without them
+/// all. Requires: each with its view.
+std::vector<RankPlace> ranks_of(
+    const std::vector<FoundAgent>& agents, std::optional<int> first, std::optional<int> last);
 
 /// In the order in which they are listed: by run id, incarnation, group rank and pid.
 void sort_for_list(std::vector<FoundAgent>& agents);

@@ -92,6 +92,33 @@ inline constexpr std::size_t max_reported_sockets = 256;
 inline constexpr std::size_t max_socket_table_bytes = 32 * 1024 * 1024;
 inline constexpr std::size_t max_inspected_descriptors = 200'000;
 
+// What a worker is doing (agent/health), as its memory and /proc show it.
+inline constexpr std::size_t max_python_threads = 64;
+inline constexpr std::size_t max_python_frames = 128;
+/// Of all threads of one process together.
+inline constexpr std::size_t max_sampled_frames = 1'024;
+/// Of a name, as it is shown.
+inline constexpr std::size_t max_sampled_name_bytes = 256;
+/// How often a stack is read that changes meanwhile.
+inline constexpr int max_stack_attempts = 3;
+/// Of the table that says which line an instruction belongs to.
+inline constexpr std::size_t max_line_table_bytes = 256 * 1024;
+/// Mapped files in which an interpreter is looked for, and symbols that one hash has.
+inline constexpr std::size_t max_python_candidates = 8;
+inline constexpr std::size_t max_symbol_chain = 1'024;
+/// Of one file of /proc, and of the two that list what all processes have.
+inline constexpr std::size_t max_process_file_bytes = 64 * 1024;
+inline constexpr std::size_t max_process_list_bytes = 4 * 1024 * 1024;
+/// Descriptors, threads and processes below it that are looked at.
+inline constexpr std::size_t max_sampled_descriptors = 4'096;
+inline constexpr std::size_t max_sampled_threads = 128;
+inline constexpr std::size_t max_sampled_processes = 256;
+/// Addresses that it is connecting to.
+inline constexpr std::size_t max_sampled_addresses = 16;
+/// Below them a process is idle.
+inline constexpr double idle_cpu_share = 0.05;
+inline constexpr double idle_bytes_per_second = 1'000'000;
+
 // HTTP.
 inline constexpr std::size_t max_http_header_bytes = 8 * 1024;
 inline constexpr Duration http_timeout = 5s;
@@ -359,6 +386,12 @@ inline constexpr Duration command_timeout = 2s;
 inline constexpr Duration command_answer_timeout = 1s;
 /// How long an agent waits for the server's answer to a command that it has passed on.
 inline constexpr Duration command_relay_timeout = 5s;
+/// Between the two looks at a worker of which a command shows the stack.
+inline constexpr Duration stack_sample_interval = 1s;
+/// So many ranks' stacks are asked for at once; fewer than `max_command_callers`.
+inline constexpr std::size_t max_stacks_at_once = 12;
+/// Of one rank's stacks; less than `max_free_text_bytes`, for the rest of the reply.
+inline constexpr std::size_t max_stack_text_bytes = 7 * 1024;
 /// Nodes that one command names, and hosts that a job has drained at once.
 inline constexpr std::size_t max_drained_nodes = 64;
 inline constexpr std::size_t max_drained_hosts = 1'000;
@@ -381,7 +414,8 @@ inline constexpr Duration http_request_timeout = 2s;
 inline constexpr Duration etcd_answer_timeout = 5s;
 inline constexpr std::size_t max_http_answer_bytes = 64 * 1024;
 inline constexpr std::size_t max_etcd_members = 16;
-/// Of a node that says it has followed more epochs than there can have been: it may not use them up.
+/// Of a node that says it has followed more epochs than there can have been: it may not use them
+/// up.
 inline constexpr std::uint64_t max_epochs_ahead = 1'000'000'000;
 
 }  // namespace ddprun::limits

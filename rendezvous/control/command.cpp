@@ -22,6 +22,7 @@ std::string describe(const Command& command) {
                        return ' ' + signal_name(order.signal) +
                               (order.rank ? " rank=" + std::to_string(*order.rank) : "");
                    },
+                   [](const ShowStack& order) { return " rank=" + std::to_string(order.rank); },
                    [](const DrainNodes& order) {
                        return words_of(order.nodes) + (order.is_forced ? " forced" : "");
                    },
@@ -35,6 +36,9 @@ std::string describe(const CommandReply& reply) {
            std::visit(
                Overloaded{
                    [](const NodeView& view) { return view.run_id + ' ' + view.state; },
+                   [](const RankStack& stack) {
+                       return "rank=" + std::to_string(stack.rank) + ' ' + stack.activity;
+                   },
                    [](const CommandDone& done) { return '"' + done.text + '"'; },
                    [](const CommandRefused& refused) {
                        return std::string{name_of(refused.why)} + " \"" + refused.reason + '"';

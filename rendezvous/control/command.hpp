@@ -39,6 +39,14 @@ struct SignalWorkers {
     bool operator==(const SignalWorkers&) const = default;
 };
 
+/// What a worker of this node does, and its Python stacks: the agent looks at it twice.
+struct ShowStack {
+    /// Of the job.
+    int rank = 0;
+
+    bool operator==(const ShowStack&) const = default;
+};
+
 /// The agent passes it on to the server, whose answer is the reply: as `Drain`.
 struct DrainNodes {
     std::vector<std::string> nodes = {};
@@ -54,7 +62,7 @@ struct UndrainNodes {
     bool operator==(const UndrainNodes&) const = default;
 };
 
-using Command = std::variant<ShowNode, StopJob, SignalWorkers, DrainNodes, UndrainNodes>;
+using Command = std::variant<ShowNode, StopJob, SignalWorkers, ShowStack, DrainNodes, UndrainNodes>;
 
 // ---- agent to ddprunctl -------------------------------------------------------------------------
 
@@ -89,6 +97,22 @@ struct NodeView {
     bool operator==(const NodeView&) const = default;
 };
 
+/// To `ShowStack`. All text is printable; where nothing is known it is empty.
+struct RankStack {
+    int rank = 0;
+    int pid = 0;
+    /// "blocked", "waits for other ranks"
+    std::string activity = {};
+    /// "read_batch (loader.py:112)"
+    std::string site = {};
+    /// What the kernel shows of the main thread.
+    std::string detail = {};
+    /// All Python threads, a line for each frame; or why there are none.
+    std::string stacks = {};
+
+    bool operator==(const RankStack&) const = default;
+};
+
 struct CommandDone {
     std::string text = {};
 
@@ -107,7 +131,7 @@ struct CommandRefused {
     bool operator==(const CommandRefused&) const = default;
 };
 
-using CommandReply = std::variant<NodeView, CommandDone, CommandRefused>;
+using CommandReply = std::variant<NodeView, RankStack, CommandDone, CommandRefused>;
 
 /// "stop_job grace=5 s"
 std::string describe(const Command& command);

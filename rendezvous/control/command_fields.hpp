@@ -28,6 +28,13 @@ void fields(Io& io, Like<Io, SignalWorkers>& order) {
 }
 
 template <>
+inline constexpr std::string_view type_name<ShowStack> = "show_stack";
+template <class Io>
+void fields(Io& io, Like<Io, ShowStack>& order) {
+    io("rank", order.rank, any_count);
+}
+
+template <>
 inline constexpr std::string_view type_name<DrainNodes> = "drain_nodes";
 template <class Io>
 void fields(Io& io, Like<Io, DrainNodes>& order) {
@@ -62,6 +69,18 @@ void fields(Io& io, Like<Io, NodeView>& view) {
     io("max_restarts", view.max_restarts, small_count);
     io("since", view.since);
     io("age", view.age);
+}
+
+template <>
+inline constexpr std::string_view type_name<RankStack> = "rank_stack";
+template <class Io>
+void fields(Io& io, Like<Io, RankStack>& stack) {
+    io("rank", stack.rank, any_count);
+    io("pid", stack.pid, any_count);
+    io("activity", stack.activity, Name{});
+    io.optional("site", stack.site, Text{});
+    io.optional("detail", stack.detail, Text{});
+    io.optional("stacks", stack.stacks, Text{});
 }
 
 template <>

@@ -115,6 +115,20 @@ struct WorkProgress {
     bool operator==(const WorkProgress&) const = default;
 };
 
+/// What a worker was seen doing.
+enum class Activity : std::uint8_t {
+    unknown,
+    moving,           ///< its Python code goes on
+    busy,             ///< in one place, and uses the processor or the disk
+    waits_for_peers,  ///< in a call that ends when other ranks do their part
+    waits_for_store,  ///< for a key of the round's store
+    connects,         ///< to an address that does not answer, or refuses
+    blocked,          ///< in one place, idle, and not because of other ranks
+    stopped,          ///< by a signal (state T)
+    in_kernel,        ///< in a system call that cannot be interrupted (state D)
+    traced,           ///< by a debugger, or at a debugger's prompt
+};
+
 /// One worker's failure as its agent observed it.
 struct WorkerFailure {
     /// Which of it comes from the worker's error file; the rest comes from its agent.

@@ -53,12 +53,14 @@ const std::vector<Arrow> arrows{
       "rendezvous/tls/"}},
     {"agent/", {"rendezvous/"}},
     {"agent/plan/", {"rendezvous/base/", "rendezvous/control/"}},
+    {"agent/health/", {"agent/plan/", "agent/report/", "rendezvous/base/", "rendezvous/control/"}},
     {"agent/process/", {"agent/plan/", "agent/supervise/worker_exit.hpp", "rendezvous/"}},
     {"agent/keeper/", {"agent/process/", "rendezvous/"}},
     {"agent/output/", {"agent/plan/", "agent/process/", "agent/report/", "rendezvous/"}},
     {"agent/runner/",
      {"agent/agent_config.hpp",
       "agent/command/",
+      "agent/health/",
       "agent/keeper/",
       "agent/output/",
       "agent/plan/",
@@ -133,6 +135,7 @@ const std::vector<std::string_view> pure_places{
     "rendezvous/tls/session",
     "agent/command/decision",
     "agent/command/local_commands",
+    "agent/health/",
     "rendezvous/tunnel/",
     "agent/output/lines",
     "agent/plan/",
@@ -142,6 +145,7 @@ const std::vector<std::string_view> pure_places{
 };
 
 const std::vector<std::string_view> shells_among_them{
+    "agent/health/sampler",
     "rendezvous/base/clock",
     "rendezvous/base/descriptor",
     "rendezvous/base/log",

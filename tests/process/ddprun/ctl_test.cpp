@@ -235,6 +235,37 @@ TEST_CASE("ddprunctl signal finds the node of a rank among those of this machine
     CHECK(b.wait_for_code() == 143);
 }
 
+TEST_CASE("ddprunctl stacks shows what each worker here does, and stops none") {
+    const TempDir dir;
+    const auto id = fresh_id();
+    auto job = node_of(dir, id, {"--nproc-per-node=2"}, "echo up $RANK; exec sleep 1000");
+    job.wait_for_line("up");
+    job.wait_for_line("up");
+
+    Json ranks;
+    CHECK(holds_within(fact_timeout, [&] {
+        const auto seen = ctl({"stacks", id, "--json"});
+        if (seen.code != 0) return false;
+        ranks = Json::parse(seen.out);
+        return ranks.size() == 2 && ranks[0]["site"] == "clock_nanosleep(2)" &&
+               ranks[1]["site"] == "clock_nanosleep(2)" && ranks[1]["activity"] == "blocked";
+    }));
+    INFO(ranks.dump());
+    CHECK(ranks[1]["rank"] == 1);
+    CHECK(contains(ranks[1]["stacks"], "no Python interpreter"));
+
+    const auto one = ctl({"stacks", id, "--ranks=1"});
+    CHECK(one.code == 0);
+    CHECK(contains(one.out, "rank 1, pid "));
+    CHECK_FALSE(contains(one.out, "rank 0"));
+    const auto none = ctl({"stacks", id, "--ranks=2-3"});
+    CHECK(none.code == 1);
+    CHECK(contains(none.err, "there is no rank 2: the job has ranks 0 to 1"));
+    CHECK(is_running(id));
+    CHECK(ctl({"stop", id}).code == 0);
+    CHECK(job.wait_for_code() == 143);
+}
+
 TEST_CASE("another user of the machine can neither see nor control a job") {
     if (::geteuid() != 0) return skip("another user needs root");
     const TempDir dir;

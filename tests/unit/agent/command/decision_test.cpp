@@ -11,6 +11,7 @@
 
 using namespace ddprun;
 using namespace ddprun::agent::command;
+namespace health = ddprun::agent::health;
 using namespace std::chrono_literals;
 
 namespace {
@@ -39,7 +40,7 @@ struct Case {
     control::Command command;
     NodeFacts facts;
     std::string reply;
-    std::variant<std::monostate, StopOrder, SignalOrder, PassOn> order = {};
+    std::variant<std::monostate, StopOrder, SignalOrder, StackOrder, PassOn> order = {};
 };
 
 std::string done(const std::string& text) {
@@ -55,6 +56,7 @@ std::string refused(const std::string& reason) {
 TEST_CASE("what an agent does about a command") {
     using Stop = control::StopJob;
     using Signal = control::SignalWorkers;
+    using Stack = control::ShowStack;
     using Drain = control::DrainNodes;
     using Undrain = control::UndrainNodes;
     const std::vector<Case> cases{
@@ -95,6 +97,11 @@ TEST_CASE("what an agent does about a command") {
         {Signal{SIGUSR1, 8}, running, refused("there is no rank 8: the job has ranks 0 to 7")},
         {Signal{SIGUSR1}, idle, refused("no worker runs on this node now")},
         {Signal{SIGUSR1, 5}, idle, refused("no worker runs on this node now")},
+        {Stack{5}, running, "", StackOrder{5, 1}},
+        {Stack{4}, cut_off, "", StackOrder{4, 0}},
+        {Stack{3}, running, refused("rank 3 is on another node: this one has ranks 4 to 7")},
+        {Stack{8}, running, refused("there is no rank 8: the job has ranks 0 to 7")},
+        {Stack{5}, idle, refused("no worker runs on this node now")},
         {Drain{{"node5"}}, running, "", PassOn{}},
         {Drain{{"node5"}}, leaving, "", PassOn{}},
         {Undrain{{"node5"}}, idle, "", PassOn{}},
@@ -141,4 +148,24 @@ TEST_CASE("a report names the user, the process and the host of a command") {
         describe_sender({4711, 1000}, "alice", "node1") ==
         "ddprunctl (user alice, pid 4711 on node1)");
     CHECK(describe_sender({0, 1000}, "", "node1") == "ddprunctl (user 1000 on node1)");
+}
+
+TEST_CASE("the answer about a stack has what was seen, or that there is no worker any more") {
+    health::Sample sample;
+    sample.pid = 4711;
+    sample.state = 'S';
+    sample.no_frames = "no Python interpreter";
+    const health::Site site{control::Activity::blocked, "read(2)", "thread 4711: read(2), state S"};
+
+    CHECK(
+        reply_to_stack(5, sample, site) == control::CommandReply{control::RankStack{
+                                               5,
+                                               4711,
+                                               "blocked",
+                                               "read(2)",
+                                               "thread 4711: read(2), state S",
+                                               "no Python stack: no Python interpreter"}});
+    CHECK(
+        control::describe(reply_to_stack(5, health::Sample{}, health::Site{})) ==
+        refused("rank 5 has ended"));
 }

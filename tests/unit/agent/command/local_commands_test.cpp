@@ -154,6 +154,18 @@ TEST_CASE("a command whose answer is the server's waits for that, and is refused
     CHECK_FALSE(story.machine.next_deadline());
 }
 
+TEST_CASE("a worker that cannot be looked at in time is no fault of the server") {
+    Story story;
+    CHECK(
+        story.asks(1, control::encode(control::Command{control::ShowStack{3}})) ==
+        Lines{"perform caller=1 user=1000 pid=50: show_stack rank=3"});
+    story.now += limits::command_relay_timeout;
+    CHECK(
+        story.is(M::DeadlinePassed{}) ==
+        Lines{"reply caller=1: command_refused not_possible \"the worker could not be looked at "
+              "within 5 s\""});
+}
+
 TEST_CASE("every event in every state of a command's connection has its answer") {
     const std::vector<std::pair<std::string, std::vector<M::Event>>> states{
         {"none", {}},

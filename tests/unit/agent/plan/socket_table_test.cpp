@@ -47,6 +47,18 @@ TEST_CASE("the clients' ends of established connections to a port are found") {
         table == SocketTable{{12, "127.0.0.1:49153"}, {15, "10.0.0.2:49157"}, {16, "[::1]:49158"}});
 }
 
+TEST_CASE("connections of any port are established, or being made") {
+    CHECK(
+        tcp_connections(table_4) == std::vector<TcpConnection>{
+                                        {11, {"127.0.0.1", 49153}, true},
+                                        {12, {"127.0.0.1", store_port}, true},
+                                        {13, {"10.0.0.1", store_port}, false},
+                                        {14, {"10.0.0.1", 0x4E22}, true}});
+    CHECK(tcp_connections(table_6).at(0) == TcpConnection{15, {"10.0.0.1", store_port}, true});
+    CHECK(tcp_connections("a b c 01").empty());
+    CHECK(tcp_connections("").empty());
+}
+
 TEST_CASE("a table that makes no sense has no connections") {
     SocketTable table;
     for (const auto* text :

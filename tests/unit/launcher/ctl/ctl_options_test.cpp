@@ -59,6 +59,10 @@ TEST_CASE("each command of ddprunctl means what its words say, wherever options 
         {{"drain", "run17", "--force", "node5", "3"}, {Drain{{"node5", "3"}, true}, "run17"}},
         {{"drain", "--pid=4711", "node5", "3"}, {Drain{{"node5", "3"}}, std::nullopt, 4711}},
         {{"undrain", "run17", "node5", "node7"}, {Undrain{{"node5", "node7"}}, "run17"}},
+        {{"stacks"}, {ShowStacks{}}},
+        {{"stacks", "run17", "--ranks=0-3"}, {ShowStacks{RankRange{0, 3}}, "run17"}},
+        {{"stacks", "--pid=4711", "--ranks", "5"},
+         {ShowStacks{RankRange{5, 5}}, std::nullopt, 4711}},
         {{"token"}, {ShowToken{}}},
         {{"token", "--secret-file=/etc/secret"}, {ShowToken{"/etc/secret"}}},
         {{"stop", "--", "--run"}, {Stop{}, "--run"}},
@@ -76,10 +80,12 @@ TEST_CASE("each command of ddprunctl means what its words say, wherever options 
 
 TEST_CASE("a mistake on ddprunctl's command line says what is accepted") {
     const std::vector<std::pair<Words, std::string>> cases{
-        {{}, "no command given: accepted are ps, status, stop, signal, drain, undrain, token"},
+        {{},
+         "no command given: accepted are ps, status, stop, signal, stacks, drain, undrain, token"},
         {{"stopp", "x"}, "'stopp': unknown command: did you mean stop?"},
         {{"reboot"},
-         "'reboot': unknown command: accepted are ps, status, stop, signal, drain, undrain, token"},
+         "'reboot': unknown command: accepted are ps, status, stop, signal, stacks, drain, "
+         "undrain, token"},
         {{"ps", "x"}, "ps: 'x' is one word too many"},
         {{"stop"}, "stop: RUN_ID is missing"},
         {{"signal", "x"}, "signal: SIGNAL is missing"},
@@ -106,7 +112,13 @@ TEST_CASE("a mistake on ddprunctl's command line says what is accepted") {
         {{"signal", "x", "USR1", "--rank=-1"}, "--rank: '-1': accepted is a number from 0 on"},
         {{"status", "--pid=0"}, "--pid: '0': accepted is a number from 1 on"},
         {{"stop", "x", "--rank=1"}, "--rank: not with stop, only with signal"},
-        {{"ps", "--pid=1"}, "--pid: not with ps, only with status stop signal drain undrain"},
+        {{"ps", "--pid=1"},
+         "--pid: not with ps, only with status stop signal stacks drain undrain"},
+        {{"stacks", "--ranks=3-1"}, "--ranks: '3-1': accepted is a rank, or two as 0-3"},
+        {{"stacks", "--ranks=-1"}, "--ranks: '-1': accepted is a rank, or two as 0-3"},
+        {{"stacks", "--ranks=1-2-3"}, "--ranks: '1-2-3': accepted is a rank, or two as 0-3"},
+        {{"stacks", "--ranks="}, "--ranks: '': accepted is a rank, or two as 0-3"},
+        {{"signal", "x", "USR1", "--ranks=1"}, "--ranks: not with signal, only with stacks"},
         {{"stop", "x", "--grase=1"}, "--grase: unknown option: did you mean --grace?"},
         {{"ps", "--json=1"}, "--json: takes no value"},
         {{"--print-completion=ksh"},
@@ -130,7 +142,7 @@ TEST_CASE("the help and the completions have every command and option of ddprunc
     for (const auto& row : ctl_option_table())
         CHECK(help_text().find("\n  --" + std::string{row.name}) != std::string::npos);
     CHECK(
-        completion_script("tcsh")->find("(ps status stop signal drain undrain token)") !=
+        completion_script("tcsh")->find("(ps status stop signal stacks drain undrain token)") !=
         std::string::npos);
     CHECK_FALSE(completion_script("ksh"));
 }

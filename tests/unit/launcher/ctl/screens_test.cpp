@@ -181,6 +181,33 @@ TEST_CASE("a page of another kind, or of any bytes, shows as no job") {
     CHECK(status_text({a_running()}, odd).find("state       7") != std::string::npos);
 }
 
+TEST_CASE("stacks are shown by rank, printable, with the reason where there are none") {
+    const control::RankStack stack{
+        2,
+        4711,
+        "blocked",
+        "read\033 (loader.py:112)",
+        "thread 4711: read(2) on /data/shard-17, state D",
+        "main thread 4711\n  read (/home/me/loader.py:112)"};
+    const std::vector<RankView> ranks{
+        {2, stack},
+        {3, std::nullopt, "rank 3 has ended"},
+        {4, control::RankStack{4, 4712, "busy"}}};
+
+    CHECK(
+        stacks_text(ranks) ==
+        "rank 2, pid 4711: blocked at read? (loader.py:112)\n"
+        "  thread 4711: read(2) on /data/shard-17, state D\n"
+        "  main thread 4711\n"
+        "    read (/home/me/loader.py:112)\n"
+        "rank 3: rank 3 has ended\n"
+        "rank 4, pid 4712: busy\n");
+    CHECK(
+        stacks_json({ranks[1]}) ==
+        "[\n  {\n    \"rank\": 3,\n    \"pid\": null,\n    \"problem\": \"rank 3 has ended\"\n  "
+        "}\n]\n");
+}
+
 TEST_CASE("what was done or refused is JSON on request") {
     CHECK(outcome_json(true, "yes") == "{\n  \"done\": true,\n  \"text\": \"yes\"\n}\n");
     CHECK(outcome_json(false, "no") == "{\n  \"done\": false,\n  \"reason\": \"no\"\n}\n");

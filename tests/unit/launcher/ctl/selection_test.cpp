@@ -198,3 +198,21 @@ TEST_CASE("a signal is given to the node that has the rank, or to those that hav
     CHECK(meant(largest) == "12 ");
     CHECK(agents_to_signal({an_agent(9, "a", "")}, std::nullopt).size() == 1);
 }
+
+TEST_CASE("the ranks of the nodes here are found in their order") {
+    const auto of_node = [](int first, int count) {
+        auto agent = an_agent(first + 1, "job", "1.0");
+        agent.view->worker_count = count;
+        agent.view->assignment.emplace();
+        agent.view->assignment->rank_base = first;
+        return agent;
+    };
+    const std::vector<FoundAgent> agents{of_node(4, 2), an_agent(9, "job", "1.0"), of_node(0, 2)};
+
+    CHECK(
+        ranks_of(agents, std::nullopt, std::nullopt) ==
+        std::vector<RankPlace>{{0, 2}, {1, 2}, {4, 0}, {5, 0}});
+    CHECK(ranks_of(agents, 1, 4) == std::vector<RankPlace>{{1, 2}, {4, 0}});
+    CHECK(ranks_of(agents, 2, 3).empty());
+    CHECK(ranks_of(agents, 0, std::numeric_limits<int>::max()).size() == 4);
+}

@@ -162,6 +162,7 @@ inline std::vector<Command> commands() {
         ShowNode{},
         StopJob{std::chrono::milliseconds{1500}},
         SignalWorkers{64, 2'147'483'647},
+        ShowStack{3},
         DrainNodes{{"node5", "3"}, true},
         UndrainNodes{{"node5"}},
         StopJob{},
@@ -191,8 +192,16 @@ inline std::vector<CommandReply> command_replies() {
     bare.state = "joining";
     return {
         view,
+        RankStack{
+            3,
+            4711,
+            "blocked",
+            "read_batch (loader.py:112)",
+            "thread 4711: read(2) on /data/shard-17, state S (pipe_read)",
+            "main thread 4711\n  read_batch (/home/me/loader.py:112)"},
         CommandDone{"its workers have 30 s to end"},
         CommandRefused{CommandRefused::Why::not_allowed, "of another user"},
+        RankStack{0, 1, "unknown"},
         bare};
 }
 

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/health/sample.hpp"
+#include "rendezvous/base/time.hpp"
+#include "rendezvous/control/message.hpp"
+
+#include <string>
+
+namespace ddprun::agent::health {
+
+struct Site {
+    control::Activity activity = control::Activity::unknown;
+    /// The place, in words: "read_batch (loader.py:112)", "all_reduce, called at train.py:57",
+    /// "clock_nanosleep(2)". Bounded, printable. Two ranks in the same place have equal texts.
+    std::string site;
+    /// What the kernel shows, for the screen: "thread 4711: read(2) on /data/shard-17, state D
+    /// (nfs_wait_bit_killable)". May be empty.
+    std::string detail;
+
+    bool operator==(const Site&) const = default;
+};
+
+/// What a worker was doing between two samples of it, by the first row that applies. *Fixed* means
+/// that the main thread was in the same frame at the same instruction both times, *idle* that the
+/// process and those below it used less than 5 % of a core and moved less than 1 MB/s.
+///
+///   unknown          gone, ended, or another process
+///   traced           by a debugger, or the main thread is at the prompt of one
+///   stopped          state T both times
+///   in_kernel        state D both times, fixed and idle
+///   connects         fixed and idle: to the same address both times; or in the code that connects
+///                    to the store, with no connection to it established
+///   waits_for_store  fixed and idle, in a call on the connection to the store or in a function
+///                    that waits for its keys (waiting_functions.hpp)
+///   waits_for_peers  it says so (`in_collective`); or fixed in a function that waits for other
+///                    ranks, as an idle one does that waits for a collective's `Work`
+///   moving           not fixed
+///   busy             not idle
+///   blocked          the rest
+///
+/// Without Python frames a process counts as fixed. The main thread stands for the process; where
+/// it only waits for another thread of its process to end, that one does.
+///
+/// `between`: the time from one to the other; not below zero.
+Site classify(const Sample& before, const Sample& after, Duration between);
+
+}  // namespace ddprun::agent::health

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/health/sample.hpp"
+#include "agent/runner/blocking_thread.hpp"
+#include "rendezvous/base/time.hpp"
+#include "rendezvous/control/command.hpp"
+
+#include <boost/asio/io_context.hpp>
+
+#include <functional>
+
+namespace ddprun::agent {
+
+/// Looks at workers for `ddprunctl stacks`: each twice, a second apart, and several at a time.
+/// Lives on the agent's thread; /proc is read on another.
+class StackViews {
+public:
+    struct Calls {
+        /// Has it done on a thread that may hang.
+        std::function<void(BlockingThread::Work)> look;
+        std::function<Instant()> now;
+        std::function<void(int caller, control::CommandReply)> answer;
+    };
+
+    StackViews(boost::asio::io_context& io, Calls calls);
+    StackViews(const StackViews&) = delete;
+    StackViews& operator=(const StackViews&) = delete;
+
+    /// Answers the caller, unless the thread hangs: then its own deadline does.
+    void show(int caller, int rank, int pid);
+
+private:
+    struct First {
+        int caller;
+        int rank;
+        health::Sample sample;
+        Instant taken_at;
+    };
+
+    void wait(First first);
+    void look_again(First first);
+
+    boost::asio::io_context& io_;
+    Calls calls_;
+};
+
+}  // namespace ddprun::agent
