@@ -6,9 +6,7 @@
 #include "agent/keeper/keeper_link.hpp"
 #include "agent/output/writer.hpp"
 #include "agent/plan/output_plan.hpp"
-#include "agent/plan/socket_table.hpp"
 #include "agent/process/inherited_state.hpp"
-#include "agent/process/store_clients.hpp"
 #include "agent/runner/effect_log.hpp"
 #include "agent/runner/event_recorder.hpp"
 #include "agent/runner/execute_command.hpp"
@@ -21,6 +19,7 @@
 #include "agent/runner/round_stores.hpp"
 #include "agent/runner/stack_views.hpp"
 #include "agent/runner/store_calls.hpp"
+#include "agent/runner/worker_looks.hpp"
 #include "agent/runner/worker_processes.hpp"
 #include "agent/supervise/agent.hpp"
 #include "agent/supervise/departure.hpp"
@@ -71,8 +70,9 @@ private:
     void post(Agent::Event event) { driver_->post(std::move(event)); }
 
     void perform(Agent::Effect& effect);
-    void answer_command(const Agent::AnswerCommand& order);
     void find_store_clients(const Agent::FindStoreClients& order);
+    template <class Work>
+    void look(Work work);
     Result<std::optional<Endpoint>> enter_store(const Agent::SpawnWorkers& order);
     void spawn(const Agent::SpawnWorkers& order);
     std::string error_log_of(int local_rank) const;
@@ -300,6 +300,7 @@ void AgentRunner::perform(Agent::Effect& effect) {
                 });
             },
             [&](const Agent::FindStoreClients& e) { find_store_clients(e); },
+            [&](const Agent::LookAtWorkers& e) { look([e] { return look_at_workers(e); }); },
             [&](const Agent::GiveNotice& e) {
                 auto note = e.note;
                 if (plan_ && plan_->local_store) note.store = *plan_->local_store;
@@ -319,7 +320,11 @@ void AgentRunner::perform(Agent::Effect& effect) {
                 channels_.show_save(e.save, e.wait_ends_at);
                 post(Agent::SaveShown{e.round, e.save.ballot, channels_.saves()});
             },
-            [&](const Agent::AnswerCommand& e) { answer_command(e); },
+            [&](const Agent::NoteHang& e) {
+                if (e.rows.empty()) return log_effect(effect, config_);
+                console_.write(STDERR_FILENO, hang_text(e));
+            },
+            [&](const Agent::AnswerCommand& e) { commands_.answer(e.id, reply_of(e)); },
             [&](const Agent::Finish& e) { finish(e.report); },
             [&](const WorkerGroup::SignalLeader& e) {
                 workers_.signal_leader(e.local_rank, e.signal);
@@ -339,23 +344,17 @@ void AgentRunner::perform(Agent::Effect& effect) {
         effect);
 }
 
-void AgentRunner::answer_command(const Agent::AnswerCommand& order) {
-    using Why = control::CommandRefused::Why;
-    control::CommandReply reply = control::CommandDone{order.text};
-    if (!order.is_done) reply = control::CommandRefused{Why::not_possible, order.text};
-    commands_.answer(order.id, std::move(reply));
-}
-
 void AgentRunner::find_store_clients(const Agent::FindStoreClients& order) {
     const bool is_own = plan_ && plan_->assignment.round == order.round && plan_->local_store;
     const auto port = is_own ? plan_->local_store->port : order.port;
-    post_mortem_.look([this, order, port, tunnel = tunnel_]() -> BlockingThread::Answer {
-        auto clients = agent::find_store_clients(order.round, port, order.pids);
-        clients.ended = order.ended;
-        if (!tunnel.empty()) name_by_tunnel(clients, tunnel);
-        return [this, clients = std::move(clients)]() mutable {
-            post(Agent::StoreClientsFound{std::move(clients)});
-        };
+    look([order, port, tunnel = tunnel_] { return look_for_store_clients(order, port, tunnel); });
+}
+
+/// The answer of `work`, which may block, comes as an event.
+template <class Work>
+void AgentRunner::look(Work work) {
+    post_mortem_.look([this, work = std::move(work)]() -> BlockingThread::Answer {
+        return [this, found = work()]() mutable { post(std::move(found)); };
     });
 }
 

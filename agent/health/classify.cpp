@@ -25,18 +25,23 @@ const PythonThread* thread_of(const Sample& sample, int tid) {
     return thread == sample.threads.end() ? nullptr : &*thread;
 }
 
-bool has_moved(const PythonThread& before, const PythonThread& after) {
-    return before.instruction != after.instruction;
+/// A loop that is seen at the same call each time has run in between, unlike one call.
+bool has_moved(const PythonThread& before, const PythonThread& after, Duration between) {
+    if (before.instruction != after.instruction) return true;
+    if (!before.run_time || !after.run_time) return false;
+    const auto share = in_seconds(*after.run_time - *before.run_time) / in_seconds(between);
+    return share > limits::still_share && share < limits::spinning_share;
 }
 
 /// The thread that stands for the process, then and now; without Python frames neither.
 struct Subject {
     const PythonThread* before = nullptr;
     const PythonThread* after = nullptr;
+    Duration between{};
 
     bool is_known() const { return after != nullptr && !after->frames.empty(); }
     bool has_moved() const {
-        return is_known() && (before == nullptr || health::has_moved(*before, *after));
+        return is_known() && (before == nullptr || health::has_moved(*before, *after, between));
     }
 };
 
@@ -45,15 +50,15 @@ Subject working_thread(const Sample& before, const Sample& after, const Subject&
     Subject chosen = main;
     for (const auto& thread : after.threads) {
         if (&thread == main.after || user_frame(thread.frames) == nullptr) continue;
-        const Subject other{thread_of(before, thread.tid), &thread};
+        const Subject other{thread_of(before, thread.tid), &thread, main.between};
         if (chosen.after == main.after || (other.has_moved() && !chosen.has_moved()))
             chosen = other;
     }
     return chosen;
 }
 
-Subject subject_of(const Sample& before, const Sample& after) {
-    const Subject main{thread_of(before, before.pid), thread_of(after, after.pid)};
+Subject subject_of(const Sample& before, const Sample& after, Duration between) {
+    const Subject main{thread_of(before, before.pid), thread_of(after, after.pid), between};
     if (!main.is_known() || main.has_moved() || !waits_for_thread(main.after->frames)) return main;
     return working_thread(before, after, main);
 }
@@ -188,7 +193,7 @@ Activity activity_of(const Facts& facts) {
 }  // namespace
 
 Site classify(const Sample& before, const Sample& after, Duration between) {
-    const auto subject = subject_of(before, after);
+    const auto subject = subject_of(before, after, between);
     Facts facts{
         before,
         after,
@@ -206,7 +211,8 @@ Site classify(const Sample& before, const Sample& after, Duration between) {
     return {
         activity,
         shortened(printable_line(site), most_site_bytes),
-        shortened(printable_line(detail_of(after)), most_detail_bytes)};
+        shortened(printable_line(detail_of(after)), most_detail_bytes),
+        activity == Activity::waits_for_peers && !facts.is_idle};
 }
 
 }  // namespace ddprun::agent::health

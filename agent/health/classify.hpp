@@ -17,12 +17,16 @@ struct Site {
     /// What the kernel shows, for the screen: "thread 4711: read(2) on /data/shard-17, state D
     /// (nfs_wait_bit_killable)". May be empty.
     std::string detail;
+    /// It waits and uses the processor meanwhile, as for a GPU. So does a loop that comes back to
+    /// the same wait in each step.
+    bool is_spinning = false;
 
     bool operator==(const Site&) const = default;
 };
 
 /// What a worker was doing between two samples of it, by the first row that applies. *Fixed* means
-/// that the main thread was in the same frame at the same instruction both times, *idle* that the
+/// that the main thread was in the same frame at the same instruction both times and has hardly run
+/// in between, or all the time (limits::still_share, spinning_share); *idle* that the
 /// process and those below it used less than 5 % of a core and moved less than 1 MB/s.
 ///
 ///   unknown          gone, ended, or another process

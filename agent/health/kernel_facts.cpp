@@ -167,6 +167,18 @@ std::uint64_t io_bytes_in(std::string_view io) {
            std::max(count_in(io, "wchar"), count_in(io, "write_bytes"));
 }
 
+std::optional<Duration> run_time_in(std::string_view schedstat) {
+    const auto nanoseconds = whole_number<std::int64_t>(split(trimmed(schedstat), ' ').front());
+    if (!nanoseconds || *nanoseconds < 0) return std::nullopt;
+    return Duration{*nanoseconds};
+}
+
+std::optional<int> only_child_in(std::string_view children) {
+    const auto words = split(trimmed(children), ' ');
+    if (words.size() != 1) return std::nullopt;
+    return whole_number<int>(words.front());
+}
+
 std::string wait_channel_in(std::string_view wchan) {
     constexpr std::size_t longest_symbol = 64;
     const auto name = trimmed(wchan).substr(0, longest_symbol);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "rendezvous/base/time.hpp"
+
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -29,6 +31,13 @@ int tracer_in(std::string_view status);
 /// What a process has read and written, by /proc/PID/io: through system calls, or from and to
 /// disks where that is more (mapped files).
 std::uint64_t io_bytes_in(std::string_view io);
+
+/// How long a thread has run, by /proc/PID/task/TID/schedstat.
+std::optional<Duration> run_time_in(std::string_view schedstat);
+
+/// The only process that is a child of a thread, by /proc/PID/task/TID/children; nothing: there is
+/// none, or more than one.
+std::optional<int> only_child_in(std::string_view children);
 
 /// Of /proc/PID/wchan; empty: in no place of the kernel, or it is not shown.
 std::string wait_channel_in(std::string_view wchan);

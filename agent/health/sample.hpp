@@ -33,6 +33,8 @@ struct PythonThread {
     std::uint64_t instruction = 0;
     /// The innermost function calls something that is named `wait`, here or elsewhere.
     bool calls_wait = false;
+    /// How long the thread has run on a processor so far; nothing where that is not shown.
+    std::optional<Duration> run_time = std::nullopt;
 
     bool operator==(const PythonThread&) const = default;
 };

@@ -243,15 +243,33 @@ void add_threads(const ReadMemory& read, Sample& sample) {
     auto read_threads = read_python_threads(*python.interpreter, read);
     sample.threads = std::move(read_threads.threads);
     sample.no_frames = std::move(read_threads.why_not);
+    for (auto& thread : sample.threads)
+        if (thread.tid != 0)
+            thread.run_time = run_time_in(
+                content_of(sample.pid, "task/" + std::to_string(thread.tid) + "/schedstat"));
+}
+
+/// A shell, `uv run` and the like: the program that they have started is meant.
+std::optional<int> started_program(const Sample& sample) {
+    if (!sample.threads.empty()) return std::nullopt;
+    const auto name = "task/" + std::to_string(sample.pid) + "/children";
+    return only_child_in(content_of(sample.pid, name));
 }
 
 Sample sample_of(int pid, Networks& networks) {
     Sample sample;
-    sample.pid = pid;
+    const std::size_t most = limits::max_sampled_wrappers;
+    for (std::size_t i = 0; i <= most; ++i) {
+        sample = Sample{};
+        sample.pid = pid;
+        add_threads(memory_of(pid), sample);
+        const auto program = i < most ? started_program(sample) : std::nullopt;
+        if (!program) break;
+        pid = *program;
+    }
     const auto stat = parse_stat(content_of(pid, "stat"));
     if (pid <= 0 || !stat) return sample;
     const auto read = memory_of(pid);
-    add_threads(read, sample);
     sample.state = stat->state;
     sample.is_traced = tracer_in(content_of(pid, "status")) != 0;
     sample.wait_channel = wait_channel_in(content_of(pid, "wchan"));

@@ -72,6 +72,7 @@ std::string_view in_words(control::Activity activity) {
         case Activity::stopped: return "stopped";
         case Activity::in_kernel: return "in the kernel";
         case Activity::traced: return "in a debugger";
+        case Activity::ended: return "has ended";
     }
     return {};
 }

@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/machine.hpp"
+#include "rendezvous/base/printable.hpp"
 #include "rendezvous/base/text.hpp"
 
 #include <string>
@@ -54,6 +55,9 @@ void log_effect(const Agent::Effect& effect, const AgentConfig& config) {
             [&](const Agent::NoteDrained& e) {
                 log::warning("node.drained", {{"reason", e.reason}});
             },
+            [&](const Agent::NoteHang& e) {
+                log::warning("job.hung", {{"round", e.round}, {"reason", e.headline}});
+            },
             [&](const Agent::NoteServerLost& e) {
                 log::warning("rendezvous.lost", {{"reason", e.reason}});
             },
@@ -71,6 +75,13 @@ void log_effect(const Agent::Effect& effect, const AgentConfig& config) {
             [](const auto&) {},
         },
         effect);
+}
+
+std::string hang_text(const Agent::NoteHang& hang) {
+    std::string text = "ddprun: " + printable_line(hang.headline) + "\n";
+    for (const auto& row : hang.rows)
+        text += "  " + printable_line(row) + "\n";
+    return text;
 }
 
 void log_round_started(const control::Assignment& assignment, int max_restarts) {

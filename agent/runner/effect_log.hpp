@@ -7,10 +7,15 @@
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/control/message.hpp"
 
+#include <string>
+
 namespace ddprun::agent {
 
 /// Writes the log line of an effect that is one (`Note...`); ignores all others.
 void log_effect(const Agent::Effect& effect, const AgentConfig& config);
+
+/// For the screen: the headline, and a row for each place in which ranks are.
+std::string hang_text(const Agent::NoteHang& hang);
 
 /// The round's workers are being started.
 void log_round_started(const control::Assignment& assignment, int max_restarts);

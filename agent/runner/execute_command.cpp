@@ -88,4 +88,9 @@ std::optional<control::CommandReply> execute(
     return decision.reply;
 }
 
+control::CommandReply reply_of(const Agent::AnswerCommand& answer) {
+    if (answer.is_done) return control::CommandDone{answer.text};
+    return control::CommandRefused{control::CommandRefused::Why::not_possible, answer.text};
+}
+
 }  // namespace ddprun::agent

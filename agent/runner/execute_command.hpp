@@ -35,4 +35,7 @@ std::optional<control::CommandReply> execute(
     const CommandTarget& target,
     const std::function<void(Agent::Event)>& post);
 
+/// As the server has answered a command that was passed on to it.
+control::CommandReply reply_of(const Agent::AnswerCommand& answer);
+
 }  // namespace ddprun::agent

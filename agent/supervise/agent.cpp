@@ -118,6 +118,7 @@ void Agent::handle(Event event, Instant now, Effects& out) {
                 if (is_current(read.progress.round))
                     round_->progress.known = std::move(read.progress.ranks);
             },
+            [&](WorkersSeen& seen) { on_workers_seen(std::move(seen), now, out); },
             [&](SavesRead& read) {
                 if (!is_current(read.round)) return;
                 round_->save.on_read(std::move(read.ranks));
@@ -196,6 +197,7 @@ void Agent::notify_group(WorkerGroup::Event event, Instant now, Effects& out) {
             Overloaded{
                 [&](WorkerGroup::Started) {
                     phase_ = Phase::running;
+                    begin_watch(now);
                     round_->reached.has_started = true;
                 },
                 // FailureReport judges the exit itself.
@@ -517,6 +519,7 @@ void Agent::on_deadline(Instant now, Effects& out) {
     if (is_due(notice_at(), now)) on_allocation_ending(now, out);
     if (is_due(notice_ends_at(), now)) end_notice("the ranks did not save in time", now, out);
     if (phase_ == Phase::done) return;
+    if (is_due(look_at(), now)) look_at_workers(out);
     if (is_due(times_out_at(), now)) notify_link(ServerLink::TimedOut{}, now, out);
 }
 
@@ -544,7 +547,7 @@ std::optional<Instant> Agent::next_deadline() const {
     next = earliest(earliest(next, fence()), probe_at());
     if (leaving_) next = earliest(next, leaving_->result_deadline);
     next = earliest(next, notice_at());
-    next = earliest(next, notice_ends_at());
+    next = earliest(earliest(next, notice_ends_at()), look_at());
     if (!round_) return next;
     next = earliest(earliest(next, round_->failures.next_deadline()), round_->note_at);
     if (round_->group) next = earliest(next, round_->group->next_deadline());

@@ -114,6 +114,10 @@ private:
     void on_save_at(const control::SaveAt& order, Instant now, Effects& out);
     void on_notice_over(const control::NoticeOver& over, Instant now, Effects& out);
     void on_allocation_ending(Instant now, Effects& out);
+    void begin_watch(Instant now);
+    void look_at_workers(Effects& out);
+    void on_workers_seen(WorkersSeen seen, Instant now, Effects& out);
+    void on_hang_found(control::HangFound found, Instant now, Effects& out);
 
     void notify_link(ServerLink::Event event, Instant now, Effects& out);
     void notify_group(WorkerGroup::Event event, Instant now, Effects& out);
@@ -153,6 +157,7 @@ private:
     std::optional<Instant> fence() const;
     std::optional<Instant> probe_at() const;
     std::optional<Instant> times_out_at() const;
+    std::optional<Instant> look_at() const;
     std::optional<Instant> notice_at() const;
     std::optional<Instant> notice_ends_at() const;
     /// Until when a server that is not heard is waited for.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "agent/health/node_watch.hpp"
 #include "agent/plan/rank_save.hpp"
 #include "agent/report/job_report.hpp"
 #include "agent/supervise/failure_report.hpp"
@@ -81,6 +82,11 @@ struct AgentInterface {
     struct ProgressRead {
         control::NodeProgress progress;
     };
+    /// Answers to LookAtWorkers.
+    struct WorkersSeen {
+        int round;
+        std::vector<health::Look> looks;
+    };
     /// What this node's ranks show of saves now.
     struct SavesRead {
         int round;
@@ -132,6 +138,7 @@ struct AgentInterface {
         StoreWaited,
         StoreClientsFound,
         ProgressRead,
+        WorkersSeen,
         SavesRead,
         SaveShown,
         PeerAsked,
@@ -179,6 +186,13 @@ struct AgentInterface {
         /// Local ranks, for the answer: those that end during the search may be stopped ones.
         std::vector<int> ended;
         bool operator==(const FindStoreClients&) const = default;
+    };
+    /// What each of them does at this moment.
+    struct LookAtWorkers {
+        int round;
+        /// By local rank; 0: it does not run.
+        std::vector<int> pids;
+        bool operator==(const LookAtWorkers&) const = default;
     };
     using GiveNotice = FailureReport::GiveNotice;
     using ExplainFailure = FailureReport::ExplainFailure;
@@ -254,6 +268,13 @@ struct AgentInterface {
         std::string reason;
         bool operator==(const NoteDrained&) const = default;
     };
+    /// The round makes no progress, and which ranks do what; rows may be left to other nodes.
+    struct NoteHang {
+        int round;
+        std::string headline;
+        std::vector<std::string> rows;
+        bool operator==(const NoteHang&) const = default;
+    };
     /// What became of a command that was passed on.
     struct AnswerCommand {
         int id;
@@ -287,6 +308,7 @@ struct AgentInterface {
         SpawnWorkers,
         CheckStore,
         FindStoreClients,
+        LookAtWorkers,
         GiveNotice,
         ExplainFailure,
         CleanUpRound,
@@ -304,6 +326,7 @@ struct AgentInterface {
         NoteSave,
         NoteNoticeOver,
         NoteDrained,
+        NoteHang,
         AnswerCommand,
         NoteServerLost,
         NoteServerBack,

@@ -240,6 +240,7 @@ void Agent::on_message(control::ServerMessage message, Instant now, Effects& out
             [&](const control::SaveAt& order) { on_save_at(order, now, out); },
             [&](const control::NoticeOver& over) { on_notice_over(over, now, out); },
             [&](const control::DrainOrder& order) { on_drain_order(order, now, out); },
+            [&](control::HangFound& found) { on_hang_found(std::move(found), now, out); },
             [&](control::DrainAnswer& answer) {
                 out.push_back(AnswerCommand{answer.id, answer.is_done, std::move(answer.text)});
             },

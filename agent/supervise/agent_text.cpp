@@ -102,6 +102,10 @@ std::string describe(const Agent::Event& event) {
                 return "progress read " + control::describe(control::AgentMessage{
                                               control::Heartbeat{0, {}, {}, e.progress}});
             },
+            [](const A::WorkersSeen& e) {
+                return "workers seen " + round_text(e.round) +
+                       " workers=" + std::to_string(e.looks.size());
+            },
             [](const A::SavesRead& e) {
                 return "saves read " + round_text(e.round) + ranks_text(e.ranks);
             },
@@ -154,6 +158,7 @@ std::string describe(const Agent::Effect& effect) {
                 return "find store clients " + round_text(e.round) +
                        " port=" + std::to_string(e.port);
             },
+            [](const A::LookAtWorkers& e) { return "look at workers " + round_text(e.round); },
             [](const A::CleanUpRound& e) { return "clean up " + round_text(e.round); },
             [](const Neighbours::Ask& e) {
                 return "ask " + e.to.to_string() + " ask=" + std::to_string(e.id) + ' ' +
@@ -180,6 +185,7 @@ std::string describe(const Agent::Effect& effect) {
             [](const A::NoteSave& e) { return "note save step=" + std::to_string(e.step); },
             [](const A::NoteNoticeOver& e) { return "note notice over: " + e.reason; },
             [](const A::NoteDrained& e) { return "note drained: " + e.reason; },
+            [](const A::NoteHang& e) { return "note hang: " + e.headline; },
             [](const A::AnswerCommand& e) {
                 return "answer command id=" + std::to_string(e.id) +
                        (e.is_done ? " done: " : " refused: ") + e.text;

@@ -74,6 +74,7 @@ void FailureReport::handle(Event event, Instant now, std::vector<Effect>& out) {
             [&](const NoticeGiven& given) {
                 if (notice_until_ && given.round == place_.round) stop(out);
             },
+            [&](HangFound& found) { hang_ = std::move(found); },
             [&](const StopBegan& began) {
                 notice_until_.reset();
                 if (!stop_signal_) stop_signal_ = began.signal;
@@ -186,10 +187,21 @@ void FailureReport::on_store_unreachable(
 }
 
 void FailureReport::set_failure(Failure failure, std::vector<Effect>& out) {
+    call_hang_the_cause(failure.what);
     const bool is_other = !failure_ || !failure.what.is_secondary;
     failure_ = std::move(failure);
     question_ = Watching{};
     if (is_other) out.push_back(FailureFound{});
+}
+
+/// The end of a worker that this agent has killed for it.
+void FailureReport::call_hang_the_cause(control::WorkerFailure& failure) const {
+    if (!hang_ || failure.end.kind != control::WorkerEnd::Kind::killed) return;
+    const auto& those = hang_->local_ranks;
+    if (std::find(those.begin(), those.end(), failure.local_rank) == those.end()) return;
+    failure.has_hung = true;
+    failure.message = hang_->reason;
+    failure.why = "it was killed because the job did not go on (--on-hang=restart)";
 }
 
 control::WorkerFailure FailureReport::failure_of(int local_rank) const {
@@ -248,6 +260,7 @@ std::string describe(const FailureReport::Event& event) {
             },
             [](const F::StoreUnreachable& e) { return "store unreachable: " + e.reason; },
             [](const F::NoticeGiven& e) { return "notice given round=" + std::to_string(e.round); },
+            [](const F::HangFound& e) { return "hang found: " + e.reason; },
             [](const F::StopBegan& e) { return "stop began with " + signal_name(e.signal); },
             [](const F::StopReceived& e) {
                 return std::string{"stop received for a "} +

@@ -123,6 +123,11 @@ public:
     struct NoticeGiven {
         int round;
     };
+    /// These workers are about to be killed because they keep the job from going on.
+    struct HangFound {
+        std::vector<int> local_ranks;
+        std::string reason;
+    };
     /// The workers get this signal, for whatever reason.
     struct StopBegan {
         int signal;
@@ -139,6 +144,7 @@ public:
         FailureExplained,
         StoreUnreachable,
         NoticeGiven,
+        HangFound,
         StopBegan,
         StopReceived,
         LeaveBegan,
@@ -215,6 +221,7 @@ private:
     void stop(std::vector<Effect>& out);
     RootCause root_cause() const;
     control::WorkerFailure failure_of(int local_rank) const;
+    void call_hang_the_cause(control::WorkerFailure& failure) const;
     void check() const;
 
     Place place_;
@@ -229,6 +236,7 @@ private:
     /// Of the explained ones that failed by another worker's death.
     std::optional<control::WorkerFailure> first_secondary_;
     std::size_t secondary_count_ = 0;
+    std::optional<HangFound> hang_;
     /// The workers are being stopped.
     std::optional<int> stop_signal_;
     bool is_stop_for_secondary_ = false;  ///< the server's stop, for a secondary failure

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "agent/health/node_watch.hpp"
 #include "agent/supervise/failure_report.hpp"
 #include "agent/supervise/round_save.hpp"
 #include "agent/supervise/worker_group.hpp"
@@ -38,6 +39,8 @@ struct NodeRound {
     Progress reported = {};
     bool is_failure_reported = false;
     WorkerProgress progress = {};
+    /// While hangs are looked for.
+    std::optional<health::NodeWatch> watch = std::nullopt;
     RoundSave save = {};
     bool needs_clean_up = false;
     /// Why the server ended it, and when the log gets what this node waits for since then.

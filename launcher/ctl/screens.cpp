@@ -200,6 +200,7 @@ std::string job_text(const Json& job) {
     auto text = labelled("state", state) + labelled("reason", shown(job, "reason")) +
                 labelled("world", world_text(shown(job, "world_size"), shown(job, "node_count"))) +
                 labelled("restarts", restarts) + labelled("root cause", shown(job, "root_cause"));
+    text += labelled("hang", shown(job, "hang"));
     text += drained_text(job);
     const auto wait = job.find("store_wait");
     if (wait != job.end() && wait->is_object())

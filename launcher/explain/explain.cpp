@@ -190,6 +190,11 @@ std::string explain(
     page.row("no restart on", restarts.final_codes, describe_codes(restarts.final_codes.value));
     page.row("late nodes", spec.late_nodes, std::string{control::name_of(spec.late_nodes.value)});
     page.row("max losses", spec.max_losses, std::to_string(spec.max_losses.value));
+    const auto& hang = spec.hang_after;
+    page.row(
+        "hang after", hang, hang.value ? describe_seconds(*hang.value) + " s" : "not looked for");
+    if (hang.value)
+        page.row("on hang", spec.on_hang, std::string{control::name_of(spec.on_hang.value)});
     const auto& replacement = spec.replacement_timeout;
     page.row(
         "replacement timeout",

@@ -193,6 +193,17 @@ constexpr std::array all_rows{
          failure,
          "rounds within an hour that may lose nodes; one more fails the job (default 10)"}),
     own(
+        {"hang-after",
+         "DURATION",
+         failure,
+         "no rank has gone on for so long: a hang, and the screen says which rank is behind "
+         "(default: not looked for)"}),
+    own(
+        {"on-hang",
+         "report|restart",
+         failure,
+         "then only that (default), or the rank that is behind is killed, which is its failure"}),
+    own(
         {"report-format",
          "text|json|torchrun",
          failure,

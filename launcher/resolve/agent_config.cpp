@@ -26,6 +26,8 @@ control::Join to_join(const JobSpec& spec) {
     join.settings.is_static = spec.is_static.value;
     join.settings.store_access = spec.store_access.value;
     join.settings.late_nodes = spec.late_nodes.value;
+    join.settings.hang_after = spec.hang_after.value;
+    join.settings.on_hang = spec.on_hang.value;
     join.settings.max_losses = spec.max_losses.value;
     join.settings.restart = to_policy(spec.restarts);
     return join;

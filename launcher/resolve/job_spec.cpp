@@ -27,6 +27,21 @@ Result<> resolve_late_nodes(Resolving& job) {
     return usage(given.origin, given.text, "accepted are restart, at-restart and never");
 }
 
+/// Requires: the time limits are resolved.
+Result<> resolve_on_hang(Resolving& job) {
+    using control::OnHang;
+    const auto usual = std::string{control::name_of(control::Settings{}.on_hang)};
+    const auto given = given_or(job.options, "on-hang", usual);
+    for (const auto what : {OnHang::report, OnHang::restart}) {
+        if (control::name_of(what) != given.text) continue;
+        if (what == OnHang::restart && !job.spec.hang_after.value)
+            return usage(given.origin, given.text, "needs --hang-after: hangs are not looked for");
+        job.spec.on_hang = {what, given.origin};
+        return {};
+    }
+    return usage(given.origin, given.text, "accepted are report and restart");
+}
+
 Result<> resolve_losses(Resolving& job) {
     const auto usual = std::to_string(control::Settings{}.max_losses);
     const auto given = given_or(job.options, "max-losses", usual);
@@ -140,14 +155,13 @@ Result<JobSpec> resolve(const Options& options, const SystemInfo& system) {
     using Step = Result<> (*)(Resolving&);
     // In torch's order, so that of two mistakes the same one is named.
     constexpr Step steps[] = {
-        resolve_nodes,        resolve_restarts,      resolve_worker_count,
-        resolve_conf,         resolve_network,       resolve_topology,
-        resolve_rendezvous,   resolve_own_name,      resolve_secret,
-        resolve_time_limits,  check_time_limits,     resolve_attachment,
-        resolve_late_nodes,   resolve_losses,        resolve_signals,
-        resolve_deadline,     resolve_torch_options, resolve_writing,
-        resolve_command,      resolve_wrapper,       resolve_worker_environment,
-        resolve_store_access, resolve_cpu_binding,   resolve_report,
+        resolve_nodes,    resolve_restarts,           resolve_worker_count, resolve_conf,
+        resolve_network,  resolve_topology,           resolve_rendezvous,   resolve_own_name,
+        resolve_secret,   resolve_time_limits,        check_time_limits,    resolve_attachment,
+        resolve_on_hang,  resolve_late_nodes,         resolve_losses,       resolve_signals,
+        resolve_deadline, resolve_torch_options,      resolve_writing,      resolve_command,
+        resolve_wrapper,  resolve_worker_environment, resolve_store_access, resolve_cpu_binding,
+        resolve_report,
     };
     Resolving job{options, system, {}, {}, {}, {}, {}};
     job.spec.environment = system.environment;

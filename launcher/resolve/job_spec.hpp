@@ -93,6 +93,9 @@ struct JobSpec {
     From<int> max_losses;
     /// What happens with a node that joins a running job with free places.
     From<control::LateNodes> late_nodes;
+    /// How long no rank may go on before that is a hang; none: it is not looked for.
+    From<std::optional<Duration>> hang_after;
+    From<control::OnHang> on_hang;
     RestartChoice restarts;
     SignalChoice signals;
     DeadlineChoice deadline;

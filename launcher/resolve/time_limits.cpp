@@ -78,6 +78,22 @@ Result<> resolve_replacement(Resolving& job) {
     return {};
 }
 
+Result<> resolve_hang_limit(Resolving& job) {
+    auto& limit = job.spec.hang_after;
+    limit = {std::nullopt, by_default};
+    const auto given = job.options.find("hang-after");
+    if (!given) return {};
+    const auto length = parse_duration(given->text);
+    if (!length || *length < limits::shortest_hang_limit)
+        return usage(
+            given->origin,
+            given->text,
+            "accepted are " + std::string{duration_forms} + ", from " +
+                describe_seconds(limits::shortest_hang_limit) + " s up");
+    limit = {*length, given->origin};
+    return {};
+}
+
 std::string with_origin(const char* name, const From<Duration>& limit) {
     return std::string{name} + " (" + describe_seconds(limit.value) + " s, " + limit.origin + ")";
 }
@@ -173,6 +189,7 @@ Result<> resolve_time_limits(Resolving& job) {
         conf_or(job.conf.last_call_timeout, usual.last_call_timeout, "last_call_timeout");
     resolve_lease(job);
     if (auto grace = resolve_grace(job); !grace) return grace;
+    if (auto done = resolve_hang_limit(job); !done) return done;
     return resolve_replacement(job);
 }
 

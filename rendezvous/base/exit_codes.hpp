@@ -20,6 +20,8 @@ inline constexpr int refused = 83;
 inline constexpr int crash_loop = 84;
 inline constexpr int drained = 85;
 inline constexpr int saved = 86;
+/// 87 is kept for jobs without progress.
+inline constexpr int hung = 88;
 inline constexpr int not_executable = 126;
 inline constexpr int not_found = 127;
 /// A worker that failed without a code of its own: it could not be started, or not be connected.
@@ -51,6 +53,7 @@ inline constexpr Row table[] = {
     {crash_loop, "crash loop: nodes were lost again and again"},
     {drained, "this node was drained by `ddprunctl drain`; the job may go on without it"},
     {saved, "preempted: every rank saved the same step (`should_save`) before the job was stopped"},
+    {hung, "the job hung, and no restart was left (`--on-hang=restart`)"},
     {not_executable, "the program cannot be executed"},
     {not_found, "the program was not found"},
     {killed_by(1), "stopped by SIGHUP"},

@@ -113,11 +113,17 @@ inline constexpr std::size_t max_process_list_bytes = 4 * 1024 * 1024;
 inline constexpr std::size_t max_sampled_descriptors = 4'096;
 inline constexpr std::size_t max_sampled_threads = 128;
 inline constexpr std::size_t max_sampled_processes = 256;
+/// One inside the other, around the program that a worker is.
+inline constexpr std::size_t max_sampled_wrappers = 8;
 /// Addresses that it is connecting to.
 inline constexpr std::size_t max_sampled_addresses = 16;
 /// Below them a process is idle.
 inline constexpr double idle_cpu_share = 0.05;
 inline constexpr double idle_bytes_per_second = 1'000'000;
+/// A thread that is in one place at two moments has come back to it meanwhile if it has run for
+/// more than the first share of the time, and spins there if it has run for the second.
+inline constexpr double still_share = 0.0005;
+inline constexpr double spinning_share = 0.5;
 
 // HTTP.
 inline constexpr std::size_t max_http_header_bytes = 8 * 1024;
@@ -417,5 +423,21 @@ inline constexpr std::size_t max_etcd_members = 16;
 /// Of a node that says it has followed more epochs than there can have been: it may not use them
 /// up.
 inline constexpr std::uint64_t max_epochs_ahead = 1'000'000'000;
+
+// ---- hangs --------------------------------------------------------------------------------------
+
+/// --hang-after: looking at a worker costs milliseconds, and a pause of a few seconds is no hang.
+inline constexpr Duration shortest_hang_limit = 10s;
+/// Between two looks at the workers; with a short limit a sixth of that.
+inline constexpr Duration longest_look_interval = 5s;
+inline constexpr int looks_per_hang_limit = 6;
+/// A rank that evaluates, saves or compiles, and one that has not begun to train, gets so many
+/// times the limit.
+inline constexpr int slow_phase_factor = 10;
+/// Of one node: workers that do the same in one place are one.
+inline constexpr std::size_t max_reported_sites = 16;
+inline constexpr std::size_t max_place_bytes = 256;
+/// What is said of a hang on the screen.
+inline constexpr std::size_t max_hang_rows = 64;
 
 }  // namespace ddprun::limits

@@ -125,6 +125,8 @@ void fields(Io& io, Like<Io, Settings>& settings) {
     io("max_losses", settings.max_losses, small_count);
     io("static", settings.is_static);
     io.optional("store_access", settings.store_access);
+    io.optional("hang_after", settings.hang_after);
+    io.optional("on_hang", settings.on_hang);
     io("restart_delay", settings.restart.shortest_delay);
     io("longest_restart_delay", settings.restart.longest_delay);
     io("restart_refill", settings.restart.refill_after);
@@ -159,6 +161,7 @@ void fields(Io& io, Like<Io, WorkerFailure>& failure) {
     io("details", failure.details, Text{});
     io.optional("own_words", failure.from_error_file);
     io.optional("progress", failure.progress);
+    io.optional("hung", failure.has_hung);
 }
 
 template <class Io>
@@ -222,6 +225,21 @@ template <class Io>
 void fields(Io& io, Like<Io, NodeProgress>& node) {
     io("round", node.round, round_number);
     io("ranks", node.ranks, List{limits::max_reported_progress});
+}
+
+template <class Io>
+void fields(Io& io, Like<Io, Site>& site) {
+    io("activity", site.activity);
+    io("place", site.place, Text{});
+    io("detail", site.detail, Text{});
+    io("age", site.age);
+    io("local_ranks", site.local_ranks, List{limits::max_workers_per_node, worker_place});
+}
+
+template <class Io>
+void fields(Io& io, Like<Io, NodeSites>& node) {
+    io("round", node.round, round_number);
+    io("sites", node.sites, List{limits::max_reported_sites});
 }
 
 template <class Io>
@@ -347,6 +365,7 @@ void fields(Io& io, Like<Io, Heartbeat>& heartbeat) {
     io.optional("wait", heartbeat.wait);
     io.optional("clients", heartbeat.clients);
     io.optional("progress", heartbeat.progress);
+    io.optional("sites", heartbeat.sites);
 }
 
 template <>
@@ -512,6 +531,16 @@ inline constexpr std::string_view type_name<DrainOrder> = "drain_order";
 template <class Io>
 void fields(Io& io, Like<Io, DrainOrder>& order) {
     io("reason", order.reason, Text{});
+}
+
+template <>
+inline constexpr std::string_view type_name<HangFound> = "hang_found";
+template <class Io>
+void fields(Io& io, Like<Io, HangFound>& found) {
+    io("round", found.round, round_number);
+    io("headline", found.headline, Text{});
+    io("rows", found.rows, List{limits::max_hang_rows, Text{}});
+    io("killed", found.killed, List{limits::max_workers_per_node, worker_place});
 }
 
 template <>

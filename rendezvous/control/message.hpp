@@ -2,8 +2,10 @@
 #pragma once
 
 #include "rendezvous/base/ids.hpp"
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/time.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -56,6 +58,9 @@ struct RestartPolicy {
     bool operator==(const RestartPolicy&) const = default;
 };
 
+/// What follows when no rank of a round goes on any more.
+enum class OnHang : std::uint8_t { report, restart };
+
 /// Time limits and policy on which all members of a job must agree.
 struct Settings {
     Duration join_timeout = std::chrono::seconds{600};
@@ -71,7 +76,15 @@ struct Settings {
     bool is_static = false;
     /// An older node knows `direct` only.
     StoreAccess store_access = StoreAccess::direct;
+    /// How long no rank may go on before that counts as a hang; none: it is not looked for.
+    std::optional<Duration> hang_after;
+    OnHang on_hang = OnHang::report;
     RestartPolicy restart;
+
+    /// How often an agent looks at its workers. Requires: hang_after.
+    Duration look_interval() const {
+        return std::min(limits::longest_look_interval, *hang_after / limits::looks_per_hang_limit);
+    }
 
     bool operator==(const Settings&) const = default;
 };
@@ -127,6 +140,7 @@ enum class Activity : std::uint8_t {
     stopped,          ///< by a signal (state T)
     in_kernel,        ///< in a system call that cannot be interrupted (state D)
     traced,           ///< by a debugger, or at a debugger's prompt
+    ended,            ///< with code 0
 };
 
 /// One worker's failure as its agent observed it.
@@ -156,6 +170,8 @@ struct WorkerFailure {
     FromErrorFile from_error_file = FromErrorFile::none;
     /// The last that it reported.
     WorkProgress progress = {};
+    /// It was killed because it kept the job from going on (--on-hang=restart).
+    bool has_hung = false;
 
     bool operator==(const WorkerFailure&) const = default;
 };
@@ -415,12 +431,35 @@ struct NodeProgress {
     bool operator==(const NodeProgress&) const = default;
 };
 
+/// Workers of one node that do the same in one place.
+struct Site {
+    Activity activity = Activity::unknown;
+    /// "read_batch (loader.py:112)"; may be empty.
+    std::string place;
+    /// What the kernel shows of the first of them; may be empty.
+    std::string detail;
+    /// Each of them has done nothing else for so long when this was written.
+    Duration age{};
+    std::vector<int> local_ranks;
+
+    bool operator==(const Site&) const = default;
+};
+
+/// What one node's workers do, all of them.
+struct NodeSites {
+    int round = 0;
+    std::vector<Site> sites;
+
+    bool operator==(const NodeSites&) const = default;
+};
+
 struct Heartbeat {
     /// 0: no sign of life is asked for; the message is about the rest.
     std::uint64_t seq = 0;
     std::optional<StoreWait> wait = std::nullopt;
     std::optional<StoreClients> clients = std::nullopt;
     std::optional<NodeProgress> progress = std::nullopt;
+    std::optional<NodeSites> sites = std::nullopt;
 
     bool operator==(const Heartbeat&) const = default;
 };
@@ -627,6 +666,20 @@ struct DrainOrder {
     bool operator==(const DrainOrder&) const = default;
 };
 
+/// To every member of a round: it makes no progress, and why. For the screen.
+struct HangFound {
+    int round = 0;
+    /// "the job hangs: no progress for 60 s; rank 2 on node7 is the only one outside the
+    /// collective"
+    std::string headline;
+    /// One row each; none: other nodes show them.
+    std::vector<std::string> rows;
+    /// Workers of the receiver that are to be killed for it.
+    std::vector<int> killed;
+
+    bool operator==(const HangFound&) const = default;
+};
+
 struct JobResult {
     Outcome outcome = Outcome::succeeded;
     std::optional<Cause> root_cause;
@@ -660,6 +713,7 @@ using ServerMessage = std::variant<
     NoticeOver,
     DrainAnswer,
     DrainOrder,
+    HangFound,
     JobResult,
     ProtocolError>;
 

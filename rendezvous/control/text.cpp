@@ -68,6 +68,13 @@ std::string describe_heartbeat(const Heartbeat& heartbeat) {
             line += " [" + std::to_string(rank.local_rank) + " " +
                     control::describe(rank.progress) + "]";
     }
+    if (const auto& node = heartbeat.sites) {
+        line += " " + of("round", node->round);
+        for (const auto& site : node->sites)
+            line += " [" + std::to_string(site.local_ranks.size()) + " " +
+                    std::string{name_of(site.activity)} + " " + site.place + " for " +
+                    seconds(site.age) + "]";
+    }
     return line;
 }
 
@@ -181,6 +188,12 @@ std::string describe(const ServerMessage& message) {
                        answer.text + "\"";
             },
             [](const DrainOrder& order) { return "\"" + order.reason + "\""; },
+            [](const HangFound& found) {
+                auto line = of("round", found.round) + " \"" + found.headline + "\"";
+                for (const int local_rank : found.killed)
+                    line += " " + of("kill", local_rank);
+                return line;
+            },
             [](const JobResult& result) {
                 auto line =
                     std::string{name_of(result.outcome)} + " " + of("exit_code", result.exit_code);
@@ -305,6 +318,31 @@ std::string_view name_of(WorkPhase phase) {
         case WorkPhase::save: return "save";
         case WorkPhase::compile: return "compile";
         case WorkPhase::data: return "data";
+    }
+    return {};
+}
+
+std::string_view name_of(Activity activity) {
+    switch (activity) {
+        case Activity::unknown: return "unknown";
+        case Activity::moving: return "moving";
+        case Activity::busy: return "busy";
+        case Activity::waits_for_peers: return "waits_for_peers";
+        case Activity::waits_for_store: return "waits_for_store";
+        case Activity::connects: return "connects";
+        case Activity::blocked: return "blocked";
+        case Activity::stopped: return "stopped";
+        case Activity::in_kernel: return "in_kernel";
+        case Activity::traced: return "traced";
+        case Activity::ended: return "ended";
+    }
+    return {};
+}
+
+std::string_view name_of(OnHang what) {
+    switch (what) {
+        case OnHang::report: return "report";
+        case OnHang::restart: return "restart";
     }
     return {};
 }

@@ -21,6 +21,8 @@ inline constexpr int job_end_since = 2;
 inline constexpr int save_since = 2;
 /// From this one on a server drains nodes by a command, and an agent obeys its order for that.
 inline constexpr int drain_since = 2;
+/// From this one on agents report what their workers do, and are notified of a hang.
+inline constexpr int hang_since = 2;
 
 /// What this program speaks: in `hello` and `join`.
 std::vector<int> own_versions();

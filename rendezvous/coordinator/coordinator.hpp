@@ -79,6 +79,7 @@ public:
     using Changed = coordinator::Changed;
     using Ranked = coordinator::Ranked;
     using Waiting = coordinator::Waiting;
+    using Hung = coordinator::Hung;
     using Record = coordinator::Record;
     using SteppedDown = coordinator::SteppedDown;
     using Effect = coordinator::Effect;

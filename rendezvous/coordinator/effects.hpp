@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 /// The coordinator's and its jobs' view of a connection, and their effects.
 namespace ddprun::coordinator {
@@ -71,6 +72,15 @@ struct Waiting {
     bool operator==(const Waiting&) const = default;
 };
 
+/// The round makes no progress, and why: for the log.
+struct Hung {
+    std::string run_id;
+    int round = 0;
+    std::string reason;
+    std::vector<std::string> rows;
+    bool operator==(const Hung&) const = default;
+};
+
 /// This server has forgotten its jobs, and closes every connection: it may not act for them.
 struct SteppedDown {
     std::string reason;
@@ -93,6 +103,6 @@ struct Record {
     bool operator==(const Record&) const = default;
 };
 
-using Effect = std::variant<Send, Close, Changed, Ranked, Waiting, Record, SteppedDown>;
+using Effect = std::variant<Send, Close, Changed, Ranked, Waiting, Hung, Record, SteppedDown>;
 
 }  // namespace ddprun::coordinator

@@ -7,6 +7,7 @@
 #include "rendezvous/coordinator/departures.hpp"
 #include "rendezvous/coordinator/draining.hpp"
 #include "rendezvous/coordinator/forming.hpp"
+#include "rendezvous/coordinator/hang_watch.hpp"
 #include "rendezvous/coordinator/preemption.hpp"
 #include "rendezvous/coordinator/recovering.hpp"
 #include "rendezvous/coordinator/running.hpp"
@@ -56,6 +57,7 @@ void on_deadline(JobStep& step) {
     end_holds_if_due(step);
     admit_late_nodes_if_due(step);
     end_save_if_due(step);
+    judge_hang_if_due(step);
     put_out_the_stuck_if_due(step);
 }
 

@@ -4,6 +4,7 @@
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/control/message.hpp"
 #include "rendezvous/coordinator/effects.hpp"
+#include "rendezvous/coordinator/hang_verdict.hpp"
 #include "rendezvous/coordinator/host_record.hpp"
 #include "rendezvous/coordinator/membership.hpp"
 #include "rendezvous/coordinator/restart_budget.hpp"
@@ -55,6 +56,13 @@ struct Forming {
     Forming(Instant waits_from, const control::Settings& settings);
 };
 
+/// The hang that lasts, as the nodes were notified of it.
+struct ReportedHang {
+    HangVerdict::Kind kind;
+    std::string headline;
+    bool has_killed = false;
+};
+
 /// The current round's workers run, or are being started.
 struct Running {
     /// When the round has run long enough for a full restart budget.
@@ -67,6 +75,9 @@ struct Running {
     std::optional<Instant> save_ends_at;
     /// The newest save point that a member may have.
     std::optional<control::SavePoint> known_save;
+    /// When the ranks are judged, since a node has reported what its workers do.
+    std::optional<Instant> judge_at;
+    std::optional<ReportedHang> hang;
 };
 
 /// The current round is being stopped on every node.
@@ -201,6 +212,7 @@ struct JobData {
     PhaseTimes phases;
     /// While no node keeps the job: when it is forgotten.
     std::optional<Instant> deserted_until;
+    std::uint64_t hang_count = 0;
     /// Messages about other rounds, or that make no sense in the sender's state.
     std::uint64_t stale_count = 0;
 

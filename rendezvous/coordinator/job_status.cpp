@@ -178,6 +178,9 @@ JobStatus status_of(const JobData& job, Instant now, std::size_t first_node) {
     status.node_count = job.members.size();
     status.root_cause = root_cause(job, now);
     status.store_wait = store_wait_status(job, now);
+    status.hang_count = job.hang_count;
+    if (const auto* running = std::get_if<Running>(&job.state); running && running->hang)
+        status.hang = running->hang->headline;
     for (const auto& [host, reason] : job.holds.drained)
         status.drained_hosts.push_back({host, reason});
 

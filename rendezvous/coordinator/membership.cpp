@@ -272,6 +272,17 @@ std::string disagreement(const control::Join& job, const control::Join& node) {
         };
         return differs("--store-access", name(ours.store_access), name(theirs.store_access));
     }
+    if (ours.hang_after != theirs.hang_after) {
+        const auto length = [](const std::optional<Duration>& limit) {
+            return limit ? seconds_text(*limit) : std::string{"not given"};
+        };
+        return differs("--hang-after", length(ours.hang_after), length(theirs.hang_after));
+    }
+    if (ours.on_hang != theirs.on_hang)
+        return differs(
+            "--on-hang",
+            std::string{control::name_of(ours.on_hang)},
+            std::string{control::name_of(theirs.on_hang)});
     if (ours.max_losses != theirs.max_losses)
         return differs(
             "--max-losses", std::to_string(ours.max_losses), std::to_string(theirs.max_losses));

@@ -22,6 +22,12 @@ struct ReportedClients {
     Instant at{};
 };
 
+/// What a member reported that its workers do, and when it arrived.
+struct ReportedSites {
+    control::NodeSites what;
+    Instant at{};
+};
+
 /// A wait in the round's store, and when its report arrived.
 struct ReportedWait {
     control::StoreWait what;
@@ -61,6 +67,7 @@ struct Place {
     std::optional<ReportedClients> store_clients;
     /// The last that its workers reported.
     std::vector<control::RankProgress> progress;
+    std::optional<ReportedSites> sites;
 };
 
 /// The places of a round, by group rank. Of a recovered round the size is what a peer stated, so

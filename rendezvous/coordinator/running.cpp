@@ -165,7 +165,8 @@ void refuse_surplus(JobStep& step) {
 
 std::optional<Instant> next_deadline(const Running& state) {
     const auto of_nodes = earliest(state.admit_at, state.surplus_check_at);
-    return earliest(earliest(state.refill_at, state.save_ends_at), of_nodes);
+    const auto of_ranks = earliest(state.save_ends_at, state.judge_at);
+    return earliest(earliest(state.refill_at, of_ranks), of_nodes);
 }
 
 void refill_budget_if_due(JobStep& step) {

@@ -75,12 +75,15 @@ struct JobStatus {
     std::string root_cause;
     /// None: no wait is long.
     std::optional<StoreWaitStatus> store_wait;
+    /// Why no rank goes on; empty: some do, or it is not looked for.
+    std::string hang;
 
     // Of all nodes, not only of those above.
     std::map<std::string, std::uint64_t> nodes_by_state;
     std::map<std::string, std::uint64_t> workers_by_state;
     /// Rounds that were followed by another, by what ended them.
     std::map<std::string, std::uint64_t> restarts_by_cause;
+    std::uint64_t hang_count = 0;
     /// "forming", "running", "draining" and "recovering".
     std::map<std::string, double> seconds_by_phase;
 };

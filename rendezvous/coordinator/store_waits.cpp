@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/text.hpp"
+#include "rendezvous/coordinator/hang_watch.hpp"
 #include "rendezvous/coordinator/waiting_ranks.hpp"
 
 #include <algorithm>
@@ -146,6 +147,7 @@ void on_heartbeat(JobStep& step, const Member& member, const control::Heartbeat&
     if (heartbeat.wait) store_waits::on_wait(step, member, *heartbeat.wait);
     if (heartbeat.clients) store_waits::on_clients(step, member, *heartbeat.clients);
     if (heartbeat.progress) store_waits::on_progress(step, member, *heartbeat.progress);
+    if (heartbeat.sites) on_sites(step, member, *heartbeat.sites);
 }
 
 std::optional<StoreWaitStatus> store_wait_status(const JobData& job, Instant now) {

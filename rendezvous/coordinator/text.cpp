@@ -70,6 +70,13 @@ std::string describe(const Effect& effect) {
                        " ranks " + waiting.ranks + " wait for \"" + waiting.key + "\" since " +
                        seconds_text(waiting.age) + ": " + waiting.missing;
             },
+            [](const Hung& hung) {
+                auto line = "job " + hung.run_id + " round " + std::to_string(hung.round) +
+                            " hangs: " + hung.reason;
+                for (const auto& row : hung.rows)
+                    line += "; " + row;
+                return line;
+            },
             [](const Record& record) { return "record " + std::to_string(record.number); },
             [](const SteppedDown& stepped_down) {
                 return "stepped down \"" + stepped_down.reason + "\"";

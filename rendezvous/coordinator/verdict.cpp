@@ -31,6 +31,7 @@ int exit_code_of(const control::WorkerEnd& end) {
 }
 
 int exit_code_of(const control::Cause& cause) {
+    if (cause.worker && cause.worker->has_hung) return exit_codes::hung;
     return cause.worker ? exit_code_of(cause.worker->end) : exit_codes::failed;
 }
 

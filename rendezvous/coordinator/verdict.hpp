@@ -73,8 +73,8 @@ struct Verdict {
 /// | 3 every node leaves                     | over: cancelled, 128 + the first one's signal     |
 /// | 4 a member was lost or left             | another round; lost too often: over, 84           |
 /// | 5 a worker failed, or a store cannot be | restart; budget spent or final exit code: over,   |
-/// |   reached: the earliest, secondary      | the worker's exit code, 128 + n for a signal      |
-/// |   failures last                         |                                                   |
+/// |   reached: the earliest, secondary      | the worker's exit code, 128 + n for a signal, 88  |
+/// |   failures last                         | for one that was killed because it hung           |
 /// | 6 the cause that `Stop` named           | another round                                     |
 ///
 /// 4 before 5: the loss of a node explains what failed around it, and a peer's error usually

@@ -25,21 +25,6 @@ void add(std::vector<RanksOfHost>& list, const std::string& host, Ranks ranks) {
     if (!ranks.empty()) list.push_back({host, std::move(ranks)});
 }
 
-/// "0-6,8"
-std::string ranges_text(const Ranks& ranks) {
-    std::vector<std::string> ranges;
-    for (std::size_t first = 0; first < ranks.size();) {
-        auto last = first;
-        while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1)
-            ++last;
-        auto range = std::to_string(ranks[first]);
-        if (last > first) range += "-" + std::to_string(ranks[last]);
-        ranges.push_back(std::move(range));
-        first = last + 1;
-    }
-    return short_list(ranges, {most_named_ranges, ","});
-}
-
 std::size_t count(const std::vector<RanksOfHost>& list) {
     std::size_t sum = 0;
     for (const auto& node : list)
@@ -69,6 +54,20 @@ void say(
 
 }  // namespace
 }  // namespace waiting_ranks
+
+std::string ranges_text(const std::vector<int>& ranks) {
+    std::vector<std::string> ranges;
+    for (std::size_t first = 0; first < ranks.size();) {
+        auto last = first;
+        while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1)
+            ++last;
+        auto range = std::to_string(ranks[first]);
+        if (last > first) range += "-" + std::to_string(ranks[last]);
+        ranges.push_back(std::move(range));
+        first = last + 1;
+    }
+    return short_list(ranges, {waiting_ranks::most_named_ranges, ","});
+}
 
 WaitingRanks find_ranks(const control::StoreWait& wait, const std::vector<NodeRanks>& nodes) {
     using namespace waiting_ranks;
@@ -112,7 +111,7 @@ WaitingRanks find_ranks(const control::StoreWait& wait, const std::vector<NodeRa
 }
 
 std::string waiting_text(const WaitingRanks& ranks) {
-    auto text = waiting_ranks::ranges_text(ranks.waiting);
+    auto text = ranges_text(ranks.waiting);
     if (ranks.unknown_clients == 0) return text;
     const bool is_alone = text.empty();
     if (!is_alone) text += " and ";

@@ -43,6 +43,8 @@ struct WaitingRanks {
 /// `nodes` in the order of their ranks.
 WaitingRanks find_ranks(const control::StoreWait& wait, const std::vector<NodeRanks>& nodes);
 
+/// "0-6,8"; not all if many.
+std::string ranges_text(const std::vector<int>& ranks);
 /// "0-6,8"; "0-6 and 2 other clients".
 std::string waiting_text(const WaitingRanks& ranks);
 /// "rank 7 (host-b) is not connected"; empty when every rank waits.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/server/control_server.hpp"
 
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/memory_reserve.hpp"
 #include "rendezvous/base/random.hpp"
+#include "rendezvous/base/text.hpp"
 
 #include <boost/asio/post.hpp>
 
@@ -263,6 +265,17 @@ void ControlServer::perform(Machine::Effect& effect) {
                      {"since_s", static_cast<int>(in_seconds(waiting.age))},
                      {"missing",
                       waiting.missing.empty() ? "no rank: all of them wait" : waiting.missing}});
+            },
+            [&](const Machine::Hung& hung) {
+                // The nodes show it.
+                log_of_caller(
+                    other_lines_,
+                    log::Level::info,
+                    "job.hung",
+                    {{"job", hung.run_id},
+                     {"round", hung.round},
+                     {"reason", hung.reason},
+                     {"ranks", short_list(hung.rows, {limits::max_hang_rows, "; "})}});
             },
             [&](const Machine::Record& record) { hooks_.on_record(record); },
             [&](const Machine::SteppedDown& stepped_down) { hooks_.on_stepped_down(stepped_down); },

@@ -94,6 +94,7 @@ Json to_json(const coordinator::JobStatus& job) {
         {"drained_hosts", std::move(drained)},
         {"root_cause", shown_or_null(job.root_cause)},
         {"store_wait", job.store_wait ? to_json(*job.store_wait) : Json(nullptr)},
+        {"hang", shown_or_null(job.hang)},
     };
     if (job.epoch > 0) page["leader_epoch"] = job.epoch;
     return page;
@@ -256,6 +257,13 @@ constexpr std::array job_families{
          "Rounds that another one followed, by what ended them."},
         [](auto& text, const auto& family, const auto& job) {
             add_by<&coordinator::JobStatus::restarts_by_cause>(text, family, job, "cause");
+        }},
+    JobFamily{
+        {"ddprun_hangs_total",
+         "counter",
+         "Times that no rank went on, or some kept the others waiting."},
+        [](auto& text, const auto& family, const auto& job) {
+            text += sample(family, of_job(job), std::to_string(job.hang_count));
         }},
     JobFamily{
         {"ddprun_restart_budget", "gauge", "Failures of workers that a job survives."},

@@ -50,6 +50,10 @@ inline constexpr const char* part_name<control::WorkProgress> = "*progress*";
 template <>
 inline constexpr const char* part_name<control::RankProgress> = "*rank progress*";
 template <>
+inline constexpr const char* part_name<control::Site> = "*site*";
+template <>
+inline constexpr const char* part_name<control::NodeSites> = "*node sites*";
+template <>
 inline constexpr const char* part_name<control::NodeProgress> = "*node progress*";
 template <>
 inline constexpr const char* part_name<control::SavePoint> = "*save point*";

@@ -70,6 +70,7 @@ const std::vector<Arrow> arrows{
       "rendezvous/"}},
     {"agent/supervise/",
      {"agent/agent_config.hpp",
+      "agent/health/",
       "agent/report/",
       "agent/plan/",
       "rendezvous/base/",

@@ -15,21 +15,23 @@ using namespace ddprun::rules;
 
 namespace {
 
-/// For each field of `Settings` a word on the command line that gives it another value.
-const std::map<std::string, std::string> words{
-    {"join_timeout", "--rdzv-conf=join_timeout=7"},
-    {"replacement_timeout", "--replacement-timeout=7"},
-    {"last_call_timeout", "--rdzv-conf=last_call_timeout=7"},
-    {"lease", "--rdzv-conf=keep_alive_interval=7"},
-    {"grace", "--shutdown-timeout=7"},
-    {"late_nodes", "--late-nodes=never"},
-    {"max_losses", "--max-losses=7"},
-    {"static", "--rdzv-backend=static"},
-    {"store_access", "--store-access=direct"},
-    {"restart_delay", "--restart-delay=7"},
-    {"longest_restart_delay", "--restart-delay=1:7"},
-    {"restart_refill", "--restart-refill=7"},
-    {"no_restart_on", "--no-restart-on=7"},
+/// For each field of `Settings` what on the command line gives it another value.
+const std::map<std::string, std::vector<std::string>> words{
+    {"join_timeout", {"--rdzv-conf=join_timeout=7"}},
+    {"replacement_timeout", {"--replacement-timeout=7"}},
+    {"last_call_timeout", {"--rdzv-conf=last_call_timeout=7"}},
+    {"lease", {"--rdzv-conf=keep_alive_interval=7"}},
+    {"grace", {"--shutdown-timeout=7"}},
+    {"late_nodes", {"--late-nodes=never"}},
+    {"max_losses", {"--max-losses=7"}},
+    {"static", {"--rdzv-backend=static"}},
+    {"store_access", {"--store-access=direct"}},
+    {"hang_after", {"--hang-after=17"}},
+    {"on_hang", {"--hang-after=17", "--on-hang=restart"}},
+    {"restart_delay", {"--restart-delay=7"}},
+    {"longest_restart_delay", {"--restart-delay=1:7"}},
+    {"restart_refill", {"--restart-refill=7"}},
+    {"no_restart_on", {"--no-restart-on=7"}},
 };
 
 /// The settings that nodes of a job started so would agree on, as they travel.
@@ -61,7 +63,7 @@ TEST_CASE("every field of Settings has an option that changes it") {
         if (field.ends_with('?')) field.pop_back();  // may be absent
         CAPTURE(field);
         REQUIRE_MESSAGE(words.count(field) == 1, "no option gives this field a value");
-        const auto other = settings_after({words.at(field)});
+        const auto other = settings_after(words.at(field));
         CHECK(other.value(field, nlohmann::json{}) != usual.value(field, nlohmann::json{}));
     }
     for (const auto& entry : words) {

@@ -171,6 +171,9 @@ void Host::perform(Agent::Effect& effect) {
                 note("is " + e.reason);
                 is_ending_ = true;
             },
+            [&](const Agent::NoteHang& e) { note("hangs: " + e.headline); },
+            // Simulated workers have no memory to look at.
+            [](const Agent::LookAtWorkers&) {},
             [&](const Agent::AnswerCommand& e) {
                 note((e.is_done ? "hears: " : "hears no: ") + e.text);
             },

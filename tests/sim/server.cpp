@@ -94,6 +94,7 @@ void Server::perform(coordinator::Effect& effect) {
                 options_.on_stepped_down(stepped_down);
             },
             [](const coordinator::Waiting&) {},
+            [](const coordinator::Hung&) {},
         },
         effect);
 }

@@ -1383,6 +1383,8 @@ TEST_CASE("every event has an answer in every phase of an agent") {
             A::Received{link, ctl::SaveAt{0, {1, 8, ctl::SaveState::agreed}}},
             A::Received{link, ctl::NoticeOver{"saved"}},
             A::Received{link, ctl::DrainOrder{"drained"}},
+            A::Received{link, ctl::HangFound{0, "hangs", {}, {1}}},
+            A::WorkersSeen{0, {{0, {}}, {1, {}}}},
             A::Received{link, ctl::DrainAnswer{1, true, "done"}},
             A::Received{link, ctl::JobResult{}},
             A::Received{link, ctl::ProtocolError{"what?"}},

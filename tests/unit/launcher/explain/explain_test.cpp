@@ -93,6 +93,7 @@ TEST_CASE("an explanation shows every value and where it came from") {
   no restart on         2,126,127                      default
   late nodes            restart                        default
   max losses            10                             default
+  hang after            not looked for                 default
   replacement timeout   as join_timeout                default
   endpoint              node1:29400                    --rdzv-endpoint
   local address         10.0.0.7                       --local-addr=eth0
@@ -161,6 +162,7 @@ TEST_CASE("every option that was given is in the explanation, as it was spelled"
         {"duplicate-stderr-filters", "loss"},
         {"duplicate-stdout-filters", "loss"},
         {"event-file", "events"},
+        {"hang-after", "60"},
         {"late-nodes", "never"},
         {"local-addr", "eth0"},
         {"log-dir", "logs"},
@@ -173,6 +175,7 @@ TEST_CASE("every option that was given is in the explanation, as it was spelled"
         {"master-addr", "node1"},
         {"nnodes", "1"},
         {"numa-binding", "node"},
+        {"on-hang", "restart"},
         {"port-range", "20000-20100"},
         {"preempt-signal", "SIGUSR1"},
         {"python", "/usr/bin/python3"},
@@ -191,7 +194,8 @@ TEST_CASE("every option that was given is in the explanation, as it was spelled"
         {"log-keep", {"--log-max-size=1M"}},
         {"deadline", {"--shutdown-timeout=1"}},
         {"node-rank", {"--nnodes=4", "--master-addr=node1"}},
-        {"node-unit", {"--nnodes=3", "--rdzv-endpoint=node1:29400"}}};
+        {"node-unit", {"--nnodes=3", "--rdzv-endpoint=node1:29400"}},
+        {"on-hang", {"--hang-after=60"}}};
     for (const auto& row : option_table()) {
         const bool has_no_row = row.name == "explain" || row.name == "help" ||
                                 row.name == "version" || row.name == "print-completion";

@@ -31,7 +31,8 @@ inline WorkerFailure a_failure() {
         "/logs/stderr.log",
         1'769'860'805,
         WorkerFailure::FromErrorFile::message_and_details,
-        {18'446'744'073'709'551'615ULL, WorkPhase::eval}};
+        {18'446'744'073'709'551'615ULL, WorkPhase::eval},
+        true};
 }
 
 inline WorkerFailure a_bare_failure() {
@@ -55,6 +56,8 @@ inline Join a_join() {
     join.settings.late_nodes = LateNodes::at_restart;
     join.settings.is_static = true;
     join.settings.store_access = StoreAccess::members;
+    join.settings.hang_after = std::chrono::seconds{60};
+    join.settings.on_hang = OnHang::restart;
     join.settings.replacement_timeout = std::chrono::seconds{90};
     join.settings.grace = std::chrono::milliseconds{300};
     join.settings.lease = Duration{6'000'000'001};
@@ -106,8 +109,15 @@ inline std::vector<AgentMessage> agent_messages() {
             StoreWait{7, "a/b", 2, std::chrono::milliseconds{31'500}, true, 3, {"10.0.0.2:4711"}},
             StoreClients{7, {{1, "[fe80::1]:4711"}}, {2, 3}, {0}},
             NodeProgress{
+                7, {{0, {12, WorkPhase::start}}, {4095, {std::nullopt, WorkPhase::data}}, {2, {}}}},
+            NodeSites{
                 7,
-                {{0, {12, WorkPhase::start}}, {4095, {std::nullopt, WorkPhase::data}}, {2, {}}}}},
+                {{Activity::blocked,
+                  "read_batch (loader.py:112)",
+                  "thread 4711: read(2) on /data/shard-17",
+                  std::chrono::milliseconds{61'500},
+                  {0, 4095}},
+                 {Activity::ended, "", "", {}, {1}}}}},
         NeighbourHeard{a_nonce(2), 7, std::chrono::milliseconds{2500}, false},
         Leave{"evicted", 15, true, std::chrono::milliseconds{2500}},
         Notice{"SIGTERM on node2", 15, std::chrono::seconds{30}, 12, true, 7},
@@ -145,6 +155,8 @@ inline std::vector<ServerMessage> server_messages() {
         NoticeOver{"4 of 4 ranks saved step 12"},
         DrainAnswer{7, true, "node5 leaves"},
         DrainOrder{"drained by ddprunctl"},
+        HangFound{7, "the job hangs", {"rank 2  blocked", "next  report only"}, {2}},
+        HangFound{},
         JobResult{
             Outcome::failed,
             a_cause(),

@@ -83,6 +83,7 @@ void Story::note(const Coordinator::Effect& effect) {
             [](const Record&) {},
             [](const SteppedDown&) {},
             [&](const Waiting& waiting) { lines_.push_back(describe(Effect{waiting})); },
+            [&](const Hung& hung) { lines_.push_back(describe(Effect{hung})); },
         },
         effect);
 }

@@ -65,6 +65,8 @@ Shown two_jobs() {
     training.node_count = 1;
     training.nodes = {node};
     training.drained_hosts = {{"node5", "drained by ddprunctl"}};
+    training.hang = "the job hangs";
+    training.hang_count = 2;
     training.store_wait = {"ready/4", 2, 31.5, "0-2", "rank 3 (node1) is not connected"};
     training.nodes_by_state = {{"running", 1}};
     training.workers_by_state = {{"running", 4}};
@@ -161,7 +163,8 @@ TEST_CASE("the status page shows jobs, nodes and ranks in the documented order")
         "since_s": 31.5,
         "ranks": "0-2",
         "missing": "rank 3 (node1) is not connected"
-      }
+      },
+      "hang": "the job hangs"
     }
   ],
   "stores": {
@@ -196,8 +199,8 @@ TEST_CASE("jobs that would make a page too long are left out and counted") {
     const auto whole = answer(get("/status"), many);
     CHECK(whole.body.find("left_out") == std::string::npos);
 
-    const auto page = answer(get("/status"), many, 3'000);
-    CHECK(page.body.size() < 4'500);
+    const auto page = answer(get("/status"), many, 3'100);
+    CHECK(page.body.size() < 4'600);
     CHECK(page.body.find("\"jobs_left_out\": 9") != std::string::npos);
 
     for (std::size_t i = 0; i < many.jobs.size(); ++i)

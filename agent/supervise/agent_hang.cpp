@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/supervise/agent.hpp"
+#include "rendezvous/control/versions.hpp"
+
+#include <string>
+#include <utility>
+
+/// The part of `Agent` that looks at its workers, and obeys what the server concludes.
+namespace ddprun::agent {
+namespace {
+
+/// Workers of this round that have ended while the others run: all of them with 0.
+std::vector<int> ended_workers(const WorkerGroup& group) {
+    std::vector<int> ended;
+    for (int local_rank = 0; local_rank < group.size(); ++local_rank)
+        if (group.worker(local_rank).exit()) ended.push_back(local_rank);
+    return ended;
+}
+
+}  // namespace
+
+/// A worker with a terminal waits for its user.
+void Agent::begin_watch(Instant now) {
+    const auto& settings = config_.join.settings;
+    if (!settings.hang_after || config_.worker.attachment) return;
+    round_->watch.emplace(*settings.hang_after, settings.look_interval(), now);
+}
+
+std::optional<Instant> Agent::look_at() const {
+    const bool counts = phase_ == Phase::running && round_ && round_->watch;
+    return counts ? round_->watch->look_at() : std::nullopt;
+}
+
+void Agent::look_at_workers(Effects& out) {
+    LookAtWorkers order{round_->assignment.round, {}};
+    for (int local_rank = 0; local_rank < config_.worker.nproc; ++local_rank) {
+        const auto& worker = group()->worker(local_rank);
+        order.pids.push_back(worker.exit() ? 0 : worker.pid());
+    }
+    round_->watch->on_look_begun();
+    out.push_back(std::move(order));
+}
+
+void Agent::on_workers_seen(WorkersSeen seen, Instant now, Effects& out) {
+    const bool counts = is_current(seen.round) && phase_ == Phase::running && round_->watch;
+    if (!counts) return;
+    auto& watch = *round_->watch;
+    watch.on_looked(std::move(seen.looks), round_->progress.known, now);
+    if (!link_.is_admitted() || link_.version() < control::hang_since) return;
+    control::Heartbeat heartbeat{0};
+    heartbeat.sites = watch.sites(seen.round, config_.worker.nproc, ended_workers(*group()));
+    send(std::move(heartbeat), out);
+}
+
+void Agent::on_hang_found(control::HangFound found, Instant now, Effects& out) {
+    const bool counts = is_current(found.round) && phase_ == Phase::running;
+    if (!counts) return note_stale("hang of round " + std::to_string(found.round), out);
+    out.push_back(NoteHang{found.round, found.headline, std::move(found.rows)});
+    if (found.killed.empty()) return;
+    notify_failures(FailureReport::HangFound{found.killed, found.headline}, now, out);
+    for (const int local_rank : found.killed)
+        if (local_rank < group()->size() && !group()->worker(local_rank).exit())
+            out.push_back(WorkerGroup::KillSession{local_rank});
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/time.hpp"
+#include "rendezvous/control/message.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// Which ranks keep a round from going on. Pure.
+namespace ddprun::coordinator {
+
+/// One rank of the round, as its node has seen it last. Nothing is owned.
+struct RankSeen {
+    int rank = 0;
+    std::string_view host;
+    /// Null: not known.
+    const control::Site* site = nullptr;
+    control::WorkProgress progress = {};
+};
+
+struct HangVerdict {
+    enum class Kind : std::uint8_t {
+        delays,  ///< some ranks work, and all others wait for them
+        hangs,   ///< no rank works
+    };
+    Kind kind = Kind::hangs;
+    /// The ranks that keep the others from going on, in ascending order; empty: it does not show.
+    std::vector<int> suspects;
+    /// What is said of them, or of all ranks: "is stopped by a signal".
+    std::string why;
+    /// What was seen leaves no other explanation.
+    bool is_certain = true;
+    /// No rank, or with `delays` none of the others, has gone on for so long.
+    Duration age{};
+
+    bool operator==(const HangVerdict&) const = default;
+};
+
+/// None while a rank is not known, is debugged, or has not been in its place for `limit`
+/// (limits::slow_phase_factor times as long where it says that it starts, evaluates, saves or
+/// compiles), and while ranks work that are not waited for. Otherwise the first row that applies:
+///
+/// | Seen                                                | Suspects                            |
+/// |-----------------------------------------------------|-------------------------------------|
+/// | some ranks work, fewer than half, and all others    | those: they delay the others        |
+/// |   wait for peers or for the store                   |                                     |
+/// | 1 stopped, in the kernel, or ended with 0           | those                               |
+/// | 2 connecting                                        | those                               |
+/// | 3 some do not wait, and are fewer than half or all  | those                               |
+/// |   in one place                                      |                                     |
+/// | 4 all wait, at different steps                      | those at the lowest step            |
+/// | 5 they are in different places                      | those in the places with the fewest |
+/// |                                                     |   ranks; none if all have as many   |
+/// | 6 else                                              | none: the commonest place is named  |
+///
+/// A rank works while it is moving or busy. `ranks` are those of a whole round, in ascending order.
+std::optional<HangVerdict> judge_hang(std::span<const RankSeen> ranks, Duration limit);
+
+/// "the job hangs: no progress for 60 s; rank 2 on node7 is stopped by a signal"
+std::string headline(const HangVerdict& verdict, std::span<const RankSeen> ranks);
+/// What each rank was seen doing: the suspects first, with what the kernel shows; ranks that do the
+/// same in one place are one row.
+std::vector<std::string> rows(const HangVerdict& verdict, std::span<const RankSeen> ranks);
+
+}  // namespace ddprun::coordinator

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/coordinator/job_data.hpp"
+
+/// Whether any rank of the current round goes on, as the nodes report it (--hang-after).
+/// hang_verdict.hpp concludes; here is when that is asked, and what follows: the nodes are
+/// notified of each hang once, and with --on-hang=restart the ranks that cause it are killed, which
+/// their nodes report as failures.
+namespace ddprun::coordinator {
+
+void on_sites(JobStep& step, const Member& member, const control::NodeSites& sites);
+void judge_hang_if_due(JobStep& step);
+
+}  // namespace ddprun::coordinator
