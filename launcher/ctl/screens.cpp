@@ -4,6 +4,7 @@
 #include "launcher/ctl/table_text.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/printable.hpp"
+#include "rendezvous/base/text.hpp"
 #include "rendezvous/control/text.hpp"
 
 #include <nlohmann/json.hpp>

@@ -5,6 +5,7 @@
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/control/text.hpp"
 #include "rendezvous/control/versions.hpp"
+#include "rendezvous/coordinator/waiting_ranks.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -53,8 +53,8 @@ TEST_CASE("buckets are extended until they have a part for each rank, and parame
 
 TEST_CASE(
     "each element of each parameter is in the shard of one rank, at the place of its gradient") {
-    for (const std::size_t ranks : {1, 2, 3, 4, 7})
-        for (const std::size_t bytes : {64, 512, 1 << 20}) {
+    for (const std::size_t ranks : {1U, 2U, 3U, 4U, 7U})
+        for (const std::size_t bytes : {64U, 512U, 1U << 20U}) {
             const auto parameters = parameters_of({1, 1001, 17, 4099, 3, 64, 31});
             std::vector<std::vector<int>> owners;
             for (const auto& parameter : parameters)
@@ -81,7 +81,7 @@ TEST_CASE(
 
 TEST_CASE("squares are added up in the same order whether a model is divided or not") {
     const auto parameters = parameters_of({1, 1001, 17, 4099, 3, 64, 31});
-    for (const std::size_t ranks : {1, 2, 3, 7}) {
+    for (const std::size_t ranks : {1U, 2U, 3U, 7U}) {
         const auto whole = plan_buckets(parameters, backward_order(7), limits(4096));
         std::vector<float> gradients(whole.element_count);
         std::vector<double> sums;
