@@ -300,7 +300,11 @@ void AgentRunner::perform(Agent::Effect& effect) {
                 });
             },
             [&](const Agent::FindStoreClients& e) { find_store_clients(e); },
-            [&](const Agent::LookAtWorkers& e) { look([e] { return look_at_workers(e); }); },
+            [&](const Agent::LookAtWorkers& e) {
+                // Ctrl-Z has stopped them.
+                if (workers_.is_suspended()) return post(Agent::WorkersSeen{e.round, {}});
+                look([e] { return look_at_workers(e); });
+            },
             [&](const Agent::GiveNotice& e) {
                 auto note = e.note;
                 if (plan_ && plan_->local_store) note.store = *plan_->local_store;

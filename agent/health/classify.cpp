@@ -6,6 +6,7 @@
 #include "rendezvous/base/limits.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -177,10 +178,18 @@ bool waits_for_store(const Facts& facts) {
                                 facts.is_known_wait(WaitsFor::store));
 }
 
+/// What was written goes to the disk: the counters have had it before.
+bool is_flushing(const Sample& sample) {
+    constexpr std::string_view calls[] = {
+        "fsync(2)", "fdatasync(2)", "msync(2)", "sync_file_range(2)", "syncfs(2)"};
+    return std::find(std::begin(calls), std::end(calls), sample.system_call) != std::end(calls);
+}
+
 Activity activity_of(const Facts& facts) {
     if (is_gone(facts)) return Activity::unknown;
     if (is_traced(facts)) return Activity::traced;
     if (facts.are_both('T')) return Activity::stopped;
+    if (is_flushing(facts.before) && is_flushing(facts.after)) return Activity::busy;
     if (facts.are_both('D') && facts.is_stuck()) return Activity::in_kernel;
     if (is_connecting(facts)) return Activity::connects;
     if (waits_for_store(facts)) return Activity::waits_for_store;

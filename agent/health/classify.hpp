@@ -32,6 +32,7 @@ struct Site {
 ///   unknown          gone, ended, or another process
 ///   traced           by a debugger, or the main thread is at the prompt of one
 ///   stopped          state T both times
+///   busy             in fsync(2) or the like both times
 ///   in_kernel        state D both times, fixed and idle
 ///   connects         fixed and idle: to the same address both times; or in the code that connects
 ///                    to the store, with no connection to it established

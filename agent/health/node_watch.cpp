@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/health/node_watch.hpp"
 
+#include "agent/report/printable.hpp"
 #include "rendezvous/base/limits.hpp"
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -16,6 +18,8 @@ using namespace std::chrono_literals;
 
 /// This process did not run, or the looks took very long: nothing is known of the time between.
 constexpr int longest_gap = 3;
+/// All sites of a node together fit into what a message may have of text.
+constexpr std::size_t most_detail_bytes = 160;
 /// A look that is due because of the limit is beyond it.
 constexpr Duration after_limit = 10ms;
 
@@ -40,7 +44,12 @@ std::optional<std::uint64_t> step_of(
 
 void NodeWatch::on_looked(
     std::vector<Look> looks, const std::vector<control::RankProgress>& progress, Instant now) {
-    if (now - looked_at_ > longest_gap * interval_) workers_.clear();
+    if (begun_at_ - looked_at_ > longest_gap * interval_) workers_.clear();
+    std::erase_if(workers_, [&](const auto& worker) {
+        return std::none_of(looks.begin(), looks.end(), [&](const Look& look) {
+            return look.local_rank == worker.first;
+        });
+    });
     auto next = now + interval_;
     for (auto& [local_rank, sample] : looks) {
         auto [found, is_new] = workers_.try_emplace(local_rank);
@@ -52,6 +61,8 @@ void NodeWatch::on_looked(
         const auto due = worker.since + limit_ + after_limit;
         if (worker.is_known && lasts(worker.site) && due > now) next = std::min(next, due);
     }
+    // Two looks that are close to each other show no difference, or too great a one.
+    next = std::max(next, now + interval_ / 4);
     looked_at_ = now;
     look_at_ = next;
 }
@@ -61,6 +72,10 @@ void NodeWatch::note(Worker& worker, const Sample& sample, bool has_stepped, Ins
     // Without steps one long wait for a GPU looks like a wait in each step.
     const bool may_step = site.is_spinning && !worker.step;
     if (has_stepped || may_step) site = {control::Activity::moving, "", ""};
+    // It may be the client of a container or of another host, in which the work goes on.
+    const bool is_opaque = sample.threads.empty() && !worker.step;
+    if (is_opaque && site.activity == control::Activity::blocked)
+        site.activity = control::Activity::unknown;
     const bool goes_on_there = worker.is_known && lasts(site) && is_same(site, worker.site);
     if (!goes_on_there) worker.since = lasts(site) ? looked_at_ : now;
     worker.site = std::move(site);
@@ -92,7 +107,7 @@ control::NodeSites NodeWatch::sites(
         else
             add({worker->second.site.activity,
                  worker->second.site.site,
-                 worker->second.site.detail,
+                 shortened(worker->second.site.detail, most_detail_bytes),
                  looked_at_ - worker->second.since,
                  {}},
                 local_rank);

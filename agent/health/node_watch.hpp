@@ -32,9 +32,12 @@ public:
 
     /// When the workers are to be looked at; none: they are being looked at.
     std::optional<Instant> look_at() const { return look_at_; }
-    void on_look_begun() { look_at_.reset(); }
-    /// `progress`: what the workers have reported so far. One that reports a step goes on, wherever
-    /// it was seen.
+    void on_look_begun(Instant now) {
+        look_at_.reset();
+        begun_at_ = now;
+    }
+    /// A worker that is not among them is unknown. `progress`: what the workers have reported so
+    /// far. One that reports a step goes on, wherever it was seen.
     void on_looked(
         std::vector<Look> looks, const std::vector<control::RankProgress>& progress, Instant now);
 
@@ -57,6 +60,7 @@ private:
     Duration limit_;
     Duration interval_;
     std::optional<Instant> look_at_;
+    Instant begun_at_{};
     Instant looked_at_{};
     std::map<int, Worker> workers_;
 };

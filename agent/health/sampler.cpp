@@ -249,26 +249,31 @@ void add_threads(const ReadMemory& read, Sample& sample) {
                 content_of(sample.pid, "task/" + std::to_string(thread.tid) + "/schedstat"));
 }
 
-/// A shell, `uv run` and the like: the program that they have started is meant.
+/// A shell, `uv run` and the like wait for the program that they have started, and that is meant.
 std::optional<int> started_program(const Sample& sample) {
     if (!sample.threads.empty()) return std::nullopt;
+    const auto call = parse_system_call(content_of(sample.pid, "syscall"));
+    if (!call || !name_of(*call).starts_with("wait")) return std::nullopt;
     const auto name = "task/" + std::to_string(sample.pid) + "/children";
     return only_child_in(content_of(sample.pid, name));
 }
 
-Sample sample_of(int pid, Networks& networks) {
+Sample sample_of(const int worker, Networks& networks) {
     Sample sample;
-    const std::size_t most = limits::max_sampled_wrappers;
-    for (std::size_t i = 0; i <= most; ++i) {
-        sample = Sample{};
-        sample.pid = pid;
-        add_threads(memory_of(pid), sample);
-        const auto program = i < most ? started_program(sample) : std::nullopt;
+    sample.pid = worker;
+    auto stat = parse_stat(content_of(worker, "stat"));
+    if (worker <= 0 || !stat) return sample;
+    add_threads(memory_of(worker), sample);
+    for (std::size_t i = 0; i < limits::max_sampled_wrappers; ++i) {
+        const auto program = started_program(sample);
         if (!program) break;
-        pid = *program;
+        sample = Sample{};
+        sample.pid = *program;
+        stat = parse_stat(content_of(*program, "stat"));
+        if (!stat) return sample;
+        add_threads(memory_of(*program), sample);
     }
-    const auto stat = parse_stat(content_of(pid, "stat"));
-    if (pid <= 0 || !stat) return sample;
+    const int pid = sample.pid;
     const auto read = memory_of(pid);
     sample.state = stat->state;
     sample.is_traced = tracer_in(content_of(pid, "status")) != 0;
@@ -279,7 +284,7 @@ Sample sample_of(int pid, Networks& networks) {
         add_system_call(read, sockets, sample);
         sockets.add_to(sample);
     }
-    add_use(pid, sample);
+    add_use(worker, sample);
     return sample;
 }
 

@@ -40,7 +40,6 @@ constexpr WaitRow wait_rows[] = {
     {"/torch/distributed/_tensor/", "", Wait::for_peers, Counts::if_idle},
     {"/torch/distributed/pipelining/", "", Wait::for_peers, Counts::if_idle},
     {"/torch/distributed/optim/", "", Wait::for_peers, Counts::if_idle},
-    {"/torch/distributed/rpc/", "", Wait::for_peers, Counts::if_idle},
     {"/torch/nn/parallel/distributed.py", "", Wait::for_peers},
     // With Gloo the gradients' all_reduce is waited for at the end of backward, in C++.
     {"/torch/autograd/graph.py",

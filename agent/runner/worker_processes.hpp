@@ -65,6 +65,7 @@ public:
     std::optional<pid_t> pid_of(int local_rank) const;
     /// Ctrl-Z: every process below this one stops, also those that are started meanwhile.
     void suspend();
+    bool is_suspended() const { return is_suspended_; }
     void go_on();
     /// The round's last process is gone.
     void forget();

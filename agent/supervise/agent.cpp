@@ -519,7 +519,7 @@ void Agent::on_deadline(Instant now, Effects& out) {
     if (is_due(notice_at(), now)) on_allocation_ending(now, out);
     if (is_due(notice_ends_at(), now)) end_notice("the ranks did not save in time", now, out);
     if (phase_ == Phase::done) return;
-    if (is_due(look_at(), now)) look_at_workers(out);
+    if (is_due(look_at(), now)) look_at_workers(now, out);
     if (is_due(times_out_at(), now)) notify_link(ServerLink::TimedOut{}, now, out);
 }
 

@@ -115,7 +115,7 @@ private:
     void on_notice_over(const control::NoticeOver& over, Instant now, Effects& out);
     void on_allocation_ending(Instant now, Effects& out);
     void begin_watch(Instant now);
-    void look_at_workers(Effects& out);
+    void look_at_workers(Instant now, Effects& out);
     void on_workers_seen(WorkersSeen seen, Instant now, Effects& out);
     void on_hang_found(control::HangFound found, Instant now, Effects& out);
 

@@ -31,13 +31,13 @@ std::optional<Instant> Agent::look_at() const {
     return counts ? round_->watch->look_at() : std::nullopt;
 }
 
-void Agent::look_at_workers(Effects& out) {
+void Agent::look_at_workers(Instant now, Effects& out) {
     LookAtWorkers order{round_->assignment.round, {}};
     for (int local_rank = 0; local_rank < config_.worker.nproc; ++local_rank) {
         const auto& worker = group()->worker(local_rank);
         order.pids.push_back(worker.exit() ? 0 : worker.pid());
     }
-    round_->watch->on_look_begun();
+    round_->watch->on_look_begun(now);
     out.push_back(std::move(order));
 }
 

@@ -196,7 +196,9 @@ void FailureReport::set_failure(Failure failure, std::vector<Effect>& out) {
 
 /// The end of a worker that this agent has killed for it.
 void FailureReport::call_hang_the_cause(control::WorkerFailure& failure) const {
-    if (!hang_ || failure.end.kind != control::WorkerEnd::Kind::killed) return;
+    const bool is_killed =
+        failure.end.kind == control::WorkerEnd::Kind::killed && failure.end.value == SIGKILL;
+    if (!hang_ || !is_killed) return;
     const auto& those = hang_->local_ranks;
     if (std::find(those.begin(), those.end(), failure.local_rank) == those.end()) return;
     failure.has_hung = true;

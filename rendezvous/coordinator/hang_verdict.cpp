@@ -19,10 +19,11 @@ namespace hang_verdict {
 namespace {
 
 using control::Activity;
-using control::WorkPhase;
 using Ranks = std::span<const RankSeen>;
 
-constexpr std::size_t most_rows = 16;
+/// With these all rows fit into what a message may have of text.
+constexpr std::size_t most_rows = 12;
+constexpr std::size_t most_detailed_rows = 4;
 
 Activity activity_of(const RankSeen& rank) {
     return rank.site ? rank.site->activity : Activity::unknown;
@@ -46,20 +47,6 @@ bool has_ended(const RankSeen& rank) {
 bool is_open(const RankSeen& rank) {
     const auto activity = activity_of(rank);
     return activity == Activity::unknown || activity == Activity::traced;
-}
-
-/// What takes long without being a hang.
-bool is_in_slow_phase(const RankSeen& rank) {
-    switch (rank.progress.phase) {
-        case WorkPhase::start:
-        case WorkPhase::eval:
-        case WorkPhase::save:
-        case WorkPhase::compile: return true;
-        case WorkPhase::none:
-        case WorkPhase::train:
-        case WorkPhase::data: return false;
-    }
-    return false;
 }
 
 bool is_over_limit(const RankSeen& rank, Duration limit) {
@@ -172,7 +159,7 @@ bool judge_places(Ranks ranks, HangVerdict& verdict) {
         return true;
     }
     for (const auto& [place, those] : places)
-        if (those.size() < most)
+        if (those.size() == fewest)
             verdict.suspects.insert(verdict.suspects.end(), those.begin(), those.end());
     std::sort(verdict.suspects.begin(), verdict.suspects.end());
     verdict.why = is_or_are(verdict.suspects, "in another place than the rest");
@@ -257,13 +244,26 @@ std::vector<Row> grouped(const HangVerdict& verdict, Ranks ranks) {
 }  // namespace
 }  // namespace hang_verdict
 
+bool is_in_slow_phase(const RankSeen& rank) {
+    switch (rank.progress.phase) {
+        case control::WorkPhase::start:
+        case control::WorkPhase::eval:
+        case control::WorkPhase::save:
+        case control::WorkPhase::compile: return true;
+        case control::WorkPhase::none:
+        case control::WorkPhase::train:
+        case control::WorkPhase::data: return false;
+    }
+    return false;
+}
+
 std::optional<HangVerdict> judge_hang(std::span<const RankSeen> ranks, Duration limit) {
     using namespace hang_verdict;
     if (ranks.empty() || std::any_of(ranks.begin(), ranks.end(), is_open)) return std::nullopt;
     HangVerdict verdict;
     verdict.age = Duration::max();
     for (const auto& rank : ranks) {
-        if (works(rank)) continue;
+        if (works(rank) || has_ended(rank)) continue;
         if (!is_over_limit(rank, limit)) return std::nullopt;
         verdict.age = std::min(verdict.age, rank.site->age);
     }
@@ -271,7 +271,7 @@ std::optional<HangVerdict> judge_hang(std::span<const RankSeen> ranks, Duration 
     if (!working.empty()) {
         const bool are_waited_for = std::all_of(
             ranks.begin(), ranks.end(), [](const RankSeen& r) { return works(r) || waits(r); });
-        if (!are_waited_for || !are_few(working, ranks)) return std::nullopt;
+        if (!are_waited_for || 2 * working.size() > ranks.size()) return std::nullopt;
         verdict.kind = HangVerdict::Kind::delays;
         verdict.suspects = std::move(working);
         return verdict;
@@ -307,7 +307,8 @@ std::vector<std::string> rows(const HangVerdict& verdict, std::span<const RankSe
         if (site->activity != Activity::ended && site->age > Duration{})
             line += " for " + whole_seconds(site->age);
         lines.push_back(std::move(line));
-        if (is_suspect && !site->detail.empty()) lines.push_back("    " + site->detail);
+        if (is_suspect && !site->detail.empty() && i < most_detailed_rows)
+            lines.push_back("    " + site->detail);
     }
     if (groups.size() > most_rows)
         lines.push_back("and " + std::to_string(groups.size() - most_rows) + " more places");

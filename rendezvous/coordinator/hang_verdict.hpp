@@ -23,6 +23,9 @@ struct RankSeen {
     control::WorkProgress progress = {};
 };
 
+/// It says that it does what takes long without being a hang.
+bool is_in_slow_phase(const RankSeen& rank);
+
 struct HangVerdict {
     enum class Kind : std::uint8_t {
         delays,  ///< some ranks work, and all others wait for them
@@ -41,13 +44,14 @@ struct HangVerdict {
     bool operator==(const HangVerdict&) const = default;
 };
 
-/// None while a rank is not known, is debugged, or has not been in its place for `limit`
-/// (limits::slow_phase_factor times as long where it says that it starts, evaluates, saves or
-/// compiles), and while ranks work that are not waited for. Otherwise the first row that applies:
+/// None while a rank is not known, is debugged, or neither works nor has ended and has not been in
+/// its place for `limit` (limits::slow_phase_factor times as long where it says that it starts,
+/// evaluates, saves or compiles), and while ranks work that are not waited for. Otherwise the first
+/// row that applies:
 ///
 /// | Seen                                                | Suspects                            |
 /// |-----------------------------------------------------|-------------------------------------|
-/// | some ranks work, fewer than half, and all others    | those: they delay the others        |
+/// | some ranks work, at most half, and all others       | those: they delay the others        |
 /// |   wait for peers or for the store                   |                                     |
 /// | 1 stopped, in the kernel, or ended with 0           | those                               |
 /// | 2 connecting                                        | those                               |
@@ -59,6 +63,7 @@ struct HangVerdict {
 /// | 6 else                                              | none: the commonest place is named  |
 ///
 /// A rank works while it is moving or busy. `ranks` are those of a whole round, in ascending order.
+/// Requires: ranks[i].rank == i.
 std::optional<HangVerdict> judge_hang(std::span<const RankSeen> ranks, Duration limit);
 
 /// "the job hangs: no progress for 60 s; rank 2 on node7 is stopped by a signal"

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,7 +46,9 @@ std::vector<RankSeen> ranks_of(const JobData& job, Instant now) {
                 ranks[at].site = &ended_ranks;
             continue;
         }
-        if (!place.sites || now - place.sites->at > longest_age) continue;
+        const auto* member = job.members.find(place.nonce);
+        const bool is_heard = member != nullptr && member->is_connected;
+        if (!is_heard || !place.sites || now - place.sites->at > longest_age) continue;
         for (const auto& site : place.sites->what.sites)
             for (const int local_rank : site.local_ranks)
                 if (const auto at = static_cast<std::size_t>(local_rank); at < count)
@@ -56,23 +59,52 @@ std::vector<RankSeen> ranks_of(const JobData& job, Instant now) {
     return ranks;
 }
 
-/// The end of one is enough for another round; a suspect that has ended cannot be killed.
+/// Of a recovered round this is what its members have stated.
+bool are_complete(const std::vector<RankSeen>& ranks, const Round& round) {
+    if (ranks.size() != static_cast<std::size_t>(round.world_size)) return false;
+    for (std::size_t i = 0; i < ranks.size(); ++i)
+        if (ranks[i].rank != static_cast<int>(i)) return false;
+    return true;
+}
+
+const control::Site& site_of(const std::vector<RankSeen>& ranks, int rank) {
+    return *ranks[static_cast<std::size_t>(rank)].site;
+}
+
+/// The suspects. Where all ranks that are left wait for others the end of one is enough for another
+/// round.
 std::vector<int> ranks_to_kill(const HangVerdict& verdict, const std::vector<RankSeen>& ranks) {
     const auto has_ended = [&](int rank) {
-        const auto* site = ranks[static_cast<std::size_t>(rank - ranks.front().rank)].site;
-        return site->activity == control::Activity::ended;
+        return site_of(ranks, rank).activity == control::Activity::ended;
     };
     auto those = verdict.suspects;
     std::erase_if(those, has_ended);
     if (!those.empty()) return those;
-    for (const auto& rank : ranks)
-        if (!has_ended(rank.rank)) return {rank.rank};
-    return {};
+    std::optional<int> first;
+    for (const auto& rank : ranks) {
+        if (has_ended(rank.rank)) continue;
+        const auto activity = rank.site->activity;
+        if (activity != control::Activity::waits_for_peers &&
+            activity != control::Activity::waits_for_store)
+            return {};
+        if (!first) first = rank.rank;
+    }
+    return first ? std::vector{*first} : std::vector<int>{};
+}
+
+/// A rank that works and says that this takes long is left alone.
+bool may_kill(const HangVerdict& verdict, const std::vector<RankSeen>& ranks, Duration limit) {
+    if (verdict.kind == HangVerdict::Kind::hangs) return true;
+    const bool is_slow =
+        std::any_of(verdict.suspects.begin(), verdict.suspects.end(), [&](int rank) {
+            return is_in_slow_phase(ranks[static_cast<std::size_t>(rank)]);
+        });
+    return !is_slow && verdict.age >= patience_with_work * limit;
 }
 
 std::string next_text(const control::Settings& settings, const std::vector<int>& killed) {
     if (settings.on_hang == control::OnHang::report) return "nothing is done (--on-hang=report)";
-    if (killed.empty()) return "nothing is done: it works";
+    if (killed.empty()) return "nothing is done so far";
     return (killed.size() == 1 ? "rank " : "ranks ") + ranges_text(killed) +
            (killed.size() == 1 ? " is" : " are") + " killed (--on-hang=restart)";
 }
@@ -106,9 +138,8 @@ void report(JobStep& step, const HangVerdict& verdict, const std::vector<RankSee
     auto& job = step.job;
     auto& hang = std::get<Running>(job.state).hang;
     const auto& settings = job.terms.settings;
-    const bool is_due = verdict.kind == HangVerdict::Kind::hangs ||
-                        verdict.age >= patience_with_work * *settings.hang_after;
-    const bool kills = settings.on_hang == control::OnHang::restart && is_due;
+    const bool kills = settings.on_hang == control::OnHang::restart &&
+                       may_kill(verdict, ranks, *settings.hang_after);
     const bool is_known = hang && hang->kind == verdict.kind && hang->has_killed == kills;
     if (is_known) return;
 
@@ -117,7 +148,7 @@ void report(JobStep& step, const HangVerdict& verdict, const std::vector<RankSee
     if (verdict.kind == HangVerdict::Kind::hangs)
         found.rows.push_back(verdict.is_certain ? "confidence: high" : "confidence: low");
     found.rows.push_back("next: " + next_text(settings, killed));
-    ++job.hang_count;
+    if (!hang) ++job.hang_count;
     step.out.push_back(Hung{job.identity.run_id, job.round->number, found.headline, found.rows});
     tell_members(step, found, verdict.suspects, killed);
     hang = ReportedHang{verdict.kind, std::move(found.headline), kills};
@@ -145,11 +176,13 @@ void judge_hang_if_due(JobStep& step) {
     if (!running || !running->judge_at || step.now < *running->judge_at) return;
     running->judge_at.reset();
     const auto ranks = hang_watch::ranks_of(job, step.now);
-    // Members have not come back to a server that was started again.
-    if (ranks.size() != static_cast<std::size_t>(job.round->world_size)) return;
+    if (!hang_watch::are_complete(ranks, *job.round)) return;
     const auto verdict = judge_hang(ranks, *job.terms.settings.hang_after);
     if (verdict) return hang_watch::report(step, *verdict, ranks);
-    if (!running->hang) return;
+    const bool are_known = std::all_of(ranks.begin(), ranks.end(), [](const RankSeen& rank) {
+        return rank.site && rank.site->activity != control::Activity::unknown;
+    });
+    if (!running->hang || !are_known) return;
     running->hang.reset();
     step.note("ranks go on: the hang is over");
 }

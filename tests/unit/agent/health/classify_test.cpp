@@ -261,6 +261,24 @@ TEST_CASE("stopped and uninterruptible are states of both samples") {
     CHECK(site_of(in_state('T')).site == "read_batch (loader.py:112)");
 }
 
+TEST_CASE("a process that flushes a file to the disk is busy") {
+    const auto flushing = later(reading(), [](Sample& each) {
+        each.state = 'D';
+        each.system_call = "fsync(2)";
+    });
+    CHECK(activity_of(flushing, flushing) == Activity::busy);
+}
+
+TEST_CASE("a loop that is seen at one call has run in between") {
+    const auto ran = [](Duration length) {
+        auto sample = reading();
+        sample.threads[0].run_time = length;
+        return sample;
+    };
+    CHECK(activity_of(ran(1s), ran(1s)) == Activity::blocked);
+    CHECK(activity_of(ran(1s), ran(1s + 50ms)) == Activity::moving);
+}
+
 TEST_CASE("a debugger is one that is attached, and one at its prompt") {
     const auto traced = later(reading(), [](Sample& each) { each.is_traced = true; });
     CHECK(site_of(traced).activity == Activity::traced);

@@ -45,7 +45,7 @@ struct Story {
 
     void look(std::vector<Sample> samples, Duration later = interval) {
         now += later;
-        watch.on_look_begun();
+        watch.on_look_begun(now);
         std::vector<Look> looks;
         for (auto& sample : samples)
             looks.push_back({static_cast<int>(looks.size()), std::move(sample)});
@@ -141,7 +141,7 @@ TEST_CASE("a look comes when the limit is over") {
     // There for 25.5 s.
     CHECK(story.watch.look_at().value() < story.now + interval);
     CHECK(story.watch.look_at().value() >= story.now + 4500ms);
-    story.watch.on_look_begun();
+    story.watch.on_look_begun(story.now);
     CHECK_FALSE(story.watch.look_at().has_value());
 }
 
@@ -153,4 +153,28 @@ TEST_CASE("places beyond those that fit are unknown to the server") {
     story.look(samples);
     story.look(samples);
     CHECK(story.watch.sites(0, 20, {}).sites.size() == limits::max_reported_sites);
+}
+
+TEST_CASE("a program that shows no Python and reports no step may wait for work elsewhere") {
+    Story story;
+    auto client = in_function("f");
+    client.threads.clear();
+    client.system_call = "futex(2)";
+    story.look({client});
+    story.look({client});
+    CHECK(story.sites(1) == unknown + " futex(2) 0 s: 0");
+    story.progress = {{0, {7, control::WorkPhase::train}}};
+    story.look({client});
+    story.look({client});
+    CHECK(story.sites(1) == blocked + " futex(2) 5 s: 0");
+}
+
+TEST_CASE("nothing is known of workers that a look did not reach") {
+    Story story;
+    story.look({in_function("f")});
+    story.look({in_function("f")});
+    story.look({});
+    CHECK(story.sites(1) == unknown + "  0 s: 0");
+    story.look({in_function("f")});
+    CHECK(story.sites(1) == unknown + "  0 s: 0");
 }

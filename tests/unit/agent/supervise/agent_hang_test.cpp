@@ -60,6 +60,7 @@ TEST_CASE("workers are looked at in turns, and what they do is reported") {
     run_workers(story);
     story.pass(5s);
     CHECK(story.asked_for<A::LookAtWorkers>() == std::vector{A::LookAtWorkers{0, {100, 101}}});
+    story.asked();
     // Not again before the answer.
     story.pass(5s);
     CHECK(story.asked_for<A::LookAtWorkers>().empty());
