@@ -3,12 +3,12 @@
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/text.hpp"
+#include "rendezvous/base/whole_number.hpp"
 
 #include <elf.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstring>
 #include <vector>
 
@@ -28,14 +28,6 @@ struct MapsLine {
     bool is_beginning = false;
 };
 
-std::optional<std::uint64_t> hex_number(std::string_view text) {
-    std::uint64_t number = 0;
-    const auto* const end = text.data() + text.size();
-    const auto read = std::from_chars(text.data(), end, number, 16);
-    if (read.ec != std::errc{} || read.ptr != end) return std::nullopt;
-    return number;
-}
-
 std::string_view take_word(std::string_view& line) {
     const auto word = line.substr(0, line.find(' '));
     line.remove_prefix(word.size());
@@ -46,13 +38,13 @@ std::string_view take_word(std::string_view& line) {
 std::optional<MapsLine> maps_line(std::string_view line) {
     const auto range = take_word(line);
     take_word(line);
-    const auto offset = hex_number(take_word(line));
+    const auto offset = whole_number<std::uint64_t>(take_word(line), 16);
     take_word(line);
     take_word(line);
     const auto dash = range.find('-');
     if (dash == std::string_view::npos || !line.starts_with('/')) return std::nullopt;
-    const auto begin = hex_number(range.substr(0, dash));
-    const auto end = hex_number(range.substr(dash + 1));
+    const auto begin = whole_number<std::uint64_t>(range.substr(0, dash), 16);
+    const auto end = whole_number<std::uint64_t>(range.substr(dash + 1), 16);
     if (!begin || !end || *begin >= *end || !offset) return std::nullopt;
     return MapsLine{{*begin, *end, line}, *offset == 0};
 }

@@ -3,24 +3,15 @@
 
 #include "rendezvous/base/printable.hpp"
 #include "rendezvous/base/text.hpp"
+#include "rendezvous/base/whole_number.hpp"
 
 #include <asm/unistd.h>  // only the numbers
 
 #include <algorithm>
-#include <charconv>
 #include <vector>
 
 namespace ddprun::agent::health {
 namespace {
-
-template <class Number>
-std::optional<Number> whole_number(std::string_view digits, int base = 10) {
-    Number number{};
-    const auto* const end = digits.data() + digits.size();
-    const auto parsed = std::from_chars(digits.data(), end, number, base);
-    if (parsed.ec != std::errc{} || parsed.ptr != end) return std::nullopt;
-    return number;
-}
 
 /// The text behind "NAME:" of the line that begins so.
 std::string_view field_in(std::string_view text, std::string_view name) {

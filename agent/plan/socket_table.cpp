@@ -3,13 +3,13 @@
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/text.hpp"
+#include "rendezvous/base/whole_number.hpp"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <utility>
 
@@ -20,22 +20,13 @@ constexpr std::string_view established = "01";
 constexpr std::string_view syn_sent = "02";
 constexpr std::string_view link_begin = "socket:[";
 
-template <class Number>
-std::optional<Number> number_of(std::string_view digits, int base) {
-    Number number{};
-    const auto* end = digits.data() + digits.size();
-    const auto parsed = std::from_chars(digits.data(), end, number, base);
-    if (digits.empty() || parsed.ec != std::errc{} || parsed.ptr != end) return std::nullopt;
-    return number;
-}
-
 /// The kernel prints an address as words of 32 bits in its own byte order.
 std::string address_of(std::string_view digits) {
     std::array<std::uint32_t, 4> words{};
     const auto count = digits.size() / 8;
     if (digits.size() % 8 != 0 || (count != 1 && count != words.size())) return {};
     for (std::size_t i = 0; i < count; ++i) {
-        const auto word = number_of<std::uint32_t>(digits.substr(8 * i, 8), 16);
+        const auto word = whole_number<std::uint32_t>(digits.substr(8 * i, 8), 16);
         if (!word) return {};
         words[i] = *word;
     }
@@ -49,7 +40,7 @@ std::string address_of(std::string_view digits) {
 std::optional<Endpoint> endpoint_of(std::string_view text) {
     const auto colon = text.find(':');
     if (colon == std::string_view::npos) return std::nullopt;
-    const auto port = number_of<std::uint16_t>(text.substr(colon + 1), 16);
+    const auto port = whole_number<std::uint16_t>(text.substr(colon + 1), 16);
     auto host = address_of(text.substr(0, colon));
     if (!port || host.empty()) return std::nullopt;
     return Endpoint{std::move(host), *port};
@@ -83,7 +74,7 @@ void add_connections_to(std::uint16_t port, std::string_view proc_net_tcp, Socke
         const auto remote = endpoint_of(line.remote);
         if (!remote || remote->port != port) continue;
         const auto own = endpoint_of(line.own);
-        const auto inode = number_of<std::uint64_t>(line.inode, 10);
+        const auto inode = whole_number<std::uint64_t>(line.inode, 10);
         if (own && inode && *inode != 0) table.emplace(*inode, own->to_string());
     }
 }
@@ -94,7 +85,7 @@ std::vector<TcpConnection> tcp_connections(std::string_view proc_net_tcp) {
         const auto line = table_line(text);
         if (line.state != established && line.state != syn_sent) continue;
         auto remote = endpoint_of(line.remote);
-        const auto inode = number_of<std::uint64_t>(line.inode, 10);
+        const auto inode = whole_number<std::uint64_t>(line.inode, 10);
         if (remote && inode && *inode != 0)
             connections.push_back({*inode, std::move(*remote), line.state == established});
     }
@@ -105,7 +96,7 @@ std::uint64_t socket_inode(std::string_view link) {
     if (!link.starts_with(link_begin) || !link.ends_with(']')) return 0;
     link.remove_prefix(link_begin.size());
     link.remove_suffix(1);
-    return number_of<std::uint64_t>(link, 10).value_or(0);
+    return whole_number<std::uint64_t>(link, 10).value_or(0);
 }
 
 control::StoreClients store_clients(

@@ -3,9 +3,9 @@
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/text.hpp"
+#include "rendezvous/base/whole_number.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <iterator>
 
@@ -13,11 +13,8 @@ namespace ddprun::agent {
 namespace {
 
 std::optional<int> parse_cpu_number(std::string_view text) {
-    int number = 0;
-    const auto* const end = text.data() + text.size();
-    const auto read = std::from_chars(text.data(), end, number);
-    if (read.ec != std::errc{} || read.ptr != end) return std::nullopt;
-    if (number < 0 || number > limits::max_cpu_number) return std::nullopt;
+    const auto number = whole_number<int>(text);
+    if (!number || *number < 0 || *number > limits::max_cpu_number) return std::nullopt;
     return number;
 }
 
@@ -29,11 +26,8 @@ std::string_view gpu_of(std::string_view device) {
 }
 
 const Gpu* gpu_named(const std::vector<Gpu>& all, std::string_view device) {
-    std::size_t index = 0;
-    const auto* const end = device.data() + device.size();
-    const auto read = std::from_chars(device.data(), end, index);
-    if (read.ec == std::errc{} && read.ptr == end)
-        return index < all.size() ? &all[index] : nullptr;
+    if (const auto index = whole_number<std::size_t>(device))
+        return *index < all.size() ? &all[*index] : nullptr;
     // A UUID may be shortened while it names one.
     const auto uuid = gpu_of(device);
     const auto has_uuid = [&](const Gpu& gpu) {
@@ -46,10 +40,8 @@ const Gpu* gpu_named(const std::vector<Gpu>& all, std::string_view device) {
 bool is_known_device(std::string_view entry, std::string_view first, int gpu_count) {
     // CUDA takes one kind of name in one list.
     if (is_device_uuid(first)) return entry.starts_with(first.substr(0, 4));
-    int number = 0;
-    const auto* const end = entry.data() + entry.size();
-    const auto read = std::from_chars(entry.data(), end, number);
-    return read.ec == std::errc{} && read.ptr == end && number >= 0 && number < gpu_count;
+    const auto number = whole_number<int>(entry);
+    return number && *number >= 0 && *number < gpu_count;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "agent/process/read_topology.hpp"
 
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/whole_number.hpp"
 
 #include <climits>
 
@@ -10,7 +11,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <map>
 #include <string>
@@ -33,12 +33,7 @@ std::string text_of(const fs::path& path) {
 }
 
 std::optional<int> number_in(const fs::path& path) {
-    const auto text = text_of(path);
-    int number = 0;
-    const auto* const end = text.data() + text.size();
-    const auto read = std::from_chars(text.data(), end, number);
-    if (read.ec != std::errc{} || read.ptr != end) return std::nullopt;
-    return number;
+    return whole_number<int>(text_of(path));
 }
 
 CpuList list_in(const fs::path& path) {

@@ -2,8 +2,8 @@
 #include "agent/report/kernel_text.hpp"
 
 #include "rendezvous/base/text.hpp"
+#include "rendezvous/base/whole_number.hpp"
 
-#include <charconv>
 #include <vector>
 
 namespace ddprun::agent {
@@ -26,11 +26,7 @@ bool has_word(std::string_view list, std::string_view word) {
 std::optional<std::uint64_t> number(std::string_view text) {
     while (!text.empty() && (text.back() == '\n' || text.back() == ' '))
         text.remove_suffix(1);
-    std::uint64_t value = 0;
-    const auto end = text.data() + text.size();
-    const auto read = std::from_chars(text.data(), end, value);
-    if (read.ec != std::errc{} || read.ptr != end || text.empty()) return std::nullopt;
-    return value;
+    return whole_number<std::uint64_t>(text);
 }
 
 /// A cgroup file system as it is mounted here: which part of the hierarchy, and where.

@@ -7,18 +7,6 @@
 
 /// The part of `Agent` that looks at its workers, and obeys what the server concludes.
 namespace ddprun::agent {
-namespace {
-
-/// Workers of this round that have ended while the others run: all of them with 0.
-std::vector<int> ended_workers(const WorkerGroup& group) {
-    std::vector<int> ended;
-    for (int local_rank = 0; local_rank < group.size(); ++local_rank)
-        if (group.worker(local_rank).exit()) ended.push_back(local_rank);
-    return ended;
-}
-
-}  // namespace
-
 /// A worker with a terminal waits for its user.
 void Agent::begin_watch(Instant now) {
     const auto& settings = config_.join.settings;
@@ -32,13 +20,8 @@ std::optional<Instant> Agent::look_at() const {
 }
 
 void Agent::look_at_workers(Instant now, Effects& out) {
-    LookAtWorkers order{round_->assignment.round, {}};
-    for (int local_rank = 0; local_rank < config_.worker.nproc; ++local_rank) {
-        const auto& worker = group()->worker(local_rank);
-        order.pids.push_back(worker.exit() ? 0 : worker.pid());
-    }
     round_->watch->on_look_begun(now);
-    out.push_back(std::move(order));
+    out.push_back(LookAtWorkers{round_->assignment.round, group()->pids()});
 }
 
 void Agent::on_workers_seen(WorkersSeen seen, Instant now, Effects& out) {
@@ -48,7 +31,7 @@ void Agent::on_workers_seen(WorkersSeen seen, Instant now, Effects& out) {
     watch.on_looked(std::move(seen.looks), round_->progress.known, now);
     if (!link_.is_admitted() || link_.version() < control::hang_since) return;
     control::Heartbeat heartbeat{0};
-    heartbeat.sites = watch.sites(seen.round, config_.worker.nproc, ended_workers(*group()));
+    heartbeat.sites = watch.sites(seen.round, config_.worker.nproc, group()->ended());
     send(std::move(heartbeat), out);
 }
 

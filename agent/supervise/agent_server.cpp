@@ -196,13 +196,9 @@ void Agent::find_store_clients(int round, Effects& out) {
     // Of workers that are being stopped nothing can be learned.
     if (!is_current(round) || !has_workers() || phase_ == Phase::stopping)
         return note_stale("question about round " + std::to_string(round), out);
-    FindStoreClients order{round, round_->assignment.master_port, {}, {}};
-    for (int local_rank = 0; local_rank < config_.worker.nproc; ++local_rank) {
-        const auto& worker = group()->worker(local_rank);
-        order.pids.push_back(worker.exit() ? 0 : worker.pid());
-        if (worker.exit()) order.ended.push_back(local_rank);
-    }
-    out.push_back(std::move(order));
+    const auto& workers = *group();
+    out.push_back(
+        FindStoreClients{round, round_->assignment.master_port, workers.pids(), workers.ended()});
 }
 
 void Agent::on_store_clients_found(control::StoreClients clients, Effects& out) {

@@ -166,6 +166,20 @@ void WorkerGroup::notify_all(const Worker::Event& event, Instant now, std::vecto
         notify(local_rank, event, now, out);
 }
 
+std::vector<int> WorkerGroup::pids() const {
+    std::vector<int> pids;
+    for (const auto& worker : workers_)
+        pids.push_back(worker.exit() ? 0 : worker.pid());
+    return pids;
+}
+
+std::vector<int> WorkerGroup::ended() const {
+    std::vector<int> ranks;
+    for (int local_rank = 0; local_rank < size(); ++local_rank)
+        if (worker(local_rank).exit()) ranks.push_back(local_rank);
+    return ranks;
+}
+
 std::vector<int> WorkerGroup::living() const {
     std::vector<int> ranks;
     for (int local_rank = 0; local_rank < size(); ++local_rank)

@@ -130,6 +130,10 @@ public:
     bool is_over() const { return state_ == State::ended; }
     int size() const { return static_cast<int>(workers_.size()); }
     const Worker& worker(int local_rank) const;
+    /// By local rank; 0: it has ended.
+    std::vector<int> pids() const;
+    /// Local ranks that have.
+    std::vector<int> ended() const;
 
 private:
     void notify(int local_rank, Worker::Event event, Instant now, std::vector<Effect>& out);

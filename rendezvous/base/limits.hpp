@@ -431,12 +431,10 @@ inline constexpr Duration shortest_hang_limit = 10s;
 /// Between two looks at the workers; with a short limit a sixth of that.
 inline constexpr Duration longest_look_interval = 5s;
 inline constexpr int looks_per_hang_limit = 6;
-/// A rank that evaluates, saves or compiles, and one that has not begun to train, gets so many
-/// times the limit.
+/// A rank that says that it starts, evaluates, saves or compiles gets so many times the limit.
 inline constexpr int slow_phase_factor = 10;
 /// Of one node: workers that do the same in one place are one.
 inline constexpr std::size_t max_reported_sites = 16;
-inline constexpr std::size_t max_place_bytes = 256;
 /// What is said of a hang on the screen.
 inline constexpr std::size_t max_hang_rows = 64;
 

@@ -109,10 +109,13 @@ std::string next_text(const control::Settings& settings, const std::vector<int>&
            (killed.size() == 1 ? " is" : " are") + " killed (--on-hang=restart)";
 }
 
-bool has_any_of(const Place& place, const std::vector<int>& ranks) {
-    return std::any_of(ranks.begin(), ranks.end(), [&](int rank) {
-        return rank >= place.rank_base && rank < place.rank_base + place.nproc;
-    });
+/// Those of these ranks that are on this node, by their local ranks.
+std::vector<int> local_ranks(const std::vector<int>& ranks, const Place& place) {
+    std::vector<int> found;
+    for (const int rank : ranks)
+        if (rank >= place.rank_base && rank < place.rank_base + place.nproc)
+            found.push_back(rank - place.rank_base);
+    return found;
 }
 
 /// The rows are for the screens of the first node and of those with suspects.
@@ -126,10 +129,8 @@ void tell_members(
         const auto* member = job.members.find(place.nonce);
         if (member == nullptr || member->version() < control::hang_since) continue;
         auto message = found;
-        if (rank != 0 && !has_any_of(place, suspects)) message.rows.clear();
-        for (const int one : killed)
-            if (one >= place.rank_base && one < place.rank_base + place.nproc)
-                message.killed.push_back(one - place.rank_base);
+        if (rank != 0 && local_ranks(suspects, place).empty()) message.rows.clear();
+        message.killed = local_ranks(killed, place);
         step.send(*member, std::move(message));
     }
 }

@@ -2,8 +2,8 @@
 #include "rendezvous/server/activation.hpp"
 
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/whole_number.hpp"
 
-#include <charconv>
 #include <limits>
 #include <string_view>
 
@@ -13,11 +13,9 @@ namespace {
 /// Behind the standard streams.
 constexpr int first_inherited = 3;
 
-std::optional<int> whole_number(std::string_view text, int most) {
-    int number = 0;
-    const auto* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, number);
-    if (error != std::errc{} || stop != end || number < 1 || number > most) return std::nullopt;
+std::optional<int> number_up_to(std::string_view text, int most) {
+    const auto number = whole_number<int>(text);
+    if (!number || *number < 1 || *number > most) return std::nullopt;
     return number;
 }
 
@@ -34,10 +32,10 @@ std::variant<Activation, std::string> read_activation(const Variable& variable, 
     const auto count = variable("LISTEN_FDS");
     if (!pid || !count) return activation;
 
-    const auto for_process = whole_number(*pid, std::numeric_limits<int>::max());
+    const auto for_process = number_up_to(*pid, std::numeric_limits<int>::max());
     if (!for_process) return mistake("LISTEN_PID", *pid, "the number of a process");
     if (*for_process != self) return activation;
-    const auto sockets = whole_number(*count, limits::max_inherited_sockets);
+    const auto sockets = number_up_to(*count, limits::max_inherited_sockets);
     if (!sockets)
         return mistake(
             "LISTEN_FDS",
