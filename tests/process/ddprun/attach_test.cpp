@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "agent/health/kernel_facts.hpp"
 #include "agent/process/descendants.hpp"
 #include "tests/process/ddprun/job.hpp"
 #include "tests/process/support/skip.hpp"
@@ -53,6 +54,18 @@ bool is_any_stopped(std::string_view command) {
     });
 }
 
+/// Whether a process named `command` waits for input as readline does. A signal that comes after its
+/// prompt and before that call is noted by Python and interrupts nothing.
+bool waits_in_select(std::string_view command) {
+    const auto all = list_descendants();
+    return std::any_of(all.begin(), all.end(), [&](const auto& process) {
+        if (command != process.command.data()) return false;
+        const auto path = "/proc/" + std::to_string(process.pid) + "/syscall";
+        const auto call = health::parse_system_call(read_file(path));
+        return call && contains(health::name_of(*call), "select");
+    });
+}
+
 /// Says what the three streams of each rank are: "1" a terminal.
 const std::string say_what_is_a_terminal =
     "said=; for fd in 0 1 2; do test -t $fd && said=${said}1 || said=${said}0; done\n"
@@ -79,6 +92,7 @@ TEST_CASE("breakpoint() works in rank 1 of 2 at a terminal") {
 
     shell.type("p 'value', rank + 1000\n");
     shell.wait_for_line("'value', 1001");
+    REQUIRE(holds_within(fact_timeout, [] { return waits_in_select("python3"); }));
     // The debugger's, not the job's.
     shell.type(ctrl_c);
     shell.wait_for_line("KeyboardInterrupt");
