@@ -79,6 +79,9 @@ struct AgentConfig {
     /// Every listener of ours takes its port from here (--port-range), both ends included.
     std::uint16_t first_port = 0;
     std::uint16_t last_port = 0;
+    /// --health-check: a shell command that decides whether this node is fit; empty: none. It may
+    /// take `join.settings.health_timeout`.
+    std::string health_check;
     /// Where events are written (--event-file); empty: nowhere.
     std::string event_file;
     /// A round's store is for nodes that have the secret; else for every caller that reaches it.

@@ -11,6 +11,7 @@
 #include "agent/runner/event_recorder.hpp"
 #include "agent/runner/execute_command.hpp"
 #include "agent/runner/explanation.hpp"
+#include "agent/runner/health_hook.hpp"
 #include "agent/runner/node_address.hpp"
 #include "agent/runner/peer_calls.hpp"
 #include "agent/runner/post_mortem.hpp"
@@ -104,6 +105,7 @@ private:
     channel::ChannelServer channels_;
     command::CommandServer commands_;
     StackViews stack_views_;
+    HealthHook health_;
     WorkerProcesses workers_;
     std::shared_ptr<server::Listener> peers_;
     PeerCalls peer_calls_;
@@ -185,6 +187,8 @@ AgentRunner::AgentRunner(
            [this](int caller, control::CommandReply reply) {
                commands_.answer(caller, std::move(reply));
            }}),
+      health_(
+          io_, config, start, [this](Agent::HealthChecked checked) { post(std::move(checked)); }),
       workers_(
           io_,
           config.worker,
@@ -192,7 +196,8 @@ AgentRunner::AgentRunner(
           start,
           console_,
           keeper_,
-          [this](Agent::Event event) { post_worker_event(std::move(event)); }),
+          [this](Agent::Event event) { post_worker_event(std::move(event)); },
+          [this] { return health_.pid(); }),
       peer_calls_(
           io_,
           {[this](int caller, PeerProbe probe) {
@@ -305,6 +310,7 @@ void AgentRunner::perform(Agent::Effect& effect) {
                 if (workers_.is_suspended()) return post(Agent::WorkersSeen{e.round, {}});
                 look([e] { return look_at_workers(e); });
             },
+            [&](const Agent::CheckHealth& e) { health_.run(e.reason); },
             [&](const Agent::GiveNotice& e) {
                 auto note = e.note;
                 if (plan_ && plan_->local_store) note.store = *plan_->local_store;

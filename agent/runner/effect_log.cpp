@@ -55,6 +55,12 @@ void log_effect(const Agent::Effect& effect, const AgentConfig& config) {
             [&](const Agent::NoteDrained& e) {
                 log::warning("node.drained", {{"reason", e.reason}});
             },
+            [&](const Agent::NoteUnfit& e) {
+                log::error("node.unfit", {{"reason", e.reason}});
+            },
+            [&](const Agent::NoteHealthUnknown& e) {
+                log::warning("health.unknown", {{"reason", e.reason}});
+            },
             [&](const Agent::NoteHang& e) {
                 log::warning("job.hung", {{"round", e.round}, {"reason", e.headline}});
             },

@@ -34,7 +34,8 @@ WorkerProcesses::WorkerProcesses(
     const InheritedState& start,
     Writer& writer,
     KeeperLink& keeper,
-    OnEvent on_event)
+    OnEvent on_event,
+    OtherChild other_child)
     : io_(io),
       spec_(spec),
       output_plan_(output),
@@ -42,7 +43,8 @@ WorkerProcesses::WorkerProcesses(
       writer_(writer),
       keeper_(keeper),
       on_event_(std::move(on_event)),
-      reaper_(io, [this] { return living_leaders(); }),
+      other_child_(std::move(other_child)),
+      reaper_(io, [this] { return watched(); }),
       spawner_(io) {
     if (!spec_.attachment) return;
     no_input_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -232,6 +234,12 @@ void WorkerProcesses::resume_output() {
 
 std::string WorkerProcesses::stderr_tail(int local_rank) const {
     return processes_.at(static_cast<std::size_t>(local_rank)).output.stderr_tail();
+}
+
+std::vector<pid_t> WorkerProcesses::watched() const {
+    auto pids = living_leaders();
+    if (const auto other = other_child_()) pids.push_back(*other);
+    return pids;
 }
 
 std::vector<pid_t> WorkerProcesses::living_leaders() const {

@@ -25,6 +25,8 @@ namespace ddprun::agent {
 class WorkerProcesses {
 public:
     using OnEvent = std::function<void(Agent::Event)>;
+    /// A child of this process that is no worker and is waited for elsewhere; none: there is none.
+    using OtherChild = std::function<std::optional<pid_t>()>;
 
     WorkerProcesses(
         boost::asio::io_context& io,
@@ -33,7 +35,8 @@ public:
         const InheritedState& start,
         Writer& writer,
         KeeperLink& keeper,
-        OnEvent on_event);
+        OnEvent on_event,
+        OtherChild other_child);
     ~WorkerProcesses();
     WorkerProcesses(const WorkerProcesses&) = delete;
     WorkerProcesses& operator=(const WorkerProcesses&) = delete;
@@ -86,6 +89,8 @@ private:
     SpawnSpec spawn_spec(const RoundPlan& plan, int local_rank) const;
     void on_spawned(const Spawner::Outcome& outcome);
     void on_exited(int local_rank, WorkerExit exit);
+    /// Children that are waited for by their pids.
+    std::vector<pid_t> watched() const;
     std::vector<pid_t> living_leaders() const;
     bool has_orphans() const;
 
@@ -96,6 +101,7 @@ private:
     Writer& writer_;
     KeeperLink& keeper_;
     OnEvent on_event_;
+    OtherChild other_child_;
     bool is_suspended_ = false;
     /// Of the current round; -1: all inherit standard input, or it goes to another node's rank.
     int attached_local_rank_ = -1;

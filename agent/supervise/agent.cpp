@@ -76,6 +76,8 @@ void Agent::handle(Event event, Instant now, Effects& out) {
                 const auto grace = config_.join.settings.grace;
                 // A shorter one has no time for a save: the scheduler ends it.
                 if (left && *left > grace) allocation_stop_at_ = now + *left - grace;
+                if (!config_.health_check.empty())
+                    return check_health(CheckHealth::Reason::start, out);
                 notify_link(ServerLink::ConnectRequested{}, now, out);
             },
             [&](const StoreOpened& opened) {
@@ -138,6 +140,7 @@ void Agent::handle(Event event, Instant now, Effects& out) {
             [&](StopCommanded& stop) { on_stop_commanded(std::move(stop), now, out); },
             [&](DrainCommanded& drain) { pass_on(drain.id, std::move(drain), out); },
             [&](UndrainCommanded& undrain) { pass_on(undrain.id, std::move(undrain), out); },
+            [&](HealthChecked& checked) { on_health_checked(std::move(checked), now, out); },
             [&](DeadlinePassed) { on_deadline(now, out); },
         },
         event);
@@ -316,6 +319,7 @@ void Agent::after_group(Instant now, Effects& out) {
     phase_ = Phase::joining;
     if (leaving_) return wait_for_result(now, out);
     if (!round_) return stores_.open(out);
+    check_health_after_round(out);
     if (fence_.has_lease()) round_->note_at = now + next_round_note_after;
     if (stores_.fresh()) round_->reached.is_ready = true;
     stores_.open(out);
@@ -456,11 +460,13 @@ void Agent::rejoin(Instant now, Effects& out) {
 
 void Agent::finish(Instant now, Effects& out) {
     if (phase_ == Phase::done) return;
-    if (!ending_)
+    // What the job ends with says nothing of a node that is unfit.
+    const bool is_unfit = leaving_ && leaving_->by == NodeLeft::By::unfit;
+    if (!ending_ || is_unfit)
         ending_ = NodeLeft{
             leaving_->signal,
             leaving_->reason(node_.host),
-            leaving_->is_drain && !leaving_->command};
+            leaving_->command ? NodeLeft::By::signal : leaving_->by};
     clean_up_round(out);
     notify_link(ServerLink::DisconnectRequested{}, now, out);
     stores_.close_all(out);

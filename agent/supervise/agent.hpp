@@ -119,6 +119,10 @@ private:
     void on_workers_seen(WorkersSeen seen, Instant now, Effects& out);
     void on_hang_found(control::HangFound found, Instant now, Effects& out);
 
+    void check_health(CheckHealth::Reason reason, Effects& out);
+    void check_health_after_round(Effects& out);
+    void on_health_checked(HealthChecked checked, Instant now, Effects& out);
+
     void notify_link(ServerLink::Event event, Instant now, Effects& out);
     void notify_group(WorkerGroup::Event event, Instant now, Effects& out);
     void notify_failures(FailureReport::Event event, Instant now, Effects& out);
@@ -152,6 +156,8 @@ private:
     control::Resume resume(Instant now) const;
     FailureReport::Ends ends() const;
     JobReport report() const;
+    /// This node's part of its round is over. Requires: round_.
+    bool is_ready() const;
     bool has_workers() const { return group() != nullptr && !group()->is_over(); }
     bool is_current(int round) const { return round_ && round_->assignment.round == round; }
     std::optional<Instant> fence() const;
@@ -185,6 +191,8 @@ private:
     /// The workers of this or an earlier round call `should_save`.
     bool has_asking_workers_ = false;
     std::optional<NodeLeaving> leaving_;
+    /// The health check runs, and why.
+    std::optional<CheckHealth::Reason> checking_;
     bool is_lost_ = false;  ///< to the server, which counts this node no more
     bool is_hosting_ = false;
     std::string standby_reason_;  ///< of the server, while no round includes this node

@@ -58,7 +58,7 @@ void Agent::on_drain_order(const control::DrainOrder& order, Instant now, Effect
             out);
     NodeLeaving leaving{SIGTERM};
     leaving.why = order.reason;
-    leaving.is_drain = true;
+    leaving.by = NodeLeft::By::drain;
     leave(std::move(leaving), false, now, out);
 }
 

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -119,6 +120,14 @@ struct AgentInterface {
     /// Commands that the server obeys; its answer comes as `AnswerCommand` with their `id`.
     using DrainCommanded = control::Drain;
     using UndrainCommanded = control::Undrain;
+    /// Answers to CheckHealth.
+    struct HealthChecked {
+        /// `unknown`: it ended in another way, or not in time; `not_run`: there is no such command.
+        enum class Answer : std::uint8_t { fit, unfit, unknown, not_run };
+        Answer answer;
+        /// Why the node is unfit, or what went wrong.
+        std::string text;
+    };
     struct DeadlinePassed {};
     using Event = std::variant<
         Began,
@@ -147,6 +156,7 @@ struct AgentInterface {
         StopCommanded,
         DrainCommanded,
         UndrainCommanded,
+        HealthChecked,
         DeadlinePassed>;
 
     // ---- effects ----
@@ -193,6 +203,12 @@ struct AgentInterface {
         /// By local rank; 0: it does not run.
         std::vector<int> pids;
         bool operator==(const LookAtWorkers&) const = default;
+    };
+    /// Whether this node is fit to run workers; it has none meanwhile.
+    struct CheckHealth {
+        enum class Reason : std::uint8_t { start, failure, hang };
+        Reason reason;
+        bool operator==(const CheckHealth&) const = default;
     };
     using GiveNotice = FailureReport::GiveNotice;
     using ExplainFailure = FailureReport::ExplainFailure;
@@ -268,6 +284,16 @@ struct AgentInterface {
         std::string reason;
         bool operator==(const NoteDrained&) const = default;
     };
+    /// Its health check takes this node out of the job.
+    struct NoteUnfit {
+        std::string reason;
+        bool operator==(const NoteUnfit&) const = default;
+    };
+    /// The health check has no answer, and the node counts as fit.
+    struct NoteHealthUnknown {
+        std::string reason;
+        bool operator==(const NoteHealthUnknown&) const = default;
+    };
     /// The round makes no progress, and which ranks do what; rows may be left to other nodes.
     struct NoteHang {
         int round;
@@ -309,6 +335,7 @@ struct AgentInterface {
         CheckStore,
         FindStoreClients,
         LookAtWorkers,
+        CheckHealth,
         GiveNotice,
         ExplainFailure,
         CleanUpRound,
@@ -326,6 +353,8 @@ struct AgentInterface {
         NoteSave,
         NoteNoticeOver,
         NoteDrained,
+        NoteUnfit,
+        NoteHealthUnknown,
         NoteHang,
         AnswerCommand,
         NoteServerLost,
@@ -343,6 +372,8 @@ struct AgentInterface {
         WorkerGroup::KillLeftovers>;
 };
 
+/// "failure"
+std::string_view name_of(AgentInterface::CheckHealth::Reason reason);
 std::string describe(const AgentInterface::Event& event);
 std::string describe(const AgentInterface::Effect& effect);
 

@@ -66,7 +66,7 @@ void Agent::end_notice(const std::string& reason, Instant now, Effects& out) {
     out.push_back(NoteNoticeOver{reason});
     NodeLeaving leaving{SIGTERM};
     leaving.why = notice_->reason;
-    leaving.is_drain = notice_->is_drain;
+    if (notice_->is_drain) leaving.by = NodeLeft::By::drain;
     leave(std::move(leaving), false, now, out);
 }
 

@@ -61,7 +61,7 @@ void Agent::report_to_server(Instant now, Effects& out) {
         send(control::Succeeded{assignment.round}, out);
     }
     // Ready ends this node's part of the round: a failure still being explained goes first.
-    if (round_->reached.is_ready && !reported.is_ready && !failures.is_open()) {
+    if (is_ready() && !reported.is_ready) {
         reported.is_ready = true;
         // A node that leaves has no store to offer; the field requires a port.
         const auto port = stores_.fresh().value_or(assignment.master_port);
@@ -119,7 +119,7 @@ void Agent::greet(Instant now, Effects& out) {
     notify_link(ServerLink::GreetingMade{resume(now)}, now, out);
     if (!round_) return;
     round_->reported = round_->reached;
-    round_->reported.is_ready = round_->reached.is_ready && !round_->failures.is_open();
+    round_->reported.is_ready = is_ready();
     round_->is_failure_reported = round_->failures.is_reportable();
     round_->progress.reported.clear();
     round_->save.reported.reset();
@@ -149,7 +149,6 @@ control::Resume Agent::resume(Instant now) const {
     resume.incarnation = link_.membership()->welcome.incarnation;
     resume.token = link_.membership()->welcome.token;
     resume.reached = fence_.reported_reach();
-    bool is_ready = true;
     if (round_) {
         const auto& failures = round_->failures;
         resume.assignment = round_->assignment;
@@ -161,12 +160,11 @@ control::Resume Agent::resume(Instant now) const {
             resume.age = failures.age(now);
             resume.kind = failures.kind();
         }
-        // As in report_to_server: a failure still being explained is reported before ready.
-        is_ready = round_->reached.is_ready && !failures.is_open();
     }
     switch (phase_) {
         case Phase::joining:
-            resume.state = is_ready ? control::NodeState::ready : control::NodeState::stopping;
+            resume.state =
+                !round_ || is_ready() ? control::NodeState::ready : control::NodeState::stopping;
             break;
         case Phase::starting: resume.state = control::NodeState::starting; break;
         case Phase::running: resume.state = control::NodeState::running; break;

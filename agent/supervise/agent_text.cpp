@@ -5,6 +5,7 @@
 #include "rendezvous/control/text.hpp"
 
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 namespace ddprun::agent {
@@ -45,6 +46,17 @@ std::string ranks_text(const std::vector<RankSave>& ranks) {
         text += ']';
     }
     return text;
+}
+
+std::string_view answer_name(Agent::HealthChecked::Answer answer) {
+    using Answer = Agent::HealthChecked::Answer;
+    switch (answer) {
+        case Answer::fit: return "fit";
+        case Answer::unfit: return "unfit";
+        case Answer::unknown: return "unknown";
+        case Answer::not_run: return "not run";
+    }
+    return "?";
 }
 
 template <class Effect>
@@ -134,6 +146,10 @@ std::string describe(const Agent::Event& event) {
             [](const A::UndrainCommanded& e) {
                 return "undrain commanded: " + control::describe(control::AgentMessage{e});
             },
+            [](const A::HealthChecked& e) {
+                return "health checked: " + std::string{answer_name(e.answer)} +
+                       (e.text.empty() ? "" : ": " + e.text);
+            },
             [](A::DeadlinePassed) { return std::string{"deadline passed"}; },
         },
         event);
@@ -159,6 +175,9 @@ std::string describe(const Agent::Effect& effect) {
                        " port=" + std::to_string(e.port);
             },
             [](const A::LookAtWorkers& e) { return "look at workers " + round_text(e.round); },
+            [](const A::CheckHealth& e) {
+                return "check health reason=" + std::string{name_of(e.reason)};
+            },
             [](const A::CleanUpRound& e) { return "clean up " + round_text(e.round); },
             [](const Neighbours::Ask& e) {
                 return "ask " + e.to.to_string() + " ask=" + std::to_string(e.id) + ' ' +
@@ -185,6 +204,8 @@ std::string describe(const Agent::Effect& effect) {
             [](const A::NoteSave& e) { return "note save step=" + std::to_string(e.step); },
             [](const A::NoteNoticeOver& e) { return "note notice over: " + e.reason; },
             [](const A::NoteDrained& e) { return "note drained: " + e.reason; },
+            [](const A::NoteUnfit& e) { return "note unfit: " + e.reason; },
+            [](const A::NoteHealthUnknown& e) { return "note health unknown: " + e.reason; },
             [](const A::NoteHang& e) { return "note hang: " + e.headline; },
             [](const A::AnswerCommand& e) {
                 return "answer command id=" + std::to_string(e.id) +
@@ -202,6 +223,16 @@ std::string describe(const Agent::Effect& effect) {
             [](const auto& of_a_part) { return describe_effect(of_a_part); },
         },
         effect);
+}
+
+std::string_view name_of(AgentInterface::CheckHealth::Reason reason) {
+    using Reason = AgentInterface::CheckHealth::Reason;
+    switch (reason) {
+        case Reason::start: return "start";
+        case Reason::failure: return "failure";
+        case Reason::hang: return "hang";
+    }
+    return "?";
 }
 
 std::string_view name_of(Agent::Phase phase) {

@@ -36,7 +36,12 @@ int exit_code_of(const Ending& ending, bool is_as_torchrun) {
             [](const NodeRefused&) { return exit_codes::refused; },
             [](const InternalError&) { return exit_codes::internal_error; },
             [](const NodeLeft& left) {
-                return left.is_drain ? exit_codes::drained : exit_codes::killed_by(left.signal);
+                switch (left.by) {
+                    case NodeLeft::By::signal: break;
+                    case NodeLeft::By::drain: return exit_codes::drained;
+                    case NodeLeft::By::unfit: return exit_codes::unfit;
+                }
+                return exit_codes::killed_by(left.signal);
             },
         },
         ending);

@@ -6,6 +6,7 @@
 #include "agent/supervise/failure_report.hpp"
 #include "rendezvous/control/message.hpp"
 
+#include <cstdint>
 #include <string>
 #include <variant>
 
@@ -27,12 +28,14 @@ struct NodeRefused {
 struct InternalError {
     std::string reason;
 };
-/// A signal or a command ended this node, and no result came.
+/// This node left, and no result came.
 struct NodeLeft {
+    /// `drain`: by `ddprunctl drain`; `unfit`: by --health-check.
+    enum class By : std::uint8_t { signal, drain, unfit };
+
     int signal;
     std::string reason;
-    /// By `ddprunctl drain`.
-    bool is_drain = false;
+    By by = By::signal;
 };
 
 /// Why this node's part of the job is over. A result of the server precedes anything else.

@@ -182,6 +182,8 @@ public:
     /// A worker's end may still become the failure, and its error file is needed.
     bool is_open() const { return !std::holds_alternative<Watching>(question_); }
     bool has_failure() const { return failure_.has_value(); }
+    /// Workers of this node were killed because they kept the job from going on.
+    bool has_hung() const { return hang_.has_value(); }
     /// There is a failure, and the other workers had the time to read of it.
     bool is_reportable() const { return failure_ && !notice_until_; }
     /// Requires: `is_reportable`.

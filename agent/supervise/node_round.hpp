@@ -2,6 +2,7 @@
 #pragma once
 
 #include "agent/health/node_watch.hpp"
+#include "agent/supervise/ending.hpp"
 #include "agent/supervise/failure_report.hpp"
 #include "agent/supervise/round_save.hpp"
 #include "agent/supervise/worker_group.hpp"
@@ -62,7 +63,7 @@ struct NodeNotice {
     bool is_reported = false;
 };
 
-/// A signal or a command has ended this node, or a command the job.
+/// A signal, a command or its health check has ended this node, or a command the job.
 struct NodeLeaving {
     /// A command that ends the job on every node.
     struct JobEnd {
@@ -78,15 +79,16 @@ struct NodeLeaving {
     bool has_interrupted_server = false;
     /// The workers are gone: until then a result may come.
     std::optional<Instant> result_deadline = std::nullopt;
-    /// Of the notice before, or of the command that has drained this node; empty: there was none.
+    /// Of the notice before, of the command that has drained this node, or what makes it unfit;
+    /// empty: there was none.
     std::string why = {};
-    bool is_drain = false;
+    NodeLeft::By by = NodeLeft::By::signal;
 
     bool ends_job() const { return signal == SIGINT || command; }
     /// "stopped by SIGTERM on node1".
     std::string reason(const std::string& host) const {
         if (command) return command->reason;
-        if (is_drain) return why;
+        if (by != NodeLeft::By::signal) return why;
         if (!why.empty()) return "stopped by " + why;
         const auto source = signal_name(signal) + " on " + host;
         return (signal == SIGINT ? "interrupted by " : "stopped by ") + source;

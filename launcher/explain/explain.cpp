@@ -195,6 +195,13 @@ std::string explain(
         "hang after", hang, hang.value ? describe_seconds(*hang.value) + " s" : "not looked for");
     if (hang.value)
         page.row("on hang", spec.on_hang, std::string{control::name_of(spec.on_hang.value)});
+    const auto& health = spec.health_check;
+    page.row("health check", health, health.value.empty() ? "none" : health.value);
+    if (!health.value.empty())
+        page.row(
+            "health timeout",
+            spec.health_timeout,
+            describe_seconds(spec.health_timeout.value) + " s");
     const auto& replacement = spec.replacement_timeout;
     page.row(
         "replacement timeout",

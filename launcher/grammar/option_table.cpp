@@ -204,6 +204,13 @@ constexpr std::array all_rows{
          failure,
          "then only that (default), or the rank that is behind is killed, which is its failure"}),
     own(
+        {"health-check",
+         "COMMAND",
+         failure,
+         "run here before the node joins and after each failure here; exit code 1: the node is "
+         "unfit and leaves the job"}),
+    own({"health-timeout", "DURATION", failure, "what that may take (default 60s)"}),
+    own(
         {"report-format",
          "text|json|torchrun",
          failure,

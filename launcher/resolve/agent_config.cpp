@@ -28,6 +28,7 @@ control::Join to_join(const JobSpec& spec) {
     join.settings.late_nodes = spec.late_nodes.value;
     join.settings.hang_after = spec.hang_after.value;
     join.settings.on_hang = spec.on_hang.value;
+    if (!spec.health_check.value.empty()) join.settings.health_timeout = spec.health_timeout.value;
     join.settings.max_losses = spec.max_losses.value;
     join.settings.restart = to_policy(spec.restarts);
     return join;
@@ -62,6 +63,7 @@ agent::AgentConfig to_agent_config(const JobSpec& spec) {
         spec.attachment.value};
     config.report = spec.report;
     config.output = spec.output.plan;
+    config.health_check = spec.health_check.value;
     config.event_file = spec.event_file.value;
     // As torchrun does, for workers that start agents of their own.
     const auto& stopping = spec.signals.stopping;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/resolve/job_spec.hpp"
 
+#include "launcher/grammar/number.hpp"
 #include "launcher/resolve/report_options.hpp"
 #include "launcher/resolve/resolving.hpp"
 #include "launcher/resolve/time_limits.hpp"
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/control/fields.hpp"
 #include "rendezvous/control/text.hpp"
 
@@ -40,6 +42,29 @@ Result<> resolve_on_hang(Resolving& job) {
         return {};
     }
     return usage(given.origin, given.text, "accepted are report and restart");
+}
+
+Result<> resolve_health_check(Resolving& job) {
+    const auto command = given_or(job.options, "health-check", "");
+    job.spec.health_check = {command.text, command.origin};
+    if (command.text.empty() && command.origin != by_default)
+        return usage(command.origin, command.text, "accepted is a shell command");
+    job.spec.health_timeout = {limits::usual_health_timeout, by_default};
+    const auto given = job.options.find("health-timeout");
+    if (!given) return {};
+    if (command.text.empty())
+        return usage(given->origin, given->text, "needs --health-check: nothing is checked");
+    const auto length = parse_duration(given->text);
+    if (!length || *length < limits::shortest_health_timeout ||
+        *length > limits::longest_health_timeout)
+        return usage(
+            given->origin,
+            given->text,
+            "accepted are " + std::string{duration_forms} + ", from " +
+                describe_seconds(limits::shortest_health_timeout) + " to " +
+                describe_seconds(limits::longest_health_timeout) + " s");
+    job.spec.health_timeout = {*length, given->origin};
+    return {};
 }
 
 Result<> resolve_losses(Resolving& job) {
@@ -161,7 +186,7 @@ Result<JobSpec> resolve(const Options& options, const SystemInfo& system) {
         resolve_on_hang,  resolve_late_nodes,         resolve_losses,       resolve_signals,
         resolve_deadline, resolve_torch_options,      resolve_writing,      resolve_command,
         resolve_wrapper,  resolve_worker_environment, resolve_store_access, resolve_cpu_binding,
-        resolve_report,
+        resolve_report,   resolve_health_check,
     };
     Resolving job{options, system, {}, {}, {}, {}, {}};
     job.spec.environment = system.environment;

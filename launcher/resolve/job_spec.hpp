@@ -96,6 +96,9 @@ struct JobSpec {
     /// How long no rank may go on before that is a hang; none: it is not looked for.
     From<std::optional<Duration>> hang_after;
     From<control::OnHang> on_hang;
+    /// A shell command that decides whether this node is fit for the job; empty: none.
+    From<std::string> health_check;
+    From<Duration> health_timeout;
     RestartChoice restarts;
     SignalChoice signals;
     DeadlineChoice deadline;

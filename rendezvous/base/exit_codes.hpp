@@ -22,6 +22,7 @@ inline constexpr int drained = 85;
 inline constexpr int saved = 86;
 /// 87 is kept for jobs without progress.
 inline constexpr int hung = 88;
+inline constexpr int unfit = 89;
 inline constexpr int not_executable = 126;
 inline constexpr int not_found = 127;
 /// A worker that failed without a code of its own: it could not be started, or not be connected.
@@ -54,6 +55,7 @@ inline constexpr Row table[] = {
     {drained, "this node was drained by `ddprunctl drain`; the job may go on without it"},
     {saved, "preempted: every rank saved the same step (`should_save`) before the job was stopped"},
     {hung, "the job hung, and no restart was left (`--on-hang=restart`)"},
+    {unfit, "this node is unfit: its `--health-check` said so; the job may go on without it"},
     {not_executable, "the program cannot be executed"},
     {not_found, "the program was not found"},
     {killed_by(1), "stopped by SIGHUP"},

@@ -426,6 +426,13 @@ inline constexpr std::uint64_t max_epochs_ahead = 1'000'000'000;
 
 // ---- hangs --------------------------------------------------------------------------------------
 
+/// --health-timeout: a GPU test of all devices takes tens of seconds; an hour is no check any more.
+inline constexpr Duration usual_health_timeout = 60s;
+inline constexpr Duration shortest_health_timeout = 1s;
+inline constexpr Duration longest_health_timeout = 3600s;
+/// Of what a health check says only the first line counts.
+inline constexpr std::size_t health_line_bytes = 1024;
+
 /// --hang-after: looking at a worker costs milliseconds, and a pause of a few seconds is no hang.
 inline constexpr Duration shortest_hang_limit = 10s;
 /// Between two looks at the workers; with a short limit a sixth of that.

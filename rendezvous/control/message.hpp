@@ -79,6 +79,8 @@ struct Settings {
     /// How long no rank may go on before that counts as a hang; none: it is not looked for.
     std::optional<Duration> hang_after;
     OnHang on_hang = OnHang::report;
+    /// How long a node may take to check itself before it is ready again; none: nodes do not.
+    std::optional<Duration> health_timeout;
     RestartPolicy restart;
 
     /// How often an agent looks at its workers. Requires: hang_after.

@@ -80,7 +80,9 @@ std::size_t JobData::growth() const {
 }
 
 Instant JobData::ready_by(Instant now) const {
-    return now + terms.settings.grace + limits::drain_margin;
+    const auto& settings = terms.settings;
+    return now + settings.grace + settings.health_timeout.value_or(Duration{}) +
+           limits::drain_margin;
 }
 
 void JobStep::enter(JobState next) {

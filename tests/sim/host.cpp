@@ -172,8 +172,11 @@ void Host::perform(Agent::Effect& effect) {
                 is_ending_ = true;
             },
             [&](const Agent::NoteHang& e) { note("hangs: " + e.headline); },
-            // Simulated workers have no memory to look at.
+            [&](const Agent::NoteUnfit& e) { note("is unfit: " + e.reason); },
+            [&](const Agent::NoteHealthUnknown& e) { note("is not checked: " + e.reason); },
+            // Simulated workers have no memory to look at, and simulated nodes no check of theirs.
             [](const Agent::LookAtWorkers&) {},
+            [](const Agent::CheckHealth&) {},
             [&](const Agent::AnswerCommand& e) {
                 note((e.is_done ? "hears: " : "hears no: ") + e.text);
             },

@@ -1408,6 +1408,7 @@ TEST_CASE("every event has an answer in every phase of an agent") {
             A::StopCommanded{"stopped by ddprunctl"},
             A::DrainCommanded{1, {"b"}, false, "ddprunctl"},
             A::UndrainCommanded{2, {"b"}, "ddprunctl"},
+            A::HealthChecked{A::HealthChecked::Answer::unfit, "ECC errors"},
             A::DeadlinePassed{}};
     };
     // A sanitizer sees each event as the first and as the second one, other builds every pair.

@@ -39,7 +39,8 @@ TEST_CASE("the exit code follows from why the node's part of the job is over") {
         {NodeRefused{"nnodes differ"}, 83, 1},
         {InternalError{"no port"}, 1, 1},
         {NodeLeft{SIGTERM, "stopped by SIGTERM"}, 143, 1},
-        {NodeLeft{SIGTERM, "drained by ddprunctl", true}, 85, 1},
+        {NodeLeft{SIGTERM, "drained by ddprunctl", NodeLeft::By::drain}, 85, 1},
+        {NodeLeft{SIGTERM, "node1 is unfit: ECC errors", NodeLeft::By::unfit}, 89, 1},
         {NodeLeft{SIGINT, "interrupted by SIGINT"}, 130, 1},
     };
     for (const auto& row : rows) {

@@ -94,6 +94,7 @@ TEST_CASE("an explanation shows every value and where it came from") {
   late nodes            restart                        default
   max losses            10                             default
   hang after            not looked for                 default
+  health check          none                           default
   replacement timeout   as join_timeout                default
   endpoint              node1:29400                    --rdzv-endpoint
   local address         10.0.0.7                       --local-addr=eth0
@@ -163,6 +164,7 @@ TEST_CASE("every option that was given is in the explanation, as it was spelled"
         {"duplicate-stdout-filters", "loss"},
         {"event-file", "events"},
         {"hang-after", "60"},
+        {"health-check", "true"},
         {"late-nodes", "never"},
         {"local-addr", "eth0"},
         {"log-dir", "logs"},
@@ -195,6 +197,7 @@ TEST_CASE("every option that was given is in the explanation, as it was spelled"
         {"deadline", {"--shutdown-timeout=1"}},
         {"node-rank", {"--nnodes=4", "--master-addr=node1"}},
         {"node-unit", {"--nnodes=3", "--rdzv-endpoint=node1:29400"}},
+        {"health-timeout", {"--health-check=true"}},
         {"on-hang", {"--hang-after=60"}}};
     for (const auto& row : option_table()) {
         const bool has_no_row = row.name == "explain" || row.name == "help" ||

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/agent_config.hpp"
+#include "agent/process/child.hpp"
+#include "agent/process/inherited_state.hpp"
+#include "agent/process/spawner.hpp"
+#include "agent/supervise/agent_interface.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <sys/types.h>
+
+#include <array>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace ddprun::agent {
+
+/// Runs the command of --health-check by `/bin/sh -c`, in a session of its own, with the workers'
+/// environment and DDPRUN_HEALTH_REASON. Its standard output is read here, its standard error is
+/// ddprun's. Whatever it has started is killed when it ends or its time is over. Lives on the
+/// agent's thread.
+class HealthHook {
+public:
+    using OnAnswer = std::function<void(AgentInterface::HealthChecked)>;
+
+    /// `config` and `start` must outlive it.
+    HealthHook(
+        boost::asio::io_context& io,
+        const AgentConfig& config,
+        const InheritedState& start,
+        OnAnswer on_answer);
+    ~HealthHook();
+    HealthHook(const HealthHook&) = delete;
+    HealthHook& operator=(const HealthHook&) = delete;
+
+    /// Requires: there is a command, and the check before has been answered.
+    void run(AgentInterface::CheckHealth::Reason reason);
+    /// That nothing else may wait for.
+    std::optional<pid_t> pid() const;
+
+private:
+    using Checked = AgentInterface::HealthChecked;
+
+    void on_spawned(const Spawner::Outcome& outcome);
+    void read();
+    void take_output();
+    void answer(Checked checked);
+    void kill();
+
+    boost::asio::io_context& io_;
+    const AgentConfig& config_;
+    const InheritedState& start_;
+    OnAnswer on_answer_;
+    boost::asio::steady_timer timer_;
+    boost::asio::posix::stream_descriptor output_;
+    /// Its own end of the pipe and /dev/null, until the outcome of the start is known.
+    int output_of_command_ = -1;
+    int no_input_ = -1;
+    std::array<char, 4096> buffer_{};
+    /// Of its output; longer ones are cut.
+    std::string first_line_;
+    bool has_first_line_ = false;
+    bool is_running_ = false;
+    std::optional<Child> child_;
+    // Last: its thread ends first.
+    Spawner spawner_;
+};
+
+/// How an exit is understood. `output`: the first line of its standard output.
+AgentInterface::HealthChecked health_answer(const WorkerExit& exit, const std::string& output);
+
+}  // namespace ddprun::agent
