@@ -13,10 +13,12 @@ void Agent::check_health(CheckHealth::Reason reason, Effects& out) {
     out.push_back(CheckHealth{reason});
 }
 
-/// Also after a failure that only followed one elsewhere: which node is at fault is not known yet.
+/// Also after a failure that only followed one elsewhere, and one that is still being explained:
+/// which node is at fault is not known yet.
 void Agent::check_health_after_round(Effects& out) {
     const auto& failures = round_->failures;
-    if (config_.health_check.empty() || !failures.has_failure()) return;
+    const bool has_failed = failures.has_failure() || failures.is_open();
+    if (config_.health_check.empty() || !has_failed) return;
     check_health(
         failures.has_hung() ? CheckHealth::Reason::hang : CheckHealth::Reason::failure, out);
 }

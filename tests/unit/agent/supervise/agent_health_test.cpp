@@ -113,6 +113,21 @@ TEST_CASE("after a failure here a node is ready once it has been found fit") {
     CHECK(story.said<ctl::Ready>().size() == 1);
 }
 
+TEST_CASE("a failure that is explained when the workers are gone is checked for, too") {
+    Story story(checked());
+    run_workers(story);
+    story.is(A::WorkerExited{1, crash});
+    story.is(A::WorkerExited{0, by_sigterm});
+    story.is(A::StoreOpened{second_store});
+    story.has_no_leftovers();
+    CHECK(story.asked_for<A::CheckHealth>() == std::vector{A::CheckHealth{Reason::failure}});
+    story.is(A::FailureExplained{0, 1, "", "", false});
+    CHECK(story.said<ctl::Ready>().empty());
+
+    story.is(A::HealthChecked{Answer::fit, ""});
+    CHECK(story.said<ctl::Ready>().size() == 1);
+}
+
 TEST_CASE("a node that a failure has shown to be unfit leaves, and ends with 89") {
     Story story(checked());
     run_workers(story);
