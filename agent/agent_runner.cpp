@@ -160,8 +160,9 @@ AgentRunner::AgentRunner(
           io_,
           {::getuid(), keeper_side.keeper},
           random_,
-          {[this](std::vector<control::RankProgress> ranks) {
-               post(Agent::ProgressRead{{plan_->assignment.round, std::move(ranks)}});
+          {[this](control::NodeProgress progress) {
+               progress.round = plan_->assignment.round;
+               post(Agent::ProgressRead{std::move(progress)});
            },
            [this](std::vector<RankSave> ranks) {
                post(Agent::SavesRead{plan_->assignment.round, std::move(ranks)});
@@ -410,7 +411,7 @@ void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
         log_folder(config_.output, place),
         latest_link_target(config_.output, place),
         config_.join.settings.grace,
-        channels_.begin_round(config_.worker.nproc)};
+        channels_.begin_round(config_.worker.nproc, assignment.done_step)};
     if (plan_->logs.is_none())
         keeper_.note_error_files(
             temporary_error_file_stem(config_.worker, *plan_), config_.worker.nproc);
@@ -431,6 +432,7 @@ void AgentRunner::post_worker_event(Agent::Event event) {
     if (const auto* exited = std::get_if<Agent::WorkerExited>(&event)) {
         // It may have ended because it had saved.
         read_saves();
+        channels_.read_last_progress();
         const auto attached = attached_local_rank(config_.worker, *plan_);
         if (exited->local_rank == attached && interrupts_.is_for_job(exited->exit))
             post(Agent::Signalled{SIGINT});

@@ -173,9 +173,10 @@ void ChannelServer::send_line(int caller, std::string_view line, int descriptor)
 
 // ---- rounds -------------------------------------------------------------------------------------
 
-std::vector<std::string> ChannelServer::begin_round(int nproc) {
+std::vector<std::string> ChannelServer::begin_round(
+    int nproc, std::optional<std::uint64_t> done_step) {
     pages_.clear();
-    progress_.clear();
+    pace_ = ProgressPace{done_step};
     saves_.clear();
     save_.reset();
     sample_.cancel();
@@ -219,7 +220,7 @@ std::vector<RankSave> ChannelServer::saves() const {
 }
 
 void ChannelServer::read_pages_later() {
-    sample_.expires_after(save_ ? limits::save_read_interval : limits::progress_interval);
+    sample_.expires_after(save_ ? limits::save_read_interval : limits::page_read_interval);
     sample_.async_wait([this](const boost::system::error_code& ec) {
         // Another round's, when it was over already.
         if (ec || pages_.empty()) return;
@@ -229,22 +230,29 @@ void ChannelServer::read_pages_later() {
 }
 
 void ChannelServer::read_pages() {
-    std::vector<control::RankProgress> ranks;
-    for (const auto& [local_rank, page] : pages_) {
-        // A library that attaches later must find them.
+    // A library that attaches later must find them.
+    for (const auto& [local_rank, page] : pages_)
         page.view().write_own(save_, wait_ends_at_);
-        const auto progress = page.view().progress();
-        if (progress.is_known() && ranks.size() < limits::max_reported_progress)
-            ranks.push_back({local_rank, progress});
-    }
-    if (ranks != progress_) {
-        progress_ = ranks;
-        listeners_.on_progress(std::move(ranks));
-    }
+    read_progress(false);
     auto saves = this->saves();
     if (saves == saves_) return;
     saves_ = saves;
     listeners_.on_saves(std::move(saves));
+}
+
+void ChannelServer::read_progress(bool is_last) {
+    std::vector<ReadProgress> read;
+    for (const auto& [local_rank, page] : pages_) {
+        const auto progress = page.view().progress();
+        if (progress.is_known() && read.size() < limits::max_reported_progress)
+            read.push_back({{local_rank, progress}, page.view().progress_at()});
+    }
+    if (auto due = pace_.on_read(read, is_last, machine_.now()))
+        listeners_.on_progress(std::move(*due));
+}
+
+void ChannelServer::read_last_progress() {
+    read_progress(true);
 }
 
 }  // namespace ddprun::agent::channel

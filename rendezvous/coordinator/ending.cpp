@@ -55,6 +55,7 @@ void end(
         over.members.emplace(member->nonce(), member->token);
     over.result = {outcome, std::move(cause), exit_code, {}};
     over.result.secondary_failures = other_failures(job, over.result.root_cause);
+    over.result.goodput = job.ledger.totals(step.now);
     over.is_recorded = job.identity.epoch == 0;
     over.forget_at = forget_at(step);
     const auto result = over.result;
@@ -121,7 +122,10 @@ void follow(JobStep& step, Verdict verdict) {
 
 void send_result(JobStep& step, const Member& member) {
     const auto& over = std::get<Over>(step.job.state);
-    if (over.is_recorded) step.send(member, over.result);
+    if (!over.is_recorded) return;
+    auto result = over.result;
+    if (member.version() < control::goodput_since) result.goodput.reset();
+    step.send(member, std::move(result));
 }
 
 void on_recorded(JobStep& step) {
