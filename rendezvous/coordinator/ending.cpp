@@ -55,9 +55,9 @@ void end(
         over.members.emplace(member->nonce(), member->token);
     over.result = {outcome, std::move(cause), exit_code, {}};
     over.result.secondary_failures = other_failures(job, over.result.root_cause);
-    over.result.goodput = job.ledger.totals(step.now);
     over.is_recorded = job.identity.epoch == 0;
     over.forget_at = forget_at(step);
+    over.result.goodput = job.ledger.totals(step.now);
     const auto result = over.result;
     const bool was_recovering = job.is<Recovering>();
     step.enter(std::move(over));

@@ -25,7 +25,7 @@ def note(what):
     log.write(f"{os.environ['TORCHELASTIC_RESTART_COUNT']} {what} {time.clock_gettime(time.CLOCK_BOOTTIME)}\\n")
     log.flush()
 first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
-for step in range(1 if first else CHECKPOINT + 1, LAST + 1):
+for step in range(1 if first else CHECKPOINT + 1, FINAL + 1):
     time.sleep(0.2)
     report(step)
     note(f"step-{step}")
@@ -53,7 +53,7 @@ def is_near(counted, written, what):
 
 def run(folder, report, *options):
     """The JSON report, standard error, and how long all of it took."""
-    names = {"KILLED_AT": KILLED_AT, "CHECKPOINT": CHECKPOINT, "SAVED_AT": SAVED_AT, "LAST": LAST}
+    names = {"KILLED_AT": KILLED_AT, "CHECKPOINT": CHECKPOINT, "SAVED_AT": SAVED_AT, "FINAL": LAST}
     script = TRAINER.replace("REPORT", report)
     for name, value in names.items():
         script = script.replace(name, str(value))
