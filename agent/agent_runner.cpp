@@ -18,6 +18,7 @@
 #include "agent/runner/rendezvous_access.hpp"
 #include "agent/runner/round_stores.hpp"
 #include "agent/runner/stack_views.hpp"
+#include "agent/runner/step_finder.hpp"
 #include "agent/runner/store_calls.hpp"
 #include "agent/runner/worker_looks.hpp"
 #include "agent/runner/worker_processes.hpp"
@@ -104,6 +105,7 @@ private:
     channel::ChannelServer channels_;
     command::CommandServer commands_;
     StackViews stack_views_;
+    StepFinder step_finder_;
     WorkerProcesses workers_;
     std::shared_ptr<server::Listener> peers_;
     PeerCalls peer_calls_;
@@ -186,6 +188,11 @@ AgentRunner::AgentRunner(
            [this](int caller, control::CommandReply reply) {
                commands_.answer(caller, std::move(reply));
            }}),
+      // The first worker of its node.
+      step_finder_(
+          config.output.progress_pattern,
+          [this] { return driver_->now(); },
+          [this](std::uint64_t step) { channels_.on_step_written(0, step); }),
       workers_(
           io_,
           config.worker,
@@ -193,6 +200,7 @@ AgentRunner::AgentRunner(
           start,
           console_,
           keeper_,
+          [this](std::string_view bytes) { step_finder_.read(bytes); },
           [this](Agent::Event event) { post_worker_event(std::move(event)); }),
       peer_calls_(
           io_,
@@ -412,6 +420,7 @@ void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
         latest_link_target(config_.output, place),
         config_.join.settings.grace,
         channels_.begin_round(config_.worker.nproc, assignment.done_step)};
+    step_finder_.begin_round();
     if (plan_->logs.is_none())
         keeper_.note_error_files(
             temporary_error_file_stem(config_.worker, *plan_), config_.worker.nproc);

@@ -177,6 +177,7 @@ std::vector<std::string> ChannelServer::begin_round(
     int nproc, std::optional<std::uint64_t> done_step) {
     pages_.clear();
     pace_ = ProgressPace{done_step};
+    written_.reset();
     saves_.clear();
     save_.reset();
     sample_.cancel();
@@ -198,7 +199,18 @@ void ChannelServer::end_round() {
 
 control::WorkProgress ChannelServer::progress_of(int local_rank) const {
     const auto found = pages_.find(local_rank);
-    return found == pages_.end() ? control::WorkProgress{} : found->second.view().progress();
+    auto progress =
+        found == pages_.end() ? control::WorkProgress{} : found->second.view().progress();
+    if (!progress.step && written_ && written_->rank.local_rank == local_rank)
+        progress.step = written_->rank.progress.step;
+    return progress;
+}
+
+void ChannelServer::on_step_written(int local_rank, std::uint64_t step) {
+    const bool is_first = !written_;
+    written_ = {{local_rank, {step, control::WorkPhase::none}}, machine_.now()};
+    read_progress(false);
+    if (is_first && pages_.empty()) read_pages_later();
 }
 
 void ChannelServer::show_save(const control::SavePoint& save, Instant wait_ends_at) {
@@ -223,7 +235,7 @@ void ChannelServer::read_pages_later() {
     sample_.expires_after(save_ ? limits::save_read_interval : limits::page_read_interval);
     sample_.async_wait([this](const boost::system::error_code& ec) {
         // Another round's, when it was over already.
-        if (ec || pages_.empty()) return;
+        if (ec || (pages_.empty() && !written_)) return;
         read_pages();
         read_pages_later();
     });
@@ -242,11 +254,17 @@ void ChannelServer::read_pages() {
 
 void ChannelServer::read_progress(bool is_last) {
     std::vector<ReadProgress> read;
+    const auto is_written = [&](int local_rank) {
+        return written_ && written_->rank.local_rank == local_rank;
+    };
     for (const auto& [local_rank, page] : pages_) {
-        const auto progress = page.view().progress();
+        auto at = page.view().progress_at();
+        if (is_written(local_rank)) at = std::max(at, written_->at);
+        const auto progress = progress_of(local_rank);
         if (progress.is_known() && read.size() < limits::max_reported_progress)
-            read.push_back({{local_rank, progress}, page.view().progress_at()});
+            read.push_back({{local_rank, progress}, at});
     }
+    if (written_ && !pages_.contains(written_->rank.local_rank)) read.push_back(*written_);
     if (auto due = pace_.on_read(read, is_last, machine_.now()))
         listeners_.on_progress(std::move(*due));
 }

@@ -67,6 +67,8 @@ public:
     /// Each worker's way to its page, by local rank; empty: there is no listener. `done_step`: that
     /// earlier rounds have done.
     std::vector<std::string> begin_round(int nproc, std::optional<std::uint64_t> done_step);
+    /// The output of a worker has a step; the page's own is shown where there is one.
+    void on_step_written(int local_rank, std::uint64_t step);
     /// A worker has ended: what all show now is passed on at once.
     void read_last_progress();
     /// No process attaches any more.
@@ -102,6 +104,8 @@ private:
     /// By local rank.
     std::map<int, SharedPage> pages_;
     ProgressPace pace_;
+    /// From the output of a worker.
+    std::optional<ReadProgress> written_;
     /// As last passed on.
     std::vector<RankSave> saves_;
     /// What all pages of the round have.

@@ -33,6 +33,7 @@ public:
         const InheritedState& start,
         Writer& writer,
         KeeperLink& keeper,
+        StreamRelay::Observer on_progress_output,
         OnEvent on_event);
     ~WorkerProcesses();
     WorkerProcesses(const WorkerProcesses&) = delete;
@@ -95,6 +96,7 @@ private:
     const InheritedState& start_;
     Writer& writer_;
     KeeperLink& keeper_;
+    StreamRelay::Observer on_progress_output_;
     OnEvent on_event_;
     bool is_suspended_ = false;
     /// Of the current round; -1: all inherit standard input, or it goes to another node's rank.

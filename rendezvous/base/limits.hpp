@@ -365,6 +365,9 @@ inline constexpr std::size_t max_channels_of_worker = 16;
 inline constexpr Duration page_read_interval = 100ms;
 inline constexpr Duration progress_interval = 1s;
 inline constexpr Duration longest_progress_age = 2s;
+/// Of a pattern that finds steps in a worker's output, and of the lines in which it does.
+inline constexpr std::size_t max_progress_pattern_bytes = 1024;
+inline constexpr std::size_t max_progress_line_bytes = 16 * 1024;
 /// Of one node: a report fits into a frame.
 inline constexpr std::size_t max_reported_progress = 256;
 /// The same while its ranks agree on a step to save, or save it.

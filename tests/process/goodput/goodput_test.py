@@ -114,7 +114,29 @@ def a_script_without_steps_ends_as_before():
         check(seconds["productive"] == 0 and seconds["unmeasured"] > 0, str(seconds))
 
 
-TESTS = [a_killed_rank_and_its_repeated_steps, a_script_without_steps_ends_as_before]
+def steps_that_are_printed_count_as_reported_ones():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        printing = ("from contextlib import nullcontext as phase\n"
+                    "def report(step):\n"
+                    "    if os.environ['RANK'] == '0': sys.stdout.write(f'epoch 3 step={step} \\x1b[1mloss\\n')")
+        report, done, _ = run(folder, printing, "--progress-regex=step[ =](\\d+)")
+        log = log_of(folder)
+        redone = log[1, f"step-{KILLED_AT + 1}"][1] - log[1, f"step-{CHECKPOINT + 1}"][0]
+        is_near(report["goodput"]["seconds"]["redone"], redone, "redone")
+        steps = [*range(1, KILLED_AT + 1), *range(CHECKPOINT + 1, LAST + 1)]
+        expected = "".join(f"epoch 3 step={step} \x1b[1mloss\n" for step in steps)
+        check(done.stdout == expected, f"not byte for byte: {done.stdout}")
+
+
+def a_pattern_without_a_group_is_a_usage_error():
+    for pattern in ("step", "step ([0-9]+", "(a)\\1"):
+        done = subprocess.run([DDPRUN, f"--progress-regex={pattern}", "train.py"], text=True, stderr=subprocess.PIPE,
+                              timeout=HANG, check=False)
+        check(done.returncode == 2 and "--progress-regex" in done.stderr, f"{done.returncode}: {done.stderr}")
+
+
+TESTS = [steps_that_are_printed_count_as_reported_ones, a_pattern_without_a_group_is_a_usage_error, a_killed_rank_and_its_repeated_steps, a_script_without_steps_ends_as_before]
 
 if __name__ == "__main__":
     for test in TESTS:
