@@ -38,9 +38,9 @@ TEST_CASE("the first group of a pattern is the step") {
 TEST_CASE("what is no pattern for a step is refused") {
     for (const auto* text : {"step", "step ([0-9]+", "(a)\\1", "*(", "", "[[:nothing:]](a)"}) {
         CAPTURE(text);
-        CHECK_FALSE(ProgressPattern::parse(text));
+        CHECK_FALSE(ProgressPattern::parse(text).has_value());
     }
-    CHECK_FALSE(ProgressPattern::parse("(a)" + std::string(2'000, 'b')));
+    CHECK_FALSE(ProgressPattern::parse("(a)" + std::string(2'000, 'b')).has_value());
 }
 
 TEST_CASE("lines are found however the output is divided") {
