@@ -27,7 +27,8 @@ std::string success_line(const JobReport& report, const ReportPlan& plan) {
     return is_shown ? "ddprun: time " + goodput_text(*report.goodput) + '\n' : std::string{};
 }
 
-/// What standard error shows of the end, in the form that was asked for. Failures that torchrun has no table for are described in sentences.
+/// What standard error shows of the end, in the form that was asked for. Failures that torchrun has
+/// no table for are described in sentences.
 std::string screen_of(const JobReport& report, const ReportPlan& plan) {
     if (report.outcome == control::Outcome::succeeded) return success_line(report, plan);
     switch (plan.format) {

@@ -3,17 +3,22 @@
 
 #include "rendezvous/base/log.hpp"
 
+#include <sys/resource.h>
+
 #include <chrono>
-#include <ctime>
 #include <utility>
 
 namespace ddprun::agent {
 namespace {
 
+Duration length_of(const timeval& time) {
+    return std::chrono::seconds{time.tv_sec} + std::chrono::microseconds{time.tv_usec};
+}
+
 Duration processor_time_of_thread() {
-    timespec spent{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
-    return std::chrono::seconds{spent.tv_sec} + std::chrono::nanoseconds{spent.tv_nsec};
+    rusage used{};
+    ::getrusage(RUSAGE_THREAD, &used);
+    return length_of(used.ru_utime) + length_of(used.ru_stime);
 }
 
 }  // namespace
@@ -39,8 +44,7 @@ void StepFinder::read(std::string_view bytes) {
     const auto step = reader_->append(bytes);
     reader_->add_cost(processor_time_of_thread() - before, now_());
     if (step) on_step_(*step);
-    if (reader_->is_off())
-        log::warning("progress.switched_off", {{"reason", reader_->why_off()}});
+    if (reader_->is_off()) log::warning("progress.switched_off", {{"reason", reader_->why_off()}});
 }
 
 }  // namespace ddprun::agent

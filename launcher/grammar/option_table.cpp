@@ -262,7 +262,8 @@ constexpr std::array all_rows{
         {"progress-regex",
          "REGEX",
          output,
-         "finds the step in lines that rank 0 prints, as 'step[ =]([0-9]+)', for the job's goodput"}),
+         "finds the step in lines that rank 0 prints, as 'step[ =]([0-9]+)', for the job's "
+         "goodput"}),
     OptionRow{"local-ranks-filter", "RANKS", output, "only these local ranks write to the console"},
     OptionRow{
         "duplicate-stdout-filters",

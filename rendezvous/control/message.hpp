@@ -133,7 +133,7 @@ struct WorkProgress {
 /// What the time of a job goes into (docs/goodput.md).
 enum class GoodputPhase : std::uint8_t {
     productive,
-    redone,      ///< steps that an earlier round had done
+    redone,  ///< steps that an earlier round had done
     saving,
     first_step,  ///< from the start of all workers to the first step
     starting,    ///< of the workers

@@ -44,7 +44,8 @@ TEST_CASE("what is no pattern for a step is refused") {
 }
 
 TEST_CASE("lines are found however the output is divided") {
-    const std::string output = "step 1\nloss 3\nstep 2\rstep 3\r\nno step\nstep 4 and step 9\nstep 10";
+    const std::string output =
+        "step 1\nloss 3\nstep 2\rstep 3\r\nno step\nstep 4 and step 9\nstep 10";
     for (std::size_t size = 1; size <= output.size(); ++size) {
         CAPTURE(size);
         auto lines = reader();

@@ -269,7 +269,6 @@ TEST_CASE("the last row says what the time went into, where steps were reported"
     CHECK_FALSE(contains(failure_summary(report, false), "  time "));
     (*report.goodput)[control::GoodputPhase::productive] = std::chrono::seconds{10};
     CHECK(failure_summary(report, false)
-              .ends_with(
-                  "  exit code      1\n"
-                  "  time           40.0 s: productive 25.0 %, unmeasured 75.0 %\n"));
+              .ends_with("  exit code      1\n"
+                         "  time           40.0 s: productive 25.0 %, unmeasured 75.0 %\n"));
 }

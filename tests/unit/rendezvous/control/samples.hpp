@@ -74,8 +74,16 @@ inline Assignment an_assignment() {
 }
 
 inline Goodput a_goodput() {
-    return {{Duration{1}, Duration{2}, Duration{3}, Duration{4}, Duration{5}, Duration{6}, Duration{7},
-             std::chrono::hours{1}, Duration{9}}};
+    return {
+        {Duration{1},
+         Duration{2},
+         Duration{3},
+         Duration{4},
+         Duration{5},
+         Duration{6},
+         Duration{7},
+         std::chrono::hours{1},
+         Duration{9}}};
 }
 
 inline Cause a_cause() {

@@ -126,9 +126,7 @@ TEST_CASE("a server that is started again gets the totals and the step back from
     job.resume("b", control::NodeState::running, [&](control::Resume& resume) {
         resume.assignment->done_step = 3;
     });
-    CHECK(
-        goodput(job) ==
-        "productive 5 s, first_step 1 s, starting 2 s, forming 1 s, down 20 s");
+    CHECK(goodput(job) == "productive 5 s, first_step 1 s, starting 2 s, forming 1 s, down 20 s");
     report(job, "a", 3);
     CHECK(job.status().goodput.phase == "redone");
     report(job, "a", 4);

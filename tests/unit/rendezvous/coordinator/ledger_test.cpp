@@ -74,9 +74,7 @@ TEST_CASE("each second of a job that reports its steps is in one phase") {
     auto job = trained();
     CHECK(job.at(10s) == "productive 3.0, first_step 4.0, starting 2.0, forming 1.0");
     job.enter(10s, State::draining).enter(12s, State::forming).enter(13s, State::over);
-    CHECK(
-        job.at(1h) ==
-        "productive 3.0, first_step 4.0, starting 2.0, forming 2.0, draining 2.0");
+    CHECK(job.at(1h) == "productive 3.0, first_step 4.0, starting 2.0, forming 2.0, draining 2.0");
     CHECK(job.ledger.is_closed());
 }
 
@@ -90,9 +88,7 @@ TEST_CASE("steps that an earlier round had done are redone until they are passed
     CHECK(job.phase() == "redone");
     job.reach(14s, 4);
     CHECK(job.phase() == "productive");
-    CHECK(
-        job.at(15s) ==
-        "productive 4.0, redone 2.0, first_step 5.0, starting 3.0, forming 1.0");
+    CHECK(job.at(15s) == "productive 4.0, redone 2.0, first_step 5.0, starting 3.0, forming 1.0");
 
     SUBCASE("a round that ends before it has passed them leaves them to the next one") {
         job.enter(16s, State::starting, 2).enter(16s, State::running, 2).reach(16s, 1);

@@ -269,8 +269,7 @@ TEST_CASE("metrics count connections, jobs, rounds and restarts") {
     CHECK(has_line(text, "ddprun_workers{job=\"train\",state=\"running\"} 4"));
     CHECK(has_line(text, "ddprun_phase_seconds_total{job=\"train\",phase=\"forming\"} 0.25"));
     // Of a counter only what no later report changes.
-    CHECK(has_line(
-        text, "ddprun_goodput_seconds_total{job=\"train\",phase=\"productive\"} 60"));
+    CHECK(has_line(text, "ddprun_goodput_seconds_total{job=\"train\",phase=\"productive\"} 60"));
     CHECK(has_line(text, "ddprun_goodput_seconds_total{job=\"train\",phase=\"redone\"} 0"));
     CHECK(has_line(text, "ddprun_step{job=\"train\"} 41"));
 }
