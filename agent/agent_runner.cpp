@@ -19,6 +19,7 @@
 #include "agent/runner/rendezvous_access.hpp"
 #include "agent/runner/round_stores.hpp"
 #include "agent/runner/stack_views.hpp"
+#include "agent/runner/step_finder.hpp"
 #include "agent/runner/store_calls.hpp"
 #include "agent/runner/worker_looks.hpp"
 #include "agent/runner/worker_processes.hpp"
@@ -106,6 +107,7 @@ private:
     command::CommandServer commands_;
     StackViews stack_views_;
     HealthHook health_;
+    StepFinder step_finder_;
     WorkerProcesses workers_;
     std::shared_ptr<server::Listener> peers_;
     PeerCalls peer_calls_;
@@ -162,8 +164,9 @@ AgentRunner::AgentRunner(
           io_,
           {::getuid(), keeper_side.keeper},
           random_,
-          {[this](std::vector<control::RankProgress> ranks) {
-               post(Agent::ProgressRead{{plan_->assignment.round, std::move(ranks)}});
+          {[this](control::NodeProgress progress) {
+               progress.round = plan_->assignment.round;
+               post(Agent::ProgressRead{std::move(progress)});
            },
            [this](std::vector<RankSave> ranks) {
                post(Agent::SavesRead{plan_->assignment.round, std::move(ranks)});
@@ -189,6 +192,11 @@ AgentRunner::AgentRunner(
            }}),
       health_(
           io_, config, start, [this](Agent::HealthChecked checked) { post(std::move(checked)); }),
+      // The first worker of its node.
+      step_finder_(
+          config.output.progress_pattern,
+          [this] { return driver_->now(); },
+          [this](std::uint64_t step) { channels_.on_step_written(0, step); }),
       workers_(
           io_,
           config.worker,
@@ -196,6 +204,7 @@ AgentRunner::AgentRunner(
           start,
           console_,
           keeper_,
+          [this](std::string_view bytes) { step_finder_.read(bytes); },
           [this](Agent::Event event) { post_worker_event(std::move(event)); },
           [this] { return health_.pid(); }),
       peer_calls_(
@@ -416,7 +425,8 @@ void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
         log_folder(config_.output, place),
         latest_link_target(config_.output, place),
         config_.join.settings.grace,
-        channels_.begin_round(config_.worker.nproc)};
+        channels_.begin_round(config_.worker.nproc, assignment.done_step)};
+    step_finder_.begin_round();
     if (plan_->logs.is_none())
         keeper_.note_error_files(
             temporary_error_file_stem(config_.worker, *plan_), config_.worker.nproc);
@@ -437,6 +447,7 @@ void AgentRunner::post_worker_event(Agent::Event event) {
     if (const auto* exited = std::get_if<Agent::WorkerExited>(&event)) {
         // It may have ended because it had saved.
         read_saves();
+        channels_.read_last_progress();
         const auto attached = attached_local_rank(config_.worker, *plan_);
         if (exited->local_rank == attached && interrupts_.is_for_job(exited->exit))
             post(Agent::Signalled{SIGINT});

@@ -173,9 +173,11 @@ void ChannelServer::send_line(int caller, std::string_view line, int descriptor)
 
 // ---- rounds -------------------------------------------------------------------------------------
 
-std::vector<std::string> ChannelServer::begin_round(int nproc) {
+std::vector<std::string> ChannelServer::begin_round(
+    int nproc, std::optional<std::uint64_t> done_step) {
     pages_.clear();
-    progress_.clear();
+    pace_ = ProgressPace{done_step};
+    written_.reset();
     saves_.clear();
     save_.reset();
     sample_.cancel();
@@ -197,7 +199,18 @@ void ChannelServer::end_round() {
 
 control::WorkProgress ChannelServer::progress_of(int local_rank) const {
     const auto found = pages_.find(local_rank);
-    return found == pages_.end() ? control::WorkProgress{} : found->second.view().progress();
+    auto progress =
+        found == pages_.end() ? control::WorkProgress{} : found->second.view().progress();
+    if (!progress.step && written_ && written_->rank.local_rank == local_rank)
+        progress.step = written_->rank.progress.step;
+    return progress;
+}
+
+void ChannelServer::on_step_written(int local_rank, std::uint64_t step) {
+    const bool is_first = !written_;
+    written_ = {{local_rank, {step, control::WorkPhase::none}}, machine_.now()};
+    read_progress(false);
+    if (is_first && pages_.empty()) read_pages_later();
 }
 
 void ChannelServer::show_save(const control::SavePoint& save, Instant wait_ends_at) {
@@ -219,32 +232,45 @@ std::vector<RankSave> ChannelServer::saves() const {
 }
 
 void ChannelServer::read_pages_later() {
-    sample_.expires_after(save_ ? limits::save_read_interval : limits::progress_interval);
+    sample_.expires_after(save_ ? limits::save_read_interval : limits::page_read_interval);
     sample_.async_wait([this](const boost::system::error_code& ec) {
         // Another round's, when it was over already.
-        if (ec || pages_.empty()) return;
+        if (ec || (pages_.empty() && !written_)) return;
         read_pages();
         read_pages_later();
     });
 }
 
 void ChannelServer::read_pages() {
-    std::vector<control::RankProgress> ranks;
-    for (const auto& [local_rank, page] : pages_) {
-        // A library that attaches later must find them.
+    // A library that attaches later must find them.
+    for (const auto& [local_rank, page] : pages_)
         page.view().write_own(save_, wait_ends_at_);
-        const auto progress = page.view().progress();
-        if (progress.is_known() && ranks.size() < limits::max_reported_progress)
-            ranks.push_back({local_rank, progress});
-    }
-    if (ranks != progress_) {
-        progress_ = ranks;
-        listeners_.on_progress(std::move(ranks));
-    }
+    read_progress(false);
     auto saves = this->saves();
     if (saves == saves_) return;
     saves_ = saves;
     listeners_.on_saves(std::move(saves));
+}
+
+void ChannelServer::read_progress(bool is_last) {
+    std::vector<ReadProgress> read;
+    const auto is_written = [&](int local_rank) {
+        return written_ && written_->rank.local_rank == local_rank;
+    };
+    for (const auto& [local_rank, page] : pages_) {
+        auto at = page.view().progress_at();
+        if (is_written(local_rank)) at = std::max(at, written_->at);
+        const auto progress = progress_of(local_rank);
+        if (progress.is_known() && read.size() < limits::max_reported_progress)
+            read.push_back({{local_rank, progress}, at});
+    }
+    if (written_ && !pages_.contains(written_->rank.local_rank)) read.push_back(*written_);
+    if (auto due = pace_.on_read(read, is_last, machine_.now()))
+        listeners_.on_progress(std::move(*due));
+}
+
+void ChannelServer::read_last_progress() {
+    read_progress(true);
 }
 
 }  // namespace ddprun::agent::channel

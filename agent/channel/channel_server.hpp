@@ -3,6 +3,7 @@
 
 #include "agent/channel/local_listener.hpp"
 #include "agent/channel/page.hpp"
+#include "agent/channel/progress_pace.hpp"
 #include "agent/channel/worker_channel.hpp"
 #include "rendezvous/base/random.hpp"
 #include "rendezvous/base/result.hpp"
@@ -16,6 +17,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -52,7 +54,8 @@ public:
     };
     /// What the workers show, whenever it is something else; those that show any.
     struct Listeners {
-        std::function<void(std::vector<control::RankProgress>)> on_progress;
+        /// The round is the listener's to name.
+        std::function<void(control::NodeProgress)> on_progress;
         std::function<void(std::vector<RankSave>)> on_saves;
     };
 
@@ -61,8 +64,13 @@ public:
     ChannelServer(const ChannelServer&) = delete;
     ChannelServer& operator=(const ChannelServer&) = delete;
 
-    /// Each worker's way to its page, by local rank; empty: there is no listener.
-    std::vector<std::string> begin_round(int nproc);
+    /// Each worker's way to its page, by local rank; empty: there is no listener. `done_step`: that
+    /// earlier rounds have done.
+    std::vector<std::string> begin_round(int nproc, std::optional<std::uint64_t> done_step);
+    /// The output of a worker has a step; the page's own is shown where there is one.
+    void on_step_written(int local_rank, std::uint64_t step);
+    /// A worker has ended: what all show now is passed on at once.
+    void read_last_progress();
     /// No process attaches any more.
     void end_round();
     control::WorkProgress progress_of(int local_rank) const;
@@ -83,6 +91,7 @@ private:
     void send_line(int caller, std::string_view line, int descriptor);
     void read_pages_later();
     void read_pages();
+    void read_progress(bool is_last);
 
     boost::asio::io_context& io_;
     Random& random_;
@@ -94,7 +103,9 @@ private:
     std::map<int, Descriptor> callers_;
     /// By local rank.
     std::map<int, SharedPage> pages_;
-    std::vector<control::RankProgress> progress_;
+    ProgressPace pace_;
+    /// From the output of a worker.
+    std::optional<ReadProgress> written_;
     /// As last passed on.
     std::vector<RankSave> saves_;
     /// What all pages of the round have.

@@ -3,6 +3,7 @@
 
 #include "rendezvous/control/text.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <limits>
 
@@ -67,6 +68,12 @@ control::WorkProgress Page::progress() const {
     if (read(Word::reported_at) != 0) progress.step = read(Word::step);
     progress.phase = phase_of(read(Word::phase));
     return progress;
+}
+
+Instant Page::progress_at() const {
+    const auto last = std::max(read(Word::reported_at), read(Word::phase_since));
+    constexpr std::uint64_t longest = std::numeric_limits<std::int64_t>::max();
+    return from_nanoseconds_since_boot(static_cast<std::int64_t>(std::min(last, longest)));
 }
 
 std::uint64_t Page::read(Word word) const {

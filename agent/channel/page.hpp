@@ -2,6 +2,7 @@
 #pragma once
 
 #include "agent/plan/rank_save.hpp"
+#include "rendezvous/base/time.hpp"
 #include "rendezvous/control/message.hpp"
 
 #include <cstddef>
@@ -47,6 +48,8 @@ public:
     void write_own(
         const std::optional<control::SavePoint>& save, std::uint64_t wait_ends_at = 0) const;
     control::WorkProgress progress() const;
+    /// When the worker last wrote that, as it says.
+    Instant progress_at() const;
     RankSave save_of(int local_rank) const;
 
 private:

@@ -66,12 +66,14 @@ RoundOutput::RoundOutput(
     Writer& writer,
     const OutputPlan& plan,
     const WorkerSpec& spec,
-    const RoundPlan& round)
+    const RoundPlan& round,
+    StreamRelay::Observer on_progress_output)
     : io_(io),
       writer_(writer),
       plan_(plan),
       spec_(spec),
       round_(round),
+      on_progress_output_(std::move(on_progress_output)),
       is_on_terminal_(::isatty(STDERR_FILENO) == 1) {
     if (round_.logs.is_none()) return;
     if (!round_.latest_logs.empty())
@@ -111,7 +113,8 @@ std::optional<StreamRelay> RoundOutput::relay(Stream stream, int local_rank) {
     const bool is_err = stream == Stream::err;
     // A stderr that is no terminal passes through us, so that its end can be in the report.
     const bool is_kept = is_err && !is_on_terminal_;
-    if (route.is_inherited() && !is_kept) return std::nullopt;
+    const bool has_steps = !is_err && rank == 0 && !plan_.progress_pattern.empty();
+    if (route.is_inherited() && !is_kept && !has_steps) return std::nullopt;
 
     StreamSink::Targets targets;
     if (route.to_console) targets.console = is_err ? STDERR_FILENO : STDOUT_FILENO;
@@ -129,7 +132,8 @@ std::optional<StreamRelay> RoundOutput::relay(Stream stream, int local_rank) {
             writer_.console(),
             std::move(targets),
             format(stream, local_rank, route),
-            line_timeout(stream)));
+            line_timeout(stream)),
+        has_steps ? on_progress_output_ : StreamRelay::Observer{});
     if (relay) return std::move(*relay);
     // The worker then writes to our own stream itself; files and the report lack that output.
     log::warning("output.inherited", {{"rank", rank}, {"reason", relay.error().describe()}});

@@ -48,7 +48,8 @@ public:
         Writer& writer,
         const OutputPlan& plan,
         const WorkerSpec& spec,
-        const RoundPlan& round);
+        const RoundPlan& round,
+        StreamRelay::Observer on_progress_output);
     ~RoundOutput();
     RoundOutput(const RoundOutput&) = delete;
     RoundOutput& operator=(const RoundOutput&) = delete;
@@ -67,6 +68,8 @@ private:
     const OutputPlan& plan_;
     const WorkerSpec& spec_;
     const RoundPlan& round_;
+    /// Sees the standard output of rank 0, where steps are looked for in it.
+    StreamRelay::Observer on_progress_output_;
     bool is_on_terminal_;
     std::shared_ptr<LogFile> filtered_out_;
     std::shared_ptr<LogFile> filtered_err_;

@@ -69,6 +69,7 @@ struct StreamRelay::State : std::enable_shared_from_this<StreamRelay::State> {
         if (size <= 0) return size;
         const std::string_view taken{bytes.data(), static_cast<std::size_t>(size)};
         remember(taken);
+        if (observer) observer(taken);
         writer.pass(sink, std::string{taken});
         return size;
     }
@@ -102,18 +103,23 @@ struct StreamRelay::State : std::enable_shared_from_this<StreamRelay::State> {
     std::shared_ptr<StreamSink> sink;
     boost::asio::posix::stream_descriptor pipe;
     int worker_end;
+    Observer observer;
     bool is_waiting = false;
     std::string last_bytes;
 };
 
 Result<StreamRelay> StreamRelay::open(
-    boost::asio::io_context& io, Writer& writer, std::shared_ptr<StreamSink> sink) {
+    boost::asio::io_context& io,
+    Writer& writer,
+    std::shared_ptr<StreamSink> sink,
+    Observer observer) {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0)
         return Failure{system_code(errno), "pipe for a worker's output"};
     // Ours alone: the worker's end stays blocking.
     ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
     auto state = std::make_shared<State>(io, writer, std::move(sink), ends[0], ends[1]);
+    state->observer = std::move(observer);
     state->wait();
     return StreamRelay(std::move(state));
 }

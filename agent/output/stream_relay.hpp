@@ -6,8 +6,10 @@
 
 #include <boost/asio/io_context.hpp>
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace ddprun::agent {
 
@@ -19,9 +21,15 @@ namespace ddprun::agent {
 /// the worker waits as it would on the console itself.
 class StreamRelay {
 public:
+    /// Sees what is read, as it is.
+    using Observer = std::function<void(std::string_view)>;
+
     /// `writer` must outlive the relay.
     static Result<StreamRelay> open(
-        boost::asio::io_context& io, Writer& writer, std::shared_ptr<StreamSink> sink);
+        boost::asio::io_context& io,
+        Writer& writer,
+        std::shared_ptr<StreamSink> sink,
+        Observer observer = {});
 
     StreamRelay(StreamRelay&&) noexcept;
     StreamRelay& operator=(StreamRelay&&) noexcept;

@@ -68,7 +68,7 @@ int descriptors_needed(const OutputPlan& plan, int worker_count) {
     // Measured: 29, and some while a worker is started.
     constexpr int of_agent = 36;
     constexpr int of_worker = 3;
-    int needed = of_agent + of_worker * worker_count;
+    int needed = of_agent + of_worker * worker_count + (plan.progress_pattern.empty() ? 0 : 1);
     for (int local_rank = 0; local_rank < worker_count; ++local_rank)
         for (const auto stream : {Stream::out, Stream::err}) {
             const auto route = route_of(plan, stream, local_rank, local_rank);

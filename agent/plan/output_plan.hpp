@@ -73,6 +73,9 @@ struct OutputPlan {
     std::vector<std::string> out_filters;
     std::vector<std::string> err_filters;
 
+    /// Of the lines in which rank 0 writes its step to standard output; empty: none is looked for.
+    std::string progress_pattern;
+
     const std::vector<std::string>& filters(Stream stream) const {
         return stream == Stream::out ? out_filters : err_filters;
     }

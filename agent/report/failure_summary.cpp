@@ -2,6 +2,7 @@
 #include "agent/report/failure_summary.hpp"
 
 #include "agent/report/cause_in_words.hpp"
+#include "agent/report/goodput_text.hpp"
 #include "agent/report/printable.hpp"
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/control/text.hpp"
@@ -141,6 +142,8 @@ std::string failure_summary(const JobReport& report, bool has_colour) {
                                                    : " of " + allowed + " used"));
     }
     screen.row("exit code", std::to_string(report.exit_code));
+    if (report.goodput && is_measured(*report.goodput))
+        screen.row("time", goodput_text(*report.goodput));
     return screen.take();
 }
 

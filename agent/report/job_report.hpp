@@ -35,6 +35,8 @@ struct JobReport {
     std::vector<control::EndedWorker> secondary_failures;
     /// Workers of this node that a signal of ours ended after the first failure.
     std::vector<control::EndedWorker> stopped;
+    /// With a `result` of a server that counts it.
+    std::optional<control::Goodput> goodput;
 
     bool operator==(const JobReport&) const = default;
 };

@@ -17,7 +17,7 @@ struct FramedReport {
     bool is_refusal = false;
     /// One line, as report_json writes it.
     std::string json;
-    /// What standard error shows; empty for a job that succeeded.
+    /// What standard error shows; of a job that succeeded one line at most.
     std::string screen;
 
     bool operator==(const FramedReport&) const = default;

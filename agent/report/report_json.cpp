@@ -58,6 +58,16 @@ Json cause_of(const control::Cause& cause) {
     return json;
 }
 
+/// All phases: a program reads it.
+Json goodput_of(const control::Goodput& goodput) {
+    Json seconds;
+    for (std::size_t i = 0; i < control::goodput_phase_count; ++i) {
+        const auto phase = static_cast<control::GoodputPhase>(i);
+        seconds[std::string{control::name_of(phase)}] = in_seconds(goodput[phase]);
+    }
+    return {{"wall_s", in_seconds(goodput.sum())}, {"seconds", std::move(seconds)}};
+}
+
 const std::string& reason_of(const JobReport& report) {
     return report.root_cause ? report.root_cause->reason : report.reason;
 }
@@ -106,6 +116,7 @@ std::string report_json(const JobReport& report, const std::string& time) {
         json["round"] = report.round;
         json["world_size"] = report.world_size;
     }
+    if (report.goodput) json["goodput"] = goodput_of(*report.goodput);
     json["restarts"] = {{"used", report.restarts}, {"max", report.max_restarts}};
     const bool has_failed = report.outcome != control::Outcome::succeeded;
     if (has_failed) json["reason"] = reason_of(report);

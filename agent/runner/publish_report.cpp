@@ -2,6 +2,7 @@
 #include "agent/runner/publish_report.hpp"
 
 #include "agent/report/failure_summary.hpp"
+#include "agent/report/goodput_text.hpp"
 #include "agent/report/report_frame.hpp"
 #include "agent/report/report_json.hpp"
 #include "agent/report/torchrun_table.hpp"
@@ -19,10 +20,17 @@ std::chrono::seconds local_utc_offset() {
     return std::chrono::seconds{::localtime_r(&now, &local) != nullptr ? local.tm_gmtoff : 0};
 }
 
-/// What standard error shows of the end, in the form that was asked for; empty when the job
-/// succeeded. Failures that torchrun has no table for are described in sentences.
+/// Once for the whole job, and only where the workers have reported steps.
+std::string success_line(const JobReport& report, const ReportPlan& plan) {
+    const bool is_shown = plan.format == ReportFormat::text && report.group_rank == 0 &&
+                          report.goodput && is_measured(*report.goodput);
+    return is_shown ? "ddprun: time " + goodput_text(*report.goodput) + '\n' : std::string{};
+}
+
+/// What standard error shows of the end, in the form that was asked for. Failures that torchrun has
+/// no table for are described in sentences.
 std::string screen_of(const JobReport& report, const ReportPlan& plan) {
-    if (report.outcome == control::Outcome::succeeded) return {};
+    if (report.outcome == control::Outcome::succeeded) return success_line(report, plan);
     switch (plan.format) {
         case ReportFormat::text: break;
         case ReportFormat::json: return report_json(report, utc_time());

@@ -34,6 +34,7 @@ WorkerProcesses::WorkerProcesses(
     const InheritedState& start,
     Writer& writer,
     KeeperLink& keeper,
+    StreamRelay::Observer on_progress_output,
     OnEvent on_event,
     OtherChild other_child)
     : io_(io),
@@ -42,6 +43,7 @@ WorkerProcesses::WorkerProcesses(
       start_(start),
       writer_(writer),
       keeper_(keeper),
+      on_progress_output_(std::move(on_progress_output)),
       on_event_(std::move(on_event)),
       other_child_(std::move(other_child)),
       reaper_(io, [this] { return watched(); }),
@@ -59,7 +61,7 @@ void WorkerProcesses::spawn(const RoundPlan& plan, std::function<void()> before_
     processes_.clear();
     processes_.resize(static_cast<std::size_t>(spec_.nproc));
     attached_local_rank_ = attached_local_rank(spec_, plan).value_or(-1);
-    RoundOutput outputs(io_, writer_, output_plan_, spec_, plan);
+    RoundOutput outputs(io_, writer_, output_plan_, spec_, plan, on_progress_output_);
     std::vector<SpawnSpec> batch;
     batch.reserve(processes_.size());
     for (int local_rank = 0; local_rank < spec_.nproc; ++local_rank) {

@@ -35,6 +35,7 @@ public:
         const InheritedState& start,
         Writer& writer,
         KeeperLink& keeper,
+        StreamRelay::Observer on_progress_output,
         OnEvent on_event,
         OtherChild other_child);
     ~WorkerProcesses();
@@ -100,6 +101,7 @@ private:
     const InheritedState& start_;
     Writer& writer_;
     KeeperLink& keeper_;
+    StreamRelay::Observer on_progress_output_;
     OnEvent on_event_;
     OtherChild other_child_;
     bool is_suspended_ = false;

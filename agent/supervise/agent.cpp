@@ -117,8 +117,9 @@ void Agent::handle(Event event, Instant now, Effects& out) {
                 on_store_clients_found(std::move(found.clients), out);
             },
             [&](ProgressRead& read) {
-                if (is_current(read.progress.round))
-                    round_->progress.known = std::move(read.progress.ranks);
+                if (!is_current(read.progress.round)) return;
+                round_->progress.known = std::move(read.progress.ranks);
+                round_->progress.changed_at = now - read.progress.age;
             },
             [&](WorkersSeen& seen) { on_workers_seen(std::move(seen), now, out); },
             [&](SavesRead& read) {

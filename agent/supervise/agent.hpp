@@ -128,7 +128,7 @@ private:
     void notify_failures(FailureReport::Event event, Instant now, Effects& out);
     void report_to_server(Instant now, Effects& out);
     void report_started(Effects& out);
-    void report_progress(Effects& out);
+    void report_progress(Instant now, Effects& out);
     void report_notice(Instant now, Effects& out);
     void report_save(Effects& out);
     void update_keeper(Effects& out);
@@ -193,6 +193,13 @@ private:
     std::optional<NodeLeaving> leaving_;
     /// The health check runs, and why.
     std::optional<CheckHealth::Reason> checking_;
+    /// The newest of the job, for a server that knows nothing of it.
+    struct KeptGoodput {
+        std::string incarnation;
+        control::Goodput totals;
+        Instant at;
+    };
+    std::optional<KeptGoodput> goodput_;
     bool is_lost_ = false;  ///< to the server, which counts this node no more
     bool is_hosting_ = false;
     std::string standby_reason_;  ///< of the server, while no round includes this node

@@ -53,7 +53,7 @@ void Agent::report_to_server(Instant now, Effects& out) {
                 assignment.round, failures.age(now), failures.failure(), failures.kind()},
             out);
     }
-    report_progress(out);
+    report_progress(now, out);
     // Before the end of ranks that have ended because they had saved.
     report_save(out);
     if (phase_ == Phase::succeeded && !reported.has_succeeded) {
@@ -80,14 +80,17 @@ control::Leave Agent::leave() const {
 }
 
 /// Each report replaces the one before; a server that was started again has none.
-void Agent::report_progress(Effects& out) {
+void Agent::report_progress(Instant now, Effects& out) {
     auto& progress = round_->progress;
     if (link_.version() < control::progress_since || progress.known == progress.reported) return;
     progress.reported = progress.known;
     const int round = round_->assignment.round;
     send(
         control::Heartbeat{
-            0, std::nullopt, std::nullopt, control::NodeProgress{round, progress.known}},
+            0,
+            std::nullopt,
+            std::nullopt,
+            control::NodeProgress{round, progress.known, now - progress.changed_at}},
         out);
 }
 
@@ -149,6 +152,11 @@ control::Resume Agent::resume(Instant now) const {
     resume.incarnation = link_.membership()->welcome.incarnation;
     resume.token = link_.membership()->welcome.token;
     resume.reached = fence_.reported_reach();
+    if (goodput_ && goodput_->incarnation == resume.incarnation &&
+        link_.version() >= control::goodput_since) {
+        resume.goodput = goodput_->totals;
+        resume.goodput_age = now - goodput_->at;
+    }
     if (round_) {
         const auto& failures = round_->failures;
         resume.assignment = round_->assignment;
@@ -255,6 +263,7 @@ void Agent::on_message(control::ServerMessage message, Instant now, Effects& out
                 if (follows(resumed.epoch, now, out)) notify_link(resumed, now, out);
             },
             [&](control::HeartbeatAck& ack) {
+                if (ack.goodput) goodput_ = KeptGoodput{incarnation(), *ack.goodput, now};
                 notify_link(ack, now, out);
                 if (ack.clients_of) find_store_clients(*ack.clients_of, out);
             },

@@ -59,6 +59,7 @@ JobReport report_of(const Ending& ending, const AgentConfig& config, FailureRepo
             [&](const control::JobResult& result) {
                 report.outcome = result.outcome;
                 report.root_cause = result.root_cause;
+                report.goodput = result.goodput;
                 const auto& cause = result.root_cause;
                 if (cause && cause->kind == control::Cause::Kind::no_node_joined)
                     report.next_step = next_step_for_missing(config);

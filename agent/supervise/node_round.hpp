@@ -29,6 +29,8 @@ struct NodeRound {
     /// What the workers say of themselves.
     struct WorkerProgress {
         std::vector<control::RankProgress> known;
+        /// When the last of it happened.
+        Instant changed_at{};
         std::vector<control::RankProgress> reported;
     };
 

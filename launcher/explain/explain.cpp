@@ -112,6 +112,7 @@ void add_output(Page& page, const JobSpec& spec, const Options& options) {
         "line prefix",
         plan.prefix,
         is_torch_prefix ? torch_prefix : origin_of(options, "log-line-prefix-template"));
+    as_given("progress-regex", "steps in output", "not looked for");
     as_given("local-ranks-filter", "ranks on console", "all");
     as_given("duplicate-stdout-filters", "stdout filters", "none");
     as_given("duplicate-stderr-filters", "stderr filters", "none");

@@ -265,6 +265,12 @@ constexpr std::array all_rows{
         "TEXT",
         output,
         "before each line; knows ${role_name}, ${rank}, ${local_rank}, ${hostname}, ${time}"},
+    own(
+        {"progress-regex",
+         "REGEX",
+         output,
+         "finds the step in lines that rank 0 prints, as 'step[ =]([0-9]+)', for the job's "
+         "goodput"}),
     OptionRow{"local-ranks-filter", "RANKS", output, "only these local ranks write to the console"},
     OptionRow{
         "duplicate-stdout-filters",

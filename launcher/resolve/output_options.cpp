@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/resolve/output_options.hpp"
 
+#include "agent/output/progress_pattern.hpp"
 #include "launcher/grammar/number.hpp"
 #include "launcher/grammar/rank_masks.hpp"
 #include "rendezvous/base/text.hpp"
@@ -37,6 +38,7 @@ public:
             &OutputResolution::format,
             &OutputResolution::layout,
             &OutputResolution::filters,
+            &OutputResolution::progress,
             &OutputResolution::folder,
             &OutputResolution::sizes,
         };
@@ -51,6 +53,7 @@ private:
     Result<> format();
     Result<> layout();
     Result<> filters();
+    Result<> progress();
     Result<> folder();
     Result<> sizes();
 
@@ -125,6 +128,15 @@ Result<> OutputResolution::filters() {
         spec_.plan.out_filters = parse_filters(given->text);
     if (const auto given = find("duplicate-stderr-filters"))
         spec_.plan.err_filters = parse_filters(given->text);
+    return {};
+}
+
+Result<> OutputResolution::progress() {
+    const auto given = find("progress-regex");
+    if (!given) return {};
+    if (const auto pattern = agent::ProgressPattern::parse(given->text); !pattern)
+        return wrong(*given, pattern.error().context);
+    spec_.plan.progress_pattern = given->text;
     return {};
 }
 

@@ -360,8 +360,14 @@ inline constexpr std::size_t max_unfinished_channels = 64;
 inline constexpr Duration channel_greeting_timeout = 1s;
 /// The Python module and libraries with the SDK inside have one each.
 inline constexpr std::size_t max_channels_of_worker = 16;
-/// How often an agent reads the pages of its workers.
+/// How often an agent reads the pages of its workers, and how often it reports at most what it
+/// reads; with a report comes how long ago that was, and older things count as that old.
+inline constexpr Duration page_read_interval = 100ms;
 inline constexpr Duration progress_interval = 1s;
+inline constexpr Duration longest_progress_age = 2s;
+/// Of a pattern that finds steps in a worker's output, and of the lines in which it does.
+inline constexpr std::size_t max_progress_pattern_bytes = 1024;
+inline constexpr std::size_t max_progress_line_bytes = 16 * 1024;
 /// Of one node: a report fits into a frame.
 inline constexpr std::size_t max_reported_progress = 256;
 /// The same while its ranks agree on a step to save, or save it.

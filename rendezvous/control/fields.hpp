@@ -148,6 +148,22 @@ void fields(Io& io, Like<Io, WorkProgress>& progress) {
 }
 
 template <class Io>
+void fields(Io& io, Like<Io, Goodput>& goodput) {
+    const auto one = [&](const char* name, GoodputPhase phase) {
+        io.optional(name, goodput.spent[static_cast<std::size_t>(phase)]);
+    };
+    one("productive", GoodputPhase::productive);
+    one("redone", GoodputPhase::redone);
+    one("saving", GoodputPhase::saving);
+    one("first_step", GoodputPhase::first_step);
+    one("starting", GoodputPhase::starting);
+    one("forming", GoodputPhase::forming);
+    one("draining", GoodputPhase::draining);
+    one("down", GoodputPhase::down);
+    one("unmeasured", GoodputPhase::unmeasured);
+}
+
+template <class Io>
 void fields(Io& io, Like<Io, WorkerFailure>& failure) {
     io("rank", failure.rank, any_count);
     io("local_rank", failure.local_rank, worker_place);
@@ -226,6 +242,7 @@ template <class Io>
 void fields(Io& io, Like<Io, NodeProgress>& node) {
     io("round", node.round, round_number);
     io("ranks", node.ranks, List{limits::max_reported_progress});
+    io.optional("age", node.age);
 }
 
 template <class Io>
@@ -304,6 +321,7 @@ void fields(Io& io, Like<Io, Assignment>& assignment) {
     io("master_addr", assignment.master_addr, not_empty);
     io("master_port", assignment.master_port, open_port);
     io("neighbours", assignment.neighbours, List{most_neighbours});
+    io.optional("done_step", assignment.done_step);
 }
 
 template <>
@@ -322,6 +340,8 @@ void fields(Io& io, Like<Io, Resume>& resume) {
     io.optional("token", resume.token);
     io.optional("save", resume.save);
     io.optional("save_report", resume.save_report);
+    io.optional("goodput", resume.goodput);
+    io.optional("goodput_age", resume.goodput_age);
 }
 
 template <>
@@ -491,6 +511,7 @@ template <class Io>
 void fields(Io& io, Like<Io, HeartbeatAck>& ack) {
     io("seq", ack.seq);
     io.optional("clients_of", ack.clients_of, round_number);
+    io.optional("goodput", ack.goodput);
 }
 
 template <>
@@ -552,6 +573,7 @@ void fields(Io& io, Like<Io, JobResult>& result) {
     io("exit_code", result.exit_code, exit_code);
     io.optional("first_cause", result.root_cause);
     io.optional("consequences", result.secondary_failures, List{limits::max_reported_failures});
+    io.optional("goodput", result.goodput);
 }
 
 template <>

@@ -6,8 +6,10 @@
 #include "rendezvous/base/time.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -128,6 +130,32 @@ struct WorkProgress {
 
     bool is_known() const { return step || phase != WorkPhase::none; }
     bool operator==(const WorkProgress&) const = default;
+};
+
+/// What the time of a job goes into (docs/goodput.md).
+enum class GoodputPhase : std::uint8_t {
+    productive,
+    redone,  ///< steps that an earlier round had done
+    saving,
+    first_step,  ///< from the start of all workers to the first step
+    starting,    ///< of the workers
+    forming,
+    draining,
+    down,        ///< no node is connected, or the server was started again
+    unmeasured,  ///< workers that report no steps
+};
+inline constexpr std::size_t goodput_phase_count = 9;
+
+/// How long a job has been in each phase.
+struct Goodput {
+    std::array<Duration, goodput_phase_count> spent{};
+
+    Duration& operator[](GoodputPhase phase) { return spent.at(static_cast<std::size_t>(phase)); }
+    Duration operator[](GoodputPhase phase) const {
+        return spent.at(static_cast<std::size_t>(phase));
+    }
+    Duration sum() const { return std::accumulate(spent.begin(), spent.end(), Duration{}); }
+    bool operator==(const Goodput&) const = default;
 };
 
 /// What a worker was seen doing.
@@ -313,6 +341,8 @@ struct Assignment {
     std::string master_addr;
     std::uint16_t master_port = 0;
     std::vector<Neighbour> neighbours;
+    /// The last step that the rounds before have done.
+    std::optional<std::uint64_t> done_step = std::nullopt;
 
     bool operator==(const Assignment&) const = default;
 };
@@ -339,6 +369,9 @@ struct Resume {
     std::optional<SavePoint> save = std::nullopt;
     /// What its ranks have done about that.
     std::optional<SaveReport> save_report = std::nullopt;
+    /// The newest that this node has, and how long ago it came when this was written.
+    std::optional<Goodput> goodput = std::nullopt;
+    std::optional<Duration> goodput_age = std::nullopt;
 
     bool operator==(const Resume&) const = default;
 };
@@ -429,6 +462,8 @@ struct RankProgress {
 struct NodeProgress {
     int round = 0;
     std::vector<RankProgress> ranks;
+    /// How long ago the last of it happened when this was written.
+    Duration age{};
 
     bool operator==(const NodeProgress&) const = default;
 };
@@ -617,6 +652,8 @@ struct HeartbeatAck {
     std::uint64_t seq = 0;
     /// The `StoreClients` of this round are asked for.
     std::optional<int> clients_of = std::nullopt;
+    /// For the next server, if there is one.
+    std::optional<Goodput> goodput = std::nullopt;
 
     bool operator==(const HeartbeatAck&) const = default;
 };
@@ -689,6 +726,7 @@ struct JobResult {
     /// Workers that failed by themselves after the root cause: the first of each node in the last
     /// round, in order of time; not all if many.
     std::vector<EndedWorker> secondary_failures = {};
+    std::optional<Goodput> goodput = std::nullopt;
 
     bool operator==(const JobResult&) const = default;
 };

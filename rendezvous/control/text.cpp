@@ -309,6 +309,21 @@ std::string_view name_of(WorkerFailure::FromErrorFile from_error_file) {
     return {};
 }
 
+std::string_view name_of(GoodputPhase phase) {
+    switch (phase) {
+        case GoodputPhase::productive: return "productive";
+        case GoodputPhase::redone: return "redone";
+        case GoodputPhase::saving: return "saving";
+        case GoodputPhase::first_step: return "first_step";
+        case GoodputPhase::starting: return "starting";
+        case GoodputPhase::forming: return "forming";
+        case GoodputPhase::draining: return "draining";
+        case GoodputPhase::down: return "down";
+        case GoodputPhase::unmeasured: return "unmeasured";
+    }
+    return {};
+}
+
 std::string_view name_of(WorkPhase phase) {
     switch (phase) {
         case WorkPhase::none: return "none";

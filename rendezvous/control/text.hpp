@@ -35,6 +35,7 @@ std::string_view name_of(WorkerFailure::FromErrorFile from_error_file);
 std::string_view name_of(LateNodes policy);
 std::string_view name_of(StoreAccess access);
 std::string_view name_of(WorkPhase phase);
+std::string_view name_of(GoodputPhase phase);
 std::string_view name_of(Activity activity);
 std::string_view name_of(OnHang what);
 std::string_view name_of(SaveState state);

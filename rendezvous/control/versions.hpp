@@ -23,6 +23,8 @@ inline constexpr int save_since = 2;
 inline constexpr int drain_since = 2;
 /// From this one on agents report what their workers do, and are notified of a hang.
 inline constexpr int hang_since = 2;
+/// From this one on nodes keep the job's goodput for the next server, and get it with the result.
+inline constexpr int goodput_since = 2;
 
 /// What this program speaks: in `hello` and `join`.
 std::vector<int> own_versions();

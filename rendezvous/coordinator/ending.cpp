@@ -57,6 +57,7 @@ void end(
     over.result.secondary_failures = other_failures(job, over.result.root_cause);
     over.is_recorded = job.identity.epoch == 0;
     over.forget_at = forget_at(step);
+    over.result.goodput = job.ledger.totals(step.now);
     const auto result = over.result;
     const bool was_recovering = job.is<Recovering>();
     step.enter(std::move(over));
@@ -121,7 +122,10 @@ void follow(JobStep& step, Verdict verdict) {
 
 void send_result(JobStep& step, const Member& member) {
     const auto& over = std::get<Over>(step.job.state);
-    if (over.is_recorded) step.send(member, over.result);
+    if (!over.is_recorded) return;
+    auto result = over.result;
+    if (member.version() < control::goodput_since) result.goodput.reset();
+    step.send(member, std::move(result));
 }
 
 void on_recorded(JobStep& step) {

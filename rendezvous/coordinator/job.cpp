@@ -70,6 +70,20 @@ void settle(JobStep& step) {
     if (job.is<Running>()) refuse_surplus(step);
 }
 
+Ledger::State ledger_state(JobData& job) {
+    if (job.is<Over>()) return Ledger::State::over;
+    if (job.is<Recovering>() || job.members.connected_count() == 0) return Ledger::State::down;
+    if (job.is<Forming>()) return Ledger::State::forming;
+    if (job.is<Draining>()) return Ledger::State::draining;
+    return job.members.starting_count() > 0 ? Ledger::State::starting : Ledger::State::running;
+}
+
+void feed_ledger(JobStep& step) {
+    auto& job = step.job;
+    job.ledger.enter(ledger_state(job), job.round ? job.round->number : -1, step.now);
+    if (step.steps) job.ledger.on_report(step.steps->group_rank, step.steps->report, step.now);
+}
+
 void note_desertion(JobStep& step) {
     auto& job = step.job;
     if (!job.is_deserted()) {
@@ -129,7 +143,8 @@ void Job::handle(Event event, Instant now, std::vector<Effect>& out) {
         job::settle(step);
         job::note_desertion(step);
     }
-    check();
+    job::feed_ledger(step);
+    check(now);
     if (data_.state.index() != state_before) job::check_round(data_);
 }
 
@@ -205,7 +220,7 @@ JobStatus Job::status(Instant now, std::size_t first_node) const {
 }
 
 /// What must hold after every event and is cheap to ask.
-void Job::check() {
+void Job::check(Instant now) {
     const auto& budget = data_.restarts.budget;
     require(budget.used() <= budget.max(), "the budget is never overspent");
     require(!data_.round || data_.round->number < data_.next_round, "round numbers only grow");
@@ -218,6 +233,9 @@ void Job::check() {
     require(
         !drain || !data_.has_lease() || drain->look_at,
         "a drain of several nodes does not wait for ever");
+    require(
+        data_.ledger.own_time(now) == data_.phases.until_the_end(now, data_.state.index()),
+        "each moment of a job is in one phase");
 }
 
 }  // namespace ddprun::coordinator

@@ -110,7 +110,7 @@ public:
 
 private:
     void dispatch(JobStep& step, Event event);
-    void check();
+    void check(Instant now);
 
     JobData data_;
 };

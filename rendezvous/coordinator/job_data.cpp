@@ -35,7 +35,17 @@ JobData::JobData(
           RestartDelay{first.settings.restart},
           LossRecord{first.settings.max_losses},
           {}},
-      phases{{}, now} {}
+      phases{{}, now},
+      ledger(now) {}
+
+Duration PhaseTimes::until_the_end(Instant now, std::size_t state) const {
+    Duration sum{};
+    for (std::size_t i = 0; i < spent.size(); ++i) {
+        if (state_name(i) == "over") continue;
+        sum += spent.at(i) + (i == state ? now - entered_at : Duration{});
+    }
+    return sum;
+}
 
 Draining* JobData::drain() {
     if (auto* current = std::get_if<Draining>(&state)) return current;

@@ -6,6 +6,7 @@
 #include "rendezvous/coordinator/effects.hpp"
 #include "rendezvous/coordinator/hang_verdict.hpp"
 #include "rendezvous/coordinator/host_record.hpp"
+#include "rendezvous/coordinator/ledger.hpp"
 #include "rendezvous/coordinator/membership.hpp"
 #include "rendezvous/coordinator/restart_budget.hpp"
 #include "rendezvous/coordinator/round.hpp"
@@ -193,6 +194,9 @@ struct Said {
 struct PhaseTimes {
     std::array<Duration, std::variant_size_v<JobState>> spent{};  ///< up to `entered_at`
     Instant entered_at{};
+
+    /// From the begin of the job, which is in the state of this index now, to its end.
+    Duration until_the_end(Instant now, std::size_t state) const;
 };
 
 struct JobData {
@@ -210,6 +214,7 @@ struct JobData {
     Holds holds;
     Said said;
     PhaseTimes phases;
+    Ledger ledger;
     /// While no node keeps the job: when it is forgotten.
     std::optional<Instant> deserted_until;
     std::uint64_t hang_count = 0;
@@ -256,6 +261,12 @@ struct JobData {
     Instant ready_by(Instant now) const;
 };
 
+/// What a node of the current round has reported of its workers' steps.
+struct ReportedSteps {
+    std::size_t group_rank;
+    Ledger::Report report;
+};
+
 /// One event on its way through a job: its data, the time, and the effects.
 struct JobStep {
     JobData& job;
@@ -263,6 +274,8 @@ struct JobStep {
     std::vector<Effect>& out;
     /// False for events that cannot change the job, such as a heartbeat.
     bool has_changed = true;
+    /// For the ledger.
+    std::optional<ReportedSteps> steps = std::nullopt;
 
     /// Leaves the state; a reference into the old one is no longer valid.
     void enter(JobState next);

@@ -141,6 +141,16 @@ std::vector<const Member*> by_rank(const JobData& job) {
     return members;
 }
 
+GoodputStatus goodput_status(const Ledger& ledger, Instant now) {
+    GoodputStatus status;
+    status.totals = ledger.totals(now);
+    status.decided = ledger.decided(now);
+    if (!ledger.is_closed()) status.phase = control::name_of(ledger.phase());
+    status.step = ledger.step();
+    status.reset_count = ledger.reset_count();
+    return status;
+}
+
 void count(const JobData& job, JobStatus& status, Instant now) {
     for (const auto* member : job.members.by_arrival()) {
         ++status.nodes_by_state[shown_state(job, *member)];
@@ -179,6 +189,7 @@ JobStatus status_of(const JobData& job, Instant now, std::size_t first_node) {
     status.root_cause = root_cause(job, now);
     status.store_wait = store_wait_status(job, now);
     status.hang_count = job.hang_count;
+    status.goodput = goodput_status(job.ledger, now);
     if (const auto* running = std::get_if<Running>(&job.state); running && running->hang)
         status.hang = running->hang->headline;
     for (const auto& [host, reason] : job.holds.drained)

@@ -61,6 +61,7 @@ Membership::Counts Membership::counts_of(const Member& member) {
     Counts counts;
     counts.free = is_candidate && !member.hold ? 1 : 0;
     counts.held = is_candidate && member.hold ? 1 : 0;
+    counts.starting = member.state == Member::State::starting ? 1 : 0;
     counts.stopping = member.state == Member::State::stopping ? 1 : 0;
     counts.standby = member.group_rank ? 0 : 1;
     counts.connected = member.is_connected ? 1 : 0;
@@ -70,6 +71,7 @@ Membership::Counts Membership::counts_of(const Member& member) {
 Membership::Counts& Membership::Counts::operator+=(const Counts& other) {
     free += other.free;
     held += other.held;
+    starting += other.starting;
     stopping += other.stopping;
     standby += other.standby;
     connected += other.connected;
@@ -79,6 +81,7 @@ Membership::Counts& Membership::Counts::operator+=(const Counts& other) {
 Membership::Counts& Membership::Counts::operator-=(const Counts& other) {
     free -= other.free;
     held -= other.held;
+    starting -= other.starting;
     stopping -= other.stopping;
     standby -= other.standby;
     connected -= other.connected;
@@ -148,6 +151,10 @@ const Member* Membership::find(const Nonce& nonce) const {
 std::size_t Membership::candidate_count(std::size_t min) {
     const auto& now = counts();
     return membership::admitted_count(now.free, now.held, min);
+}
+
+std::size_t Membership::starting_count() {
+    return counts().starting;
 }
 
 std::size_t Membership::stopping_count() {

@@ -130,6 +130,8 @@ public:
     /// How many may be in the next round: held members only as far as there are fewer than `min`
     /// without them.
     std::size_t candidate_count(std::size_t min);
+    /// Members in `Member::State::starting`.
+    std::size_t starting_count();
     /// Members in `Member::State::stopping`.
     std::size_t stopping_count();
     /// Members without a group rank.
@@ -153,6 +155,7 @@ private:
     struct Counts {
         std::size_t free = 0;
         std::size_t held = 0;
+        std::size_t starting = 0;
         std::size_t stopping = 0;
         std::size_t standby = 0;
         std::size_t connected = 0;

@@ -278,6 +278,9 @@ void recover(JobStep& step, Member& member, const control::Resume& resume) {
     using namespace recovering;
     auto& job = step.job;
     const auto& assignment = resume.assignment;
+    if (resume.goodput)
+        job.ledger.restore(*resume.goodput, resume.goodput_age.value_or(Duration{}), step.now);
+    if (assignment && assignment->done_step) job.ledger.restore_step(*assignment->done_step);
     job.restarts.budget.restore(resume.spent, assignment ? assignment->restart_count : 0);
     if (assignment && !is_possible(*assignment))
         return reject(step, member, "there is no such round");

@@ -101,6 +101,8 @@ struct Round {
     Places places;
     std::size_t succeeded_count = 0;
     Instant began_at{};
+    /// The last step that the rounds before have done.
+    std::optional<std::uint64_t> done_step;
     /// Why the round before it ended; empty for the first one.
     std::string because;
     /// Rebuilt from what its members reported after the server was started again.

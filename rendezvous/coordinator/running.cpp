@@ -72,6 +72,7 @@ void begin_round(
     round.number = job.next_round++;
     round.restart_count = job.restarts.budget.total();
     round.began_at = step.now;
+    round.done_step = job.ledger.done_step();
     round.because = std::move(because);
     job.round = std::move(round);
     job.causes.left.reset();

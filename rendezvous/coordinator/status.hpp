@@ -2,6 +2,7 @@
 #pragma once
 
 #include "rendezvous/base/time.hpp"
+#include "rendezvous/control/message.hpp"
 
 #include <cstdint>
 #include <map>
@@ -54,6 +55,18 @@ struct DrainedHostStatus {
     std::string reason;
 };
 
+/// What the time of a job has gone into (docs/goodput.md).
+struct GoodputStatus {
+    control::Goodput totals;
+    /// What of it no later report changes: for counters.
+    control::Goodput decided;
+    /// Of now; empty: the job is over.
+    std::string phase;
+    /// The last that all workers have done; none: they report none.
+    std::optional<std::uint64_t> step;
+    std::uint64_t reset_count = 0;
+};
+
 struct JobStatus {
     std::string run_id;
     /// Of several jobs of this id the last one that was begun.
@@ -84,6 +97,7 @@ struct JobStatus {
     /// Rounds that were followed by another, by what ended them.
     std::map<std::string, std::uint64_t> restarts_by_cause;
     std::uint64_t hang_count = 0;
+    GoodputStatus goodput;
     /// "forming", "running", "draining" and "recovering".
     std::map<std::string, double> seconds_by_phase;
 };

@@ -3,11 +3,13 @@
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/text.hpp"
+#include "rendezvous/control/versions.hpp"
 #include "rendezvous/coordinator/hang_watch.hpp"
 #include "rendezvous/coordinator/waiting_ranks.hpp"
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <ratio>
 #include <utility>
@@ -136,6 +138,22 @@ void on_progress(JobStep& step, const Member& member, const control::NodeProgres
     std::erase_if(place.progress, [&](const control::RankProgress& worker) {
         return worker.local_rank >= place.nproc;
     });
+    Ledger::Report report{std::nullopt, false, progress.age};
+    for (const auto& [local_rank, worker] : place.progress) {
+        report.is_saving |= worker.phase == control::WorkPhase::save;
+        if (worker.step) report.step = std::min(report.step.value_or(*worker.step), *worker.step);
+    }
+    step.steps = {static_cast<std::size_t>(*member.group_rank), report};
+}
+
+/// Nodes that are unlikely to be lost together with the server.
+constexpr int goodput_keepers = 3;
+
+/// A server that is started again, or another one, knows the job from its members alone.
+bool keeps_goodput(const JobData& job, const Member& member) {
+    const bool may_follow = !job.identity.is_hosted || job.identity.epoch > 0;
+    return may_follow && member.group_rank.value_or(goodput_keepers) < goodput_keepers &&
+           member.version() >= control::goodput_since && !job.is<Recovering>();
 }
 
 }  // namespace
@@ -143,7 +161,10 @@ void on_progress(JobStep& step, const Member& member, const control::NodeProgres
 
 void on_heartbeat(JobStep& step, const Member& member, const control::Heartbeat& heartbeat) {
     step.has_changed = false;
-    step.send(member, control::HeartbeatAck{heartbeat.seq});
+    control::HeartbeatAck ack{heartbeat.seq};
+    if (store_waits::keeps_goodput(step.job, member))
+        ack.goodput = step.job.ledger.totals(step.now);
+    step.send(member, std::move(ack));
     if (heartbeat.wait) store_waits::on_wait(step, member, *heartbeat.wait);
     if (heartbeat.clients) store_waits::on_clients(step, member, *heartbeat.clients);
     if (heartbeat.progress) store_waits::on_progress(step, member, *heartbeat.progress);

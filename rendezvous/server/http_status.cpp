@@ -2,6 +2,7 @@
 #include "rendezvous/server/http_status.hpp"
 
 #include "rendezvous/base/printable.hpp"
+#include "rendezvous/control/text.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -73,6 +74,26 @@ Json to_json(const coordinator::StoreWaitStatus& wait) {
     };
 }
 
+template <class Add>
+void for_each_phase(const Add& add) {
+    for (std::size_t i = 0; i < control::goodput_phase_count; ++i)
+        add(static_cast<control::GoodputPhase>(i));
+}
+
+Json to_json(const coordinator::GoodputStatus& goodput) {
+    Json seconds;
+    for_each_phase([&](control::GoodputPhase phase) {
+        seconds[std::string{control::name_of(phase)}] = in_seconds(goodput.totals[phase]);
+    });
+    return {
+        {"phase", shown_or_null(goodput.phase)},
+        {"wall_s", in_seconds(goodput.totals.sum())},
+        {"seconds", std::move(seconds)},
+        {"step", or_null(goodput.step)},
+        {"step_resets", goodput.reset_count},
+    };
+}
+
 Json to_json(const coordinator::JobStatus& job) {
     auto nodes = Json::array();
     for (const auto& node : job.nodes)
@@ -95,6 +116,7 @@ Json to_json(const coordinator::JobStatus& job) {
         {"root_cause", shown_or_null(job.root_cause)},
         {"store_wait", job.store_wait ? to_json(*job.store_wait) : Json(nullptr)},
         {"hang", shown_or_null(job.hang)},
+        {"goodput", to_json(job.goodput)},
     };
     if (job.epoch > 0) page["leader_epoch"] = job.epoch;
     return page;
@@ -295,6 +317,24 @@ constexpr std::array job_families{
         [](auto& text, const auto& family, const auto& job) {
             for (const auto& [phase, length] : job.seconds_by_phase)
                 text += sample(family, of_job(job) + ",phase=" + label(phase), number(length));
+        }},
+    JobFamily{
+        {"ddprun_goodput_seconds_total",
+         "counter",
+         "What the time of a job has gone into, without what is undecided."},
+        [](auto& text, const auto& family, const auto& job) {
+            for_each_phase([&](control::GoodputPhase phase) {
+                text += sample(
+                    family,
+                    of_job(job) + ",phase=" + label(control::name_of(phase)),
+                    number(in_seconds(job.goodput.decided[phase])));
+            });
+        }},
+    JobFamily{
+        {"ddprun_step", "gauge", "The last step that all workers of a job have done."},
+        [](auto& text, const auto& family, const auto& job) {
+            if (job.goodput.step)
+                text += sample(family, of_job(job), std::to_string(*job.goodput.step));
         }},
 };
 

@@ -56,6 +56,8 @@ inline constexpr const char* part_name<control::NodeSites> = "*node sites*";
 template <>
 inline constexpr const char* part_name<control::NodeProgress> = "*node progress*";
 template <>
+inline constexpr const char* part_name<control::Goodput> = "*goodput*";
+template <>
 inline constexpr const char* part_name<control::SavePoint> = "*save point*";
 
 /// Lists the fields of one message or part, and of the parts inside.

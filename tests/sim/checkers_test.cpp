@@ -364,3 +364,17 @@ TEST_CASE("a signal to a worker while only the leader changes") {
     facts->on_worker_signalled("a.0");
     CHECK(facts.finds("a.0 is signalled although only the leader has changed"));
 }
+
+TEST_CASE("a result with more time in its phases than has passed") {
+    Facts facts;
+    auto fact = Facts::result("a", control::Outcome::succeeded);
+    fact.at = Instant{std::chrono::seconds{10}};
+    fact.result.goodput.emplace();
+    (*fact.result.goodput)[control::GoodputPhase::unmeasured] = std::chrono::seconds{10};
+    facts->on_result(fact);
+    CHECK(facts.is_fine());
+    (*fact.result.goodput)[control::GoodputPhase::down] = std::chrono::seconds{1};
+    Facts others;
+    others->on_result(fact);
+    CHECK(others.finds("a got a result with phases of 11.000000 s after 10.000000 s"));
+}

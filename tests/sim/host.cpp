@@ -296,7 +296,7 @@ void Host::received(int number, const std::string& bytes) {
         if (const auto* welcome = std::get_if<control::Welcome>(&**message))
             incarnation_ = welcome->incarnation;
         if (const auto* result = std::get_if<control::JobResult>(&**message))
-            cluster_.checkers().on_result({name_, run_id_, incarnation_, *result});
+            cluster_.checkers().on_result({name_, run_id_, incarnation_, *result, world_.now()});
         agent_.post(Agent::Received{number, std::move(**message)});
     }
 }

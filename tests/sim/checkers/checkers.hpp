@@ -5,6 +5,7 @@
 #include "tests/sim/checkers/endings.hpp"
 #include "tests/sim/checkers/isolation.hpp"
 #include "tests/sim/checkers/leaders.hpp"
+#include "tests/sim/checkers/ledgers.hpp"
 #include "tests/sim/checkers/outcomes.hpp"
 #include "tests/sim/checkers/ranks.hpp"
 #include "tests/sim/checkers/rounds.hpp"
@@ -59,6 +60,7 @@ public:
         isolation_.on_result(fact, complaints_);
         if (is_elected_) endings_.on_result(fact);
         saves_.on_result(fact, complaints_);
+        Ledgers::on_result(fact, complaints_);
     }
     void on_exit(const std::string& host, int exit_code) {
         outcomes_.on_exit(host, exit_code, complaints_);

@@ -39,6 +39,8 @@ struct ResultSeen {
     std::string run_id;
     std::string incarnation;
     control::JobResult result;
+    /// Since the begin of the history.
+    Instant at = Instant::max();
 };
 
 /// An election was won.

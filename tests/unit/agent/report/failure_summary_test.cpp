@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <csignal>
 #include <sstream>
 #include <string>
@@ -259,4 +260,15 @@ TEST_CASE("without a result the screen says what this node ended for") {
         failure_summary(report, false) ==
         "ddprun: job failed: the rendezvous server at node1:29400 is gone\n"
         "  exit code      81\n");
+}
+
+TEST_CASE("the last row says what the time went into, where steps were reported") {
+    auto report = a_report({3, 1, 4242, {WorkerEnd::Kind::exited, 1}, "ValueError: x"});
+    report.goodput.emplace();
+    (*report.goodput)[control::GoodputPhase::unmeasured] = std::chrono::seconds{30};
+    CHECK_FALSE(contains(failure_summary(report, false), "  time "));
+    (*report.goodput)[control::GoodputPhase::productive] = std::chrono::seconds{10};
+    CHECK(failure_summary(report, false)
+              .ends_with("  exit code      1\n"
+                         "  time           40.0 s: productive 25.0 %, unmeasured 75.0 %\n"));
 }

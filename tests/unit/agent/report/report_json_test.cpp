@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <string>
 
@@ -143,4 +144,15 @@ TEST_CASE("a program that could not be executed has the code a shell gives it") 
     const auto json = Json::parse(parent_error_json(a_report(failure), "", 99));
 
     CHECK(json["message"]["errorCode"] == 127);
+}
+
+TEST_CASE("what the time of the job went into is there phase by phase") {
+    auto report = a_report(a_failure());
+    report.goodput.emplace();
+    (*report.goodput)[ddprun::control::GoodputPhase::redone] = std::chrono::milliseconds{2500};
+    const auto goodput = Json::parse(report_json(report, "noon")).at("goodput");
+    CHECK(goodput.at("wall_s") == 2.5);
+    CHECK(goodput.at("seconds").at("redone") == 2.5);
+    CHECK(goodput.at("seconds").at("productive") == 0);
+    CHECK(goodput.at("seconds").size() == ddprun::control::goodput_phase_count);
 }

@@ -81,3 +81,42 @@ TEST_CASE("a server that is there again gets the progress again") {
     REQUIRE(said.size() == 1);
     CHECK(said.front().progress == at_step(8));
 }
+
+TEST_CASE("progress that waits for the server gets older") {
+    Running story(with_progress);
+    auto progress = at_step(7);
+    progress.age = 50ms;
+    story.is(A::ProgressRead{progress});
+    CHECK(story.asked() == report(1, progress));
+}
+
+TEST_CASE("the newest goodput of the job goes to the server that knows nothing of it") {
+    Running story(with_progress);
+    ctl::Goodput goodput;
+    goodput[ctl::GoodputPhase::productive] = 1h;
+    ctl::HeartbeatAck ack{0};
+    ack.goodput = goodput;
+    story.hears(ack);
+    ack.goodput.reset();
+    story.hears(ack);
+    story.pass(2s);
+    story.loses_server();
+    if (story.asked_for<A::Connect>().empty()) story.pass(1s);
+    const auto tried = story.asked_for<A::Connect>();
+    REQUIRE_FALSE(tried.empty());
+    story.link = tried.back().link;
+    story.asked();
+    SUBCASE("of the same version") {
+        story.is(A::LinkOpened{story.link, "10.0.0.2:40001", with_progress});
+        const auto said = story.said<ctl::Resume>();
+        REQUIRE(said.size() == 1);
+        CHECK(said.front().goodput == goodput);
+        CHECK(said.front().goodput_age >= Duration{2s});
+    }
+    SUBCASE("not to one of the first version") {
+        story.is(A::LinkOpened{story.link, "10.0.0.2:40001", 1});
+        const auto said = story.said<ctl::Resume>();
+        REQUIRE(said.size() == 1);
+        CHECK_FALSE(said.front().goodput);
+    }
+}

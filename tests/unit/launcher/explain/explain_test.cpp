@@ -120,6 +120,7 @@ TEST_CASE("an explanation shows every value and where it came from") {
   full files kept       all                            default
   log format            text                           default
   line prefix           [${role_name}${local_rank}]:   default
+  steps in output       not looked for                 default
   ranks on console      all                            default
   stdout filters        none                           default
   stderr filters        none                           default
@@ -180,6 +181,7 @@ TEST_CASE("every option that was given is in the explanation, as it was spelled"
         {"on-hang", "restart"},
         {"port-range", "20000-20100"},
         {"preempt-signal", "SIGUSR1"},
+        {"progress-regex", "step=([0-9]+)"},
         {"python", "/usr/bin/python3"},
         {"rdzv-backend", "c10d"},
         {"rdzv-conf", "join_timeout=70"},

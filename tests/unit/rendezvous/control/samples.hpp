@@ -71,7 +71,20 @@ inline Join a_join() {
 }
 
 inline Assignment an_assignment() {
-    return {4, 2, 1, 3, 8, 24, 0, 8, "10.0.0.1", 20'001, {{a_nonce(9), "10.0.0.3", 1234}}};
+    return {4, 2, 1, 3, 8, 24, 0, 8, "10.0.0.1", 20'001, {{a_nonce(9), "10.0.0.3", 1234}}, 41};
+}
+
+inline Goodput a_goodput() {
+    return {
+        {Duration{1},
+         Duration{2},
+         Duration{3},
+         Duration{4},
+         Duration{5},
+         Duration{6},
+         Duration{7},
+         std::chrono::hours{1},
+         Duration{9}}};
 }
 
 inline Cause a_cause() {
@@ -100,7 +113,9 @@ inline std::vector<AgentMessage> agent_messages() {
             3,
             a_nonce(8),
             SavePoint{2, 12, SaveState::agreed},
-            SaveReport{7, 2, 11, 2, 1, 0, 1, 12, 12, 3, false}},
+            SaveReport{7, 2, 11, 2, 1, 0, 1, 12, 12, 3, false},
+            a_goodput(),
+            std::chrono::milliseconds{2500}},
         Ready{7, 20'002, 4},
         Started{7, 3},
         Succeeded{2'147'483'647},
@@ -110,7 +125,9 @@ inline std::vector<AgentMessage> agent_messages() {
             StoreWait{7, "a/b", 2, std::chrono::milliseconds{31'500}, true, 3, {"10.0.0.2:4711"}},
             StoreClients{7, {{1, "[fe80::1]:4711"}}, {2, 3}, {0}},
             NodeProgress{
-                7, {{0, {12, WorkPhase::start}}, {4095, {std::nullopt, WorkPhase::data}}, {2, {}}}},
+                7,
+                {{0, {12, WorkPhase::start}}, {4095, {std::nullopt, WorkPhase::data}}, {2, {}}},
+                std::chrono::milliseconds{250}},
             NodeSites{
                 7,
                 {{Activity::blocked,
@@ -147,7 +164,7 @@ inline std::vector<ServerMessage> server_messages() {
         Stop{4, "rank 3 died", a_cause(), 15, std::chrono::seconds{30}},
         Standby{"two nodes are missing", 2},
         Standby{"full"},
-        HeartbeatAck{5, 7},
+        HeartbeatAck{5, 7, a_goodput()},
         Ask{a_nonce(3), 7, true},
         SaveAt{3, {2, 18'014'398'509'481'982ULL, SaveState::agreed}, std::chrono::seconds{12}},
         SaveAt{3, {2, 12, SaveState::cancelled}},
@@ -162,7 +179,8 @@ inline std::vector<ServerMessage> server_messages() {
             Outcome::failed,
             a_cause(),
             255,
-            {{5, 1, 77, {WorkerEnd::Kind::exited, 1, false}, "node3"}}},
+            {{5, 1, 77, {WorkerEnd::Kind::exited, 1, false}, "node3"}},
+            a_goodput()},
         ProtocolError{"what?"},
         HeartbeatAck{5},
         Refused{"never", std::nullopt},

@@ -67,6 +67,11 @@ Shown two_jobs() {
     training.drained_hosts = {{"node5", "drained by ddprunctl"}};
     training.hang = "the job hangs";
     training.hang_count = 2;
+    training.goodput.totals[control::GoodputPhase::productive] = std::chrono::seconds{60};
+    training.goodput.decided = training.goodput.totals;
+    training.goodput.totals[control::GoodputPhase::redone] = std::chrono::milliseconds{2500};
+    training.goodput.phase = "redone";
+    training.goodput.step = 41;
     training.store_wait = {"ready/4", 2, 31.5, "0-2", "rank 3 (node1) is not connected"};
     training.nodes_by_state = {{"running", 1}};
     training.workers_by_state = {{"running", 4}};
@@ -164,7 +169,24 @@ TEST_CASE("the status page shows jobs, nodes and ranks in the documented order")
         "ranks": "0-2",
         "missing": "rank 3 (node1) is not connected"
       },
-      "hang": "the job hangs"
+      "hang": "the job hangs",
+      "goodput": {
+        "phase": "redone",
+        "wall_s": 62.5,
+        "seconds": {
+          "productive": 60.0,
+          "redone": 2.5,
+          "saving": 0.0,
+          "first_step": 0.0,
+          "starting": 0.0,
+          "forming": 0.0,
+          "draining": 0.0,
+          "down": 0.0,
+          "unmeasured": 0.0
+        },
+        "step": 41,
+        "step_resets": 0
+      }
     }
   ],
   "stores": {
@@ -199,8 +221,8 @@ TEST_CASE("jobs that would make a page too long are left out and counted") {
     const auto whole = answer(get("/status"), many);
     CHECK(whole.body.find("left_out") == std::string::npos);
 
-    const auto page = answer(get("/status"), many, 3'100);
-    CHECK(page.body.size() < 4'600);
+    const auto page = answer(get("/status"), many, 5'000);
+    CHECK(page.body.size() < 6'500);
     CHECK(page.body.find("\"jobs_left_out\": 9") != std::string::npos);
 
     for (std::size_t i = 0; i < many.jobs.size(); ++i)
@@ -246,6 +268,10 @@ TEST_CASE("metrics count connections, jobs, rounds and restarts") {
     CHECK(has_line(text, "ddprun_nodes{job=\"train\",state=\"running\"} 1"));
     CHECK(has_line(text, "ddprun_workers{job=\"train\",state=\"running\"} 4"));
     CHECK(has_line(text, "ddprun_phase_seconds_total{job=\"train\",phase=\"forming\"} 0.25"));
+    // Of a counter only what no later report changes.
+    CHECK(has_line(text, "ddprun_goodput_seconds_total{job=\"train\",phase=\"productive\"} 60"));
+    CHECK(has_line(text, "ddprun_goodput_seconds_total{job=\"train\",phase=\"redone\"} 0"));
+    CHECK(has_line(text, "ddprun_step{job=\"train\"} 41"));
 }
 
 /// Reads the text format as Prometheus does, with the same errors.

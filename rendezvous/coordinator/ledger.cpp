@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/coordinator/ledger.hpp"
+
+#include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/machine.hpp"
+
+#include <algorithm>
+
+namespace ddprun::coordinator {
+
+using control::Goodput;
+using control::GoodputPhase;
+
+// ---- events -------------------------------------------------------------------------------------
+
+void Ledger::enter(State state, int round, Instant now) {
+    if (is_closed()) return;
+    if (state == state_ && round == round_) return;
+    close_interval(now);
+    if (round != round_) begin_round(round);
+    if (state != State::running) decide(GoodputPhase::unmeasured);
+    state_ = state;
+}
+
+void Ledger::on_report(std::size_t group_rank, const Report& report, Instant now) {
+    if (is_closed()) return;
+    // What happened before the interval began belongs to it all the same.
+    close_interval(std::max(since_, now - std::min(report.age, limits::longest_progress_age)));
+    auto& known = steps_.of_node[group_rank];
+    if (known.step && report.step && *report.step < *known.step) {
+        ++reset_count_;
+        steps_.is_set_back |= does_new_steps();
+    }
+    count_step(known.step, false);
+    count_step(report.step, true);
+    steps_.saving_count += report.is_saving ? 1U : 0U;
+    steps_.saving_count -= known.is_saving ? 1U : 0U;
+    known = report;
+
+    const auto lowest = steps_.lowest();
+    if (steps_.saving_count == 0)
+        steps_.save.reset();
+    else if (!steps_.save)
+        steps_.save = Save{lowest};
+    if (!lowest) return;
+    if (!is_measured_) decide(GoodputPhase::first_step);
+    is_measured_ = true;
+}
+
+void Ledger::restore(const Goodput& earlier, Duration age, Instant now) {
+    if (is_closed() || earlier.sum() <= earlier_.sum()) return;
+    earlier_ = earlier;
+    // This ledger's own time is not part of the gap.
+    earlier_gap_ = std::max(Duration{}, age - own_time(now));
+}
+
+void Ledger::restore_step(std::uint64_t step) {
+    done_ = std::max(done_.value_or(0), step);
+    is_measured_ = true;
+}
+
+// ---- answers ------------------------------------------------------------------------------------
+
+Goodput Ledger::totals(Instant now) const {
+    auto all = closed();
+    all[GoodputPhase::unmeasured] += undecided_;
+    if (!is_closed()) all[phase()] += now - since_;
+    return all;
+}
+
+Goodput Ledger::decided(Instant now) const {
+    auto all = closed();
+    if (is_closed() || phase() == GoodputPhase::unmeasured) return all;
+    const auto margin = state_ == State::running ? limits::longest_progress_age : Duration{};
+    all[phase()] += std::max(Duration{}, now - margin - since_);
+    return all;
+}
+
+/// Without the interval that goes on.
+Goodput Ledger::closed() const {
+    auto all = spent_;
+    for (std::size_t i = 0; i < all.spent.size(); ++i)
+        all.spent.at(i) += earlier_.spent.at(i);
+    all[GoodputPhase::down] += earlier_gap_;
+    return all;
+}
+
+Duration Ledger::own_time(Instant now) const {
+    return spent_.sum() + undecided_ + (is_closed() ? Duration{} : now - since_);
+}
+
+GoodputPhase Ledger::phase() const {
+    switch (state_) {
+        case State::down: return GoodputPhase::down;
+        case State::forming: return GoodputPhase::forming;
+        case State::starting: return GoodputPhase::starting;
+        case State::draining: return GoodputPhase::draining;
+        case State::running:
+        case State::over: break;
+    }
+    const auto lowest = steps_.lowest();
+    if (steps_.save && steps_.save->at == lowest) return GoodputPhase::saving;
+    if (!is_measured_) return GoodputPhase::unmeasured;
+    if (!lowest) return GoodputPhase::first_step;
+    return does_new_steps() ? GoodputPhase::productive : GoodputPhase::redone;
+}
+
+std::optional<std::uint64_t> Ledger::step() const {
+    const auto lowest = steps_.lowest();
+    return lowest ? lowest : done_;
+}
+
+std::optional<std::uint64_t> Ledger::done_step() const {
+    return does_new_steps() ? steps_.lowest() : done_;
+}
+
+bool Ledger::does_new_steps() const {
+    const auto lowest = steps_.lowest();
+    return lowest && (!done_ || *lowest > *done_ || steps_.is_set_back);
+}
+
+// ---- parts --------------------------------------------------------------------------------------
+
+std::optional<std::uint64_t> Ledger::Steps::lowest() const {
+    if (counts.empty()) return std::nullopt;
+    return counts.begin()->first;
+}
+
+void Ledger::close_interval(Instant at) {
+    require(at >= since_, "time does not go back");
+    const auto length = at - since_;
+    since_ = at;
+    if (phase() == GoodputPhase::unmeasured)
+        undecided_ += length;
+    else
+        spent_[phase()] += length;
+}
+
+void Ledger::decide(GoodputPhase phase) {
+    spent_[phase] += undecided_;
+    undecided_ = {};
+}
+
+void Ledger::begin_round(int round) {
+    done_ = done_step();
+    round_ = round;
+    steps_ = {};
+}
+
+void Ledger::count_step(const std::optional<std::uint64_t>& step, bool is_added) {
+    if (!step) return;
+    if (is_added) {
+        ++steps_.counts[*step];
+        return;
+    }
+    const auto found = steps_.counts.find(*step);
+    if (--found->second == 0) steps_.counts.erase(found);
+}
+
+}  // namespace ddprun::coordinator

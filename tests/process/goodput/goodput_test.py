@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""goodput_test.py BUILD SOURCE: a job whose rank 1 is killed: the phases of its time beside what the trainer itself has
+written down, and beside a clock outside."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD, SOURCE = (pathlib.Path(path) for path in sys.argv[1:3])
+DDPRUN = BUILD / "bin" / "ddprun"
+HANG = 120  # seconds: only a hang takes that long
+# Seconds. An agent reads the pages each 100 ms, and the machine has other work to do.
+TOLERANCE = 0.5
+KILLED_AT, CHECKPOINT, SAVED_AT, LAST = 14, 4, 18, 22
+
+# Both ranks do each step together, as far as a sleep of the same length is that.
+TRAINER = """
+import os, signal, sys, time
+REPORT
+log = open(f"{sys.argv[1]}/rank-{os.environ['RANK']}", "a")
+def note(what):
+    log.write(f"{os.environ['TORCHELASTIC_RESTART_COUNT']} {what} {time.clock_gettime(time.CLOCK_BOOTTIME)}\\n")
+    log.flush()
+first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+for step in range(1 if first else CHECKPOINT + 1, FINAL + 1):
+    time.sleep(0.2)
+    report(step)
+    note(f"step-{step}")
+    if step == KILLED_AT and first and os.environ["RANK"] == "1":
+        time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGKILL)
+    if step == SAVED_AT:
+        note("save-begin")
+        with phase("save"):
+            time.sleep(1)
+        note("save-end")
+"""
+BY_MODULE = "from ddprun import phase, report"
+
+
+def check(condition, text):
+    if not condition:
+        raise AssertionError(text)
+
+
+def is_near(counted, written, what):
+    print(f"{what}: counted {counted:.3f} s, by the trainer's log {written:.3f} s")
+    check(abs(counted - written) < TOLERANCE, f"{what}: {counted} and not {written}")
+
+
+def run(folder, report, *options):
+    """The JSON report, standard error, and how long all of it took."""
+    names = {"KILLED_AT": KILLED_AT, "CHECKPOINT": CHECKPOINT, "SAVED_AT": SAVED_AT, "FINAL": LAST}
+    script = TRAINER.replace("REPORT", report)
+    for name, value in names.items():
+        script = script.replace(name, str(value))
+    (folder / "train.py").write_text(script)
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE / "worker_sdk" / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [DDPRUN, "--standalone", "--nproc-per-node=2", "--max-restarts=1", f"--report-file={folder}/report.json",
+               f"--python={sys.executable}", *options, folder / "train.py", folder]
+    began = time.clock_gettime(time.CLOCK_BOOTTIME)
+    done = subprocess.run(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=HANG,
+                          check=False)
+    took = time.clock_gettime(time.CLOCK_BOOTTIME) - began
+    check(done.returncode == 0, done.stderr)
+    return json.loads((folder / "report.json").read_text()), done, took
+
+
+def log_of(folder):
+    """By round and what: when the first rank was there, and the last one."""
+    moments = {}
+    for rank in (0, 1):
+        for line in (folder / f"rank-{rank}").read_text().splitlines():
+            number, what, at = line.split()
+            moments.setdefault((int(number), what), []).append(float(at))
+    return {key: (min(values), max(values)) for key, values in moments.items()}
+
+
+def a_killed_rank_and_its_repeated_steps():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        report, done, took = run(folder, BY_MODULE)
+        log = log_of(folder)
+        goodput = report["goodput"]
+        seconds = goodput["seconds"]
+
+        check(abs(sum(seconds.values()) - goodput["wall_s"]) < 1e-6, "the phases sum to the wall time")
+        check(goodput["wall_s"] < took, f"{goodput} of {took} s")
+        trained = log[1, f"step-{LAST}"][1] - log[0, "step-1"][0]
+        check(goodput["wall_s"] > trained, f"{goodput}, and training alone took {trained} s")
+
+        redone = log[1, f"step-{KILLED_AT + 1}"][1] - log[1, f"step-{CHECKPOINT + 1}"][0]
+        is_near(seconds["redone"], redone, "redone")
+        saving = log[1, "save-end"][1] - log[1, "save-begin"][0]
+        is_near(seconds["saving"], saving, "saving")
+        first_round = log[0, f"step-{KILLED_AT}"][1] + 0.1 - log[0, "step-1"][0]
+        second_round = log[1, f"step-{LAST}"][1] - log[1, f"step-{KILLED_AT + 1}"][1]
+        is_near(seconds["productive"], first_round + second_round - saving, "productive")
+        check(seconds["unmeasured"] == 0, str(seconds))
+        lines = [line for line in done.stderr.splitlines() if line.startswith("ddprun: time ")]
+        check(len(lines) == 1 and ": productive " in lines[0] and ", redone " in lines[0], done.stderr)
+        print(lines[0])
+
+
+def a_script_without_steps_ends_as_before():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        report, done, _ = run(folder, "from contextlib import nullcontext as phase\ndef report(step): pass")
+        check("ddprun: time" not in done.stderr, done.stderr)
+        seconds = report["goodput"]["seconds"]
+        check(seconds["productive"] == 0 and seconds["unmeasured"] > 0, str(seconds))
+
+
+def steps_that_are_printed_count_as_reported_ones():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        printing = ("from contextlib import nullcontext as phase\n"
+                    "def report(step):\n"
+                    "    if os.environ['RANK'] == '0': sys.stdout.write(f'epoch 3 step={step} \\x1b[1mloss\\n')")
+        report, done, _ = run(folder, printing, "--progress-regex=step[ =](\\d+)")
+        log = log_of(folder)
+        redone = log[1, f"step-{KILLED_AT + 1}"][1] - log[1, f"step-{CHECKPOINT + 1}"][0]
+        is_near(report["goodput"]["seconds"]["redone"], redone, "redone")
+        steps = [*range(1, KILLED_AT + 1), *range(CHECKPOINT + 1, LAST + 1)]
+        expected = "".join(f"epoch 3 step={step} \x1b[1mloss\n" for step in steps)
+        check(done.stdout == expected, f"not byte for byte: {done.stdout}")
+
+
+def a_pattern_without_a_group_is_a_usage_error():
+    for pattern in ("step", "step ([0-9]+", "(a)\\1"):
+        done = subprocess.run([DDPRUN, f"--progress-regex={pattern}", "train.py"], text=True, stderr=subprocess.PIPE,
+                              timeout=HANG, check=False)
+        check(done.returncode == 2 and "--progress-regex" in done.stderr, f"{done.returncode}: {done.stderr}")
+
+
+TESTS = [steps_that_are_printed_count_as_reported_ones, a_pattern_without_a_group_is_a_usage_error, a_killed_rank_and_its_repeated_steps, a_script_without_steps_ends_as_before]
+
+if __name__ == "__main__":
+    for test in TESTS:
+        print(test.__name__, flush=True)
+        test()
