@@ -39,6 +39,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -161,6 +162,9 @@ AgentRunner::AgentRunner(
           {::getuid(), keeper_side.keeper},
           random_,
           {[this](std::vector<control::RankProgress> ranks) {
+               const bool has_step = std::any_of(
+                   ranks.begin(), ranks.end(), [](const auto& rank) { return rank.progress.step; });
+               if (has_step) workers_.step_seen();
                post(Agent::ProgressRead{{plan_->assignment.round, std::move(ranks)}});
            },
            [this](std::vector<RankSave> ranks) {
