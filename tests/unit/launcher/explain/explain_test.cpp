@@ -176,6 +176,7 @@ TEST_CASE("every option that was given is in the explanation, as it was spelled"
         {"nnodes", "1"},
         {"numa-binding", "node"},
         {"on-hang", "restart"},
+        {"warm", "1"},
         {"port-range", "20000-20100"},
         {"preempt-signal", "SIGUSR1"},
         {"python", "/usr/bin/python3"},
