@@ -93,6 +93,7 @@ TEST_CASE("an explanation shows every value and where it came from") {
   no restart on         2,126,127                      default
   late nodes            restart                        default
   max losses            10                             default
+  warm                  0                              default
   hang after            not looked for                 default
   replacement timeout   as join_timeout                default
   endpoint              node1:29400                    --rdzv-endpoint
