@@ -92,9 +92,6 @@ void ParkedWorkers::start(int local_rank) {
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gate.data()) == 0)
         process->gate.assign(gate[0]);
     if (::pipe2(output.data(), O_CLOEXEC) == 0) process->output.assign(output[0]);
-    std::string names;
-    for (const auto& name : identity_variables())
-        names += (names.empty() ? "" : ",") + name;
     auto spec = spec_of_(local_rank);
     spec.standard_input = gate[1];
     spec.standard_output = spec.standard_error = output[1];
@@ -102,7 +99,7 @@ void ParkedWorkers::start(int local_rank) {
         for (const int end : {gate[1], output[1]})
             if (end >= 0) ::close(end);
     };
-    if (output[1] < 0 || !send_texts(gate[0], {names}, {})) {
+    if (output[1] < 0 || !send_texts(gate[0], identity_variables(), {})) {
         close_ends();
         return machine_.post(Parked::Ended{local_rank, "no memory or descriptor for it"});
     }
