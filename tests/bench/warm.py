@@ -11,7 +11,7 @@ import time
 
 import bench
 
-REPETITIONS = 5
+REPETITIONS = 3
 SCRIPT = """
 import os, time
 import torch

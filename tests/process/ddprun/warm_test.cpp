@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// --warm=1: what a restart gets that was started early, and what is started anew.
+// --warm=1: what a restart gets that was started early, and what is started from the beginning.
 #include "tests/process/ddprun/job.hpp"
 
 #include <doctest/doctest.h>
@@ -80,14 +80,14 @@ TEST_CASE("a restart gets a process that has imported before, with the script of
     SUBCASE("the script was edited meanwhile") {
         warm.write_script(name = "new");
     }
-    SUBCASE("an imported module was edited meanwhile, and is imported anew") {
+    SUBCASE("an imported module was edited meanwhile, and is imported again") {
         warm.fill_package(usual + "rank = 'edited'\n");
         early = "edited";
     }
     ::kill(worker, SIGKILL);
     CHECK(job.wait_for_code() == 0);
     CHECK(contains(job.out(), name + " restart 1 in " + early + " ['a b']"));
-    // Of the first round's worker only, or also of one that was started anew.
+    // Of the first round's worker only, or also of one that was started again.
     const auto out = job.out();
     CHECK((out.find("imported") != out.rfind("imported")) == (early == "edited"));
 }
