@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a worker's death to the first optimizer step of both new ranks, of a PyTorch script on CPUs: ddprun with --warm=1 and without, and
-torchrun. DDPRUN_TORCH_PYTHON names the interpreter; with it alone this is run by hand, since each value takes half a minute."""
+"""From a worker's death to the first optimizer step of both new ranks, of a PyTorch script on CPUs: ddprun with --warm=1, without it, and
+torchrun. A round of the three takes a minute."""
 import os
 import pathlib
 import re
-import statistics
 import subprocess
 import sys
 import time
@@ -30,6 +29,7 @@ while True:
     if steps == 1:
         os.write(1, b"stepped %d\\n" % time.monotonic_ns())
     if not is_first:
+        time.sleep(1)  # the other rank may still need this one
         os._exit(0)
     if dist.get_rank() == 1 and os.path.exists(os.environ["CRASH"]):
         os.write(1, b"died %d\\n" % time.monotonic_ns())
@@ -70,34 +70,32 @@ def once(command, folder, is_warm):
     after = [int(when) for when in re.findall(r"stepped (\d+)\n", text) if int(when) > died]
     if len(after) != 2:
         raise bench.Failed("not both ranks were started again", text)
-    memory = re.search(r'memory="?([^"\n]*?MiB)', text)
+    memory = re.search(r'memory="(\d+ MiB)"', text)
     return (max(after) - died) / 1e6, memory[1] if memory else "-"
 
 
-def main():
-    python = os.environ.get("DDPRUN_TORCH_PYTHON")
-    if not python:
-        print("SKIP: DDPRUN_TORCH_PYTHON names no Python with PyTorch")
-        return 0
+def measure_all(rows):
+    if bench.why_no_torch():
+        raise bench.Failed("PyTorch is " + bench.why_no_torch())
+    python = bench.torch_python()
     ddprun = [bench.BIN / "ddprun", f"--python={python}", "--log-level=info"]
-    ways = {
-        "ddprun --warm=1": ([*ddprun, "--warm=1"], True),
-        "ddprun": (ddprun, False),
-        "torchrun": ([pathlib.Path(python).parent / "torchrun"], False),
-    }
-    times, memory = {name: [] for name in ways}, "-"
+    torchrun, cold = bench.torch_peer("torchrun"), bench.torch_peer("without --warm")
+    memory = []
     with bench.scratch() as folder:
-        for _ in range(REPETITIONS):
-            for name, (command, is_warm) in ways.items():
-                value, shown = once(command, folder, is_warm)
-                times[name].append(value)
-                memory = shown if is_warm else memory
-    for name, values in times.items():
-        print(f"{name:16} median {statistics.median(values):8.1f} ms  from {min(values):8.1f} to {max(values):8.1f}  n={len(values)}")
-    print(f"memory of the two parked processes: {memory}")
-    others = [statistics.median(times[name]) for name in ("ddprun", "torchrun")]
-    return 0 if min(others) >= 3 * statistics.median(times["ddprun --warm=1"]) else 1
+        def warm_ms():
+            value, bytes_text = once([*ddprun, "--warm=1"], folder, True)
+            memory.append(float(bytes_text.split()[0]))
+            return value
+
+        bench.progress("warm: a crash, one node, 2 ranks")
+        ours = bench.take_turns(
+            REPETITIONS, warm_ms, (cold, lambda: once(ddprun, folder, False)[0], REPETITIONS),
+            (torchrun, lambda: once([bench.torchrun()], folder, False)[0], REPETITIONS))
+    for peer in (torchrun, cold):
+        rows.append(bench.row(
+            "crash to first step, PyTorch, 2 ranks", "ms", ours, peer, "3 x shorter", lambda ms, theirs: theirs >= 3 * ms))
+    rows.append(bench.row("memory of 2 parked processes", "MiB", memory))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(bench.main("warm", measure_all))
