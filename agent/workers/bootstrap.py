@@ -99,7 +99,10 @@ def _start():
 
         def set_nice(value):
             for thread in os.listdir("/proc/self/task"):
-                os.setpriority(0, int(thread), value)
+                try:
+                    os.setpriority(0, int(thread), value)
+                except ProcessLookupError:
+                    pass  # it has ended
 
         class Recorded(os._Environ):
             def __getitem__(self, name):
@@ -160,7 +163,10 @@ def _start():
             os.close(descriptor)
         gate.close()
         if int(standard) < 500:
-            write(adjust, standard)
+            try:
+                write(adjust, standard)
+            except OSError:
+                pass  # the kernel then ends this worker before others
         is_stale = any(was.get(name) != now.get(name) for name in read)
         try:
             is_stale |= any(identity_of(path) != known for path, known in loaded.items())

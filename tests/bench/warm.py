@@ -61,7 +61,7 @@ def once(command, folder, is_warm):
         if is_warm:
             wait_for(output, "workers.parked count=2", 1, job)
         crash.touch()
-        job.wait(120)
+        job.wait(30)
     finally:
         if job.poll() is None:
             job.kill()
@@ -93,7 +93,7 @@ def measure_all(rows):
             for _ in range(TORCHRUN_ATTEMPTS - 1):
                 try:
                     return once([bench.torchrun()], folder, False)[0]
-                except bench.Failed:
+                except (bench.Failed, subprocess.TimeoutExpired):
                     bench.progress("torchrun: the restarted round failed")
             return once([bench.torchrun()], folder, False)[0]
 
