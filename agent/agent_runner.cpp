@@ -41,6 +41,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -166,6 +167,11 @@ AgentRunner::AgentRunner(
           random_,
           {[this](control::NodeProgress progress) {
                progress.round = plan_->assignment.round;
+               const auto& ranks = progress.ranks;
+               if (std::any_of(ranks.begin(), ranks.end(), [](const auto& rank) {
+                       return rank.progress.step.has_value();
+                   }))
+                   workers_.step_seen();
                post(Agent::ProgressRead{std::move(progress)});
            },
            [this](std::vector<RankSave> ranks) {

@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
-known_names=(launch ssh memory restart reform output store security rendezvous allreduce hosts ddp channel)
+known_names=(launch ssh memory restart warm reform output store security rendezvous allreduce hosts ddp channel)
 names=()
 check=
 markdown=no

@@ -7,6 +7,7 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <utility>
@@ -77,6 +78,9 @@ constexpr std::array variables{
     Variable{
         "DDPRUN_SHUTDOWN_TIMEOUT", [](const Place& p) { return seconds_number(p.plan.grace); }},
 };
+
+/// The interpreter and -u, which come before what it runs.
+constexpr std::ptrdiff_t python_words = 2;
 
 /// Set only where the launcher's environment has no value of its own.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 2> defaults{{
@@ -222,6 +226,8 @@ std::vector<std::string> worker_arguments(
     const Place place{spec, plan, local_rank};
     for (std::size_t i = 1; i < arguments.size(); ++i)
         arguments[i] = expand(arguments[i], place);
+    if (!spec.bootstrap.empty())
+        arguments.insert(arguments.begin() + python_words, {"-c", spec.bootstrap, "--"});
     const auto* wrapper = wrapper_of(place);
     if (wrapper == nullptr) return arguments;
     // The wrapper would search a name as it sees fit; the program was found already.
@@ -231,6 +237,36 @@ std::vector<std::string> worker_arguments(
         wrapped.push_back(expand_wrapper(argument, text(plan.assignment.rank_base + local_rank)));
     wrapped.insert(wrapped.end(), arguments.begin(), arguments.end());
     return wrapped;
+}
+
+std::vector<std::string> parked_arguments(
+    const WorkerSpec& spec, const RoundPlan& plan, int local_rank) {
+    auto arguments = worker_arguments(spec, plan, local_rank);
+    const auto mode = arguments.begin() + python_words + 2;
+    *mode = "--parked";
+    // The script, or -m and the module: the words behind them come with the place.
+    const auto count = *(mode + 1) == "-m" ? 2 : 1;
+    arguments.erase(std::min(mode + 1 + count, arguments.end()), arguments.end());
+    return arguments;
+}
+
+std::vector<std::string> identity_variables() {
+    std::vector<std::string> names{"DDPRUN_CHANNEL", "DDPRUN_MASTER_ADDR"};
+    for (const auto& variable : variables)
+        if (variable.name != "LOCAL_RANK" && variable.name != "LOCAL_WORLD_SIZE")
+            names.emplace_back(variable.name);
+    return names;
+}
+
+std::vector<std::string> parked_environment(
+    const WorkerSpec& spec, const RoundPlan& plan, int local_rank) {
+    auto lines = worker_environment(spec, plan, local_rank);
+    const auto identity = identity_variables();
+    std::erase_if(lines, [&](const std::string& line) {
+        return std::find(identity.begin(), identity.end(), line.substr(0, line.find('='))) !=
+               identity.end();
+    });
+    return lines;
 }
 
 const std::string& worker_program(const WorkerSpec& spec, const RoundPlan& plan, int local_rank) {

@@ -62,6 +62,9 @@ struct WorkerSpec {
     std::optional<Wrapper> wrapper;
     /// Absent: every worker inherits standard input.
     std::optional<Attachment> attachment;
+    /// With it Python runs the script, so that the workers can be parked (--warm); empty: Python
+    /// alone.
+    std::string bootstrap = {};
 
     bool operator==(const WorkerSpec&) const = default;
 };
@@ -118,6 +121,15 @@ const std::string& worker_program(const WorkerSpec& spec, const RoundPlan& plan,
 /// becomes `$`, any other `$` stays; but `${rank}` and `${group_rank}` are known too.
 std::vector<std::string> worker_arguments(
     const WorkerSpec& spec, const RoundPlan& plan, int local_rank);
+
+/// argv of a process that waits for a place of this local rank. Requires: there is a bootstrap.
+std::vector<std::string> parked_arguments(
+    const WorkerSpec& spec, const RoundPlan& plan, int local_rank);
+/// The environment of a worker without what may differ in another round, or for another rank.
+std::vector<std::string> parked_environment(
+    const WorkerSpec& spec, const RoundPlan& plan, int local_rank);
+/// What it is without.
+std::vector<std::string> identity_variables();
 
 /// What a worker with a virtual local rank sees as its only GPU: its entry of the list that the
 /// node was given, or its number when there is none.

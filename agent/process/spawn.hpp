@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,13 @@ struct SpawnSpec {
     int standard_error = inherit;
     /// Signal mask, dispositions and limits to begin with.
     InheritedState start;
+    /// A process that waits for a place in a round, and the socket to it, which stays the caller's.
+    /// It gets this one; where it cannot, or there is none, a process is started.
+    struct Parked {
+        int gate;
+        pid_t pid;
+    };
+    std::optional<Parked> parked = std::nullopt;
     /// Where it runs; without CPUs wherever the agent may. Refused by the system, it is logged, and
     /// the process runs unbound.
     CpuBinding binding;

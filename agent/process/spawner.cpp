@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/process/spawner.hpp"
 
+#include "agent/process/hand_over.hpp"
+
 #include <boost/asio/error.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
@@ -9,6 +11,14 @@
 #include <utility>
 
 namespace ddprun::agent {
+namespace {
+
+Result<pid_t> start_or_hand_over(const SpawnSpec& spec) {
+    if (spec.parked && hand_over(spec)) return spec.parked->pid;
+    return spawn(spec);
+}
+
+}  // namespace
 
 Spawner::Spawner(boost::asio::io_context& agent)
     : agent_(agent),
@@ -47,7 +57,7 @@ void Spawner::start_each(
     for (const auto& spec : batch) {
         if (is_ending_) return;
         auto pid = epoch == epoch_
-                       ? spawn(spec)
+                       ? start_or_hand_over(spec)
                        : Result<pid_t>{Failure{
                              boost::asio::error::operation_aborted, "start " + spec.program}};
         boost::asio::post(agent_, [on_spawned, outcome = Outcome{index++, std::move(pid)}] {

@@ -48,6 +48,14 @@ WorkerProcesses::WorkerProcesses(
       other_child_(std::move(other_child)),
       reaper_(io, [this] { return watched(); }),
       spawner_(io) {
+    if (!spec_.bootstrap.empty())
+        parked_.emplace(io, spawner_, spec_.nproc, [this](int local_rank) {
+            auto parked = spawn_spec(*plan_, local_rank);
+            parked.arguments = parked_arguments(spec_, *plan_, local_rank);
+            parked.environment = parked_environment(spec_, *plan_, local_rank);
+            parked.folder_to_make.clear();
+            return parked;
+        });
     if (!spec_.attachment) return;
     no_input_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (spec_.attachment->has_terminal) terminal_.emplace();
@@ -60,6 +68,7 @@ WorkerProcesses::~WorkerProcesses() {
 void WorkerProcesses::spawn(const RoundPlan& plan, std::function<void()> before_first) {
     processes_.clear();
     processes_.resize(static_cast<std::size_t>(spec_.nproc));
+    if (parked_) plan_ = plan;
     attached_local_rank_ = attached_local_rank(spec_, plan).value_or(-1);
     RoundOutput outputs(io_, writer_, output_plan_, spec_, plan, on_progress_output_);
     std::vector<SpawnSpec> batch;
@@ -70,6 +79,7 @@ void WorkerProcesses::spawn(const RoundPlan& plan, std::function<void()> before_
         auto spec = spawn_spec(plan, local_rank);
         spec.standard_output = output.worker_end(Stream::out);
         spec.standard_error = output.worker_end(Stream::err);
+        if (parked_) spec.parked = parked_->take(local_rank);
         batch.push_back(std::move(spec));
     }
     spawner_.start(
@@ -105,13 +115,13 @@ void WorkerProcesses::on_spawned(const Spawner::Outcome& outcome) {
     auto& process = processes_.at(static_cast<std::size_t>(local_rank));
     process.output.close_worker_ends();
     if (!outcome.pid) {
+        if (parked_) parked_->settle(local_rank, 0, {});
         log::debug("worker.not_started", {{"reason", outcome.pid.error().describe()}});
         return on_event_(
             Agent::WorkerExited{local_rank, exit_of_unstarted(outcome.pid.error(), spec_.program)});
     }
     const pid_t pid = *outcome.pid;
-    auto child = Child::watch(
-        io_, pid, [this, local_rank](WorkerExit exit) { on_exited(local_rank, std::move(exit)); });
+    auto child = take_child(local_rank, pid);
     if (!child) {
         // Its end could not be detected: better no worker than a lost one.
         ::kill(pid, SIGKILL);
@@ -125,6 +135,20 @@ void WorkerProcesses::on_spawned(const Spawner::Outcome& outcome) {
     for (const int signal : process.early_signals)
         process.child->signal_leader(signal);
     on_event_(Agent::WorkerSpawned{local_rank, pid});
+    const bool is_last = std::all_of(processes_.begin(), processes_.end(), [](const Process& each) {
+        return each.child.has_value();
+    });
+    if (parked_ && is_last) parked_->workers_started();
+}
+
+/// The process with the place of this local rank: started for it, or one that was parked.
+Result<Child> WorkerProcesses::take_child(int local_rank, pid_t pid) {
+    const auto on_exit = [this, local_rank](WorkerExit exit) {
+        on_exited(local_rank, std::move(exit));
+    };
+    if (parked_)
+        if (auto child = parked_->settle(local_rank, pid, on_exit)) return std::move(*child);
+    return Child::watch(io_, pid, on_exit);
 }
 
 void WorkerProcesses::on_exited(int local_rank, WorkerExit exit) {
@@ -227,6 +251,11 @@ void WorkerProcesses::go_on() {
 void WorkerProcesses::forget() {
     for (int local_rank = 0; local_rank < spec_.nproc; ++local_rank)
         keeper_.note_session(local_rank, 0);
+    if (parked_) parked_->round_ended();
+}
+
+void WorkerProcesses::step_seen() {
+    if (parked_) parked_->step_seen();
 }
 
 void WorkerProcesses::resume_output() {
@@ -245,7 +274,7 @@ std::vector<pid_t> WorkerProcesses::watched() const {
 }
 
 std::vector<pid_t> WorkerProcesses::living_leaders() const {
-    std::vector<pid_t> pids;
+    auto pids = parked_ ? parked_->pids() : std::vector<pid_t>{};
     for (const auto& process : processes_)
         if (process.child && !process.child->has_exited()) pids.push_back(process.child->pid());
     return pids;
@@ -253,8 +282,8 @@ std::vector<pid_t> WorkerProcesses::living_leaders() const {
 
 bool WorkerProcesses::has_orphans() const {
     if (!has_any_child()) return false;
-    std::vector<pid_t> children(processes_.size() + 1);
     const auto leaders = living_leaders();
+    std::vector<pid_t> children(processes_.size() + leaders.size() + 1);
     const int count = list_children(children);
     if (count < 0 || static_cast<std::size_t>(count) > children.size()) return true;
     children.resize(static_cast<std::size_t>(count));

@@ -8,6 +8,7 @@
 #include "agent/process/child.hpp"
 #include "agent/process/spawner.hpp"
 #include "agent/process/terminal.hpp"
+#include "agent/runner/parked_workers.hpp"
 #include "agent/supervise/agent.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -73,6 +74,8 @@ public:
     void go_on();
     /// The round's last process is gone.
     void forget();
+    /// A worker has shown its first step.
+    void step_seen();
 
     /// The writer has room again.
     void resume_output();
@@ -89,9 +92,11 @@ private:
 
     SpawnSpec spawn_spec(const RoundPlan& plan, int local_rank) const;
     void on_spawned(const Spawner::Outcome& outcome);
+    Result<Child> take_child(int local_rank, pid_t pid);
     void on_exited(int local_rank, WorkerExit exit);
     /// Children that are waited for by their pids.
     std::vector<pid_t> watched() const;
+    /// Of workers that run or are parked.
     std::vector<pid_t> living_leaders() const;
     bool has_orphans() const;
 
@@ -112,6 +117,10 @@ private:
     /// The standard input of the others; -1: they inherit it.
     int no_input_ = -1;
     std::vector<Process> processes_;
+    /// Of the last round.
+    std::optional<RoundPlan> plan_;
+    /// With --warm.
+    std::optional<ParkedWorkers> parked_;
     OrphanReaper reaper_;
     // Last: its thread ends first, and with it what it started.
     Spawner spawner_;

@@ -191,6 +191,7 @@ std::string explain(
     page.row("no restart on", restarts.final_codes, describe_codes(restarts.final_codes.value));
     page.row("late nodes", spec.late_nodes, std::string{control::name_of(spec.late_nodes.value)});
     page.row("max losses", spec.max_losses, std::to_string(spec.max_losses.value));
+    page.row("warm", spec.is_warm, spec.is_warm.value ? "1" : "0");
     const auto& hang = spec.hang_after;
     page.row(
         "hang after", hang, hang.value ? describe_seconds(*hang.value) + " s" : "not looked for");

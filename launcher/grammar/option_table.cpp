@@ -193,6 +193,12 @@ constexpr std::array all_rows{
          failure,
          "rounds within an hour that may lose nodes; one more fails the job (default 10)"}),
     own(
+        {"warm",
+         "0|1",
+         failure,
+         "1: processes that have imported what the script imports wait for a restart, one for each "
+         "worker (default 0)"}),
+    own(
         {"hang-after",
          "DURATION",
          failure,

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "agent/workers/bootstrap.hpp"
 #include "launcher/resolve/job_spec.hpp"
 #include "rendezvous/base/limits.hpp"
 
@@ -60,7 +61,8 @@ agent::AgentConfig to_agent_config(const JobSpec& spec) {
         spec.has_virtual_local_rank.value,
         spec.command.python_origin,
         spec.wrapper.value,
-        spec.attachment.value};
+        spec.attachment.value,
+        spec.is_warm.value ? std::string{agent::bootstrap()} : std::string{}};
     config.report = spec.report;
     config.output = spec.output.plan;
     config.health_check = spec.health_check.value;

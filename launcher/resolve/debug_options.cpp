@@ -7,7 +7,8 @@
 #include <optional>
 #include <utility>
 
-/// --attach and --wrap: debuggers and profilers around chosen ranks.
+/// --attach and --wrap: debuggers and profilers around chosen ranks; --warm, which excludes the
+/// second.
 namespace ddprun::launcher {
 namespace {
 
@@ -57,6 +58,26 @@ Result<> resolve_wrapper(Resolving& job) {
         return Failure{system_code(EINVAL), given->origin + ": " + program.error().context};
     wrapper = {
         agent::Wrapper{std::move(wrap->ranks), *program, std::move(wrap->words)}, given->origin};
+    return {};
+}
+
+Result<> resolve_warm(Resolving& job) {
+    const auto given = given_or(job.options, "warm", "0");
+    job.spec.is_warm = {given.text == "1", given.origin};
+    if (given.text != "0" && given.text != "1")
+        return usage(given.origin, given.text, "accepted are 0 and 1");
+    if (!job.spec.is_warm.value) return {};
+    if (job.spec.command.python_origin.empty())
+        return usage(
+            given.origin, given.text, "only Python scripts and modules can be started early");
+    if (job.options.command.front() == "-")
+        return usage(given.origin, given.text, "a script from standard input is read only once");
+    if (job.spec.wrapper.value)
+        return usage(
+            given.origin,
+            given.text,
+            "given together with " + job.spec.wrapper.origin +
+                ": a wrapped worker is not started early; leave one of the two out");
     return {};
 }
 

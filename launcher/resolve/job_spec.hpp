@@ -133,6 +133,8 @@ struct JobSpec {
     WorkerCommand command;
     From<std::optional<agent::Wrapper>> wrapper;
     From<std::optional<agent::Attachment>> attachment;
+    /// Processes that have imported already wait for a restart.
+    From<bool> is_warm;
     agent::ReportPlan report;
     /// What the workers inherit, our changes included.
     Environment environment;

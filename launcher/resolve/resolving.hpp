@@ -99,6 +99,9 @@ Result<> resolve_attachment(Resolving& job);
 /// Fills wrapper; its program is searched as that of the workers is.
 Result<> resolve_wrapper(Resolving& job);
 
+/// Fills is_warm. Requires: command and wrapper are resolved.
+Result<> resolve_warm(Resolving& job);
+
 /// Options of torchrun that configure its Python implementation: checked as torchrun checks them,
 /// so that the same mistakes are errors; each is answered with one sentence about what happens
 /// instead.

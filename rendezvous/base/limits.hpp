@@ -430,6 +430,18 @@ inline constexpr std::size_t max_etcd_members = 16;
 /// up.
 inline constexpr std::uint64_t max_epochs_ahead = 1'000'000'000;
 
+// ---- warm workers (--warm)
+// -------------------------------------------------------------------------
+
+/// The processes that wait for a restart import when the round's own start is over.
+inline constexpr Duration parking_after_step = 5s;
+inline constexpr Duration parking_without_steps = 15s;
+/// For the imports of one.
+inline constexpr Duration parking_timeout = 120s;
+inline constexpr int max_parking_failures = 3;
+/// What one may report of itself, and what is kept of its output.
+inline constexpr std::size_t max_parking_report_bytes = 1024;
+
 // ---- hangs --------------------------------------------------------------------------------------
 
 /// --health-timeout: a GPU test of all devices takes tens of seconds; an hour is no check any more.

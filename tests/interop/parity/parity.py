@@ -4,6 +4,7 @@
 
   parity.py list                               names of the cases
   parity.py check DDPRUN [CASE...]             ddprun beside the recorded answers of torchrun, each version's
+  parity.py warm DDPRUN [CASE...]              the same with --warm=1, in the cases that run Python
   parity.py record VERSION TORCHRUN [CASE...]  asks torchrun again and writes its answers down
   parity.py show LAUNCHER CASE                 what a launcher does, as JSON
 """
@@ -51,8 +52,9 @@ def free_port():
 class Run:
     """One case under one launcher, in a folder of its own."""
 
-    def __init__(self, case, launcher):
+    def __init__(self, case, launcher, own_options=()):
         self.case = case
+        self.own_options = list(own_options)
         self.launcher = launcher
         self.is_torchrun = "torchrun" in os.path.basename(launcher)
         self.folder = tempfile.mkdtemp(prefix="parity-")
@@ -116,6 +118,7 @@ class Run:
             return [python, "-m", "torch.distributed.launch"]
         own = ["--compat", "torchrun"] if self.case.is_compat else []
         own += ["--pass-local-rank"] if self.case.is_legacy else []
+        own += self.own_options
         return [self.launcher] + ([] if self.is_torchrun else own)
 
     def run(self):
@@ -374,8 +377,15 @@ def record(case, version, launcher):
     print("recorded", case.name, flush=True)
 
 
-def check(case, launcher):
-    ours = Run(case, launcher).run()
+def runs_python(case):
+    """Otherwise --warm is refused: a program, a script from a pipe, no script at all."""
+    words = {word for node in case.nodes for word in node}
+    is_program = words & {"--no-python", "--no_python"} or "PET_NO_PYTHON" in case.environment
+    return not is_program and bool(words & {"{worker}", "worker"})
+
+
+def check(case, launcher, own_options=()):
+    ours = Run(case, launcher, own_options).run()
     problems = []
     for version in (PEER, SECOND):
         for problem in compare(case, version, recorded(case, version), ours):
@@ -398,7 +408,7 @@ def main(words):
         return 0
     verb = words[0] if words else ""
     version = words.pop(1) if verb == "record" and len(words) > 1 else PEER
-    if len(words) < 2 or verb not in ("check", "record", "show") or version not in (PEER, SECOND):
+    if len(words) < 2 or verb not in ("check", "warm", "record", "show") or version not in (PEER, SECOND):
         print(__doc__, file=sys.stderr)
         return 2
     launcher = os.path.abspath(words[1])
@@ -410,6 +420,9 @@ def main(words):
         for case in chosen:
             record(case, version, launcher)
         return 0
+    if verb == "warm":
+        chosen = [case for case in chosen if runs_python(case)]
+        return 0 if all([check(case, launcher, ["--warm=1"]) for case in chosen]) else 1
     return 0 if all([check(case, launcher) for case in chosen]) else 1
 
 

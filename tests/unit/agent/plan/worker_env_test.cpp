@@ -271,3 +271,26 @@ TEST_CASE("workers reach a members-only store at their own node, and know where 
     CHECK(value_of(plan, "MASTER_PORT") == "40000");
     CHECK(value_of(plan, "DDPRUN_MASTER_ADDR") == "10.0.0.2");
 }
+
+TEST_CASE("a parked process has the script's name and no rank, a worker beside it the whole line") {
+    auto spec = a_spec();
+    spec.bootstrap = "import $rank";
+    using Words = std::vector<std::string>;
+    CHECK(
+        worker_arguments(spec, a_plan(), 1) ==
+        Words{"/usr/bin/python3", "-u", "-c", "import $rank", "--", "train.py", "--log=1.txt"});
+    CHECK(
+        parked_arguments(spec, a_plan(), 1) ==
+        Words{"/usr/bin/python3", "-u", "-c", "import $rank", "--parked", "train.py"});
+    CHECK(
+        parked_environment(spec, a_plan(), 1) ==
+        Words{
+            "HOME=/root",
+            "LOCAL_RANK=1",
+            "LOCAL_WORLD_SIZE=2",
+            "OMP_NUM_THREADS=1",
+            "TORCHELASTIC_SIGNALS_TO_HANDLE=SIGTERM,SIGINT,SIGHUP,SIGQUIT",
+            "TORCH_NCCL_ASYNC_ERROR_HANDLING=1"});
+    spec.arguments = {"/usr/bin/python3", "-u", "-m", "pkg.train", "--lr", "0.1"};
+    CHECK(parked_arguments(spec, a_plan(), 0).back() == "pkg.train");
+}

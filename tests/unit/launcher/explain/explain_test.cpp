@@ -93,6 +93,7 @@ TEST_CASE("an explanation shows every value and where it came from") {
   no restart on         2,126,127                      default
   late nodes            restart                        default
   max losses            10                             default
+  warm                  0                              default
   hang after            not looked for                 default
   health check          none                           default
   replacement timeout   as join_timeout                default
@@ -179,6 +180,7 @@ TEST_CASE("every option that was given is in the explanation, as it was spelled"
         {"nnodes", "1"},
         {"numa-binding", "node"},
         {"on-hang", "restart"},
+        {"warm", "1"},
         {"port-range", "20000-20100"},
         {"preempt-signal", "SIGUSR1"},
         {"progress-regex", "step=([0-9]+)"},

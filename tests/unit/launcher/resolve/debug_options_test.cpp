@@ -124,3 +124,14 @@ TEST_CASE("--explain shows the attached rank and the wrapper") {
     CHECK(has("wrapper: /usr/bin/gdb -ex 'b main' --args\n"));
     CHECK(has("environment: TORCH_NCCL_ENABLE_MONITORING=0 (--attach)\n"));
 }
+
+TEST_CASE("--warm=1 has Python scripts started by the bootstrap, and nothing else") {
+    CHECK(to_agent_config(*resolved({})).worker.bootstrap.empty());
+    CHECK(to_agent_config(*resolved({"--warm=0"})).worker.bootstrap.empty());
+    CHECK_FALSE(to_agent_config(*resolved({"--warm=1"})).worker.bootstrap.empty());
+    CHECK(refusal({"--warm=9"}) == "--warm: '9': accepted are 0 and 1");
+    CHECK(
+        refusal({"--warm=1", "--wrap=0: gdb"}) ==
+        "--warm: '1': given together with --wrap: a wrapped worker is not started early; leave one "
+        "of the two out");
+}

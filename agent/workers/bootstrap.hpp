@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+
+namespace ddprun::agent {
+
+/// bootstrap.py.
+std::string_view bootstrap();
+
+}  // namespace ddprun::agent

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "rendezvous/base/time.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ddprun::agent {
+
+/// The processes of a node that have imported what the script will import, one for each local rank,
+/// and wait for a place in a round (--warm).
+///
+///   absent    --due, no other imports-->   importing     Start
+///   importing --Ready-->                   parked        all are: NoteParked
+///   importing --Unfit-->                   disqualified  Kill; as all others that are not parked:
+///   NoteOff importing --time is over-->            importing     Kill importing, parked --Ended-->
+///   absent        the third time: as after Unfit parked    --TakeRequested-->           taken
+///   HandOver taken     --HandOverFailed-->          absent        Kill taken --WorkersStarted-->
+///   absent
+///
+/// They are due some seconds after a round's first step, or later after its start where no steps
+/// are known, one after the other: what trains has the processors.
+class Parked {
+public:
+    enum class State : std::uint8_t { absent, importing, parked, taken, disqualified };
+
+    // ---- events ----
+
+    /// All workers of a round.
+    struct WorkersStarted {};
+    struct StepSeen {};
+    struct RoundEnded {};
+    struct Ready {
+        int local_rank;
+        /// Memory that no other process shares.
+        std::uint64_t bytes;
+    };
+    /// An import has done what depends on the rank, or it has failed.
+    struct Unfit {
+        int local_rank;
+        std::string reason;
+    };
+    /// `reason` is empty where it was not even started, because a round was stopped.
+    struct Ended {
+        int local_rank;
+        std::string reason;
+    };
+    struct TakeRequested {
+        int local_rank;
+    };
+    /// Another process has been started in its place.
+    struct HandOverFailed {
+        int local_rank;
+    };
+    struct DeadlinePassed {};
+    using Event = std::variant<
+        WorkersStarted,
+        StepSeen,
+        RoundEnded,
+        Ready,
+        Unfit,
+        Ended,
+        TakeRequested,
+        HandOverFailed,
+        DeadlinePassed>;
+
+    // ---- effects ----
+
+    struct Start {
+        int local_rank;
+        bool operator==(const Start&) const = default;
+    };
+    struct Kill {
+        int local_rank;
+        bool operator==(const Kill&) const = default;
+    };
+    struct HandOver {
+        int local_rank;
+        bool operator==(const HandOver&) const = default;
+    };
+    struct NoteParked {
+        int count;
+        std::uint64_t bytes;
+        bool operator==(const NoteParked&) const = default;
+    };
+    /// No further one is started.
+    struct NoteOff {
+        std::string reason;
+        bool operator==(const NoteOff&) const = default;
+    };
+    using Effect = std::variant<Start, Kill, HandOver, NoteParked, NoteOff>;
+
+    explicit Parked(int count) : slots_(static_cast<std::size_t>(count)) {}
+
+    void handle(Event event, Instant now, std::vector<Effect>& out);
+    std::optional<Instant> next_deadline() const;
+
+    State state(int local_rank) const { return slot(local_rank).state; }
+
+private:
+    using Effects = std::vector<Effect>;
+    struct Slot {
+        State state = State::absent;
+        std::uint64_t bytes = 0;
+    };
+
+    void on_ready(const Ready& ready, Effects& out);
+    void on_ended(const Ended& ended, Instant now, Effects& out);
+    void on_deadline(Instant now, Effects& out);
+    void turn_off(std::string reason, Effects& out);
+    void start_next(Instant now, Effects& out);
+    std::size_t count(State state) const;
+    Slot& slot(int local_rank) { return slots_.at(static_cast<std::size_t>(local_rank)); }
+    const Slot& slot(int local_rank) const {
+        return slots_.at(static_cast<std::size_t>(local_rank));
+    }
+
+    std::vector<Slot> slots_;
+    /// When the next may be started; none: no round runs.
+    std::optional<Instant> start_at_;
+    /// Of the one that imports, until it is killed.
+    std::optional<Instant> import_ends_at_;
+    int failure_count_ = 0;
+};
+
+std::string describe(const Parked::Event& event);
+std::string describe(const Parked::Effect& effect);
+
+}  // namespace ddprun::agent
