@@ -14,6 +14,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <memory>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -28,10 +29,19 @@ using Answer = AgentInterface::HealthChecked::Answer;
 constexpr int unfit_code = 1;
 constexpr int passes_at_once = 16;
 
-void close_and_forget(int& descriptor) {
-    if (descriptor >= 0) ::close(descriptor);
-    descriptor = -1;
-}
+/// The command's ends, which stay open until the outcome of its start is known.
+struct CommandEnds {
+    CommandEnds(int the_input, int the_output) : input(the_input), output(the_output) {}
+    ~CommandEnds() {
+        if (input >= 0) ::close(input);
+        ::close(output);
+    }
+    CommandEnds(const CommandEnds&) = delete;
+    CommandEnds& operator=(const CommandEnds&) = delete;
+
+    int input;
+    int output;
+};
 
 std::string error_text(int error_number) {
     return std::generic_category().message(error_number);
@@ -44,8 +54,10 @@ AgentInterface::HealthChecked health_answer(const WorkerExit& exit, const std::s
     if (exit.is_success()) return {Answer::fit, {}};
     const auto* exited = std::get_if<WorkerExit::Exited>(&exit.how());
     const int code = exited != nullptr ? exited->code : 0;
-    if (code == unfit_code)
-        return {Answer::unfit, line.empty() ? "the health check gave no reason" : line};
+    // Python ends with 1 as well when it does not find a module.
+    if (code == unfit_code && line.empty())
+        return {Answer::unknown, "the command " + exit.describe() + " and wrote no reason"};
+    if (code == unfit_code) return {Answer::unfit, line};
     const bool is_not_run = code == exit_codes::not_executable || code == exit_codes::not_found;
     const auto detail = line.empty() ? std::string{} : ": " + line;
     return {
@@ -62,13 +74,7 @@ HealthHook::HealthHook(
       start_(start),
       on_answer_(std::move(on_answer)),
       timer_(io),
-      output_(io),
-      spawner_(io) {}
-
-HealthHook::~HealthHook() {
-    close_and_forget(output_of_command_);
-    close_and_forget(no_input_);
-}
+      output_(io) {}
 
 std::optional<pid_t> HealthHook::pid() const {
     if (!child_ || child_->has_exited()) return std::nullopt;
@@ -78,6 +84,8 @@ std::optional<pid_t> HealthHook::pid() const {
 void HealthHook::run(AgentInterface::CheckHealth::Reason reason) {
     require(!is_running_, "one health check at a time");
     is_running_ = true;
+    is_late_ = false;
+    child_.reset();
     first_line_.clear();
     has_first_line_ = false;
     int ends[2] = {-1, -1};
@@ -85,49 +93,72 @@ void HealthHook::run(AgentInterface::CheckHealth::Reason reason) {
         return answer({Answer::unknown, "no pipe for its output: " + error_text(errno)});
     output_.assign(ends[0]);
     output_.non_blocking(true);
-    output_of_command_ = ends[1];
-    no_input_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    const auto of_command =
+        std::make_shared<CommandEnds>(::open("/dev/null", O_RDONLY | O_CLOEXEC), ends[1]);
 
     SpawnSpec spec;
     spec.program = "/bin/sh";
     spec.arguments = {"/bin/sh", "-c", config_.health_check};
-    for (const auto& [name, value] : config_.worker.environment)
+    auto environment = config_.worker.environment;
+    environment["DDPRUN_HEALTH_REASON"] = name_of(reason);
+    for (const auto& [name, value] : environment)
         spec.environment.push_back(name + "=" + value);
-    spec.environment.push_back("DDPRUN_HEALTH_REASON=" + std::string{name_of(reason)});
     spec.start = start_;
-    spec.standard_input = no_input_;
-    spec.standard_output = output_of_command_;
-    const auto limit = *config_.join.settings.health_timeout;
+    spec.standard_input = of_command->input;
+    spec.standard_output = of_command->output;
+    limit_time(*config_.join.settings.health_timeout);
+    if (!spawner_) spawner_.emplace(io_);
+    spawner_->start(
+        {std::move(spec)}, [this, of_command, number = ++number_](const Spawner::Outcome& outcome) {
+            on_spawned(number, outcome);
+        });
+}
+
+/// What does not end in time is killed, and what does not die of that either hangs in the kernel:
+/// often in a device that the workers would use.
+void HealthHook::limit_time(Duration limit) {
     timer_.expires_after(limit);
     timer_.async_wait([this, limit](const boost::system::error_code& ec) {
         if (ec || !is_running_) return;
-        answer({Answer::unknown, "no answer within " + seconds_text(limit)});
+        is_late_ = true;
+        kill();
+        timer_.expires_after(limits::health_kill_timeout);
+        timer_.async_wait([this, limit](const boost::system::error_code& late_ec) {
+            if (late_ec || !is_running_) return;
+            const auto since = "no answer within " + seconds_text(limit);
+            if (!child_) return answer({Answer::unknown, since + ": it was not even started"});
+            answer({Answer::unfit, "its health check hangs and cannot be killed"});
+        });
     });
-    spawner_.start(
-        {std::move(spec)}, [this](const Spawner::Outcome& outcome) { on_spawned(outcome); });
 }
 
-void HealthHook::on_spawned(const Spawner::Outcome& outcome) {
-    close_and_forget(output_of_command_);
-    close_and_forget(no_input_);
+void HealthHook::on_spawned(int number, const Spawner::Outcome& outcome) {
+    const bool is_waited_for = is_running_ && number == number_;
     if (!outcome.pid) {
-        if (is_running_) answer({Answer::not_run, outcome.pid.error().describe()});
+        if (is_waited_for) answer({Answer::not_run, outcome.pid.error().describe()});
         return;
     }
-    auto child = Child::watch(io_, *outcome.pid, [this](const WorkerExit& exit) {
-        if (!is_running_) return;
-        take_output();
-        answer(health_answer(exit, first_line_));
+    if (!is_waited_for) {
+        ::kill(*outcome.pid, SIGKILL);
+        return;
+    }
+    auto child = Child::watch(io_, *outcome.pid, [this, number](const WorkerExit& exit) {
+        if (is_running_ && number == number_) on_exited(exit);
     });
     if (!child) {
         ::kill(*outcome.pid, SIGKILL);
-        if (is_running_) answer({Answer::unknown, child.error().describe()});
-        return;
+        return answer({Answer::unknown, child.error().describe()});
     }
     child_ = std::move(*child);
-    // Its time was over before it had begun.
-    if (!is_running_) return kill();
+    if (is_late_) return kill();
     read();
+}
+
+void HealthHook::on_exited(const WorkerExit& exit) {
+    take_output();
+    if (!is_late_) return answer(health_answer(exit, first_line_));
+    const auto limit = *config_.join.settings.health_timeout;
+    answer({Answer::unknown, "no answer within " + seconds_text(limit)});
 }
 
 void HealthHook::read() {

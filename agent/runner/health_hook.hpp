@@ -22,7 +22,7 @@ namespace ddprun::agent {
 
 /// Runs the command of --health-check by `/bin/sh -c`, in a session of its own, with the workers'
 /// environment and DDPRUN_HEALTH_REASON. Its standard output is read here, its standard error is
-/// ddprun's. Whatever it has started is killed when it ends or its time is over. Lives on the
+/// ddprun's. What is left of its session is killed when it ends or its time is over. Lives on the
 /// agent's thread.
 class HealthHook {
 public:
@@ -34,9 +34,6 @@ public:
         const AgentConfig& config,
         const InheritedState& start,
         OnAnswer on_answer);
-    ~HealthHook();
-    HealthHook(const HealthHook&) = delete;
-    HealthHook& operator=(const HealthHook&) = delete;
 
     /// Requires: there is a command, and the check before has been answered.
     void run(AgentInterface::CheckHealth::Reason reason);
@@ -46,7 +43,9 @@ public:
 private:
     using Checked = AgentInterface::HealthChecked;
 
-    void on_spawned(const Spawner::Outcome& outcome);
+    void limit_time(Duration limit);
+    void on_spawned(int number, const Spawner::Outcome& outcome);
+    void on_exited(const WorkerExit& exit);
     void read();
     void take_output();
     void answer(Checked checked);
@@ -58,17 +57,18 @@ private:
     OnAnswer on_answer_;
     boost::asio::steady_timer timer_;
     boost::asio::posix::stream_descriptor output_;
-    /// Its own end of the pipe and /dev/null, until the outcome of the start is known.
-    int output_of_command_ = -1;
-    int no_input_ = -1;
     std::array<char, 4096> buffer_{};
     /// Of its output; longer ones are cut.
     std::string first_line_;
     bool has_first_line_ = false;
+    /// Of the newest check: an outcome of an older one may come late.
+    int number_ = 0;
     bool is_running_ = false;
+    /// Its time is over, and it has been killed.
+    bool is_late_ = false;
     std::optional<Child> child_;
-    // Last: its thread ends first.
-    Spawner spawner_;
+    // Last: its thread ends first. There is none before the first check.
+    std::optional<Spawner> spawner_;
 };
 
 /// How an exit is understood. `output`: the first line of its standard output.

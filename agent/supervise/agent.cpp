@@ -456,7 +456,11 @@ void Agent::rejoin(Instant now, Effects& out) {
     leave_round(out);
     phase_ = Phase::joining;
     stores_.open(out);
-    notify_link(ServerLink::ConnectRequested{}, now, out);
+    // Not before it is known to be fit.
+    if (checking_)
+        checking_ = CheckHealth::Reason::start;
+    else
+        notify_link(ServerLink::ConnectRequested{}, now, out);
 }
 
 void Agent::finish(Instant now, Effects& out) {

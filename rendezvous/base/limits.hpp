@@ -448,6 +448,8 @@ inline constexpr std::size_t max_parking_report_bytes = 1024;
 inline constexpr Duration usual_health_timeout = 60s;
 inline constexpr Duration shortest_health_timeout = 1s;
 inline constexpr Duration longest_health_timeout = 3600s;
+/// Between its SIGKILL and the conclusion that it hangs in the kernel; shorter than `drain_margin`.
+inline constexpr Duration health_kill_timeout = 2s;
 /// Of what a health check says only the first line counts.
 inline constexpr std::size_t health_line_bytes = 1024;
 

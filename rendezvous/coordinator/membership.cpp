@@ -285,6 +285,13 @@ std::string disagreement(const control::Join& job, const control::Join& node) {
         };
         return differs("--hang-after", length(ours.hang_after), length(theirs.hang_after));
     }
+    if (ours.health_timeout != theirs.health_timeout) {
+        const auto length = [](const std::optional<Duration>& limit) {
+            return limit ? seconds_text(*limit) : std::string{"none, without --health-check,"};
+        };
+        return differs(
+            "--health-timeout", length(ours.health_timeout), length(theirs.health_timeout));
+    }
     if (ours.on_hang != theirs.on_hang)
         return differs(
             "--on-hang",

@@ -108,6 +108,10 @@ TEST_CASE(
     CHECK(contains(hanging.err(), "health.unknown"));
     CHECK(contains(hanging.err(), "no answer within 1"));
 
+    auto failing = start("exit 1", {script});
+    CHECK(failing.wait_for_code() == 0);
+    CHECK(contains(failing.err(), "exited with code 1 and wrote no reason"));
+
     auto flooding = start("yes & exec sh -c 'kill -9 $$'", {script});
     CHECK(flooding.wait_for_code() == 0);
     CHECK(contains(flooding.err(), "killed by SIGKILL"));

@@ -146,6 +146,17 @@ TEST_CASE("a node that a failure has shown to be unfit leaves, and ends with 89"
     CHECK(story.report().exit_code == 89);
 }
 
+TEST_CASE("a node that is lost while it is checked joins again when it has been found fit") {
+    Story story(checked());
+    run_workers(story);
+    end_with_failure(story);
+    story.hears(ctl::Lost{"silent"});
+    CHECK(story.asked_for<A::Connect>().empty());
+    story.asked();
+    story.is(A::HealthChecked{Answer::fit, ""});
+    CHECK(story.asked_for<A::Connect>().size() == 1);
+}
+
 TEST_CASE("after a round that was stopped for another node nothing is checked") {
     Story story(checked());
     run_workers(story);
