@@ -19,7 +19,8 @@ namespace ddprun::coordinator {
 ///   down          down
 ///   forming       forming
 ///   starting      starting
-///   running       saving       a rank says so, and the lowest step has not changed since
+///   running       saving       a rank says so, and the lowest step has not passed the one at which
+///                              it began
 ///                 first_step   no rank has reported a step in this round
 ///                 redone       the lowest step is one that an earlier round had done
 ///                 productive   else; unmeasured while no rank of any round has reported a step
@@ -38,6 +39,8 @@ public:
         /// Of its slowest rank.
         std::optional<std::uint64_t> step;
         bool is_saving = false;
+        /// The highest of the ranks that save: the values that are known of other nodes are older.
+        std::optional<std::uint64_t> saving_step = std::nullopt;
         /// How long ago it became so; `limits::longest_progress_age` at most counts.
         Duration age{};
     };
@@ -71,21 +74,24 @@ public:
     std::uint64_t reset_count() const { return reset_count_; }
 
 private:
-    struct Save {
-        /// The lowest step when it began.
-        std::optional<std::uint64_t> at;
+    /// How many nodes are at each step.
+    using Counts = std::map<std::uint64_t, std::size_t>;
+    struct Node {
+        Report report;
+        /// Where its save began; none: it does not save, or has set its counter back since.
+        std::optional<std::uint64_t> save_began_at;
     };
     /// Of the current round.
     struct Steps {
-        std::map<std::size_t, Report> of_node;
-        /// How many nodes are at each step.
-        std::map<std::uint64_t, std::size_t> counts;
-        std::size_t saving_count = 0;
-        std::optional<Save> save;
+        std::map<std::size_t, Node> of_node;
+        Counts counts;
+        /// By where the saves began.
+        Counts saves;
         /// A node has set its counter back after the lowest step was a new one.
         bool is_set_back = false;
 
         std::optional<std::uint64_t> lowest() const;
+        bool is_saving() const;
     };
 
     control::Goodput closed() const;
@@ -93,7 +99,11 @@ private:
     void decide(control::GoodputPhase phase);
     void begin_round(int round);
     bool does_new_steps() const;
-    void count_step(const std::optional<std::uint64_t>& step, bool is_added);
+    void follow_save(Node& node, const Report& report, bool is_set_back);
+    static void move_count(
+        Counts& counts,
+        const std::optional<std::uint64_t>& from,
+        const std::optional<std::uint64_t>& to);
 
     State state_ = State::forming;
     int round_ = -1;

@@ -34,7 +34,8 @@ public:
         std::size_t node = 0,
         bool is_saving = false,
         Duration age = {}) {
-        ledger.on_report(node, {step, is_saving, age}, start + at);
+        const auto saving_step = is_saving ? step : std::nullopt;
+        ledger.on_report(node, {step, is_saving, saving_step, age}, start + at);
         return *this;
     }
     /// "productive 3.0, forming 1.0": what is not zero.
@@ -124,11 +125,45 @@ TEST_CASE("a save counts while no step is done beside it") {
     job.reach(13s, 4, 0, true);
     job.reach(14s, 5, 0, true);
     CHECK(job.phase() == "productive");
-    // The same save, of another node too.
+    // Another node begins one where all are.
     job.reach(14s, 5, 1, true).reach(15s, 5, 0);
-    CHECK(job.phase() == "productive");
-    job.reach(16s, 5, 1).reach(17s, 5, 1, true);
     CHECK(job.phase() == "saving");
+    job.reach(16s, 5, 1);
+    CHECK(job.phase() == "productive");
+}
+
+TEST_CASE("a save begins at the step of its own rank: what is known of other nodes is older") {
+    auto job = trained();
+    job.reach(10s, 100, 0).reach(10s, 95, 1);
+    job.reach(11s, 100, 0, true);
+    CHECK(job.phase() == "saving");
+    SUBCASE("one rank saves") {
+        job.reach(12s, 100, 1);
+        CHECK(job.phase() == "saving");
+        job.reach(13s, 100, 0);
+        CHECK(job.phase() == "productive");
+    }
+    SUBCASE("all nodes save") {
+        job.reach(11s, 100, 1, true);
+        CHECK(job.phase() == "saving");
+        job.reach(13s, 100, 0);
+        CHECK(job.phase() == "saving");
+        job.reach(14s, 100, 1);
+        CHECK(job.phase() == "productive");
+    }
+    SUBCASE("another rank of the node is behind it") {
+        job.ledger.on_report(1, {99, true, 100, {}}, start + 11s);
+        job.reach(12s, 100, 0).reach(12s, 100, 1, true);
+        CHECK(job.phase() == "saving");
+    }
+    SUBCASE("the steps go on beside it") {
+        job.reach(12s, 101, 0, true).reach(12s, 101, 1);
+        CHECK(job.phase() == "productive");
+    }
+    SUBCASE("the counter is set back beside it") {
+        job.reach(12s, 0, 1).reach(12s, 0, 0, true);
+        CHECK(job.phase() == "productive");
+    }
 }
 
 TEST_CASE("workers that report no step are unmeasured, which is decided when the round is over") {
@@ -224,6 +259,7 @@ TEST_CASE("whatever happens the phases sum to the time, and what is decided neve
                 const Ledger::Report report{
                     any(0, 4) == 0 ? std::nullopt : std::optional{step},
                     any(0, 3) == 0,
+                    any(0, 1) == 0 ? std::nullopt : std::optional{step},
                     Duration{any(0, 2'000'000'000)}};
                 ledger.on_report(static_cast<std::size_t>(any(0, 3)), report, now);
             }
