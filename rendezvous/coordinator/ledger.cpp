@@ -42,7 +42,9 @@ void Ledger::on_report(std::size_t group_rank, const Report& report, Instant now
 }
 
 void Ledger::restore(const Goodput& earlier, Duration age, Instant now) {
-    if (is_closed() || earlier.sum() <= earlier_.sum()) return;
+    const auto sum = earlier.sum();
+    if (is_closed() || sum <= earlier_.sum()) return;
+    if (age > limits::longest_restored_goodput - sum) return;
     earlier_ = earlier;
     // This ledger's own time is not part of the gap.
     earlier_gap_ = std::max(Duration{}, age - own_time(now));
@@ -59,6 +61,8 @@ Goodput Ledger::totals(Instant now) const {
     auto all = closed();
     all[GoodputPhase::unmeasured] += undecided_;
     if (!is_closed()) all[phase()] += now - since_;
+    for (auto& length : all.spent)
+        length = std::min(length, limits::longest_phase);
     return all;
 }
 

@@ -51,12 +51,12 @@ public:
     void enter(State state, int round, Instant now);
     void on_report(std::size_t group_rank, const Report& report, Instant now);
     /// What an earlier server of this job had counted, `age` ago: the time since is down. Of
-    /// several the longest counts.
+    /// several the longest counts; one above `limits::longest_restored_goodput` does not.
     void restore(const control::Goodput& earlier, Duration age, Instant now);
     /// Steps up to this one were done before the rounds that this ledger has seen.
     void restore_step(std::uint64_t step);
 
-    /// Undecided time counts as unmeasured.
+    /// Undecided time counts as unmeasured. Of a phase `limits::longest_phase` at most.
     control::Goodput totals(Instant now) const;
     /// The same without the time that is undecided, or that a report on its way may change: no part
     /// of it ever decreases.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/coordinator/ledger.hpp"
 
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/random.hpp"
+#include "rendezvous/control/codec.hpp"
 #include "rendezvous/control/text.hpp"
 
 #include <doctest/doctest.h>
@@ -11,6 +13,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <variant>
 
 using namespace ddprun;
 using namespace ddprun::coordinator;
@@ -235,6 +238,38 @@ TEST_CASE("totals of an earlier server are added, and the time since then is dow
         earlier[control::GoodputPhase::productive] = 55s;
         job.ledger.restore(earlier, 0s, start + 4s);
         CHECK(job.at(4s) == "productive 55.0, redone 1.0, down 4.0");
+    }
+}
+
+TEST_CASE("messages can carry for ever what a peer has stated of an earlier server") {
+    control::Goodput earlier;
+    earlier[control::GoodputPhase::productive] = limits::longest_restored_goodput - 10s;
+    Account job;
+    job.enter(0s, State::down);
+    SUBCASE("what is too long with its age does not count") {
+        job.ledger.restore(earlier, 10s + 1ns, start);
+        CHECK(job.at(1s) == "down 1.0");
+    }
+    SUBCASE("each phase at its highest does not either") {
+        earlier.spent.fill(limits::longest_phase);
+        job.ledger.restore(earlier, limits::longest_phase, start);
+        CHECK(job.at(1s) == "down 1.0");
+    }
+    SUBCASE("the longest that counts grows to what a message can carry") {
+        job.ledger.restore(earlier, 10s, start);
+        job.enter(0s, State::running).reach(0s, 1);
+        const auto after = [&](Duration length) {
+            control::ServerMessageDecoder decoder;
+            decoder.append(control::encode(control::ServerMessage{
+                control::HeartbeatAck{1, std::nullopt, job.ledger.totals(start + length)}}));
+            const auto read = decoder.next();
+            REQUIRE(read.has_value());
+            REQUIRE(read->has_value());
+            return std::get<control::HeartbeatAck>(**read)
+                .goodput.value()[control::GoodputPhase::productive];
+        };
+        CHECK(after(1s) == limits::longest_restored_goodput - 9s);
+        CHECK(after(limits::longest_phase) == limits::longest_phase);
     }
 }
 
