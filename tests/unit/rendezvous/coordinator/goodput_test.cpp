@@ -132,3 +132,40 @@ TEST_CASE("a server that is started again gets the totals and the step back from
     report(job, "a", 4);
     CHECK(job.status().goodput.phase == "productive");
 }
+
+TEST_CASE("what a refused member reports changes neither the totals nor the step") {
+    auto job = in_training();
+    job.restart_server();
+    const auto has_all = [](control::Resume& resume) {
+        resume.goodput.emplace();
+        (*resume.goodput)[control::GoodputPhase::productive] = 1000s;
+        resume.assignment->done_step = 1000;
+    };
+    job.resume("a", control::NodeState::running, [](control::Resume& resume) {
+        resume.assignment->round = 1;
+    });
+    SUBCASE("its round is impossible") {
+        job.resume("b", control::NodeState::running, [&](control::Resume& resume) {
+            has_all(resume);
+            resume.assignment->rank_base = resume.assignment->world_size;
+        });
+    }
+    SUBCASE("its round is an older one") {
+        job.resume("b", control::NodeState::running, has_all);
+    }
+    SUBCASE("its place is another member's") {
+        job.resume("b", control::NodeState::running, [&](control::Resume& resume) {
+            has_all(resume);
+            resume.assignment->round = 1;
+            resume.assignment->group_rank = 0;
+        });
+    }
+    CHECK(goodput(job).empty());
+    job.resume("b", control::NodeState::running, [](control::Resume& resume) {
+        resume.assignment->round = 1;
+    });
+    CHECK(job.status().state == "running");
+    report(job, "a", 6, 1);
+    report(job, "b", 6, 1);
+    CHECK(job.status().goodput.phase == "productive");
+}
