@@ -75,7 +75,8 @@ Ledger::State ledger_state(JobData& job) {
     if (job.is<Recovering>() || job.members.connected_count() == 0) return Ledger::State::down;
     if (job.is<Forming>()) return Ledger::State::forming;
     if (job.is<Draining>()) return Ledger::State::draining;
-    return job.members.starting_count() > 0 ? Ledger::State::starting : Ledger::State::running;
+    if (job.members.starting_count() > 0) return Ledger::State::starting;
+    return std::get<Running>(job.state).hang ? Ledger::State::hung : Ledger::State::running;
 }
 
 void feed_ledger(JobStep& step) {

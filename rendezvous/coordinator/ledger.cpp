@@ -18,7 +18,8 @@ void Ledger::enter(State state, int round, Instant now) {
     if (state == state_ && round == round_) return;
     close_interval(now);
     if (round != round_) begin_round(round);
-    if (state != State::running) decide(GoodputPhase::unmeasured);
+    // Of a hang the first step may still come.
+    if (state != State::running && state != State::hung) decide(GoodputPhase::unmeasured);
     state_ = state;
 }
 
@@ -92,6 +93,7 @@ GoodputPhase Ledger::phase() const {
         case State::down: return GoodputPhase::down;
         case State::forming: return GoodputPhase::forming;
         case State::starting: return GoodputPhase::starting;
+        case State::hung: return GoodputPhase::hung;
         case State::draining: return GoodputPhase::draining;
         case State::running:
         case State::over: break;

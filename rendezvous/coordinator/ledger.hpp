@@ -24,6 +24,7 @@ namespace ddprun::coordinator {
 ///                 first_step   no rank has reported a step in this round
 ///                 redone       the lowest step is one that an earlier round had done
 ///                 productive   else; unmeasured while no rank of any round has reported a step
+///   hung          hung
 ///   draining      draining
 ///   over          none: the ledger is closed
 ///
@@ -32,7 +33,7 @@ namespace ddprun::coordinator {
 /// until a step comes (first_step) or the round is over (unmeasured).
 class Ledger {
 public:
-    enum class State : std::uint8_t { down, forming, starting, running, draining, over };
+    enum class State : std::uint8_t { down, forming, starting, running, hung, draining, over };
 
     /// What the workers of one node say.
     struct Report {

@@ -191,6 +191,20 @@ TEST_CASE("workers that report no step are unmeasured, which is decided when the
     }
 }
 
+TEST_CASE("a hang that was found is neither productive nor a save, while it lasts") {
+    auto job = trained();
+    job.reach(10s, 3, 0, true).enter(11s, State::hung);
+    CHECK(job.phase() == "hung");
+    CHECK(job.decided_at(13s) == job.at(13s));
+    job.reach(14s, 4);
+    CHECK(job.phase() == "hung");
+    job.enter(15s, State::running);
+    CHECK(job.phase() == "productive");
+    CHECK(
+        job.at(16s) ==
+        "productive 4.0, saving 1.0, hung 4.0, first_step 4.0, starting 2.0, forming 1.0");
+}
+
 TEST_CASE("what a report says counts from when it happened, within its interval") {
     auto job = trained();
     job.enter(10s, State::starting, 1).enter(11s, State::running, 1);
@@ -288,7 +302,7 @@ TEST_CASE("whatever happens the phases sum to the time, and what is decided neve
             now += Duration{any(0, 1'000'000'007)};
             if (any(0, 2) == 0) {
                 round += any(0, 3) == 0 ? 1 : 0;
-                ledger.enter(static_cast<State>(any(0, 4)), round, now);
+                ledger.enter(static_cast<State>(any(0, 5)), round, now);
             } else {
                 const auto step = static_cast<std::uint64_t>(any(0, 9));
                 const Ledger::Report report{

@@ -177,6 +177,7 @@ TEST_CASE("the status page shows jobs, nodes and ranks in the documented order")
           "productive": 60.0,
           "redone": 2.5,
           "saving": 0.0,
+          "hung": 0.0,
           "first_step": 0.0,
           "starting": 0.0,
           "forming": 0.0,
