@@ -60,7 +60,7 @@ public:
     /// Undecided time counts as unmeasured. Of a phase `limits::longest_phase` at most.
     control::Goodput totals(Instant now) const;
     /// The same without the time that is undecided, or that a report on its way may change: no part
-    /// of it ever decreases.
+    /// of it ever decreases, but by `restore`.
     control::Goodput decided(Instant now) const;
     /// Without what was restored.
     Duration own_time(Instant now) const;

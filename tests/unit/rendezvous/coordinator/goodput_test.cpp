@@ -117,16 +117,20 @@ TEST_CASE("a server that is started again gets the totals and the step back from
     auto job = in_training();
     job.pass(1s, "a b");
     const auto kept = job.status().goodput.totals;
+    CHECK(job.status().goodput.decided);
     job.restart_server();
     job.resume("a", control::NodeState::running, [&](control::Resume& resume) {
         resume.goodput = kept;
         resume.goodput_age = 20s;
         resume.assignment->done_step = 3;
     });
+    // The other member may bring more.
+    CHECK_FALSE(job.status().goodput.decided);
     job.resume("b", control::NodeState::running, [&](control::Resume& resume) {
         resume.assignment->done_step = 3;
     });
     CHECK(goodput(job) == "productive 5 s, first_step 1 s, starting 2 s, forming 1 s, down 20 s");
+    CHECK(job.status().goodput.decided);
     report(job, "a", 3);
     CHECK(job.status().goodput.phase == "redone");
     report(job, "a", 4);

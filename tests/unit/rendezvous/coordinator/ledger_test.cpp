@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -297,7 +298,19 @@ TEST_CASE("whatever happens the phases sum to the time, and what is decided neve
         Ledger ledger{start};
         auto now = start;
         int round = 0;
-        control::Goodput before;
+        // The server recovers: members bring what its predecessors had counted.
+        ledger.enter(State::down, round, now);
+        for (int i = any(0, 3); i > 0; --i) {
+            now += Duration{any(0, 1'000'000'007)};
+            control::Goodput earlier;
+            for (auto& length : earlier.spent)
+                length = Duration{any(0, 2'000'000'000)};
+            ledger.restore(earlier, Duration{any(0, 2'000'000'000)}, now);
+            REQUIRE(ledger.own_time(now) == now - start);
+            REQUIRE(ledger.totals(now).sum() >= std::max(earlier.sum(), now - start));
+        }
+        const auto restored = ledger.totals(now).sum() - (now - start);
+        auto before = ledger.decided(now);
         for (int i = 0; i < 300; ++i) {
             now += Duration{any(0, 1'000'000'007)};
             if (any(0, 2) == 0) {
@@ -312,14 +325,14 @@ TEST_CASE("whatever happens the phases sum to the time, and what is decided neve
                     Duration{any(0, 2'000'000'000)}};
                 ledger.on_report(static_cast<std::size_t>(any(0, 3)), report, now);
             }
-            REQUIRE(ledger.totals(now).sum() == now - start);
+            REQUIRE(ledger.totals(now).sum() == restored + (now - start));
             const auto decided = ledger.decided(now);
             for (std::size_t phase = 0; phase < control::goodput_phase_count; ++phase)
                 REQUIRE(decided.spent.at(phase) >= before.spent.at(phase));
             before = decided;
         }
         ledger.enter(State::over, round, now);
-        CHECK(ledger.totals(now + 1h).sum() == now - start);
+        CHECK(ledger.totals(now + 1h).sum() == restored + (now - start));
         CHECK(ledger.decided(now + 1h) == ledger.totals(now));
     }
 }
