@@ -103,6 +103,12 @@ TEST_CASE("a node of an older release gets no goodput") {
     job.pass(2s, "a b");
     job.succeeded("a b");
     CHECK_FALSE(job.whole_result("a").goodput);
+    // It comes back for the result, which it has had.
+    job.drop("a");
+    job.output();
+    job.resume("a", control::NodeState::succeeded);
+    CHECK_FALSE(job.output().empty());
+    CHECK_FALSE(job.whole_result("a").goodput);
 }
 
 TEST_CASE("time without any connected node is down") {
