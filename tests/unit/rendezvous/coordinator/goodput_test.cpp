@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 using namespace ddprun;
 using namespace ddprun::coordinator;
@@ -109,6 +111,28 @@ TEST_CASE("a node of an older release gets no goodput") {
     job.resume("a", control::NodeState::succeeded);
     CHECK_FALSE(job.output().empty());
     CHECK_FALSE(job.whole_result("a").goodput);
+}
+
+TEST_CASE(
+    "a save begins at the step of the rank that saves, which its node's slowest may not have") {
+    Story job{"2", 3, [](control::Join& join) {
+                  speaks_version_2(join);
+                  join.nproc = 2;
+              }};
+    job.run("a b");
+    const auto show = [&](const std::string& node, std::vector<control::RankProgress> ranks) {
+        job.say(
+            node,
+            control::Heartbeat{
+                0, std::nullopt, std::nullopt, control::NodeProgress{0, std::move(ranks), {}}});
+    };
+    show("b", {{0, {95, WorkPhase::none}}, {1, {95, WorkPhase::none}}});
+    show("a", {{0, {100, WorkPhase::save}}, {1, {99, WorkPhase::none}}});
+    CHECK(job.status().goodput.phase == "saving");
+    show("b", {{0, {100, WorkPhase::none}}, {1, {100, WorkPhase::none}}});
+    show("a", {{0, {100, WorkPhase::save}}, {1, {100, WorkPhase::none}}});
+    CHECK(job.status().goodput.step == 100);
+    CHECK(job.status().goodput.phase == "saving");
 }
 
 TEST_CASE("time without any connected node is down") {
