@@ -13,7 +13,9 @@
 #include <charconv>
 #include <chrono>
 #include <cstddef>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace ddprun::agent {
 namespace progress_pattern {
@@ -27,32 +29,117 @@ constexpr int watched_matches = 10;
 constexpr double highest_cost = 0.05;
 constexpr Duration cost_window = 2s;
 constexpr std::size_t longest_shown_bytes = 200;
+/// regcomp writes repetitions out: a few nested ones would take all memory.
+constexpr std::size_t most_written_out = 2'000;
 
 Failure refused(const std::string& why) {
     return {system_code(EINVAL), why};
 }
 
-/// `\d` as POSIX writes it. Empty: there is a back reference.
-std::optional<std::string> as_posix(const std::string& text) {
+/// Behind the bracket expression that begins here: `[^]a]`, `[[:alpha:]]`. A backslash is a
+/// character in it, and a `]` that comes first too.
+std::size_t bracket_end(std::string_view text, std::size_t begin) {
+    auto at = begin + 1;
+    if (at < text.size() && text[at] == '^') ++at;
+    if (at < text.size() && text[at] == ']') ++at;
+    while (at < text.size() && text[at] != ']') {
+        const char kind = at + 1 < text.size() ? text[at + 1] : ']';
+        const bool is_class = text[at] == '[' && (kind == ':' || kind == '.' || kind == '=');
+        const auto end = is_class ? text.find(std::string{kind, ']'}, at + 2) : at;
+        if (end == std::string_view::npos) return text.size();
+        at = is_class ? end + 2 : at + 1;
+    }
+    return std::min(at + 1, text.size());
+}
+
+/// `\d` as POSIX writes it. None: there is a back reference.
+std::optional<std::string> as_posix(std::string_view text) {
     std::string result;
-    bool is_in_brackets = false;
-    for (std::size_t at = 0; at < text.size(); ++at) {
-        const char c = text[at];
-        if (c != '\\' || at + 1 == text.size()) {
-            if (c == '[') is_in_brackets = true;
-            if (c == ']') is_in_brackets = false;
-            result += c;
+    for (std::size_t at = 0; at < text.size();) {
+        if (text[at] == '[') {
+            const auto end = bracket_end(text, at);
+            for (; at < end; ++at) {
+                const bool is_digit = text.substr(at, end - at).starts_with("\\d");
+                result += is_digit ? "0-9" : std::string{text[at]};
+                at += is_digit ? 1U : 0U;
+            }
             continue;
         }
-        const char next = text[++at];
-        if (next >= '1' && next <= '9' && !is_in_brackets) return std::nullopt;
-        if (next == 'd')
-            result += is_in_brackets ? "0-9" : "[0-9]";
-        else
-            result.append({c, next});
+        if (text[at] != '\\' || at + 1 == text.size()) {
+            result += text[at++];
+            continue;
+        }
+        const char next = text[at + 1];
+        if (next >= '1' && next <= '9') return std::nullopt;
+        result += next == 'd' ? "[0-9]" : std::string{text.substr(at, 2)};
+        at += 2;
     }
     return result;
 }
+
+/// How many characters a pattern has when its repetitions are written out, as regcomp does:
+/// `(ab{3}){2}` has 2 * (1 + 3). Brackets and groups count as one more.
+class WrittenOut {
+public:
+    std::size_t size_of(std::string_view text) {
+        for (std::size_t at = 0; at < text.size();)
+            at = take(text, at);
+        while (sizes_.size() > 1)
+            close_group();
+        return sizes_.back() + last_;
+    }
+
+private:
+    /// Where the next part begins.
+    std::size_t take(std::string_view text, std::size_t at) {
+        switch (text[at]) {
+            case '[': add(1); return bracket_end(text, at);
+            case '\\': add(1); return at + 2;
+            case '(':
+                add(0);
+                sizes_.push_back(0);
+                break;
+            case ')': close_group(); break;
+            case '+': repeat(2); break;
+            case '{': return take_bound(text, at);
+            case '*':
+            case '?': break;
+            default: add(1);
+        }
+        return at + 1;
+    }
+
+    std::size_t take_bound(std::string_view text, std::size_t at) {
+        std::size_t highest = 0;
+        std::size_t number = 0;
+        for (++at; at < text.size() && text[at] != '}'; ++at) {
+            const bool is_digit = text[at] >= '0' && text[at] <= '9';
+            number = is_digit ? capped(number * 10 + static_cast<std::size_t>(text[at] - '0')) : 0;
+            highest = std::max(highest, number);
+            // `{3,}` is three and any further ones.
+            if (text.substr(at, 2) == ",}") ++highest;
+        }
+        repeat(std::max<std::size_t>(highest, 1));
+        return at + 1;
+    }
+
+    void add(std::size_t size) {
+        sizes_.back() = capped(sizes_.back() + last_);
+        last_ = size;
+    }
+    void close_group() {
+        if (sizes_.size() == 1) return add(1);
+        last_ = capped(sizes_.back() + last_ + 1);
+        sizes_.pop_back();
+    }
+    void repeat(std::size_t count) { last_ = capped(last_ * count); }
+    static std::size_t capped(std::size_t size) { return std::min(size, most_written_out + 1); }
+
+    /// Of the groups that are open, without their last part.
+    std::vector<std::size_t> sizes_{0};
+    /// What a repetition would repeat.
+    std::size_t last_ = 0;
+};
 
 }  // namespace
 }  // namespace progress_pattern
@@ -76,6 +163,10 @@ Result<ProgressPattern> ProgressPattern::parse(const std::string& text) {
             "accepted are " + std::to_string(limits::max_progress_pattern_bytes) + " bytes");
     const auto posix = as_posix(text);
     if (!posix) return refused("a back reference is not accepted");
+    if (WrittenOut{}.size_of(*posix) > most_written_out)
+        return refused(
+            "its repetitions written out have more than " + std::to_string(most_written_out) +
+            " characters");
     auto compiled = std::make_shared<Compiled>();
     const int error = ::regcomp(&compiled->regex, posix->c_str(), REG_EXTENDED);
     if (error != 0) {

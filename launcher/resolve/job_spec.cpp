@@ -151,6 +151,14 @@ Result<> resolve_writing(Resolving& job) {
     auto choice = resolve_output(job.options, job.system.environment);
     if (!choice) return choice.error();
     job.spec.output = std::move(*choice);
+    const auto& attached = job.spec.attachment;
+    const auto regex = job.options.find("progress-regex");
+    if (regex && attached.value && attached.value->rank == 0)
+        return usage(
+            regex->origin,
+            regex->text,
+            "given together with " + attached.origin +
+                "=0: the output of rank 0 would be no terminal; leave one of the two out");
     const auto ranks_of = [](const std::vector<agent::RankMask>& masks) {
         std::vector<agent::RankRange> ranks;
         for (const auto& mask : masks)

@@ -352,6 +352,12 @@ inline constexpr std::size_t max_host_answer_bytes = 64 * 1024;
 /// A file with a list of hosts, or of their switches.
 inline constexpr std::size_t max_option_file_bytes = 16 * 1024 * 1024;
 
+// Goodput.
+/// What messages can carry of one phase (codec.cpp: ten years); it stays there.
+inline constexpr Duration longest_phase = std::chrono::hours{24 * 3650};
+/// What a server takes over from its predecessor, the time since then included.
+inline constexpr Duration longest_restored_goodput = longest_phase / 2;
+
 // Worker channel.
 /// A greeting has less than a hundred.
 inline constexpr std::size_t max_channel_line_bytes = 1024;

@@ -155,6 +155,7 @@ void fields(Io& io, Like<Io, Goodput>& goodput) {
     one("productive", GoodputPhase::productive);
     one("redone", GoodputPhase::redone);
     one("saving", GoodputPhase::saving);
+    one("hung", GoodputPhase::hung);
     one("first_step", GoodputPhase::first_step);
     one("starting", GoodputPhase::starting);
     one("forming", GoodputPhase::forming);

@@ -137,6 +137,7 @@ enum class GoodputPhase : std::uint8_t {
     productive,
     redone,  ///< steps that an earlier round had done
     saving,
+    hung,        ///< a hang was found, and lasts
     first_step,  ///< from the start of all workers to the first step
     starting,    ///< of the workers
     forming,
@@ -144,7 +145,7 @@ enum class GoodputPhase : std::uint8_t {
     down,        ///< no node is connected, or the server was started again
     unmeasured,  ///< workers that report no steps
 };
-inline constexpr std::size_t goodput_phase_count = 9;
+inline constexpr std::size_t goodput_phase_count = 10;
 
 /// How long a job has been in each phase.
 struct Goodput {

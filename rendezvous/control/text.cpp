@@ -314,6 +314,7 @@ std::string_view name_of(GoodputPhase phase) {
         case GoodputPhase::productive: return "productive";
         case GoodputPhase::redone: return "redone";
         case GoodputPhase::saving: return "saving";
+        case GoodputPhase::hung: return "hung";
         case GoodputPhase::first_step: return "first_step";
         case GoodputPhase::starting: return "starting";
         case GoodputPhase::forming: return "forming";

@@ -568,6 +568,12 @@ void Coordinator::complain(
     if (peer.job) pass(*peer.job, Job::Dropped{connection, peer.nonce}, now, out);
 }
 
+bool Coordinator::are_ledgers_complete(Instant now) const {
+    return std::all_of(jobs_.begin(), jobs_.end(), [&](const auto& entry) {
+        return entry.second.is_ledger_complete(now);
+    });
+}
+
 void Coordinator::check() const {
     require(deadlines_.size() == deadline_of_.size(), "each job wants to be woken once");
     require(unsettled_.size() <= jobs_.size(), "only jobs are unsettled");

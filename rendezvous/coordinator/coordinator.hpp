@@ -115,6 +115,8 @@ public:
     StatusTurn status_turn(Instant now, const StatusRange& range) const;
     /// Messages without effect: of other rounds, of replaced connections.
     std::uint64_t stale_count() const;
+    /// Of each job; for tests. A wrong sum is no reason to end the jobs of a server.
+    bool are_ledgers_complete(Instant now) const;
 
 private:
     /// In order of creation; a job that is over is kept for nodes that come back for its result.

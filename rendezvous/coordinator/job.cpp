@@ -75,7 +75,8 @@ Ledger::State ledger_state(JobData& job) {
     if (job.is<Recovering>() || job.members.connected_count() == 0) return Ledger::State::down;
     if (job.is<Forming>()) return Ledger::State::forming;
     if (job.is<Draining>()) return Ledger::State::draining;
-    return job.members.starting_count() > 0 ? Ledger::State::starting : Ledger::State::running;
+    if (job.members.starting_count() > 0) return Ledger::State::starting;
+    return std::get<Running>(job.state).hang ? Ledger::State::hung : Ledger::State::running;
 }
 
 void feed_ledger(JobStep& step) {
@@ -144,7 +145,7 @@ void Job::handle(Event event, Instant now, std::vector<Effect>& out) {
         job::note_desertion(step);
     }
     job::feed_ledger(step);
-    check(now);
+    check();
     if (data_.state.index() != state_before) job::check_round(data_);
 }
 
@@ -220,7 +221,7 @@ JobStatus Job::status(Instant now, std::size_t first_node) const {
 }
 
 /// What must hold after every event and is cheap to ask.
-void Job::check(Instant now) {
+void Job::check() {
     const auto& budget = data_.restarts.budget;
     require(budget.used() <= budget.max(), "the budget is never overspent");
     require(!data_.round || data_.round->number < data_.next_round, "round numbers only grow");
@@ -233,9 +234,10 @@ void Job::check(Instant now) {
     require(
         !drain || !data_.has_lease() || drain->look_at,
         "a drain of several nodes does not wait for ever");
-    require(
-        data_.ledger.own_time(now) == data_.phases.until_the_end(now, data_.state.index()),
-        "each moment of a job is in one phase");
+}
+
+bool Job::is_ledger_complete(Instant now) const {
+    return data_.ledger.own_time(now) == data_.phases.until_the_end(now, data_.state.index());
 }
 
 }  // namespace ddprun::coordinator

@@ -107,10 +107,12 @@ public:
     std::string ending() const;
     JobStatus status(Instant now, std::size_t first_node) const;
     std::uint64_t stale_count() const { return data_.stale_count; }
+    /// Each moment of the job is in one phase of its ledger.
+    bool is_ledger_complete(Instant now) const;
 
 private:
     void dispatch(JobStep& step, Event event);
-    void check(Instant now);
+    void check();
 
     JobData data_;
 };

@@ -141,10 +141,11 @@ std::vector<const Member*> by_rank(const JobData& job) {
     return members;
 }
 
-GoodputStatus goodput_status(const Ledger& ledger, Instant now) {
+GoodputStatus goodput_status(const JobData& job, Instant now) {
+    const auto& ledger = job.ledger;
     GoodputStatus status;
     status.totals = ledger.totals(now);
-    status.decided = ledger.decided(now);
+    if (!job.is<Recovering>()) status.decided = ledger.decided(now);
     if (!ledger.is_closed()) status.phase = control::name_of(ledger.phase());
     status.step = ledger.step();
     status.reset_count = ledger.reset_count();
@@ -189,7 +190,7 @@ JobStatus status_of(const JobData& job, Instant now, std::size_t first_node) {
     status.root_cause = root_cause(job, now);
     status.store_wait = store_wait_status(job, now);
     status.hang_count = job.hang_count;
-    status.goodput = goodput_status(job.ledger, now);
+    status.goodput = goodput_status(job, now);
     if (const auto* running = std::get_if<Running>(&job.state); running && running->hang)
         status.hang = running->hang->headline;
     for (const auto& [host, reason] : job.holds.drained)

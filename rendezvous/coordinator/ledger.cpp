@@ -18,7 +18,8 @@ void Ledger::enter(State state, int round, Instant now) {
     if (state == state_ && round == round_) return;
     close_interval(now);
     if (round != round_) begin_round(round);
-    if (state != State::running) decide(GoodputPhase::unmeasured);
+    // Of a hang the first step may still come.
+    if (state != State::running && state != State::hung) decide(GoodputPhase::unmeasured);
     state_ = state;
 }
 
@@ -26,29 +27,25 @@ void Ledger::on_report(std::size_t group_rank, const Report& report, Instant now
     if (is_closed()) return;
     // What happened before the interval began belongs to it all the same.
     close_interval(std::max(since_, now - std::min(report.age, limits::longest_progress_age)));
-    auto& known = steps_.of_node[group_rank];
-    if (known.step && report.step && *report.step < *known.step) {
+    auto& node = steps_.of_node[group_rank];
+    const auto before = node.report.step;
+    const bool is_set_back = before && report.step && *report.step < *before;
+    if (is_set_back) {
         ++reset_count_;
         steps_.is_set_back |= does_new_steps();
     }
-    count_step(known.step, false);
-    count_step(report.step, true);
-    steps_.saving_count += report.is_saving ? 1U : 0U;
-    steps_.saving_count -= known.is_saving ? 1U : 0U;
-    known = report;
-
-    const auto lowest = steps_.lowest();
-    if (steps_.saving_count == 0)
-        steps_.save.reset();
-    else if (!steps_.save)
-        steps_.save = Save{lowest};
-    if (!lowest) return;
+    move_count(steps_.counts, before, report.step);
+    follow_save(node, report, is_set_back);
+    node.report = report;
+    if (!steps_.lowest()) return;
     if (!is_measured_) decide(GoodputPhase::first_step);
     is_measured_ = true;
 }
 
 void Ledger::restore(const Goodput& earlier, Duration age, Instant now) {
-    if (is_closed() || earlier.sum() <= earlier_.sum()) return;
+    const auto sum = earlier.sum();
+    if (is_closed() || sum <= earlier_.sum()) return;
+    if (age > limits::longest_restored_goodput - sum) return;
     earlier_ = earlier;
     // This ledger's own time is not part of the gap.
     earlier_gap_ = std::max(Duration{}, age - own_time(now));
@@ -65,6 +62,8 @@ Goodput Ledger::totals(Instant now) const {
     auto all = closed();
     all[GoodputPhase::unmeasured] += undecided_;
     if (!is_closed()) all[phase()] += now - since_;
+    for (auto& length : all.spent)
+        length = std::min(length, limits::longest_phase);
     return all;
 }
 
@@ -94,12 +93,13 @@ GoodputPhase Ledger::phase() const {
         case State::down: return GoodputPhase::down;
         case State::forming: return GoodputPhase::forming;
         case State::starting: return GoodputPhase::starting;
+        case State::hung: return GoodputPhase::hung;
         case State::draining: return GoodputPhase::draining;
         case State::running:
         case State::over: break;
     }
+    if (steps_.is_saving()) return GoodputPhase::saving;
     const auto lowest = steps_.lowest();
-    if (steps_.save && steps_.save->at == lowest) return GoodputPhase::saving;
     if (!is_measured_) return GoodputPhase::unmeasured;
     if (!lowest) return GoodputPhase::first_step;
     return does_new_steps() ? GoodputPhase::productive : GoodputPhase::redone;
@@ -126,6 +126,11 @@ std::optional<std::uint64_t> Ledger::Steps::lowest() const {
     return counts.begin()->first;
 }
 
+bool Ledger::Steps::is_saving() const {
+    if (saves.empty()) return false;
+    return counts.empty() || counts.begin()->first <= saves.rbegin()->first;
+}
+
 void Ledger::close_interval(Instant at) {
     require(at >= since_, "time does not go back");
     const auto length = at - since_;
@@ -147,14 +152,25 @@ void Ledger::begin_round(int round) {
     steps_ = {};
 }
 
-void Ledger::count_step(const std::optional<std::uint64_t>& step, bool is_added) {
-    if (!step) return;
-    if (is_added) {
-        ++steps_.counts[*step];
-        return;
+/// A save of ranks that report no steps begins at the lowest step of the others.
+void Ledger::follow_save(Node& node, const Report& report, bool is_set_back) {
+    const auto before = node.save_began_at;
+    if (!report.is_saving || is_set_back)
+        node.save_began_at.reset();
+    else if (!node.report.is_saving)
+        node.save_began_at = report.saving_step.value_or(steps_.lowest().value_or(0));
+    move_count(steps_.saves, before, node.save_began_at);
+}
+
+void Ledger::move_count(
+    Counts& counts,
+    const std::optional<std::uint64_t>& from,
+    const std::optional<std::uint64_t>& to) {
+    if (from) {
+        const auto found = counts.find(*from);
+        if (--found->second == 0) counts.erase(found);
     }
-    const auto found = steps_.counts.find(*step);
-    if (--found->second == 0) steps_.counts.erase(found);
+    if (to) ++counts[*to];
 }
 
 }  // namespace ddprun::coordinator

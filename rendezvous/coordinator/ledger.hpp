@@ -19,10 +19,12 @@ namespace ddprun::coordinator {
 ///   down          down
 ///   forming       forming
 ///   starting      starting
-///   running       saving       a rank says so, and the lowest step has not changed since
+///   running       saving       a rank says so, and the lowest step has not passed the one at which
+///                              it began
 ///                 first_step   no rank has reported a step in this round
 ///                 redone       the lowest step is one that an earlier round had done
 ///                 productive   else; unmeasured while no rank of any round has reported a step
+///   hung          hung
 ///   draining      draining
 ///   over          none: the ledger is closed
 ///
@@ -31,13 +33,15 @@ namespace ddprun::coordinator {
 /// until a step comes (first_step) or the round is over (unmeasured).
 class Ledger {
 public:
-    enum class State : std::uint8_t { down, forming, starting, running, draining, over };
+    enum class State : std::uint8_t { down, forming, starting, running, hung, draining, over };
 
     /// What the workers of one node say.
     struct Report {
         /// Of its slowest rank.
         std::optional<std::uint64_t> step;
         bool is_saving = false;
+        /// The highest of the ranks that save: the values that are known of other nodes are older.
+        std::optional<std::uint64_t> saving_step = std::nullopt;
         /// How long ago it became so; `limits::longest_progress_age` at most counts.
         Duration age{};
     };
@@ -48,15 +52,15 @@ public:
     void enter(State state, int round, Instant now);
     void on_report(std::size_t group_rank, const Report& report, Instant now);
     /// What an earlier server of this job had counted, `age` ago: the time since is down. Of
-    /// several the longest counts.
+    /// several the longest counts; one above `limits::longest_restored_goodput` does not.
     void restore(const control::Goodput& earlier, Duration age, Instant now);
     /// Steps up to this one were done before the rounds that this ledger has seen.
     void restore_step(std::uint64_t step);
 
-    /// Undecided time counts as unmeasured.
+    /// Undecided time counts as unmeasured. Of a phase `limits::longest_phase` at most.
     control::Goodput totals(Instant now) const;
     /// The same without the time that is undecided, or that a report on its way may change: no part
-    /// of it ever decreases.
+    /// of it ever decreases, but by `restore`.
     control::Goodput decided(Instant now) const;
     /// Without what was restored.
     Duration own_time(Instant now) const;
@@ -71,21 +75,24 @@ public:
     std::uint64_t reset_count() const { return reset_count_; }
 
 private:
-    struct Save {
-        /// The lowest step when it began.
-        std::optional<std::uint64_t> at;
+    /// How many nodes are at each step.
+    using Counts = std::map<std::uint64_t, std::size_t>;
+    struct Node {
+        Report report;
+        /// Where its save began; none: it does not save, or has set its counter back since.
+        std::optional<std::uint64_t> save_began_at;
     };
     /// Of the current round.
     struct Steps {
-        std::map<std::size_t, Report> of_node;
-        /// How many nodes are at each step.
-        std::map<std::uint64_t, std::size_t> counts;
-        std::size_t saving_count = 0;
-        std::optional<Save> save;
+        std::map<std::size_t, Node> of_node;
+        Counts counts;
+        /// By where the saves began.
+        Counts saves;
         /// A node has set its counter back after the lowest step was a new one.
         bool is_set_back = false;
 
         std::optional<std::uint64_t> lowest() const;
+        bool is_saving() const;
     };
 
     control::Goodput closed() const;
@@ -93,7 +100,11 @@ private:
     void decide(control::GoodputPhase phase);
     void begin_round(int round);
     bool does_new_steps() const;
-    void count_step(const std::optional<std::uint64_t>& step, bool is_added);
+    void follow_save(Node& node, const Report& report, bool is_set_back);
+    static void move_count(
+        Counts& counts,
+        const std::optional<std::uint64_t>& from,
+        const std::optional<std::uint64_t>& to);
 
     State state_ = State::forming;
     int round_ = -1;

@@ -100,6 +100,8 @@ void adopt_round(JobStep& step, const Member& reporter, const control::Assignmen
         reject(step, *member, outdated_text(job.round->number, assignment.round));
     }
     job.round = recovered_round(assignment, step.now);
+    // Known from the members that get their places back.
+    job.round->done_step.reset();
     job.next_round = assignment.round + 2;
     auto& state = std::get<Recovering>(job.state);
     state = Recovering{state.ends_at, false, false, {}, std::nullopt, std::nullopt, {}};
@@ -117,6 +119,13 @@ bool give_back_place(JobStep& step, Member& member, const control::Assignment& a
     return true;
 }
 
+/// Requires: the member is taken back. A refused one changes no total.
+void restore_goodput(JobStep& step, const control::Resume& resume) {
+    if (!resume.goodput) return;
+    const auto age = resume.goodput_age.value_or(Duration{});
+    step.job.ledger.restore(*resume.goodput, age, step.now);
+}
+
 void take_back_outside(JobStep& step, Member& member, const control::Resume& resume) {
     if (resume.state != control::NodeState::ready) {
         const auto& assignment = resume.assignment;
@@ -126,6 +135,7 @@ void take_back_outside(JobStep& step, Member& member, const control::Resume& res
             assignment ? outdated_text(assignment->round, step.job.round->number)
                        : "it reports no round");
     }
+    restore_goodput(step, resume);
     step.send(member, control::Resumed{step.job.identity.epoch});
     member.become(Member::State::ready);
     step.send(member, control::Standby{reason(step.job, step.now)});
@@ -144,6 +154,8 @@ control::Cause stop_was_begun(const JobData& job, int round) {
 void take_back_inside(JobStep& step, Member& member, const control::Resume& resume) {
     auto& job = step.job;
     const int reported = resume.assignment->round;
+    restore_goodput(step, resume);
+    job.round->done_step = std::max(job.round->done_step, resume.assignment->done_step);
     const bool is_free = resume.state == control::NodeState::ready;
     const bool is_stopping = resume.state == control::NodeState::stopping;
     const bool is_done = resume.state == control::NodeState::succeeded;
@@ -224,6 +236,7 @@ void finish(JobStep& step) {
     const auto missing = missing_places(job);
     auto& state = std::get<Recovering>(job.state);
     if (!is_newest_round(state, missing)) job.naming = Naming::outdated;
+    if (job.round && job.round->done_step) job.ledger.restore_step(*job.round->done_step);
     if (!job.round || is_abandoned(job, missing)) return form_again(step);
     set_neighbours(*job.round, state.neighbours);
     feed_round_to_silence(step);
@@ -278,9 +291,6 @@ void recover(JobStep& step, Member& member, const control::Resume& resume) {
     using namespace recovering;
     auto& job = step.job;
     const auto& assignment = resume.assignment;
-    if (resume.goodput)
-        job.ledger.restore(*resume.goodput, resume.goodput_age.value_or(Duration{}), step.now);
-    if (assignment && assignment->done_step) job.ledger.restore_step(*assignment->done_step);
     job.restarts.budget.restore(resume.spent, assignment ? assignment->restart_count : 0);
     if (assignment && !is_possible(*assignment))
         return reject(step, member, "there is no such round");

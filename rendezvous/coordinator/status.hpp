@@ -58,8 +58,9 @@ struct DrainedHostStatus {
 /// What the time of a job has gone into (docs/goodput.md).
 struct GoodputStatus {
     control::Goodput totals;
-    /// What of it no later report changes: for counters.
-    control::Goodput decided;
+    /// What of it no later report changes: for counters. None while the job recovers: its members
+    /// may bring more of what earlier servers had counted.
+    std::optional<control::Goodput> decided;
     /// Of now; empty: the job is over.
     std::string phase;
     /// The last that all workers have done; none: they report none.

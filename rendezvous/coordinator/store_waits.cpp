@@ -138,9 +138,11 @@ void on_progress(JobStep& step, const Member& member, const control::NodeProgres
     std::erase_if(place.progress, [&](const control::RankProgress& worker) {
         return worker.local_rank >= place.nproc;
     });
-    Ledger::Report report{std::nullopt, false, progress.age};
+    Ledger::Report report{std::nullopt, false, std::nullopt, progress.age};
     for (const auto& [local_rank, worker] : place.progress) {
-        report.is_saving |= worker.phase == control::WorkPhase::save;
+        const bool is_saving = worker.phase == control::WorkPhase::save;
+        report.is_saving |= is_saving;
+        if (is_saving) report.saving_step = std::max(report.saving_step, worker.step);
         if (worker.step) report.step = std::min(report.step.value_or(*worker.step), *worker.step);
     }
     step.steps = {static_cast<std::size_t>(*member.group_rank), report};

@@ -323,11 +323,12 @@ constexpr std::array job_families{
          "counter",
          "What the time of a job has gone into, without what is undecided."},
         [](auto& text, const auto& family, const auto& job) {
+            if (!job.goodput.decided) return;
             for_each_phase([&](control::GoodputPhase phase) {
                 text += sample(
                     family,
                     of_job(job) + ",phase=" + label(control::name_of(phase)),
-                    number(in_seconds(job.goodput.decided[phase])));
+                    number(in_seconds((*job.goodput.decided)[phase])));
             });
         }},
     JobFamily{

@@ -65,6 +65,9 @@ void Server::received(ConnectionId id, const std::string& bytes) {
 }
 
 void Server::perform(coordinator::Effect& effect) {
+    require(
+        driven_->machine().are_ledgers_complete(world_.now()),
+        "each moment of a job is in one phase");
     std::visit(
         Overloaded{
             [&](const coordinator::Send& message) {

@@ -6,7 +6,7 @@
 namespace ddprun::sim {
 
 /// No moment of a job is counted twice, whichever servers it has had: the phases of its result are
-/// not longer together than the history. That none is left out is checked by the job itself.
+/// not longer together than the history. That none is left out is checked by `Server`.
 class Ledgers {
 public:
     static void on_result(const ResultSeen& fact, Complaints& complaints) {

@@ -43,6 +43,46 @@ TEST_CASE("what is no pattern for a step is refused") {
     CHECK_FALSE(ProgressPattern::parse("(a)" + std::string(2'000, 'b')).has_value());
 }
 
+TEST_CASE("in brackets a backslash is a character, as POSIX has it") {
+    // Back references behind a bracket expression that ends with a backslash.
+    for (const auto* text :
+         {"(.*)[\\]\\1", "(.*)[^\\]\\1", "(.*)[]\\]\\1", "(.*)[[:alpha:]\\]\\1"}) {
+        CAPTURE(text);
+        CHECK_FALSE(ProgressPattern::parse(text).has_value());
+    }
+    CHECK(pattern("[[:alpha:]\\d]=([0-9]+)").step_in("7=8") == 8);
+    CHECK(pattern("[[:alpha:]\\d]=([0-9]+)").step_in("n=8") == 8);
+    CHECK(pattern("[]\\d]=([0-9]+)").step_in("]=9") == 9);
+    CHECK(pattern("x[^]\\d]([0-9]+)").step_in("x]1 x12 x=3") == 3);
+    CHECK(pattern("[[.].]\\d]=([0-9]+)").step_in("]=4") == 4);
+    CHECK(pattern("a[\\1]([0-9]+)").step_in("a\\5") == 5);
+    for (const auto* text : {"([0-9])[", "([0-9])[^", "([0-9])[]", "([0-9])[[:", "([0-9])[a\\"}) {
+        CAPTURE(text);
+        CHECK_FALSE(ProgressPattern::parse(text).has_value());
+    }
+}
+
+TEST_CASE("repetitions that would take all memory are refused before they are compiled") {
+    std::string nested = "([0-9])";
+    for (int i = 0; i < 40; ++i)
+        nested = "(" + nested + ")+";
+    for (const auto& text :
+         {std::string{"((((([0-9]{1,99}){99}){99}){99}){99})"},
+          std::string{"([0-9]){2001}"},
+          std::string{"([0-9]){2000,}"},
+          std::string{"([0-9]){99999999999999999999999}"},
+          std::string{"([0-9]{50}){50}"},
+          std::string{"(([0-9]{20}{20}){20}"},
+          nested}) {
+        CAPTURE(text);
+        CHECK(
+            ProgressPattern::parse(text).error().context ==
+            "its repetitions written out have more than 2000 characters");
+    }
+    CHECK(pattern("([0-9]{1,20})").step_in("12") == 12);
+    CHECK(pattern("[[:space:]]{100}([0-9]+)").step_in(std::string(100, ' ') + "6") == 6);
+}
+
 TEST_CASE("lines are found however the output is divided") {
     const std::string output =
         "step 1\nloss 3\nstep 2\rstep 3\r\nno step\nstep 4 and step 9\nstep 10";

@@ -94,6 +94,14 @@ TEST_CASE("a rank to attach that cannot exist is refused") {
     CHECK(resolved({"--attach=7", "--nnodes=2", "--rdzv-endpoint=node9:29400"}).has_value());
 }
 
+TEST_CASE("the attached rank 0 keeps its terminal: its steps are not looked for") {
+    CHECK(
+        refusal({"--attach=0", "--progress-regex=step ([0-9]+)"}) ==
+        "--progress-regex: 'step ([0-9]+)': given together with --attach=0: the output of rank 0 "
+        "would be no terminal; leave one of the two out");
+    CHECK(resolved({"--attach=1", "-n2", "--progress-regex=step ([0-9]+)"}).has_value());
+}
+
 TEST_CASE("a wrapper is found on PATH before anything starts, and a missing one is a mistake") {
     const auto spec = resolved({"--wrap=0: gdb -batch"});
     REQUIRE(spec.has_value());

@@ -84,7 +84,8 @@ inline Goodput a_goodput() {
          Duration{6},
          Duration{7},
          std::chrono::hours{1},
-         Duration{9}}};
+         Duration{9},
+         Duration{10}}};
 }
 
 inline Cause a_cause() {

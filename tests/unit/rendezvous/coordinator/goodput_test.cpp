@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 using namespace ddprun;
 using namespace ddprun::coordinator;
@@ -103,6 +105,34 @@ TEST_CASE("a node of an older release gets no goodput") {
     job.pass(2s, "a b");
     job.succeeded("a b");
     CHECK_FALSE(job.whole_result("a").goodput);
+    // It comes back for the result, which it has had.
+    job.drop("a");
+    job.output();
+    job.resume("a", control::NodeState::succeeded);
+    CHECK_FALSE(job.output().empty());
+    CHECK_FALSE(job.whole_result("a").goodput);
+}
+
+TEST_CASE(
+    "a save begins at the step of the rank that saves, which its node's slowest may not have") {
+    Story job{"2", 3, [](control::Join& join) {
+                  speaks_version_2(join);
+                  join.nproc = 2;
+              }};
+    job.run("a b");
+    const auto show = [&](const std::string& node, std::vector<control::RankProgress> ranks) {
+        job.say(
+            node,
+            control::Heartbeat{
+                0, std::nullopt, std::nullopt, control::NodeProgress{0, std::move(ranks), {}}});
+    };
+    show("b", {{0, {95, WorkPhase::none}}, {1, {95, WorkPhase::none}}});
+    show("a", {{0, {100, WorkPhase::save}}, {1, {99, WorkPhase::none}}});
+    CHECK(job.status().goodput.phase == "saving");
+    show("b", {{0, {100, WorkPhase::none}}, {1, {100, WorkPhase::none}}});
+    show("a", {{0, {100, WorkPhase::save}}, {1, {100, WorkPhase::none}}});
+    CHECK(job.status().goodput.step == 100);
+    CHECK(job.status().goodput.phase == "saving");
 }
 
 TEST_CASE("time without any connected node is down") {
@@ -117,18 +147,59 @@ TEST_CASE("a server that is started again gets the totals and the step back from
     auto job = in_training();
     job.pass(1s, "a b");
     const auto kept = job.status().goodput.totals;
+    CHECK(job.status().goodput.decided);
     job.restart_server();
     job.resume("a", control::NodeState::running, [&](control::Resume& resume) {
         resume.goodput = kept;
         resume.goodput_age = 20s;
         resume.assignment->done_step = 3;
     });
+    // The other member may bring more.
+    CHECK_FALSE(job.status().goodput.decided);
     job.resume("b", control::NodeState::running, [&](control::Resume& resume) {
         resume.assignment->done_step = 3;
     });
     CHECK(goodput(job) == "productive 5 s, first_step 1 s, starting 2 s, forming 1 s, down 20 s");
+    CHECK(job.status().goodput.decided);
     report(job, "a", 3);
     CHECK(job.status().goodput.phase == "redone");
     report(job, "a", 4);
+    CHECK(job.status().goodput.phase == "productive");
+}
+
+TEST_CASE("what a refused member reports changes neither the totals nor the step") {
+    auto job = in_training();
+    job.restart_server();
+    const auto has_all = [](control::Resume& resume) {
+        resume.goodput.emplace();
+        (*resume.goodput)[control::GoodputPhase::productive] = 1000s;
+        resume.assignment->done_step = 1000;
+    };
+    job.resume("a", control::NodeState::running, [](control::Resume& resume) {
+        resume.assignment->round = 1;
+    });
+    SUBCASE("its round is impossible") {
+        job.resume("b", control::NodeState::running, [&](control::Resume& resume) {
+            has_all(resume);
+            resume.assignment->rank_base = resume.assignment->world_size;
+        });
+    }
+    SUBCASE("its round is an older one") {
+        job.resume("b", control::NodeState::running, has_all);
+    }
+    SUBCASE("its place is another member's") {
+        job.resume("b", control::NodeState::running, [&](control::Resume& resume) {
+            has_all(resume);
+            resume.assignment->round = 1;
+            resume.assignment->group_rank = 0;
+        });
+    }
+    CHECK(goodput(job).empty());
+    job.resume("b", control::NodeState::running, [](control::Resume& resume) {
+        resume.assignment->round = 1;
+    });
+    CHECK(job.status().state == "running");
+    report(job, "a", 6, 1);
+    report(job, "b", 6, 1);
     CHECK(job.status().goodput.phase == "productive");
 }

@@ -83,6 +83,7 @@ TEST_CASE("every node is notified of a hang once, and it is on the status page w
             "b hang_found round=0 \"" + the_hang + "\""});
     CHECK(job.status().hang == the_hang);
     CHECK(job.status().hang_count == 1);
+    CHECK(job.status().goodput.phase == "hung");
 
     job.pass(4s, "a b");
     report_hang(job, 36s);
@@ -96,6 +97,7 @@ TEST_CASE("every node is notified of a hang once, and it is on the status page w
     const auto after = hang_lines(job);
     CHECK(after == Lines{"running: ranks go on: the hang is over"});
     CHECK(job.status().hang.empty());
+    CHECK(job.status().goodput.phase == "unmeasured");
 }
 
 TEST_CASE("no verdict without the reports of all nodes") {

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/coordinator/ledger.hpp"
 
+#include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/random.hpp"
+#include "rendezvous/control/codec.hpp"
 #include "rendezvous/control/text.hpp"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <random>
 #include <string>
+#include <variant>
 
 using namespace ddprun;
 using namespace ddprun::coordinator;
@@ -34,7 +38,8 @@ public:
         std::size_t node = 0,
         bool is_saving = false,
         Duration age = {}) {
-        ledger.on_report(node, {step, is_saving, age}, start + at);
+        const auto saving_step = is_saving ? step : std::nullopt;
+        ledger.on_report(node, {step, is_saving, saving_step, age}, start + at);
         return *this;
     }
     /// "productive 3.0, forming 1.0": what is not zero.
@@ -124,11 +129,45 @@ TEST_CASE("a save counts while no step is done beside it") {
     job.reach(13s, 4, 0, true);
     job.reach(14s, 5, 0, true);
     CHECK(job.phase() == "productive");
-    // The same save, of another node too.
+    // Another node begins one where all are.
     job.reach(14s, 5, 1, true).reach(15s, 5, 0);
-    CHECK(job.phase() == "productive");
-    job.reach(16s, 5, 1).reach(17s, 5, 1, true);
     CHECK(job.phase() == "saving");
+    job.reach(16s, 5, 1);
+    CHECK(job.phase() == "productive");
+}
+
+TEST_CASE("a save begins at the step of its own rank: what is known of other nodes is older") {
+    auto job = trained();
+    job.reach(10s, 100, 0).reach(10s, 95, 1);
+    job.reach(11s, 100, 0, true);
+    CHECK(job.phase() == "saving");
+    SUBCASE("one rank saves") {
+        job.reach(12s, 100, 1);
+        CHECK(job.phase() == "saving");
+        job.reach(13s, 100, 0);
+        CHECK(job.phase() == "productive");
+    }
+    SUBCASE("all nodes save") {
+        job.reach(11s, 100, 1, true);
+        CHECK(job.phase() == "saving");
+        job.reach(13s, 100, 0);
+        CHECK(job.phase() == "saving");
+        job.reach(14s, 100, 1);
+        CHECK(job.phase() == "productive");
+    }
+    SUBCASE("another rank of the node is behind it") {
+        job.ledger.on_report(1, {99, true, 100, {}}, start + 11s);
+        job.reach(12s, 100, 0).reach(12s, 100, 1, true);
+        CHECK(job.phase() == "saving");
+    }
+    SUBCASE("the steps go on beside it") {
+        job.reach(12s, 101, 0, true).reach(12s, 101, 1);
+        CHECK(job.phase() == "productive");
+    }
+    SUBCASE("the counter is set back beside it") {
+        job.reach(12s, 0, 1).reach(12s, 0, 0, true);
+        CHECK(job.phase() == "productive");
+    }
 }
 
 TEST_CASE("workers that report no step are unmeasured, which is decided when the round is over") {
@@ -151,6 +190,20 @@ TEST_CASE("workers that report no step are unmeasured, which is decided when the
         job.reach(10s, std::nullopt, 0, true).reach(12s, std::nullopt);
         CHECK(job.at(13s) == "saving 2.0, starting 2.0, forming 1.0, unmeasured 8.0");
     }
+}
+
+TEST_CASE("a hang that was found is neither productive nor a save, while it lasts") {
+    auto job = trained();
+    job.reach(10s, 3, 0, true).enter(11s, State::hung);
+    CHECK(job.phase() == "hung");
+    CHECK(job.decided_at(13s) == job.at(13s));
+    job.reach(14s, 4);
+    CHECK(job.phase() == "hung");
+    job.enter(15s, State::running);
+    CHECK(job.phase() == "productive");
+    CHECK(
+        job.at(16s) ==
+        "productive 4.0, saving 1.0, hung 4.0, first_step 4.0, starting 2.0, forming 1.0");
 }
 
 TEST_CASE("what a report says counts from when it happened, within its interval") {
@@ -203,6 +256,38 @@ TEST_CASE("totals of an earlier server are added, and the time since then is dow
     }
 }
 
+TEST_CASE("messages can carry for ever what a peer has stated of an earlier server") {
+    control::Goodput earlier;
+    earlier[control::GoodputPhase::productive] = limits::longest_restored_goodput - 10s;
+    Account job;
+    job.enter(0s, State::down);
+    SUBCASE("what is too long with its age does not count") {
+        job.ledger.restore(earlier, 10s + 1ns, start);
+        CHECK(job.at(1s) == "down 1.0");
+    }
+    SUBCASE("each phase at its highest does not either") {
+        earlier.spent.fill(limits::longest_phase);
+        job.ledger.restore(earlier, limits::longest_phase, start);
+        CHECK(job.at(1s) == "down 1.0");
+    }
+    SUBCASE("the longest that counts grows to what a message can carry") {
+        job.ledger.restore(earlier, 10s, start);
+        job.enter(0s, State::running).reach(0s, 1);
+        const auto after = [&](Duration length) {
+            control::ServerMessageDecoder decoder;
+            decoder.append(control::encode(control::ServerMessage{
+                control::HeartbeatAck{1, std::nullopt, job.ledger.totals(start + length)}}));
+            const auto read = decoder.next();
+            REQUIRE(read.has_value());
+            REQUIRE(read->has_value());
+            return std::get<control::HeartbeatAck>(**read)
+                .goodput.value()[control::GoodputPhase::productive];
+        };
+        CHECK(after(1s) == limits::longest_restored_goodput - 9s);
+        CHECK(after(limits::longest_phase) == limits::longest_phase);
+    }
+}
+
 TEST_CASE("whatever happens the phases sum to the time, and what is decided never decreases") {
     for (std::uint64_t seed = 1; seed <= 200; ++seed) {
         CAPTURE(seed);
@@ -213,28 +298,41 @@ TEST_CASE("whatever happens the phases sum to the time, and what is decided neve
         Ledger ledger{start};
         auto now = start;
         int round = 0;
-        control::Goodput before;
+        // The server recovers: members bring what its predecessors had counted.
+        ledger.enter(State::down, round, now);
+        for (int i = any(0, 3); i > 0; --i) {
+            now += Duration{any(0, 1'000'000'007)};
+            control::Goodput earlier;
+            for (auto& length : earlier.spent)
+                length = Duration{any(0, 2'000'000'000)};
+            ledger.restore(earlier, Duration{any(0, 2'000'000'000)}, now);
+            REQUIRE(ledger.own_time(now) == now - start);
+            REQUIRE(ledger.totals(now).sum() >= std::max(earlier.sum(), now - start));
+        }
+        const auto restored = ledger.totals(now).sum() - (now - start);
+        auto before = ledger.decided(now);
         for (int i = 0; i < 300; ++i) {
             now += Duration{any(0, 1'000'000'007)};
             if (any(0, 2) == 0) {
                 round += any(0, 3) == 0 ? 1 : 0;
-                ledger.enter(static_cast<State>(any(0, 4)), round, now);
+                ledger.enter(static_cast<State>(any(0, 5)), round, now);
             } else {
                 const auto step = static_cast<std::uint64_t>(any(0, 9));
                 const Ledger::Report report{
                     any(0, 4) == 0 ? std::nullopt : std::optional{step},
                     any(0, 3) == 0,
+                    any(0, 1) == 0 ? std::nullopt : std::optional{step},
                     Duration{any(0, 2'000'000'000)}};
                 ledger.on_report(static_cast<std::size_t>(any(0, 3)), report, now);
             }
-            REQUIRE(ledger.totals(now).sum() == now - start);
+            REQUIRE(ledger.totals(now).sum() == restored + (now - start));
             const auto decided = ledger.decided(now);
             for (std::size_t phase = 0; phase < control::goodput_phase_count; ++phase)
                 REQUIRE(decided.spent.at(phase) >= before.spent.at(phase));
             before = decided;
         }
         ledger.enter(State::over, round, now);
-        CHECK(ledger.totals(now + 1h).sum() == now - start);
+        CHECK(ledger.totals(now + 1h).sum() == restored + (now - start));
         CHECK(ledger.decided(now + 1h) == ledger.totals(now));
     }
 }

@@ -53,6 +53,7 @@ void Story::restart_server() {
 void Story::post(Coordinator::Event event) {
     std::vector<Coordinator::Effect> effects;
     coordinator_->handle(std::move(event), now_, effects);
+    REQUIRE(coordinator_->are_ledgers_complete(now_));
     for (const auto& effect : effects)
         note(effect);
 }

@@ -177,6 +177,7 @@ TEST_CASE("the status page shows jobs, nodes and ranks in the documented order")
           "productive": 60.0,
           "redone": 2.5,
           "saving": 0.0,
+          "hung": 0.0,
           "first_step": 0.0,
           "starting": 0.0,
           "forming": 0.0,
@@ -272,6 +273,8 @@ TEST_CASE("metrics count connections, jobs, rounds and restarts") {
     CHECK(has_line(text, "ddprun_goodput_seconds_total{job=\"train\",phase=\"productive\"} 60"));
     CHECK(has_line(text, "ddprun_goodput_seconds_total{job=\"train\",phase=\"redone\"} 0"));
     CHECK(has_line(text, "ddprun_step{job=\"train\"} 41"));
+    // Of the other one nothing is decided.
+    CHECK(text.find("ddprun_goodput_seconds_total{job=\"say") == std::string::npos);
 }
 
 /// Reads the text format as Prometheus does, with the same errors.
