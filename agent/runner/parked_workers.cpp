@@ -186,19 +186,20 @@ void ParkedWorkers::read_output(const Held& process) {
 std::optional<SpawnSpec::Parked> ParkedWorkers::take(int local_rank) {
     machine_.post(Parked::TakeRequested{local_rank});
     if (machine_.machine().state(local_rank) != Parked::State::taken) return std::nullopt;
-    auto& process = *processes_.at(static_cast<std::size_t>(local_rank));
-    return SpawnSpec::Parked{process.gate.native_handle(), process.child->pid()};
+    const auto& process = processes_.at(static_cast<std::size_t>(local_rank));
+    if (!process || !process->child) return std::nullopt;
+    return SpawnSpec::Parked{process->gate.native_handle(), process->child->pid()};
 }
 
 std::optional<Child> ParkedWorkers::settle(int local_rank, pid_t pid, OnExit on_exit) {
     if (machine_.machine().state(local_rank) != Parked::State::taken) return std::nullopt;
     auto& held = processes_.at(static_cast<std::size_t>(local_rank));
-    if (!held) return std::nullopt;  // settled already
-    if (held->child->pid() != pid) {
+    if (!held || !held->child || held->child->pid() != pid) {
         machine_.post(Parked::HandOverFailed{local_rank});
         return std::nullopt;
     }
     const auto process = std::exchange(held, nullptr);
+    machine_.post(Parked::HandedOver{local_rank});
     if (process->exit)
         boost::asio::post(io_, [on_exit, exit = *process->exit] { on_exit(exit); });
     else

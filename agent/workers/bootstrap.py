@@ -25,7 +25,7 @@ def _start():
 
     def run(is_folder):
         if words[0] == "-m" or is_folder:
-            sys.argv = words[2:] if words[0] == "-m" else words
+            sys.argv[:] = words[2:] if words[0] == "-m" else words
             if words[0] == "-m":
                 sys.argv.insert(0, "-m")
             import runpy
@@ -33,7 +33,7 @@ def _start():
         import _frozen_importlib_external as files
         path = os.path.join(os.getcwd(), words[0])
         is_compiled = path.endswith(".pyc")
-        sys.argv, main.__file__ = words, path
+        sys.argv[:], main.__file__ = words, path
         main.__loader__ = (files.SourcelessFileLoader if is_compiled else files.SourceFileLoader)("__main__", path)
         if sys.version_info < (3, 15):
             main.__cached__ = None
@@ -45,39 +45,67 @@ def _start():
         code = main.__loader__.get_code("__main__") if is_compiled else main.__loader__.source_to_code(source, path)
         exec(code, main.__dict__)
 
+    def is_import(node):
+        kind = type(node).__name__
+        return kind in ("Import", "ImportFrom") or kind == "Try" and all(map(is_import, node.body))
+
     def imports_of(body):
+        """Up to the first statement that could change what an import finds; then None."""
         for node in body:
             kind = type(node).__name__
             if kind == "Import":
                 yield from ((alias.name, ()) for alias in node.names)
-            elif kind == "ImportFrom" and not node.level:
-                yield node.module, [alias.name for alias in node.names if alias.name != "*"]
-            for part in ("body", "handlers", "orelse", "finalbody") if kind in ("If", "Try", "With", "ExceptHandler") else ():
-                yield from imports_of(getattr(node, part, ()))
+            elif kind == "ImportFrom":
+                yield (None, ()) if node.level else (node.module, [alias.name for alias in node.names if alias.name != "*"])
+            elif kind == "Try" and is_import(node):
+                yield from imports_of(node.body)
+            elif kind == "Expr" and isinstance(getattr(node.value, "value", None), str) or (
+                    kind in ("FunctionDef", "AsyncFunctionDef", "ClassDef")):
+                continue
+            else:
+                yield None, ()
 
     def early_imports():
-        """Of the script: those of packages and of the standard library. Its own modules are read for theirs, not run: they may change."""
-        waiting, library, find = [words[0]], os.path.dirname(os.__file__), sys.modules["_frozen_importlib"]._find_spec
-        if words[0] == "-m":
-            path = os.path.join(*words[1].split("."))
-            waiting = [os.path.join(p, path + end) for p in sys.path for end in (".py", "/__main__.py")]
-        for path in waiting:  # it grows
-            if len(waiting) > 10000 or not path.endswith(".py") or not os.path.isfile(path):
-                continue
-            with open(path, "rb") as file:  # 0x400: only a syntax tree
-                found = list(imports_of(compile(file.read(), path, "exec", 0x400).body))
+        """Of the script, in its order: those of packages and of the standard library. Its own modules are read for theirs, not run: they
+        may change. It ends where a statement comes that is no import: after that an import may find something else."""
+        library, find, seen = os.path.dirname(os.__file__), sys.modules["_frozen_importlib"]._find_spec, set()
+
+        def of_file(path):
+            """Whether what comes after it may be imported early, too."""
+            if path in seen:
+                return True
+            seen.add(path)
+            try:
+                with open(path, "rb") as file:  # 0x400: only a syntax tree
+                    found = list(imports_of(compile(file.read(), path, "exec", 0x400).body))
+            except (OSError, SyntaxError, ValueError, RecursionError):
+                return False
             for name, parts in found:
-                top, _, rest = name.partition(".")
+                if name is None:
+                    return False
+                top = name.partition(".")[0]
                 spec = find(top, None)
                 places = [spec.origin or "", *(spec.submodule_search_locations or ())] if spec else []
                 if any("-packages" + os.sep in p or p.startswith((library, "built-in", "frozen")) for p in places):
-                    yield name, parts
+                    early.append((name, parts))
                     if top == "torch":
-                        yield "torch._dynamo", ()  # by the first optimizer
-                else:
-                    own = [os.path.join(p, *rest.split(".")) for p in places if rest and not p.endswith(".py")]
-                    ways = [p for p in places if p.endswith(".py")] + [p + end for p in own for end in (".py", "/__init__.py")]
-                    waiting += [way for way in ways if way not in waiting]
+                        early.append(("torch._dynamo", ()))  # by the first optimizer
+                elif not places:
+                    continue  # optional, or the script's own error
+                elif name != top or parts and not places[0].endswith(".py") or not of_file(places[0]):
+                    return False
+            return True
+
+        early = []
+        paths = [words[0]]
+        if words[0] == "-m":
+            path = os.path.join(*words[1].split("."))
+            # A parent may change what is found.
+            paths = [os.path.join(p, path + end) for p in sys.path for end in (".py", "/__main__.py") if "." not in words[1]]
+        path = next((p for p in paths if p.endswith(".py") and os.path.isfile(p)), None)
+        if path:
+            of_file(path)
+        return early
 
     def park():
         nonlocal words
@@ -125,8 +153,12 @@ def _start():
 
         names = receive(1)[1]
         before, sys.argv, problem, plain = set(sys.modules), words[:1], "", os.environ.__class__
-        if int(standard) < 500:
-            write(adjust, "500")
+        is_adjusted = int(standard) < 500
+        try:
+            if is_adjusted:
+                write(adjust, "500")
+        except OSError:
+            is_adjusted = False
         try:
             set_nice(nice - 1)  # allowed only where a lower priority can be undone
             set_nice(19)
@@ -162,12 +194,12 @@ def _start():
             os.dup2(descriptor, number)
             os.close(descriptor)
         gate.close()
-        if int(standard) < 500:
-            try:
-                write(adjust, standard)
-            except OSError:
-                pass  # the kernel then ends this worker before others
         is_stale = any(was.get(name) != now.get(name) for name in read)
+        try:
+            if is_adjusted:
+                write(adjust, standard)
+        except OSError:
+            pass  # the kernel then ends this worker before others
         try:
             is_stale |= any(identity_of(path) != known for path, known in loaded.items())
         except OSError:

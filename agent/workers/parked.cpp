@@ -12,11 +12,7 @@ namespace ddprun::agent {
 void Parked::handle(Event event, Instant now, Effects& out) {
     std::visit(
         Overloaded{
-            [&](WorkersStarted) {
-                for (auto& slot : slots_)
-                    if (slot.state == State::taken) slot.state = State::absent;
-                start_at_ = now + limits::parking_without_steps;
-            },
+            [&](WorkersStarted) { start_at_ = now + limits::parking_without_steps; },
             [&](StepSeen) {
                 if (start_at_) start_at_ = std::min(*start_at_, now + limits::parking_after_step);
             },
@@ -31,14 +27,26 @@ void Parked::handle(Event event, Instant now, Effects& out) {
             },
             [&](const Ended& e) { on_ended(e, now, out); },
             [&](const TakeRequested& e) {
-                if (slot(e.local_rank).state != State::parked) return;
-                slot(e.local_rank).state = State::taken;
+                auto& state = slot(e.local_rank).state;
+                if (state == State::taken) {
+                    // Its round has ended before it was settled.
+                    state = free_state();
+                    return out.push_back(Kill{e.local_rank});
+                }
+                if (state != State::parked) return;
+                state = State::taken;
                 out.push_back(HandOver{e.local_rank});
             },
             [&](const HandOverFailed& e) {
                 if (slot(e.local_rank).state != State::taken) return;
-                slot(e.local_rank).state = State::absent;
+                slot(e.local_rank).state = free_state();
                 out.push_back(Kill{e.local_rank});
+            },
+            [&](const HandedOver& e) {
+                if (slot(e.local_rank).state != State::taken) return;
+                slot(e.local_rank).state = free_state();
+                // Not before: one that parks and is killed each time would be started for ever.
+                failure_count_ = 0;
             },
             [&](DeadlinePassed) { on_deadline(now, out); },
         },
@@ -80,9 +88,10 @@ void Parked::on_deadline(Instant now, Effects& out) {
 /// What is parked already serves once more.
 void Parked::turn_off(std::string reason, Effects& out) {
     import_ends_at_.reset();
+    is_off_ = true;
     for (std::size_t i = 0; i < slots_.size(); ++i) {
         auto& state = slots_[i].state;
-        if (state == State::parked) continue;
+        if (state == State::parked || state == State::taken) continue;
         if (state == State::importing) out.push_back(Kill{static_cast<int>(i)});
         state = State::disqualified;
     }
@@ -90,8 +99,7 @@ void Parked::turn_off(std::string reason, Effects& out) {
 }
 
 void Parked::start_next(Instant now, Effects& out) {
-    const bool is_off = count(State::disqualified) > 0;
-    if (!start_at_ || now < *start_at_ || is_off || count(State::importing) > 0) return;
+    if (!start_at_ || now < *start_at_ || is_off_ || count(State::importing) > 0) return;
     for (std::size_t i = 0; i < slots_.size(); ++i) {
         if (slots_[i].state != State::absent) continue;
         slots_[i].state = State::importing;
@@ -107,7 +115,7 @@ std::size_t Parked::count(State state) const {
 
 std::optional<Instant> Parked::next_deadline() const {
     if (count(State::importing) > 0) return import_ends_at_;
-    const bool is_wanted = count(State::absent) > 0 && count(State::disqualified) == 0;
+    const bool is_wanted = count(State::absent) > 0 && !is_off_;
     return is_wanted ? start_at_ : std::nullopt;
 }
 
@@ -123,6 +131,7 @@ std::string describe(const Parked::Event& event) {
             [&](const P::Unfit& e) { return "unfit" + of(e.local_rank) + ": " + e.reason; },
             [&](const P::Ended& e) { return "ended" + of(e.local_rank) + ": " + e.reason; },
             [&](const P::TakeRequested& e) { return "take requested" + of(e.local_rank); },
+            [&](const P::HandedOver& e) { return "handed over" + of(e.local_rank); },
             [&](const P::HandOverFailed& e) { return "hand over failed" + of(e.local_rank); },
             [](P::DeadlinePassed) { return std::string{"deadline passed"}; },
         },

@@ -17,11 +17,12 @@ namespace ddprun::agent {
 ///
 ///   absent    --due, no other imports-->   importing     Start
 ///   importing --Ready-->                   parked        all are: NoteParked
-///   importing --Unfit-->                   disqualified  Kill; as all others that are not parked:
-///   NoteOff importing --time is over-->            importing     Kill importing, parked --Ended-->
-///   absent        the third time: as after Unfit parked    --TakeRequested-->           taken
-///   HandOver taken     --HandOverFailed-->          absent        Kill taken --WorkersStarted-->
-///   absent
+///   importing --Unfit-->                   disqualified  Kill; absent ones, too: NoteOff
+///   importing --time is over-->            importing     Kill
+///   importing, parked --Ended-->           absent        the third time: as after Unfit
+///   parked    --TakeRequested-->           taken         HandOver
+///   taken     --HandOverFailed, TakeRequested-->  absent Kill
+///   taken     --HandedOver-->              absent
 ///
 /// They are due some seconds after a round's first step, or later after its start where no steps
 /// are known, one after the other: what trains has the processors.
@@ -53,7 +54,11 @@ public:
     struct TakeRequested {
         int local_rank;
     };
-    /// Another process has been started in its place.
+    /// The process that was taken has its place.
+    struct HandedOver {
+        int local_rank;
+    };
+    /// Another process has been started in its place, or none.
     struct HandOverFailed {
         int local_rank;
     };
@@ -66,6 +71,7 @@ public:
         Unfit,
         Ended,
         TakeRequested,
+        HandedOver,
         HandOverFailed,
         DeadlinePassed>;
 
@@ -115,6 +121,7 @@ private:
     void turn_off(std::string reason, Effects& out);
     void start_next(Instant now, Effects& out);
     std::size_t count(State state) const;
+    State free_state() const { return is_off_ ? State::disqualified : State::absent; }
     Slot& slot(int local_rank) { return slots_.at(static_cast<std::size_t>(local_rank)); }
     const Slot& slot(int local_rank) const {
         return slots_.at(static_cast<std::size_t>(local_rank));
@@ -126,6 +133,8 @@ private:
     /// Of the one that imports, until it is killed.
     std::optional<Instant> import_ends_at_;
     int failure_count_ = 0;
+    /// What is taken is still to be settled, and what is parked serves once more.
+    bool is_off_ = false;
 };
 
 std::string describe(const Parked::Event& event);

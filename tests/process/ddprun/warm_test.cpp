@@ -28,8 +28,13 @@ public:
         std::filesystem::create_directories(packages());
         std::ofstream{packages() / "early.py"} << text;
     }
-    void write_script(const std::string& name) const {
-        std::ofstream{script()} << "import early, os, sys, time\n"
+    void fill_fork(const std::string& text) const {
+        std::filesystem::create_directories(dir_.path() / "fork");
+        std::ofstream{dir_.path() / "fork" / "early.py"} << text;
+    }
+    void write_script(const std::string& name, const std::string& before = "") const {
+        std::ofstream{script()} << before
+                                << "import early, os, sys, time\n"
                                    "import ddprun\n"
                                    "ddprun.report(1)\n"
                                    "print('"
@@ -90,6 +95,26 @@ TEST_CASE("a restart gets a process that has imported before, with the script of
     // Of the first round's worker only, or also of one that was started again.
     const auto out = job.out();
     CHECK((out.find("imported") != out.rfind("imported")) == (early == "edited"));
+}
+
+TEST_CASE("what a script does before an import is done before it in a restart, too") {
+    std::string before;
+    SUBCASE("it changes the path") {
+        before = "sys.path.insert(0, os.path.dirname(__file__) + '/fork')";
+    }
+    SUBCASE("it sets a variable") {
+        before = "os.environ['EARLY_RANK'] = 'set'";
+    }
+    WarmJob warm{usual + "rank = os.environ.get('EARLY_RANK')\n"};
+    warm.fill_fork("import os\npid, rank = os.getpid(), 'set'\n");
+    warm.write_script("old", "import os, sys\n" + before + "\n");
+    auto job = warm.start();
+    const int worker = job.wait_for_number(" pid ");
+    job.wait_for_line("workers.parked count=1");
+    ::kill(worker, SIGKILL);
+    CHECK(job.wait_for_code() == 0);
+    CHECK(contains(job.out(), "old restart 0 in set"));
+    CHECK(contains(job.out(), "old restart 1 in set"));
 }
 
 TEST_CASE("a second failure before the next process is parked is a restart as ever") {

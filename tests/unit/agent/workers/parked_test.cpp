@@ -76,7 +76,8 @@ TEST_CASE("a parked process is taken once, and the next one starts in the new ro
     story.parks_both();
     story.is(P::RoundEnded{});
     CHECK(story.is(P::TakeRequested{0}) == Lines{"hand over 0"});
-    CHECK(story.is(P::TakeRequested{0}).empty());
+    CHECK(story.is(P::HandedOver{0}).empty());
+    CHECK(story.machine.state(0) == P::State::absent);
     story.is(P::TakeRequested{1});
     CHECK(story.is(P::HandOverFailed{1}) == Lines{"kill 1"});
     // A second crash at once: both start cold.
@@ -84,6 +85,39 @@ TEST_CASE("a parked process is taken once, and the next one starts in the new ro
     story.is(P::WorkersStarted{});
     CHECK(story.machine.state(0) == P::State::absent);
     CHECK(story.waits() == Lines{"start 0"});
+}
+
+TEST_CASE("a round that is stopped while its workers start leaves nothing taken") {
+    Story story;
+    story.parks_both();
+    story.is(P::RoundEnded{});
+    story.is(P::TakeRequested{0});
+    story.is(P::TakeRequested{1});
+    story.is(P::HandedOver{0});
+    // Rank 1 was cancelled: not all workers have started.
+    story.is(P::HandOverFailed{1});
+    story.is(P::RoundEnded{});
+    CHECK(story.is(P::TakeRequested{0}).empty());
+    CHECK(story.is(P::TakeRequested{1}).empty());
+    CHECK(story.machine.state(0) == P::State::absent);
+}
+
+TEST_CASE("what is taken when the attempts end is still settled") {
+    Story story;
+    story.is(P::WorkersStarted{});
+    story.waits();
+    story.is(P::Ready{0, 100});
+    story.is(P::TakeRequested{0});
+    story.is(P::Unfit{1, "m reads RANK"});
+    CHECK(story.machine.state(0) == P::State::taken);
+    SUBCASE("it has its place") {
+        CHECK(story.is(P::HandedOver{0}).empty());
+    }
+    SUBCASE("another one is started in its place") {
+        CHECK(story.is(P::HandOverFailed{0}) == Lines{"kill 0"});
+    }
+    CHECK(story.machine.state(0) == P::State::disqualified);
+    CHECK_FALSE(story.machine.next_deadline());
 }
 
 TEST_CASE("an import that depends on the rank ends the attempts, and is named once") {
@@ -139,6 +173,7 @@ TEST_CASE("every event in every state has its answer") {
         {"unfit", P::Unfit{0, "u"}},
         {"ended", P::Ended{0, "e"}},
         {"take", P::TakeRequested{0}},
+        {"handed over", P::HandedOver{0}},
         {"failed", P::HandOverFailed{0}},
         {"late", P::DeadlinePassed{}},
     };
@@ -164,6 +199,7 @@ absent ready: 0
 absent unfit: 0
 absent ended: 0
 absent take: 0
+absent handed over: 0
 absent failed: 0
 absent late: 0
 importing started: 1
@@ -173,6 +209,7 @@ importing ready: start 1; 2
 importing unfit: kill 0; note off: u; 4
 importing ended: 0
 importing take: 1
+importing handed over: 1
 importing failed: 1
 importing late: kill 0; 1
 parked started: 2
@@ -182,15 +219,17 @@ parked ready: 2
 parked unfit: 2
 parked ended: 0
 parked take: hand over 0; 3
+parked handed over: 2
 parked failed: 2
 parked late: kill 1; 2
-taken started: 0
+taken started: 3
 taken step: 3
 taken round ended: 3
 taken ready: 3
 taken unfit: 3
 taken ended: 3
-taken take: 3
+taken take: kill 0; 0
+taken handed over: 0
 taken failed: kill 0; 0
 taken late: kill 1; 3
 disqualified started: 4
@@ -200,6 +239,7 @@ disqualified ready: 4
 disqualified unfit: 4
 disqualified ended: 4
 disqualified take: 4
+disqualified handed over: 4
 disqualified failed: 4
 disqualified late: 4
 )");
