@@ -50,16 +50,15 @@ std::string goodput_text(const control::Goodput& goodput) {
     const auto sum = goodput.sum();
     auto text = length_text(sum) + ':';
     const char* separator = " ";
-    for (std::size_t i = 0; i < control::goodput_phase_count; ++i) {
-        const auto phase = static_cast<GoodputPhase>(i);
+    control::for_each_phase([&](GoodputPhase phase) {
         const auto share = share_of(goodput[phase], sum);
-        if (share == 0) continue;
+        if (share == 0) return;
         std::string name{control::name_of(phase)};
         std::replace(name.begin(), name.end(), '_', ' ');
         text += separator + name + ' ' + std::to_string(share / 10) + '.' +
                 std::to_string(share % 10) + " %";
         separator = ", ";
-    }
+    });
     return text;
 }
 

@@ -61,10 +61,9 @@ Json cause_of(const control::Cause& cause) {
 /// All phases: a program reads it.
 Json goodput_of(const control::Goodput& goodput) {
     Json seconds;
-    for (std::size_t i = 0; i < control::goodput_phase_count; ++i) {
-        const auto phase = static_cast<control::GoodputPhase>(i);
+    control::for_each_phase([&](control::GoodputPhase phase) {
         seconds[std::string{control::name_of(phase)}] = in_seconds(goodput[phase]);
-    }
+    });
     return {{"wall_s", in_seconds(goodput.sum())}, {"seconds", std::move(seconds)}};
 }
 

@@ -3,6 +3,7 @@
 
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/control/message.hpp"
+#include "rendezvous/control/text.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -149,19 +150,10 @@ void fields(Io& io, Like<Io, WorkProgress>& progress) {
 
 template <class Io>
 void fields(Io& io, Like<Io, Goodput>& goodput) {
-    const auto one = [&](const char* name, GoodputPhase phase) {
-        io.optional(name, goodput.spent[static_cast<std::size_t>(phase)]);
-    };
-    one("productive", GoodputPhase::productive);
-    one("redone", GoodputPhase::redone);
-    one("saving", GoodputPhase::saving);
-    one("hung", GoodputPhase::hung);
-    one("first_step", GoodputPhase::first_step);
-    one("starting", GoodputPhase::starting);
-    one("forming", GoodputPhase::forming);
-    one("draining", GoodputPhase::draining);
-    one("down", GoodputPhase::down);
-    one("unmeasured", GoodputPhase::unmeasured);
+    for_each_phase([&](GoodputPhase phase) {
+        // A literal, which ends with a zero.
+        io.optional(name_of(phase).data(), goodput.spent[static_cast<std::size_t>(phase)]);
+    });
 }
 
 template <class Io>

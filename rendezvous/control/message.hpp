@@ -147,6 +147,13 @@ enum class GoodputPhase : std::uint8_t {
 };
 inline constexpr std::size_t goodput_phase_count = 10;
 
+/// In their order.
+template <class Use>
+void for_each_phase(const Use& use) {
+    for (std::size_t i = 0; i < goodput_phase_count; ++i)
+        use(static_cast<GoodputPhase>(i));
+}
+
 /// How long a job has been in each phase.
 struct Goodput {
     std::array<Duration, goodput_phase_count> spent{};

@@ -247,9 +247,8 @@ void turn_away(JobStep& step, ConnectionId connection, const control::Resume& re
         const bool was_member =
             found != over->members.end() && is_token_shown(found->second, resume.token);
         auto result = was_member ? over->result : without_text(over->result);
-        if (control::common_version(resume.join.versions) < control::goodput_since)
-            result.goodput.reset();
-        step.out.push_back(Send{connection, std::move(result)});
+        const int version = control::common_version(resume.join.versions);
+        step.out.push_back(Send{connection, result_for(version, std::move(result))});
         return;
     }
     step.out.push_back(Send{connection, control::Lost{"the job went on without this node"}});

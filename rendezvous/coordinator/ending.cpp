@@ -120,12 +120,14 @@ void follow(JobStep& step, Verdict verdict) {
     form(step, verdict.cause.reason);
 }
 
+control::JobResult result_for(int version, control::JobResult result) {
+    if (version < control::goodput_since) result.goodput.reset();
+    return result;
+}
+
 void send_result(JobStep& step, const Member& member) {
     const auto& over = std::get<Over>(step.job.state);
-    if (!over.is_recorded) return;
-    auto result = over.result;
-    if (member.version() < control::goodput_since) result.goodput.reset();
-    step.send(member, std::move(result));
+    if (over.is_recorded) step.send(member, result_for(member.version(), over.result));
 }
 
 void on_recorded(JobStep& step) {

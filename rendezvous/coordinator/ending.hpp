@@ -26,6 +26,9 @@ void follow(JobStep& step, Verdict verdict);
 /// Every member has succeeded.
 void succeed(JobStep& step);
 
+/// As a node that speaks this version gets it.
+control::JobResult result_for(int version, control::JobResult result);
+
 /// The result of a job that is over, once it is recorded. An elected server that is gone by then
 /// has sent it to no node, and the next leader may come to another one.
 void send_result(JobStep& step, const Member& member);

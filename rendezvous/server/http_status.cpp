@@ -74,15 +74,9 @@ Json to_json(const coordinator::StoreWaitStatus& wait) {
     };
 }
 
-template <class Add>
-void for_each_phase(const Add& add) {
-    for (std::size_t i = 0; i < control::goodput_phase_count; ++i)
-        add(static_cast<control::GoodputPhase>(i));
-}
-
 Json to_json(const coordinator::GoodputStatus& goodput) {
     Json seconds;
-    for_each_phase([&](control::GoodputPhase phase) {
+    control::for_each_phase([&](control::GoodputPhase phase) {
         seconds[std::string{control::name_of(phase)}] = in_seconds(goodput.totals[phase]);
     });
     return {
@@ -324,7 +318,7 @@ constexpr std::array job_families{
          "What the time of a job has gone into, without what is undecided."},
         [](auto& text, const auto& family, const auto& job) {
             if (!job.goodput.decided) return;
-            for_each_phase([&](control::GoodputPhase phase) {
+            control::for_each_phase([&](control::GoodputPhase phase) {
                 text += sample(
                     family,
                     of_job(job) + ",phase=" + label(control::name_of(phase)),
