@@ -2,6 +2,7 @@
 #include "agent/channel/worker_channel.hpp"
 
 #include "rendezvous/base/limits.hpp"
+#include "tests/unit/agent/supervise/machine_story.hpp"
 
 #include <doctest/doctest.h>
 
@@ -21,20 +22,9 @@ using W = WorkerChannel;
 using Lines = std::vector<std::string>;
 
 /// A node of the user 1000 with two workers, whose tokens are aaa and bbb.
-struct Story {
-    W machine{1000};
-    Instant now{};
+struct Story : test::LineStory<W> {
+    Story() : LineStory{W{1000}} { is(W::RoundBegan{{"aaa", "bbb"}}); }
 
-    Story() { is(W::RoundBegan{{"aaa", "bbb"}}); }
-
-    Lines is(W::Event event) {
-        std::vector<W::Effect> effects;
-        machine.handle(std::move(event), now, effects);
-        Lines lines;
-        for (const auto& effect : effects)
-            lines.push_back(describe(effect));
-        return lines;
-    }
     Lines comes(int caller, int pid = 50, unsigned user = 1000) {
         return is(W::Connected{caller, {pid, user}});
     }

@@ -2,6 +2,7 @@
 #include "agent/command/local_commands.hpp"
 
 #include "rendezvous/base/limits.hpp"
+#include "tests/unit/agent/supervise/machine_story.hpp"
 
 #include <doctest/doctest.h>
 
@@ -28,18 +29,9 @@ std::string framed(const std::string& body) {
 }
 
 /// The agent of a job of user 1000.
-struct Story {
-    M machine{1000};
-    Instant now{};
+struct Story : test::LineStory<M> {
+    Story() : LineStory{M{1000}} {}
 
-    Lines is(M::Event event) {
-        std::vector<M::Effect> effects;
-        machine.handle(std::move(event), now, effects);
-        Lines lines;
-        for (const auto& effect : effects)
-            lines.push_back(describe(effect));
-        return lines;
-    }
     Lines comes(int caller, unsigned user = 1000) { return is(M::Connected{caller, {50, user}}); }
     Lines says(int caller, const std::string& bytes) { return is(M::Received{caller, bytes}); }
     Lines asks(int caller, const std::string& bytes) {

@@ -50,6 +50,24 @@ private:
     Machine& machine_;
 };
 
+/// A machine whose answers are compared as lines: what it asks for by each event.
+template <class Machine>
+struct LineStory {
+    using Lines = std::vector<std::string>;
+
+    Machine machine;
+    Instant now{};
+
+    Lines is(typename Machine::Event event) {
+        std::vector<typename Machine::Effect> effects;
+        machine.handle(std::move(event), now, effects);
+        Lines lines;
+        for (const auto& effect : effects)
+            lines.push_back(describe(effect));
+        return lines;
+    }
+};
+
 /// For doctest's toString.
 template <class Effect>
 doctest::String lines_of(const std::vector<Effect>& effects) {

@@ -2,6 +2,7 @@
 #include "agent/workers/parked.hpp"
 
 #include "rendezvous/base/limits.hpp"
+#include "tests/unit/agent/supervise/machine_story.hpp"
 
 #include <doctest/doctest.h>
 
@@ -21,18 +22,9 @@ using P = Parked;
 using Lines = std::vector<std::string>;
 
 /// A node with two workers.
-struct Story {
-    P machine{2};
-    Instant now{};
+struct Story : test::LineStory<P> {
+    Story() : LineStory{P{2}} {}
 
-    Lines is(P::Event event) {
-        std::vector<P::Effect> effects;
-        machine.handle(std::move(event), now, effects);
-        Lines lines;
-        for (const auto& effect : effects)
-            lines.push_back(describe(effect));
-        return lines;
-    }
     /// Until the machine wants to be woken.
     Lines waits() {
         now = machine.next_deadline().value();
