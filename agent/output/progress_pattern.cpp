@@ -4,13 +4,13 @@
 #include "agent/report/printable.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/text.hpp"
+#include "rendezvous/base/whole_number.hpp"
 
 #include <regex.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <string_view>
@@ -186,11 +186,9 @@ std::optional<std::uint64_t> ProgressPattern::step_in(const std::string& line) c
         return std::nullopt;
     const auto& group = groups[1];
     if (group.rm_so < 0) return std::nullopt;
-    std::uint64_t step = 0;
-    const auto* end = line.data() + group.rm_eo;
-    const auto read = std::from_chars(line.data() + group.rm_so, end, step);
-    if (read.ec != std::errc{} || read.ptr != end) return std::nullopt;
-    return step;
+    return whole_number<std::uint64_t>(std::string_view{line}.substr(
+        static_cast<std::size_t>(group.rm_so),
+        static_cast<std::size_t>(group.rm_eo - group.rm_so)));
 }
 
 std::optional<std::uint64_t> ProgressReader::append(std::string_view bytes) {

@@ -139,6 +139,11 @@ int Child::signal_session(int signal) {
     return signal_session_of(state_->pid, signal);
 }
 
+void Child::kill_session() {
+    signal_session(SIGKILL);
+    signal_leader(SIGKILL);
+}
+
 OrphanReaper::OrphanReaper(boost::asio::io_context& io, std::function<std::vector<pid_t>()> watched)
     : child_ended_(io, SIGCHLD),
       watched_(std::move(watched)) {

@@ -41,6 +41,9 @@ public:
     /// To every process that is in its session now, the leader gone or not, if it descends from us.
     /// Returns how many that were.
     int signal_session(int signal);
+    /// SIGKILL to both. What is below the leader first: when it dies they move, and are then among
+    /// the leftovers.
+    void kill_session();
 
 private:
     struct State;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/process/hand_over.hpp"
 
+#include "rendezvous/base/descriptor.hpp"
+
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -31,14 +33,14 @@ bool write_whole(int file, std::string_view text) {
 }  // namespace
 
 bool send_texts(int gate, const std::vector<std::string>& texts, std::span<const int> descriptors) {
-    const int file = ::memfd_create("ddprun", MFD_CLOEXEC);
-    if (file < 0) return false;
+    const Descriptor file{::memfd_create("ddprun", MFD_CLOEXEC)};
+    if (!file) return false;
     std::string all;
     for (const auto& text : texts)
         all.append(text).push_back('\0');
     std::array<int, most_descriptors> given{};
     std::copy(descriptors.begin(), descriptors.end(), given.begin());
-    given[descriptors.size()] = file;
+    given[descriptors.size()] = file.get();
     const auto given_bytes = (descriptors.size() + 1) * sizeof(int);
 
     char byte = '\n';
@@ -54,10 +56,8 @@ bool send_texts(int gate, const std::vector<std::string>& texts, std::span<const
     header->cmsg_type = SCM_RIGHTS;
     header->cmsg_len = CMSG_LEN(given_bytes);
     std::memcpy(CMSG_DATA(header), given.data(), given_bytes);
-    const bool is_sent = write_whole(file, all) && ::lseek(file, 0, SEEK_SET) == 0 &&
-                         ::sendmsg(gate, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
-    ::close(file);
-    return is_sent;
+    return write_whole(file.get(), all) && ::lseek(file.get(), 0, SEEK_SET) == 0 &&
+           ::sendmsg(gate, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
 }
 
 bool hand_over(const SpawnSpec& spec) {

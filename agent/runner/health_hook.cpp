@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/runner/health_hook.hpp"
 
+#include "rendezvous/base/descriptor.hpp"
 #include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/printable.hpp"
+#include "rendezvous/base/result.hpp"
 #include "rendezvous/base/text.hpp"
 
 #include <boost/asio/buffer.hpp>
@@ -16,7 +18,6 @@
 #include <csignal>
 #include <memory>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -29,23 +30,11 @@ using Answer = AgentInterface::HealthChecked::Answer;
 constexpr int unfit_code = 1;
 constexpr int passes_at_once = 16;
 
-/// The command's ends, which stay open until the outcome of its start is known.
+/// What stays open until the outcome of the command's start is known.
 struct CommandEnds {
-    CommandEnds(int the_input, int the_output) : input(the_input), output(the_output) {}
-    ~CommandEnds() {
-        if (input >= 0) ::close(input);
-        ::close(output);
-    }
-    CommandEnds(const CommandEnds&) = delete;
-    CommandEnds& operator=(const CommandEnds&) = delete;
-
-    int input;
-    int output;
+    Descriptor input;
+    Descriptor output;
 };
-
-std::string error_text(int error_number) {
-    return std::generic_category().message(error_number);
-}
 
 }  // namespace
 
@@ -90,11 +79,12 @@ void HealthHook::run(AgentInterface::CheckHealth::Reason reason) {
     has_first_line_ = false;
     int ends[2] = {-1, -1};
     if (::pipe2(ends, O_CLOEXEC) != 0)
-        return answer({Answer::unknown, "no pipe for its output: " + error_text(errno)});
+        return answer(
+            {Answer::unknown, Failure{system_code(errno), "pipe for its output"}.describe()});
     output_.assign(ends[0]);
     output_.non_blocking(true);
-    const auto of_command =
-        std::make_shared<CommandEnds>(::open("/dev/null", O_RDONLY | O_CLOEXEC), ends[1]);
+    const auto of_command = std::make_shared<CommandEnds>(
+        CommandEnds{Descriptor{::open("/dev/null", O_RDONLY | O_CLOEXEC)}, Descriptor{ends[1]}});
 
     SpawnSpec spec;
     spec.program = "/bin/sh";
@@ -104,8 +94,8 @@ void HealthHook::run(AgentInterface::CheckHealth::Reason reason) {
     for (const auto& [name, value] : environment)
         spec.environment.push_back(name + "=" + value);
     spec.start = start_;
-    spec.standard_input = of_command->input;
-    spec.standard_output = of_command->output;
+    spec.standard_input = of_command->input.get();
+    spec.standard_output = of_command->output.get();
     limit_time(*config_.join.settings.health_timeout);
     if (!spawner_) spawner_.emplace(io_);
     spawner_->start(
@@ -199,9 +189,7 @@ void HealthHook::answer(Checked checked) {
 }
 
 void HealthHook::kill() {
-    if (!child_) return;
-    child_->signal_session(SIGKILL);
-    child_->signal_leader(SIGKILL);
+    if (child_) child_->kill_session();
 }
 
 }  // namespace ddprun::agent

@@ -2,10 +2,12 @@
 #include "agent/runner/parked_workers.hpp"
 
 #include "agent/process/hand_over.hpp"
+#include "rendezvous/base/descriptor.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
 #include "rendezvous/base/machine.hpp"
 #include "rendezvous/base/printable.hpp"
+#include "rendezvous/base/whole_number.hpp"
 
 #include <boost/asio/error.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -16,8 +18,8 @@
 #include <unistd.h>
 
 #include <array>
-#include <charconv>
 #include <csignal>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -64,8 +66,7 @@ void ParkedWorkers::perform(Parked::Effect& effect) {
             [&](const Parked::Kill& e) {
                 const auto& process = processes_.at(static_cast<std::size_t>(e.local_rank));
                 if (!process || !process->child) return;
-                process->child->signal_session(SIGKILL);
-                process->child->signal_leader(SIGKILL);
+                process->child->kill_session();
             },
             [](const Parked::HandOver&) {},
             [](const Parked::NoteParked& e) {
@@ -96,19 +97,15 @@ void ParkedWorkers::start(int local_rank) {
     auto spec = spec_of_(local_rank);
     spec.standard_input = gate[1];
     spec.standard_output = spec.standard_error = output[1];
-    const auto close_ends = [gate, output] {
-        for (const int end : {gate[1], output[1]})
-            if (end >= 0) ::close(end);
-    };
-    if (output[1] < 0 || !send_texts(gate[0], identity_variables(), {})) {
-        close_ends();
+    // Open until the outcome of its start is known.
+    const auto its_ends = std::make_shared<std::array<Descriptor, 2>>(
+        std::array{Descriptor{gate[1]}, Descriptor{output[1]}});
+    if (output[1] < 0 || !send_texts(gate[0], identity_variables(), {}))
         return machine_.post(Parked::Ended{local_rank, "no memory or descriptor for it"});
-    }
     std::vector<SpawnSpec> batch;
     batch.push_back(std::move(spec));
     spawner_.start(
-        std::move(batch), [this, local_rank, process, close_ends](const Spawner::Outcome& outcome) {
-            close_ends();
+        std::move(batch), [this, local_rank, process, its_ends](const Spawner::Outcome& outcome) {
             on_spawned(local_rank, process, outcome.pid);
         });
 }
@@ -162,9 +159,8 @@ void ParkedWorkers::on_report(int local_rank, const Held& process) {
     std::string_view line = process->report;
     line.remove_suffix(1);
     if (line.starts_with(ready)) {
-        std::uint64_t bytes = 0;
-        std::from_chars(line.data() + ready.size(), line.data() + line.size(), bytes);
-        return machine_.post(Parked::Ready{local_rank, bytes});
+        const auto bytes = whole_number<std::uint64_t>(line.substr(ready.size()));
+        return machine_.post(Parked::Ready{local_rank, bytes.value_or(0)});
     }
     if (line.starts_with(unfit)) line.remove_prefix(unfit.size());
     machine_.post(Parked::Unfit{local_rank, printable(line)});

@@ -135,10 +135,11 @@ void WorkerProcesses::on_spawned(const Spawner::Outcome& outcome) {
     for (const int signal : process.early_signals)
         process.child->signal_leader(signal);
     on_event_(Agent::WorkerSpawned{local_rank, pid});
+    if (!parked_) return;
     const bool is_last = std::all_of(processes_.begin(), processes_.end(), [](const Process& each) {
         return each.child.has_value();
     });
-    if (parked_ && is_last) parked_->workers_started();
+    if (is_last) parked_->workers_started();
 }
 
 /// The process with the place of this local rank: started for it, or one that was parked.
@@ -175,10 +176,7 @@ void WorkerProcesses::signal_session(int local_rank, int signal) {
 
 void WorkerProcesses::kill_session(int local_rank) {
     auto& child = processes_.at(static_cast<std::size_t>(local_rank)).child;
-    if (!child) return;
-    // What is below the leader first: when it dies they move, and are then among the leftovers.
-    child->signal_session(SIGKILL);
-    child->signal_leader(SIGKILL);
+    if (child) child->kill_session();
 }
 
 int WorkerProcesses::count_leftovers() {
