@@ -36,7 +36,7 @@ namespace ddprun::agent {
 /// Its data is in agent_data.hpp. The parts there decide what is theirs: `ServerLink` the
 /// connection, `Fence` until when the ranks are this node's, `WorkerGroup` the processes,
 /// `FailureReport` which worker failed first. The rest is functions over the data, in the file of
-/// its topic: agent_messages (what the server says), agent_reports (what it is told), agent_round,
+/// its topic: agent_messages (from the server), agent_reports (to it), agent_round,
 /// agent_leave, agent_fence, agent_save, agent_store, agent_hang, agent_health, agent_commands.
 class Agent : public AgentInterface {
 public:

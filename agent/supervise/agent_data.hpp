@@ -90,7 +90,7 @@ struct AgentData {
 
     /// When this node kills its workers, unless it hears the server.
     std::optional<Instant> fence_ends_at() const;
-    /// When an idle node gives up.
+    /// When an idle node times out.
     std::optional<Instant> times_out_at() const;
     /// Until when a server that is not heard is waited for.
     std::optional<Instant> wait_ends_at() const;

@@ -3,7 +3,7 @@
 
 #include "agent/supervise/agent_data.hpp"
 
-/// What this node tells the server. What is to be reported is compared with what was reported after
+/// What this node reports to the server. What is to be reported is compared with what was reported after
 /// every event, so a reconnect at any moment needs no case of its own.
 namespace ddprun::agent {
 
