@@ -1,83 +1,77 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/supervise/agent.hpp"
+#include "agent/supervise/agent_commands.hpp"
+
+#include "agent/supervise/agent_leave.hpp"
+#include "agent/supervise/agent_parts.hpp"
+#include "agent/supervise/agent_reports.hpp"
+#include "agent/supervise/agent_save.hpp"
 
 #include <csignal>
 #include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 
-/// What commands ask of an agent, and what it knows for their answers.
 namespace ddprun::agent {
-
-void Agent::on_stop_commanded(StopCommanded stop, Instant now, Effects& out) {
-    if (fate() != Fate::open) return;
-    const auto grace = stop.grace.value_or(config_.join.settings.grace);
-    NodeLeaving::JobEnd command{std::move(stop.reason), stop.grace};
-    if (leaving_) return end_job_instead(std::move(command), grace, now, out);
-    leave(NodeLeaving{SIGTERM, std::move(command)}, false, now, out);
-}
+namespace {
 
 /// This node leaves alone, and the other nodes would go on.
-void Agent::end_job_instead(
-    NodeLeaving::JobEnd command, Duration grace, Instant now, Effects& out) {
-    leaving_->command = std::move(command);
-    leaving_->is_reported = false;
-    leaving_->result_deadline.reset();
-    report_to_server(now, out);
+void end_job_instead(AgentStep& step, NodeLeaving::JobEnd command, Duration grace) {
+    auto& agent = step.agent;
+    agent.leaving->command = std::move(command);
+    agent.leaving->is_reported = false;
+    agent.leaving->result_deadline.reset();
+    report_to_server(step);
     // The workers have their signal already: only the grace may be shorter.
-    if (has_workers())
+    if (agent.has_workers())
         return notify_group(
-            WorkerGroup::StopRequested{leaving_->signal, grace, std::nullopt}, now, out);
-    wait_for_result(now, out);
+            step, WorkerGroup::StopRequested{agent.leaving->signal, grace, std::nullopt});
+    wait_for_result(step);
 }
 
-/// The answer is the server's.
-void Agent::pass_on(int id, control::AgentMessage message, Effects& out) {
-    if (link_.is_admitted()) return send(std::move(message), out);
-    out.push_back(AnswerCommand{id, false, "this node has just lost its connection to the server"});
+}  // namespace
+
+void on_stop_commanded(AgentStep& step, AgentInterface::StopCommanded stop) {
+    auto& agent = step.agent;
+    if (agent.fate() != AgentFate::open) return;
+    const auto grace = stop.grace.value_or(agent.config.join.settings.grace);
+    NodeLeaving::JobEnd command{std::move(stop.reason), stop.grace};
+    if (agent.leaving) return end_job_instead(step, std::move(command), grace);
+    leave_job(step, NodeLeaving{SIGTERM, std::move(command)}, false);
 }
 
-/// As SIGTERM, but that a command is the reason. It is repeated after a resume.
-void Agent::on_drain_order(const control::DrainOrder& order, Instant now, Effects& out) {
-    if (leaving_ || ending_ || (notice_ && notice_->is_drain) || is_ending_as_saved())
-        return note_stale("drain order", out);
-    out.push_back(NoteDrained{order.reason});
+void pass_on(AgentStep& step, int id, control::AgentMessage message) {
+    auto& agent = step.agent;
+    if (agent.link.is_admitted()) return step.send(std::move(message));
+    step.emit(AgentInterface::AnswerCommand{
+        id, false, "this node has just lost its connection to the server"});
+}
+
+void on_drain_order(AgentStep& step, const control::DrainOrder& order) {
+    auto& agent = step.agent;
+    if (agent.leaving || agent.ending ||
+        (agent.preemption.notice && agent.preemption.notice->is_drain) || is_ending_as_saved(agent))
+        return step.note_stale("drain order");
+    step.emit(AgentInterface::NoteDrained{order.reason});
     // It leaves already, and is to be known as drained.
-    if (notice_) {
-        notice_->reason = order.reason;
-        notice_->is_drain = true;
+    if (agent.preemption.notice) {
+        agent.preemption.notice->reason = order.reason;
+        agent.preemption.notice->is_drain = true;
         return;
     }
-    const auto grace = config_.join.settings.grace;
-    const auto& plan = config_.preemption;
-    if (is_saved_before({SIGTERM}))
+    const auto grace = agent.config.join.settings.grace;
+    const auto& plan = agent.config.preemption;
+    if (is_saved_before(agent, {SIGTERM}))
         return give_notice(
-            {SIGTERM, order.reason, now + plan.window(grace), now + plan.whole(grace), true},
-            now,
-            out);
+            step,
+            {SIGTERM,
+             order.reason,
+             step.now + plan.window(grace),
+             step.now + plan.whole(grace),
+             true});
     NodeLeaving leaving{SIGTERM};
     leaving.why = order.reason;
     leaving.by = NodeLeft::By::drain;
-    leave(std::move(leaving), false, now, out);
-}
-
-Agent::Fate Agent::fate() const {
-    const bool is_job_end = leaving_ && (leaving_->ends_job() || leaving_->has_interrupted_server);
-    const bool has_result = ending_ && std::holds_alternative<control::JobResult>(*ending_);
-    if (is_job_end || has_result) return Fate::job_ends;
-    return ending_ ? Fate::node_ends : Fate::open;
-}
-
-std::string Agent::incarnation() const {
-    const auto& membership = link_.membership();
-    return membership ? membership->welcome.incarnation : std::string{};
-}
-
-std::string Agent::reason() const {
-    if (leaving_) return leaving_->reason(node_.host);
-    if (phase_ == Phase::stopping && round_) return round_->stop_reason;
-    return phase_ == Phase::joining ? standby_reason_ : std::string{};
+    leave_job(step, std::move(leaving), false);
 }
 
 }  // namespace ddprun::agent

@@ -1,49 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/supervise/agent.hpp"
+#include "agent/supervise/agent_hang.hpp"
+
+#include "agent/supervise/agent_parts.hpp"
 #include "rendezvous/control/versions.hpp"
 
 #include <string>
 #include <utility>
 
-/// The part of `Agent` that looks at its workers, and obeys what the server concludes.
 namespace ddprun::agent {
+
 /// A worker with a terminal waits for its user.
-void Agent::begin_watch(Instant now) {
-    const auto& settings = config_.join.settings;
-    if (!settings.hang_after || config_.worker.attachment) return;
-    round_->watch.emplace(*settings.hang_after, settings.look_interval(), now);
+void begin_watch(AgentStep& step) {
+    auto& agent = step.agent;
+    const auto& settings = agent.config.join.settings;
+    if (!settings.hang_after || agent.config.worker.attachment) return;
+    agent.round->watch.emplace(*settings.hang_after, settings.look_interval(), step.now);
 }
 
-std::optional<Instant> Agent::look_at() const {
-    const bool counts = phase_ == Phase::running && round_ && round_->watch;
-    return counts ? round_->watch->look_at() : std::nullopt;
+std::optional<Instant> look_at(const AgentData& agent) {
+    const bool counts = agent.phase == AgentPhase::running && agent.round && agent.round->watch;
+    return counts ? agent.round->watch->look_at() : std::nullopt;
 }
 
-void Agent::look_at_workers(Instant now, Effects& out) {
-    round_->watch->on_look_begun(now);
-    out.push_back(LookAtWorkers{round_->assignment.round, group()->pids()});
+void look_at_workers(AgentStep& step) {
+    auto& agent = step.agent;
+    agent.round->watch->on_look_begun(step.now);
+    step.emit(AgentInterface::LookAtWorkers{agent.round->assignment.round, agent.group()->pids()});
 }
 
-void Agent::on_workers_seen(WorkersSeen seen, Instant now, Effects& out) {
-    const bool counts = is_current(seen.round) && phase_ == Phase::running && round_->watch;
+void on_workers_seen(AgentStep& step, AgentInterface::WorkersSeen seen) {
+    auto& agent = step.agent;
+    const bool counts =
+        agent.is_current(seen.round) && agent.phase == AgentPhase::running && agent.round->watch;
     if (!counts) return;
-    auto& watch = *round_->watch;
-    watch.on_looked(std::move(seen.looks), round_->progress.known, now);
-    if (!link_.is_admitted() || link_.version() < control::hang_since) return;
+    auto& watch = *agent.round->watch;
+    watch.on_looked(std::move(seen.looks), agent.round->progress.known, step.now);
+    if (!agent.link.is_admitted() || agent.link.version() < control::hang_since) return;
     control::Heartbeat heartbeat{0};
-    heartbeat.sites = watch.sites(seen.round, config_.worker.nproc, group()->ended());
-    send(std::move(heartbeat), out);
+    heartbeat.sites = watch.sites(seen.round, agent.config.worker.nproc, agent.group()->ended());
+    step.send(std::move(heartbeat));
 }
 
-void Agent::on_hang_found(control::HangFound found, Instant now, Effects& out) {
-    const bool counts = is_current(found.round) && phase_ == Phase::running;
-    if (!counts) return note_stale("hang of round " + std::to_string(found.round), out);
-    out.push_back(NoteHang{found.round, found.headline, std::move(found.rows)});
+void on_hang_found(AgentStep& step, control::HangFound found) {
+    auto& agent = step.agent;
+    const bool counts = agent.is_current(found.round) && agent.phase == AgentPhase::running;
+    if (!counts) return step.note_stale("hang of round " + std::to_string(found.round));
+    step.emit(AgentInterface::NoteHang{found.round, found.headline, std::move(found.rows)});
     if (found.killed.empty()) return;
-    notify_failures(FailureReport::HangFound{found.killed, found.headline}, now, out);
+    notify_failures(step, FailureReport::HangFound{found.killed, found.headline});
     for (const int local_rank : found.killed)
-        if (local_rank < group()->size() && !group()->worker(local_rank).exit())
-            out.push_back(WorkerGroup::KillSession{local_rank});
+        if (local_rank < agent.group()->size() && !agent.group()->worker(local_rank).exit())
+            step.emit(WorkerGroup::KillSession{local_rank});
 }
 
 }  // namespace ddprun::agent

@@ -1,50 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/supervise/agent.hpp"
+#include "agent/supervise/agent_health.hpp"
+
+#include "agent/supervise/agent_leave.hpp"
+#include "agent/supervise/agent_parts.hpp"
 
 #include <csignal>
+#include <optional>
 #include <utility>
 
-/// The part of `Agent` that has this node checked, and leaves the job when it is unfit.
 namespace ddprun::agent {
 
-void Agent::check_health(CheckHealth::Reason reason, Effects& out) {
-    if (checking_) return;
-    checking_ = reason;
-    out.push_back(CheckHealth{reason});
+void check_health(AgentStep& step, AgentInterface::CheckHealth::Reason reason) {
+    auto& agent = step.agent;
+    if (agent.checking) return;
+    agent.checking = reason;
+    step.emit(AgentInterface::CheckHealth{reason});
 }
 
 /// Also after a failure that only followed one elsewhere, and one that is still being explained:
 /// which node is at fault is not known yet.
-void Agent::check_health_after_round(Effects& out) {
-    const auto& failures = round_->failures;
+void check_health_after_round(AgentStep& step) {
+    auto& agent = step.agent;
+    const auto& failures = agent.round->failures;
     const bool has_failed = failures.has_failure() || failures.is_open();
-    if (config_.health_check.empty() || !has_failed) return;
+    if (agent.config.health_check.empty() || !has_failed) return;
     check_health(
-        failures.has_hung() ? CheckHealth::Reason::hang : CheckHealth::Reason::failure, out);
+        step,
+        failures.has_hung() ? AgentInterface::CheckHealth::Reason::hang
+                            : AgentInterface::CheckHealth::Reason::failure);
 }
 
-void Agent::on_health_checked(HealthChecked checked, Instant now, Effects& out) {
-    using Answer = HealthChecked::Answer;
-    const auto reason = std::exchange(checking_, std::nullopt);
-    if (!reason || leaving_ || ending_) return;
-    const bool is_start = *reason == CheckHealth::Reason::start;
+void on_health_checked(AgentStep& step, AgentInterface::HealthChecked checked) {
+    auto& agent = step.agent;
+    using Answer = AgentInterface::HealthChecked::Answer;
+    const auto reason = std::exchange(agent.checking, std::nullopt);
+    if (!reason || agent.leaving || agent.ending) return;
+    const bool is_start = *reason == AgentInterface::CheckHealth::Reason::start;
     if (checked.answer == Answer::unfit) {
         NodeLeaving leaving{SIGTERM};
-        leaving.why = node_.host + " is unfit: " + checked.text;
+        leaving.why = agent.node.host + " is unfit: " + checked.text;
         leaving.by = NodeLeft::By::unfit;
-        out.push_back(NoteUnfit{leaving.why});
-        return leave(std::move(leaving), false, now, out);
+        step.emit(AgentInterface::NoteUnfit{leaving.why});
+        return leave_job(step, std::move(leaving), false);
     }
     // Before the job it is a mistake of the command line.
     if (checked.answer == Answer::not_run && is_start)
-        return end(NodeRefused{"--health-check: " + checked.text}, now, out);
-    if (checked.answer != Answer::fit) out.push_back(NoteHealthUnknown{std::move(checked.text)});
-    if (is_start) notify_link(ServerLink::ConnectRequested{}, now, out);
-}
-
-/// A failure that is still being explained is reported before.
-bool Agent::is_ready() const {
-    return round_->reached.is_ready && !round_->failures.is_open() && !checking_;
+        return end_node(step, NodeRefused{"--health-check: " + checked.text});
+    if (checked.answer != Answer::fit)
+        step.emit(AgentInterface::NoteHealthUnknown{std::move(checked.text)});
+    if (is_start) notify_link(step, ServerLink::ConnectRequested{});
 }
 
 }  // namespace ddprun::agent

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/supervise/agent.hpp"
+#include "agent/supervise/agent_save.hpp"
+
+#include "agent/supervise/agent_leave.hpp"
+#include "agent/supervise/agent_reports.hpp"
 #include "rendezvous/base/limits.hpp"
-#include "rendezvous/base/machine.hpp"
-#include "rendezvous/base/text.hpp"
 #include "rendezvous/control/versions.hpp"
 
 #include <algorithm>
@@ -10,132 +11,151 @@
 #include <string>
 #include <utility>
 
-/// The part of `Agent` in which all ranks save the same step before this node is taken away.
 namespace ddprun::agent {
 
-/// Whether the workers run on after this signal, so that they save. A node of which no rank calls
-/// `should_save`, and no option says that one will, stops at once.
-bool Agent::is_saved_before(const Signalled& signalled) const {
-    const auto& plan = config_.preemption;
+bool is_saved_before(const AgentData& agent, const AgentInterface::Signalled& signalled) {
+    const auto& plan = agent.config.preemption;
     const int signal = signalled.signal;
     const bool is_notice = plan.signal != 0 && signal == plan.signal;
-    if (notice_) return is_notice || (signal == SIGTERM && notice_->signal == SIGTERM);
+    if (agent.preemption.notice)
+        return is_notice || (signal == SIGTERM && agent.preemption.notice->signal == SIGTERM);
     // The workers ignore the signal of a notice; of any other they may be ending already.
     if (!is_notice && (signal != SIGTERM || signalled.is_for_all_processes)) return false;
-    if (phase_ != Phase::starting && phase_ != Phase::running) return false;
-    if (plan.window(config_.join.settings.grace) == Duration{}) return false;
-    return plan.is_expected() || has_asking_workers_;
+    if (agent.phase != AgentPhase::starting && agent.phase != AgentPhase::running) return false;
+    if (plan.window(agent.config.join.settings.grace) == Duration{}) return false;
+    return plan.is_expected() || agent.preemption.has_asking_workers;
 }
 
-/// A later one counts where it has an earlier end: a scheduler repeats itself.
-void Agent::give_notice(NodeNotice notice, Instant now, Effects& out) {
-    if (notice_ && notice_->ends_at <= notice.ends_at) return;
-    if (notice_) {
-        notice.killed_at = std::min(notice.killed_at, notice_->killed_at);
-        notice.is_drain = notice.is_drain || notice_->is_drain;
+void give_notice(AgentStep& step, NodeNotice notice) {
+    auto& agent = step.agent;
+    if (agent.preemption.notice && agent.preemption.notice->ends_at <= notice.ends_at) return;
+    if (agent.preemption.notice) {
+        notice.killed_at = std::min(notice.killed_at, agent.preemption.notice->killed_at);
+        notice.is_drain = notice.is_drain || agent.preemption.notice->is_drain;
     }
-    notice_ = std::move(notice);
-    out.push_back(NoteNotice{notice_->reason, notice_->ends_at - now});
-    report_to_server(now, out);
+    agent.preemption.notice = std::move(notice);
+    step.emit(AgentInterface::NoteNotice{
+        agent.preemption.notice->reason, agent.preemption.notice->ends_at - step.now});
+    report_to_server(step);
 }
 
-/// Of the workers, once they are signalled.
-Duration Agent::grace_left(Instant now) const {
-    const auto grace = config_.join.settings.grace;
-    return notice_ ? std::clamp(notice_->killed_at - now, Duration{}, grace) : grace;
+Duration grace_left(const AgentData& agent, Instant now) {
+    const auto grace = agent.config.join.settings.grace;
+    return agent.preemption.notice
+               ? std::clamp(agent.preemption.notice->killed_at - now, Duration{}, grace)
+               : grace;
 }
 
 /// Until its result is there: the server that has decided this may be replaced.
-bool Agent::is_ending_as_saved() const {
-    if (!round_) return false;
-    const auto& point = round_->save.point();
+bool is_ending_as_saved(const AgentData& agent) {
+    if (!agent.round) return false;
+    const auto& point = agent.round->save.point();
     return point && point->state == control::SaveState::ending;
 }
 
 /// For ranks that wait at a step that is only proposed: they are being stopped. What the server
 /// decides of the proposal holds for the others.
-void Agent::withdraw_proposal(Effects& out) {
-    const auto& point = round_->save.point();
+void withdraw_proposal(AgentStep& step) {
+    auto& agent = step.agent;
+    const auto& point = agent.round->save.point();
     if (!point || point->state != control::SaveState::proposed) return;
-    out.push_back(ShowSave{
-        round_->assignment.round, {point->ballot, point->step, control::SaveState::cancelled}});
+    step.emit(AgentInterface::ShowSave{
+        agent.round->assignment.round,
+        {point->ballot, point->step, control::SaveState::cancelled}});
 }
 
 /// The rest of the time is for an orderly stop.
-void Agent::end_notice(const std::string& reason, Instant now, Effects& out) {
-    out.push_back(NoteNoticeOver{reason});
+void end_notice(AgentStep& step, const std::string& reason) {
+    auto& agent = step.agent;
+    step.emit(AgentInterface::NoteNoticeOver{reason});
     NodeLeaving leaving{SIGTERM};
-    leaving.why = notice_->reason;
-    if (notice_->is_drain) leaving.by = NodeLeft::By::drain;
-    leave(std::move(leaving), false, now, out);
+    leaving.why = agent.preemption.notice->reason;
+    if (agent.preemption.notice->is_drain) leaving.by = NodeLeft::By::drain;
+    leave_job(step, std::move(leaving), false);
 }
 
-std::optional<Instant> Agent::notice_at() const {
-    if (!allocation_stop_at_) return std::nullopt;
-    return *allocation_stop_at_ - limits::slurm_save_lead;
+std::optional<Instant> notice_at(const AgentData& agent) {
+    if (!agent.preemption.allocation_stop_at) return std::nullopt;
+    return *agent.preemption.allocation_stop_at - limits::slurm_save_lead;
 }
 
-void Agent::on_allocation_ending(Instant now, Effects& out) {
-    const auto ends_at = std::max(*allocation_stop_at_, now);
-    allocation_stop_at_.reset();
-    if (leaving_ || ending_ || is_ending_as_saved()) return;
-    const auto killed_at = ends_at + config_.join.settings.grace;
-    give_notice({0, "the end of the allocation on " + node_.host, ends_at, killed_at}, now, out);
+/// Workers that are being stopped have their grace already.
+std::optional<Instant> notice_ends_at(const AgentData& agent) {
+    const bool counts = agent.preemption.notice && !agent.ending &&
+                        agent.phase != AgentPhase::stopping && !is_ending_as_saved(agent);
+    return counts ? std::optional{agent.preemption.notice->ends_at} : std::nullopt;
 }
 
-void Agent::report_notice(Instant now, Effects& out) {
-    if (!notice_ || notice_->is_reported || leaving_ || ending_ || is_ending_as_saved()) return;
-    notice_->is_reported = true;
-    if (link_.version() < control::save_since)
-        return end_notice("the rendezvous server is of an older release of ddprun", now, out);
+void on_allocation_ending(AgentStep& step) {
+    auto& agent = step.agent;
+    const auto ends_at = std::max(*agent.preemption.allocation_stop_at, step.now);
+    agent.preemption.allocation_stop_at.reset();
+    if (agent.leaving || agent.ending || is_ending_as_saved(agent)) return;
+    const auto killed_at = ends_at + agent.config.join.settings.grace;
+    give_notice(step, {0, "the end of the allocation on " + agent.node.host, ends_at, killed_at});
+}
+
+void report_notice(AgentStep& step) {
+    auto& agent = step.agent;
+    if (!agent.preemption.notice || agent.preemption.notice->is_reported || agent.leaving ||
+        agent.ending || is_ending_as_saved(agent))
+        return;
+    agent.preemption.notice->is_reported = true;
+    if (agent.link.version() < control::save_since)
+        return end_notice(step, "the rendezvous server is of an older release of ddprun");
     control::Notice notice;
-    notice.reason = notice_->reason;
-    notice.signal = notice_->signal;
-    notice.left = std::max(notice_->ends_at - now, Duration{});
-    if (round_) {
-        notice.asked = round_->save.asked();
-        notice.round = round_->assignment.round;
+    notice.reason = agent.preemption.notice->reason;
+    notice.signal = agent.preemption.notice->signal;
+    notice.left = std::max(agent.preemption.notice->ends_at - step.now, Duration{});
+    if (agent.round) {
+        notice.asked = agent.round->save.asked();
+        notice.round = agent.round->assignment.round;
     }
-    notice.ends_job = is_hosting_;
-    send(std::move(notice), out);
+    notice.ends_job = agent.is_hosting;
+    step.send(std::move(notice));
 }
 
-std::optional<control::SaveReport> Agent::save_report() const {
-    const bool has_ranks =
-        phase_ == Phase::starting || phase_ == Phase::running || phase_ == Phase::succeeded;
-    if (!round_ || !has_ranks || group() == nullptr || link_.version() < control::save_since)
+std::optional<control::SaveReport> save_report(const AgentData& agent) {
+    const bool has_ranks = agent.phase == AgentPhase::starting ||
+                           agent.phase == AgentPhase::running ||
+                           agent.phase == AgentPhase::succeeded;
+    if (!agent.round || !has_ranks || agent.group() == nullptr ||
+        agent.link.version() < control::save_since)
         return std::nullopt;
-    return round_->save.report(round_->assignment.round, *group());
+    return agent.round->save.report(agent.round->assignment.round, *agent.group());
 }
 
-void Agent::report_save(Effects& out) {
-    auto report = save_report();
-    auto& save = round_->save;
+void report_save(AgentStep& step) {
+    auto& agent = step.agent;
+    auto report = save_report(agent);
+    auto& save = agent.round->save;
     if (!report || report == save.reported) return;
     save.reported = report;
-    send(std::move(*report), out);
+    step.send(std::move(*report));
 }
 
-void Agent::on_save_at(const control::SaveAt& order, Instant now, Effects& out) {
+void on_save_at(AgentStep& step, const control::SaveAt& order) {
+    auto& agent = step.agent;
     using control::SaveState;
     const auto& point = order.save;
     // What all ranks have done also holds of a node whose ranks have ended since.
     const bool is_done = point.state == SaveState::saved || point.state == SaveState::ending;
-    const bool has_ranks = has_workers() && phase_ != Phase::stopping;
-    const bool is_meant = is_current(order.round) && (is_done || has_ranks) &&
+    const bool has_ranks = agent.has_workers() && agent.phase != AgentPhase::stopping;
+    const bool is_meant = agent.is_current(order.round) && (is_done || has_ranks) &&
                           point.step <= limits::highest_save_step;
-    if (!is_meant) return note_stale("save at round " + std::to_string(order.round), out);
-    auto& save = round_->save;
+    if (!is_meant) return step.note_stale("save at round " + std::to_string(order.round));
+    auto& save = agent.round->save;
     // Asked again, it is answered again.
     save.reported.reset();
     if (!save.on_order(point) || is_done) return;
-    out.push_back(ShowSave{order.round, point, now + order.left});
-    if (point.state == SaveState::agreed) out.push_back(NoteSave{point.step});
+    step.emit(AgentInterface::ShowSave{order.round, point, step.now + order.left});
+    if (point.state == SaveState::agreed) step.emit(AgentInterface::NoteSave{point.step});
 }
 
-void Agent::on_notice_over(const control::NoticeOver& over, Instant now, Effects& out) {
-    if (!notice_) return note_stale("notice over", out);
-    end_notice(over.reason, now, out);
+void on_notice_over(AgentStep& step, const control::NoticeOver& over) {
+    auto& agent = step.agent;
+    if (!agent.preemption.notice) return step.note_stale("notice over");
+    end_notice(step, over.reason);
 }
 
 }  // namespace ddprun::agent

@@ -397,11 +397,12 @@ inline constexpr Duration slurm_save_lead = 120s;
 // Commands of ddprunctl.
 /// One has less than a hundred, but for the names of nodes.
 inline constexpr std::size_t max_command_bytes = 4 * 1024;
-/// Connections at once, and how long each may take to send its command.
+/// Connections at once, and how long each may take to send its command: it sends at once, but where
+/// everything else has the processor that can be seconds.
 inline constexpr std::size_t max_command_callers = 16;
-inline constexpr Duration command_timeout = 2s;
-/// How long ddprunctl waits for all agents of the machine.
-inline constexpr Duration command_answer_timeout = 1s;
+inline constexpr Duration command_timeout = 10s;
+/// How long ddprunctl waits for all agents of the machine; one that is stopped costs as much.
+inline constexpr Duration command_answer_timeout = 3s;
 /// How long an agent waits for the server's answer to a command that it has passed on.
 inline constexpr Duration command_relay_timeout = 5s;
 /// Between the two looks at a worker of which a command shows the stack.

@@ -26,6 +26,16 @@ try_program() { # DDPRUN
     grep -q broken <<<"$out" || fail "$1: the report lacks the worker's error: $out"
 }
 
+# An agent that gets no processor for seconds does not answer.
+wait_until_shown() { # DDPRUNCTL
+    local list
+    for _ in $(seq 20); do
+        list=$("$1" ps)
+        ! grep -q '^package ' <<<"$list" || return 0
+    done
+    fail "$1 does not show a job, but: $list"
+}
+
 # A job that it stops, by the name of its run.
 try_ctl() { # FOLDER
     local status=0 job
@@ -35,7 +45,7 @@ try_ctl() { # FOLDER
     "$1/ddprun" --rdzv-id=package --rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:29477 --no-python sh -c 'echo up; exec sleep 1000' >/tmp/job.out 2>&1 &
     job=$!
     until grep -q up /tmp/job.out; do sleep 0.1; done
-    "$1/ddprunctl" ps | grep -q '^package ' || fail "$1/ddprunctl does not show a job"
+    wait_until_shown "$1/ddprunctl"
     "$1/ddprunctl" stop package
     wait $job || status=$?
     [ "$status" = 143 ] || fail "a job that $1/ddprunctl stopped ended with $status instead of 143"

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/supervise/agent_data.hpp"
+
+#include <optional>
+
+/// The agent looks at its workers (--hang-after), and obeys what the server concludes.
+namespace ddprun::agent {
+
+/// Requires: the round's workers have started.
+void begin_watch(AgentStep& step);
+std::optional<Instant> look_at(const AgentData& agent);
+void look_at_workers(AgentStep& step);
+void on_workers_seen(AgentStep& step, AgentInterface::WorkersSeen seen);
+void on_hang_found(AgentStep& step, control::HangFound found);
+
+}  // namespace ddprun::agent

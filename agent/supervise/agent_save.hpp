@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/supervise/agent_data.hpp"
+
+#include <optional>
+#include <string>
+
+/// All ranks save the same step before this node is taken away.
+namespace ddprun::agent {
+
+/// Whether the workers run on after this signal, so that they save. A node of which no rank calls
+/// `should_save`, and no option says that one will, stops at once.
+bool is_saved_before(const AgentData& agent, const AgentInterface::Signalled& signalled);
+/// A later one counts where it has an earlier end: a scheduler repeats itself.
+void give_notice(AgentStep& step, NodeNotice notice);
+/// Of the workers, once they are signalled.
+Duration grace_left(const AgentData& agent, Instant now);
+/// Every rank has saved, and the job ends with that.
+bool is_ending_as_saved(const AgentData& agent);
+void withdraw_proposal(AgentStep& step);
+/// The rest of the time is for an orderly stop. Requires: there is a notice.
+void end_notice(AgentStep& step, const std::string& reason);
+/// When the end of the allocation becomes a notice.
+std::optional<Instant> notice_at(const AgentData& agent);
+std::optional<Instant> notice_ends_at(const AgentData& agent);
+void on_allocation_ending(AgentStep& step);
+void report_notice(AgentStep& step);
+/// None: the ranks have nothing to say of a save.
+std::optional<control::SaveReport> save_report(const AgentData& agent);
+void report_save(AgentStep& step);
+void on_save_at(AgentStep& step, const control::SaveAt& order);
+void on_notice_over(AgentStep& step, const control::NoticeOver& over);
+
+}  // namespace ddprun::agent
