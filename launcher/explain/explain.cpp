@@ -189,6 +189,11 @@ std::string explain(
         restarts.refill,
         restarts.refill.value == Duration{} ? "never" : "after " + seconds(restarts.refill));
     page.row("no restart on", restarts.final_codes, describe_codes(restarts.final_codes.value));
+    const auto& rounds = restarts.rounds_without_progress;
+    page.row(
+        "stop without progress",
+        rounds,
+        rounds.value ? "after " + std::to_string(*rounds.value) + " rounds" : "never");
     page.row("late nodes", spec.late_nodes, std::string{control::name_of(spec.late_nodes.value)});
     page.row("max losses", spec.max_losses, std::to_string(spec.max_losses.value));
     page.row("warm", spec.is_warm, spec.is_warm.value ? "1" : "0");

@@ -188,6 +188,13 @@ constexpr std::array all_rows{
          failure,
          "exit codes that end the job at once (default 2,126,127)"}),
     own(
+        {"stop-without-progress",
+         "N",
+         failure,
+         "so many rounds in a row that fail without a new step end the job, whatever is left of "
+         "the "
+         "restarts (default: no count does)"}),
+    own(
         {"max-losses",
          "N",
          failure,

@@ -4,6 +4,7 @@
 #include "launcher/grammar/number.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/text.hpp"
+#include "rendezvous/control/fields.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -58,7 +59,10 @@ Result<std::vector<int>> parse_codes(const Given& given) {
 Result<RestartChoice> restart_choice(const Options& options) {
     const control::RestartPolicy usual;
     RestartChoice choice{
-        {{}, "default"}, {usual.refill_after, "default"}, {usual.final_codes, "default"}};
+        {{}, "default"},
+        {usual.refill_after, "default"},
+        {usual.final_codes, "default"},
+        {{}, "default"}};
     if (const auto given = options.find("restart-delay")) {
         const auto delay = parse_delay(*given);
         if (!delay) return delay.error();
@@ -76,12 +80,25 @@ Result<RestartChoice> restart_choice(const Options& options) {
         if (!codes) return codes.error();
         choice.final_codes = {*codes, given->origin};
     }
+    if (const auto given = options.find("stop-without-progress")) {
+        const auto count = parse_int(given->text);
+        if (!count || *count < 1 || *count > static_cast<int>(control::small_count.most))
+            return unusable(
+                *given,
+                "a number of rounds, from 1 to " + std::to_string(control::small_count.most));
+        choice.rounds_without_progress = {*count, given->origin};
+    }
     return choice;
 }
 
 control::RestartPolicy to_policy(const RestartChoice& choice) {
     const auto& delay = choice.delay.value;
-    return {delay.shortest, delay.longest, choice.refill.value, choice.final_codes.value};
+    return {
+        delay.shortest,
+        delay.longest,
+        choice.refill.value,
+        choice.final_codes.value,
+        choice.rounds_without_progress.value};
 }
 
 std::string describe(const DelayRange& delay) {

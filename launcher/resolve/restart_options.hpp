@@ -5,6 +5,7 @@
 #include "launcher/grammar/options.hpp"
 #include "rendezvous/control/message.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,11 +16,13 @@ struct DelayRange {
     Duration longest{};
 };
 
-/// The values of `--restart-delay`, `--restart-refill` and `--no-restart-on`.
+/// The values of `--restart-delay`, `--restart-refill`, `--no-restart-on` and
+/// `--stop-without-progress`.
 struct RestartChoice {
     From<DelayRange> delay;
     From<Duration> refill;
     From<std::vector<int>> final_codes;
+    From<std::optional<int>> rounds_without_progress;
 };
 
 /// On error the context reads "option: 'given': accepted is ...".

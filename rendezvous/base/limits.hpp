@@ -255,6 +255,9 @@ inline constexpr Duration late_node_quiet = 1s;
 inline constexpr Duration late_node_longest = 5s;
 /// Rounds lost within this long count towards a crash loop.
 inline constexpr Duration crash_loop_window = 1h;
+/// Rounds of a job whose workers report no steps count as without progress when they are shorter
+/// and fail alike.
+inline constexpr Duration short_round = 60s;
 /// How often a wait for a silent member checks whether it is heard again.
 inline constexpr Duration silent_check_interval = 1s;
 /// Members of a round that are asked about one that is silent.

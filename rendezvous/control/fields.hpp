@@ -133,6 +133,10 @@ void fields(Io& io, Like<Io, Settings>& settings) {
     io("longest_restart_delay", settings.restart.longest_delay);
     io("restart_refill", settings.restart.refill_after);
     io("no_restart_on", settings.restart.final_codes, List{limits::max_final_codes, exit_code});
+    io.optional(
+        "rounds_without_progress",
+        settings.restart.rounds_without_progress,
+        Whole{1, small_count.most});
 }
 
 template <class Io>

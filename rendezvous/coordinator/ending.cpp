@@ -77,7 +77,13 @@ void restart(JobStep& step, const control::Cause& cause) {
     auto& budget = job.restarts.budget;
     budget.spend();
     auto what = "restart " + std::to_string(budget.used()) + " of " + std::to_string(budget.max());
-    const auto pause = job.restarts.delay.next(job.drain()->ran_for);
+    const auto ran_for = job.drain()->ran_for;
+    auto& progress = job.restarts.progress;
+    progress.add({job.ledger.step_of_round(), ran_for, cause});
+    if (progress.limit() && progress.count() > 0)
+        what += ", " + std::to_string(progress.count()) + " of " +
+                std::to_string(*progress.limit()) + " rounds without a new step";
+    const auto pause = job.restarts.delay.next(ran_for);
     if (pause > Duration{}) what += " after a pause of " + seconds_text(pause);
     form(step, what + ": " + cause.reason, pause);
     if (pause == Duration{}) return;

@@ -34,6 +34,7 @@ JobData::JobData(
           RestartBudget{first.max_restarts},
           RestartDelay{first.settings.restart},
           LossRecord{first.settings.max_losses},
+          ProgressRecord{first.settings.restart.rounds_without_progress},
           {}},
       phases{{}, now},
       ledger(now) {}

@@ -159,6 +159,7 @@ struct Restarts {
     RestartBudget budget;
     RestartDelay delay;
     LossRecord losses;
+    ProgressRecord progress;
     /// Rounds that were followed by another, by what ended them.
     std::map<control::Cause::Kind, std::uint64_t> by_cause;
 };

@@ -308,6 +308,15 @@ std::string disagreement(const control::Join& job, const control::Join& node) {
         if (ours.restart.*pause != theirs.restart.*pause)
             return differs(
                 name, seconds_text(ours.restart.*pause), seconds_text(theirs.restart.*pause));
+    if (ours.restart.rounds_without_progress != theirs.restart.rounds_without_progress) {
+        const auto count = [](const std::optional<int>& limit) {
+            return limit ? std::to_string(*limit) : std::string{"not given"};
+        };
+        return differs(
+            "--stop-without-progress",
+            count(ours.restart.rounds_without_progress),
+            count(theirs.restart.rounds_without_progress));
+    }
     if (ours.restart.final_codes != theirs.restart.final_codes)
         return differs(
             "--no-restart-on",

@@ -236,7 +236,10 @@ void finish(JobStep& step) {
     const auto missing = missing_places(job);
     auto& state = std::get<Recovering>(job.state);
     if (!is_newest_round(state, missing)) job.naming = Naming::outdated;
-    if (job.round && job.round->done_step) job.ledger.restore_step(*job.round->done_step);
+    if (job.round && job.round->done_step) {
+        job.ledger.restore_step(*job.round->done_step);
+        job.restarts.progress.restore_step(*job.round->done_step);
+    }
     if (!job.round || is_abandoned(job, missing)) return form_again(step);
     set_neighbours(*job.round, state.neighbours);
     feed_round_to_silence(step);

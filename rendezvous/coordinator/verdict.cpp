@@ -79,12 +79,20 @@ Verdict judge_failure(control::Cause cause, const RoundEnd& end) {
     const bool is_final = cause.kind == control::Cause::Kind::worker_failed &&
                           std::find(end.final_codes.begin(), end.final_codes.end(), exit_code) !=
                               end.final_codes.end();
-    if (end.has_restarts_left && !is_final)
-        return {Verdict::Next::restart, std::move(cause), control::Outcome::failed, 0};
-    if (end.has_restarts_left)
+    if (!end.has_restarts_left) return over(control::Outcome::failed, std::move(cause), exit_code);
+    if (is_final) {
         cause.reason +=
             "; no restart after exit code " + std::to_string(exit_code) + " (--no-restart-on)";
-    return over(control::Outcome::failed, std::move(cause), exit_code);
+        return over(control::Outcome::failed, std::move(cause), exit_code);
+    }
+    if (end.progress && end.progress->is_last({end.step, end.ran_for, cause})) {
+        const auto limit = std::to_string(*end.progress->limit());
+        cause.reason += "; no restart after " + limit +
+                        (limit == "1" ? " round" : " rounds in a row") +
+                        " without a new step (--stop-without-progress)";
+        return over(control::Outcome::failed, std::move(cause), exit_codes::no_progress);
+    }
+    return {Verdict::Next::restart, std::move(cause), control::Outcome::failed, 0};
 }
 
 }  // namespace

@@ -3,8 +3,10 @@
 
 #include "rendezvous/base/time.hpp"
 #include "rendezvous/control/message.hpp"
+#include "rendezvous/coordinator/progress_record.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -46,6 +48,11 @@ struct RoundEnd {
     /// Exit codes after which the job ends whatever is left of the budget (--no-restart-on).
     std::span<const int> final_codes = {};
     int max_losses = 0;
+    /// Of the rounds before; null: they do not matter.
+    const ProgressRecord* progress = nullptr;
+    /// The lowest step of the round's ranks, if any has reported one, and how long it ran.
+    std::optional<std::uint64_t> step;
+    Duration ran_for{};
     /// One more lost node is more than `max_losses` within an hour.
     bool is_crash_loop = false;
 };
@@ -74,7 +81,8 @@ struct Verdict {
 /// | 4 a member was lost or left             | another round; lost too often: over, 84           |
 /// | 5 a worker failed, or a store cannot be | restart; budget spent or final exit code: over,   |
 /// |   reached: the earliest, secondary      | the worker's exit code, 128 + n for a signal, 88  |
-/// |   failures last                         | for one that was killed because it hung           |
+/// |   failures last                         | for one that was killed because it hung; too many |
+/// |                                         | rounds without progress: over, 87                 |
 /// | 6 the cause that `Stop` named           | another round                                     |
 ///
 /// 4 before 5: the loss of a node explains what failed around it, and a peer's error usually

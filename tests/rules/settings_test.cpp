@@ -33,6 +33,7 @@ const std::map<std::string, std::vector<std::string>> words{
     {"longest_restart_delay", {"--restart-delay=1:7"}},
     {"restart_refill", {"--restart-refill=7"}},
     {"no_restart_on", {"--no-restart-on=7"}},
+    {"rounds_without_progress", {"--stop-without-progress=7"}},
 };
 
 /// The settings that nodes of a job started so would agree on, as they travel.

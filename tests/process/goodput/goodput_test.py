@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """goodput_test.py BUILD SOURCE: a job whose rank 1 is killed: the phases of its time beside what the trainer itself has
-written down, and beside a clock outside."""
+written down, and beside a clock outside. And jobs whose rounds make no progress."""
 import json
 import os
 import pathlib
@@ -136,7 +136,43 @@ def a_pattern_without_a_group_is_a_usage_error():
         check(done.returncode == 2 and "--progress-regex" in done.stderr, f"{done.returncode}: {done.stderr}")
 
 
-TESTS = [steps_that_are_printed_count_as_reported_ones, a_pattern_without_a_group_is_a_usage_error, a_killed_rank_and_its_repeated_steps, a_script_without_steps_ends_as_before]
+def rounds_of(folder, first_step):
+    """A job whose rounds each do ten steps and fail: its exit code, its last lines, and how many rounds there were."""
+    (folder / "train.py").write_text(
+        "import os, sys\nfrom ddprun import report\nrestart = int(os.environ['TORCHELASTIC_RESTART_COUNT'])\n"
+        f"open(sys.argv[1], 'a').write('x')\nbegin = {first_step}\n"
+        "for step in range(begin, begin + 10): report(step)\nraise ValueError('batch 7 cannot be read')\n")
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE / "worker_sdk" / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([DDPRUN, "--standalone", "--max-restarts=5", "--stop-without-progress=2",
+                           f"--python={sys.executable}", folder / "train.py", folder / "rounds"], env=environment, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=HANG, check=False)
+    return done.returncode, done.stderr, len((folder / "rounds").read_text())
+
+
+def rounds_without_a_new_step_end_the_job():
+    with tempfile.TemporaryDirectory() as name:
+        code, text, rounds = rounds_of(pathlib.Path(name), "1")
+        # The first one does ten new steps.
+        check((code, rounds) == (87, 3), f"{code} after {rounds} rounds: {text}")
+        check("no restart after 2 rounds in a row without a new step (--stop-without-progress)" in text, text)
+        check("ValueError: batch 7 cannot be read" in text, text)
+
+
+def rounds_with_new_steps_spend_the_budget():
+    with tempfile.TemporaryDirectory() as name:
+        code, text, rounds = rounds_of(pathlib.Path(name), "1 + 5 * restart")
+        check((code, rounds) == (1, 6), f"{code} after {rounds} rounds: {text}")
+        check("without a new step" not in text, text)
+
+
+TESTS = [
+    rounds_without_a_new_step_end_the_job,
+    rounds_with_new_steps_spend_the_budget,
+    steps_that_are_printed_count_as_reported_ones,
+    a_pattern_without_a_group_is_a_usage_error,
+    a_killed_rank_and_its_repeated_steps,
+    a_script_without_steps_ends_as_before,
+]
 
 if __name__ == "__main__":
     for test in TESTS:

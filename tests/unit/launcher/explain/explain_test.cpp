@@ -91,6 +91,7 @@ TEST_CASE("an explanation shows every value and where it came from") {
   restart delay         none                           default
   restart refill        never                          default
   no restart on         2,126,127                      default
+  stop without progress never                          default
   late nodes            restart                        default
   max losses            10                             default
   warm                  0                              default

@@ -35,7 +35,7 @@ bool is_refused(const std::string& name, const std::string& text) {
 TEST_CASE("nothing said means no pause, no refill, and no restart on usage and exec errors") {
     const auto nothing = restart_choice({});
     REQUIRE(nothing.has_value());
-    CHECK(to_policy(*nothing) == control::RestartPolicy{0s, 0s, 0s, {2, 126, 127}});
+    CHECK(to_policy(*nothing) == control::RestartPolicy{0s, 0s, 0s, {2, 126, 127}, {}});
     CHECK(nothing->delay.origin == "default");
 }
 
@@ -75,4 +75,12 @@ TEST_CASE("exit codes are a list whose order means nothing") {
     for (int code = 1; code <= 65; ++code)
         many += (code == 1 ? "" : ",") + std::to_string(code);
     CHECK(is_refused("no-restart-on", many));
+}
+
+TEST_CASE("rounds without progress are a number from 1 up; without the option none end the job") {
+    const auto count = choice("stop-without-progress", "3").rounds_without_progress;
+    CHECK(count.value == 3);
+    CHECK(count.origin == "--stop-without-progress");
+    for (const auto* text : {"", "0", "-1", "x", "1.5", "1000001", "3 rounds"})
+        CHECK(is_refused("stop-without-progress", text));
 }

@@ -59,6 +59,7 @@ inline Join a_join() {
     join.settings.hang_after = std::chrono::seconds{60};
     join.settings.on_hang = OnHang::restart;
     join.settings.health_timeout = std::chrono::seconds{45};
+    join.settings.restart.rounds_without_progress = 3;
     join.settings.replacement_timeout = std::chrono::seconds{90};
     join.settings.grace = std::chrono::milliseconds{300};
     join.settings.lease = Duration{6'000'000'001};

@@ -237,7 +237,9 @@ TEST_CASE("nodes that were started with another restart policy are refused") {
               },
               "--restart-refill is 3600 s on b and 0 s"},
              {[](control::Join& join) { join.settings.restart.final_codes.clear(); },
-              "--no-restart-on is none on b and 2,126,127"}}) {
+              "--no-restart-on is none on b and 2,126,127"},
+             {[](control::Join& join) { join.settings.restart.rounds_without_progress = 3; },
+              "--stop-without-progress is 3 on b and not given"}}) {
         Story job{"2"};
         job.join("a");
         job.output();

@@ -54,6 +54,7 @@ struct Facts {
     bool has_staying = true;
     bool has_restarts_left = true;
     bool is_crash_loop = false;
+    std::optional<ProgressRecord> progress;
 
     RoundEnd end() const {
         const auto pointer = [](const std::optional<Cause>& one) { return one ? &*one : nullptr; };
@@ -68,6 +69,8 @@ struct Facts {
         end.final_codes = final_codes;
         end.max_losses = 10;
         end.is_crash_loop = is_crash_loop;
+        end.progress = progress ? &*progress : nullptr;
+        end.step = 5;
         return end;
     }
 };
@@ -158,6 +161,35 @@ TEST_CASE(
         judged(facts) ==
         "over failed 139: rank 0; no restart after exit code 139 "
         "(--no-restart-on)");
+}
+
+TEST_CASE("one round too many without a new step ends the job, if nothing else does") {
+    Facts facts;
+    facts.failures = {failure(0, 1s, exit_1)};
+    facts.progress.emplace(1);
+    CHECK(judged(facts) == "restart: rank 0");
+
+    facts.progress->restore_step(5);
+    CHECK(
+        judged(facts) ==
+        "over failed 87: rank 0; no restart after 1 round without a new step "
+        "(--stop-without-progress)");
+
+    facts.progress.emplace(2);
+    facts.progress->restore_step(5);
+    CHECK(judged(facts) == "restart: rank 0");
+    facts.progress->add({5, 1s, facts.failures[0].cause});
+    CHECK(
+        judged(facts) ==
+        "over failed 87: rank 0; no restart after 2 rounds in a row without a new step "
+        "(--stop-without-progress)");
+
+    facts.departure = cause(Cause::Kind::node_lost, "c was lost");
+    CHECK(judged(facts) == "another round: c was lost");
+
+    facts.departure.reset();
+    facts.has_restarts_left = false;
+    CHECK(judged(facts) == "over failed 1: rank 0");
 }
 
 TEST_CASE("an exit code or signal that does not exist is an ordinary failure") {
