@@ -2,30 +2,27 @@
 #include "agent/agent_runner.hpp"
 
 #include "agent/channel/channel_server.hpp"
-#include "agent/command/command_server.hpp"
 #include "agent/keeper/keeper_link.hpp"
 #include "agent/output/writer.hpp"
-#include "agent/plan/output_plan.hpp"
 #include "agent/process/inherited_state.hpp"
+#include "agent/runner/attached_rank.hpp"
+#include "agent/runner/command_executor.hpp"
+#include "agent/runner/current_round.hpp"
 #include "agent/runner/effect_log.hpp"
 #include "agent/runner/event_recorder.hpp"
-#include "agent/runner/execute_command.hpp"
-#include "agent/runner/explanation.hpp"
+#include "agent/runner/failure_explainer.hpp"
 #include "agent/runner/health_hook.hpp"
-#include "agent/runner/node_address.hpp"
 #include "agent/runner/peer_calls.hpp"
 #include "agent/runner/post_mortem.hpp"
 #include "agent/runner/publish_report.hpp"
 #include "agent/runner/rendezvous_access.hpp"
 #include "agent/runner/round_stores.hpp"
-#include "agent/runner/stack_views.hpp"
 #include "agent/runner/step_finder.hpp"
 #include "agent/runner/store_calls.hpp"
+#include "agent/runner/timed_departure.hpp"
 #include "agent/runner/worker_looks.hpp"
 #include "agent/runner/worker_processes.hpp"
 #include "agent/supervise/agent.hpp"
-#include "agent/supervise/departure.hpp"
-#include "agent/supervise/terminal_interrupts.hpp"
 #include "rendezvous/base/exit_codes.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/base/log.hpp"
@@ -34,15 +31,12 @@
 #include "rendezvous/net/driver.hpp"
 #include "rendezvous/net/tcp.hpp"
 #include "rendezvous/net/threads.hpp"
-#include "rendezvous/server/listener.hpp"
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <functional>
@@ -69,35 +63,23 @@ public:
 private:
     Result<std::uint16_t> listen_for_peers();
     std::optional<PeerCalls::Security> peer_security();
-    control::Node own_node(const AgentSide& keeper_side);
+    control::Node own_node(pid_t keeper);
     void post(Agent::Event event) { driver_->post(std::move(event)); }
 
     void perform(Agent::Effect& effect);
     void find_store_clients(const Agent::FindStoreClients& order);
     template <class Work>
     void look(Work work);
-    Result<std::optional<Endpoint>> enter_store(const Agent::SpawnWorkers& order);
     void spawn(const Agent::SpawnWorkers& order);
-    std::string error_log_of(int local_rank) const;
-    void explain(const Agent::ExplainFailure& order);
     void clean_up(int round);
     void post_worker_event(Agent::Event event);
     void on_signal(int signal, bool is_for_all_processes);
     void read_saves();
-    bool is_for_attached_rank(int signal);
-    void announce_attachment();
-    void keep_original(int local_rank, PostMortem::Finding& finding);
-    std::string original_of(const std::optional<control::Cause>& cause) const;
     void finish(const JobReport& report);
-    void depart(Departure::Step step);
-    void limit_departure(Duration limit, std::function<void()> on_limit);
-    void leave();
 
     const AgentConfig& config_;
     boost::asio::io_context io_{1};
     Random random_;
-    /// Of the node's temporary error files; on no page and in no message.
-    const Nonce error_folder_ = make_nonce(random_);
     // The keeper takes its end for ours: only the console's last bytes come after everything else.
     KeeperLink keeper_;
     Writer console_;
@@ -105,34 +87,27 @@ private:
     RoundStores stores_;
     PostMortem post_mortem_;
     channel::ChannelServer channels_;
-    command::CommandServer commands_;
-    StackViews stack_views_;
+    CurrentRound round_;
+    CommandExecutor commands_;
     HealthHook health_;
     StepFinder step_finder_;
     WorkerProcesses workers_;
-    std::shared_ptr<server::Listener> peers_;
     PeerCalls peer_calls_;
     RendezvousAccess rendezvous_;
     std::unique_ptr<net::Driver<Agent>> driver_;
-    control::Node node_;
-    /// Of the current round.
-    std::optional<RoundPlan> plan_;
-    /// What the agent that has the store takes this node's streams to come from; empty: there is no
-    /// tunnel.
-    std::string tunnel_;
-    /// The error file that may become the parent's.
-    struct Original {
-        int rank;
-        int round;
-        std::string text;
-    };
-    std::optional<Original> original_;
-    TerminalInterrupts interrupts_;
-    bool has_announced_attachment_ = false;
-    NodeAddress address_{config_.own_name_problem};
-    Departure departure_{config_.rendezvous.etcd.has_value()};
-    boost::asio::steady_timer departure_timer_;
-    bool is_job_over_ = false;
+    AttachedRank attached_rank_{config_.worker, config_.join.settings.grace, workers_};
+    FailureExplainer explainer_{
+        {config_,
+         round_,
+         workers_,
+         post_mortem_,
+         [this](int local_rank) { return channels_.progress_of(local_rank); }},
+        [this](Agent::FailureExplained explained) { post(std::move(explained)); }};
+    TimedDeparture departure_{
+        io_,
+        {config_.rendezvous.etcd.has_value(), config_.join.settings.lease},
+        rendezvous_,
+        keeper_};
     int exit_code_ = exit_codes::internal_error;
 };
 
@@ -166,7 +141,7 @@ AgentRunner::AgentRunner(
           {::getuid(), keeper_side.keeper},
           random_,
           {[this](control::NodeProgress progress) {
-               progress.round = plan_->assignment.round;
+               progress.round = round_.number();
                const auto& ranks = progress.ranks;
                if (std::any_of(ranks.begin(), ranks.end(), [](const auto& rank) {
                        return rank.progress.step.has_value();
@@ -175,27 +150,25 @@ AgentRunner::AgentRunner(
                post(Agent::ProgressRead{std::move(progress)});
            },
            [this](std::vector<RankSave> ranks) {
-               post(Agent::SavesRead{plan_->assignment.round, std::move(ranks)});
+               post(Agent::SavesRead{round_.number(), std::move(ranks)});
            }}),
+      round_(
+          config,
+          make_nonce(random_),
+          stores_,
+          {[this](std::optional<std::uint64_t> done_step) {
+               return channels_.begin_round(config_.worker.nproc, done_step);
+           },
+           [this](Agent::StoreChecked checked) { post(std::move(checked)); }}),
       commands_(
           io_,
-          ::getuid(),
           keeper_side.keeper,
           random_,
-          [this](const command::LocalCommands::Perform& order) {
-              const CommandTarget target{
-                  driver_->machine(), config_, rendezvous_, workers_, stack_views_};
-              return execute(order, driver_->now(), target, [this](Agent::Event event) {
-                  post(std::move(event));
-              });
-          }),
-      stack_views_(
-          io_,
-          {[this](BlockingThread::Work work) { post_mortem_.look(std::move(work)); },
-           [this] { return driver_->now(); },
-           [this](int caller, control::CommandReply reply) {
-               commands_.answer(caller, std::move(reply));
-           }}),
+          {config,
+           rendezvous_,
+           workers_,
+           post_mortem_,
+           [this]() -> net::Driver<Agent>& { return *driver_; }}),
       health_(
           io_, config, start, [this](Agent::HealthChecked checked) { post(std::move(checked)); }),
       // The first worker of its node.
@@ -232,13 +205,11 @@ AgentRunner::AgentRunner(
                    log::warning("keeper.not_notified", {{"reason", handed.error().describe()}});
            },
            [this](Agent::Event event) { post(std::move(event)); },
-           [this] { depart(departure_.server_idle()); },
-           [this] { leave(); },
+           [this] { departure_.server_idle(); },
+           [this] { departure_.leave(); },
            [this](std::function<void(server::StoreSurvey)> answer) {
                stores_.survey(std::move(answer));
-           }}),
-      node_(own_node(keeper_side)),
-      departure_timer_(io_) {
+           }}) {
     // No thread that logs waits for the console.
     log::set_sink([this](std::string line) { console_.write(STDERR_FILENO, std::move(line)); });
 }
@@ -248,10 +219,10 @@ AgentRunner::~AgentRunner() {
     log::set_sink(nullptr);
 }
 
-control::Node AgentRunner::own_node(const AgentSide& keeper_side) {
+control::Node AgentRunner::own_node(pid_t keeper) {
     auto node = config_.join.node;
     node.nonce = make_nonce(random_);
-    node.pid = keeper_side.keeper;
+    node.pid = keeper;
     node.user = ::getuid();
     return node;
 }
@@ -263,9 +234,10 @@ int AgentRunner::run() {
         return exit_codes::internal_error;
     }
     driver_ = std::make_unique<net::Driver<Agent>>(
-        io_, "agent", Agent{config_, node_, *peer_port, random_}, [this](Agent::Effect& effect) {
-            perform(effect);
-        });
+        io_,
+        "agent",
+        Agent{config_, own_node(keeper_.keeper()), *peer_port, random_},
+        [this](Agent::Effect& effect) { perform(effect); });
     events_.emplace(config_, driver_->now());
     post(Agent::Began{});
     io_.run();
@@ -286,11 +258,7 @@ Result<std::uint16_t> AgentRunner::listen_for_peers() {
     if (!acceptor) return acceptor.error();
     error_code ec;
     const auto port = acceptor->local_endpoint(ec).port();
-    peers_ = std::make_shared<server::Listener>(
-        std::move(*acceptor),
-        [this](net::Tcp::socket socket) { peer_calls_.take(std::move(socket)); },
-        server::Listener::Callers::own_user_on_loopback);
-    peers_->start();
+    peer_calls_.listen(std::move(*acceptor));
     return port;
 }
 
@@ -328,12 +296,15 @@ void AgentRunner::perform(Agent::Effect& effect) {
             [&](const Agent::CheckHealth& e) { health_.run(e.reason); },
             [&](const Agent::GiveNotice& e) {
                 auto note = e.note;
-                if (plan_ && plan_->local_store) note.store = *plan_->local_store;
+                if (round_.has_begun() && round_.plan().local_store)
+                    note.store = *round_.plan().local_store;
                 give_notice(io_, std::move(note), [this, round = e.round] {
                     post(Agent::NoticeGiven{round});
                 });
             },
-            [&](const Agent::ExplainFailure& e) { explain(e); },
+            [&](const Agent::ExplainFailure& e) {
+                explainer_.explain(e, driver_->machine().group());
+            },
             [&](const Agent::CleanUpRound& e) { clean_up(e.round); },
             [&](const Neighbours::Ask& e) { peer_calls_.ask(e); },
             [&](const Agent::AnswerPeer& e) { peer_calls_.answer(e.caller, e.answer); },
@@ -349,7 +320,7 @@ void AgentRunner::perform(Agent::Effect& effect) {
                 if (e.rows.empty()) return log_effect(effect, config_);
                 console_.write(STDERR_FILENO, hang_text(e));
             },
-            [&](const Agent::AnswerCommand& e) { commands_.answer(e.id, reply_of(e)); },
+            [&](const Agent::AnswerCommand& e) { commands_.answer(e); },
             [&](const Agent::Finish& e) { finish(e.report); },
             [&](const WorkerGroup::SignalLeader& e) {
                 workers_.signal_leader(e.local_rank, e.signal);
@@ -370,9 +341,9 @@ void AgentRunner::perform(Agent::Effect& effect) {
 }
 
 void AgentRunner::find_store_clients(const Agent::FindStoreClients& order) {
-    const bool is_own = plan_ && plan_->assignment.round == order.round && plan_->local_store;
-    const auto port = is_own ? plan_->local_store->port : order.port;
-    look([order, port, tunnel = tunnel_] { return look_for_store_clients(order, port, tunnel); });
+    look([order, path = round_.store_path(order.round, order.port)] {
+        return look_for_store_clients(order, path.port, path.tunnel);
+    });
 }
 
 /// The answer of `work`, which may block, comes as an event.
@@ -383,69 +354,23 @@ void AgentRunner::look(Work work) {
     });
 }
 
-/// Where the workers of this node reach the round's store, if not where it is; without it they are
-/// not started.
-Result<std::optional<Endpoint>> AgentRunner::enter_store(const Agent::SpawnWorkers& order) {
-    tunnel_.clear();
-    if (!config_.has_members_store()) return std::optional<Endpoint>{};
-    const auto& assignment = order.assignment;
-    const auto round = assignment.round;
-    const auto port = stores_.enter(
-        {order.incarnation,
-         round,
-         {assignment.master_addr, assignment.master_port},
-         assignment.group_rank == 0},
-        [this, round](StoreDoor::Reached reached) {
-            if (plan_ && plan_->assignment.round == round) tunnel_ = std::move(reached.name);
-            if (reached.is_first) post(Agent::StoreChecked{round, std::move(reached.failure)});
-        });
-    if (!port) return port.error();
-    return std::optional{Endpoint{"127.0.0.1", *port}};
-}
-
 void AgentRunner::spawn(const Agent::SpawnWorkers& order) {
     const auto& assignment = order.assignment;
     events_->assigned(assignment, driver_->now());
-    const auto nonce = driver_->machine().node().nonce;
-    const LogPlace place{
-        config_.join.run_id,
-        order.incarnation,
-        nonce.to_short_string(),
-        config_.join.node.host,
-        assignment.round,
-        assignment.restart_count};
-    const auto node_addr = NodeAddress::towards(assignment, order.node_addr);
-    const auto local_store = enter_store(order);
-    plan_ = RoundPlan{
-        assignment,
-        config_.join.run_id,
-        order.incarnation,
-        nonce,
-        error_folder_,
-        node_addr,
-        address_.gloo_interface(node_addr),
-        local_store ? *local_store : std::nullopt,
-        config_.join.max_restarts,
-        config_.shares_store,
-        config_.join.node.host,
-        log_folder(config_.output, place),
-        latest_link_target(config_.output, place),
-        config_.join.settings.grace,
-        channels_.begin_round(config_.worker.nproc, assignment.done_step)};
+    const auto failure = round_.begin(order, driver_->machine().node().nonce);
+    const auto& plan = round_.plan();
     step_finder_.begin_round();
-    if (plan_->logs.is_none())
+    if (plan.logs.is_none())
         keeper_.note_error_files(
-            temporary_error_file_stem(config_.worker, *plan_), config_.worker.nproc);
-    if (!local_store)
-        return workers_.refuse(
-            "the workers' store cannot be reached here: " + local_store.error().describe());
+            temporary_error_file_stem(config_.worker, plan), config_.worker.nproc);
+    if (failure)
+        return workers_.refuse("the workers' store cannot be reached here: " + failure->describe());
     if (!config_.shares_store) stores_.wait_until_closed();
-    announce_attachment();
+    attached_rank_.announce(plan);
     workers_.spawn(
-        *plan_,
+        plan,
         post_mortem_.beginning(
-            plan_->logs.is_none() ? temporary_error_folder(config_.worker, *plan_)
-                                  : std::string{}));
+            plan.logs.is_none() ? temporary_error_folder(config_.worker, plan) : std::string{}));
     log_round_started(assignment, config_.join.max_restarts);
 }
 
@@ -454,16 +379,15 @@ void AgentRunner::post_worker_event(Agent::Event event) {
         // It may have ended because it had saved.
         read_saves();
         channels_.read_last_progress();
-        const auto attached = attached_local_rank(config_.worker, *plan_);
-        if (exited->local_rank == attached && interrupts_.is_for_job(exited->exit))
+        if (attached_rank_.ends_job(round_.plan(), exited->local_rank, exited->exit))
             post(Agent::Signalled{SIGINT});
         const bool is_expected =
             exited->exit.is_success() || driver_->machine().phase() == Agent::Phase::stopping;
         log::write(
             is_expected ? log::Level::info : log::Level::warning,
             "worker.exited",
-            {{"round", plan_->assignment.round},
-             {"rank", plan_->assignment.rank_base + exited->local_rank},
+            {{"round", round_.number()},
+             {"rank", round_.plan().assignment.rank_base + exited->local_rank},
              {"local_rank", exited->local_rank},
              {"exit", exited->exit.describe()}});
         events_->worker_ended(exited->local_rank, exited->exit, is_expected, driver_->now());
@@ -473,68 +397,15 @@ void AgentRunner::post_worker_event(Agent::Event event) {
     post(std::move(event));
 }
 
-/// The file that the worker's standard error goes to; empty: none.
-std::string AgentRunner::error_log_of(int local_rank) const {
-    const int rank = plan_->assignment.rank_base + local_rank;
-    if (is_at_terminal(config_.worker, Stream::err, rank)) return {};
-    const auto route = route_of(config_.output, Stream::err, local_rank, rank);
-    return route.to_file ? plan_->logs.file_of_worker(Stream::err, local_rank, rank) : "";
-}
-
-void AgentRunner::explain(const Agent::ExplainFailure& order) {
-    PostMortem::Death death;
-    death.error_file = error_file_path(config_.worker, *plan_, order.local_rank);
-    // Beside the log files it is kept, and named in the report.
-    death.keeps_error_file = !plan_->logs.is_none();
-    auto kept = death.keeps_error_file ? death.error_file : std::string{};
-    auto log = error_log_of(order.local_rank);
-    if (const auto* group = driver_->machine().group()) {
-        const auto& worker = group->worker(order.local_rank);
-        death.pid = worker.pid();
-        if (worker.exit()) death.end = to_worker_end(*worker.exit());
-    }
-    const auto progress = channels_.progress_of(order.local_rank);
-    // As Python ends after an exception.
-    const bool has_unseen_error = death.end.kind == control::WorkerEnd::Kind::exited &&
-                                  death.end.value == 1 && ::isatty(STDERR_FILENO) == 1;
-    auto done = [this, order, kept, log, has_unseen_error, progress](PostMortem::Finding finding) {
-        auto explained = explanation(order, finding, {kept, log, progress});
-        if (plan_ && plan_->assignment.round == order.round) {
-            if (explained.details.empty())
-                explained.details = workers_.stderr_tail(order.local_rank);
-            keep_original(order.local_rank, finding);
-        }
-        explain_by_python(explained, config_.worker, has_unseen_error);
-        post(std::move(explained));
-    };
-    post_mortem_.examine(std::move(death), std::move(done));
-}
-
-/// As the machine chooses: the first, unless it is a secondary failure and this one is not.
-void AgentRunner::keep_original(int local_rank, PostMortem::Finding& finding) {
-    if (!finding.report) return;
-    const auto& assignment = plan_->assignment;
-    const bool is_first = !original_ || original_->round != assignment.round;
-    if (!is_first && finding.report->is_secondary) return;
-    original_ =
-        Original{assignment.rank_base + local_rank, assignment.round, std::move(finding.original)};
-}
-
-std::string AgentRunner::original_of(const std::optional<control::Cause>& cause) const {
-    const bool is_it = cause && cause->worker && original_ &&
-                       cause->worker->rank == original_->rank && cause->round == original_->round;
-    return is_it ? original_->text : std::string{};
-}
-
 void AgentRunner::clean_up(int round) {
     workers_.forget();
     channels_.end_round();
     events_->round_left(driver_->now());
     stores_.leave(round);
-    if (!plan_ || plan_->assignment.round != round || !plan_->logs.is_none()) return;
+    if (!round_.is(round) || !round_.plan().logs.is_none()) return;
     std::vector<std::string> paths;
     for (int local_rank = 0; local_rank < config_.worker.nproc; ++local_rank)
-        paths.push_back(error_file_path(config_.worker, *plan_, local_rank));
+        paths.push_back(error_file_path(config_.worker, round_.plan(), local_rank));
     post_mortem_.remove(std::move(paths));
 }
 
@@ -542,75 +413,30 @@ void AgentRunner::on_signal(int signal, bool is_for_all_processes) {
     const auto& forwarded = config_.forwarded_signals;
     if (std::find(forwarded.begin(), forwarded.end(), signal) != forwarded.end())
         return is_for_all_processes ? void() : workers_.forward(signal);
-    if (is_for_attached_rank(signal)) return workers_.signal_attached(signal);
+    const auto& agent = driver_->machine();
+    const bool is_stopping = agent.phase() == Agent::Phase::stopping;
+    if (attached_rank_.take(signal, is_stopping, driver_->now())) return;
     if (signal == SIGTSTP) return workers_.suspend();
     if (signal == SIGCONT) return workers_.go_on();
-    if (!departure_.is_finished()) {
+    if (!departure_.has_begun()) {
         // What is done about it depends on them.
         read_saves();
         return post(Agent::Signalled{signal, is_for_all_processes});
     }
     // Only the server is left, waiting for other nodes.
-    if (signal == SIGINT) leave();
+    if (signal == SIGINT) departure_.leave();
 }
 
 void AgentRunner::read_saves() {
-    if (plan_) post(Agent::SavesRead{plan_->assignment.round, channels_.saves()});
-}
-
-/// A window that changes its size, and a Ctrl-C that is not for the job.
-bool AgentRunner::is_for_attached_rank(int signal) {
-    const auto& attachment = config_.worker.attachment;
-    if (!attachment || !attachment->has_terminal) return false;
-    if (signal == SIGWINCH) return true;
-    if (signal != SIGINT) return false;
-    const bool has_rank =
-        workers_.has_attached() && driver_->machine().phase() != Agent::Phase::stopping;
-    return interrupts_.next(has_rank, driver_->now()) == TerminalInterrupts::Receiver::rank;
-}
-
-void AgentRunner::announce_attachment() {
-    if (has_announced_attachment_ || !attached_local_rank(config_.worker, *plan_)) return;
-    has_announced_attachment_ = true;
-    log_attachment(*config_.worker.attachment, config_.join.settings.grace);
+    if (round_.has_begun()) post(Agent::SavesRead{round_.number(), channels_.saves()});
 }
 
 void AgentRunner::finish(const JobReport& report) {
     exit_code_ = report.exit_code;
     events_->finished(report, driver_->now());
     console_.write(STDERR_FILENO, final_text_of(report, config_.report));
-    write_reports(report, config_.report, original_of(report.root_cause), post_mortem_);
-    is_job_over_ = is_over(report);
-    depart(departure_.finished(rendezvous_.is_hosting(), is_job_over_));
-}
-
-void AgentRunner::depart(Departure::Step step) {
-    switch (step) {
-        case Departure::Step::none: return;
-        case Departure::Step::wait_for_nodes:
-            // It may never have had a job: this agent itself may not have got as far.
-            rendezvous_.ask_if_server_is_idle();
-            return limit_departure(config_.join.settings.lease + limits::drain_margin, [this] {
-                depart(departure_.waited());
-            });
-        case Departure::Step::release_server:
-            rendezvous_.release(is_job_over_);
-            return limit_departure(limits::etcd_answer_timeout, [this] { leave(); });
-        case Departure::Step::leave: return leave();
-    }
-}
-
-void AgentRunner::limit_departure(Duration limit, std::function<void()> on_limit) {
-    departure_timer_.expires_after(limit);
-    departure_timer_.async_wait(
-        [on_limit = std::move(on_limit)](const boost::system::error_code& ec) {
-            if (!ec) on_limit();
-        });
-}
-
-void AgentRunner::leave() {
-    keeper_.remove_error_files();
-    io_.stop();
+    write_reports(report, config_.report, explainer_.original_of(report.root_cause), post_mortem_);
+    departure_.begin(is_over(report));
 }
 
 }  // namespace

@@ -138,8 +138,17 @@ PeerCalls::PeerCalls(
 }
 
 PeerCalls::~PeerCalls() {
+    if (listener_) listener_->close();
     state_->is_over = true;
     state_->callers.clear();
+}
+
+void PeerCalls::listen(net::Tcp::acceptor acceptor) {
+    listener_ = std::make_shared<server::Listener>(
+        std::move(acceptor),
+        [this](net::Tcp::socket socket) { take(std::move(socket)); },
+        server::Listener::Callers::own_user_on_loopback);
+    listener_->start();
 }
 
 void PeerCalls::take(net::Tcp::socket socket) {

@@ -4,6 +4,7 @@
 #include "agent/supervise/neighbours.hpp"
 #include "rendezvous/base/limits.hpp"
 #include "rendezvous/net/tcp.hpp"
+#include "rendezvous/server/listener.hpp"
 #include "rendezvous/tls/secret_file.hpp"
 
 #include <boost/asio/awaitable.hpp>
@@ -43,6 +44,8 @@ public:
     PeerCalls(const PeerCalls&) = delete;
     PeerCalls& operator=(const PeerCalls&) = delete;
 
+    /// Takes the calls to this port, those of other users of this machine excepted.
+    void listen(net::Tcp::acceptor acceptor);
     /// A call came in. Of too many the one that has waited longest is closed.
     void take(net::Tcp::socket socket);
     /// Of one that is gone meanwhile nothing comes.
@@ -58,6 +61,7 @@ private:
 
     boost::asio::io_context& io_;
     std::shared_ptr<State> state_;
+    std::shared_ptr<server::Listener> listener_;
 };
 
 }  // namespace ddprun::agent
