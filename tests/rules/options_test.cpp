@@ -9,7 +9,8 @@
 
 using namespace ddprun::rules;
 
-TEST_CASE("each option is in the help, on the page of options, and has a parse test") {
+TEST_CASE(
+    "each option is in the help and on the page of options, and a test reads each of the table") {
     const auto help = ddprun::launcher::help_text();
     const auto page = text_of("docs/options.md");
     const auto tests = text_of("tests/unit/launcher/grammar/options_test.cpp") +
