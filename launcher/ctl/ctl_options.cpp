@@ -2,9 +2,9 @@
 #include "launcher/ctl/ctl_options.hpp"
 
 #include "launcher/ctl/ctl_table.hpp"
-#include "launcher/grammar/nearest.hpp"
 #include "launcher/grammar/number.hpp"
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/base/nearest.hpp"
 #include "rendezvous/base/text.hpp"
 #include "rendezvous/control/version_text.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/grammar/options.hpp"
 
-#include "launcher/grammar/nearest.hpp"
 #include "launcher/grammar/number.hpp"
+#include "rendezvous/base/nearest.hpp"
 
 #include <CLI/CLI.hpp>
 

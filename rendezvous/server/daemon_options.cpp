@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/server/daemon_options.hpp"
 
+#include "rendezvous/base/nearest.hpp"
 #include "rendezvous/control/version_text.hpp"
 
 #include <CLI/CLI.hpp>
 
 #include <arpa/inet.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace ddprun::server {
 namespace {
@@ -14,6 +19,24 @@ bool is_listenable(const std::string& host) {
     in6_addr ignored{};
     return host.empty() || host == "localhost" || inet_pton(AF_INET, host.c_str(), &ignored) == 1 ||
            inet_pton(AF_INET6, host.c_str(), &ignored) == 1;
+}
+
+ExitNow misuse(const std::string& what) {
+    return ExitNow{2, "ddprun-rendezvous: " + what + "\ntry 'ddprun-rendezvous --help'\n"};
+}
+
+/// For a word of the command line that means nothing.
+ExitNow unknown(const CLI::App& app, const std::string& word) {
+    if (!word.starts_with("--")) return misuse(word + ": it takes options only");
+    const auto typed = std::string_view{word}.substr(0, word.find('='));
+    std::vector<std::string> options;
+    for (const auto* option : app.get_options())
+        options.push_back(option->get_name());
+    const std::vector<std::string_view> names{options.begin(), options.end()};
+    const auto meant = nearest(typed, names);
+    return misuse(
+        std::string{typed} + ": unknown option" +
+        (meant ? ": did you mean " + std::string{*meant} + "?" : ""));
 }
 
 }  // namespace
@@ -42,6 +65,7 @@ std::variant<DaemonOptions, ExitNow> parse_daemon_options(int argc, const char* 
         "agents must have the secret of this file; connections are encrypted");
     app.add_flag("--insecure", options.is_insecure, "no warning that there is no secret");
     app.set_version_flag("--version", control::version_text("ddprun-rendezvous"));
+    app.allow_extras();
     try {
         app.parse(argc, argv);
     } catch (const CLI::CallForHelp&) {
@@ -49,23 +73,18 @@ std::variant<DaemonOptions, ExitNow> parse_daemon_options(int argc, const char* 
     } catch (const CLI::CallForVersion& version) {
         return ExitNow{0, version.what()};
     } catch (const CLI::ParseError& error) {
-        return ExitNow{2, "ddprun-rendezvous: " + std::string{error.what()} + "\n"};
+        return misuse(error.what());
     }
+    if (const auto extras = app.remaining(); !extras.empty()) return unknown(app, extras.front());
     if (!is_listenable(options.host))
-        return ExitNow{
-            2,
-            "ddprun-rendezvous: --host: " + options.host +
-                ": a numeric address of this machine, or localhost\n"};
+        return misuse(
+            "--host: " + options.host + ": a numeric address of this machine, or localhost");
     const auto known = log::parse_level(level);
-    if (!known)
-        return ExitNow{
-            2,
-            "ddprun-rendezvous: --log-level: " + level +
-                ": trace, debug, info, warning or error\n"};
+    if (!known) return misuse("--log-level: " + level + ": trace, debug, info, warning or error");
     options.log_level = *known;
     if (has_legacy_c10d) options.accepted = wire::Accepted::legacy_too;
     if (options.is_insecure && !options.secret_file.empty())
-        return ExitNow{2, "ddprun-rendezvous: --insecure: leave it out beside --secret-file\n"};
+        return misuse("--insecure: leave it out beside --secret-file");
     options.is_place_given = app.count("--host") + app.count("--port") > 0;
     return options;
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/grammar/nearest.hpp"
+#include "rendezvous/base/nearest.hpp"
 
 #include <doctest/doctest.h>
 
 #include <array>
 
-using namespace ddprun::launcher;
+using namespace ddprun;
 
 TEST_CASE("the nearest word is the one with the fewest edits, if that is close at all") {
     constexpr std::array<std::string_view, 3> words{"join_timeout", "last_call_timeout", "is_host"};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "launcher/grammar/nearest.hpp"
+#include "rendezvous/base/nearest.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
 #include <vector>
 
-namespace ddprun::launcher {
+namespace ddprun {
 namespace {
 
 bool is_same_letter(char a, char b) {
@@ -61,4 +61,4 @@ std::optional<std::string_view> nearest(
     return best ? best : alike_at_the_beginning(typed, candidates);
 }
 
-}  // namespace ddprun::launcher
+}  // namespace ddprun

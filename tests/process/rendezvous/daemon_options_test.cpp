@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What ddprun-rendezvous says of a command line that it does not understand.
+#include "tests/process/support/running.hpp"
+#include "tests/process/support/wait.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace ddprun::test;
+
+TEST_CASE("a daemon's wrong options end it with 2, what was given, and what is accepted") {
+    const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
+        {{"--prot=29400"}, "--prot: unknown option: did you mean --port?"},
+        {{"--wibble"}, "--wibble: unknown option"},
+        {{"29400"}, "29400: it takes options only"},
+        {{"--port=70000"}, "--port: Value 70000 not in range 0 to 65535"},
+        {{"--host=node1"}, "--host: node1: a numeric address of this machine, or localhost"},
+        {{"--log-level=loud"}, "--log-level: loud: trace, debug, info, warning or error"},
+        {{"--insecure", "--secret-file=/dev/null"},
+         "--insecure: leave it out beside --secret-file"}};
+    for (const auto& [words, text] : cases) {
+        Running daemon{program("ddprun-rendezvous"), words};
+        CAPTURE(words.front());
+        CHECK(daemon.wait_for_code() == 2);
+        CHECK(daemon.err() == "ddprun-rendezvous: " + text + "\ntry 'ddprun-rendezvous --help'\n");
+    }
+}
