@@ -13,7 +13,7 @@ void leave_job(AgentStep& step, NodeLeaving leaving, bool has_signalled_all);
 void wait_for_result(AgentStep& step);
 /// The first ending counts.
 void end_node(AgentStep& step, Ending ending);
-/// Nothing follows it.
+/// Nothing follows it. Requires: the agent has an ending, or is leaving.
 void finish_node(AgentStep& step);
 
 }  // namespace ddprun::agent

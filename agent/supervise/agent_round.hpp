@@ -8,7 +8,7 @@ namespace ddprun::agent {
 
 /// Requires: the agent has no workers, and the server has this node.
 void begin_round(AgentStep& step, control::Assignment next);
-/// A round in which this node starts no workers any more.
+/// A round in which this node starts no workers any more. Requires: the server has this node.
 void begin_round_without_workers(AgentStep& step, control::Assignment next);
 void on_worker_exited(AgentStep& step, AgentInterface::WorkerExited exited);
 /// Workers that are being stopped already may get another signal, or less time.

@@ -64,7 +64,6 @@ void withdraw_proposal(AgentStep& step) {
         {point->ballot, point->step, control::SaveState::cancelled}});
 }
 
-/// The rest of the time is for an orderly stop.
 void end_notice(AgentStep& step, const std::string& reason) {
     auto& agent = step.agent;
     step.emit(AgentInterface::NoteNoticeOver{reason});

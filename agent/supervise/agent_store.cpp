@@ -28,7 +28,7 @@ void on_store_waited(AgentStep& step, AgentInterface::StoreWaited waited) {
     const bool is_over = waited.wait.client_count == 0;
     waited.wait.round = round;
     step.send(control::Heartbeat{0, std::move(waited.wait)});
-    // Not asked by the server: a worker whose wait has timed step.out may be gone by then.
+    // Not asked by the server: a worker whose wait has timed out may be gone by then.
     if (!is_over) find_store_clients(step, round);
 }
 

@@ -193,7 +193,7 @@ std::string explain(
     page.row(
         "stop without progress",
         rounds,
-        rounds.value ? "after " + std::to_string(*rounds.value) + " rounds" : "never");
+        rounds.value ? "after " + std::to_string(*rounds.value) + " failed rounds" : "never");
     page.row("late nodes", spec.late_nodes, std::string{control::name_of(spec.late_nodes.value)});
     page.row("max losses", spec.max_losses, std::to_string(spec.max_losses.value));
     page.row("warm", spec.is_warm, spec.is_warm.value ? "1" : "0");

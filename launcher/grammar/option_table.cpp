@@ -191,9 +191,8 @@ constexpr std::array all_rows{
         {"stop-without-progress",
          "N",
          failure,
-         "so many rounds in a row that fail without a new step end the job, whatever is left of "
-         "the "
-         "restarts (default: no count does)"}),
+         "so many failed rounds without a new step end the job, whatever is left of the restarts "
+         "(default: no count does)"}),
     own(
         {"max-losses",
          "N",

@@ -82,10 +82,10 @@ Result<RestartChoice> restart_choice(const Options& options) {
     }
     if (const auto given = options.find("stop-without-progress")) {
         const auto count = parse_int(given->text);
-        if (!count || *count < 1 || *count > static_cast<int>(control::small_count.most))
+        if (!count || *count < 2 || *count > static_cast<int>(control::small_count.most))
             return unusable(
                 *given,
-                "a number of rounds, from 1 to " + std::to_string(control::small_count.most));
+                "a number of rounds, from 2 to " + std::to_string(control::small_count.most));
         choice.rounds_without_progress = {*count, given->origin};
     }
     return choice;

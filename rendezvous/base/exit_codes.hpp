@@ -54,7 +54,7 @@ inline constexpr Row table[] = {
     {crash_loop, "crash loop: nodes were lost again and again"},
     {drained, "this node was drained by `ddprunctl drain`; the job may go on without it"},
     {saved, "preempted: every rank saved the same step (`should_save`) before the job was stopped"},
-    {no_progress, "rounds failed again and again without a new step (`--stop-without-progress`)"},
+    {no_progress, "too many rounds failed without a new step (`--stop-without-progress`)"},
     {hung, "the job hung, and no restart was left (`--on-hang=restart`)"},
     {unfit, "this node is unfit: its `--health-check` said so; the job may go on without it"},
     {not_executable, "the program cannot be executed"},

@@ -136,7 +136,7 @@ void fields(Io& io, Like<Io, Settings>& settings) {
     io.optional(
         "rounds_without_progress",
         settings.restart.rounds_without_progress,
-        Whole{1, small_count.most});
+        Whole{2, small_count.most});
 }
 
 template <class Io>

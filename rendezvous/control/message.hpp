@@ -56,7 +56,7 @@ struct RestartPolicy {
     Duration refill_after{};
     /// Exit codes as in a shell (128 + signal) after which the job is not restarted.
     std::vector<int> final_codes{2, 126, 127};
-    /// So many rounds in a row that fail without a new step end the job; empty: no count does.
+    /// So many failed rounds without a new step end the job; empty: no count does.
     std::optional<int> rounds_without_progress;
 
     bool operator==(const RestartPolicy&) const = default;

@@ -118,7 +118,6 @@ RoundEnd round_end(const JobData& job, Instant now) {
     end.has_restarts_left = !job.restarts.budget.is_spent();
     end.final_codes = job.terms.settings.restart.final_codes;
     end.progress = &job.restarts.progress;
-    end.step = job.ledger.step_of_round();
     end.max_losses = job.restarts.losses.max_losses();
     end.is_crash_loop = job.restarts.losses.would_be_crash_loop(now);
     return end;

@@ -77,13 +77,11 @@ void restart(JobStep& step, const control::Cause& cause) {
     auto& budget = job.restarts.budget;
     budget.spend();
     auto what = "restart " + std::to_string(budget.used()) + " of " + std::to_string(budget.max());
-    const auto ran_for = job.drain()->ran_for;
-    auto& progress = job.restarts.progress;
-    progress.add({job.ledger.step_of_round(), ran_for, cause});
+    const auto& progress = job.restarts.progress;
     if (progress.limit() && progress.count() > 0)
         what += ", " + std::to_string(progress.count()) + " of " +
-                std::to_string(*progress.limit()) + " rounds without a new step";
-    const auto pause = job.restarts.delay.next(ran_for);
+                std::to_string(*progress.limit()) + " failed rounds without a new step";
+    const auto pause = job.restarts.delay.next(job.drain()->ran_for);
     if (pause > Duration{}) what += " after a pause of " + seconds_text(pause);
     form(step, what + ": " + cause.reason, pause);
     if (pause == Duration{}) return;
@@ -121,6 +119,8 @@ void follow(JobStep& step, Verdict verdict) {
         return ending::end(step, verdict.outcome, std::move(verdict.cause), verdict.exit_code);
     ++job.restarts.by_cause[verdict.cause.kind];
     job.causes.last = verdict.cause;
+    if (const auto* drain = job.drain())
+        job.restarts.progress.end_round(drain->ran_for, verdict.cause);
     if (verdict.next == Verdict::Next::restart) return ending::restart(step, verdict.cause);
     if (verdict.cause.kind == control::Cause::Kind::node_lost) job.restarts.losses.add(step.now);
     form(step, verdict.cause.reason);

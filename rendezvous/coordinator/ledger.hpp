@@ -68,8 +68,6 @@ public:
     bool is_closed() const { return state_ == State::over; }
     /// The lowest of the current round, or of the last that has reported any.
     std::optional<std::uint64_t> step() const;
-    /// The lowest of the current or last round; none: no rank of it has reported any.
-    std::optional<std::uint64_t> step_of_round() const { return steps_.lowest(); }
     /// The last that all rounds so far have done. Where workers set their counter back it is where
     /// they were last.
     std::optional<std::uint64_t> done_step() const;

@@ -2,38 +2,65 @@
 #include "rendezvous/coordinator/progress_record.hpp"
 
 #include "rendezvous/base/limits.hpp"
+#include "rendezvous/control/text.hpp"
 
 #include <algorithm>
 
 namespace ddprun::coordinator {
 namespace {
 
-/// Without its numbers, which may be addresses, ports or process ids. Which rank it was, and on
-/// which host, is no difference.
+bool is_failure(const control::Cause& cause) {
+    return cause.kind == control::Cause::Kind::worker_failed;
+}
+
+/// How the process ended, and its message without numbers, which may be addresses, ports or process
+/// ids. Which rank it was, and on which host, is no difference.
 std::string failure_text(const control::Cause& cause) {
-    auto text = cause.worker ? cause.worker->message : cause.reason;
+    if (!cause.worker) return cause.reason;
+    auto message = cause.worker->message;
     std::replace_if(
-        text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; }, '#');
-    return text;
+        message.begin(), message.end(), [](char c) { return c >= '0' && c <= '9'; }, '#');
+    return control::describe(cause.worker->end) + ": " + message;
 }
 
 }  // namespace
 
-int ProgressRecord::count_with(const Round& round) const {
-    if (round.step && (!highest_step_ || *round.step > *highest_step_)) return 0;
-    if (highest_step_) return count_ + 1;
-    if (round.ran_for >= limits::short_round) return 0;
-    return failure_text(round.cause) == last_failure_ ? count_ + 1 : 1;
-}
-
-void ProgressRecord::add(const Round& round) {
-    count_ = count_with(round);
-    if (round.step) highest_step_ = std::max(highest_step_.value_or(0), *round.step);
-    last_failure_ = failure_text(round.cause);
+void ProgressRecord::on_progress(
+    std::span<const control::RankProgress> before, std::span<const control::RankProgress> now) {
+    for (const auto& [local_rank, worker] : now) {
+        if (!worker.step) continue;
+        round_.highest = std::max(round_.highest, worker.step);
+        const auto earlier =
+            std::find_if(before.begin(), before.end(), [rank = local_rank](const auto& one) {
+                return one.local_rank == rank;
+            });
+        const bool is_known = earlier != before.end() && earlier->progress.step;
+        round_.has_gone_back |= is_known && *worker.step < *earlier->progress.step;
+    }
 }
 
 void ProgressRecord::restore_step(std::uint64_t step) {
-    highest_step_ = std::max(highest_step_.value_or(0), step);
+    highest_of_earlier_ = std::max(highest_of_earlier_.value_or(0), step);
+}
+
+bool ProgressRecord::has_new_step() const {
+    if (round_.has_gone_back) return true;
+    return round_.highest && (!highest_of_earlier_ || *round_.highest > *highest_of_earlier_);
+}
+
+int ProgressRecord::count_after(Duration ran_for, const control::Cause& cause) const {
+    if (has_new_step()) return 0;
+    if (!is_failure(cause)) return count_;
+    if (highest_of_earlier_) return count_ + 1;
+    if (ran_for >= limits::short_round) return 0;
+    return failure_text(cause) == last_failure_ ? count_ + 1 : 1;
+}
+
+void ProgressRecord::end_round(Duration ran_for, const control::Cause& cause) {
+    count_ = count_after(ran_for, cause);
+    highest_of_earlier_ = std::max(highest_of_earlier_, round_.highest);
+    if (is_failure(cause)) last_failure_ = failure_text(cause);
+    round_ = {};
 }
 
 }  // namespace ddprun::coordinator

@@ -134,10 +134,11 @@ void on_progress(JobStep& step, const Member& member, const control::NodeProgres
         return;
     }
     auto& place = job.round->place_of(member);
-    place.progress = progress.ranks;
+    const auto before = std::exchange(place.progress, progress.ranks);
     std::erase_if(place.progress, [&](const control::RankProgress& worker) {
         return worker.local_rank >= place.nproc;
     });
+    job.restarts.progress.on_progress(before, place.progress);
     Ledger::Report report{std::nullopt, false, std::nullopt, progress.age};
     for (const auto& [local_rank, worker] : place.progress) {
         const bool is_saving = worker.phase == control::WorkPhase::save;

@@ -85,11 +85,9 @@ Verdict judge_failure(control::Cause cause, const RoundEnd& end) {
             "; no restart after exit code " + std::to_string(exit_code) + " (--no-restart-on)";
         return over(control::Outcome::failed, std::move(cause), exit_code);
     }
-    if (end.progress && end.progress->is_last({end.step, end.ran_for, cause})) {
-        const auto limit = std::to_string(*end.progress->limit());
-        cause.reason += "; no restart after " + limit +
-                        (limit == "1" ? " round" : " rounds in a row") +
-                        " without a new step (--stop-without-progress)";
+    if (end.progress && end.progress->is_last(end.ran_for, cause)) {
+        cause.reason += "; no restart after " + std::to_string(*end.progress->limit()) +
+                        " failed rounds without a new step (--stop-without-progress)";
         return over(control::Outcome::failed, std::move(cause), exit_codes::no_progress);
     }
     return {Verdict::Next::restart, std::move(cause), control::Outcome::failed, 0};

@@ -6,7 +6,6 @@
 #include "rendezvous/coordinator/progress_record.hpp"
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -48,10 +47,8 @@ struct RoundEnd {
     /// Exit codes after which the job ends whatever is left of the budget (--no-restart-on).
     std::span<const int> final_codes = {};
     int max_losses = 0;
-    /// Of the rounds before; null: they do not matter.
+    /// Of this round and those before; null: they do not matter.
     const ProgressRecord* progress = nullptr;
-    /// The lowest step of the round's ranks, if any has reported one, and how long it ran.
-    std::optional<std::uint64_t> step;
     Duration ran_for{};
     /// One more lost node is more than `max_losses` within an hour.
     bool is_crash_loop = false;

@@ -32,6 +32,7 @@ wait_until_shown() { # DDPRUNCTL
     for _ in $(seq 20); do
         list=$("$1" ps)
         ! grep -q '^package ' <<<"$list" || return 0
+        sleep 0.5
     done
     fail "$1 does not show a job, but: $list"
 }
@@ -46,7 +47,7 @@ try_ctl() { # FOLDER
     job=$!
     until grep -q up /tmp/job.out; do sleep 0.1; done
     wait_until_shown "$1/ddprunctl"
-    "$1/ddprunctl" stop package
+    "$1/ddprunctl" stop package || "$1/ddprunctl" stop package
     wait $job || status=$?
     [ "$status" = 143 ] || fail "a job that $1/ddprunctl stopped ended with $status instead of 143"
 }

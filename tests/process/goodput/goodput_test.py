@@ -154,7 +154,7 @@ def rounds_without_a_new_step_end_the_job():
         code, text, rounds = rounds_of(pathlib.Path(name), "1")
         # The first one does ten new steps.
         check((code, rounds) == (87, 3), f"{code} after {rounds} rounds: {text}")
-        check("no restart after 2 rounds in a row without a new step (--stop-without-progress)" in text, text)
+        check("no restart after 2 failed rounds without a new step (--stop-without-progress)" in text, text)
         check("ValueError: batch 7 cannot be read" in text, text)
 
 

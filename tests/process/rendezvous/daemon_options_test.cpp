@@ -21,10 +21,11 @@ TEST_CASE("a daemon's wrong options end it with 2, what was given, and what is a
         {{"--log-level=loud"}, "--log-level: loud: trace, debug, info, warning or error"},
         {{"--insecure", "--secret-file=/dev/null"},
          "--insecure: leave it out beside --secret-file"}};
-    for (const auto& [words, text] : cases) {
-        Running daemon{program("ddprun-rendezvous"), words};
-        CAPTURE(words.front());
+    for (const auto& one : cases) {
+        Running daemon{program("ddprun-rendezvous"), one.first};
+        CAPTURE(one.first.front());
         CHECK(daemon.wait_for_code() == 2);
+        const auto& text = one.second;
         CHECK(daemon.err() == "ddprun-rendezvous: " + text + "\ntry 'ddprun-rendezvous --help'\n");
     }
 }

@@ -77,10 +77,10 @@ TEST_CASE("exit codes are a list whose order means nothing") {
     CHECK(is_refused("no-restart-on", many));
 }
 
-TEST_CASE("rounds without progress are a number from 1 up; without the option none end the job") {
+TEST_CASE("rounds without progress are a number from 2 up; without the option none end the job") {
     const auto count = choice("stop-without-progress", "3").rounds_without_progress;
     CHECK(count.value == 3);
     CHECK(count.origin == "--stop-without-progress");
-    for (const auto* text : {"", "0", "-1", "x", "1.5", "1000001", "3 rounds"})
+    for (const auto* text : {"", "0", "1", "-1", "x", "1.5", "1000001", "3 rounds"})
         CHECK(is_refused("stop-without-progress", text));
 }

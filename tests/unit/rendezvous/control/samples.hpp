@@ -59,12 +59,11 @@ inline Join a_join() {
     join.settings.hang_after = std::chrono::seconds{60};
     join.settings.on_hang = OnHang::restart;
     join.settings.health_timeout = std::chrono::seconds{45};
-    join.settings.restart.rounds_without_progress = 3;
     join.settings.replacement_timeout = std::chrono::seconds{90};
     join.settings.grace = std::chrono::milliseconds{300};
     join.settings.lease = Duration{6'000'000'001};
     join.settings.restart = {
-        std::chrono::seconds{1}, std::chrono::minutes{5}, std::chrono::hours{24}, {2, 137}};
+        std::chrono::seconds{1}, std::chrono::minutes{5}, std::chrono::hours{24}, {2, 137}, 3};
     join.versions = {1, 2};
     join.epoch = 18'446'744'073'709'551'615U;
     join.is_hosting = true;

@@ -12,57 +12,81 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace ddprun;
 using namespace ddprun::coordinator;
 using namespace std::chrono_literals;
+using control::Cause;
+using control::WorkPhase;
 
 namespace {
 
-ProgressRecord::Round failed_at(
-    std::optional<std::uint64_t> step,
-    Duration ran_for = 10s,
-    const std::string& message = "exited with code 1") {
-    control::Cause cause;
+using Ranks = std::vector<control::RankProgress>;
+using Step = std::optional<std::uint64_t>;
+
+Ranks at(const std::vector<Step>& steps) {
+    Ranks ranks;
+    for (const auto& step : steps)
+        ranks.push_back({static_cast<int>(ranks.size()), {step, WorkPhase::none}});
+    return ranks;
+}
+
+Cause failed(const std::string& message = "exited with code 1", int code = 1) {
+    Cause cause;
     cause.worker.emplace();
     cause.worker->message = message;
-    return {step, ran_for, cause};
+    cause.worker->end = {control::WorkerEnd::Kind::exited, code, false};
+    return cause;
 }
 
-/// The counts after each of these rounds.
-std::vector<int> counts(const std::vector<ProgressRecord::Round>& rounds) {
+Cause other(Cause::Kind kind) {
+    Cause cause;
+    cause.kind = kind;
+    return cause;
+}
+
+/// Of one job with a node of two ranks: the counts after its rounds.
+struct Rounds {
     ProgressRecord record{1000};
-    std::vector<int> result;
-    for (const auto& one : rounds) {
-        record.add(one);
-        result.push_back(record.count());
-    }
-    return result;
-}
+    std::vector<int> counts{};
 
-/// The steps of a round that a worker's failure has ended.
+    /// `steps`: what its ranks show, one after the other.
+    Rounds& add(
+        const std::vector<std::vector<Step>>& steps,
+        const Cause& cause = failed(),
+        Duration ran_for = 10s) {
+        Ranks before;
+        for (const auto& now : steps) {
+            record.on_progress(before, at(now));
+            before = at(now);
+        }
+        record.end_round(ran_for, cause);
+        counts.push_back(record.count());
+        return *this;
+    }
+};
+
+/// One round of a job whose ranks are all at the same step.
 struct Life {
     bool is_failure;
     std::uint64_t step;
 };
 
-/// After which round the rule ends a job: written as the page has it, over all rounds at once.
-std::optional<std::size_t> ends_after(const std::vector<Life>& lives, std::size_t limit) {
-    for (std::size_t end = 0; end < lives.size(); ++end) {
-        if (!lives[end].is_failure) continue;
-        std::size_t stuck = 0;
-        for (std::size_t i = 0; i <= end; ++i) {
-            if (!lives[i].is_failure) continue;
-            const bool is_new = std::none_of(
-                lives.begin(),
-                lives.begin() + static_cast<std::ptrdiff_t>(i),
-                [&](const Life& earlier) {
-                    return earlier.is_failure && earlier.step >= lives[i].step;
-                });
-            stuck = is_new ? 0 : stuck + 1;
-        }
-        if (stuck >= limit) return end;
+/// After which round the rule ends a job: as the page has it, over all rounds at once.
+std::optional<std::size_t> ends_after(const std::vector<Life>& lives, int limit) {
+    int count = 0;
+    for (std::size_t i = 0; i < lives.size(); ++i) {
+        const auto here = lives.begin() + static_cast<std::ptrdiff_t>(i);
+        const bool is_new = std::none_of(lives.begin(), here, [&](const Life& earlier) {
+            return earlier.step >= lives[i].step;
+        });
+        if (is_new)
+            count = 0;
+        else if (lives[i].is_failure)
+            ++count;
+        if (count >= limit) return i;
     }
     return std::nullopt;
 }
@@ -74,7 +98,7 @@ void report(Story& job, const std::string& node, std::uint64_t step, int round) 
             0,
             std::nullopt,
             std::nullopt,
-            control::NodeProgress{round, {{0, {step, control::WorkPhase::none}}}, {}}});
+            control::NodeProgress{round, {{0, {step, WorkPhase::none}}}, {}}});
 }
 
 /// A round in which both nodes get as far as this step, and a worker of the first fails.
@@ -95,39 +119,63 @@ Story job_with(int rounds) {
 
 }  // namespace
 
-TEST_CASE("a round counts unless its slowest rank did a step above all earlier ones") {
+TEST_CASE("a failed round counts unless a rank did a step that no earlier round had") {
     CHECK(
-        counts({failed_at(10), failed_at(10), failed_at(9), failed_at(11), failed_at(11)}) ==
-        std::vector{0, 1, 2, 0, 1});
-    // A counter that begins again with each epoch shows no new step.
-    CHECK(counts({failed_at(100), failed_at(3), failed_at(50)}) == std::vector{0, 1, 2});
+        Rounds{}
+            .add({{10, 9}})
+            .add({{10, 9}})
+            .add({{9, 10}})
+            .add({{11, 1}})
+            .add({{11, 11}})
+            .counts == std::vector{0, 1, 2, 0, 1});
+}
+
+TEST_CASE("a rank that reports one step and no more does not hold the others back") {
+    CHECK(Rounds{}.add({{100, 0}}).add({{200, 0}}).add({{300, 0}}).counts == std::vector{0, 0, 0});
+}
+
+TEST_CASE("a counter that goes back within a round is at the end of an epoch") {
+    Rounds job;
+    job.add({{50, 50}, {99, 99}, {0, 0}, {5, 5}});
+    job.add({{6, 6}, {99, 99}, {0, 0}, {5, 5}});
+    CHECK(job.counts == std::vector{0, 0});
+    // It fails before the end of one.
+    CHECK(job.add({{6, 6}, {50, 50}}).add({{6, 6}, {50, 50}}).counts == std::vector{0, 0, 1, 2});
+}
+
+TEST_CASE("rounds that end otherwise do not count, and end the count where they had a new step") {
+    Rounds job;
+    job.add({{100, 100}}).add({{100, 100}});
+    job.add({{100, 100}}, other(Cause::Kind::node_lost));
+    job.add({{100, 100}}, other(Cause::Kind::store_unreachable));
+    CHECK(job.counts == std::vector{0, 1, 1, 1});
+    job.add({{200, 200}}, other(Cause::Kind::node_left)).add({{150, 150}}).add({{200, 200}});
+    CHECK(job.counts == std::vector{0, 1, 1, 1, 0, 1, 2});
 }
 
 TEST_CASE("a round that fails before its first step counts once any round has reported one") {
     CHECK(
-        counts({failed_at(10), failed_at({}), failed_at({}), failed_at(11)}) ==
-        std::vector{0, 1, 2, 0});
-    CHECK(
-        counts({failed_at({}, 10s, "a"), failed_at({}, 10s, "b"), failed_at(1)}) ==
-        std::vector{1, 1, 0});
+        Rounds{}
+            .add({{10, 10}}, other(Cause::Kind::late_node))
+            .add({})
+            .add({})
+            .add({{11, 11}})
+            .counts == std::vector{0, 1, 2, 0});
 }
 
 TEST_CASE("without any step short rounds that fail alike count, whatever numbers they name") {
-    CHECK(
-        counts(
-            {failed_at({}, 10s, "port 29400 is in use"),
-             failed_at({}, 59s, "port 31234 is in use"),
-             failed_at({}, 10s, "out of memory"),
-             failed_at({}, 10s, "out of memory"),
-             failed_at({}, 60s, "out of memory"),
-             failed_at({}, 10s, "out of memory")}) == std::vector{1, 2, 1, 2, 0, 1});
+    Rounds job;
+    job.add({}, failed("port 29400 is in use")).add({}, failed("port 31234 is in use"), 59s);
+    job.add({}, failed("out of memory")).add({}, failed("out of memory"));
+    job.add({}, failed("out of memory", 3)).add({}, failed("out of memory", 3), 60s);
+    CHECK(job.counts == std::vector{1, 2, 1, 2, 1, 0});
 }
 
 TEST_CASE("without a limit no round is the last") {
     ProgressRecord record{std::nullopt};
     for (int i = 0; i < 100; ++i) {
-        CHECK_FALSE(record.is_last(failed_at(1)));
-        record.add(failed_at(1));
+        CHECK_FALSE(record.is_last(1s, failed()));
+        record.end_round(1s, failed());
     }
 }
 
@@ -136,7 +184,7 @@ TEST_CASE("a thousand jobs with and without progress end where the rule says, an
     const auto below = [&random](std::uint32_t bound) { return random() % bound; };
     int ended = 0;
     for (int i = 0; i < 1000; ++i) {
-        const std::size_t limit = 1 + below(4);
+        const int limit = 2 + static_cast<int>(below(4));
         // Those that always do a new step are never ended.
         const bool is_healthy = i % 2 == 0;
         std::vector<Life> lives;
@@ -145,13 +193,13 @@ TEST_CASE("a thousand jobs with and without progress end where the rule says, an
             step = is_healthy ? step + 1 + below(50) : below(40);
             lives.push_back({below(5) != 0, step});
         }
-        ProgressRecord record{static_cast<int>(limit)};
+        ProgressRecord record{limit};
         std::optional<std::size_t> end;
         for (std::size_t k = 0; k < lives.size() && !end; ++k) {
-            if (!lives[k].is_failure) continue;
-            const auto one = failed_at(lives[k].step);
-            if (record.is_last(one)) end = k;
-            record.add(one);
+            const auto cause = lives[k].is_failure ? failed() : other(Cause::Kind::node_lost);
+            record.on_progress({}, at({lives[k].step, lives[k].step}));
+            if (record.is_last(10s, cause)) end = k;
+            record.end_round(10s, cause);
         }
         CAPTURE(i);
         CHECK(end == ends_after(lives, limit));
@@ -175,35 +223,36 @@ TEST_CASE(
         std::find(
             lines.begin(),
             lines.end(),
-            "forming: restart 3 of 100, 1 of 2 rounds without a new step: rank 0 on a: exited with "
-            "code 7") != lines.end());
+            "forming: restart 3 of 100, 1 of 2 failed rounds without a new step: rank 0 on a: "
+            "exited with code 7") != lines.end());
 
     fail_at(job, 3, 11);
 
     CHECK(
         job.result("b") ==
         "result failed exit_code=87 worker_failed \"rank 0 on a: exited with code 7; no restart "
-        "after 2 rounds in a row without a new step (--stop-without-progress)\" host=a round=3");
+        "after 2 failed rounds without a new step (--stop-without-progress)\" host=a round=3");
 }
 
-TEST_CASE("a lost node neither counts as a round without progress nor ends their count") {
-    auto job = job_with(2);
-    job.join("a");
-    job.join("b");
-    fail_at(job, 0, 10);
-    fail_at(job, 1, 10);
+TEST_CASE("a lost node does not count, and ends the count only where its round had a new step") {
+    for (const auto step : {std::uint64_t{10}, std::uint64_t{11}}) {
+        auto job = job_with(2);
+        job.join("a");
+        job.join("b");
+        fail_at(job, 0, 10);
+        fail_at(job, 1, 10);
 
-    job.started("a b", 2);
-    job.drop("b");
-    job.pass(1s, "a");
-    job.ready("a", 2);
-    job.join("b2");
-    REQUIRE(job.status().state == "running");
+        job.started("a b", 2);
+        report(job, "a", step, 2);
+        job.drop("b");
+        job.pass(1s, "a");
+        job.ready("a", 2);
+        job.join("b2", speaks_version_2);
+        REQUIRE(job.status().state == "running");
 
-    job.started("a b2", 3);
-    report(job, "a", 10, 3);
-    report(job, "b2", 10, 3);
-    job.failed("a", 3);
-    job.ready("a b2", 3);
-    CHECK(job.result("a").starts_with("result failed exit_code=87 "));
+        job.started("a b2", 3);
+        job.failed("a", 3);
+        job.ready("a b2", 3);
+        CHECK(job.status().state == (step == 10 ? "failed" : "running"));
+    }
 }
