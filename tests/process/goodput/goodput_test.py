@@ -146,7 +146,8 @@ def rounds_of(folder, first_step):
     done = subprocess.run([DDPRUN, "--standalone", "--max-restarts=5", "--stop-without-progress=2",
                            f"--python={sys.executable}", folder / "train.py", folder / "rounds"], env=environment, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=HANG, check=False)
-    return done.returncode, done.stderr, len((folder / "rounds").read_text())
+    # Long lines of the report are folded.
+    return done.returncode, " ".join(done.stderr.split()), len((folder / "rounds").read_text())
 
 
 def rounds_without_a_new_step_end_the_job():
